@@ -1,0 +1,62 @@
+"""Stochastic optimization when gradient noise grows with the distance travelled.
+
+>>> import gladstorm as gs
+>>> oracle = gs.BlumGladyshev(gs.objectives.named("power:3", start=5.0), B=0.5, G=0.5)
+>>> record = gs.run(oracle, gs.nsgdm(gamma=1e-3, eta=0.1), steps=100, seeds=3)
+>>> record.sfo[..., -1].tolist()
+[[101, 101, 101]]
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gladstorm import objectives
+    from gladstorm.batches import FirstLarge, Fixed, GrowWithDistance
+    from gladstorm.estimators import Fresh, Momentum, Storm
+    from gladstorm.methods import Method, nsgdm, nstorm, sgd, storm
+    from gladstorm.oracles import BlumGladyshev
+    from gladstorm.record import Record
+    from gladstorm.simulate import run, sweep
+    from gladstorm.steps import Normalized, Plain
+
+__version__ = "0.1.0"
+
+# Looked up here when first used: `gladstorm --help` and the theory need neither JAX nor pandas.
+_MODULES = ("simulate", "record", "methods", "batches", "steps", "estimators", "oracles")
+
+__all__ = [
+    "BlumGladyshev",
+    "FirstLarge",
+    "Fixed",
+    "Fresh",
+    "GrowWithDistance",
+    "Method",
+    "Momentum",
+    "Normalized",
+    "Plain",
+    "Record",
+    "Storm",
+    "nsgdm",
+    "nstorm",
+    "objectives",
+    "run",
+    "sgd",
+    "storm",
+    "sweep",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "objectives":
+        return importlib.import_module("gladstorm.objectives")
+    if name in __all__:
+        modules = (importlib.import_module(f"gladstorm.{module}") for module in _MODULES)
+        return next(getattr(module, name) for module in modules if hasattr(module, name))
+    raise AttributeError(f"module 'gladstorm' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

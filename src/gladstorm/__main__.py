@@ -1,0 +1,5 @@
+"""`python -m gladstorm` is the `gladstorm` command."""
+
+from gladstorm.cli import main
+
+main()

@@ -1,0 +1,43 @@
+"""Quadratics with given curvatures along the axes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+
+from gladstorm.constants import Constants
+from gladstorm.parts import Array, leaf, part
+from gladstorm.rules import NON_NEGATIVE, VECTOR
+
+
+@part
+class Quadratic:
+    """f(x) = ½ Σ_i a_i x_i². Axis-aligned without loss: every method here and the BG-0 noise commute with rotations."""
+
+    start: Array = leaf(VECTOR)  # x⁰
+    curvature: Array = leaf(NON_NEGATIVE, default=1.0)  # a, one number or one per coordinate
+    f_inf: ClassVar[float] = 0.0
+
+    @classmethod
+    def from_seed(cls, seed: int, *curvature: float, dim: int | None = None) -> Quadratic:
+        """x⁰ ~ N(0, I); one curvature for all coordinates (default 1), or one each."""
+        dim = dim or max(1, len(curvature))
+        if len(curvature) not in (0, 1, dim):
+            raise ValueError(f"Quadratic: curvature must be one number or dim={dim}; got {len(curvature)} numbers.")
+        values = np.broadcast_to(np.array(curvature or (1.0,), np.float64), dim).copy()
+        return cls(np.random.default_rng(seed).normal(0, 1, dim), values)
+
+    def value(self, x: Array) -> Array:
+        """f(x)."""
+        return jnp.sum(self.curvature * x * x) / 2
+
+    def grad(self, x: Array) -> Array:
+        """∇f(x) = a ⊙ x."""
+        return self.curvature * x
+
+    @property
+    def constants(self) -> Constants:
+        """The Hessian is diag(a)."""
+        return Constants(L0=float(np.max(self.curvature)), L1=0.0, alpha=0.0, f_inf=self.f_inf)

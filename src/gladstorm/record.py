@@ -1,0 +1,143 @@
+"""What was measured: numbers only, as arrays, as a tidy table, and as one parquet file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+FORMAT = "gladstorm record 1"
+_METADATA = b"gladstorm"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Record:
+    """Runs of some configurations (labels) × seeds, recorded at some steps.
+
+    Curves have the axes (label, seed, recorded step); the mean and best are over *all* steps up to the recorded one, so
+    `mean_grad_norm[..., -1]` is E‖∇f(x̂)‖ of the uniformly drawn output, exactly. Numbers of a run that diverged are not
+    finite from the step `diverged` on (−1: it did not), and it draws no more samples.
+    """
+
+    labels: tuple[str, ...]
+    seeds: np.ndarray
+    steps: np.ndarray  # the recorded k, from 0 to K
+    grad_norm: np.ndarray  # ‖∇f(x^k)‖
+    value: np.ndarray  # f(x^k)
+    drift2: np.ndarray  # ‖x^k − x⁰‖²
+    batch: np.ndarray  # samples v^k averages
+    sfo: np.ndarray  # stochastic gradients evaluated so far
+    error: np.ndarray  # ‖v^k − ∇f(x^k)‖
+    mean_grad_norm: np.ndarray  # over x⁰..x^k
+    mean_error: np.ndarray
+    best_grad_norm: np.ndarray
+    diverged: np.ndarray  # (label, seed)
+    last: np.ndarray  # x^K: (label, seed, d)
+    sampled: np.ndarray  # x̂: (label, seed, d)
+    sampled_step: np.ndarray  # its step: (seed,)
+    config: dict[str, Any]
+
+    @property
+    def gap(self) -> np.ndarray:
+        """f(x^k) − inf f; not a number where the objective declares no infimum."""
+        return np.asarray(
+            self.value - self.config["f_inf"] if self.config["f_inf"] is not None else self.value * np.nan
+        )
+
+    def only(self, *labels: str) -> Record:
+        """The runs of some labels, in the order given."""
+        if missing := [label for label in labels if label not in self.labels]:
+            raise ValueError(f"Record.only: labels must be among {list(self.labels)}; got {missing[0]!r}.")
+        rows = [self.labels.index(label) for label in labels]
+        arrays = {name: getattr(self, name)[rows] for name in (*CURVES, *PER_RUN)}
+        config = self.config | {"methods": {label: self.config["methods"][label] for label in labels}}
+        return dataclasses.replace(self, labels=labels, config=config, **arrays)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per label, seed and recorded step.
+
+        The columns are the curves, `diverged`, and the iterates `last` and `sampled` (x̂), which stand in a run's last row.
+        """
+        index = pd.MultiIndex.from_product([self.labels, self.seeds, self.steps], names=["method", "seed", "step"])
+        table = pd.DataFrame({name: getattr(self, name).ravel() for name in CURVES}, index=index).reset_index()
+        table.insert(table.columns.get_loc("drift2"), "gap", self.gap.ravel())  # type: ignore[arg-type]  # one column
+        size = self.steps.size
+        table["diverged"] = np.repeat(self.diverged.ravel(), size)
+        table["sampled_step"] = np.tile(np.repeat(self.sampled_step, size), len(self.labels))
+        for name in ("last", "sampled"):
+            iterates = np.full(len(table), None, dtype=object)
+            dim = getattr(self, name).shape[-1]
+            iterates[size - 1 :: size] = [list(x) for x in getattr(self, name).reshape(-1, dim)]
+            table[name] = iterates
+        return table
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the table as parquet, configuration and versions in its metadata; whole or not at all."""
+        table = pa.Table.from_pandas(self.to_pandas().drop(columns="gap"), preserve_index=False)
+        metadata = json.dumps({"format": FORMAT, "config": self.config}, sort_keys=True, allow_nan=False)
+        table = table.replace_schema_metadata({_METADATA: metadata.encode()})
+        write_whole(Path(path), lambda temporary: pq.write_table(table, temporary))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Record:
+        """Read what `save` wrote; a ValueError says when a file is damaged or not a record."""
+        try:
+            table = pq.read_table(path)
+        except (pa.ArrowInvalid, OSError) as problem:
+            if isinstance(problem, FileNotFoundError | IsADirectoryError | PermissionError):
+                raise
+            raise ValueError(f"Record.load: {path} is damaged or not a parquet file ({problem}).") from problem
+        metadata = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
+        if metadata.get("format") != FORMAT:
+            raise ValueError(f"Record.load: {path} is not a {FORMAT!r} file; got {metadata.get('format')!r}.")
+        frame = table.to_pandas()
+        labels, seeds, steps = (frame[column].unique() for column in ("method", "seed", "step"))
+        shape = (len(labels), len(seeds), len(steps))
+        if len(frame) != np.prod(shape):
+            raise ValueError(f"Record.load: {path} is damaged: {len(frame)} rows are not {shape} runs and steps.")
+        ends = frame.iloc[len(steps) - 1 :: len(steps)]
+        return cls(
+            labels=tuple(labels),
+            seeds=np.asarray(seeds),
+            steps=np.asarray(steps),
+            **{name: frame[name].to_numpy().reshape(shape) for name in CURVES},
+            diverged=ends["diverged"].to_numpy().reshape(shape[:2]),
+            last=np.stack(ends["last"].to_list()).reshape(*shape[:2], -1),
+            sampled=np.stack(ends["sampled"].to_list()).reshape(*shape[:2], -1),
+            sampled_step=ends["sampled_step"].to_numpy()[: shape[1]],
+            config=metadata["config"],
+        )
+
+
+CURVES = (
+    "grad_norm",
+    "value",
+    "drift2",
+    "batch",
+    "sfo",
+    "error",
+    "mean_grad_norm",
+    "mean_error",
+    "best_grad_norm",
+)
+PER_RUN = ("diverged", "last", "sampled")
+
+
+def write_whole(path: Path, write: Any) -> None:
+    """Let `write` fill a temporary file beside `path`, then rename it: no reader ever sees half a file."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,253 @@
+"""`run` and `sweep`: seeds × hyper-parameters × methods, recorded."""
+
+from __future__ import annotations
+
+import itertools
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+
+import gladstorm
+from gladstorm import engine
+from gladstorm.methods import Method
+from gladstorm.oracles import Oracle
+from gladstorm.parts import check, describe
+from gladstorm.progress import Progress
+from gladstorm.record import Record
+from gladstorm.rules import COUNT, SEED, STEPS
+
+CALL_SECONDS = 0.25  # how long one call of the compiled program should take: the grain of progress and of Ctrl-C
+COLUMNS = 16  # a matrix product with a multiple of this many columns wastes nothing
+RAGGED = 1.6  # measured cost per column of one that is not
+NEVER = 2**62  # a record time no run reaches
+
+
+def run(
+    oracle: Oracle | Sequence[Oracle],
+    method: Method,
+    *,
+    steps: int,
+    seeds: int | Sequence[int] = 1,
+    records: int = 100,
+    progress: bool = True,
+) -> Record:
+    """Run one method: iterates x⁰..x^K and estimates v⁰..v^K for K = `steps`. See `sweep`.
+
+    >>> from gladstorm import BlumGladyshev, nstorm, objectives
+    >>> oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), B=0.5, G=1.0)
+    >>> record = run(oracle, nstorm(gamma=0.01, eta=0.05, n_init=4), steps=50, seeds=2)
+    >>> record.sfo[..., -1].tolist()
+    [[104, 104]]
+    """
+    return sweep(oracle, [method], steps=steps, seeds=seeds, records=records, progress=progress)
+
+
+def sweep(
+    oracle: Oracle | Sequence[Oracle],
+    methods: Mapping[str, Method] | Sequence[Method],
+    *,
+    steps: int,
+    seeds: int | Sequence[int] = 1,
+    records: int = 100,
+    progress: bool = True,
+) -> Record:
+    """Run every method on every seed, in float64, whatever JAX is configured to.
+
+    A method whose numbers are arrays stands for one configuration per entry. A sequence of oracles gives each seed its own
+    instance. The noise of a run depends on its seed and step only, so methods are compared on the same noise.
+    `seeds` is how many (0, 1, …) or which. About 2·`records` steps are recorded, evenly and geometrically spaced; means and
+    minima are over all steps. Programs are cut over all of JAX's devices: on a CPU,
+    `jax.config.update("jax_num_cpu_devices", 2)` before the first use of JAX puts two cores to full use.
+    """
+    STEPS.require("sweep", "steps", steps)
+    COUNT.require("sweep", "records", records)
+    if isinstance(seeds, int | np.integer):
+        COUNT.require("sweep", "seeds", seeds)
+        seeds = range(seeds)
+    SEED.require("sweep", "seeds", list(seeds))
+    oracles = list(oracle) if isinstance(oracle, Sequence) else [oracle]
+    if len(oracles) not in ((len(seeds),) if isinstance(oracle, Sequence) else (1,)):
+        raise ValueError(
+            f"sweep: oracle must be one, or a sequence of one per seed; got {len(oracles)} for {len(seeds)}."
+        )
+    for each in oracles:
+        check(each)
+    configurations = _configurations(methods)
+    times = record_times(steps, records)
+
+    groups: dict[Any, list[str]] = {}
+    for label, method in configurations.items():
+        groups.setdefault(jax.tree.structure(method), []).append(label)
+    measured: dict[str, dict[str, np.ndarray]] = {}
+    with jax.enable_x64(True), Progress("simulating", steps * len(configurations)) as shown:
+        for group in groups.values():
+            stack = jax.tree.map(lambda *numbers: np.array(numbers), *(configurations[label] for label in group))
+            before = len(measured)
+
+            def report(k: int, before: int = before, count: int = len(group)) -> None:
+                if progress:
+                    shown(steps * before + k * count)
+
+            arrays = _simulate(oracles, stack, np.array(seeds, np.uint32), steps, times, 2 * records + 2, report)
+            for row, label in enumerate(group):
+                measured[label] = {name: array[row] for name, array in arrays.items()}
+
+    stacked = {name: np.stack([measured[label][name] for label in configurations]) for name in arrays}
+    infima = {each.objective.f_inf for each in oracles}
+    config = {
+        "oracle": describe(oracles[0]) if len(oracles) == 1 else [describe(each) for each in oracles],
+        "methods": {label: describe(method) for label, method in configurations.items()},
+        "steps": int(steps),
+        "seeds": [int(seed) for seed in seeds],
+        "records": int(records),
+        "f_inf": infima.pop() if len(infima) == 1 else None,
+        "versions": versions(),
+    }
+    sampled_step = stacked.pop("sampled_step")[0]
+    return Record(
+        tuple(configurations), np.array(seeds, np.int64), times, sampled_step=sampled_step, config=config, **stacked
+    )
+
+
+def record_times(steps: int, records: int) -> np.ndarray:
+    """The steps to record: all of few; of many, `records` evenly and `records` geometrically spaced ones and both ends.
+
+    >>> record_times(1000, 5).tolist()
+    [0, 1, 6, 32, 178, 200, 400, 600, 800, 1000]
+    """
+    if steps <= 2 * records:
+        return np.arange(steps + 1)
+    return np.unique(np.rint([*np.linspace(0, steps, records + 1), *np.geomspace(1, steps, records)]).astype(np.int64))
+
+
+def versions() -> dict[str, str]:
+    """The versions a result depends on."""
+    return {
+        "gladstorm": gladstorm.__version__,
+        "jax": jax.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _configurations(methods: Mapping[str, Method] | Sequence[Method]) -> dict[str, Method]:
+    """One label and one method of plain numbers for each configuration the methods stand for."""
+    if not isinstance(methods, Mapping):
+        methods = _labelled(methods)
+    if not methods:
+        raise ValueError("sweep: methods must be at least one Method; got none.")
+    found: dict[str, Method] = {}
+    for name, method in methods.items():
+        if not isinstance(method, Method):
+            raise ValueError(f"sweep: methods must be Method objects such as nsgdm(...); got {method!r}.")
+        check(method)
+        leaves, structure = jax.tree.flatten_with_path(method)
+        try:
+            numbers = np.broadcast_arrays(*(np.atleast_1d(np.asarray(number, np.float64)) for _, number in leaves))
+        except ValueError:
+            shapes = [np.shape(number) for _, number in leaves]
+            raise ValueError(f"sweep: the arrays in {name!r} must have one length; got shapes {shapes}.") from None
+        if numbers[0].ndim != 1:
+            raise ValueError(f"sweep: numbers in {name!r} must be single or in a list; got shape {numbers[0].shape}.")
+        varying = [
+            (path[-1].name, column) for (path, given), column in zip(leaves, numbers, strict=True) if np.ndim(given)
+        ]
+        for row in range(numbers[0].size):
+            values = ", ".join(f"{field}={column[row]:.6g}" for field, column in varying)
+            label = f"{name} ({values})" if varying else name
+            if label in found:
+                raise ValueError(f"sweep: every configuration must have its own label; got {label!r} twice.")
+            found[label] = jax.tree.unflatten(structure, [column[row] for column in numbers])
+    return found
+
+
+def _labelled(methods: Sequence[Method]) -> dict[str, Method]:
+    """Methods under the names of their parts, numbered where these repeat."""
+    labels: dict[str, Method] = {}
+    for method in methods:
+        name = "+".join(type(part).__name__.lower() for part in (method.estimator, method.step))
+        label = next(each for n in itertools.count(1) if (each := name if n == 1 else f"{name} #{n}") not in labels)
+        labels[label] = method
+    return labels
+
+
+def _simulate(
+    oracles: list[Oracle],
+    methods: Method,
+    seeds: np.ndarray,
+    steps: int,
+    times: np.ndarray,
+    capacity: int,
+    report: Callable[[int], None],
+) -> dict[str, np.ndarray]:
+    """Run a stack of methods of one structure; arrays over (configuration, seed, …)."""
+    count = jax.tree.leaves(methods)[0].size
+    grid, seed_rows, method_rows = _grid(seeds.size, count, len(oracles) > 1)
+    key = jax.random.key(0, impl="threefry2x32")
+    keys = jax.vmap(lambda seed: jax.random.fold_in(key, seed))(seeds[seed_rows])
+    sampled_steps = np.array([np.random.default_rng(seed).integers(steps + 1) for seed in seeds])
+    padded_times = np.full(capacity, NEVER)
+    padded_times[: times.size] = times
+    oracle = (
+        jax.tree.map(lambda *numbers: np.stack(numbers)[seed_rows], *map(_in_float64, oracles))
+        if grid.oracle_per_seed
+        else _in_float64(oracles[0])
+    )
+    stack = jax.tree.map(lambda column: column[method_rows], methods)
+    arguments = (oracle, stack, keys, sampled_steps[seed_rows], padded_times)
+    arguments = tuple(
+        jax.device_put(argument, NamedSharding(grid.mesh, placement))
+        for argument, placement in zip(arguments, grid.placements, strict=True)
+    )
+    state = engine.started(grid, *arguments)
+    k, stride = 0, engine.block_size(oracles[0].objective.start.size)
+    while k < steps:
+        begun = time.monotonic()
+        k = min(k + stride, steps)
+        state = jax.block_until_ready(engine.advanced(grid, *arguments, state, np.int64(k)))
+        report(k)
+        if time.monotonic() - begun < CALL_SECONDS:
+            stride *= 2
+    runs = jax.tree.map(lambda a: np.moveaxis(np.asarray(a)[: seeds.size, :count], 1, 0), state.states)
+    curves = jax.tree.map(
+        lambda a: np.asarray(a)[: times.size, : seeds.size, :count].transpose(2, 1, 0), state.snapshots
+    )
+    picked = np.broadcast_to(sampled_steps, (count, seeds.size))
+    iterates = {"last": runs.point.x, "sampled": runs.sampled, "sampled_step": picked}
+    return curves._asdict() | {"diverged": runs.diverged} | iterates
+
+
+def _in_float64(part: Any) -> Any:
+    return jax.tree.map(lambda number: np.asarray(number, np.float64), part)
+
+
+def _grid(seeds: int, configurations: int, oracle_per_seed: bool) -> tuple[engine.Grid, np.ndarray, np.ndarray]:
+    """The cheapest way to lay the runs over the devices, and the seeds and configurations to fill it with.
+
+    Axes are padded with repeated runs so that each device has equal work and matrix products have whole columns.
+    """
+    available = jax.local_devices()
+
+    def cost(shape: tuple[int, int, int, int]) -> float:
+        devices, cut, s, n = shape
+        local = (s // devices, n) if cut == 0 else (s, n // devices)
+        columns = local[1] * (1 if oracle_per_seed else local[0])
+        return local[0] * local[1] * (RAGGED if columns % COLUMNS else 1)
+
+    shapes = [
+        (devices, cut, s, n)
+        for devices in {1, len(available)}
+        for cut in (0, 1)
+        for s in range(seeds, seeds + COLUMNS * devices)
+        for n in range(configurations, configurations + COLUMNS * devices)
+        if (s, n)[cut] % devices == 0
+    ]
+    devices, cut, s, n = min(shapes, key=lambda shape: (cost(shape), shape))
+    mesh = Mesh(np.array(available[:devices]), ("run",))
+    grid = engine.Grid(mesh, "seeds" if cut == 0 else "configurations", oracle_per_seed)
+    return grid, np.arange(s) % seeds, np.arange(n) % configurations
