@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gladstorm import objectives
+    from gladstorm import objectives, theory
     from gladstorm.batches import FirstLarge, Fixed, GrowWithDistance
     from gladstorm.estimators import Fresh, Momentum, Storm
     from gladstorm.methods import Method, nsgdm, nstorm, sgd, storm
@@ -46,12 +46,13 @@ __all__ = [
     "sgd",
     "storm",
     "sweep",
+    "theory",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "objectives":
-        return importlib.import_module("gladstorm.objectives")
+    if name in ("objectives", "theory"):
+        return importlib.import_module(f"gladstorm.{name}")
     if name in __all__:
         modules = (importlib.import_module(f"gladstorm.{module}") for module in _MODULES)
         return next(getattr(module, name) for module in modules if hasattr(module, name))

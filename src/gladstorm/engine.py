@@ -1,7 +1,7 @@
 """The compiled program behind `run` and `sweep`: all runs of one structure, advanced together.
 
-Runs form a grid, seeds × configurations. Randomness is a function of (seed, step) alone, drawn for a block of steps at once
-outside the inner loop. Step counts and record times are values, so no number recompiles anything.
+Runs form a grid, seeds × configurations. Randomness is a function of (seed, step) alone, drawn for a block of steps at
+once outside the inner loop. Step counts and record times are values, so no number recompiles anything.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class State(NamedTuple):
     point: Any  # x^k
     v: Array  # v^k
     batch: Array  # samples v^k averages
+    max_batch: Array  # the largest so far
     sfo: Array  # stochastic gradients so far
     grad_norm_sum: Array  # Σ_{j≤k} ‖∇f(x^j)‖
     error_sum: Array  # Σ_{j≤k} ‖v^j − ∇f(x^j)‖
@@ -40,6 +41,7 @@ class Snapshot(NamedTuple):
     value: Array  # f(x^k)
     drift2: Array  # ‖x^k − x⁰‖²
     batch: Array
+    max_batch: Array
     sfo: Array
     error: Array  # ‖v^k − ∇f(x^k)‖
     mean_grad_norm: Array  # the exact mean over x⁰..x^k
@@ -68,6 +70,7 @@ def begin(oracle: Oracle, method: Method, key: Array, sampled_step: Array) -> St
         point,
         v,
         batch,
+        max_batch=jnp.zeros_like(batch),
         sfo=jnp.zeros_like(batch),
         grad_norm_sum=nothing,
         error_sum=nothing,
@@ -94,6 +97,7 @@ def _observed(oracle: Oracle, state: State, k: Array, sampled_step: Array, queri
     batch = jnp.where(alive, state.batch, 0)  # a run that has diverged draws no more samples
     return state._replace(
         batch=batch,
+        max_batch=jnp.maximum(state.max_batch, batch),
         sfo=state.sfo + batch * queries,
         grad_norm_sum=state.grad_norm_sum + norm,
         error_sum=state.error_sum + error,
@@ -110,6 +114,7 @@ def snapshot(oracle: Oracle, state: State, k: Array) -> Snapshot:
         value=oracle.objective.value(state.point.x),
         drift2=_distance2(oracle, state.point),
         batch=state.batch,
+        max_batch=state.max_batch,
         sfo=state.sfo,
         error=_error(oracle, state),
         mean_grad_norm=state.grad_norm_sum / (k + 1),
@@ -131,7 +136,7 @@ def _distance2(oracle: Oracle, point: Any) -> Array:
 
 
 class Grid(NamedTuple):
-    """How the runs lie: the devices, which axis is cut into one piece per device, one oracle for all or one per seed."""
+    """How the runs lie: the devices, which axis is cut into a piece for each, one oracle for all or one per seed."""
 
     mesh: Mesh
     cut: Literal["seeds", "configurations"]
@@ -153,7 +158,9 @@ class Grid(NamedTuple):
     def progress(self) -> Any:
         """The placement of a Progress."""
         runs = ("run",) if self.cut == "seeds" else (None, "run")
-        return Progress(PartitionSpec(*runs), PartitionSpec(None, *runs), PartitionSpec(), PartitionSpec())
+        states: Any = PartitionSpec(*runs)
+        snapshots: Any = PartitionSpec(None, *runs)
+        return Progress(states, snapshots, PartitionSpec(), PartitionSpec())
 
     def over_runs(self, function: Any, configurations: tuple[int | None, ...], seeds: tuple[int | None, ...]) -> Any:
         """Map a function of (oracle, …) of one run over all runs, given the axes of the other arguments."""
@@ -172,7 +179,8 @@ def started(grid: Grid, oracle: Any, methods: Any, keys: Array, sampled_steps: A
         snapshots = jax.tree.map(lambda a: jnp.zeros((times.size, *a.shape), a.dtype).at[0].set(a), first)
         return Progress(states, snapshots, zero, zero + 1)
 
-    return grid.compiled(program)(oracle, methods, keys, sampled_steps, times)
+    begun: Progress = grid.compiled(program)(oracle, methods, keys, sampled_steps, times)
+    return begun
 
 
 @partial(jax.jit, static_argnums=0)
@@ -202,7 +210,8 @@ def advanced(
 
             def one_step(i: Array, states: State) -> State:
                 now = jax.tree.map(lambda a: a[i], noise)
-                return step_all(oracle, methods, states, now, first + 1 + i, sampled_steps)
+                moved: State = step_all(oracle, methods, states, now, first + 1 + i, sampled_steps)
+                return moved
 
             def to_next_record(progress: Progress) -> Progress:
                 k = jnp.minimum(end, times[progress.recorded])
@@ -210,8 +219,8 @@ def advanced(
                 due = k == times[progress.recorded]
 
                 def record(snapshots: Snapshot) -> Snapshot:
-                    new = snapshot_all(oracle, states, k)
-                    return jax.tree.map(lambda a, row: a.at[progress.recorded].set(row), snapshots, new)
+                    row = snapshot_all(oracle, states, k)
+                    return Snapshot(*(a.at[progress.recorded].set(b) for a, b in zip(snapshots, row, strict=True)))
 
                 snapshots = lax.cond(due, record, lambda unchanged: unchanged, progress.snapshots)
                 return Progress(states, snapshots, k, progress.recorded + due)
@@ -221,7 +230,8 @@ def advanced(
         return lax.while_loop(lambda progress: progress.k < stop, through_block, progress)
 
     mapped = grid.compiled(program, grid.progress, PartitionSpec())
-    return mapped(oracle, methods, keys, sampled_steps, times, progress, stop)
+    later: Progress = mapped(oracle, methods, keys, sampled_steps, times, progress, stop)
+    return later
 
 
 def _draw(oracle: Oracle, key: Array, k: Array) -> Any:

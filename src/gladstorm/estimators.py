@@ -1,7 +1,7 @@
 """How the direction v is formed from stochastic gradients.
 
-`grad(point)` is the gradient of the current sample, batch mean included, at a point; `queries` is how many points an update
-evaluates it at. An estimate is a pytree like the gradient, so the same equation runs in the simulator and under Optax.
+`grad(point)` is the gradient of the current sample, batch mean included, at a point; `queries` is how many points an
+update evaluates it at. An estimate is a pytree like the gradient: the same equation runs in the simulator and in Optax.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The number of heads among b fair coins as a function of one standard normal, for b known only while the program runs.
 
-A sampler with loops or rejections would cost a step more than its gradient and would have to be drawn inside it. Here the
-count is the binomial quantile of Φ(z), so every batch size costs the same, and the same z gives every batch size the noise
-of the same luck. Up to `TABLED` coins the quantile's thresholds are tabulated. Above, the Cornish–Fisher expansion of
+A sampler with loops or rejections would cost a step more than its gradient and would have to be drawn inside it. Here
+the count is the binomial quantile of Φ(z), so every batch size costs the same, and one z gives every batch size the
+same luck. Up to `TABLED` coins the quantile's thresholds are tabulated. Above, the Cornish–Fisher expansion of
 Binomial(b, ½) to order b⁻⁴ is within 1e-11 of it in total variation (a test computes the distance).
 """
 
@@ -18,8 +18,8 @@ from gladstorm.parts import Array
 
 TABLED: Final = 256
 
-# t(z) = z (1 + Σ_j P_j(z²)/b^j): the quantile of (2·heads − b)/√b at lattice midpoints, coefficients by falling power of z².
-# They follow from the cumulants of log cos(s/√b) · b + log((s/√b)/sin(s/√b)), the second term the continuity correction.
+# t(z) = z (1 + Σ_j P_j(z²)/b^j): the quantile of (2·heads − b)/√b at lattice midpoints; P_j by falling powers of z².
+# From the cumulants of b log cos(s/√b) + log((s/√b)/sin(s/√b)), the second term being the continuity correction.
 CORNISH_FISHER: Final = (
     (-1 / 12, 1 / 12),
     (-13 / 1440, -1 / 120, 181 / 1440),
@@ -42,7 +42,7 @@ THRESHOLDS: Final = _thresholds()
 def heads(z: Array, coins: Array) -> Array:
     """Heads among `coins` fair coins, given z ~ N(0, 1); a float that is a whole number.
 
-    >>> heads(np.array([-0.1, 0.1, 3.0]), np.array([1, 1, 1])).tolist()
+    >>> heads(jnp.array([-0.1, 0.1, 3.0]), jnp.array([1, 1, 1])).tolist()
     [0.0, 1.0, 1.0]
     """
     b = jnp.asarray(coins, z.dtype)

@@ -1,7 +1,7 @@
 """What objectives, oracles, estimators, steps and batch rules share: frozen dataclasses that are pytrees.
 
-Numbers are leaves, so a sweep is a stack of parts and changing a number never recompiles. A part cannot check itself when
-it is built (JAX rebuilds parts around tracers), so each field states its rule and the edges call `check`.
+Numbers are leaves, so a sweep is a stack of parts and changing a number never recompiles. A part cannot check itself
+when it is built (JAX rebuilds parts around tracers), so each field states its rule and the edges call `check`.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ class Progress:
 
     def __init__(self, label: str, total: float) -> None:
         self.label, self.total = label, total
-        self._begun = time.monotonic()
-        self._said = self._begun + QUIET_SECONDS - LINE_SECONDS
+        self._first: tuple[float, float] | None = None  # when the first call came, and what was done by then
+        self._said = 0.0
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
         self._bar = Bar(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
         self._task = self._bar.add_task(label, total=total)
@@ -31,13 +31,16 @@ class Progress:
         """Show that `done` of the total is done, if it is time to."""
         now = time.monotonic()
         self._bar.update(self._task, completed=done)
-        if now - self._begun < QUIET_SECONDS:
+        if self._first is None:  # what came before it was compiling: the pace is what follows
+            self._first, self._said = (now, done), now + QUIET_SECONDS - LINE_SECONDS
+        begun, before = self._first
+        if now - begun < QUIET_SECONDS:
             return
         if not self._bar.disable:
             self._bar.start()
-        elif now - self._said >= LINE_SECONDS and done:
+        elif now - self._said >= LINE_SECONDS and done > before:
             self._said = now
-            left = (now - self._begun) * (self.total - done) / done
+            left = (now - begun) * (self.total - done) / (done - before)
             sys.stderr.write(f"{self.label}: {100 * done / self.total:.0f} %, about {left:.0f} s left\n")
             sys.stderr.flush()
 

@@ -34,6 +34,7 @@ class Record:
     value: np.ndarray  # f(x^k)
     drift2: np.ndarray  # ‖x^k − x⁰‖²
     batch: np.ndarray  # samples v^k averages
+    max_batch: np.ndarray  # the largest batch up to step k
     sfo: np.ndarray  # stochastic gradients evaluated so far
     error: np.ndarray  # ‖v^k − ∇f(x^k)‖
     mean_grad_norm: np.ndarray  # over x⁰..x^k
@@ -64,7 +65,7 @@ class Record:
     def to_pandas(self) -> pd.DataFrame:
         """One row per label, seed and recorded step.
 
-        The columns are the curves, `diverged`, and the iterates `last` and `sampled` (x̂), which stand in a run's last row.
+        The columns are the curves, `diverged`, and the iterates `last` (x^K) and `sampled` (x̂) in a run's last row.
         """
         index = pd.MultiIndex.from_product([self.labels, self.seeds, self.steps], names=["method", "seed", "step"])
         table = pd.DataFrame({name: getattr(self, name).ravel() for name in CURVES}, index=index).reset_index()
@@ -122,6 +123,7 @@ CURVES = (
     "value",
     "drift2",
     "batch",
+    "max_batch",
     "sfo",
     "error",
     "mean_grad_norm",
@@ -137,7 +139,7 @@ def write_whole(path: Path, write: Any) -> None:
     os.close(handle)
     try:
         write(temporary)
-        os.replace(temporary, path)
+        Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

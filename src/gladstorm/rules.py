@@ -29,7 +29,8 @@ class Rule:
             raise ValueError(f"{owner}: {name} must be {self.words}; got {name}={value!r}.")
         holds = np.asarray(self.holds(array))
         if not holds.all():
-            shown = array if holds.ndim == 0 or array.ndim == 0 else array[~holds][0]
+            wrong = array if holds.ndim == 0 or array.ndim == 0 else array[~holds][0]
+            shown = str(wrong) if wrong.size <= 4 and wrong.ndim <= 1 else f"an array of shape {wrong.shape}"
             raise ValueError(f"{owner}: {name} must be {self.words}; got {name}={shown}.")
 
 

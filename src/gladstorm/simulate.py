@@ -58,11 +58,19 @@ def sweep(
 ) -> Record:
     """Run every method on every seed, in float64, whatever JAX is configured to.
 
-    A method whose numbers are arrays stands for one configuration per entry. A sequence of oracles gives each seed its own
-    instance. The noise of a run depends on its seed and step only, so methods are compared on the same noise.
-    `seeds` is how many (0, 1, …) or which. About 2·`records` steps are recorded, evenly and geometrically spaced; means and
-    minima are over all steps. Programs are cut over all of JAX's devices: on a CPU,
-    `jax.config.update("jax_num_cpu_devices", 2)` before the first use of JAX puts two cores to full use.
+    A method whose numbers are arrays stands for one configuration per entry. A sequence of oracles gives each seed its
+    own instance. The noise of a run depends on its seed and step only: methods are compared on the same noise.
+    `seeds` is how many (0, 1, …) or which. About 2·`records` steps are recorded, evenly and geometrically spaced; means
+    and minima are over all steps. The runs are spread over all of JAX's devices; on a CPU, call
+    `gladstorm.devices.one_per_core()` before the first use of JAX to put every core to full use.
+
+    Ctrl-C raises `Interrupted`, a KeyboardInterrupt whose `record` holds the configurations that had finished.
+
+    >>> from gladstorm import BlumGladyshev, nsgdm, objectives, sgd
+    >>> oracle = BlumGladyshev(objectives.named("quadratic", dim=2, start=1.0), B=0.1, G=0.1)
+    >>> methods = {"NSGDM": nsgdm(gamma=0.01, eta=0.1), "SGD": sgd(gamma=[0.01, 0.1])}
+    >>> sweep(oracle, methods, steps=100, seeds=[3, 4]).labels
+    ('NSGDM', 'SGD (gamma=0.01)', 'SGD (gamma=0.1)')
     """
     STEPS.require("sweep", "steps", steps)
     COUNT.require("sweep", "records", records)
@@ -84,34 +92,63 @@ def sweep(
     for label, method in configurations.items():
         groups.setdefault(jax.tree.structure(method), []).append(label)
     measured: dict[str, dict[str, np.ndarray]] = {}
+
+    def finished() -> Record:
+        return _record(
+            oracles,
+            {label: configurations[label] for label in configurations if label in measured},
+            measured,
+            seeds,
+            times,
+            records,
+        )
+
     with jax.enable_x64(True), Progress("simulating", steps * len(configurations)) as shown:
         for group in groups.values():
             stack = jax.tree.map(lambda *numbers: np.array(numbers), *(configurations[label] for label in group))
-            before = len(measured)
 
-            def report(k: int, before: int = before, count: int = len(group)) -> None:
+            def report(k: int, before: int = len(measured), count: int = len(group)) -> None:
                 if progress:
                     shown(steps * before + k * count)
 
-            arrays = _simulate(oracles, stack, np.array(seeds, np.uint32), steps, times, 2 * records + 2, report)
-            for row, label in enumerate(group):
-                measured[label] = {name: array[row] for name, array in arrays.items()}
+            try:
+                arrays = _simulate(oracles, stack, np.array(seeds, np.uint32), steps, times, 2 * records + 2, report)
+            except KeyboardInterrupt as interrupt:
+                raise Interrupted(finished() if measured else None) from interrupt
+            measured |= {label: {name: array[row] for name, array in arrays.items()} for row, label in enumerate(group)}
+    return finished()
 
-    stacked = {name: np.stack([measured[label][name] for label in configurations]) for name in arrays}
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a sweep; `record` has the configurations that had finished, or is None."""
+
+    def __init__(self, record: Record | None) -> None:
+        super().__init__()
+        self.record = record
+
+
+def _record(
+    oracles: list[Oracle],
+    configurations: dict[str, Method],
+    measured: dict[str, dict[str, np.ndarray]],
+    seeds: Sequence[int],
+    times: np.ndarray,
+    records: int,
+) -> Record:
+    labels = tuple(configurations)
+    stacked = {name: np.stack([measured[label][name] for label in labels]) for name in measured[labels[0]]}
     infima = {each.objective.f_inf for each in oracles}
     config = {
         "oracle": describe(oracles[0]) if len(oracles) == 1 else [describe(each) for each in oracles],
         "methods": {label: describe(method) for label, method in configurations.items()},
-        "steps": int(steps),
+        "steps": int(times[-1]),
         "seeds": [int(seed) for seed in seeds],
         "records": int(records),
         "f_inf": infima.pop() if len(infima) == 1 else None,
         "versions": versions(),
     }
     sampled_step = stacked.pop("sampled_step")[0]
-    return Record(
-        tuple(configurations), np.array(seeds, np.int64), times, sampled_step=sampled_step, config=config, **stacked
-    )
+    return Record(labels, np.array(seeds, np.int64), times, sampled_step=sampled_step, config=config, **stacked)
 
 
 def record_times(steps: int, records: int) -> np.ndarray:
@@ -137,16 +174,15 @@ def versions() -> dict[str, str]:
 
 def _configurations(methods: Mapping[str, Method] | Sequence[Method]) -> dict[str, Method]:
     """One label and one method of plain numbers for each configuration the methods stand for."""
-    if not isinstance(methods, Mapping):
-        methods = _labelled(methods)
     if not methods:
         raise ValueError("sweep: methods must be at least one Method; got none.")
-    found: dict[str, Method] = {}
-    for name, method in methods.items():
+    for method in methods.values() if isinstance(methods, Mapping) else methods:
         if not isinstance(method, Method):
             raise ValueError(f"sweep: methods must be Method objects such as nsgdm(...); got {method!r}.")
         check(method)
-        leaves, structure = jax.tree.flatten_with_path(method)
+    found: dict[str, Method] = {}
+    for name, method in (methods if isinstance(methods, Mapping) else _labelled(methods)).items():
+        leaves, structure = jax.tree.flatten_with_path(method, is_leaf=lambda node: isinstance(node, list | tuple))
         try:
             numbers = np.broadcast_arrays(*(np.atleast_1d(np.asarray(number, np.float64)) for _, number in leaves))
         except ValueError:
@@ -219,7 +255,8 @@ def _simulate(
     )
     picked = np.broadcast_to(sampled_steps, (count, seeds.size))
     iterates = {"last": runs.point.x, "sampled": runs.sampled, "sampled_step": picked}
-    return curves._asdict() | {"diverged": runs.diverged} | iterates
+    arrays: dict[str, np.ndarray] = curves._asdict() | {"diverged": runs.diverged} | iterates
+    return arrays
 
 
 def _in_float64(part: Any) -> Any:
@@ -242,10 +279,13 @@ def _grid(seeds: int, configurations: int, oracle_per_seed: bool) -> tuple[engin
     shapes = [
         (devices, cut, s, n)
         for devices in {1, len(available)}
-        for cut in (0, 1)
-        for s in range(seeds, seeds + COLUMNS * devices)
-        for n in range(configurations, configurations + COLUMNS * devices)
-        if (s, n)[cut] % devices == 0
+        for cut, (per_seed, per_configuration) in enumerate([(devices, 1), (1, devices)])
+        for s in range(-(-seeds // per_seed) * per_seed, seeds + COLUMNS * per_seed, per_seed)
+        for n in range(
+            -(-configurations // per_configuration) * per_configuration,
+            configurations + COLUMNS * per_configuration,
+            per_configuration,
+        )
     ]
     devices, cut, s, n = min(shapes, key=lambda shape: (cost(shape), shape))
     mesh = Mesh(np.array(available[:devices]), ("run",))

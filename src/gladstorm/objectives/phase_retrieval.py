@@ -44,9 +44,8 @@ class PhaseRetrieval:
         """The objective of given measurement vectors (the rows of A), squared measurements and start."""
         A, y, start = (np.asarray(array, np.float64) for array in (A, y, start))
         if A.ndim != 2 or y.shape != A.shape[:1] or start.shape != A.shape[1:]:
-            raise ValueError(
-                f"PhaseRetrieval: A, y, start must have shapes (m, d), (m,), (d,); got {A.shape}, {y.shape}, {start.shape}."
-            )
+            shapes = f"{A.shape}, {y.shape}, {start.shape}"
+            raise ValueError(f"PhaseRetrieval: A, y, start must have shapes (m, d), (m,), (d,); got {shapes}.")
         return cls(A, np.ascontiguousarray(A.T), y, start)
 
     def value(self, x: Array) -> Array:

@@ -1,0 +1,24 @@
+"""What the documents say is what the code does."""
+
+import re
+from pathlib import Path
+
+from gladstorm import nsgdm, nstorm, sgd, storm
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_method_table_of_the_readme_is_the_code_s() -> None:
+    text = (ROOT / "README.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)\(.*?\)` \| (\w+ \| \w+ \| \w+) \|", text, re.MULTILINE))
+    made = {"nsgdm": nsgdm(1, 1), "nstorm": nstorm(1, 1), "sgd": sgd(1), "storm": storm(1, 1)}
+    assert rows == {
+        name: " | ".join(type(part).__name__ for part in (method.estimator, method.step, method.batch))
+        for name, method in made.items()
+    }
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for document in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")):
+        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"

@@ -1,0 +1,123 @@
+"""Every objective: the gradient is the derivative, the constants hold, the seed decides everything."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gladstorm import objectives
+from gladstorm.constants import Constants
+
+SPECS = [
+    ("power:2.5", 3),
+    ("power:3", 1),
+    ("power:3", 4),
+    ("power:4", 2),
+    ("quadratic:0,1,10", 3),
+    ("quadratic", 2),
+    ("cauchy", 3),
+    ("geman-mcclure", 2),
+    ("double-well", 1),
+    ("double-well", 3),
+    ("cosh", 2),
+    ("cosh:0.5,3", 1),
+    ("phase-retrieval:60", 4),
+]
+
+
+@pytest.fixture(params=SPECS, ids=lambda spec: f"{spec[0]} d={spec[1]}")
+def objective(request: Any) -> Any:
+    spec, dim = request.param
+    return objectives.named(spec, dim=dim, seed=3)
+
+
+def test_every_named_objective_is_tested() -> None:
+    assert {spec.partition(":")[0] for spec, _ in SPECS} == set(objectives.names())
+
+
+def test_the_gradient_is_the_derivative_of_the_value(objective: Any) -> None:
+    points = np.random.default_rng(0).normal(0, 2, (50, objective.start.size))
+    with jax.enable_x64(True):
+        declared, derived = jax.vmap(objective.grad)(points), jax.vmap(jax.grad(objective.value))(points)
+        np.testing.assert_allclose(declared, derived, rtol=1e-10, atol=1e-10)
+
+
+def test_the_declared_constants_hold_at_random_pairs(objective: Any) -> None:
+    c = objective.constants
+    rng = np.random.default_rng(1)
+    dim, pairs = objective.start.size, 400
+    x = rng.normal(0, 1, (pairs, dim)) * rng.lognormal(0, 1, (pairs, 1))
+    y = x + rng.normal(0, 1, (pairs, dim)) * 10.0 ** rng.uniform(-4, 1, (pairs, 1))
+    with jax.enable_x64(True):
+        along = np.linspace(0, 1, 65)[:, None, None]
+        grads = np.asarray(jax.vmap(jax.vmap(objective.grad))(along * y + (1 - along) * x))
+        values = np.asarray(jax.vmap(objective.value)(x))
+    largest = np.linalg.norm(grads, axis=-1).max(axis=0) ** c.alpha
+    change, distance = np.linalg.norm(grads[-1] - grads[0], axis=-1), np.linalg.norm(y - x, axis=-1)
+    assert np.all(change <= (c.L0 + c.L1 * largest) * distance * (1 + 1e-9) + 1e-12)
+    assert np.all(values >= c.f_inf - 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("spec", "dim", "looser"),
+    [
+        ("power:3", 1, 0.999),
+        ("quadratic:0,1,10", 3, 0.8),
+        ("cauchy", 1, 0.9),
+        ("cosh", 1, 0.9),
+        ("double-well", 1, 0.9),
+    ],
+)
+def test_the_constants_are_not_much_larger_than_needed(spec: str, dim: int, looser: float) -> None:
+    objective = objectives.named(spec, dim=dim)
+    c = objective.constants
+    x = np.concatenate([np.linspace(-4, 4, 2001)[:, None] * np.eye(dim)[i] for i in range(dim)])
+    with jax.enable_x64(True):
+        hessians = np.linalg.norm(np.asarray(jax.vmap(jax.hessian(objective.value))(x + 1e-12)), 2, axis=(1, 2))
+        norms = np.linalg.norm(np.asarray(jax.vmap(objective.grad)(x)), axis=1)
+    assert np.max(hessians / (c.L0 + c.L1 * norms**c.alpha + 1e-300)) >= looser
+
+
+def test_the_paper_s_phase_retrieval_has_the_paper_s_sizes_and_known_constants() -> None:
+    instance = objectives.PhaseRetrieval.from_seed(0)
+    assert instance.A.shape == (3000, 100)
+    assert instance.A.std() == pytest.approx(0.1, rel=0.01)
+    assert instance.start.mean() == pytest.approx(5, abs=0.4)
+    c = instance.constants
+    assert c is not None
+    assert c.alpha == 2 / 3
+    assert 12 < c.L0 < 24  # about 17 on average; it scales with ‖x*‖²
+    assert pytest.approx(9.5, rel=0.1) == c.L1
+
+
+def test_phase_retrieval_vanishes_at_the_signal_and_declares_nothing_without_full_rank() -> None:
+    rng = np.random.default_rng(0)
+    A, signal = rng.normal(size=(30, 5)), rng.normal(size=5)
+    instance = objectives.PhaseRetrieval.from_measurements(A, (A @ signal) ** 2, np.ones(5))
+    with jax.enable_x64(True):
+        assert float(instance.value(signal)) == pytest.approx(0, abs=1e-25)
+        assert np.linalg.norm(instance.grad(-signal)) == pytest.approx(0, abs=1e-12)
+    assert objectives.PhaseRetrieval.from_measurements(A[:3], np.ones(3), np.ones(5)).constants is None
+
+
+def test_the_cubic_starts_with_variance_a_tenth() -> None:
+    starts = np.array([objectives.Power.from_seed(seed).start[0] for seed in range(2000)])
+    assert starts.mean() == pytest.approx(5, abs=0.03)
+    assert starts.var() == pytest.approx(0.1, rel=0.15)
+
+
+def test_the_seed_decides_the_instance(objective: Any) -> None:
+    same, other = (type(objective).from_seed(seed, dim=objective.start.size) for seed in (3, 4))
+    again = type(objective).from_seed(3, dim=objective.start.size)
+    np.testing.assert_array_equal(same.start, again.start)
+    assert not np.array_equal(same.start, other.start)
+
+
+def test_a_user_s_function_becomes_an_objective() -> None:
+    known = Constants(L0=12.0, L1=0.0, alpha=0.0, f_inf=-1.0)
+    objective = objectives.from_function(lambda x: jnp.sum(x**2) - 1, start=2.0, constants=known)
+    assert objective.start.tolist() == [2.0]
+    assert objective.f_inf == -1.0
+    assert objectives.from_function(jnp.sum, start=[1, 2]).f_inf is None
