@@ -1,0 +1,47 @@
+"""The paper's theorems as objects a user can ask. Plain Python: no JAX, no NumPy.
+
+>>> from gladstorm import theory
+>>> problem = theory.Problem(alpha=0, L=2, B=0.4, G=0.7, gap=3)
+>>> statement = theory.theorem("nstorm", problem, gamma0=0.09)
+>>> statement.schedule(10_000).n_init, statement.rate, statement.sfo(10_000)
+(49, Fraction(1, 4), 20047)
+>>> f"{statement.bound(10_000):.8g}"
+'3.5906233'
+
+A statement also answers `horizon(eps)`, `tune(T)` and `violations()`. `plan` does all of it in one call, `for_oracle`
+starts from a simulated oracle, `master` is the bound behind a statement and `sharper` a second opinion on it.
+"""
+
+from gladstorm.theory.conversion import weaken, wrapped
+from gladstorm.theory.master_bounds import master
+from gladstorm.theory.oracle import for_oracle, problem_of
+from gladstorm.theory.planning import METHODS, Plan, overtakes, plan, theorem
+from gladstorm.theory.problem import Problem
+from gladstorm.theory.sharper_bounds import on_wrapper, sharper, travel_lower_bound
+from gladstorm.theory.statement import REGIMES, Statement
+from gladstorm.theory.table import rows
+from gladstorm.theory.terms import Condition, Power, Schedule, Term
+
+__all__ = [
+    "METHODS",
+    "REGIMES",
+    "Condition",
+    "Plan",
+    "Power",
+    "Problem",
+    "Schedule",
+    "Statement",
+    "Term",
+    "for_oracle",
+    "master",
+    "on_wrapper",
+    "overtakes",
+    "plan",
+    "problem_of",
+    "rows",
+    "sharper",
+    "theorem",
+    "travel_lower_bound",
+    "weaken",
+    "wrapped",
+]

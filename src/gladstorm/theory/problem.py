@@ -1,0 +1,72 @@
+"""The setting of a theorem: smoothness, noise, and the distance to the infimum. Regimes follow from the numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from gladstorm.theory.rules import ALPHA, NON_NEGATIVE, POSITIVE
+
+Exponent = Fraction | float  # a Fraction wherever alpha is a simple ratio
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Minimise f from x⁰ with stochastic gradients of variance at most B²‖x − x⁰‖² + G².
+
+    Smoothness is what the theorem asked about needs. NSGDM reads f's own constants: L0 for alpha = 0, and (L0, L1) of
+    L*_sym(α) above. NSTORM reads the oracle's: the mean-square constant L for alpha = 0, and (L0, L1) of
+    E L*_sym(α) above; `gladstorm.theory.conversion` makes the latter from the former.
+
+    >>> Problem(alpha=0.5, L0=1.5, L1=0.25, B=0.4, G=0.7, gap=3.0).noise
+    'bg0'
+    """
+
+    alpha: float  # α
+    L0: float | None = None
+    L1: float | None = None
+    L: float | None = None  # E‖∇f(y; ξ) − ∇f(x; ξ)‖² ≤ L²‖y − x‖²
+    B: float
+    G: float
+    gap: float  # Δ = f(x⁰) − f_inf
+
+    def __post_init__(self) -> None:
+        ALPHA.require("problem", "alpha", self.alpha)
+        for name in ("L0", "L1", "L"):
+            if (value := getattr(self, name)) is not None:
+                NON_NEGATIVE.require("problem", name, value)
+        NON_NEGATIVE.require("problem", "B", self.B)
+        NON_NEGATIVE.require("problem", "G", self.G)
+        POSITIVE.require("problem", "gap", self.gap)
+
+    @property
+    def noise(self) -> str:
+        """What B and G amount to: "bg0", "bounded" (variance) or "deterministic"."""
+        if self.B > 0:
+            return "bg0"
+        return "bounded" if self.G > 0 else "deterministic"
+
+    @property
+    def smoothness(self) -> str:
+        """How curvature grows with the gradient: "smooth" (not at all), "sublinear" or "linear"."""
+        if self.alpha == 0:
+            return "smooth"
+        return "linear" if self.alpha == 1 else "sublinear"
+
+    @cached_property
+    def exact_alpha(self) -> Exponent:
+        """α as the ratio of small whole numbers it was meant to be, if it is one.
+
+        >>> Problem(alpha=2 / 3, B=0, G=0, gap=1).exact_alpha
+        Fraction(2, 3)
+        """
+        simple = Fraction(self.alpha).limit_denominator(10**6)
+        return simple if float(simple) == self.alpha else self.alpha
+
+    def constant(self, owner: str, name: str) -> float:
+        """L0, L1 or L, refused if it was not given."""
+        value: float | None = getattr(self, name)
+        if value is None:
+            raise ValueError(f"{owner}: {name} must be given for alpha={self.alpha:g}; got {name}=None.")
+        return value

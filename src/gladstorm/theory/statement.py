@@ -1,0 +1,243 @@
+"""What a theorem says, as an object: its schedule, its conditions, its bound term by term; and the answers it gives."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Self
+
+from gladstorm.theory.problem import Exponent, Problem
+from gladstorm.theory.rules import FRACTION, HORIZON, POSITIVE, OutOfRange, in_range
+from gladstorm.theory.search import first, lowest
+from gladstorm.theory.terms import Condition, Power, Schedule, Term
+
+REGIMES: dict[tuple[str, str, str], type[Statement]] = {}  # by method, smoothness and noise
+
+
+@dataclass(frozen=True)
+class Statement(ABC):
+    """E‖∇f(x̂)‖ ≤ Σ c T^(−e) for a method run with η = η0 T^(−eta_exponent), γ = γ0 T^(−gamma_exponent) on T iterates.
+
+    x̂ is uniform on x⁰..x^{T−1}, so the left-hand side is the mean of ‖∇f‖ over the trajectory. A subclass with a source
+    is one regime, and is found in REGIMES by its setting.
+    """
+
+    problem: Problem
+    gamma0: float  # γ0
+    eta0: float = 1.0  # η0
+
+    method: ClassVar[str]
+    smoothness: ClassVar[str]
+    noise: ClassVar[str]
+    calls_per_step: ClassVar[int]  # stochastic gradients per update
+    has_eta0: ClassVar[bool] = False
+    source: ClassVar[str]
+    errata: ClassVar[tuple[str, ...]] = ()  # entries of docs/errata.md about the printed bound
+
+    def __init_subclass__(cls) -> None:
+        if "source" in vars(cls):
+            REGIMES[cls.method, cls.smoothness, cls.noise] = cls
+
+    def __post_init__(self) -> None:
+        setting = (self.problem.smoothness, self.problem.noise)
+        if setting != (self.smoothness, self.noise):
+            owner, wanted = type(self).__name__, (self.smoothness, self.noise)
+            raise ValueError(f"{owner}: problem must have smoothness and noise {wanted}; got problem={setting}.")
+        for name in self.needs:
+            self.problem.constant(self.method, name)
+        POSITIVE.require(self.method, "gamma0", self.gamma0)
+        FRACTION.require(self.method, "eta0", self.eta0)
+        if self.eta0 != 1 and not self.has_eta0:
+            raise ValueError(f"{self.method}: eta0 must be 1 in a schedule that has no eta0; got eta0={self.eta0}.")
+
+    @property
+    def L0(self) -> float:
+        """L0 of f (NSGDM) or of its oracle (NSTORM)."""
+        return self.problem.constant(self.method, "L0")
+
+    @property
+    def L1(self) -> float:
+        """L1 of f (NSGDM) or of its oracle (NSTORM)."""
+        return self.problem.constant(self.method, "L1")
+
+    @property
+    def L(self) -> float:
+        """The oracle's mean-square constant."""
+        return self.problem.constant(self.method, "L")
+
+    # What a regime states.
+
+    @property
+    @abstractmethod
+    def needs(self) -> tuple[str, ...]:
+        """Constants the problem must give."""
+
+    @property
+    @abstractmethod
+    def eta_exponent(self) -> Exponent:
+        """η = η0 T^(−eta_exponent)."""
+
+    @property
+    @abstractmethod
+    def gamma_exponent(self) -> Exponent:
+        """γ = γ0 T^(−gamma_exponent)."""
+
+    @property
+    def n_init_exponent(self) -> Exponent | None:
+        """N_init = max(1, ⌈G² T^n_init_exponent⌉), so that b0 ≤ T^(−n_init_exponent/2); None for a single sample."""
+        return None
+
+    @property
+    def young_weight0(self) -> float | None:
+        """λ0 in λ = λ0 T^(−young_exponent), at the largest value the conditions admit."""
+        return None
+
+    @property
+    def young_exponent(self) -> Exponent:
+        """λ = λ0 T^(−young_exponent)."""
+        return 0
+
+    def _limits(self) -> dict[str, float]:
+        """Upper limits of γ0, by their statement; infinite where they do not bind."""
+        return {}
+
+    @abstractmethod
+    def _corollary(self) -> Iterable[Power]:
+        """The bound, the paper's slips corrected."""
+
+    def _printed(self) -> Iterable[Power]:
+        """The bound as the paper prints it."""
+        return self._corollary()
+
+    # What follows.
+
+    def schedule(self, T: int) -> Schedule:
+        """η, γ, N_init and λ for T iterates."""
+        HORIZON.require(self.method, "horizon", T)
+        weight = self.young_weight0
+        return Schedule(
+            eta=self.eta0 * _power(T, self.eta_exponent),
+            gamma=self.gamma0 * _power(T, self.gamma_exponent),
+            n_init=self._n_init(T),
+            young_weight=None if weight is None else weight * _power(T, self.young_exponent),
+        )
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """Every inequality the theorem asks for, with both sides. In these schedules none depends on T."""
+        return tuple(Condition(words, self.gamma0, r) for words, r in self._limits().items() if r < math.inf)
+
+    @cached_property
+    def powers(self) -> tuple[Power, ...]:
+        """The bound as powers of T."""
+        return self._checked(self._corollary)
+
+    def terms(self, T: int) -> tuple[Term, ...]:
+        """The bound's terms at T."""
+        HORIZON.require(self.method, "horizon", T)
+        return tuple(Term(*power, power.coefficient * _power(T, power.exponent)) for power in self.powers)
+
+    def bound(self, T: int) -> float:
+        """The right-hand side at T."""
+        return math.fsum(term.value for term in self.terms(T))
+
+    def bound_as_printed(self, T: int) -> float:
+        """The right-hand side of the paper's own corollary, which `errata` may say is not a bound."""
+        HORIZON.require(self.method, "horizon", T)
+        return math.fsum(power.coefficient * _power(T, power.exponent) for power in self._checked(self._printed))
+
+    @property
+    def rate(self) -> Exponent:
+        """bound = O(T^(−rate))."""
+        return min(power.exponent for power in self.powers)
+
+    def sfo(self, T: int) -> int:
+        """Stochastic gradients paid for T iterates: those of v⁰, then those of T − 1 updates."""
+        HORIZON.require(self.method, "horizon", T)
+        return self._n_init(T) + self.calls_per_step * (int(T) - 1)
+
+    def horizon(self, eps: float) -> int:
+        """The smallest T with bound(T) ≤ eps; what it costs is sfo(T)."""
+        POSITIVE.require(self.method, "eps", eps)
+        T = first(lambda T: self.bound(T) <= eps)
+        if T is None:
+            raise ValueError(f"{self.method}: eps must be reachable within 10^300 iterates; got eps={eps}.")
+        return T
+
+    def largest_gamma0(self) -> float:
+        """The largest γ0 the conditions admit, infinite if they admit every one."""
+        return min(self._limits().values(), default=math.inf)
+
+    def violations(self) -> tuple[str, ...]:
+        """One sentence for each condition that fails: which, by how much, and the largest admissible γ0."""
+        return tuple(
+            f"{self.method}: the theorem needs {c.statement}, but {c.left!r} > {c.right!r}, "
+            f"{c.left / c.right:.4g} times too large; the largest admissible gamma0 is {self.largest_gamma0()!r}."
+            for c in self.conditions()
+            if not c.holds
+        )
+
+    def tune_gamma0(self, T: int | None = None) -> Self:
+        """The same statement with the admissible γ0 of the smallest bound at T, or of the smallest leading coefficient.
+
+        Never worse than this one, unless this one violates a condition.
+        """
+        high = min(self.largest_gamma0(), 1e200)
+        low = min(max(1e-200, 1e-290 * self.problem.gap), high)  # Δ/γ0 does not overflow
+        gamma0 = lowest(lambda g: replace(self, gamma0=g)._cost_or_infinity(T), low, high)
+        if gamma0 == 1e200:
+            raise ValueError(f"{self.method}: gamma0 must be given, the bound falls in it for ever; got gamma0=None.")
+        return self._better(replace(self, gamma0=gamma0), T)
+
+    def tune(self, T: int | None = None) -> Self:
+        """The same statement with the admissible γ0, and η0 where there is one, of the smallest bound at T.
+
+        Without T the coefficient of the slowest power is made smallest, which is best for every T large enough.
+        """
+        if not self.has_eta0:
+            return self.tune_gamma0(T)
+
+        def cost(divisor: float) -> float:  # overflow lies at small η0, that is at large divisors
+            return replace(self, eta0=1 / divisor).tune_gamma0(T)._cost(T)
+
+        eta0 = 1 / lowest(cost, 1.0, 1e30)
+        return self._better(replace(self, eta0=eta0).tune_gamma0(T), T)
+
+    def _n_init(self, T: int) -> int:
+        if self.n_init_exponent is None:
+            return 1
+        samples = self.problem.G * self.problem.G * _power(T, -self.n_init_exponent)
+        return max(1, math.ceil(in_range(self.method, "n_init", samples)))
+
+    def _cost(self, T: int | None) -> float:
+        if T is not None:
+            return self.bound(T)
+        return math.fsum(power.coefficient for power in self.powers if power.exponent == self.rate)
+
+    def _cost_or_infinity(self, T: int | None) -> float:
+        try:
+            return self._cost(T)
+        except OutOfRange:
+            return math.inf
+
+    def _better(self, other: Self, T: int | None) -> Self:
+        admissible = all(condition.holds for condition in self.conditions())
+        return self if self._cost_or_infinity(T) <= other._cost(T) and admissible else other
+
+    def _checked(self, stated: Callable[[], Iterable[Power]]) -> tuple[Power, ...]:
+        try:
+            powers = tuple(stated())
+        except ArithmeticError:
+            raise OutOfRange(
+                f"{self.method}: gamma0 must be small enough for the bound to fit in double precision; "
+                f"got gamma0={self.gamma0}."
+            ) from None
+        for power in powers:
+            in_range(self.method, f"the coefficient of {power.name!r}", power.coefficient)
+        return powers
+
+
+def _power(T: int, exponent: Exponent) -> float:
+    return math.pow(T, -float(exponent))
