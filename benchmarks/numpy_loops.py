@@ -14,7 +14,8 @@ class Problem:
     """An exact gradient of one vector (d,) or of many as columns (d, runs), a start and the noise."""
 
     grad: Callable[[np.ndarray], np.ndarray]
-    start: np.ndarray
+    start: np.ndarray  # x⁰, where the noise is centred
+    here: np.ndarray  # the iterate the loop starts from
     B: float
     G: float
 
@@ -42,7 +43,7 @@ def plain(problem: Problem, arm: Arm, steps: int, rng: np.random.Generator) -> l
         rho, u = sample
         return problem.grad(x) + np.mean(problem.B * rho * (x - x0) + problem.G * u, axis=0)
 
-    x = x0.copy()
+    x = problem.here
     v = stochastic_grad(x, draw(x))
     norms = [float(np.linalg.norm(problem.grad(x)))]
     for _ in range(steps):
@@ -62,7 +63,7 @@ def plain(problem: Problem, arm: Arm, steps: int, rng: np.random.Generator) -> l
 def careful(problem: Problem, arm: Arm, steps: int, rng: np.random.Generator) -> list[float]:
     """One run with one exact gradient per step, shared by all that need it, and the samples averaged as drawn."""
     x0, d = problem.start, problem.start.size
-    x, grad = x0.copy(), problem.grad(x0)
+    x, grad = problem.here, problem.grad(problem.here)
     v: Any = np.zeros(d)
     norms: list[float] = []
     for k in range(steps + 1):
@@ -93,9 +94,8 @@ def _batch_size(problem: Problem, arm: Arm, distance2: float) -> int:
 def batched(problem: Problem, arm: Arm, steps: int, runs: int, rng: np.random.Generator) -> np.ndarray:
     """Many runs as columns, so that the gradient is a matrix product, with batches by their sufficient statistics."""
     x0, d = problem.start[:, None], problem.start.size
-    x = np.repeat(x0, runs, axis=1)
+    x = np.repeat(problem.here[:, None], runs, axis=1)
     norms = np.empty((steps + 1, runs))
-    drift2 = np.zeros(runs)
     grad = problem.grad(x)
     v: Any = np.zeros_like(x)
     for k in range(steps + 1):
@@ -107,11 +107,11 @@ def batched(problem: Problem, arm: Arm, steps: int, runs: int, rng: np.random.Ge
             else:
                 x = x - arm.gamma * v
             grad = problem.grad(x)
-            drift2 = np.sum((x - x0) ** 2, axis=0)
         if arm.sigma2 is None:
             rho = 2.0 * rng.integers(0, 2, runs) - 1
             u = rng.standard_normal((d, runs)) / np.sqrt(d)
         else:
+            drift2 = np.sum((x - x0) ** 2, axis=0)
             b = np.maximum(1, np.ceil((problem.B**2 * drift2 + problem.G**2) / arm.sigma2)).astype(int)
             rho = (2 * rng.binomial(b, 0.5) - b) / b
             u = rng.standard_normal((d, runs)) / np.sqrt(d * b)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from gladstorm import (
     BlumGladyshev,
@@ -22,6 +23,7 @@ from gladstorm import (
 )
 from gladstorm.parts import part
 from gladstorm.simulate import Interrupted, record_times
+from unrolled import noise
 
 
 def oracle(B: float = 0.5, G: float = 1.0, dim: int = 3) -> BlumGladyshev:
@@ -79,6 +81,14 @@ def test_a_run_s_noise_does_not_depend_on_what_else_is_in_the_sweep() -> None:
     for other in others:
         np.testing.assert_allclose(other, first, rtol=1e-12)
     assert not np.allclose(noise_of(lambda: sweep(source, {"probe": probe}, steps=100, seeds=[6]), 6), first)
+
+
+def test_neighbouring_seeds_and_steps_have_independent_standard_normal_noise() -> None:
+    draws = np.array([[noise(seed, step, dim=2) for step in range(60)] for seed in range(60)])
+    assert stats.kstest(draws.ravel(), "norm").pvalue > 1e-6
+    for one, other in [(draws[1:], draws[:-1]), (draws[:, 1:], draws[:, :-1]), (draws[..., 1:], draws[..., :-1])]:
+        correlation = np.corrcoef(one.ravel(), other.ravel())[0, 1]
+        assert abs(correlation) < stats.norm.isf(0.5e-6) / np.sqrt(one.size)
 
 
 def test_methods_of_one_seed_see_the_same_noise_and_seeds_do_not() -> None:

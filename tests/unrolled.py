@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
@@ -24,9 +25,9 @@ class Trajectory:
 
 
 def noise(seed: int, step: int, dim: int) -> Vector:
-    """The normals of one step, by the documented rule: fold the seed, then the step, into key 0."""
+    """The normals of one step, by the documented rule: the threefry key is the pair (seed, step)."""
     with jax.enable_x64(True):
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), seed), step)
+        key = jax.random.wrap_key_data(jnp.array([seed, step], np.uint32), impl="threefry2x32")
         return np.asarray(jax.random.normal(key, (dim + 1,), np.float64))
 
 

@@ -58,12 +58,12 @@ class Progress(NamedTuple):
     recorded: Array  # how many record times have passed
 
 
-def begin(oracle: Oracle, method: Method, key: Array, sampled_step: Array) -> State:
+def begin(oracle: Oracle, method: Method, seed: Array, sampled_step: Array) -> State:
     """x⁰ and v⁰ of one run."""
     point = oracle.at(jnp.asarray(oracle.objective.start))
     zero = jnp.zeros((), int)
     batch = method.batch(zero, jnp.zeros(()))
-    sample = oracle.batch(_draw(oracle, key, zero), batch)
+    sample = oracle.batch(_draw(oracle, seed, zero), batch)
     v = method.estimator.init(lambda p: oracle.grad(p, sample), point)
     nothing = jnp.zeros(())
     blank = State(
@@ -144,7 +144,7 @@ class Grid(NamedTuple):
 
     @property
     def placements(self) -> tuple[PartitionSpec, ...]:
-        """Of the arguments every program starts with: oracle, methods, keys, sampled steps, record times."""
+        """Of the arguments every program starts with: oracle, methods, seeds, sampled steps, record times."""
         everywhere, cut = PartitionSpec(), PartitionSpec("run")
         seeds, configurations = (cut, everywhere) if self.cut == "seeds" else (everywhere, cut)
         return (seeds if self.oracle_per_seed else everywhere, configurations, seeds, seeds, everywhere)
@@ -169,17 +169,17 @@ class Grid(NamedTuple):
 
 
 @partial(jax.jit, static_argnums=0)
-def started(grid: Grid, oracle: Any, methods: Any, keys: Array, sampled_steps: Array, times: Array) -> Progress:
+def started(grid: Grid, oracle: Any, methods: Any, seeds: Array, sampled_steps: Array, times: Array) -> Progress:
     """All runs at step 0, which is recorded."""
 
-    def program(oracle: Any, methods: Any, keys: Array, sampled_steps: Array, times: Array) -> Progress:
-        states = grid.over_runs(begin, (0, None, None), (None, 0, 0))(oracle, methods, keys, sampled_steps)
+    def program(oracle: Any, methods: Any, seeds: Array, sampled_steps: Array, times: Array) -> Progress:
+        states = grid.over_runs(begin, (0, None, None), (None, 0, 0))(oracle, methods, seeds, sampled_steps)
         zero = jnp.zeros((), int)
         first = grid.over_runs(snapshot, (0, None), (0, None))(oracle, states, zero)
         snapshots = jax.tree.map(lambda a: jnp.zeros((times.size, *a.shape), a.dtype).at[0].set(a), first)
         return Progress(states, snapshots, zero, zero + 1)
 
-    begun: Progress = grid.compiled(program)(oracle, methods, keys, sampled_steps, times)
+    begun: Progress = grid.compiled(program)(oracle, methods, seeds, sampled_steps, times)
     return begun
 
 
@@ -188,7 +188,7 @@ def advanced(
     grid: Grid,
     oracle: Any,
     methods: Any,
-    keys: Array,
+    seeds: Array,
     sampled_steps: Array,
     times: Array,
     progress: Progress,
@@ -197,7 +197,7 @@ def advanced(
     """All runs at step `stop`, recorded at every one of `times` (increasing) up to there."""
 
     def program(
-        oracle: Any, methods: Any, keys: Array, sampled_steps: Array, times: Array, progress: Progress, stop: Array
+        oracle: Any, methods: Any, seeds: Array, sampled_steps: Array, times: Array, progress: Progress, stop: Array
     ) -> Progress:
         block = block_size(oracle.objective.start.shape[-1])
         step_all = grid.over_runs(transition, (0, 0, None, None, None), (None, 0, 0, None, 0))
@@ -206,7 +206,7 @@ def advanced(
 
         def through_block(progress: Progress) -> Progress:
             first, end = progress.k, jnp.minimum(progress.k + block, stop)
-            noise = jax.vmap(draw_all, (None, None, 0))(oracle, keys, first + 1 + jnp.arange(block))
+            noise = jax.vmap(draw_all, (None, None, 0))(oracle, seeds, first + 1 + jnp.arange(block))
 
             def one_step(i: Array, states: State) -> State:
                 now = jax.tree.map(lambda a: a[i], noise)
@@ -230,12 +230,14 @@ def advanced(
         return lax.while_loop(lambda progress: progress.k < stop, through_block, progress)
 
     mapped = grid.compiled(program, grid.progress, PartitionSpec())
-    later: Progress = mapped(oracle, methods, keys, sampled_steps, times, progress, stop)
+    later: Progress = mapped(oracle, methods, seeds, sampled_steps, times, progress, stop)
     return later
 
 
-def _draw(oracle: Oracle, key: Array, k: Array) -> Any:
-    return oracle.draw(jax.random.fold_in(key, k))
+def _draw(oracle: Oracle, seed: Array, k: Array) -> Any:
+    # Threefry is a cipher: the pair is as good a key as any; hashing it into one would double the price of small draws.
+    pair = jnp.stack([seed, k.astype(seed.dtype)])
+    return oracle.draw(jax.random.wrap_key_data(pair, impl="threefry2x32"))
 
 
 def block_size(dim: int) -> int:

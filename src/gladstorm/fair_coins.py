@@ -46,24 +46,33 @@ def heads(z: Array, coins: Array) -> Array:
     [0.0, 1.0, 1.0]
     """
     b = jnp.asarray(coins, z.dtype)
-    return jnp.where(coins <= TABLED, _by_table(z, coins, b), _by_expansion(z, b))
+    root, inverse = jnp.sqrt(b), 1 / b
+    return jnp.where(coins <= TABLED, _by_table(z, coins, b, root, inverse), _by_expansion(z, b, root, inverse))
 
 
-def _by_table(z: Array, coins: Array, b: Array) -> Array:
+def _by_table(z: Array, coins: Array, b: Array, root: Array, inverse: Array) -> Array:
     coins = jnp.minimum(coins, TABLED)
     row = coins * (coins - 1) // 2
     table = jnp.asarray(THRESHOLDS, z.dtype)
     # Never more than one off for any b ≤ TABLED and |z| < 8.3, so one comparison on each side finds the quantile.
-    guess = jnp.floor((b + jnp.sqrt(b) * z / (1 + z * z / (12 * b))) / 2 + 0.5)
+    guess = jnp.floor((b + root * z / (1 + z * z * inverse / 12)) / 2 + 0.5)
     k = jnp.clip(guess, 0, b).astype(row.dtype)
     up = (k < coins) & (z > table[row + jnp.minimum(k, coins - 1)])
     down = (k > 0) & (z <= table[row + jnp.maximum(k - 1, 0)])
     return (k + up - down).astype(z.dtype)
 
 
-def _by_expansion(z: Array, b: Array) -> Array:
+def _by_expansion(z: Array, b: Array, root: Array, inverse: Array) -> Array:
     correction = jnp.zeros_like(z)
     for polynomial in reversed(CORNISH_FISHER):
-        correction = (correction + jnp.polyval(jnp.array(polynomial, z.dtype), z * z)) / b
+        correction = (correction + _value(polynomial, z * z)) * inverse
     t = z * (1 + correction)
-    return jnp.clip(jnp.ceil((b - 1 + jnp.sqrt(b) * t) / 2), 0, b)
+    return jnp.clip(jnp.ceil((b - 1 + root * t) / 2), 0, b)
+
+
+def _value(polynomial: tuple[float, ...], at: Array) -> Array:
+    # Horner with the coefficients as constants: jnp.polyval would loop over an array of them.
+    value = polynomial[0]
+    for coefficient in polynomial[1:]:
+        value = value * at + coefficient
+    return value

@@ -224,8 +224,6 @@ def _simulate(
     """Run a stack of methods of one structure; arrays over (configuration, seed, …)."""
     count = jax.tree.leaves(methods)[0].size
     grid, seed_rows, method_rows = _grid(seeds.size, count, len(oracles) > 1)
-    key = jax.random.key(0, impl="threefry2x32")
-    keys = jax.vmap(lambda seed: jax.random.fold_in(key, seed))(seeds[seed_rows])
     sampled_steps = np.array([np.random.default_rng(seed).integers(steps + 1) for seed in seeds])
     padded_times = np.full(capacity, NEVER)
     padded_times[: times.size] = times
@@ -235,7 +233,7 @@ def _simulate(
         else _in_float64(oracles[0])
     )
     stack = jax.tree.map(lambda column: column[method_rows], methods)
-    arguments = (oracle, stack, keys, sampled_steps[seed_rows], padded_times)
+    arguments = (oracle, stack, seeds[seed_rows], sampled_steps[seed_rows], padded_times)
     arguments = tuple(
         jax.device_put(argument, NamedSharding(grid.mesh, placement))
         for argument, placement in zip(arguments, grid.placements, strict=True)
