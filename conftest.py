@@ -1,5 +1,7 @@
 """What all tests share. Two CPU devices, as the command line has on two cores, so that spreading runs is tested."""
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -15,3 +17,22 @@ settings.load_profile("gladstorm")
 @pytest.fixture(autouse=True)
 def _files_go_to_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def gladstorm(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """The command line in this process: exit code, standard output, standard error."""
+    from gladstorm import cli, devices
+
+    monkeypatch.setattr(devices, "one_per_core", lambda: None)  # JAX has started: it is too late, and done above
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["gladstorm", *arguments])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capfd.readouterr()
+        return int(end.value.code or 0), out, err
+
+    return command

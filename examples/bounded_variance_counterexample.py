@@ -59,6 +59,13 @@ def statements(T: int) -> dict[float, Statement]:
     return {alpha: theorem("nsgdm", problem, gamma0=1.0) for alpha, problem in problems.items()}
 
 
+def two_points(G: float, eta: float) -> tuple[float, float, float]:
+    """The noise: the probability of its large value, that value, and the other one."""
+    q = 0.185 * eta
+    A = G * ((1 - q) / q) ** 0.5
+    return q, A, -A * q / (1 - q)
+
+
 def mean_grad_norms(statement: Statement, T: int, seeds: int) -> NDArray[np.float64]:
     """(1/T) Σ_k |f'(x^k)| over k = 0..T−1, one for each seed."""
     eta, gamma, *_ = statement.schedule(T)
@@ -68,13 +75,12 @@ def mean_grad_norms(statement: Statement, T: int, seeds: int) -> NDArray[np.floa
 
 @partial(jax.jit, static_argnames=("T", "seeds"))
 def _trajectory_means(L0: float, G: float, eta: float, gamma: float, *, T: int, seeds: int) -> jax.Array:
-    q = 0.185 * eta
-    A = G * jnp.sqrt((1 - q) / q)
+    q, high, low = two_points(G, eta)
     keys = jax.vmap(jax.random.key)(jnp.arange(seeds))
 
     def noise(block: jax.Array | int, size: int) -> jax.Array:
         uniform = jax.vmap(lambda key: jax.random.uniform(jax.random.fold_in(key, block), (size,)))(keys)
-        return jnp.where(uniform < q, A, -A * q / (1 - q)).T
+        return jnp.where(uniform < q, high, low).T
 
     def step(state: State, sample: jax.Array) -> tuple[State, None]:
         x, v, total = state

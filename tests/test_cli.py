@@ -3,41 +3,20 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gladstorm import Record, cli, devices, simulate
+from gladstorm import Record, cli, simulate
+
+Said = Callable[..., tuple[int, str, str]]
 
 CLOSED_FORM = (
     "simulate --objective power:3 --start 5 --B 0 --G 0 --eta 1 --gamma 0.001 --steps 1000 --seeds 1 --json --method"
 ).split()
-
-
-@pytest.fixture(autouse=True)
-def _devices_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "one_per_core", lambda: None)  # JAX has started: it is too late, and conftest did it
-
-
-class Said:
-    """What a command printed and how it ended."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-        self.monkeypatch, self.capfd = monkeypatch, capfd
-
-    def __call__(self, *arguments: str) -> tuple[int, str, str]:
-        self.monkeypatch.setattr(sys, "argv", ["gladstorm", *arguments])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = self.capfd.readouterr()
-        return int(end.value.code or 0), out, err
-
-
-@pytest.fixture
-def gladstorm(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Said:
-    return Said(monkeypatch, capfd)
 
 
 @pytest.mark.parametrize(("method", "sfo"), [(["nsgdm"], 1001), (["nstorm", "--n-init", "4"], 2004)])

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from gladstorm import nsgdm, nstorm, sgd, storm
+from gladstorm.theory.table import markdown
 
 ROOT = Path(__file__).parent.parent
 
@@ -22,3 +23,7 @@ def test_links_between_documents_lead_somewhere() -> None:
     for document in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")):
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_the_complexity_table_of_the_documents_is_the_code_s() -> None:
+    assert (ROOT / "docs/theory.md").read_text().endswith(f"-->\n{markdown()}\n")

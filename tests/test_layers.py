@@ -12,7 +12,7 @@ SOURCE = Path(gladstorm.__file__).parent
 # Each module imports only what stands above it.
 LAYERS = [
     "rules", "constants", "parts", "objectives", "fair_coins", "oracles", "estimators", "steps", "batches", "methods",
-    "engine", "progress", "record", "simulate", "theory", "analysis", "devices", "cli", "__main__",
+    "engine", "progress", "record", "simulate", "theory", "analysis", "figures", "devices", "cli", "__main__",
 ]  # fmt: skip
 
 

@@ -63,6 +63,16 @@ def rows() -> tuple[Row, ...]:
     return RELATED + tuple(_derived(*setting, noise) for setting in SMOOTHNESS for noise in NOISE) + LOWER_BOUNDS
 
 
+def markdown() -> str:
+    """The rows as a table for a document.
+
+    >>> markdown().splitlines()[2]
+    '| Cutkosky and Mehta 2020 | NSGDM | L0-smooth | not BG-0 | O(ε^-4) |'
+    """
+    lines = [tuple(RELATED[0].as_dict()), ("---",) * 5, *(tuple(row.as_dict().values()) for row in rows())]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def _derived(method: str, smoothness: str, noise: str) -> Row:
     upper = f"O(ε^-{_complexity(method, smoothness, noise)})"
     return Row("This paper", method.upper(), SMOOTHNESS[method, smoothness], NOISE[noise], upper)

@@ -1,47 +1,20 @@
-"""The command line: arguments in, tables or JSON out. Heavy imports wait until a command needs them."""
+"""`gladstorm simulate` and `gladstorm reproduce`."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gladstorm.cli.app import app
+from gladstorm.cli.tables import show
+
 if TYPE_CHECKING:
     from gladstorm.methods import Method
     from gladstorm.record import Record
-
-app = typer.Typer(
-    name="gladstorm",
-    help="Stochastic optimization when gradient noise grows with the distance travelled.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-
-def main() -> None:
-    """Run the command line: exit 0, 1 if a check failed, 2 with one sentence on bad usage, 130 on Ctrl-C."""
-    try:
-        code = app(standalone_mode=False)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except Exception as problem:
-        if not isinstance(problem, ValueError | OSError) and not hasattr(problem, "format_message"):
-            raise
-        message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
-        typer.echo(f"Error: {message}", err=True)
-        sys.exit(2)
-    sys.exit(code)
-
-
-@app.callback()
-def _commands() -> None:
-    """A callback makes `gladstorm simulate` a subcommand even while it is the only one."""
 
 
 @app.command()
@@ -193,7 +166,6 @@ def _number(name: str, text: str) -> float:
 
 
 def _print_table(title: str, record: Record) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from gladstorm.analysis import summary
@@ -209,10 +181,7 @@ def _print_table(title: str, record: Record) -> None:
         table.add_row(
             label, *norms, f"{row['sfo']:,.0f}", f"{row['max_batch']:,}", f"{row['diverged']}/{record.seeds.size}"
         )
-    console = Console()
-    if not console.is_terminal:
-        console.width = 120  # a file or a pipe has no width to fit
-    console.print(table)
+    show(table)
 
 
 def _plus_minus(statistics: dict[str, Any]) -> str:
