@@ -40,8 +40,14 @@ CASES: dict[str, tuple[Method, str, Callable[[int, float], int]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("spec", ["double-well", "phase-retrieval:40"])
+@pytest.mark.parametrize(
+    ("case", "spec"),
+    [
+        *((case, "double-well") for case in CASES),
+        ("nsgdm", "phase-retrieval:40"),
+        ("storm, grown", "phase-retrieval:40"),
+    ],
+)
 def test_the_run_is_the_hand_unrolled_recursion(case: str, spec: str) -> None:
     method, name, size = CASES[case]
     objective = objectives.named(spec, dim=3, start=1.0)

@@ -233,12 +233,13 @@ def _simulate(
         else _in_float64(oracles[0])
     )
     stack = jax.tree.map(lambda column: column[method_rows], methods)
-    arguments = (oracle, stack, seeds[seed_rows], sampled_steps[seed_rows], padded_times)
+    host = (oracle, stack, seeds[seed_rows], sampled_steps[seed_rows], padded_times)
     arguments = tuple(
-        jax.device_put(argument, NamedSharding(grid.mesh, placement))
-        for argument, placement in zip(arguments, grid.placements, strict=True)
+        jax.block_until_ready(jax.device_put(argument, NamedSharding(grid.mesh, placement), may_alias=False))
+        for argument, placement in zip(host, grid.placements, strict=True)
     )
-    state = engine.started(grid, *arguments)
+    # Nothing runs while something else compiles or transfers: under load we have seen overlapping ones disagree.
+    state = jax.block_until_ready(engine.started(grid, *arguments))
     k, stride = 0, engine.block_size(oracles[0].objective.start.size)
     while k < steps:
         begun = time.monotonic()
