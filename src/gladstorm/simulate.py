@@ -238,7 +238,7 @@ def _simulate(
         jax.block_until_ready(jax.device_put(argument, NamedSharding(grid.mesh, placement), may_alias=False))
         for argument, placement in zip(host, grid.placements, strict=True)
     )
-    # Nothing runs while something else compiles or transfers: under load we have seen overlapping ones disagree.
+    # Nothing runs while something else compiles or transfers: a precaution, see the known issue in CHANGELOG.md.
     state = jax.block_until_ready(engine.started(grid, *arguments))
     k, stride = 0, engine.block_size(oracles[0].objective.start.size)
     while k < steps:
