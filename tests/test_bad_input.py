@@ -42,6 +42,7 @@ CASES: list[tuple[Any, str]] = [
     ({"method": "sgd"}, "must be Method objects"),
     *(({"steps": bad}, "sweep: steps must be a whole number from 0 to") for bad in (-1, 1.5, NAN, 2**32)),
     *(({"seeds": bad}, "sweep: seeds must be a whole number") for bad in (0, -2, [], [-1], [0.5], [2**32])),
+    ({"seeds": [3, 4, 3]}, r"sweep: seeds must be distinct, .* got seeds=\[3, 4, 3\]"),
     *(({"records": bad}, "sweep: records must be a whole number ≥ 1") for bad in (0, -1)),
     ({"objective": objectives.Power(np.array([1.0]), 2.0)}, "Power: p must be finite and > 2"),
     ({"objective": objectives.Cauchy(np.array([1.0, NAN]))}, "Cauchy: start must be a vector of finite numbers"),

@@ -78,6 +78,8 @@ def sweep(
         COUNT.require("sweep", "seeds", seeds)
         seeds = range(seeds)
     SEED.require("sweep", "seeds", list(seeds))
+    if len(set(seeds)) != len(seeds):
+        raise ValueError(f"sweep: seeds must be distinct, equal ones are the same run twice; got seeds={list(seeds)}.")
     oracles = list(oracle) if isinstance(oracle, Sequence) else [oracle]
     if len(oracles) not in ((len(seeds),) if isinstance(oracle, Sequence) else (1,)):
         raise ValueError(
