@@ -8,6 +8,9 @@ import jax
 import pytest
 from hypothesis import settings
 
+from gladstorm import devices
+
+devices.tune()
 jax.config.update("jax_num_cpu_devices", 2)
 # No deadline: the first call compiles. The same examples every time: a red build can be repeated.
 settings.register_profile("gladstorm", deadline=None, derandomize=True)
@@ -24,9 +27,9 @@ def gladstorm(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str, str]]:
     """The command line in this process: exit code, standard output, standard error."""
-    from gladstorm import cli, devices
+    from gladstorm import cli
 
-    monkeypatch.setattr(devices, "one_per_core", lambda: None)  # JAX has started: it is too late, and done above
+    monkeypatch.setattr(devices, "tune", lambda: None)  # JAX has started: it is too late, and done above
 
     def command(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["gladstorm", *arguments])

@@ -212,7 +212,7 @@ def slower(what: str, this: float, other: float, goal: float) -> Row:
 
 
 def main() -> None:
-    devices.one_per_core()
+    devices.tune()
     if sys.argv[1:2] == ["memory"]:
         peak_of_one_sweep(int(sys.argv[2]))
         return

@@ -1,17 +1,34 @@
-"""JAX's devices on a CPU."""
+"""JAX set up for simulating on a CPU."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import jax
 
+# Loops that touch less than this many bytes become one kernel each. XLA's own limit of 1 kB leaves the dozen small
+# kernels of a cheap objective's step to be launched one by one, which takes longer than what they compute.
+ONE_KERNEL_BYTES = 4_000_000
 
-def one_per_core() -> None:
-    """Make JAX treat every core as a device, so that `sweep` gives each core its own runs (measured: 1.5 × faster).
 
-    JAX takes this only before its first computation, and a library must not decide it when imported: the command line
-    and the benchmarks call this, and a script may.
+def tune() -> None:
+    """A device per core, so that `sweep` gives each core its own runs, and small loops compiled whole.
+
+    Measured: 1.5 × faster on phase retrieval, 2 × more on the cubic. JAX takes this only before its first computation,
+    and a library must not decide it when imported: the command line and the benchmarks call this, and a script may.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     jax.config.update("jax_num_cpu_devices", cores)
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "xla_backend_extra_options" not in flags:
+        option = f"--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold={ONE_KERNEL_BYTES}"
+        os.environ["XLA_FLAGS"] = f"{flags} {option}".strip()
+
+
+def remember_programs() -> None:
+    """Keep compiled programs in the user's cache folder, so that another process need not compile them again."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # the user may have said where
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        jax.config.update("jax_compilation_cache_dir", str(root / "gladstorm" / "programs"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
