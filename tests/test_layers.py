@@ -12,7 +12,8 @@ SOURCE = Path(gladstorm.__file__).parent
 # Each module imports only what stands above it.
 LAYERS = [
     "rules", "constants", "parts", "objectives", "fair_coins", "oracles", "estimators", "steps", "batches", "methods",
-    "engine", "progress", "record", "simulate", "theory", "analysis", "figures", "devices", "cli", "__main__",
+    "engine", "progress", "record", "simulate", "theory", "optax", "torch", "analysis", "experiments", "figures",
+    "report", "publish", "devices", "cli", "__main__",
 ]  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def unit(v: Any) -> Any:
     >>> unit(jnp.array([3e30, 4e30])).tolist(), unit(jnp.zeros(2)).tolist()
     ([0.6000000238418579, 0.800000011920929], [0.0, 0.0])
     """
-    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(v)]))
-    scaled = jax.tree.map(lambda leaf: leaf / jnp.where(largest > 0, largest, 1), v)
+    largest = jnp.max(jnp.array([jnp.max(jnp.abs(leaf), initial=0) for leaf in jax.tree.leaves(v)]), initial=0)
+    scaled = jax.tree.map(lambda leaf: leaf / jnp.where(largest == 0, 1, largest), v)
     norm = jnp.sqrt(sum(jnp.sum(jnp.abs(leaf) ** 2) for leaf in jax.tree.leaves(scaled)))
-    return jax.tree.map(lambda leaf: leaf / jnp.where(norm > 0, norm, 1), scaled)
+    return jax.tree.map(lambda leaf: leaf / jnp.where(norm == 0, 1, norm), scaled)

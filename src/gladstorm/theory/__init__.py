@@ -15,7 +15,7 @@ starts from a simulated oracle, `master` is the bound behind a statement and `sh
 from gladstorm.theory.conversion import weaken, wrapped
 from gladstorm.theory.master_bounds import master
 from gladstorm.theory.oracle import for_oracle, problem_of
-from gladstorm.theory.planning import METHODS, Plan, overtakes, plan, theorem
+from gladstorm.theory.planning import METHODS, Plan, for_schedule, overtakes, plan, theorem
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.sharper_bounds import on_wrapper, sharper, travel_lower_bound
 from gladstorm.theory.statement import REGIMES, Statement
@@ -33,6 +33,7 @@ __all__ = [
     "Statement",
     "Term",
     "for_oracle",
+    "for_schedule",
     "master",
     "on_wrapper",
     "overtakes",

@@ -30,6 +30,17 @@ def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0:
     return _regime(method, problem)(problem, 1.0, eta0).tune_gamma0()
 
 
+def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float = 1.0, eta0: float = 1.0) -> Statement:
+    """A statement to take η, γ and N_init from: they depend on neither the smoothness constants nor the gap.
+
+    Its bound and conditions are those of constants nobody gave; ask `plan` for real ones.
+
+    >>> for_schedule("nstorm", alpha=0, gamma0=1.0, G=0.7).schedule(10_000).n_init
+    49
+    """
+    return theorem(method, Problem(alpha=alpha, L0=1, L1=0, L=1, B=B, G=G, gap=1), gamma0=gamma0, eta0=eta0)
+
+
 @dataclass(frozen=True)
 class Plan:
     """A statement at one horizon."""

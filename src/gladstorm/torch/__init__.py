@@ -1,0 +1,25 @@
+"""The paper's methods as PyTorch optimizers.
+
+>>> import torch
+>>> from gladstorm.torch import NSGDM
+>>> model = torch.nn.Linear(3, 1)
+>>> optimizer = NSGDM(model.parameters(), lr=0.01, momentum=0.9)
+>>> model(torch.ones(4, 3)).sum().backward()
+>>> optimizer.step()
+
+`NSTORM` evaluates each mini-batch at two points and therefore takes a closure, or the two-phase form `previous_point`.
+`PowerLR` is the schedule for a run without a known end.
+"""
+
+try:
+    import torch  # noqa: F401 - PyTorch itself, not this package
+except ModuleNotFoundError as missing:
+    if missing.name != "torch":
+        raise
+    raise ImportError("gladstorm.torch needs PyTorch, which is not installed: pip install gladstorm[torch]") from None
+
+from gladstorm.torch.nsgdm import NSGDM
+from gladstorm.torch.nstorm import NSTORM
+from gladstorm.torch.power_lr import PowerLR
+
+__all__ = ["NSGDM", "NSTORM", "PowerLR"]

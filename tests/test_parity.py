@@ -1,0 +1,148 @@
+"""One recursion, four times: torch, Optax, the simulator and NumPy by hand visit the same points on the same noise."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import torch
+
+import gladstorm as gs
+import gladstorm.optax
+import gladstorm.torch
+from gladstorm import engine
+from unrolled import Batch, noise, unrolled
+
+STEPS, SEED, N_INIT = 200, 11, 7
+B, G, GAMMA, ETA = 0.6, 0.9, 0.03, 0.15
+OBJECTIVE = gs.objectives.named("double-well", dim=5, start=1.0)
+METHODS = {"nsgdm": gs.nsgdm(GAMMA, ETA), "nstorm": gs.nstorm(GAMMA, ETA, n_init=N_INIT)}
+START = np.asarray(OBJECTIVE.start)
+CUT = 2  # the libraries hold x as two tensors, so that the norm over both is put to the test
+
+Vector = np.ndarray
+
+
+def exact(x: Vector) -> Vector:
+    with jax.enable_x64(True):
+        return np.asarray(OBJECTIVE.grad(x))
+
+
+def size(name: str, k: int) -> int:
+    return N_INIT if name == "nstorm" and k == 0 else 1
+
+
+@cache
+def sample(name: str, k: int) -> Batch:
+    """ξ^k, which can be evaluated anywhere."""
+    return Batch(noise(SEED, k, START.size), size(name, k), exact, START, B, G)
+
+
+def by_hand(name: str) -> list[Vector]:
+    def batch_size(k: int, distance2: float) -> int:
+        return size(name, k)
+
+    return unrolled(name, exact, START, B, G, STEPS, SEED, gamma=GAMMA, eta=ETA, size=batch_size).x
+
+
+def by_simulator(name: str) -> list[Vector]:
+    oracle, method, never = gs.BlumGladyshev(OBJECTIVE, B, G), METHODS[name], jnp.array(-1)
+    with jax.enable_x64(True):
+        state = jax.jit(engine.begin)(oracle, method, jnp.uint32(SEED), never)
+        transition = jax.jit(engine.transition)
+        visited = [np.asarray(state.point.x)]
+        for k in range(1, STEPS + 1):
+            state = transition(oracle, method, state, noise(SEED, k, START.size), jnp.array(k), never)
+            visited.append(np.asarray(state.point.x))
+    return visited
+
+
+def by_optax(name: str) -> list[Vector]:
+    factory: Any = {"nsgdm": gladstorm.optax.nsgdm, "nstorm": gladstorm.optax.nstorm}[name]
+    optimizer = factory(GAMMA, 1 - ETA)
+
+    def grads(params: list[jax.Array], xi: Batch) -> list[jax.Array]:
+        return [jnp.asarray(part) for part in np.split(xi(np.concatenate(params)), [CUT])]
+
+    update = jax.jit(optimizer.update)
+    with jax.enable_x64(True):
+        params = [jnp.asarray(part) for part in np.split(START, [CUT])]
+        state = optimizer.init(params)
+        visited = [START]
+        for k in range(STEPS):
+            xi = sample(name, k)
+            stale = {"prev_grads": grads(state.previous, xi)} if name == "nstorm" else {}
+            updates, state = update(grads(params, xi), state, params, **stale)
+            params = optax.apply_updates(params, updates)
+            visited.append(np.concatenate(params))
+    return visited
+
+
+def by_torch(name: str) -> list[Vector]:
+    params = [torch.nn.Parameter(torch.from_numpy(part.copy())) for part in np.split(START, [CUT])]
+
+    def x() -> Vector:
+        return np.concatenate([p.detach().numpy() for p in params])
+
+    def closure(k: int) -> Callable[[], float]:
+        def evaluate() -> float:
+            loss = torch.cat(list(params)) @ torch.from_numpy(sample(name, k)(x()))
+            loss.backward()  # its gradient is the sample's
+            return loss.item()
+
+        return evaluate
+
+    visited = [START]
+    if name == "nsgdm":
+        nsgdm = gladstorm.torch.NSGDM(params, lr=GAMMA, momentum=1 - ETA)
+        for k in range(STEPS):
+            nsgdm.zero_grad()
+            nsgdm.step(closure(k))
+            visited.append(x())
+    else:
+        nstorm = gladstorm.torch.NSTORM(params, lr=GAMMA, momentum=1 - ETA)
+        nstorm.initialize([closure(0)])
+        for k in range(STEPS):
+            nstorm.step(closure(k + 1))
+            visited.append(x())
+    return visited
+
+
+ARMS = {"hand": by_hand, "simulator": by_simulator, "optax": by_optax, "torch": by_torch}
+
+
+@cache
+def iterates(arm: str, name: str) -> Vector:
+    """x⁰..x^K as rows."""
+    rows = np.array(ARMS[arm](name))
+    assert rows.dtype == np.float64
+    assert rows.shape == (STEPS + 1, START.size)
+    return rows
+
+
+@pytest.mark.parametrize("name", ["nsgdm", "nstorm"])
+@pytest.mark.parametrize("arm", ["simulator", "optax", "torch"])
+def test_every_iterate_is_that_of_the_recursion_by_hand(arm: str, name: str) -> None:
+    np.testing.assert_allclose(iterates(arm, name), iterates("hand", name), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["nsgdm", "nstorm"])
+@pytest.mark.parametrize("arm", list(ARMS))
+def test_every_step_is_as_long_as_the_learning_rate(arm: str, name: str) -> None:
+    lengths = np.linalg.norm(np.diff(iterates(arm, name), axis=0), axis=1)
+    np.testing.assert_allclose(lengths, GAMMA, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["nsgdm", "nstorm"])
+def test_a_run_of_the_simulator_ends_where_its_transitions_lead(name: str) -> None:
+    record = gs.run(gs.BlumGladyshev(OBJECTIVE, B, G), METHODS[name], steps=STEPS, seeds=[SEED])
+    np.testing.assert_allclose(record.last[0, 0], iterates("simulator", name)[-1], rtol=0, atol=1e-12)
+
+
+def test_another_recursion_would_be_told_apart_by_far() -> None:
+    apart = np.linalg.norm(iterates("hand", "nsgdm") - iterates("hand", "nstorm"), axis=1)
+    assert (apart[1:] > 1e-6).all()
