@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -69,10 +69,93 @@ def _legend(ax: Axes) -> None:
     ax.legend(fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False)
 
 
+def comparison(summary: Mapping[str, Any], curves: Mapping[str, Any], stage: str) -> Figure:
+    """The paper's layout: gradient norm against SFO calls, drift and batch size against iterations; mean ± std."""
+    figure = Figure(figsize=(7.0, 2.75), layout="constrained")
+    panels = (
+        ("grad_norm", "sfo", "gradient norm ‖∇f(xᵏ)‖", "SFO calls", ("log", "log")),
+        ("drift2", "step", "drift ‖xᵏ − x⁰‖²", "iteration k", ("linear", "linear")),
+        ("batch", "step", "batch size", "iteration k", ("linear", "log")),
+    )
+    for ax, (name, along, title, xlabel, (xscale, yscale)) in zip(figure.subplots(1, 3), panels, strict=True):
+        for style, (method, curve) in zip(_STYLES, curves[stage].items(), strict=False):
+            x = np.array(curve["step"] if along == "step" else curve["sfo"]["mean"], float)
+            mean, std = (np.array(curve[name][key], float) for key in ("mean", "std"))
+            ax.plot(x, mean, label=method, linewidth=1.1, **style)
+            low = np.maximum(mean - std, mean / 10) if yscale == "log" else mean - std  # a log axis has no 0
+            ax.fill_between(x, low, mean + std, color=style["color"], alpha=0.18, linewidth=0)
+        ax.set(xscale=xscale, yscale=yscale)
+        ax.set_title(title, fontsize=8)
+        ax.set_xlabel(xlabel, fontsize=7)
+        ax.tick_params(labelsize=6.5)
+        ax.margins(x=0.02)
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=7, frameon=False)
+    _provenance(figure, summary)
+    return figure
+
+
+def sensitivity(summary: Mapping[str, Any]) -> Figure:
+    """‖∇f‖ over the last tenth of the run against the step size: the tuned methods' grids and multiples of γ0."""
+    figure = Figure(figsize=(7.0, 2.9), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    styles = dict(zip(summary["methods"], _STYLES, strict=True))
+    for method, found in summary["tuning"].items():
+        _points(left, [(row["step_size"], row["last10_grad_norm"]) for row in found["grid"]], method, styles[method])
+        left.plot(
+            [found["best"]], [_at(found["grid"], found["best"])], "*", color=styles[method]["color"], markersize=9
+        )
+    for method, rows in summary["sensitivity"].items():
+        own = summary["schedule"][method]["gamma0"]
+        _points(right, [(row["gamma0"] / own, row["last10_grad_norm"]) for row in rows], method, styles[method])
+    right.axvline(1, color="#888888", linewidth=0.8, linestyle=":")
+    left.set_xlabel("step size γ (★: picked), on the tuning seeds", fontsize=7)
+    right.set_xlabel("γ0 relative to the paper's", fontsize=7)
+    left.set_ylabel("‖∇f‖, mean of the last tenth", fontsize=7)
+    for ax in (left, right):
+        ax.set(xscale="log", yscale="log")
+        ax.tick_params(labelsize=6.5)
+        ax.legend(fontsize=6.5, frameon=False)
+    _provenance(figure, summary)
+    return figure
+
+
+# A colour and a dash pattern for each method: told apart in grey, too.
+_STYLES = tuple(
+    {"color": colour, "linestyle": dash}
+    for colour, dash in zip(COLOURS, ("-", (0, (7, 1)), "--", "-.", ":"), strict=False)
+)
+
+
+def _points(ax: Axes, rows: list[tuple[float, Mapping[str, Any]]], label: str, style: Mapping[str, Any]) -> None:
+    shown = [(x, value["mean"], value["std"]) for x, value in rows if value["mean"] is not None]
+    x, mean, std = (np.array(column, float) for column in zip(*shown, strict=True))
+    low = np.minimum(std, 0.9 * mean)  # a log axis has no 0
+    ax.errorbar(x, mean, yerr=[low, std], label=label, marker="o", markersize=3, linewidth=1, capsize=2, **style)
+
+
+def _at(grid: Sequence[Mapping[str, Any]], step_size: float) -> float:
+    return float(next(row["last10_grad_norm"]["mean"] for row in grid if row["step_size"] == step_size))
+
+
+def _provenance(figure: Figure, summary: Mapping[str, Any]) -> None:
+    config = summary["config"]
+    seeds = config["seeds"]["paper"]
+    numbers = f"B = {config['B']:g}, G = {config['G']:g}, σ² = {config['sigma2']:g}, T = {config['horizon']:,}"
+    made_by = f"gladstorm {config['versions']['gladstorm']}, code {config['code']}"
+    text = f"{summary['title']}: {numbers}, seeds {seeds[0]}–{seeds[-1]}, mean ± std.  {made_by}."
+    figure.supxlabel(text, fontsize=5.5, color="#555555")
+
+
 def save(figure: Figure, path: Path) -> None:
     """Write a figure, whole or not at all, in the format of its suffix."""
     if path.suffix.lower() not in FORMATS or not path.parent.is_dir():
         raise ValueError(
             f"figure: the file must end in {', '.join(FORMATS)}, in a folder that exists; got {str(path)!r}."
         )
-    write_whole(path, lambda temporary: figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=200))
+    # Without dates: the same figure is the same bytes.
+    undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(path.suffix.lower(), {})
+    write_whole(
+        path,
+        lambda temporary: figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=200, metadata=undated),
+    )

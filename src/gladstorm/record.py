@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,12 @@ class Record:
         config = self.config | {"methods": {label: self.config["methods"][label] for label in labels}}
         return dataclasses.replace(self, labels=labels, config=config, **arrays)
 
+    def on_seeds(self, count: int) -> Record:
+        """The runs of the first `count` seeds."""
+        arrays = {name: getattr(self, name)[:, :count] for name in (*CURVES, *PER_RUN)}
+        arrays |= {"seeds": self.seeds[:count], "sampled_step": self.sampled_step[:count]}
+        return dataclasses.replace(self, config=self.config | {"seeds": arrays["seeds"].tolist()}, **arrays)
+
     def to_pandas(self) -> pd.DataFrame:
         """One row per label, seed and recorded step.
 
@@ -99,11 +106,18 @@ class Record:
         metadata = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
         if metadata.get("format") != FORMAT:
             raise ValueError(f"Record.load: {path} is not a {FORMAT!r} file; got {metadata.get('format')!r}.")
-        frame = table.to_pandas()
+        try:
+            return cls.from_pandas(table.to_pandas(), metadata["config"])
+        except ValueError as problem:
+            raise ValueError(f"Record.load: {path} is damaged: {problem}") from problem
+
+    @classmethod
+    def from_pandas(cls, frame: pd.DataFrame, config: dict[str, Any]) -> Record:
+        """The record whose `to_pandas` the frame is."""
         labels, seeds, steps = (frame[column].unique() for column in ("method", "seed", "step"))
         shape = (len(labels), len(seeds), len(steps))
         if len(frame) != np.prod(shape):
-            raise ValueError(f"Record.load: {path} is damaged: {len(frame)} rows are not {shape} runs and steps.")
+            raise ValueError(f"{len(frame)} rows are not {shape} runs and steps.")
         ends = frame.iloc[len(steps) - 1 :: len(steps)]
         return cls(
             labels=tuple(labels),
@@ -114,8 +128,26 @@ class Record:
             last=np.stack(ends["last"].to_list()).reshape(*shape[:2], -1),
             sampled=np.stack(ends["sampled"].to_list()).reshape(*shape[:2], -1),
             sampled_step=ends["sampled_step"].to_numpy()[: shape[1]],
-            config=metadata["config"],
+            config=config,
         )
+
+    @staticmethod
+    def stacked(records: Sequence[Record]) -> Record:
+        """Records of different labels on the same seeds and steps, as one."""
+        arrays = {name: np.concatenate([getattr(each, name) for each in records]) for name in (*CURVES, *PER_RUN)}
+        methods = {label: method for each in records for label, method in each.config["methods"].items()}
+        labels = tuple(label for each in records for label in each.labels)
+        return dataclasses.replace(records[0], labels=labels, config=records[0].config | {"methods": methods}, **arrays)
+
+    @staticmethod
+    def joined(records: Sequence[Record]) -> Record:
+        """Records of the same labels and steps on different seeds, as one."""
+        axes = dict.fromkeys((*CURVES, *PER_RUN), 1) | {"seeds": 0, "sampled_step": 0}
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(each, name) for each in records], axis) for name, axis in axes.items()
+        }
+        config = records[0].config | {"seeds": arrays["seeds"].tolist()}
+        return dataclasses.replace(records[0], config=config, **arrays)
 
 
 CURVES = (

@@ -23,7 +23,15 @@ from gladstorm.rules import COUNT, SEED, STEPS
 
 CALL_SECONDS = 0.25  # how long one call of the compiled program should take: the grain of progress and of Ctrl-C
 COLUMNS = 16  # a matrix product with a multiple of this many columns wastes nothing
-RAGGED = 1.6  # measured cost per column of one that is not
+NARROW = {
+    1: 1.0,
+    4: 1.25,
+    8: 2.2,
+    COLUMNS: 3.1,
+}  # measured cost of narrower ones that do, a matrix-vector product being 1
+RAGGED = 1.6  # measured cost per column of all others
+LANES = 8  # fewer runs than this squared, of a cheap problem, cost the same: small sweeps share one program
+CHEAP_BYTES = 100_000  # an oracle with no more data than this is cheap to evaluate
 NEVER = 2**62  # a record time no run reaches
 
 
@@ -62,7 +70,7 @@ def sweep(
     own instance. The noise of a run depends on its seed and step only: methods are compared on the same noise.
     `seeds` is how many (0, 1, …) or which. About 2·`records` steps are recorded, evenly and geometrically spaced; means
     and minima are over all steps. The runs are spread over all of JAX's devices; on a CPU, call
-    `gladstorm.devices.one_per_core()` before the first use of JAX to put every core to full use.
+    `gladstorm.devices.tune()` before the first use of JAX to put every core to full use.
 
     Ctrl-C raises `Interrupted`, a KeyboardInterrupt whose `record` holds the configurations that had finished.
 
@@ -225,7 +233,9 @@ def _simulate(
 ) -> dict[str, np.ndarray]:
     """Run a stack of methods of one structure; arrays over (configuration, seed, …)."""
     count = jax.tree.leaves(methods)[0].size
-    grid, seed_rows, method_rows = _grid(seeds.size, count, len(oracles) > 1)
+    cheap = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(oracles[0])) <= CHEAP_BYTES
+    lanes = LANES if cheap and seeds.size <= LANES else 1
+    grid, seed_rows, method_rows = _grid(seeds.size, count, -(-count // lanes) * lanes, len(oracles) > 1)
     sampled_steps = np.array([np.random.default_rng(seed).integers(steps + 1) for seed in seeds])
     padded_times = np.full(capacity, NEVER)
     padded_times[: times.size] = times
@@ -264,18 +274,21 @@ def _in_float64(part: Any) -> Any:
     return jax.tree.map(lambda number: np.asarray(number, np.float64), part)
 
 
-def _grid(seeds: int, configurations: int, oracle_per_seed: bool) -> tuple[engine.Grid, np.ndarray, np.ndarray]:
+def _grid(
+    seeds: int, configurations: int, least: int, oracle_per_seed: bool
+) -> tuple[engine.Grid, np.ndarray, np.ndarray]:
     """The cheapest way to lay the runs over the devices, and the seeds and configurations to fill it with.
 
-    Axes are padded with repeated runs so that each device has equal work and matrix products have whole columns.
+    Axes are padded with repeated runs so that each device has equal work and matrix products have whole columns, and
+    to at least `least` configurations.
     """
     available = jax.local_devices()
 
     def cost(shape: tuple[int, int, int, int]) -> float:
         devices, cut, s, n = shape
         local = (s // devices, n) if cut == 0 else (s, n // devices)
-        columns = local[1] * (1 if oracle_per_seed else local[0])
-        return local[0] * local[1] * (RAGGED if columns % COLUMNS else 1)
+        products, columns = local if oracle_per_seed else (1, local[0] * local[1])
+        return products * _product(columns)
 
     shapes = [
         (devices, cut, s, n)
@@ -283,8 +296,8 @@ def _grid(seeds: int, configurations: int, oracle_per_seed: bool) -> tuple[engin
         for cut, (per_seed, per_configuration) in enumerate([(devices, 1), (1, devices)])
         for s in range(-(-seeds // per_seed) * per_seed, seeds + COLUMNS * per_seed, per_seed)
         for n in range(
-            -(-configurations // per_configuration) * per_configuration,
-            configurations + COLUMNS * per_configuration,
+            -(-least // per_configuration) * per_configuration,
+            least + COLUMNS * per_configuration,
             per_configuration,
         )
     ]
@@ -292,3 +305,11 @@ def _grid(seeds: int, configurations: int, oracle_per_seed: bool) -> tuple[engin
     mesh = Mesh(np.array(available[:devices]), ("run",))
     grid = engine.Grid(mesh, "seeds" if cut == 0 else "configurations", oracle_per_seed)
     return grid, np.arange(s) % seeds, np.arange(n) % configurations
+
+
+def _product(columns: int) -> float:
+    """What a matrix product costs."""
+    per_column = NARROW[COLUMNS] / COLUMNS
+    if columns % COLUMNS:
+        return NARROW.get(columns) or max(2.0, RAGGED * per_column * columns)
+    return per_column * columns

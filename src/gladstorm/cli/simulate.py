@@ -1,4 +1,4 @@
-"""`gladstorm simulate` and `gladstorm reproduce`."""
+"""`gladstorm simulate`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def simulate(
 
     if save is not None and (save.is_dir() or not save.parent.is_dir()):
         raise ValueError(f"simulate: --save must be a file in a folder that exists; got {str(save)!r}.")
-    devices.one_per_core()
+    devices.tune()
     rule = _batch_rule(batch, sigma2, cap, B, G)
     shared = {"gamma": gamma, "eta": eta, "n_init": n_init}
     methods: dict[str, Method] = {}
@@ -75,44 +75,6 @@ def simulate(
         _print_table(f"{objective}, d = {config['dim']}, B = {B:g}, G = {G:g}, K = {steps}, {seeds} seeds", record)
     if interrupted:
         raise typer.Exit(130)
-
-
-@app.command()
-def reproduce() -> None:
-    """Run NSGDM, NSTORM and SGD on the paper's two objectives, with its hyper-parameters, and print a table.
-
-    Example: gladstorm reproduce
-    """
-    from gladstorm import devices, objectives
-    from gladstorm.methods import nsgdm, nstorm, sgd
-    from gladstorm.oracles import BlumGladyshev
-    from gladstorm.simulate import sweep
-
-    devices.one_per_core()
-    steps, seeds = 10_000, 10
-    phase = BlumGladyshev(objectives.named("phase-retrieval"), B=0.5, G=1.0)
-    cubic = BlumGladyshev(objectives.named("power:3"), B=0.5, G=0.5)
-    arms = {
-        "phase retrieval": (
-            phase,
-            {
-                "NSGDM": nsgdm(gamma=4.641e-3, eta=2.154e-3),
-                "NSTORM": nstorm(gamma=5.397e-3, eta=3.73e-4, n_init=4),
-                "SGD": sgd(gamma=3e-3),
-            },
-        ),
-        "cubic": (
-            cubic,
-            {
-                "NSGDM": nsgdm(gamma=4.641e-4, eta=2.154e-3),
-                "NSTORM": nstorm(gamma=7.742e-4, eta=2.782e-4, n_init=2),
-                "SGD": sgd(gamma=1e-3),
-            },
-        ),
-    }
-    for name, (oracle, methods) in arms.items():
-        record = sweep(oracle, methods, steps=steps, seeds=seeds)
-        _print_table(f"{name}, B = {oracle.B:g}, G = {oracle.G:g}, K = {steps}, {seeds} seeds", record)
 
 
 def _batch_rule(batch: str, sigma2: float | None, cap: int | None, B: float, G: float) -> Any:

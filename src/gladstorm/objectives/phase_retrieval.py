@@ -33,11 +33,13 @@ class PhaseRetrieval:
         >>> PhaseRetrieval.from_seed(0, m=30, dim=4).A.shape
         (30, 4)
         """
-        COUNT.require("PhaseRetrieval", "m", m)
-        rng = np.random.default_rng(seed)
-        A = rng.normal(0, 0.1, (int(m), dim))
-        y = (A @ rng.normal(0, 1, dim)) ** 2
-        return cls.from_measurements(A, y, rng.normal(5, 1, dim))
+        A, signal, start = _paper_draw(seed, m, dim)
+        return cls.from_measurements(A, (A @ signal) ** 2, start)
+
+    @staticmethod
+    def signal(seed: int, m: float = 3000, *, dim: int = 100) -> Array:
+        """x* of `from_seed`'s instance: f(x*) = f(−x*) = 0."""
+        return _paper_draw(seed, m, dim)[1]
 
     @classmethod
     def from_measurements(cls, A: Array, y: Array, start: Array) -> PhaseRetrieval:
@@ -77,3 +79,10 @@ class PhaseRetrieval:
         Y = np.linalg.norm((A.T * y) @ A / m, 2)
         L0, L1 = 12 * largest * Y / smallest, 6 * largest / smallest ** (2 / 3)
         return Constants(L0=float(L0), L1=float(L1), alpha=2 / 3, f_inf=self.f_inf)
+
+
+def _paper_draw(seed: int, m: float, dim: int) -> tuple[Array, Array, Array]:
+    """A, x* and x⁰."""
+    COUNT.require("PhaseRetrieval", "m", m)
+    rng = np.random.default_rng(seed)
+    return rng.normal(0, 0.1, (int(m), dim)), rng.normal(0, 1, dim), rng.normal(5, 1, dim)
