@@ -1,228 +1,40 @@
-"""Print the table. Every row compares two things run in turn, several times, and shows the median of each."""
+"""Print the table: every row compares things run in turn, several times. `python -m benchmarks NAME` prints a part."""
 
 from __future__ import annotations
 
-import resource
-import subprocess
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.numpy_loops import Arm, Problem, batched, careful, plain
-from gladstorm import (
-    BlumGladyshev,
-    GrowWithDistance,
-    Method,
-    devices,
-    nsgdm,
-    nstorm,
-    objectives,
-    run,
-    sgd,
-    storm,
-    sweep,
-)
+from benchmarks import command_line, main_job, simulator, torch_steps
+from benchmarks.measuring import Row
+from gladstorm import devices
 
-REPETITIONS = 5
-RUNS, SEEDS = 96, 3
-MEMORY_STEPS, MEMORY_RUNS = 10**7, 64
-
-# Workload W, the phase-retrieval experiment: 3 seeds of every arm, and of the tuned ones 10 step sizes; 96 runs.
-ARMS = {
-    Arm("momentum", True, None, 4.641e-3, 2.154e-3): 3,  # NSGDM
-    Arm("storm", True, None, 5.397e-3, 3.73e-4): 3,  # NSTORM
-    Arm("fresh", False, None, 3e-3): 30,  # SGD
-    Arm("fresh", False, 1.0, 3e-2): 30,  # SGD, dynamic batch
-    Arm("storm", False, 1.0, 3e-2, 0.1): 30,  # STORM, dynamic batch
+SECTIONS = {
+    "w": simulator.workload_w,
+    "cubic": simulator.cubic,
+    "batches": simulator.batches_and_methods,
+    "scaling": simulator.scaling,
+    "memory": simulator.memory,
+    "reproduce": main_job.rows,
+    "torch": torch_steps.rows,
+    "command-line": command_line.rows,
 }
-
-
-@dataclass
-class Row:
-    what: str
-    figure: str
-    goal: str
-    holds: bool
-
-
-def medians(*jobs: Callable[[], float]) -> list[float]:
-    """The median cost of each job; the jobs take turns so that a busy machine slows all of them."""
-    for job in jobs:
-        job()
-    rounds = [[job() for job in jobs] for _ in range(REPETITIONS)]
-    return [float(np.median(column)) for column in zip(*rounds, strict=True)]
-
-
-def seconds(job: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    job()
-    return time.perf_counter() - begun
-
-
-def simulated(oracle: BlumGladyshev, method: Method, steps: int, seeds: int, runs: int) -> Callable[[], float]:
-    """Seconds per run and step of a sweep recorded as densely as 10⁴ steps are by default."""
-    records = max(1, steps // 100)
-
-    def job() -> object:
-        return sweep(oracle, [method], steps=steps, seeds=seeds, records=records, progress=False)
-
-    return lambda: seconds(job) / steps / runs
-
-
-def ours(arm: Arm, B: float, G: float, count: int) -> Method:
-    """The arm with `count` step sizes around its own."""
-    gamma = arm.gamma * np.geomspace(1, 0.5, count)
-    batch = 1 if arm.sigma2 is None else GrowWithDistance(B, G, arm.sigma2)
-    if arm.estimator == "fresh":
-        return sgd(gamma, batch=batch)
-    if arm.normalized:
-        return nsgdm(gamma, arm.eta) if arm.estimator == "momentum" else nstorm(gamma, arm.eta, n_init=4)
-    return storm(gamma, arm.eta, batch=batch)
-
-
-def workload_w() -> list[Row]:
-    instance = objectives.PhaseRetrieval.from_seed(0)
-    A, A_transposed, y = instance.A, instance.A_transposed, instance.y
-    m, d = A.shape
-
-    def grad(x: np.ndarray) -> Any:
-        s = A @ x
-        return (2 / m) * (A_transposed @ ((s * s - (y if x.ndim == 1 else y[:, None])) * s))
-
-    oracle = BlumGladyshev(instance, 0.5, 1.0)
-    # The loops are timed from where each arm is after a fifth of its 10⁴ steps: there its batches are what they stay.
-    problems = {
-        arm: Problem(grad, instance.start, run(oracle, ours(arm, 0.5, 1.0, 1), steps=2000).last[0, 0], 0.5, 1.0)
-        for arm in ARMS
-    }
-    rng = np.random.default_rng(0)
-    square = rng.normal(size=(1536, 1536))
-    product = np.empty_like(square)
-
-    def over_arms(cost: Callable[[Arm, Problem], float]) -> Callable[[], float]:
-        return lambda: sum(runs * cost(arm, problems[arm]) for arm, runs in ARMS.items()) / RUNS
-
-    jobs = [
-        over_arms(lambda arm, _: simulated(oracle, ours(arm, 0.5, 1.0, RUNS // SEEDS), 1200, SEEDS, RUNS)()),
-        over_arms(lambda arm, problem: seconds(lambda: plain(problem, arm, 100, rng)) / 100),
-        over_arms(lambda arm, problem: seconds(lambda: careful(problem, arm, 100, rng)) / 100),
-        over_arms(lambda arm, problem: seconds(lambda: batched(problem, arm, 40, RUNS, rng)) / 40 / RUNS),
-        lambda: seconds(lambda: np.matmul(square, square, out=product)),
-    ]
-    engine, first, single, columns, gemm = medians(*jobs)
-    rate, best = 4 * m * d / engine / 1e9, 2 * 1536**3 / gemm / 1e9
-    return [
-        Row("W: Gladstorm, µs per run and iteration", f"{engine * 1e6:.1f}", "", True),
-        faster("W vs plain NumPy loop", first, engine, 60),
-        faster("W vs careful NumPy, one run at a time", single, engine, 40),
-        faster("W vs NumPy batched over runs", columns, engine, 1.7),
-        Row(
-            "W: gradient arithmetic vs best GEMM of this run",
-            f"{100 * rate / best:.0f} % ({rate:.0f} of {best:.0f} Gflop/s)",
-            "≥ 55 %",
-            rate / best >= 0.55,
-        ),
-    ]
-
-
-def batches_and_methods() -> list[Row]:
-    oracle = BlumGladyshev(objectives.PhaseRetrieval.from_seed(0), 0.5, 1.0)
-    gammas = 3e-3 * np.geomspace(0.5, 1, RUNS // SEEDS)
-
-    def with_batch(size: int) -> Callable[[], float]:
-        rule = GrowWithDistance(0.0, 1.0, 1 / size)
-        return simulated(oracle, sgd(gammas, batch=rule), 600, SEEDS, RUNS)
-
-    one, thousand, million = medians(with_batch(1), with_batch(10**3), with_batch(10**6))
-    cubic = BlumGladyshev(objectives.named("power:3"), 0.5, 0.5)
-    rows = [
-        slower("dynamic batch of 10³ vs batch of 1", thousand, one, 1.15),
-        slower("dynamic batch of 10⁶ vs batch of 1", million, one, 1.15),
-    ]
-    for name, source, steps in (("phase retrieval", oracle, 600), ("cubic", cubic, 50_000)):
-        momentum, recursive = medians(
-            simulated(source, nsgdm(3e-3, 2e-3), steps, RUNS, RUNS),
-            simulated(source, nstorm(3e-3, 2e-3), steps, RUNS, RUNS),
-        )
-        rows.append(slower(f"NSTORM vs NSGDM per step, {name}", recursive, momentum, 1.15))
-    return rows
-
-
-def cubic() -> list[Row]:
-    instance = objectives.named("power:3")
-    oracle = BlumGladyshev(instance, 0.5, 0.5)
-    problem = Problem(lambda x: 3 * np.linalg.norm(x, axis=0) * x, instance.start, instance.start, 0.5, 0.5)
-    rng = np.random.default_rng(0)
-    arm = Arm("momentum", True, None, 4.641e-4, 2.154e-3)
-    engine, columns = medians(
-        simulated(oracle, nsgdm(arm.gamma, arm.eta), 100_000, RUNS, RUNS),
-        lambda: seconds(lambda: batched(problem, arm, 4000, RUNS, rng)) / 4000 / RUNS,
-    )
-    return [
-        Row("cubic, 96 runs, 10⁵ steps: Gladstorm, ns per run and step", f"{engine * 1e9:.0f}", "", True),
-        faster("cubic vs NumPy batched over runs", columns, engine, 6),
-    ]
-
-
-def scaling() -> list[Row]:
-    oracle = BlumGladyshev(objectives.named("power:3"), 0.5, 0.5)
-    method = nsgdm(4.641e-4, 2.154e-3)
-
-    def total(steps: int, runs: int) -> Callable[[], float]:
-        return lambda: seconds(lambda: sweep(oracle, [method], steps=steps, seeds=runs, progress=False))
-
-    base, more_steps, more_runs = medians(total(50_000, RUNS), total(500_000, RUNS), total(50_000, 10 * RUNS))
-    return [
-        slower("10 × the steps (cubic)", more_steps, base, 10.5),
-        slower("10 × the runs (cubic)", more_runs, base, 10.5),
-    ]
-
-
-def memory() -> list[Row]:
-    """Peak memory of a process of its own, beside one of a hundredth of the steps."""
-    peaks = [
-        float(
-            subprocess.run(
-                [sys.executable, "-m", "benchmarks", "memory", str(steps)], check=True, capture_output=True, text=True
-            ).stdout
-        )
-        for steps in (MEMORY_STEPS // 100, MEMORY_STEPS)
-    ]
-    figure = f"{peaks[1]:.2f} GB (10⁵ steps: {peaks[0]:.2f} GB)"
-    return [Row("memory: cubic, 64 runs, 10⁷ steps", figure, "< 2 GB", peaks[1] < 2)]
-
-
-def peak_of_one_sweep(steps: int) -> None:
-    sweep(BlumGladyshev(objectives.named("power:3"), 0.5, 0.5), [nsgdm(1e-3, 1e-2)], steps=steps, seeds=MEMORY_RUNS)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
-
-
-def faster(what: str, other: float, this: float, goal: float) -> Row:
-    return Row(what, f"{other / this:.1f} × faster", f"≥ {goal:g} ×", other / this >= goal)
-
-
-def slower(what: str, this: float, other: float, goal: float) -> Row:
-    return Row(what, f"{this / other:.2f} ×", f"≤ {goal:g} ×", this / other <= goal)
 
 
 def main() -> None:
     devices.tune()
-    if sys.argv[1:2] == ["memory"]:
-        peak_of_one_sweep(int(sys.argv[2]))
+    if sys.argv[1:2] == ["peak-memory"]:
+        simulator.peak_of_one_sweep(int(sys.argv[2]))
         return
     table = Table(title="make bench: float64, medians of interleaved repetitions", title_justify="left")
     for heading in ("measured", "figure", "goal", "holds"):
         table.add_column(heading)
     rows: list[Row] = []
-    for section in (workload_w, cubic, batches_and_methods, scaling, memory):
-        print(f"{section.__name__} …", file=sys.stderr)
-        rows += section()
+    for name in sys.argv[1:] or SECTIONS:
+        print(f"{name} …", file=sys.stderr)
+        rows += SECTIONS[name]()
     for row in rows:
         table.add_row(row.what, row.figure, row.goal, "" if not row.goal else "yes" if row.holds else "NO")
     console = Console()

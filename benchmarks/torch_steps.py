@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from benchmarks.measuring import Row, seconds
 from gladstorm.torch import NSGDM, NSTORM
 
 PARAMETERS, TENSORS = 10_000_000, 60
@@ -22,14 +23,8 @@ def bytes_of(optimizer: torch.optim.Optimizer) -> int:
     return sum(tensor.nbytes for state in optimizer.state.values() for tensor in state.values())
 
 
-def seconds(job: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    job()
-    return time.perf_counter() - begun
-
-
-def rows() -> list[tuple[str, str, str, bool]]:
-    """What, figure, goal, holds. Every round runs each optimizer once; a ratio is the median over the rounds."""
+def rows() -> list[Row]:
+    """Every round runs each optimizer once; a ratio is the median over the rounds."""
     torch.manual_seed(0)
     gradients = [torch.randn(PARAMETERS // TENSORS) for _ in range(TENSORS)]
     peak = 0
@@ -73,8 +68,8 @@ def rows() -> list[tuple[str, str, str, bool]]:
     normalized, recursive = np.median(rounds[:, 1:] / rounds[:, :1], axis=0).tolist()
     state = bytes_of(sgd)
     return [
-        ("torch: NSGDM step vs SGD foreach, 10⁷ parameters", f"{normalized:.2f} ×", "≤ 1.15 ×", normalized <= 1.15),
-        ("torch: NSTORM transition vs SGD foreach", f"{recursive:.2f} ×", "≤ 1.5 ×", recursive <= 1.5),
-        ("torch: NSGDM state vs SGD", f"{bytes_of(nsgdm) / state:.2f} ×", "= 1 ×", bytes_of(nsgdm) == state),
-        ("torch: NSTORM peak state vs SGD", f"{peak / state:.2f} ×", "= 1 ×", peak == state),
+        Row("torch: NSGDM step vs SGD foreach, 10⁷ parameters", f"{normalized:.2f} ×", "≤ 1.15 ×", normalized <= 1.15),
+        Row("torch: NSTORM transition vs SGD foreach", f"{recursive:.2f} ×", "≤ 1.5 ×", recursive <= 1.5),
+        Row("torch: NSGDM state vs SGD", f"{bytes_of(nsgdm) / state:.2f} ×", "= 1 ×", bytes_of(nsgdm) == state),
+        Row("torch: NSTORM peak state vs SGD", f"{peak / state:.2f} ×", "= 1 ×", peak == state),
     ]

@@ -40,7 +40,7 @@ def record(gammas: tuple[float, ...] = (1.0,), **curves: Any) -> Record:
 def results(**main: Record) -> Results:
     records = {(MAIN, method): main.get(method.replace(", ", "_").replace(" ", "_"), record()) for method in METHODS}
     records |= {(EQUAL_STEP, NSGDM): record(), (BUDGET, NSTORM): record(), (TUNING, SGD): record((0.1, 1.0))}
-    return Results({"budget": 101}, records)
+    return Results({"budget": 101, "step_sizes": {SGD: 0.1}}, records)
 
 
 def reading(claims: tuple[Claim, ...], suffix: str) -> Claim:
@@ -110,7 +110,7 @@ def test_sgd_that_drifts_only_at_large_steps_depends_on_the_step_size() -> None:
     assert claim.test(results(SGD=record(drift2=spread(0.01))), SEEDS).verdict == FAILS
     both = results(SGD=record(drift2=spread(0.01)))
     both.records[TUNING, SGD] = record((0.1, 1.0), drift2=np.stack([spread(0.01), spread(0.3)]))
-    assert claim.test(both, SEEDS).verdict == "depends on the step size (from γ = 1 on, not at the tuned one)"
+    assert claim.test(both, SEEDS).verdict == "depends on the step size (from γ = 1 on, not at the tuned 0.1)"
     both.records[MAIN, SGD] = record(drift2=np.nan)
     assert claim.test(both, SEEDS).verdict == UNDECIDED
 

@@ -1,6 +1,7 @@
 """What the documents say is what the code does."""
 
 import re
+import runpy
 from pathlib import Path
 
 from gladstorm import nsgdm, nstorm, sgd, storm
@@ -27,3 +28,10 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 def test_the_complexity_table_of_the_documents_is_the_code_s() -> None:
     assert (ROOT / "docs/theory.md").read_text().endswith(f"-->\n{markdown()}\n")
+
+
+def test_the_reproduction_page_is_made_from_the_summaries_beside_it() -> None:
+    made_by = runpy.run_path(str(ROOT / "docs/generate.py"))
+    assert (ROOT / "docs/reproduction.md").read_text() == made_by["reproduction"](made_by["kept"]())
+    text = (ROOT / "README.md").read_text()
+    assert text == made_by["readme"](text, made_by["kept"]())

@@ -47,6 +47,12 @@ def test_saving_twice_writes_the_same_bytes(record: Record, tmp_path: Path) -> N
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
 
 
+def test_a_saved_record_is_as_readable_as_any_new_file(record: Record, tmp_path: Path) -> None:
+    record.save(tmp_path / "runs.parquet")
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "runs.parquet").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
 def test_the_table_has_one_row_per_method_seed_and_step(record: Record) -> None:
     table = record.to_pandas()
     assert len(table) == 3 * 2 * record.steps.size

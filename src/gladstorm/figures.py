@@ -70,14 +70,18 @@ def _legend(ax: Axes) -> None:
 
 
 def comparison(summary: Mapping[str, Any], curves: Mapping[str, Any], stage: str) -> Figure:
-    """The paper's layout: gradient norm against SFO calls, drift and batch size against iterations; mean ± std."""
+    """The paper's layout: gradient norm against SFO calls, drift and batch size against iterations; mean ± std.
+
+    At equal budget everything is against SFO calls: there a method with large batches makes few iterations.
+    """
     figure = Figure(figsize=(7.0, 2.75), layout="constrained")
+    calls, iterations = ("sfo", "SFO calls", "log"), ("step", "iteration k", "linear")
     panels = (
-        ("grad_norm", "sfo", "gradient norm ‖∇f(xᵏ)‖", "SFO calls", ("log", "log")),
-        ("drift2", "step", "drift ‖xᵏ − x⁰‖²", "iteration k", ("linear", "linear")),
-        ("batch", "step", "batch size", "iteration k", ("linear", "log")),
+        ("grad_norm", "gradient norm ‖∇f(xᵏ)‖", "log", calls),
+        ("drift2", "drift ‖xᵏ − x⁰‖²", "linear", calls if stage == "budget" else iterations),
+        ("batch", "batch size", "log", calls if stage == "budget" else iterations),
     )
-    for ax, (name, along, title, xlabel, (xscale, yscale)) in zip(figure.subplots(1, 3), panels, strict=True):
+    for ax, (name, title, yscale, (along, xlabel, xscale)) in zip(figure.subplots(1, 3), panels, strict=True):
         for style, (method, curve) in zip(_STYLES, curves[stage].items(), strict=False):
             x = np.array(curve["step"] if along == "step" else curve["sfo"]["mean"], float)
             mean, std = (np.array(curve[name][key], float) for key in ("mean", "std"))

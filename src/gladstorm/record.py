@@ -171,7 +171,15 @@ def write_whole(path: Path, write: Any) -> None:
     os.close(handle)
     try:
         write(temporary)
+        Path(temporary).chmod(0o666 & ~_umask())  # mkstemp's files are private, results are not
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _umask() -> int:
+    """What the process takes from the permissions of new files; it can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -14,8 +14,7 @@ import numpy as np
 from gladstorm.batches import GrowWithDistance
 from gladstorm.experiments import arms
 from gladstorm.experiments.arms import DYNAMIC, NORMALIZED, NSGDM, NSTORM, TUNED
-from gladstorm.experiments.experiment import PAPER_SEEDS, TUNING_SEEDS, Experiment, Settings
-from gladstorm.experiments.experiment import SENSITIVITY as MULTIPLES
+from gladstorm.experiments.experiment import GAMMA0_MULTIPLES, PAPER_SEEDS, TUNING_SEEDS, Experiment, Settings
 from gladstorm.experiments.memory import Memory, code_version
 from gladstorm.experiments.results import (
     BUDGET,
@@ -33,7 +32,7 @@ from gladstorm.oracles import BlumGladyshev
 from gladstorm.parts import describe
 from gladstorm.record import Record
 from gladstorm.simulate import sweep, versions
-from gladstorm.theory import Schedule, Statement, for_oracle
+from gladstorm.theory import Problem, Schedule, Statement, problem_of, theorem, wrapped
 
 BYTES_AT_ONCE = 50_000_000  # of instances simulated together: they share the processor's cache
 SEEDS_AT_ONCE = 100
@@ -69,7 +68,7 @@ def reproduce(experiment: Experiment, settings: Settings, memory: Memory) -> Res
         seeds = lab.seeds(method)[:PAPER_SEEDS]
         records[BUDGET, method] = lab.tuned(BUDGET, method, [found.best_at_budget], seeds, found.steps_to_budget)
     for method in NORMALIZED:
-        multiples = [gammas[method] * multiple for multiple in MULTIPLES]
+        multiples = [gammas[method] * multiple for multiple in GAMMA0_MULTIPLES]
         seeds = lab.seeds(method)[:PAPER_SEEDS]
         records[SENSITIVITY, method] = lab.scheduled(SENSITIVITY, method, schedules[method], multiples, seeds=seeds)
     records |= {(TUNING, method): found.record for method, found in tuning.items()}
@@ -104,7 +103,6 @@ class _Laboratory:
 
     def __post_init__(self) -> None:
         self._instances: dict[int, BlumGladyshev] = {}
-        self._statements: dict[str, Statement] = {}
 
     @property
     def horizon(self) -> int:
@@ -127,12 +125,15 @@ class _Laboratory:
         few = min(PAPER_SEEDS, self.settings.seeds)
         return list(range(self.settings.seeds if method in self.experiment.many_seeds else few))
 
+    @cached_property
+    def problem(self) -> Problem:
+        """The setting of the theorems, with the constants of seed 0's instance."""
+        return problem_of(self.oracle(0))
+
     def statement(self, method: str) -> Statement:
-        """The theorem about a normalized method, with the constants of seed 0's instance."""
-        if method not in self._statements:
-            gamma0, eta0 = self.experiment.gamma0[method], self.experiment.eta0
-            self._statements[method] = for_oracle(self.oracle(0), method.lower(), gamma0=gamma0, eta0=eta0)
-        return self._statements[method]
+        """The theorem about a normalized method."""
+        problem = wrapped(self.problem) if method == NSTORM else self.problem
+        return theorem(method.lower(), problem, gamma0=self.experiment.gamma0[method], eta0=self.experiment.eta0)
 
     def affordable(self, method: str, calls: int) -> int:
         """The largest horizon a normalized method can be scheduled for at the price of `calls`."""
@@ -198,7 +199,7 @@ class _Laboratory:
         return small | {
             "experiment": experiment.name,
             "objective": {"type": type(objective).__name__, "dimension": int(objective.start.size)},
-            "alpha": self.statement(NSGDM).problem.alpha,
+            "alpha": self.problem.alpha,
             "B": settings.B,
             "G": experiment.G,
             "sigma2": float(self.growing.sigma2),

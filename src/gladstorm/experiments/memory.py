@@ -6,6 +6,7 @@ Its file's name ends in the hash of its own bytes, so one rename makes it appear
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import sys
@@ -53,12 +54,14 @@ class Memory:
 
 @cache
 def code_version() -> str:
-    """A hash of the simulator's source: results of other code are not these results."""
+    """A hash of the simulator's source, comments and layout aside: results of other code are not these results."""
     root = Path(gladstorm.__file__).parent
     sources = sorted(
         path for path in root.rglob("*.py") if path.relative_to(root).parts[0].removesuffix(".py") not in _ABOVE
     )
-    return _digest(b"".join(str(path.relative_to(root)).encode() + path.read_bytes() for path in sources))
+    return _digest(
+        b"".join(f"{path.relative_to(root)}{ast.dump(ast.parse(path.read_text('utf-8')))}".encode() for path in sources)
+    )
 
 
 def _digest(data: bytes) -> str:

@@ -14,6 +14,10 @@ from gladstorm.record import Record
 
 CRITERION = "smallest mean over the tuning seeds of ‖∇f‖ averaged over the last tenth of the iterates"
 
+QUICK_REMARK = (
+    " THIS WAS A QUICK RUN, on smaller instances and fewer steps: it shows that everything works, nothing else."
+)
+
 
 def summary(experiment: Experiment, results: Results) -> dict[str, Any]:
     """The numbers and verdicts of one experiment; see `docs/reproduction.md` for what they mean."""
@@ -21,7 +25,7 @@ def summary(experiment: Experiment, results: Results) -> dict[str, Any]:
     return {
         "experiment": experiment.name,
         "title": experiment.title,
-        "about": experiment.about,
+        "about": experiment.about + (QUICK_REMARK if config.get("quick") else ""),
         "config": {key: value for key, value in config.items() if key != "schedule"}
         | {"choices": choices(experiment, results)},
         "schedule": config["schedule"],

@@ -1,0 +1,27 @@
+"""How long the command line takes to answer when it needs nothing heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+from benchmarks.measuring import Row, medians, seconds, slower
+
+PLAN = "plan nsgdm --alpha 0 --L0 1 --B 0.5 --G 1 --gap 1 --horizon 100 --json"
+
+
+def rows() -> list[Row]:
+    def process(*arguments: str) -> Callable[[], float]:
+        command = [sys.executable, *arguments]
+        return lambda: seconds(lambda: subprocess.run(command, check=True, capture_output=True))
+
+    imported, helped, planned = medians(
+        process("-c", "import typer"),
+        process("-m", "gladstorm", "--help"),
+        process("-m", "gladstorm", *PLAN.split()),
+    )
+    return [
+        slower("gladstorm --help vs python -c 'import typer'", helped, imported, 3),
+        slower("gladstorm plan vs python -c 'import typer'", planned, imported, 3),
+    ]

@@ -1,0 +1,78 @@
+"""`gladstorm reproduce` with three seeds beside the plain NumPy loop for the same runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measuring import Row, seconds
+from benchmarks.numpy_loops import Arm, Problem, plain
+from gladstorm.experiments import EXPERIMENTS, Results
+from gladstorm.experiments.arms import NSGDM, NSTORM, STORM_DYNAMIC
+
+STEPS = 60
+LARGE = 300  # a batch to see what a sample costs the loop
+
+
+def rows() -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("compiling", "timed"):  # the first leaves the compiled programs on disk for the second
+            command = [sys.executable, "-m", "gladstorm", "reproduce", "--seeds", "3", "--out", f"{folder}/{name}"]
+            took = seconds(lambda command=command: subprocess.run(command, check=True, capture_output=True))  # type: ignore[misc]
+        loops = {
+            name: numpy_seconds(name, Results.load(Path(folder, "timed", name, "results.parquet")))
+            for name in EXPERIMENTS
+        }
+    total = sum(loops.values())
+    return [
+        Row("reproduce, both experiments, 3 seeds, grids, figures, report", f"{took:.0f} s", "", True),
+        Row(
+            "reproduce vs plain NumPy loop for the same runs",
+            f"{total / took:.0f} × faster",
+            "≥ 40 ×",
+            total / took >= 40,
+        ),
+    ]
+
+
+def numpy_seconds(name: str, results: Results) -> float:
+    """What the plain loop would take: its cost per step and per sample, times the steps and samples there were."""
+    objective = EXPERIMENTS[name].instance(0)
+    grad = cubed if name == "cubic" else phase_retrieval(objective)
+    G, B = results.config["G"], results.config["B"]
+    problem = Problem(grad, objective.start, objective.start, B, G)
+    rng = np.random.default_rng(0)
+    total = 0.0
+    for (_, method), record in results.records.items():
+        estimator = {NSGDM: "momentum", NSTORM: "storm", STORM_DYNAMIC: "storm"}.get(method, "fresh")
+        normalized = method in (NSGDM, NSTORM)
+
+        def per_step(batch: int, estimator: str = estimator, normalized: bool = normalized) -> float:
+            arm = Arm(estimator, normalized, G**2 / batch, 1e-6, 0.1)
+            return float(np.median([seconds(lambda: plain(problem, arm, STEPS, rng)) / STEPS for _ in range(3)]))
+
+        one, many = per_step(1), per_step(LARGE)
+        queries = 2 if estimator == "storm" else 1
+        samples, steps = record.sfo[..., -1].sum() / queries, record.steps[-1] * record.sfo[..., -1].size
+        total += one * steps + (many - one) / (LARGE - 1) * (samples - steps)
+    return total
+
+
+def cubed(x: np.ndarray) -> Any:
+    return 3 * np.linalg.norm(x) * x
+
+
+def phase_retrieval(objective: Any) -> Callable[[np.ndarray], Any]:
+    A, y = objective.A, objective.y
+
+    def grad(x: np.ndarray) -> Any:
+        s = A @ x
+        return 2 / y.size * (A.T @ ((s * s - y) * s))
+
+    return grad
