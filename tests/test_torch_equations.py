@@ -330,3 +330,21 @@ def test_a_late_parameter_of_nstorm_takes_its_gradient_at_the_new_point_and_then
     start = START[4:].tolist()
     assert [x.tolist() for x in seen[:6]] == [start] * 6  # before, and in, the step that brings its first gradient
     assert seen[6].tolist() != start
+
+
+@pytest.mark.parametrize("kind", [NSGDM, NSTORM])
+def test_an_estimate_the_user_rewrites_between_steps_still_gives_a_step_of_length_lr(kind: Any) -> None:
+    x = torch.nn.Parameter(torch.tensor([3.0, 4.0], dtype=torch.float64))
+    optimizer = kind([x], lr=0.5)
+
+    def closure() -> float:
+        optimizer.zero_grad()
+        (x @ x).backward()
+        return 0.0
+
+    for _ in range(3):
+        optimizer.step(closure)
+    optimizer.state[x]["momentum_buffer"].mul_(100)
+    before = x.detach().clone()
+    optimizer.step(closure)
+    torch.testing.assert_close((x.detach() - before).norm().item(), 0.5, rtol=1e-12, atol=0)

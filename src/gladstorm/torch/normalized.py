@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar, Self, cast
 
@@ -15,7 +15,7 @@ from torch.optim.optimizer import ParamsT
 
 from gladstorm import theory
 from gladstorm.rules import NON_NEGATIVE, POSITIVE, Rule
-from gladstorm.torch.normalized_step import norm_of, normalized_step_, plain
+from gladstorm.torch.normalized_step import Squares, norm_of, normalized_step_, plain
 
 RULES = {
     "lr": Rule("one number, finite and > 0", lambda v: v.ndim == 0 and POSITIVE.holds(v)),
@@ -32,6 +32,12 @@ class Block:
     group: dict[str, Any]
     params: list[Tensor]
     estimates: list[Tensor]  # v
+    plain_params: list[Tensor] = field(init=False)  # both as the kernels want them
+    plain_estimates: list[Tensor] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.plain_params = [plain(p) for p in self.params]
+        self.plain_estimates = [plain(v) for v in self.estimates]
 
     @property
     def foreach(self) -> bool:
@@ -40,26 +46,21 @@ class Block:
         return all(p.device.type in ("cuda", "xpu") for p in self.params) if asked is None else asked
 
     @property
-    def plain_params(self) -> list[Tensor]:
-        """x, as the kernels want it."""
-        return [plain(p) for p in self.params]
-
-    @property
-    def plain_estimates(self) -> list[Tensor]:
-        """v, as the kernels want it."""
-        return [plain(v) for v in self.estimates]
-
-    @property
     def plain_grads(self) -> list[Tensor]:
         """The gradients in the precision of v; 0 for a parameter that has none."""
-        pairs = zip(self.params, self.plain_estimates, strict=True)
-        return [torch.zeros_like(v) if p.grad is None else plain(p.grad).to(v.dtype) for p, v in pairs]
+        gradients = [p.grad for p in self.params]
+        pairs = zip(gradients, self.plain_estimates, strict=True)
+        return [
+            torch.zeros_like(v) if g is None else plain(g) if g.dtype is v.dtype else plain(g).to(v.dtype)
+            for g, v in pairs
+        ]
 
 
 class NormalizedOptimizer(torch.optim.Optimizer):
     """x ← x − γ v/‖v‖ with γ = lr; a subclass says how v, `state[p]["momentum_buffer"]`, follows the gradients."""
 
     method: ClassVar[str]  # its name in gladstorm.theory
+    _squares: Squares | None = None  # of the estimates as they were last renewed
 
     def __init__(
         self,
@@ -171,7 +172,11 @@ class NormalizedOptimizer(torch.optim.Optimizer):
         for together in [pool, *([block] for block in blocks if block.group["norm"] != "global")]:
             if not together:
                 continue
-            norm = norm_of((v for b in together for v in b.estimates), foreach=all(b.foreach for b in together))
+            norm = norm_of(
+                (v for b in together for v in b.estimates),
+                foreach=all(b.foreach for b in together),
+                squares=self._squares,
+            )
             for block in together:
                 normalized_step_(
                     block.plain_params,

@@ -16,6 +16,8 @@ from torch import Tensor
 # running sums that of ten million it is 4e-4 too small, and every step would be 4e-4 too long.
 PIECE = 2**20
 
+ORDINARY = (Tensor, torch.nn.Parameter)  # types that need no asking; a step asks often
+
 
 def normalized_step_(
     params: Sequence[Tensor],
@@ -52,7 +54,29 @@ def normalized_step_(
                 x.addcmul_(v, scale, value=-1)
 
 
-def norm_of(estimates: Iterable[Tensor], *, foreach: bool = False) -> Tensor:
+class Squares:
+    """Sums of squares, each taken right after its tensor was written, while that is in the processor's cache.
+
+    A sum counts only while its tensor is not written again.
+    """
+
+    def __init__(self) -> None:
+        self._taken: dict[int, tuple[Tensor, int, Tensor]] = {}  # tensor, its version, its sum
+
+    def take(self, v: Tensor) -> None:
+        """Take the sum now, on a CPU; an accelerator takes all at once later, a compiler as it sees fit."""
+        if v.device.type == "cpu" and not torch.compiler.is_compiling():
+            self._taken[id(v)] = (v, v._version, _square(v))
+
+    def of(self, v: Tensor) -> Tensor:
+        """The sum, taken anew if need be."""
+        if not self._taken:
+            return _square(v)
+        tensor, version, square = self._taken.get(id(v), (None, 0, None))
+        return square if square is not None and tensor is v and version == v._version else _square(v)
+
+
+def norm_of(estimates: Iterable[Tensor], *, foreach: bool = False, squares: Squares | None = None) -> Tensor:
     """‖v‖ over all entries of all tensors, the other processes' shards included; no dimensions, on the first's device.
 
     Squares are taken in the tensors' own precision: for float32 entries between about 1e-19 and 1e19.
@@ -70,8 +94,8 @@ def norm_of(estimates: Iterable[Tensor], *, foreach: bool = False) -> Tensor:
     dtype = torch.float64 if any(dtype is torch.float64 for *_, dtype in kinds) else torch.float32
     totals = []
     for (sharding, *_), vs in kinds.items():
-        squares = _squares(vs, foreach)
-        totals.append((squares if sharding is None else _over_all_processes(squares, *sharding)).to(device, dtype))
+        total = _total(vs, foreach, squares or Squares())
+        totals.append((total if sharding is None else _over_all_processes(total, *sharding)).to(device, dtype))
     return torch.stack(totals).sum().sqrt()
 
 
@@ -90,11 +114,16 @@ def alike(*lists: Sequence[Tensor]) -> Iterator[tuple[torch.device, tuple[list[T
         yield device, tuple(list(column) for column in zip(*rows, strict=True))
 
 
-def _squares(vs: list[Tensor], foreach: bool) -> Tensor:
+def _total(vs: list[Tensor], foreach: bool, squares: Squares) -> Tensor:
     """The sum of all squares of tensors of one kind."""
     if foreach and vs[0].device.type != "cpu":
         return torch.stack(torch._foreach_norm(vs)).square().sum()
-    return torch.stack([torch.dot(piece, piece) for v in vs for piece in _pieces(v)]).sum()
+    return torch.stack([squares.of(v) for v in vs]).sum()
+
+
+def _square(v: Tensor) -> Tensor:
+    pieces = [torch.dot(piece, piece) for piece in _pieces(v)]
+    return pieces[0] if len(pieces) == 1 else torch.stack(pieces).sum()
 
 
 def _pieces(v: Tensor) -> Sequence[Tensor]:
@@ -106,6 +135,8 @@ def _pieces(v: Tensor) -> Sequence[Tensor]:
 
 def _sharding(tensor: Tensor) -> tuple[Any, tuple[bool, ...]] | None:
     """A DTensor's mesh and along which of its dimensions the tensor is cut; None for an ordinary tensor."""
+    if type(tensor) in ORDINARY:
+        return None
     mesh = getattr(tensor, "device_mesh", None)  # asked this way, torch.distributed.tensor (1 s) need not be imported
     return None if mesh is None else (mesh, tuple(not p.is_replicate() for p in tensor.placements))  # type: ignore[attr-defined]
 

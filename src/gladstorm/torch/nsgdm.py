@@ -8,6 +8,7 @@ from typing import overload
 import torch
 
 from gladstorm.torch.normalized import NormalizedOptimizer, first_estimate
+from gladstorm.torch.normalized_step import Squares
 
 
 class NSGDM(NormalizedOptimizer):
@@ -53,6 +54,7 @@ class NSGDM(NormalizedOptimizer):
             if self._estimate(p) is None:
                 self.state[p]["momentum_buffer"] = first_estimate(p)  # the update below leaves v = g as it is
         blocks = self._blocks()
+        self._squares = Squares()
         for block in blocks:
             eta, vs, gs = 1 - block.group["momentum"], block.plain_estimates, block.plain_grads
             if block.foreach:
@@ -60,5 +62,6 @@ class NSGDM(NormalizedOptimizer):
             else:
                 for v, g in zip(vs, gs, strict=True):
                     v.lerp_(g, eta)  # v ← (1 − η) v + η g
+                    self._squares.take(v)
         self._move(blocks)
         return loss

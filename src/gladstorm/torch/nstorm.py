@@ -217,7 +217,7 @@ class NSTORM(NormalizedOptimizer):
             self._leave(blocks)
             put_back()
             self._evaluate(closure)  # at xᵏ⁺¹
-            add_gradients(blocks)
+            self._squares = add_gradients(blocks)
             for p in self._newcomers():
                 self.state[p]["momentum_buffer"] = first_estimate(p)
         except BaseException:
@@ -256,12 +256,13 @@ class NSTORM(NormalizedOptimizer):
         try:
             overflow = self._overflow(transition.scaler)
             newcomers = {p: first_estimate(p) for p in self._newcomers()}
-            add_gradients(transition.blocks)
+            squares = add_gradients(transition.blocks)
         except BaseException:
             self._undo()
             raise
         # A gradient that is not finite leaves no finite estimate behind: inf − inf and 0·inf are NaN.
-        norm = norm_of([v for block in transition.blocks for v in block.estimates] + list(newcomers.values()))
+        renewed = [v for block in transition.blocks for v in block.estimates]
+        norm = norm_of(renewed + list(newcomers.values()), squares=squares)
         good = norm.isfinite() & (overflow == 0)
         transition.settle(good)
         self._transition = None

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.amp.grad_scaler import GradScaler
 
 from gladstorm.torch.normalized import Block
+from gladstorm.torch.normalized_step import Squares
 
 
 def subtract_gradients(blocks: list[Block]) -> None:
@@ -22,8 +23,9 @@ def subtract_gradients(blocks: list[Block]) -> None:
                 v.sub_(g)
 
 
-def add_gradients(blocks: list[Block]) -> None:
-    """v ← g(xᵏ⁺¹; ξ) + (1 − η) v, the second half."""
+def add_gradients(blocks: list[Block]) -> Squares:
+    """v ← g(xᵏ⁺¹; ξ) + (1 − η) v, the second half; returns what is then known of ‖v‖."""
+    squares = Squares()
     for block in blocks:
         momentum = block.group["momentum"]  # 1 − η
         if block.foreach:
@@ -32,6 +34,8 @@ def add_gradients(blocks: list[Block]) -> None:
         else:
             for v, g in zip(block.plain_estimates, block.plain_grads, strict=True):
                 torch.add(g, v, alpha=momentum, out=v)  # in place, and one pass over memory
+                squares.take(v)
+    return squares
 
 
 @dataclass
