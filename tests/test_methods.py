@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gladstorm import BlumGladyshev, FirstLarge, GrowWithDistance, Method, nsgdm, nstorm, objectives, run, sgd, storm
 from gladstorm.estimators import Fresh, Momentum, Storm
+from gladstorm.parts import part
 from gladstorm.steps import Normalized, Plain, unit
 from unrolled import unrolled
 
@@ -139,3 +140,20 @@ def test_the_batch_grows_with_the_squared_distance_to_its_cap(distance2: float, 
 def test_the_batch_is_never_below_one_and_the_first_may_be_large() -> None:
     rule = FirstLarge(9, GrowWithDistance(B=0.0, G=0.0, sigma2=1.0))
     assert [int(rule(k, 5.0)) for k in (0, 1, 2)] == [9, 1, 1]
+
+
+def test_parts_of_different_classes_have_different_structures() -> None:
+    for one, other in [(Plain(1.0), Normalized(1.0)), (Momentum(0.1), Storm(0.1)), (nsgdm(1.0, 0.1), storm(1.0, 0.1))]:
+        structure: Any = jax.tree.structure(one)
+        assert not (structure == jax.tree.structure(other))  # noqa: SIM201 - == is what JAX asks
+        assert structure == jax.tree.structure(jax.tree.map(lambda number: number + 1, one))
+
+
+def test_a_compiled_program_is_that_of_the_part_it_is_given() -> None:
+    @jax.jit
+    def length_of_name(part: Any) -> Any:
+        return jnp.array(len(type(part).__name__))
+
+    # With jax.tree_util.register_dataclass one in eight of these meets another's program.
+    made: list[Any] = [part(type("P" + "x" * i, (), {"__annotations__": {"number": float}})) for i in range(60)]
+    assert [int(length_of_name(cls(1.0))) for cls in made] == [len(cls.__name__) for cls in made]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, cast, dataclass_transform
 
 import jax
 import numpy as np
@@ -33,8 +33,37 @@ def static(rule: Rule | None = None, default: Any = dataclasses.MISSING) -> Any:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(leaf, static, dataclasses.field))
 def part(cls: type[C]) -> type[C]:
-    """Make a class a frozen dataclass and a pytree."""
-    return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls))
+    """Make a class a frozen dataclass and a pytree.
+
+    Not with `jax.tree_util.register_dataclass`: as of JAX 0.10 two structures that differ only in which dataclasses
+    they are made of compare equal, and `jax.jit` now and then runs the program of the other one. Here the class is
+    part of the structure.
+
+    >>> from gladstorm.steps import Normalized, Plain
+    >>> jax.tree.structure(Plain(1.0)) == jax.tree.structure(Normalized(1.0))
+    False
+    """
+    made: Any = dataclasses.dataclass(frozen=True)(cls)
+    fixed = [field.name for field in dataclasses.fields(made) if field.metadata.get("static")]
+    traced = [field.name for field in dataclasses.fields(made) if field.name not in fixed]
+
+    def structure(self: Any) -> Any:
+        return made, tuple(getattr(self, name) for name in fixed)
+
+    def flatten(self: Any) -> Any:
+        return tuple(getattr(self, name) for name in traced), structure(self)
+
+    def flatten_with_keys(self: Any) -> Any:
+        return tuple((jax.tree_util.GetAttrKey(name), getattr(self, name)) for name in traced), structure(self)
+
+    def unflatten(structure: Any, leaves: Any) -> Any:
+        self = object.__new__(made)  # not __init__: JAX rebuilds parts around tracers and placeholders
+        for name, value in (*zip(traced, leaves, strict=True), *zip(fixed, structure[1], strict=True)):
+            object.__setattr__(self, name, value)
+        return self
+
+    jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)
+    return cast("type[C]", made)
 
 
 def check(part: Any) -> None:

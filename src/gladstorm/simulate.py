@@ -247,11 +247,10 @@ def _simulate(
     stack = jax.tree.map(lambda column: column[method_rows], methods)
     host = (oracle, stack, seeds[seed_rows], sampled_steps[seed_rows], padded_times)
     arguments = tuple(
-        jax.block_until_ready(jax.device_put(argument, NamedSharding(grid.mesh, placement), may_alias=False))
+        jax.device_put(argument, NamedSharding(grid.mesh, placement))
         for argument, placement in zip(host, grid.placements, strict=True)
     )
-    # Nothing runs while something else compiles or transfers: a precaution, see the known issue in CHANGELOG.md.
-    state = jax.block_until_ready(engine.started(grid, *arguments))
+    state = engine.started(grid, *arguments)
     k, stride = 0, engine.block_size(oracles[0].objective.start.size)
     while k < steps:
         begun = time.monotonic()
