@@ -1,0 +1,45 @@
+"""The code of the guide to training runs as the guide says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+GUIDE = (ROOT / "docs/training.md").read_text("utf-8")
+BLOCKS = re.findall(r"(?:<!-- (.*?) -->\n)?```python\n(.*?)```", GUIDE, re.DOTALL)
+TOGETHER = [code for said, code in BLOCKS if said == "run by the tests, on two processes"]
+
+AGREE = """
+for p in model.parameters():
+    mine = p.full_tensor() if hasattr(p, "full_tensor") else p.detach()
+    theirs = mine.clone()
+    dist.broadcast(theirs, 0)
+    assert torch.equal(mine, theirs) and mine.isfinite().all()
+"""
+
+
+def test_every_code_block_of_the_guide_is_run_or_says_that_it_is_not() -> None:
+    for said, code in BLOCKS:
+        if code.startswith(">>> "):  # pytest collects these
+            assert not said
+        else:
+            assert said in ("run by the tests, on two processes", "not run")
+            compile(code, "docs/training.md", "exec")
+    assert len(TOGETHER) == 2
+
+
+def test_the_guide_s_scripts_run_on_two_processes(tmp_path: Path) -> None:
+    ddp, fsdp = TOGETHER
+    counted = "assert int(model.module[1].num_batches_tracked) == 5\n"
+    sharded = 'assert all(hasattr(p, "full_tensor") for p in model.parameters())\n'
+    script = tmp_path / "train.py"
+    script.write_text(ddp + counted + AGREE + fsdp + sharded + AGREE + "dist.destroy_process_group()\n", "utf-8")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    done = subprocess.run(
+        torchrun, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
