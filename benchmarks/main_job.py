@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         for name in ("compiling", "timed"):  # the first leaves the compiled programs on disk for the second
             command = [sys.executable, "-m", "gladstorm", "reproduce", "--seeds", "3", "--out", f"{folder}/{name}"]
-            took = seconds(lambda command=command: subprocess.run(command, check=True, capture_output=True))  # type: ignore[misc]
+            took = seconds(partial(subprocess.run, command, check=True, capture_output=True))
         loops = {
             name: numpy_seconds(name, Results.load(Path(folder, "timed", name, "results.parquet")))
             for name in EXPERIMENTS

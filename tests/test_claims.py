@@ -32,9 +32,16 @@ def record(gammas: tuple[float, ...] = (1.0,), **curves: Any) -> Record:
     arrays["sfo"] = np.broadcast_to(curves.get("sfo", STEPS + 1), shape).copy()
     runs, point = shape[:2], (*shape[:2], 1)
     return Record(
-        tuple(map(label, gammas)), np.arange(SEEDS), STEPS, diverged=np.full(runs, -1), last=np.zeros(point),
-        sampled=np.zeros(point), sampled_step=np.zeros(SEEDS, int), config={"methods": {}, "seeds": []}, **arrays,
-    )  # fmt: skip
+        tuple(map(label, gammas)),
+        np.arange(SEEDS),
+        STEPS,
+        diverged=np.full(runs, -1),
+        last=np.zeros(point),
+        sampled=np.zeros(point),
+        sampled_step=np.zeros(SEEDS, int),
+        config={"methods": {}, "seeds": []},
+        **arrays,
+    )
 
 
 def results(**main: Record) -> Results:

@@ -19,9 +19,22 @@ def test_json_has_every_field_of_the_contract_and_the_terms_sum_to_the_bound(gla
     assert (code, err) == (0, "")
     answer = json.loads(out)
     assert list(answer) == [
-        "method", "alpha", "noise", "horizon", "eta", "gamma", "n_init", "lambda", "conditions", "terms", "bound",
-        "bound_as_printed", "rate", "sfo", "source",
-    ]  # fmt: skip
+        "method",
+        "alpha",
+        "noise",
+        "horizon",
+        "eta",
+        "gamma",
+        "n_init",
+        "lambda",
+        "conditions",
+        "terms",
+        "bound",
+        "bound_as_printed",
+        "rate",
+        "sfo",
+        "source",
+    ]
     assert all(set(condition) == {"statement", "left", "right", "holds"} for condition in answer["conditions"])
     assert all(set(term) == {"name", "coefficient", "exponent", "value"} for term in answer["terms"])
     assert sum(term["value"] for term in answer["terms"]) == pytest.approx(answer["bound"], rel=1e-14)

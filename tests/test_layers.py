@@ -11,10 +11,32 @@ SOURCE = Path(gladstorm.__file__).parent
 
 # Each module imports only what stands above it.
 LAYERS = [
-    "rules", "constants", "parts", "objectives", "fair_coins", "oracles", "estimators", "steps", "batches", "methods",
-    "engine", "progress", "record", "simulate", "theory", "optax", "torch", "analysis", "experiments", "figures",
-    "report", "publish", "devices", "cli", "__main__",
-]  # fmt: skip
+    "rules",
+    "constants",
+    "parts",
+    "objectives",
+    "fair_coins",
+    "oracles",
+    "estimators",
+    "steps",
+    "batches",
+    "methods",
+    "engine",
+    "progress",
+    "record",
+    "simulate",
+    "theory",
+    "optax",
+    "torch",
+    "analysis",
+    "experiments",
+    "figures",
+    "report",
+    "publish",
+    "devices",
+    "cli",
+    "__main__",
+]
 
 
 def imported(path: Path) -> set[str]:

@@ -104,7 +104,9 @@ def test_the_theorems_give_the_papers_digits(
 
 def test_the_objectives_are_of_the_class_the_schedules_assume(cubic: Results) -> None:
     assert cubic.config["alpha"] == 1 / 2
-    assert EXPERIMENTS["phase-retrieval"].small_instance(0).constants.alpha == 2 / 3  # type: ignore[union-attr]
+    constants = EXPERIMENTS["phase-retrieval"].small_instance(0).constants
+    assert constants is not None
+    assert constants.alpha == 2 / 3
 
 
 def test_step_sizes_are_searched_on_other_seeds_than_those_reported(cubic: Results) -> None:

@@ -137,9 +137,21 @@ def test_no_number_retraces_anything() -> None:
     before = traces
     assert before > 0
     for change in (
-        {"gamma": 0.2}, {"gamma": np.float32(0.5)}, {"gamma": 1}, {"eta": 0.9}, {"n_init": 50}, {"B": 3.0}, {"B": 0},
-        {"G": 0.0}, {"sigma2": 0.01}, {"cap": 7}, {"batch": 1000}, {"seeds": [8, 9]}, {"steps": 1234}, {"steps": 1},
-    ):  # fmt: skip
+        {"gamma": 0.2},
+        {"gamma": np.float32(0.5)},
+        {"gamma": 1},
+        {"eta": 0.9},
+        {"n_init": 50},
+        {"B": 3.0},
+        {"B": 0},
+        {"G": 0.0},
+        {"sigma2": 0.01},
+        {"cap": 7},
+        {"batch": 1000},
+        {"seeds": [8, 9]},
+        {"steps": 1234},
+        {"steps": 1},
+    ):
         go(**change)
         assert traces == before, change
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def train(
         x = batch(k, dtype)
         torch.manual_seed(k)
         optimizer.zero_grad()
-        optimizer.step(lambda x=x: backward(model, x))  # type: ignore[misc]  # mypy and lambda defaults
+        optimizer.step(partial(backward, model, x))
 
 
 def train_in_two_phases(model: torch.nn.Module, optimizer: NSTORM, steps: Iterable[int]) -> None:

@@ -3,6 +3,7 @@
 import random
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,7 @@ def test_batch_norm_ends_as_after_one_evaluation_at_the_new_point(form: str) -> 
     alone = normalized_network()
     for k in range(4):
         torch.manual_seed(k)
-        advance(optimizer, lambda k=k: backward(model, batch(k)), form)  # type: ignore[misc]  # lambda defaults
+        advance(optimizer, partial(backward, model, batch(k)), form)
         # the same network, its parameters always at the new point, evaluated once
         for p, q in zip(alone.parameters(), model.parameters(), strict=True):
             p.data = q.data
@@ -170,7 +171,7 @@ def test_nothing_is_announced_where_nothing_is_written_twice(quiet: str) -> None
         model[1] = torch.nn.BatchNorm1d(4, track_running_stats=False)
     optimizer = NSTORM(model.parameters(), lr=0.1, model=model if quiet == "covered" else None)
     for k in range(2):
-        optimizer.step(lambda k=k: backward(model, batch(k)))  # type: ignore[misc]  # lambda defaults
+        optimizer.step(partial(backward, model, batch(k)))
 
 
 class Generators:

@@ -45,9 +45,18 @@ class Batch:
 
 
 def unrolled(
-    name: str, grad: Any, start: Vector, B: float, G: float, steps: int, seed: int, *,
-    gamma: float, eta: float = 1.0, size: Callable[[int, float], int] = lambda k, distance2: 1,
-) -> Trajectory:  # fmt: skip
+    name: str,
+    grad: Any,
+    start: Vector,
+    B: float,
+    G: float,
+    steps: int,
+    seed: int,
+    *,
+    gamma: float,
+    eta: float = 1.0,
+    size: Callable[[int, float], int] = lambda k, distance2: 1,
+) -> Trajectory:
     """nsgdm, nstorm, sgd or storm for K = `steps`, with batch sizes by (k, squared distance)."""
     out = Trajectory()
     x, v = start.copy(), np.zeros_like(start)

@@ -138,7 +138,9 @@ def _sharding(tensor: Tensor) -> tuple[Any, tuple[bool, ...]] | None:
     if type(tensor) in ORDINARY:
         return None
     mesh = getattr(tensor, "device_mesh", None)  # asked this way, torch.distributed.tensor (1 s) need not be imported
-    return None if mesh is None else (mesh, tuple(not p.is_replicate() for p in tensor.placements))  # type: ignore[attr-defined]
+    if mesh is None:
+        return None
+    return mesh, tuple(not p.is_replicate() for p in tensor.placements)  # type: ignore[attr-defined]  # a DTensor's
 
 
 def _over_all_processes(squares: Tensor, mesh: Any, cut: tuple[bool, ...]) -> Tensor:
