@@ -23,6 +23,7 @@ LAYERS = [
     "methods",
     "engine",
     "progress",
+    "files",
     "record",
     "simulate",
     "theory",

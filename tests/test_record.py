@@ -117,7 +117,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(
     path = tmp_path / "runs.parquet"
     path.write_text("earlier")
 
-    def fails(table: pa.Table, where: str) -> None:
+    def fails(table: pa.Table, where: str, **_: str) -> None:
         Path(where).write_text("half")
         raise KeyboardInterrupt
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gladstorm.record import write_whole
+from gladstorm.files import write_whole
 
 try:
     from matplotlib.figure import Figure

@@ -10,7 +10,7 @@ from typing import Any
 from gladstorm import figures, report
 from gladstorm.experiments import EXPERIMENTS, Experiment, Results, summary
 from gladstorm.experiments.summary import curves
-from gladstorm.record import write_whole
+from gladstorm.files import write_whole
 
 
 def publish(folder: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str, Any]]:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
+
+from gladstorm.files import load_table, save_table
 
 FORMAT = "gladstorm record 1"
-_METADATA = b"gladstorm"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -89,25 +86,14 @@ class Record:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the table as parquet, configuration and versions in its metadata; whole or not at all."""
-        table = pa.Table.from_pandas(self.to_pandas().drop(columns="gap"), preserve_index=False)
-        metadata = json.dumps({"format": FORMAT, "config": self.config}, sort_keys=True, allow_nan=False)
-        table = table.replace_schema_metadata({_METADATA: metadata.encode()})
-        write_whole(Path(path), lambda temporary: pq.write_table(table, temporary))
+        save_table(Path(path), self.to_pandas().drop(columns="gap"), FORMAT, {"config": self.config})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Record:
         """Read what `save` wrote; a ValueError says when a file is damaged or not a record."""
+        frame, metadata = load_table("Record.load", Path(path), FORMAT)
         try:
-            table = pq.read_table(path)
-        except (pa.ArrowInvalid, OSError) as problem:
-            if isinstance(problem, FileNotFoundError | IsADirectoryError | PermissionError):
-                raise
-            raise ValueError(f"Record.load: {path} is damaged or not a parquet file ({problem}).") from problem
-        metadata = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-        if metadata.get("format") != FORMAT:
-            raise ValueError(f"Record.load: {path} is not a {FORMAT!r} file; got {metadata.get('format')!r}.")
-        try:
-            return cls.from_pandas(table.to_pandas(), metadata["config"])
+            return cls.from_pandas(frame, metadata["config"])
         except ValueError as problem:
             raise ValueError(f"Record.load: {path} is damaged: {problem}") from problem
 
@@ -163,23 +149,3 @@ CURVES = (
     "best_grad_norm",
 )
 PER_RUN = ("diverged", "last", "sampled")
-
-
-def write_whole(path: Path, write: Any) -> None:
-    """Let `write` fill a temporary file beside `path`, then rename it: no reader ever sees half a file."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        write(temporary)
-        Path(temporary).chmod(0o666 & ~_umask())  # mkstemp's files are private, results are not
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    """What the process takes from the permissions of new files; it can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from gladstorm.record import Record, write_whole
+from gladstorm.files import load_table, save_table
+from gladstorm.record import Record
 
 FORMAT: Final = "gladstorm results 1"
-_METADATA: Final = b"gladstorm"
 
 MAIN: Final = "main"  # every method at its own step size: the paper's comparison, at equal iterations
 EQUAL_STEP: Final = "equal step"  # NSGDM with NSTORM's step size
@@ -55,31 +52,19 @@ class Results:
         ]
         frame = pd.concat(frames, ignore_index=True).drop(columns="gap")
         first = ["stage", "method", "gamma"]
-        table = pa.Table.from_pandas(frame[first + [c for c in frame if c not in first]], preserve_index=False)
         inner = [{"stage": s, "method": m, "config": record.config} for (s, m), record in self.records.items()]
-        metadata = {"format": FORMAT, "config": self.config, "records": inner}
-        text = json.dumps(metadata, sort_keys=True, allow_nan=False).encode()
-        table = table.replace_schema_metadata({_METADATA: text})
-        write_whole(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+        columns = first + [column for column in frame if column not in first]
+        save_table(path, frame[columns], FORMAT, {"config": self.config, "records": inner})
 
     @classmethod
     def load(cls, path: Path) -> Results:
         """Read what `save` wrote; a ValueError says when a file is damaged or not results."""
-        try:
-            table = pq.read_table(path)
-        except (pa.ArrowInvalid, OSError) as problem:
-            if isinstance(problem, FileNotFoundError | IsADirectoryError | PermissionError):
-                raise
-            raise ValueError(f"Results.load: {path} is damaged or not a parquet file ({problem}).") from problem
-        metadata = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-        if metadata.get("format") != FORMAT:
-            raise ValueError(f"Results.load: {path} is not a {FORMAT!r} file; got {metadata.get('format')!r}.")
-        frame = table.to_pandas()
-        configs = {(each["stage"], each["method"]): each["config"] for each in metadata["records"]}
-        records = {
-            key: Record.from_pandas(_labelled(part), configs[key])
-            for key, part in frame.groupby(["stage", "method"], sort=False)
-        }
+        frame, metadata = load_table("Results.load", path, FORMAT)
+        runs = frame.groupby(["stage", "method"], sort=False)
+        records = {}
+        for each in metadata["records"]:
+            key = (each["stage"], each["method"])
+            records[key] = Record.from_pandas(_labelled(runs.get_group(key)), each["config"])
         return cls(metadata["config"], records)
 
 
