@@ -289,3 +289,13 @@ def test_record_times_have_both_ends_increase_and_fit(steps: int, records: int) 
     assert (times[0], times[-1]) == (0, steps)
     assert np.all(np.diff(times) > 0)
     assert times.size <= 2 * records + 1
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_runs_cut_into_pieces_are_the_runs(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    oracles = [oracle(B=0.1 * i) for i in range(7)] if own else oracle()
+    whole = sweep(oracles, [nsgdm([0.01, 0.02], 0.1)], steps=30, seeds=range(7))
+    monkeypatch.setattr("gladstorm.simulate.RUNS_AT_ONCE", 6)  # pieces of 3, the last one filled up
+    pieces = sweep(oracles, [nsgdm([0.01, 0.02], 0.1)], steps=30, seeds=range(7))
+    for name in ("grad_norm", "sfo", "last", "sampled", "sampled_step", "diverged"):
+        np.testing.assert_allclose(getattr(pieces, name), getattr(whole, name), rtol=1e-12, err_msg=name)

@@ -32,6 +32,7 @@ NARROW = {
 RAGGED = 1.6  # measured cost per column of all others
 LANES = 8  # fewer runs than this squared, of a cheap problem, cost the same: small sweeps share one program
 CHEAP_BYTES = 100_000  # an oracle with no more data than this is cheap to evaluate
+RUNS_AT_ONCE = 128  # of a cheap problem: more would leave the first caches, and cost 1.5 × as much each
 NEVER = 2**62  # a record time no run reaches
 
 
@@ -117,12 +118,12 @@ def sweep(
         for group in groups.values():
             stack = jax.tree.map(lambda *numbers: np.array(numbers), *(configurations[label] for label in group))
 
-            def report(k: int, before: int = len(measured), count: int = len(group)) -> None:
+            def report(k: float, before: int = len(measured), count: int = len(group)) -> None:
                 if progress:
                     shown(steps * before + k * count)
 
             try:
-                arrays = _simulate(oracles, stack, np.array(seeds, np.uint32), steps, times, 2 * records + 2, report)
+                arrays = _in_pieces(oracles, stack, np.array(seeds, np.uint32), steps, times, 2 * records + 2, report)
             except KeyboardInterrupt as interrupt:
                 raise Interrupted(finished() if measured else None) from interrupt
             measured |= {label: {name: array[row] for name, array in arrays.items()} for row, label in enumerate(group)}
@@ -222,6 +223,35 @@ def _labelled(methods: Sequence[Method]) -> dict[str, Method]:
     return labels
 
 
+def _in_pieces(
+    oracles: list[Oracle],
+    methods: Method,
+    seeds: np.ndarray,
+    steps: int,
+    times: np.ndarray,
+    capacity: int,
+    report: Callable[[float], None],
+) -> dict[str, np.ndarray]:
+    """`_simulate`, a cheap problem's many seeds piece by piece; pieces have one size, so they share a program."""
+    runs = seeds.size * jax.tree.leaves(methods)[0].size
+    pieces = min(seeds.size, -(-runs // RUNS_AT_ONCE)) if _cheap(oracles[0]) else 1
+    size = -(-seeds.size // pieces)
+    done = []
+    for first in range(0, seeds.size, size):
+        rows = np.arange(first, first + size) % seeds.size  # the last piece is filled up with the first seeds
+        own = [oracles[row] for row in rows] if len(oracles) > 1 else oracles
+
+        def so_far(k: float, first: int = first) -> None:
+            report((first * steps + k * size) / seeds.size)
+
+        done.append(_simulate(own, methods, seeds[rows], steps, times, capacity, so_far))
+    return {name: np.concatenate([piece[name] for piece in done], axis=1)[:, : seeds.size] for name in done[0]}
+
+
+def _cheap(oracle: Oracle) -> bool:
+    return sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(oracle)) <= CHEAP_BYTES
+
+
 def _simulate(
     oracles: list[Oracle],
     methods: Method,
@@ -229,12 +259,11 @@ def _simulate(
     steps: int,
     times: np.ndarray,
     capacity: int,
-    report: Callable[[int], None],
+    report: Callable[[float], None],
 ) -> dict[str, np.ndarray]:
     """Run a stack of methods of one structure; arrays over (configuration, seed, …)."""
     count = jax.tree.leaves(methods)[0].size
-    cheap = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(oracles[0])) <= CHEAP_BYTES
-    lanes = LANES if cheap and seeds.size <= LANES else 1
+    lanes = LANES if _cheap(oracles[0]) and seeds.size <= LANES else 1
     grid, seed_rows, method_rows = _grid(seeds.size, count, -(-count // lanes) * lanes, len(oracles) > 1)
     sampled_steps = np.array([np.random.default_rng(seed).integers(steps + 1) for seed in seeds])
     padded_times = np.full(capacity, NEVER)
