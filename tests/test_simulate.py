@@ -195,7 +195,7 @@ class Counting:
     ids=["nsgdm", "nstorm", "storm", "sgd"],
 )
 def test_the_sfo_count_is_what_a_counting_oracle_counts(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gladstorm.simulate.LANES", 1)  # the runs a sweep is padded with would be counted, too
+    monkeypatch.setattr("gladstorm.layout.LANES", 1)  # the runs a sweep is padded with would be counted, too
     Counting.tally.clear()
     record = run(Counting(oracle()), method, steps=20)
     jax.effects_barrier()
@@ -295,7 +295,24 @@ def test_record_times_have_both_ends_increase_and_fit(steps: int, records: int) 
 def test_runs_cut_into_pieces_are_the_runs(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     oracles = [oracle(B=0.1 * i) for i in range(7)] if own else oracle()
     whole = sweep(oracles, [nsgdm([0.01, 0.02], 0.1)], steps=30, seeds=range(7))
-    monkeypatch.setattr("gladstorm.simulate.RUNS_AT_ONCE", 6)  # pieces of 3, the last one filled up
+    monkeypatch.setattr("gladstorm.layout.RUNS_AT_ONCE", 6)  # pieces of 3, the last one filled up
     pieces = sweep(oracles, [nsgdm([0.01, 0.02], 0.1)], steps=30, seeds=range(7))
     for name in ("grad_norm", "sfo", "last", "sampled", "sampled_step", "diverged"):
         np.testing.assert_allclose(getattr(pieces, name), getattr(whole, name), rtol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_methods_that_share_a_program_run_as_alone(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    oracles = [oracle(B=0.1 * i) for i in range(3)] if own else oracle()
+    methods = {
+        "NSGDM": nsgdm([0.01, 0.02, 0.05], 0.1),
+        "STORM": storm(0.01, 0.2, batch=GrowWithDistance(0.1, 1.0, 0.5)),
+        "SGD": sgd([0.1, 0.2]),
+    }
+    alone = sweep(oracles, methods, steps=30, seeds=3)
+    monkeypatch.setattr("gladstorm.layout.CHEAP_BYTES", 0)
+    monkeypatch.setattr("gladstorm.layout.MOST_COLUMNS", 4)  # not all fit in one
+    shared = sweep(oracles, methods, steps=30, seeds=3)
+    assert shared.labels == alone.labels
+    for name in ("grad_norm", "sfo", "max_batch", "mean_error", "last", "sampled", "sampled_step", "diverged"):
+        np.testing.assert_allclose(getattr(shared, name), getattr(alone, name), rtol=1e-12, err_msg=name)

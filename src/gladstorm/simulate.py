@@ -10,11 +10,13 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import NamedSharding
 
 import gladstorm
 from gladstorm import engine
+from gladstorm.layout import arranged, pieces, together
 from gladstorm.methods import Method
+from gladstorm.one_run import Snapshot, State
 from gladstorm.oracles import Oracle
 from gladstorm.parts import check, describe
 from gladstorm.progress import Progress
@@ -22,17 +24,6 @@ from gladstorm.record import Record
 from gladstorm.rules import COUNT, SEED, STEPS
 
 CALL_SECONDS = 0.25  # how long one call of the compiled program should take: the grain of progress and of Ctrl-C
-COLUMNS = 16  # a matrix product with a multiple of this many columns wastes nothing
-NARROW = {
-    1: 1.0,
-    4: 1.25,
-    8: 2.2,
-    COLUMNS: 3.1,
-}  # measured cost of narrower ones that do, a matrix-vector product being 1
-RAGGED = 1.6  # measured cost per column of all others
-LANES = 8  # fewer runs than this squared, of a cheap problem, cost the same: small sweeps share one program
-CHEAP_BYTES = 100_000  # an oracle with no more data than this is cheap to evaluate
-RUNS_AT_ONCE = 128  # of a cheap problem: more would leave the first caches, and cost 1.5 × as much each
 NEVER = 2**62  # a record time no run reaches
 
 
@@ -99,9 +90,6 @@ def sweep(
     configurations = _configurations(methods)
     times = record_times(steps, records)
 
-    groups: dict[Any, list[str]] = {}
-    for label, method in configurations.items():
-        groups.setdefault(jax.tree.structure(method), []).append(label)
     measured: dict[str, dict[str, np.ndarray]] = {}
 
     def finished() -> Record:
@@ -115,18 +103,28 @@ def sweep(
         )
 
     with jax.enable_x64(True), Progress("simulating", steps * len(configurations)) as shown:
-        for group in groups.values():
-            stack = jax.tree.map(lambda *numbers: np.array(numbers), *(configurations[label] for label in group))
+        for program in together(configurations, oracles[0], len(oracles) > 1):
+            labels = [label for stack in program for label in stack]
 
-            def report(k: float, before: int = len(measured), count: int = len(group)) -> None:
+            def report(k: float, before: int = len(measured), count: int = len(labels)) -> None:
                 if progress:
                     shown(steps * before + k * count)
 
             try:
-                arrays = _in_pieces(oracles, stack, np.array(seeds, np.uint32), steps, times, 2 * records + 2, report)
+                arrays = _in_pieces(
+                    oracles,
+                    tuple(_stacked([configurations[label] for label in stack]) for stack in program),
+                    np.array(seeds, np.uint32),
+                    steps,
+                    times,
+                    2 * records + 2,
+                    report,
+                )
             except KeyboardInterrupt as interrupt:
                 raise Interrupted(finished() if measured else None) from interrupt
-            measured |= {label: {name: array[row] for name, array in arrays.items()} for row, label in enumerate(group)}
+            measured |= {
+                label: {name: array[row] for name, array in arrays.items()} for row, label in enumerate(labels)
+            }
     return finished()
 
 
@@ -223,48 +221,50 @@ def _labelled(methods: Sequence[Method]) -> dict[str, Method]:
     return labels
 
 
+def _stacked(methods: list[Method]) -> Method:
+    stack: Method = jax.tree.map(lambda *numbers: np.array(numbers), *methods)
+    return stack
+
+
+def _sizes(stacks: tuple[Method, ...]) -> list[int]:
+    return [jax.tree.leaves(stack)[0].size for stack in stacks]
+
+
 def _in_pieces(
     oracles: list[Oracle],
-    methods: Method,
+    stacks: tuple[Method, ...],
     seeds: np.ndarray,
     steps: int,
     times: np.ndarray,
     capacity: int,
     report: Callable[[float], None],
 ) -> dict[str, np.ndarray]:
-    """`_simulate`, a cheap problem's many seeds piece by piece; pieces have one size, so they share a program."""
-    runs = seeds.size * jax.tree.leaves(methods)[0].size
-    pieces = min(seeds.size, -(-runs // RUNS_AT_ONCE)) if _cheap(oracles[0]) else 1
-    size = -(-seeds.size // pieces)
+    """`_simulate`, as many seeds at once as is cheapest."""
     done = []
-    for first in range(0, seeds.size, size):
-        rows = np.arange(first, first + size) % seeds.size  # the last piece is filled up with the first seeds
+    before = 0
+    for rows in pieces(seeds.size, sum(_sizes(stacks)), oracles[0], len(oracles) > 1):
         own = [oracles[row] for row in rows] if len(oracles) > 1 else oracles
 
-        def so_far(k: float, first: int = first) -> None:
-            report((first * steps + k * size) / seeds.size)
+        def so_far(k: float, before: int = before, size: int = rows.size) -> None:
+            report(min(1.0, (before * steps + k * size) / (seeds.size * steps)) * steps)
 
-        done.append(_simulate(own, methods, seeds[rows], steps, times, capacity, so_far))
+        done.append(_simulate(own, stacks, seeds[rows], steps, times, capacity, so_far))
+        before += rows.size
     return {name: np.concatenate([piece[name] for piece in done], axis=1)[:, : seeds.size] for name in done[0]}
-
-
-def _cheap(oracle: Oracle) -> bool:
-    return sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(oracle)) <= CHEAP_BYTES
 
 
 def _simulate(
     oracles: list[Oracle],
-    methods: Method,
+    stacks: tuple[Method, ...],
     seeds: np.ndarray,
     steps: int,
     times: np.ndarray,
     capacity: int,
     report: Callable[[float], None],
 ) -> dict[str, np.ndarray]:
-    """Run a stack of methods of one structure; arrays over (configuration, seed, …)."""
-    count = jax.tree.leaves(methods)[0].size
-    lanes = LANES if _cheap(oracles[0]) and seeds.size <= LANES else 1
-    grid, seed_rows, method_rows = _grid(seeds.size, count, -(-count // lanes) * lanes, len(oracles) > 1)
+    """Run stacks of methods, each of one structure; arrays over (configuration, seed, …)."""
+    sizes = _sizes(stacks)
+    grid, seed_rows, method_rows = arranged(seeds.size, sizes, oracles[0], len(oracles) > 1)
     sampled_steps = np.array([np.random.default_rng(seed).integers(steps + 1) for seed in seeds])
     padded_times = np.full(capacity, NEVER)
     padded_times[: times.size] = times
@@ -273,8 +273,11 @@ def _simulate(
         if grid.oracle_per_seed
         else _in_float64(oracles[0])
     )
-    stack = jax.tree.map(lambda column: column[method_rows], methods)
-    host = (oracle, stack, seeds[seed_rows], sampled_steps[seed_rows], padded_times)
+    padded = tuple(
+        jax.tree.map(lambda column, rows=rows: column[rows], stack)
+        for stack, rows in zip(stacks, method_rows, strict=True)
+    )
+    host = (oracle, padded, seeds[seed_rows], sampled_steps[seed_rows], padded_times)
     arguments = tuple(
         jax.device_put(argument, NamedSharding(grid.mesh, placement))
         for argument, placement in zip(host, grid.placements, strict=True)
@@ -288,56 +291,18 @@ def _simulate(
         report(k)
         if time.monotonic() - begun < CALL_SECONDS:
             stride *= 2
-    runs = jax.tree.map(lambda a: np.moveaxis(np.asarray(a)[: seeds.size, :count], 1, 0), state.states)
-    curves = jax.tree.map(
-        lambda a: np.asarray(a)[: times.size, : seeds.size, :count].transpose(2, 1, 0), state.snapshots
-    )
-    picked = np.broadcast_to(sampled_steps, (count, seeds.size))
-    iterates = {"last": runs.point.x, "sampled": runs.sampled, "sampled_step": picked}
-    arrays: dict[str, np.ndarray] = curves._asdict() | {"diverged": runs.diverged} | iterates
-    return arrays
+    picked = np.broadcast_to(sampled_steps, (sum(sizes), seeds.size))
+    found = [_found(state.states[i], state.snapshots[i], size, seeds.size, times.size) for i, size in enumerate(sizes)]
+    return {name: np.concatenate([each[name] for each in found]) for name in found[0]} | {"sampled_step": picked}
+
+
+def _found(states: State, snapshots: Snapshot, configurations: int, seeds: int, times: int) -> dict[str, np.ndarray]:
+    """What a stack's runs have left, padding aside."""
+    runs = jax.tree.map(lambda a: np.moveaxis(np.asarray(a)[:seeds, :configurations], 1, 0), states)
+    curves = jax.tree.map(lambda a: np.asarray(a)[:times, :seeds, :configurations].transpose(2, 1, 0), snapshots)
+    arrays: dict[str, np.ndarray] = curves._asdict()
+    return arrays | {"diverged": runs.diverged, "last": runs.point.x, "sampled": runs.sampled}
 
 
 def _in_float64(part: Any) -> Any:
     return jax.tree.map(lambda number: np.asarray(number, np.float64), part)
-
-
-def _grid(
-    seeds: int, configurations: int, least: int, oracle_per_seed: bool
-) -> tuple[engine.Grid, np.ndarray, np.ndarray]:
-    """The cheapest way to lay the runs over the devices, and the seeds and configurations to fill it with.
-
-    Axes are padded with repeated runs so that each device has equal work and matrix products have whole columns, and
-    to at least `least` configurations.
-    """
-    available = jax.local_devices()
-
-    def cost(shape: tuple[int, int, int, int]) -> float:
-        devices, cut, s, n = shape
-        local = (s // devices, n) if cut == 0 else (s, n // devices)
-        products, columns = local if oracle_per_seed else (1, local[0] * local[1])
-        return products * _product(columns)
-
-    shapes = [
-        (devices, cut, s, n)
-        for devices in {1, len(available)}
-        for cut, (per_seed, per_configuration) in enumerate([(devices, 1), (1, devices)])
-        for s in range(-(-seeds // per_seed) * per_seed, seeds + COLUMNS * per_seed, per_seed)
-        for n in range(
-            -(-least // per_configuration) * per_configuration,
-            least + COLUMNS * per_configuration,
-            per_configuration,
-        )
-    ]
-    devices, cut, s, n = min(shapes, key=lambda shape: (cost(shape), shape))
-    mesh = Mesh(np.array(available[:devices]), ("run",))
-    grid = engine.Grid(mesh, "seeds" if cut == 0 else "configurations", oracle_per_seed)
-    return grid, np.arange(s) % seeds, np.arange(n) % configurations
-
-
-def _product(columns: int) -> float:
-    """What a matrix product costs."""
-    per_column = NARROW[COLUMNS] / COLUMNS
-    if columns % COLUMNS:
-        return NARROW.get(columns) or max(2.0, RAGGED * per_column * columns)
-    return per_column * columns
