@@ -14,7 +14,7 @@ import torch
 import gladstorm as gs
 import gladstorm.optax
 import gladstorm.torch
-from gladstorm import engine
+from gladstorm import one_run
 from unrolled import Batch, noise, unrolled
 
 STEPS, SEED, N_INIT = 200, 11, 7
@@ -52,11 +52,12 @@ def by_hand(name: str) -> list[Vector]:
 def by_simulator(name: str) -> list[Vector]:
     oracle, method, never = gs.BlumGladyshev(OBJECTIVE, B, G), METHODS[name], jnp.array(-1)
     with jax.enable_x64(True):
-        state = jax.jit(engine.begin)(oracle, method, jnp.uint32(SEED), never)
-        transition = jax.jit(engine.transition)
+        state = jax.jit(one_run.begin)(oracle, method, jnp.uint32(SEED), never)
+        arrive = jax.jit(one_run.arrive)
         visited = [np.asarray(state.point.x)]
         for k in range(1, STEPS + 1):
-            state = transition(oracle, method, state, noise(SEED, k, START.size), jnp.array(k), never)
+            point = oracle.at(one_run.move(method, state))
+            state = arrive(oracle, method, state, point, noise(SEED, k, START.size), jnp.array(k), never)
             visited.append(np.asarray(state.point.x))
     return visited
 

@@ -236,7 +236,7 @@ def test_plot_draws_again_without_computing(out: Path, gladstorm: Said, monkeypa
     def computed(*_: Any, **__: Any) -> None:
         raise AssertionError("plot simulated")
 
-    monkeypatch.setattr("gladstorm.experiments.laboratory.sweep", computed)
+    monkeypatch.setattr("gladstorm.experiments.jobs.sweep", computed)
     code, printed, _ = gladstorm("plot", str(out))
     assert code == 0
     assert "Phase retrieval" in printed

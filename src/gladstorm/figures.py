@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,11 @@ import numpy as np
 from gladstorm.files import write_whole
 
 try:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
 except ModuleNotFoundError as missing:
     raise ValueError("figures: matplotlib must be installed; pip install 'gladstorm[report]'.") from missing
 
@@ -91,6 +96,7 @@ def comparison(summary: Mapping[str, Any], curves: Mapping[str, Any], stage: str
         ax.set(xscale=xscale, yscale=yscale)
         ax.set_title(title, fontsize=8)
         ax.set_xlabel(xlabel, fontsize=7)
+        _only_decades(ax)
         ax.tick_params(labelsize=6.5)
         ax.margins(x=0.02)
     handles, labels = ax.get_legend_handles_labels()
@@ -118,6 +124,7 @@ def sensitivity(summary: Mapping[str, Any]) -> Figure:
     left.set_ylabel("‖∇f‖, mean of the last tenth", fontsize=7)
     for ax in (left, right):
         ax.set(xscale="log", yscale="log")
+        _only_decades(ax)
         ax.tick_params(labelsize=6.5)
         ax.legend(fontsize=6.5, frameon=False)
     _provenance(figure, summary)
@@ -138,6 +145,13 @@ def _points(ax: Axes, rows: list[tuple[float, Mapping[str, Any]]], label: str, s
     ax.errorbar(x, mean, yerr=[low, std], label=label, marker="o", markersize=3, linewidth=1, capsize=2, **style)
 
 
+def _only_decades(ax: Axes) -> None:
+    """No ticks between decades where there are decades enough to read the axis by: they are most of the drawing."""
+    for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+        if axis.get_scale() == "log" and high > 100 * low:
+            axis.set_minor_locator(NullLocator())
+
+
 def _at(grid: Sequence[Mapping[str, Any]], step_size: float) -> float:
     return float(next(row["last10_grad_norm"]["mean"] for row in grid if row["step_size"] == step_size))
 
@@ -153,13 +167,14 @@ def _provenance(figure: Figure, summary: Mapping[str, Any]) -> None:
 
 def save(figure: Figure, path: Path) -> None:
     """Write a figure, whole or not at all, in the format of its suffix."""
-    if path.suffix.lower() not in FORMATS or not path.parent.is_dir():
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS or not path.parent.is_dir():
         raise ValueError(
             f"figure: the file must end in {', '.join(FORMATS)}, in a folder that exists; got {str(path)!r}."
         )
-    # Without dates: the same figure is the same bytes.
-    undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(path.suffix.lower(), {})
-    write_whole(
-        path,
-        lambda temporary: figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=200, metadata=undated),
-    )
+    # A canvas of its own draws once, where Figure.savefig draws twice.
+    canvas: Any = {".png": FigureCanvasAgg, ".pdf": FigureCanvasPdf, ".svg": FigureCanvasSVG}[suffix](figure)
+    undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(suffix)  # the same figure is the same bytes
+    figure.set_dpi(200)
+    write_whole(path, partial(getattr(canvas, f"print_{suffix[1:]}"), metadata=undated))
+    figure.set_layout_engine("none")  # it stays laid out: in another format nothing moves

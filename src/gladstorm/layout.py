@@ -48,16 +48,24 @@ def together(methods: dict[str, Method], oracle: Oracle, oracle_per_seed: bool) 
 
 
 def pieces(seeds: int, configurations: int, oracle: Oracle, oracle_per_seed: bool) -> list[np.ndarray]:
-    """Which seeds are simulated at once; a last piece may be filled with the first seeds, to share the program."""
+    """Which seeds are simulated at once; a last piece is filled with the first seeds, to share the program."""
     devices = len(jax.local_devices())
+
+    def cost(size: int) -> float:
+        return _cheapest(size, [configurations], oracle_per_seed)[0]
+
     if _cheap(oracle):
         most = -(-seeds // min(seeds, -(-seeds * configurations // RUNS_AT_ONCE)))
     elif oracle_per_seed:  # one each: the data of several would compete for the cache
-        return [np.arange(first, min(first + devices, seeds)) for first in range(0, seeds, devices)]
+        most = min(seeds, devices)
     else:
         sizes = range(1, min(seeds, max(1, devices * MOST_COLUMNS // configurations)) + 1)
-        most = min(sizes, key=lambda size: (-(-seeds // size) * _cheapest(size, [configurations], False)[0], -size))
-    return [np.arange(first, first + most) % seeds for first in range(0, seeds, most)]
+        most = min(sizes, key=lambda size: (-(-seeds // size) * cost(size), -size))
+    whole, rest = divmod(seeds, most)
+    every = [np.arange(most) + most * i for i in range(whole)]
+    if rest and cost(rest) < 0.8 * cost(most):  # worth a program of its own
+        return [*every, np.arange(seeds - rest, seeds)]
+    return [*every, np.arange(seeds - rest, seeds - rest + most) % seeds] if rest else every
 
 
 def arranged(

@@ -26,9 +26,9 @@ CUBIC = Experiment(
     gamma0={NSGDM: 1.0, NSTORM: 1.0},
     eta0=1.0,
     grids={
-        SGD: half_decades(1e-5, 3e-2),
-        SGD_DYNAMIC: half_decades(1e-5, 3e-2),
-        STORM_DYNAMIC: half_decades(1e-5, 3e-2),
+        SGD: half_decades(1e-5, 3e-1),
+        SGD_DYNAMIC: half_decades(1e-5, 3e-1),
+        STORM_DYNAMIC: half_decades(1e-5, 3e-1),
     },
     many_seeds=METHODS,
     claims=(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 
 from gladstorm.batches import GrowWithDistance
 from gladstorm.experiments import arms
 from gladstorm.experiments.arms import DYNAMIC, NORMALIZED, NSGDM, NSTORM, TUNED
 from gladstorm.experiments.experiment import GAMMA0_MULTIPLES, PAPER_SEEDS, TUNING_SEEDS, Experiment, Settings
+from gladstorm.experiments.jobs import Job, Workshop
 from gladstorm.experiments.memory import Memory, code_version
 from gladstorm.experiments.results import (
     BUDGET,
@@ -23,19 +22,14 @@ from gladstorm.experiments.results import (
     SENSITIVITY,
     TUNING,
     Results,
-    label,
     last_tenth,
     within,
 )
-from gladstorm.methods import Method
 from gladstorm.oracles import BlumGladyshev
-from gladstorm.parts import describe
 from gladstorm.record import Record
-from gladstorm.simulate import sweep, versions
+from gladstorm.simulate import versions
 from gladstorm.theory import Problem, Schedule, Statement, problem_of, theorem, wrapped
 
-BYTES_AT_ONCE = 50_000_000  # of instances simulated together: they share the processor's cache
-SEEDS_AT_ONCE = 100
 EXTENSIONS = 4  # how often a grid is extended before its edge is accepted
 
 
@@ -43,54 +37,76 @@ def reproduce(experiment: Experiment, settings: Settings, memory: Memory) -> Res
     """All runs of an experiment."""
     settings.check()
     lab = _Laboratory(experiment, settings, memory)
-    tuning = {method: lab.tune(method) for method in TUNED}
+    tuning = lab.tune()
     schedules = {method: lab.statement(method).schedule(lab.horizon) for method in NORMALIZED}
     gammas = {method: schedule.gamma for method, schedule in schedules.items()}
     gammas |= {method: found.best for method, found in tuning.items()}
     budget = lab.horizon  # NSGDM's and single-sample SGD's calls: nothing changes for these two
 
-    momentum = lab.scheduled(MAIN, NSGDM, schedules[NSGDM], [gammas[NSGDM], gammas[NSTORM]])
-    records = {
-        (MAIN, NSGDM): momentum.only(label(gammas[NSGDM])),
-        (MAIN, NSTORM): lab.scheduled(MAIN, NSTORM, schedules[NSTORM], [gammas[NSTORM]]),
-        (EQUAL_STEP, NSGDM): momentum.only(label(gammas[NSTORM])),
-    }
-    for method in TUNED:
-        records[MAIN, method] = lab.tuned(MAIN, method, [gammas[method]], lab.seeds(method), settings.steps)
+    compared = [lab.scheduled(MAIN, method, schedules[method], [gammas[method]]) for method in NORMALIZED]
+    compared.append(lab.scheduled(EQUAL_STEP, NSGDM, schedules[NSGDM], [gammas[NSTORM]]))
+    compared += [lab.tuned(MAIN, method, [gammas[method]], lab.seeds(method), settings.steps) for method in TUNED]
+    for method in NORMALIZED:
+        multiples = [gammas[method] * multiple for multiple in GAMMA0_MULTIPLES]
+        few = lab.seeds(method)[:PAPER_SEEDS]
+        compared.append(lab.scheduled(SENSITIVITY, method, schedules[method], multiples, seeds=few))
+    records = lab.workshop.run("comparison", compared)
 
     halved = lab.statement(NSTORM).schedule(lab.affordable(NSTORM, budget))
     steps = lab.affordable(NSTORM, budget) - 1
-    records[BUDGET, NSTORM] = lab.scheduled(BUDGET, NSTORM, halved, [halved.gamma], steps=steps)
-    at_budget = {NSTORM: halved.gamma}
+    at_budget = {NSTORM: halved.gamma} | {method: tuning[method].best_at_budget for method in DYNAMIC}
+    affordable = [lab.scheduled(BUDGET, NSTORM, halved, [halved.gamma], steps=steps)]
     for method in DYNAMIC:
-        found = tuning[method]
-        at_budget[method] = found.best_at_budget
-        seeds = lab.seeds(method)[:PAPER_SEEDS]
-        records[BUDGET, method] = lab.tuned(BUDGET, method, [found.best_at_budget], seeds, found.steps_to_budget)
-    for method in NORMALIZED:
-        multiples = [gammas[method] * multiple for multiple in GAMMA0_MULTIPLES]
-        seeds = lab.seeds(method)[:PAPER_SEEDS]
-        records[SENSITIVITY, method] = lab.scheduled(SENSITIVITY, method, schedules[method], multiples, seeds=seeds)
+        few = lab.seeds(method)[:PAPER_SEEDS]
+        affordable.append(lab.tuned(BUDGET, method, [at_budget[method]], few, tuning[method].steps_to_budget))
+    records |= lab.workshop.run("budget", affordable)
     records |= {(TUNING, method): found.record for method, found in tuning.items()}
 
     config = lab.config() | {
         "budget": budget,
         "step_sizes": gammas,
         "step_sizes_at_budget": gammas | at_budget,
-        "grids_extended": {method: found.extended for method, found in tuning.items()},
+        "grids_extended": {method: sorted(found.extended) for method, found in tuning.items()},
     }
     return Results(config, records)
 
 
 @dataclass
-class Tuned:
-    """A searched step size, and the whole grid behind it."""
+class _Tuning:
+    """A searched step size: the whole grid, and what it says is best."""
 
     record: Record
-    best: float
-    best_at_budget: float
-    steps_to_budget: int  # enough steps to spend the budget at `best_at_budget`
+    budget: int
     extended: list[float] = field(default_factory=list)
+
+    @property
+    def gammas(self) -> list[float]:
+        """The step sizes tried."""
+        return [float(each) for each in self.record.labels]
+
+    @property
+    def best(self) -> float:
+        """The best step size for all steps."""
+        return self.gammas[_best(scores(self.record))]
+
+    @property
+    def best_at_budget(self) -> float:
+        """The best step size for the budget."""
+        return self.gammas[_best(scores(self.record, self.budget))]
+
+    @property
+    def steps_to_budget(self) -> int:
+        """Enough steps to spend the budget at the best step size for it."""
+        row = _best(scores(self.record, self.budget))
+        spent = self.record.steps[within(self.record, self.budget)[row]].max()
+        return int(min(self.record.steps[-1], 20 + 1.5 * spent))
+
+    def beyond(self) -> list[float]:
+        """Step sizes past the edges of the grid, if a best one is at an edge."""
+        best, gammas = {self.best, self.best_at_budget}, self.gammas
+        below = [min(gammas) / 10**0.5, min(gammas) / 10] if min(gammas) in best else []
+        above = [max(gammas) * 10**0.5, max(gammas) * 10] if max(gammas) in best else []
+        return below + above
 
 
 @dataclass
@@ -101,8 +117,10 @@ class _Laboratory:
     settings: Settings
     memory: Memory
 
-    def __post_init__(self) -> None:
-        self._instances: dict[int, BlumGladyshev] = {}
+    @cached_property
+    def workshop(self) -> Workshop:
+        """Where the jobs are done."""
+        return Workshop(self.experiment.title, self.oracle, self.memory)
 
     @property
     def horizon(self) -> int:
@@ -152,44 +170,32 @@ class _Laboratory:
         *,
         steps: int | None = None,
         seeds: list[int] | None = None,
-    ) -> Record:
+    ) -> Job:
         """A normalized method at some step sizes."""
         seeds = self.seeds(method) if seeds is None else seeds
         steps = self.settings.steps if steps is None else steps
-        return self._run(stage, method, arms.scheduled(method, schedule, gammas), gammas, seeds, steps)
+        return Job(stage, method, arms.scheduled(method, schedule, gammas), tuple(gammas), tuple(seeds), steps)
 
-    def tuned(self, stage: str, method: str, gammas: Sequence[float], seeds: Sequence[int], steps: int) -> Record:
+    def tuned(self, stage: str, method: str, gammas: Sequence[float], seeds: Sequence[int], steps: int) -> Job:
         """A tuned method at some step sizes."""
-        return self._run(stage, method, arms.tuned(method, gammas, self.growing), gammas, seeds, steps)
+        return Job(stage, method, arms.tuned(method, gammas, self.growing), tuple(gammas), tuple(seeds), steps)
 
-    def tune(self, method: str) -> Tuned:
-        """Search the grid on seeds of its own; extend it while the best step size is at its edge."""
-        grid = sorted(self.settings.grid or self.experiment.grids[method])
-        record = self.tuned(TUNING, method, grid, TUNING_SEEDS, self.settings.steps)
-        extended: list[float] = []
+    def tune(self) -> dict[str, _Tuning]:
+        """Search the grids on seeds of their own; extend each while a best step size is at its edge."""
+        grids = {method: sorted(self.settings.grid or self.experiment.grids[method]) for method in TUNED}
+        found = {method: _Tuning(record, self.horizon) for method, record in self._searched(grids).items()}
         for _ in range(EXTENSIONS):
-            gammas = [float(each) for each in record.labels]
-            choices = {_best(scores(record)), _best(scores(record, self.horizon))}
-            more: list[float] = []
-            if choices & {gammas.index(min(gammas))}:
-                more += [min(gammas) / 10**0.5, min(gammas) / 10]
-            if choices & {gammas.index(max(gammas))}:
-                more += [max(gammas) * 10**0.5, max(gammas) * 10]
+            more = {method: beyond for method, tuning in found.items() if (beyond := tuning.beyond())}
             if not more:
                 break
-            extended += more
-            beyond = self.tuned(TUNING, method, more, TUNING_SEEDS, self.settings.steps)
-            record = Record.stacked([record, beyond])
-        gammas = [float(each) for each in record.labels]
-        at_budget = _best(scores(record, self.horizon))
-        spent = record.steps[within(record, self.horizon)[at_budget]].max()
-        return Tuned(
-            record,
-            best=gammas[_best(scores(record))],
-            best_at_budget=gammas[at_budget],
-            steps_to_budget=int(min(self.settings.steps, 20 + 1.5 * spent)),
-            extended=sorted(extended),
-        )
+            for method, record in self._searched(more).items():
+                found[method].extended += more[method]
+                found[method].record = Record.stacked([found[method].record, record])
+        return found
+
+    def _searched(self, grids: Mapping[str, list[float]]) -> dict[str, Record]:
+        jobs = [self.tuned(TUNING, method, grid, TUNING_SEEDS, self.settings.steps) for method, grid in grids.items()]
+        return {method: record for (_, method), record in self.workshop.run(TUNING, jobs).items()}
 
     def config(self) -> dict[str, Any]:
         """What was run, JSON-ready."""
@@ -237,41 +243,6 @@ class _Laboratory:
             "violations": list(statement.violations()),
             "bound": statement.bound(self.horizon),
         }
-
-    def _run(
-        self, stage: str, method: str, parts: Method, gammas: Sequence[float], seeds: Sequence[int], steps: int
-    ) -> Record:
-        """Remembered, or simulated a few seeds at a time."""
-        size = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(self._instance(seeds[0])))
-        together = max(1, min(SEEDS_AT_ONCE, BYTES_AT_ONCE // size))
-        pieces = [list(seeds[i : i + together]) for i in range(0, len(seeds), together)]
-
-        def simulate(piece: list[int]) -> Record:
-            shown = (
-                f"{self.experiment.title}, {stage}: {method}, {len(gammas)} step size(s), seeds {piece[0]}–{piece[-1]}"
-            )
-            sys.stderr.write(f"{shown} …\n")
-            oracles = [self._instance(seed) for seed in piece]
-            record = sweep(oracles, [parts], steps=steps, seeds=piece)
-            labels = tuple(label(gamma) for gamma in gammas)
-            config = record.config | {"methods": dict(zip(labels, record.config["methods"].values(), strict=True))}
-            del config["oracle"]  # ten instances by the hash of their arrays: the seeds say as much
-            return replace(record, labels=labels, config=config)
-
-        def recalled(piece: list[int]) -> Record:
-            oracles = [describe(self._instance(seed)) for seed in piece]
-            identity = {"oracles": oracles, "method": describe(parts), "steps": steps, "seeds": piece}
-            return self.memory.recall(name, identity, partial(simulate, piece))
-
-        name = f"{stage} {method}".lower().replace(",", "").replace(" ", "-")
-        return Record.joined([recalled(piece) for piece in pieces])
-
-    def _instance(self, seed: int) -> BlumGladyshev:
-        if seed not in self._instances:
-            if len(self._instances) >= SEEDS_AT_ONCE:
-                self._instances.clear()  # they may be large
-            self._instances[seed] = self.oracle(seed)
-        return self._instances[seed]
 
 
 def scores(record: Record, sfo: int | None = None) -> np.ndarray:

@@ -35,9 +35,9 @@ PHASE_RETRIEVAL = Experiment(
     gamma0={NSGDM: 10.0, NSTORM: 7.5},
     eta0=1.0,
     grids={
-        SGD: half_decades(1e-4, 3e-1),
-        SGD_DYNAMIC: half_decades(1e-3, 3.0),
-        STORM_DYNAMIC: half_decades(1e-3, 3.0),
+        SGD: half_decades(3e-5, 1.0),
+        SGD_DYNAMIC: half_decades(3e-4, 10.0),
+        STORM_DYNAMIC: half_decades(3e-4, 10.0),
     },
     many_seeds=(NSGDM, NSTORM, SGD),
     claims=(
