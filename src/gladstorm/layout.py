@@ -22,7 +22,7 @@ RAGGED = 1.6  # measured cost per column of all others
 MOST_COLUMNS = 32  # more would leave the second cache, and cost 1.3 × as much each
 CHEAP_BYTES = 100_000  # an oracle with no more data than this is cheap to evaluate
 LANES = 8  # fewer runs than this squared, of a cheap problem, cost the same: small sweeps share one program
-RUNS_AT_ONCE = 128  # of a cheap problem: more would leave the first caches, and cost 1.5 × as much each
+RUNS_AT_ONCE = 96  # of a cheap problem: more would leave the first caches, and cost 1.5 × as much each
 
 
 def together(methods: dict[str, Method], oracle: Oracle, oracle_per_seed: bool) -> list[list[list[str]]]:
