@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import re
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from examples import bounded_variance_counterexample as example
 from gladstorm.theory import REGIMES, Problem, Statement, master, theorem
 from gladstorm.theory.class_constants import expected
 from gladstorm.theory.table import NOISE, SMOOTHNESS
@@ -27,8 +27,6 @@ REDUNDANT = [
     for noise in ("bg0", "bounded")
 ]
 LONG = 2 * 10**6  # the horizon at which the measurement is clear of all three printed bounds
-
-example = importlib.import_module("examples.bounded_variance_counterexample")
 
 
 def golden(method: str, smoothness: str, noise: str) -> Statement:
