@@ -1,0 +1,100 @@
+"""A training loop in PyTorch. Every optimizer is called in the same way; NSTORM calls the closure twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import clip_grad_norm_, parameters_to_vector
+from torch.optim.lr_scheduler import LambdaLR
+
+from gladstorm.torch import NSGDM, NSTORM
+
+from .setting import CLIP, DROPOUT, MOMENTUM, Arm, B, G, Outcome, digits, mini_batches
+
+Closure = Callable[[], float]
+
+
+def network(name: str) -> nn.Sequential:
+    """A network with fresh weights, as torch draws them."""
+    if name == "MLP":
+        return nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(DROPOUT), nn.Linear(64, 10))
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)),
+        *(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(64, 10)),
+    )
+
+
+OPTIMIZERS: dict[str, Callable[[nn.Module, float], torch.optim.Optimizer]] = {
+    "NSGDM": lambda model, lr: NSGDM(model.parameters(), lr, MOMENTUM),
+    "NSTORM": lambda model, lr: NSTORM(model.parameters(), lr, MOMENTUM, model=model),
+    "SGD": lambda model, lr: torch.optim.SGD(model.parameters(), lr, MOMENTUM),
+    "SGD + clipping": lambda model, lr: torch.optim.SGD(model.parameters(), lr, MOMENTUM),
+    "Adam": lambda model, lr: torch.optim.Adam(model.parameters(), lr, (MOMENTUM, 0.999)),
+}
+
+
+def train(arm: Arm, runs: Sequence[tuple[float, int]], evaluations: int) -> list[Outcome]:
+    """One run for each (lr, seed)."""
+    return [_train(arm, lr, seed, evaluations) for lr, seed in runs]
+
+
+def _train(arm: Arm, lr: float, seed: int, evaluations: int) -> Outcome:
+    torch.manual_seed(seed)
+    model = network(arm.network)
+    start = parameters_to_vector(model.parameters()).detach()
+    optimizer = OPTIMIZERS[arm.method](model, lr)
+    steps = evaluations // arm.evaluations_per_step
+    schedule = LambdaLR(optimizer, lambda k: 1 - k / steps)
+    images, labels = (torch.from_numpy(part) for part in digits().train)
+    evaluated = 0
+
+    def closure_of(batch: Tensor) -> Closure:
+        x, y = images[batch], labels[batch]
+
+        def closure() -> float:
+            nonlocal evaluated
+            evaluated += 1
+            optimizer.zero_grad()
+            loss = cross_entropy(model(x), y)
+            if arm.noise == "BG":
+                loss = loss + bg_noise(parameters_to_vector(model.parameters()), start)
+            loss.backward()
+            if arm.method == "SGD + clipping":
+                clip_grad_norm_(model.parameters(), CLIP)
+            return loss.item()
+
+        return closure
+
+    for batch in torch.from_numpy(mini_batches(seed, steps)):
+        optimizer.step(closure_of(batch))
+        schedule.step()
+
+    model.eval()
+    return Outcome(
+        validation=accuracy(model, *map(torch.from_numpy, digits().validation)),
+        test=accuracy(model, *map(torch.from_numpy, digits().test)),
+        distance=float((parameters_to_vector(model.parameters()).detach() - start).norm()),
+        evaluations=evaluated,
+    )
+
+
+def bg_noise(x: Tensor, start: Tensor) -> Tensor:
+    """½ B ρ ‖x − x⁰‖² + G u·x with ρ = ±1 and u ~ N(0, I/d): what adds B ρ (x − x⁰) + G u to the gradient.
+
+    Drawn from torch's global generator, as dropout is: NSTORM's second evaluation draws the same ρ and u.
+    """
+    rho = 2 * torch.randint(2, ()) - 1
+    u = torch.randn_like(x) / x.numel() ** 0.5
+    noise: Tensor = B / 2 * rho * (x - start).square().sum() + G * (u @ x)
+    return noise
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> float:
+    """In per cent."""
+    return 100 * float((model(images).argmax(1) == labels).double().mean())
