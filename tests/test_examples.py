@@ -30,12 +30,12 @@ def _one_thread() -> Iterator[None]:  # as the command sets it
     torch.set_num_threads(before)
 
 
-# Each method once, and each network with each noise; a JAX program takes seconds to compile.
+# Each method once, each network, each noise: a JAX program takes seconds to compile.
 CASES = [
     ("MLP", "none", "NSGDM"),
     ("MLP", "BG", "NSTORM"),
     ("conv", "none", "SGD"),
-    ("conv", "BG", "SGD + clipping"),
+    ("MLP", "none", "SGD + clipping"),
     ("MLP", "none", "Adam"),
 ]
 
@@ -112,7 +112,7 @@ def test_the_added_noise_is_that_of_the_model_in_both_frameworks() -> None:
 
 
 def test_the_networks_of_both_frameworks_are_the_same() -> None:
-    images = setting.digits().train[0][:32]
+    images = setting.digits().validation[0]
     convolutional = torch_training.network("conv")
     first, bias, second, bias2, out, bias3 = (p.detach().numpy() for p in convolutional.parameters())
     params = {
@@ -121,7 +121,8 @@ def test_the_networks_of_both_frameworks_are_the_same() -> None:
         "out": {"weight": out.reshape(10, 16, 2, 2).transpose(2, 3, 1, 0).reshape(-1, 10), "bias": bias3},
     }
     expected = convolutional(torch.from_numpy(images)).detach().numpy()
-    np.testing.assert_allclose(jax_training.Conv.apply(params, {}, jnp.asarray(images), None)[0], expected, atol=1e-5)
+    in_jax, _ = jax.jit(jax_training.Conv.apply)(params, {}, jnp.asarray(images), None)
+    np.testing.assert_allclose(in_jax, expected, atol=1e-5)
 
     norm = torch.nn.BatchNorm1d(64)
     weights = {"scale": np.ones(64), "shift": np.zeros(64)}
