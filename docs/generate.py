@@ -26,10 +26,11 @@ below comes from the `summary.json` of that run, kept in `docs/reproduction/`. T
 `out/report.html`.
 
 The paper states T, d, m, G, α, γ0 and η0. It leaves B, σ², the η of STORM and the step-size grids open, so the figures
-cannot be repeated from its text: ours are choices, listed with each experiment. None was made for a verdict's sake: after
-a first run the grids got ten points instead of eight, tuning a fourth seed and the sensitivity more points, because the
-simulator had room for them, and every picked step size stayed the same. A verdict follows from a 95 % interval over seeds, claim by claim, without correction for their number; with
-three seeds, as in the paper, most questions cannot be told either way.
+cannot be repeated from its text: ours are choices, listed with each experiment. None was made for a verdict's sake:
+after a first run the grids got ten points instead of eight, tuning a fourth seed and the sensitivity more points,
+because the simulator had room for them, and every picked step size stayed the same. A verdict follows from a 95 %
+interval over seeds, claim by claim, without correction for their number; with three seeds, as in the paper, most
+questions cannot be told either way.
 
 **Why most of it looks as it does: a normalized run can travel at most γT.** Where that is less than the distance to the
 solution, the end of the run is where the budget ran out, and a method with the larger γ ends lower whatever its
