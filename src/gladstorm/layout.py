@@ -57,13 +57,15 @@ def pieces(seeds: int, configurations: int, oracle: Oracle, oracle_per_seed: boo
     if _cheap(oracle):
         most = -(-seeds // min(seeds, -(-seeds * configurations // RUNS_AT_ONCE)))
     elif oracle_per_seed:  # one each: the data of several would compete for the cache
-        most = min(seeds, devices)
+        whole, rest = divmod(seeds, most := min(seeds, devices))
+        if rest and seeds * cost(1) <= whole * cost(most) + cost(rest):
+            most = 1  # all devices on each, and one program
     else:
         sizes = range(1, min(seeds, max(1, devices * MOST_COLUMNS // configurations)) + 1)
         most = min(sizes, key=lambda size: (-(-seeds // size) * cost(size), -size))
     whole, rest = divmod(seeds, most)
     every = [np.arange(most) + most * i for i in range(whole)]
-    if rest and cost(rest) < 0.8 * cost(most):  # worth a program of its own
+    if rest and not _cheap(oracle) and cost(rest) < 0.8 * cost(most):  # worth a program of its own
         return [*every, np.arange(seeds - rest, seeds)]
     return [*every, np.arange(seeds - rest, seeds - rest + most) % seeds] if rest else every
 
