@@ -24,6 +24,7 @@ SPECS = [
     ("cosh", 2),
     ("cosh:0.5,3", 1),
     ("phase-retrieval:60", 4),
+    ("dro:30", 4),
 ]
 
 
@@ -45,7 +46,8 @@ def test_the_gradient_is_the_derivative_of_the_value(objective: Any) -> None:
 
 
 def test_the_declared_constants_hold_at_random_pairs(objective: Any) -> None:
-    c = objective.constants
+    if (c := objective.constants) is None:
+        return
     rng = np.random.default_rng(1)
     dim, pairs = objective.start.size, 400
     x = rng.normal(0, 1, (pairs, dim)) * rng.lognormal(0, 1, (pairs, 1))

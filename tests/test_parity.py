@@ -14,8 +14,8 @@ import torch
 import gladstorm as gs
 import gladstorm.optax
 import gladstorm.torch
-from gladstorm import one_run
 from unrolled import Batch, noise, unrolled
+from whole_step import begun, whole_step
 
 STEPS, SEED, N_INIT = 200, 11, 7
 B, G, GAMMA, ETA = 0.6, 0.9, 0.03, 0.15
@@ -50,14 +50,13 @@ def by_hand(name: str) -> list[Vector]:
 
 
 def by_simulator(name: str) -> list[Vector]:
-    oracle, method, never = gs.BlumGladyshev(OBJECTIVE, B, G), METHODS[name], jnp.array(-1)
+    oracle, method = gs.BlumGladyshev(OBJECTIVE, B, G), METHODS[name]
     with jax.enable_x64(True):
-        state = jax.jit(one_run.begin)(oracle, method, jnp.uint32(SEED), never)
-        arrive = jax.jit(one_run.arrive)
+        state = begun(oracle, method, SEED)
+        step = jax.jit(whole_step)
         visited = [np.asarray(state.point.x)]
         for k in range(1, STEPS + 1):
-            point = oracle.at(one_run.move(method, state))
-            state = arrive(oracle, method, state, point, noise(SEED, k, START.size), jnp.array(k), never)
+            state = step(oracle, method, state, SEED, k)
             visited.append(np.asarray(state.point.x))
     return visited
 

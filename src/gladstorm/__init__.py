@@ -14,34 +14,44 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gladstorm import objectives, theory
-    from gladstorm.batches import FirstLarge, Fixed, GrowWithDistance
+    from gladstorm.batches import FirstLarge, Fixed, GrowWithDistance, LargeOnRefresh
     from gladstorm.estimators import Fresh, Momentum, Storm
-    from gladstorm.methods import Method, nsgdm, nstorm, sgd, storm
+    from gladstorm.finite_sums import FiniteSum, finite_sum, measured_variance
+    from gladstorm.methods import Method, nsgdm, nstorm, pasta, sgd, storm
     from gladstorm.oracles import BlumGladyshev
     from gladstorm.record import Record
+    from gladstorm.schedules import PowerDecay
     from gladstorm.simulate import run, sweep
     from gladstorm.steps import Normalized, Plain
 
 __version__ = "0.1.0"
 
 # Looked up here when first used: `gladstorm --help` and the theory need neither JAX nor pandas.
-_MODULES = ("simulate", "record", "methods", "batches", "steps", "estimators", "oracles")
+_MODULES = (
+    "simulate", "record", "methods", "batches", "steps", "estimators", "schedules", "finite_sums", "oracles",
+)  # fmt: skip
 
 __all__ = [
     "BlumGladyshev",
+    "FiniteSum",
     "FirstLarge",
     "Fixed",
     "Fresh",
     "GrowWithDistance",
+    "LargeOnRefresh",
     "Method",
     "Momentum",
     "Normalized",
     "Plain",
+    "PowerDecay",
     "Record",
     "Storm",
+    "finite_sum",
+    "measured_variance",
     "nsgdm",
     "nstorm",
     "objectives",
+    "pasta",
     "run",
     "sgd",
     "storm",

@@ -1,19 +1,25 @@
-"""How many samples step k uses, given the squared distance ‖x^k − x⁰‖². Sizes are values, not shapes."""
+"""How many samples step k uses, given the squared distance ‖x^k − x⁰‖² and whether the estimator starts afresh there.
+
+Sizes are values, not shapes.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+import math
+import re
+from typing import Any, Protocol
 
 import jax.numpy as jnp
 
-from gladstorm.parts import Array, Number, leaf, part
+from gladstorm.estimators.snvrg import level
+from gladstorm.parts import Array, Number, leaf, part, static
 from gladstorm.rules import COUNT, NON_NEGATIVE, POSITIVE
 
 
 class BatchRule(Protocol):
     """A batch size for every step."""
 
-    def __call__(self, k: Array, distance2: Array) -> Array:
+    def __call__(self, k: Array, distance2: Array, refresh: Any = False) -> Array:
         """The number of samples v^k averages at step k."""
 
 
@@ -23,7 +29,7 @@ class Fixed:
 
     size: Number = leaf(COUNT, default=1)
 
-    def __call__(self, k: Array, distance2: Array) -> Array:  # noqa: ARG002 - shared signature
+    def __call__(self, k: Array, distance2: Array, refresh: Any = False) -> Array:  # noqa: ARG002 - shared signature
         """See the class."""
         return _whole(self.size)
 
@@ -35,9 +41,9 @@ class FirstLarge:
     n_init: Number = leaf(COUNT)  # N_init
     then: BatchRule = Fixed()
 
-    def __call__(self, k: Array, distance2: Array) -> Array:
+    def __call__(self, k: Array, distance2: Array, refresh: Any = False) -> Array:
         """See the class."""
-        return jnp.where(k == 0, _whole(self.n_init), self.then(k, distance2))
+        return jnp.where(k == 0, _whole(self.n_init), self.then(k, distance2, refresh))
 
 
 @part
@@ -49,10 +55,46 @@ class GrowWithDistance:
     sigma2: Number = leaf(POSITIVE)  # σ²
     cap: Number = leaf(COUNT, default=2**31 - 1)
 
-    def __call__(self, k: Array, distance2: Array) -> Array:  # noqa: ARG002 - shared signature
+    def __call__(self, k: Array, distance2: Array, refresh: Any = False) -> Array:  # noqa: ARG002 - shared signature
         """See the class."""
         wanted = jnp.ceil((self.B**2 * distance2 + self.G**2) / self.sigma2)
         return _whole(jnp.clip(wanted, 1, self.cap))
+
+
+@part
+class LargeOnRefresh:
+    """One rule where the estimator starts afresh, step 0 included, another one in between."""
+
+    large: BatchRule
+    small: BatchRule = Fixed()
+
+    def __call__(self, k: Array, distance2: Array, refresh: Any = False) -> Array:
+        """See the class."""
+        return jnp.where(jnp.asarray(refresh), self.large(k, distance2, refresh), self.small(k, distance2, refresh))
+
+
+@part
+class NestedLoops:
+    """The batches of `Snvrg`: n_init when every loop has ended, else a^{K−l+1} (T_l⋯T_K)² at level l.
+
+    Its theory has a = 6.
+    """
+
+    n_init: Number = leaf(COUNT)
+    base: Number = leaf(COUNT, default=1)  # a
+    loops: tuple[int, ...] = static(COUNT, default=(2, 2, 4))  # T_1..T_K, as in the estimator
+
+    def __call__(self, k: Array, distance2: Array, refresh: Any = False) -> Array:  # noqa: ARG002 - shared signature
+        """See the class."""
+        depth = len(self.loops)
+        inner = [self.base ** (depth - i) * math.prod(self.loops[i:]) ** 2 for i in range(depth)]
+        return jnp.stack([_whole(size) for size in (self.n_init, *inner)])[level(k, self.loops)]
+
+
+def registry() -> dict[str, type]:
+    """Every batch rule by its name in a composition."""
+    rules = (Fixed, FirstLarge, GrowWithDistance, LargeOnRefresh, NestedLoops)
+    return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", rule.__name__).lower(): rule for rule in rules}
 
 
 def _whole(size: Array) -> Array:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
-from gladstorm.one_run import Snapshot, State, arrive, begin, draw, move, snapshot
+from gladstorm.one_run import Snapshot, State, arrive, begin, draw, draw_more, move, snapshot
 from gladstorm.parts import Array
 
 
@@ -63,9 +63,9 @@ class Grid(NamedTuple):
         oracle = 0 if self.oracle_per_seed else None
         return jax.vmap(jax.vmap(function, (None, *configurations)), (oracle, *seeds))
 
-    def snapshot(self, oracle: Any, states: State, k: Array) -> Snapshot:
+    def snapshot(self, oracle: Any, stack: Any, states: State, k: Array) -> Snapshot:
         """What is recorded of all runs of a stack at step k."""
-        row: Snapshot = self.over_runs(snapshot, (0, None), (0, None))(oracle, states, k)
+        row: Snapshot = self.over_runs(snapshot, (0, 0, None), (None, 0, None))(oracle, stack, states, k)
         return row
 
 
@@ -77,7 +77,7 @@ def started(grid: Grid, oracle: Any, stacks: Any, seeds: Array, sampled_steps: A
         begin_all = grid.over_runs(begin, (0, None, None), (None, 0, 0))
         states = tuple(begin_all(oracle, stack, seeds, sampled_steps) for stack in stacks)
         zero = jnp.zeros((), int)
-        first = tuple(grid.snapshot(oracle, state, zero) for state in states)
+        first = tuple(grid.snapshot(oracle, *each, zero) for each in zip(stacks, states, strict=True))
         snapshots = jax.tree.map(lambda a: jnp.zeros((times.size, *a.shape), a.dtype).at[0].set(a), first)
         return Progress(states, snapshots, zero, zero + 1)
 
@@ -102,23 +102,32 @@ def advanced(
         oracle: Any, stacks: Any, seeds: Array, sampled_steps: Array, times: Array, progress: Progress, stop: Array
     ) -> Progress:
         block = block_size(oracle.objective.start.shape[-1])
-        move_all = jax.vmap(jax.vmap(move), (None, 0))
+        move_all = grid.over_runs(move, (0, 0, None), (None, 0, None))
         at_all = grid.over_runs(lambda oracle, x: oracle.at(x), (0,), (0,))
-        arrive_all = grid.over_runs(arrive, (0, 0, 0, None, None, None), (None, 0, 0, 0, None, 0))
-        draw_all = jax.vmap(draw, (0 if grid.oracle_per_seed else None, 0, None))
+        arrive_all = grid.over_runs(arrive, (0, 0, 0, 0, None, None, None, None), (None, 0, 0, 0, 0, 0, None, 0))
+        oracle_axis = 0 if grid.oracle_per_seed else None
+        draw_all = jax.vmap(draw, (oracle_axis, 0, None))
+        draw_more_all = jax.vmap(draw_more, (oracle_axis, None, 0, None))
 
         def through_block(progress: Progress) -> Progress:
             first, end = progress.k, jnp.minimum(progress.k + block, stop)
-            noise = jax.vmap(draw_all, (None, None, 0))(oracle, seeds, first + 1 + jnp.arange(block))
+            ahead = first + 1 + jnp.arange(block)
+            noise = jax.vmap(draw_all, (None, None, 0))(oracle, seeds, ahead)
+            more = tuple(
+                jax.vmap(draw_more_all, (None, None, None, 0))(oracle, stack.estimator, seeds, ahead)
+                for stack in stacks
+            )
 
             def one_step(i: Array, states: tuple[State, ...]) -> tuple[State, ...]:
-                now = jax.tree.map(lambda a: a[i], noise)
+                k = first + 1 + i
+                now, own = jax.tree.map(lambda a: a[i], (noise, more))
+                moved = [move_all(oracle, *each, k) for each in zip(stacks, states, strict=True)]
                 # One product with the columns of all stacks: with few columns each, it costs little more than theirs.
-                points = at_all(oracle, _side_by_side(map(move_all, stacks, states)))
+                points = at_all(oracle, _side_by_side(x for x, _ in moved))
                 each = _apart(points, [state.diverged.shape[1] for state in states])
                 return tuple(
-                    arrive_all(oracle, stack, state, point, now, first + 1 + i, sampled_steps)
-                    for stack, state, point in zip(stacks, states, each, strict=True)
+                    arrive_all(oracle, stack, state, memory, point, now, further, k, sampled_steps)
+                    for stack, state, (_, memory), point, further in zip(stacks, states, moved, each, own, strict=True)
                 )
 
             def to_next_record(progress: Progress) -> Progress:
@@ -127,7 +136,7 @@ def advanced(
                 due = k == times[progress.recorded]
 
                 def record(snapshots: tuple[Snapshot, ...]) -> tuple[Snapshot, ...]:
-                    rows = tuple(grid.snapshot(oracle, state, k) for state in states)
+                    rows = tuple(grid.snapshot(oracle, *each, k) for each in zip(stacks, states, strict=True))
                     written: tuple[Snapshot, ...] = jax.tree.map(
                         lambda a, row: a.at[progress.recorded].set(row), snapshots, rows
                     )

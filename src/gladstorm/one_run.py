@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from gladstorm.estimators import Estimator
 from gladstorm.methods import Method
 from gladstorm.oracles import Oracle
 from gladstorm.parts import Array
+from gladstorm.schedules import Clock, adaptive, resolved
+
+# What a step draws beyond the first sample has keys of its own, far from the counters that one uses.
+FURTHER, COIN = 2**31, 2**32 - 1
 
 
 class State(NamedTuple):
     """One run at step k."""
 
     point: Any  # x^k
-    v: Array  # v^k
+    estimate: Any  # what the estimator remembers; its direction is v^k
+    memory: Any  # what the step remembers
+    squares: Any  # Σ_{j≤k} ‖∇f(x^j; ξ^j)‖², if a schedule asks for it
     batch: Array  # samples v^k averages
     max_batch: Array  # the largest so far
     sfo: Array  # stochastic gradients so far
@@ -42,17 +50,45 @@ class Snapshot(NamedTuple):
     best_grad_norm: Array
 
 
+class More(NamedTuple):
+    """What a step of some estimators draws beyond the one sample every method has."""
+
+    coin: Any  # uniform on [0, 1), or ()
+    noise: Any  # of further samples, a row each, or ()
+
+
+class Gradients(NamedTuple):
+    """The current sample's gradient at any point: what estimators call `grad`."""
+
+    oracle: Any
+    sample: Any
+    samples: int
+
+    def __call__(self, point: Any) -> Any:
+        """∇f(x; ξ); with several independent samples, a row for each."""
+        if self.samples == 1:
+            return self.oracle.grad(point, self.sample)
+        return jax.vmap(self.oracle.grad, (None, 0))(point, self.sample)
+
+    def at(self, x: Array) -> Any:
+        """A point the iterates do not visit."""
+        return self.oracle.at(x)
+
+
 def begin(oracle: Oracle, method: Method, seed: Array, sampled_step: Array) -> State:
     """x⁰ and v⁰ of one run."""
     point = oracle.at(jnp.asarray(oracle.objective.start))
     zero = jnp.zeros((), int)
-    batch = method.batch(zero, jnp.zeros(()))
-    sample = oracle.batch(draw(oracle, seed, zero), batch)
-    v = method.estimator.init(lambda p: oracle.grad(p, sample), point)
+    batch = _affordable(oracle, method.batch(zero, jnp.zeros(()), refresh=True))
+    estimator, step = resolved((method.estimator, method.step), Clock(zero, jnp.zeros(())))
+    more = draw_more(oracle, estimator, seed, zero)
+    grad = _gradients(oracle, estimator, draw(oracle, seed, zero), more, batch)
     nothing = jnp.zeros(())
     blank = State(
         point,
-        v,
+        estimator.init(grad, point),
+        step.init(point.x),
+        _squares(grad, point) if adaptive(method) else (),
         batch,
         max_batch=jnp.zeros_like(batch),
         sfo=jnp.zeros_like(batch),
@@ -62,33 +98,67 @@ def begin(oracle: Oracle, method: Method, seed: Array, sampled_step: Array) -> S
         sampled=point.x,
         diverged=jnp.full_like(batch, -1),
     )
-    return _observed(oracle, blank, zero, sampled_step, queries=1)
+    return _observed(oracle, estimator, blank, zero, sampled_step, queries=1)
 
 
-def move(method: Method, state: State) -> Array:
-    """x^k from x^{k−1} and v^{k−1}: the first half of step k."""
-    return method.step(state.point.x, state.v)
+def move(oracle: Oracle, method: Method, state: State, k: Array) -> tuple[Array, Any]:
+    """x^k from x^{k−1} and v^{k−1}, and what the step remembers then: the first half of step k."""
+    step = resolved(method.step, Clock(k - 1, state.squares))
+    v = method.estimator.direction(state.estimate)
+    x, memory = step.move(state.memory, state.point.x, v, oracle.objective.value)
+    return x, memory
 
 
 def arrive(
-    oracle: Oracle, method: Method, state: State, point: Any, noise: Any, k: Array, sampled_step: Array
+    oracle: Oracle,
+    method: Method,
+    state: State,
+    memory: Any,
+    point: Any,
+    noise: Any,
+    more: More,
+    k: Array,
+    sampled_step: Array,
 ) -> State:
     """v^k at the point x^k: the second half of step k. Between the halves the points of all runs are looked at."""
-    batch = method.batch(k, _distance2(oracle, point))
-    sample = oracle.batch(noise, batch)
-    v = method.estimator.update(state.v, lambda p: oracle.grad(p, sample), state.point, point)
-    moved = state._replace(point=point, v=v, batch=batch)
-    return _observed(oracle, moved, k, sampled_step, queries=method.estimator.queries)
+    estimator = resolved(method.estimator, Clock(k, state.squares))
+    refresh = estimator.refreshes(state.estimate, k, more.coin)
+    batch = _affordable(oracle, method.batch(k, _distance2(oracle, point), refresh))
+    grad = _gradients(oracle, estimator, noise, more, batch)
+
+    estimate, queries = estimator.update(state.estimate, grad, state.point, point), estimator.queries
+    if refresh is not False:  # both are computed: of many runs some start afresh and some do not
+        estimate = jax.tree.map(partial(jnp.where, refresh), estimator.init(grad, point), estimate)
+        queries = jnp.where(refresh, 1, queries)
+    squares = state.squares + _squares(grad, point) if adaptive(method) else ()
+    moved = state._replace(point=point, estimate=estimate, memory=memory, squares=squares, batch=batch)
+    return _observed(oracle, estimator, moved, k, sampled_step, queries)
 
 
-def _observed(oracle: Oracle, state: State, k: Array, sampled_step: Array, queries: int) -> State:
-    norm, error = _grad_norm(oracle, state), _error(oracle, state)
+def _gradients(oracle: Oracle, estimator: Estimator, noise: Any, more: More, batch: Array) -> Gradients:
+    if estimator.samples == 1:
+        return Gradients(oracle, oracle.batch(noise, batch), 1)
+    rows = jax.tree.map(lambda first, further: jnp.concatenate([first[None], further]), noise, more.noise)
+    return Gradients(oracle, jax.vmap(oracle.batch, (0, None))(rows, batch), estimator.samples)
+
+
+def _affordable(oracle: Any, batch: Array) -> Array:
+    # Of a finite sum, all examples once is as much as there is to pay for.
+    return batch if getattr(oracle, "largest", None) is None else jnp.minimum(batch, oracle.largest)
+
+
+def _squares(grad: Gradients, point: Any) -> Array:
+    return jnp.sum(grad(point) ** 2)
+
+
+def _observed(oracle: Oracle, estimator: Estimator, state: State, k: Array, sampled_step: Array, queries: Any) -> State:
+    norm, error = _grad_norm(oracle, state), _error(oracle, estimator, state)
     alive = (state.diverged < 0) & jnp.isfinite(norm + error)
     batch = jnp.where(alive, state.batch, 0)  # a run that has diverged draws no more samples
     return state._replace(
         batch=batch,
         max_batch=jnp.maximum(state.max_batch, batch),
-        sfo=state.sfo + batch * queries,
+        sfo=state.sfo + batch * (queries * estimator.samples),
         grad_norm_sum=state.grad_norm_sum + norm,
         error_sum=state.error_sum + error,
         best=jnp.where(norm < state.best, norm, state.best),
@@ -97,7 +167,7 @@ def _observed(oracle: Oracle, state: State, k: Array, sampled_step: Array, queri
     )
 
 
-def snapshot(oracle: Oracle, state: State, k: Array) -> Snapshot:
+def snapshot(oracle: Oracle, method: Method, state: State, k: Array) -> Snapshot:
     """What is recorded of a run at step k."""
     return Snapshot(
         grad_norm=_grad_norm(oracle, state),
@@ -106,7 +176,7 @@ def snapshot(oracle: Oracle, state: State, k: Array) -> Snapshot:
         batch=state.batch,
         max_batch=state.max_batch,
         sfo=state.sfo,
-        error=_error(oracle, state),
+        error=_error(oracle, method.estimator, state),
         mean_grad_norm=state.grad_norm_sum / (k + 1),
         mean_error=state.error_sum / (k + 1),
         best_grad_norm=state.best,
@@ -117,8 +187,8 @@ def _grad_norm(oracle: Oracle, state: State) -> Array:
     return jnp.linalg.norm(oracle.exact(state.point))
 
 
-def _error(oracle: Oracle, state: State) -> Array:
-    return jnp.linalg.norm(state.v - oracle.exact(state.point))
+def _error(oracle: Oracle, estimator: Estimator, state: State) -> Array:
+    return jnp.linalg.norm(estimator.direction(state.estimate) - oracle.exact(state.point))
 
 
 def _distance2(oracle: Oracle, point: Any) -> Array:
@@ -126,7 +196,21 @@ def _distance2(oracle: Oracle, point: Any) -> Array:
 
 
 def draw(oracle: Oracle, seed: Array, k: Array) -> Any:
-    """The randomness of step k."""
+    """The randomness of step k that every method has."""
+    return oracle.draw(_key(seed, k))
+
+
+def draw_more(oracle: Oracle, estimator: Estimator, seed: Array, k: Array) -> More:
+    """What the estimator wants beyond that; its numbers do not matter."""
+    key = _key(seed, k)
+    coin = jax.random.uniform(jax.random.fold_in(key, COIN), (), jnp.result_type(float)) if estimator.flips else ()
+    if estimator.samples == 1:
+        return More(coin, ())
+    further = jax.vmap(partial(jax.random.fold_in, key))(FURTHER + jnp.arange(1, estimator.samples))
+    return More(coin, jax.vmap(oracle.draw)(further))
+
+
+def _key(seed: Array, k: Array) -> Array:
     # Threefry is a cipher: the pair is as good a key as any; hashing it into one would double the price of small draws.
     pair = jnp.stack([seed, k.astype(seed.dtype)])
-    return oracle.draw(jax.random.wrap_key_data(pair, impl="threefry2x32"))
+    return jax.random.wrap_key_data(pair, impl="threefry2x32")

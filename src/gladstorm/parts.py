@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib
+import pkgutil
 from typing import Any, TypeVar, cast, dataclass_transform
 
 import jax
@@ -70,9 +72,15 @@ def check(part: Any) -> None:
     """Raise a ValueError for the first number, here or in a nested part, that breaks its field's rule."""
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
+        rule = field.metadata.get("rule")
         if dataclasses.is_dataclass(value):
             check(value)
-        elif rule := field.metadata.get("rule"):
+            if rule and hasattr(value, "first"):  # a schedule in place of a number; none ever grows
+                rule.require(type(part).__name__, field.name, value.first())
+        elif rule:
+            if field.metadata.get("static") and isinstance(value, list | np.ndarray):
+                name = f"{type(part).__name__}: {field.name}"
+                raise ValueError(f"{name} must be one number, another makes another program; got {list(value)}.")
             rule.require(type(part).__name__, field.name, value)
 
 
@@ -94,3 +102,22 @@ def describe(value: Any) -> Any:
     if array.size <= 16:
         return array.tolist()
     return {"shape": list(array.shape), "sha256": hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}
+
+
+def found(package: str, base: type[C]) -> dict[str, type[C]]:
+    """The parts of one kind by name: every module of the package with a class of its own name in CamelCase.
+
+    >>> list(found("gladstorm.steps", object))[:2]
+    ['anchored', 'clipped']
+    """
+    modules = [module.name for module in pkgutil.iter_modules(importlib.import_module(package).__path__)]
+    classes = {name: getattr(importlib.import_module(f"{package}.{name}"), _camel(name), None) for name in modules}
+    return {name.replace("_", "-"): cls for name, cls in classes.items() if cls and _is_part(cls, base)}
+
+
+def _is_part(cls: type[Any], base: type[Any]) -> bool:
+    return issubclass(cls, base) and dataclasses.is_dataclass(cls)
+
+
+def _camel(module: str) -> str:
+    return "".join(word.capitalize() for word in module.split("_"))

@@ -36,6 +36,10 @@ class Rule:
 
 POSITIVE = Rule("finite and > 0", lambda v: np.isfinite(v) & (v > 0))
 NON_NEGATIVE = Rule("finite and ≥ 0", lambda v: np.isfinite(v) & (v >= 0))
+ABOVE_ZERO = Rule("> 0", lambda v: v > 0)
+FINITE = Rule("finite", np.isfinite)
+UNIT_INTERVAL = Rule("in [0, 1]", lambda v: (v >= 0) & (v <= 1))
+BELOW_ONE = Rule("in [0, 1)", lambda v: (v >= 0) & (v < 1))
 FRACTION = Rule("in (0, 1]", lambda v: (v > 0) & (v <= 1))
 COUNT = Rule("a whole number ≥ 1", lambda v: (v >= 1) & (v == np.floor(v)) & (v < 2.0**53))
 ABOVE_TWO = Rule("finite and > 2", lambda v: np.isfinite(v) & (v > 2))

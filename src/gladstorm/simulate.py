@@ -88,6 +88,9 @@ def sweep(
     for each in oracles:
         check(each)
     configurations = _configurations(methods)
+    for method in configurations.values():
+        method.estimator.fits(oracles[0])
+        method.step.fits(oracles[0])
     times = record_times(steps, records)
 
     measured: dict[str, dict[str, np.ndarray]] = {}
@@ -200,7 +203,7 @@ def _configurations(methods: Mapping[str, Method] | Sequence[Method]) -> dict[st
         if numbers[0].ndim != 1:
             raise ValueError(f"sweep: numbers in {name!r} must be single or in a list; got shape {numbers[0].shape}.")
         varying = [
-            (path[-1].name, column) for (path, given), column in zip(leaves, numbers, strict=True) if np.ndim(given)
+            (_field(path), column) for (path, given), column in zip(leaves, numbers, strict=True) if np.ndim(given)
         ]
         for row in range(numbers[0].size):
             values = ", ".join(f"{field}={column[row]:.6g}" for field, column in varying)
@@ -209,6 +212,16 @@ def _configurations(methods: Mapping[str, Method] | Sequence[Method]) -> dict[st
                 raise ValueError(f"sweep: every configuration must have its own label; got {label!r} twice.")
             found[label] = jax.tree.unflatten(structure, [column[row] for column in numbers])
     return found
+
+
+def _field(path: Sequence[Any]) -> str:
+    """The name of a number in a label: within a schedule or an inner part, with the name of the field that holds it.
+
+    >>> path = jax.tree.flatten_with_path(gladstorm.sgd(1.0))[0][0][0]
+    >>> _field(path)
+    'gamma'
+    """
+    return ".".join(key.name for key in path[1:] if key.name != "then")
 
 
 def _labelled(methods: Sequence[Method]) -> dict[str, Method]:

@@ -21,7 +21,10 @@ from gladstorm.simulate import versions
 
 _DIGITS = 16
 # What stands on the simulator cannot change a simulation whose identity, every number included, is the same.
-_ABOVE = ("analysis", "cli", "experiments", "figures", "optax", "progress", "publish", "report", "theory", "torch")
+_ABOVE = (
+    "analysis", "cli", "compare", "compositions", "experiments", "figures", "optax", "progress", "publish", "report",
+    "theory", "torch",
+)  # fmt: skip
 
 
 class Memory:

@@ -17,6 +17,7 @@ from gladstorm.constants import Constants
 from gladstorm.objectives.cauchy import Cauchy
 from gladstorm.objectives.cosh import Cosh
 from gladstorm.objectives.double_well import DoubleWell
+from gladstorm.objectives.dro import Dro
 from gladstorm.objectives.from_function import FromFunction, from_function
 from gladstorm.objectives.geman_mcclure import GemanMcclure
 from gladstorm.objectives.phase_retrieval import PhaseRetrieval
@@ -30,6 +31,7 @@ __all__ = [
     "Constants",
     "Cosh",
     "DoubleWell",
+    "Dro",
     "FromFunction",
     "GemanMcclure",
     "Objective",
@@ -68,7 +70,7 @@ def names() -> list[str]:
     """The objectives that can be named on the command line.
 
     >>> names()
-    ['cauchy', 'cosh', 'double-well', 'geman-mcclure', 'phase-retrieval', 'power', 'quadratic']
+    ['cauchy', 'cosh', 'double-well', 'dro', 'geman-mcclure', 'phase-retrieval', 'power', 'quadratic']
     """
     modules = (module.name for module in pkgutil.iter_modules(__path__))
     return [name.replace("_", "-") for name in modules if hasattr(_class_of(name), "from_seed")]

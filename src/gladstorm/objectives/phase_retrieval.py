@@ -54,6 +54,10 @@ class PhaseRetrieval:
         """f(x)."""
         return jnp.mean((self.y - (self.A @ x) ** 2) ** 2) / 2
 
+    def losses(self, x: Array) -> Array:
+        """½ (y_r − (a_r·x)²)² for every r: their mean is f."""
+        return (self.y - (self.A @ x) ** 2) ** 2 / 2
+
     def grad(self, x: Array) -> Array:
         """∇f(x) = 2/m Σ_r ((a_r·x)² − y_r) (a_r·x) a_r."""
         s = self.A @ x

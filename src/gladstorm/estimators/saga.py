@@ -1,0 +1,50 @@
+"""SAGA: the last gradient of every example of a finite sum is remembered."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax.numpy as jnp
+
+from gladstorm.estimators.estimator import Estimator
+from gladstorm.parts import Array, part
+
+
+class Table(NamedTuple):
+    """v and a gradient a_i for each example."""
+
+    v: Array
+    gradients: Array  # (n, d)
+
+
+@part
+class Saga(Estimator):
+    """v = Σ_i w_i (∇f_i(x) − a_i) + mean(a), w_i the share of example i in the batch; then a_i = ∇f_i(x) where w_i > 0.
+
+    Defazio et al. 2014, for batches. The table begins with the examples of the first batch and zeros.
+    """
+
+    queries: ClassVar[int] = 1
+
+    def init(self, grad: Any, point: Any) -> Table:
+        """v⁰ = ∇f(x⁰; ξ⁰)."""
+        gradients = grad.oracle.examples(point)
+        return self._corrected(jnp.zeros_like(gradients), grad.sample, gradients)
+
+    def update(self, state: Table, grad: Any, previous: Any, point: Any) -> Table:  # noqa: ARG002 - shared signature
+        """See the class."""
+        return self._corrected(state.gradients, grad.sample, grad.oracle.examples(point))
+
+    def _corrected(self, table: Array, weights: Array, gradients: Array) -> Table:
+        v = weights @ (gradients - table) + table.mean(0)
+        return Table(v, jnp.where(weights[:, None] > 0, gradients, table))
+
+    def direction(self, state: Table) -> Array:
+        """v."""
+        return state.v
+
+    def fits(self, oracle: Any) -> None:
+        """Only a finite sum has examples to remember."""
+        if not hasattr(oracle, "examples"):
+            name = type(oracle).__name__
+            raise ValueError(f"Saga: the oracle must be a FiniteSum, whose examples can be remembered; got {name}.")

@@ -1,0 +1,23 @@
+"""Recursive momentum: STORM."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import jax
+
+from gladstorm.estimators.estimator import Estimator, Grad
+from gladstorm.parts import Number, leaf, part
+from gladstorm.rules import FRACTION
+
+
+@part
+class Storm(Estimator):
+    """v^{k+1} = ∇f(x^{k+1}; ξ^{k+1}) + (1 − η) (v^k − ∇f(x^k; ξ^{k+1})): one sample at two points."""
+
+    eta: Number = leaf(FRACTION)  # η
+    queries: ClassVar[int] = 2
+
+    def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
+        """See the class."""
+        return jax.tree.map(lambda g, v, stale: g + (1 - self.eta) * (v - stale), grad(point), state, grad(previous))

@@ -1,0 +1,87 @@
+"""Momentum with other schedules, transports and compressors, and adaptive STORM."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gladstorm.batches import BatchRule
+from gladstorm.estimators import ErrorFeedback, Momentum, Storm, Transported
+from gladstorm.methods.declaration import declared
+from gladstorm.methods.method import Method, rule
+from gladstorm.methods.paper import nsgdm
+from gladstorm.parts import Number
+from gladstorm.schedules import CubeRootDecay, PowerDecay, SquareOf
+from gladstorm.steps import Normalized, Plain
+
+
+@declared(
+    source="Cutkosky and Mehta 2020, its schedule as commonly given",
+    sfo="K + 1",
+    complexity="O(ε^-4)",
+    assumptions="bounded variance σ², L-smooth",
+)
+def nsgdm_for_horizon(horizon: Number, gap: Number, L: Number, sigma: Number, *, batch: int | BatchRule = 1) -> Method:
+    """NSGDM with η = min{√(ΔL)/(σ√T), 1} and γ = √(Δη/(TL))."""
+    eta = np.minimum(np.sqrt(np.divide(np.multiply(gap, L), horizon)) / sigma, 1.0)
+    return nsgdm(np.sqrt(gap * eta / np.multiply(horizon, L)), eta, batch=batch)
+
+
+@declared(
+    source="Hübler et al. 2024",
+    sfo="K + 1",
+    complexity="Õ(ε^-4)",
+    assumptions="bounded variance, (L0, L1)-smooth, no constant known",
+)
+def nsgdm_agnostic(gamma: Number, *, batch: int | BatchRule = 1) -> Method:
+    """NSGDM with γ_k = γ (k + 1)^{−3/4} and η_k = (k + 1)^{−1/2}: no horizon, no constant. v/‖v‖ has no 1e-6 added."""
+    return Method(Momentum(PowerDecay(1.0, 0.5)), Normalized(PowerDecay(gamma, 0.75)), rule(batch))
+
+
+@declared(
+    source="Cutkosky and Mehta 2020",
+    sfo="K + 1",
+    complexity="O(ε^-3.5)",
+    assumptions="bounded variance, Lipschitz Hessian",
+)
+def nigt(gamma: Number, eta: Number, *, batch: int | BatchRule = 1) -> Method:
+    """NIGT: NSGDM with its gradients taken ahead, at x + (1 − η)/η (x − x⁻)."""
+    return Method(Transported(eta), Normalized(gamma), rule(batch))
+
+
+@declared(
+    source="Khirirat et al. 2025",
+    sfo="n (K + 1)",
+    complexity="O(ε^-4)",
+    assumptions="bounded variance, (L0, L1)-smooth",
+)
+def ef21_sgdm(gamma: Number, eta: Number, k: Number, *, clients: int = 1, batch: int | BatchRule = 1) -> Method:
+    """‖EF21-SGDM‖: NSGDM over n clients that send the k largest entries of what changed."""
+    return Method(ErrorFeedback(eta, k, clients), Normalized(gamma), rule(batch))
+
+
+@declared(
+    source="Cutkosky and Orabona 2019",
+    sfo="1 + 2K",
+    complexity="Õ(ε^-3)",
+    assumptions="bounded variance, every sample smooth and Lipschitz",
+)
+def adaptive_storm(gamma: Number, offset: Number, factor: Number, *, batch: int | BatchRule = 1) -> Method:
+    """STORM with γ_k = γ/(w + Σ_{i≤k} ‖∇f(x^i; ξ^i)‖²)^{1/3} and η_{k+1} = min(1, c γ_k²); `offset` is w."""
+    pace = CubeRootDecay(gamma, offset)
+    return Method(Storm(SquareOf(factor, pace)), Plain(pace), rule(batch))
+
+
+@declared(
+    source="Cutkosky and Orabona 2019, its theorem",
+    sfo="1 + 2K",
+    complexity="Õ(ε^-3)",
+    assumptions="bounded variance, every sample smooth and Lipschitz",
+)
+def storm_by_theory(lipschitz: Number, L: Number, *, b: Number = 1.0, batch: int | BatchRule = 1) -> Method:
+    """STORM's own k = b g^{2/3}/L, w = g² max((4b)³, 2, (28b + 1/(7b²))³/64), c = L² (28 + 1/(7b³)), any b > 0.
+
+    Every sample is g-Lipschitz (`lipschitz`) and L-smooth. Then γ_k ≤ 1/(4L) and η ≤ 1.
+    """
+    scale = b * np.power(lipschitz, 2 / 3) / L
+    bends = np.maximum(np.maximum(np.power(4 * b, 3), 2.0), np.power(28 * b + 1 / (7 * np.square(b)), 3) / 64)
+    return adaptive_storm(scale, np.square(lipschitz) * bends, np.square(L) * (28 + 1 / (7 * b**3)), batch=batch)

@@ -1,0 +1,53 @@
+"""Distributionally robust regression, as in the experiments of Chen et al. 2023, on data drawn here."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gladstorm.parts import Array, leaf, part
+from gladstorm.rules import COUNT, MATRIX, POSITIVE, VECTOR
+
+
+@part
+class Dro:
+    """f(w, t) = λ/n Σ_i ψ*((l_i(w) − t)/λ) + t with ψ*(s) = max(s/2 + 1, 0)² − 1, the χ² divergence's conjugate.
+
+    l_i(w) = ½ (a_i·w − y_i)² + 0.1 Σ_j ln(1 + |w_j|); the variable is x = (w, t). Its curvature grows with 1/λ.
+    """
+
+    A: Array = leaf(MATRIX)  # rows a_i
+    y: Array = leaf(VECTOR)
+    start: Array = leaf(VECTOR)  # x⁰
+    lam: float = leaf(POSITIVE, default=0.01)  # λ
+    constants: ClassVar[None] = None
+    f_inf: ClassVar[None] = None
+
+    @classmethod
+    def from_seed(cls, seed: int, n: float = 2000, *, dim: int = 35) -> Dro:
+        """Standard normal a_i and w⁰, y = a·w* + N(0, 1) standardised, t⁰ = 0.1; `dim` counts t."""
+        COUNT.require("Dro", "n", n)
+        if dim < 2:
+            raise ValueError(f"Dro: dim must be at least 2, one of them t; got dim={dim}.")
+        rng = np.random.default_rng(seed)
+        A = rng.normal(size=(int(n), dim - 1))
+        y = A @ rng.normal(size=dim - 1) / np.sqrt(dim - 1) + rng.normal(size=int(n))
+        start = np.append(rng.normal(size=dim - 1), 0.1)
+        return cls(A, (y - y.mean()) / (y.std() or 1.0), start)
+
+    def losses(self, x: Array) -> Array:
+        """λ ψ*((l_i − t)/λ) + t for every i: their mean is f."""
+        w, t = x[:-1], x[-1]
+        loss = (self.A @ w - self.y) ** 2 / 2 + 0.1 * jnp.sum(jnp.log1p(jnp.abs(w)))
+        return self.lam * (jnp.maximum((loss - t) / self.lam / 2 + 1, 0) ** 2 - 1) + t
+
+    def value(self, x: Array) -> Array:
+        """f(x)."""
+        return self.losses(x).mean()
+
+    def grad(self, x: Array) -> Array:
+        """∇f(x); at w_j = 0, where |w_j| has a kink, as if it had none."""
+        return jax.grad(self.value)(x)

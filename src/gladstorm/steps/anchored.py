@@ -1,0 +1,50 @@
+"""Any step, pulled towards an anchor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gladstorm.parts import Array, Number, leaf, part
+from gladstorm.rules import COUNT, UNIT_INTERVAL
+from gladstorm.steps.step import Step
+
+
+class Anchor(NamedTuple):
+    """Where the anchor lies, how old it is, and what the inner step remembers."""
+
+    at: Any  # a
+    age: Array
+    inner: Any
+
+
+@part
+class Anchored(Step):
+    """x^{k+1} = step(x^k, v^k) + β (a − x^k); the anchor a is the iterate at which the last epoch began.
+
+    With a plain step and β = λγ this is x ← βa + (1 − β)x − γv, a step on f + λ/2 ‖x − a‖². Halpern's iteration has one
+    epoch, so a = x⁰, and a β that decreases.
+    """
+
+    step: Step
+    weight: Number = leaf(UNIT_INTERVAL)  # β
+    epoch: Number = leaf(COUNT, default=2**53 - 1)  # steps; one epoch if not given
+
+    def init(self, x: Any) -> Anchor:
+        """a = x⁰."""
+        return Anchor(x, jnp.zeros((), int), self.step.init(x))
+
+    def move(self, memory: Anchor, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Anchor]:
+        """See the class."""
+        begins = memory.age % self.epoch == 0
+        anchor = jax.tree.map(lambda x, a: jnp.where(begins, x, a), x, memory.at)
+        moved, inner = self.step.move(memory.inner, x, v, f)
+        pulled = jax.tree.map(lambda moved, a, x: moved + self.weight * (a - x), moved, anchor, x)
+        return pulled, Anchor(anchor, memory.age + 1, inner)
+
+    def fits(self, oracle: Any) -> None:
+        """As the inner step."""
+        self.step.fits(oracle)

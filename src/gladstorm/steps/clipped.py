@@ -1,0 +1,26 @@
+"""A step along v, cut to a length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gladstorm.norms import length
+from gladstorm.parts import Number, leaf, part
+from gladstorm.rules import POSITIVE
+from gladstorm.steps.step import Step
+
+
+@part
+class Clipped(Step):
+    """x^{k+1} = x^k − γ min{1, c/‖v^k‖} v^k (Zhang et al. 2019)."""
+
+    gamma: Number = leaf(POSITIVE)  # γ
+    c: Number = leaf(POSITIVE)
+
+    def __call__(self, x: Any, v: Any) -> Any:
+        """See the class."""
+        scale = self.gamma * jnp.minimum(1, self.c / length(v))
+        return jax.tree.map(lambda x, v: x - scale * v, x, v)

@@ -1,0 +1,25 @@
+"""Between a plain and a normalized step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from gladstorm.norms import length, unit
+from gladstorm.parts import Number, leaf, part
+from gladstorm.rules import POSITIVE, UNIT_INTERVAL
+from gladstorm.steps.step import Step
+
+
+@part
+class PowerNormalized(Step):
+    """x^{k+1} = x^k − γ v^k/‖v^k‖^β: β = 0 is a plain step, β = 1 a normalized one (Chen et al. 2023)."""
+
+    gamma: Number = leaf(POSITIVE)  # γ
+    beta: Number = leaf(UNIT_INTERVAL)  # β
+
+    def __call__(self, x: Any, v: Any) -> Any:
+        """See the class."""
+        scale = self.gamma * length(v) ** (1 - self.beta)
+        return jax.tree.map(lambda x, u: x - scale * u, x, unit(v))

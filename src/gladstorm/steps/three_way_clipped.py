@@ -1,0 +1,28 @@
+"""A step along v, shorter the longer v is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gladstorm.norms import length
+from gladstorm.parts import Number, leaf, part
+from gladstorm.rules import POSITIVE
+from gladstorm.steps.step import Step
+
+
+@part
+class ThreeWayClipped(Step):
+    """x^{k+1} = x^k − γ min{1, c₀/‖v^k‖, c₁/‖v^k‖²} v^k (Reisizadeh et al. 2025)."""
+
+    gamma: Number = leaf(POSITIVE)  # γ
+    c0: Number = leaf(POSITIVE)
+    c1: Number = leaf(POSITIVE)
+
+    def __call__(self, x: Any, v: Any) -> Any:
+        """See the class."""
+        size = length(v)
+        scale = self.gamma * jnp.minimum(1, jnp.minimum(self.c0 / size, self.c1 / size**2))
+        return jax.tree.map(lambda x, v: x - scale * v, x, v)
