@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -102,6 +103,32 @@ def comparison(summary: Mapping[str, Any], curves: Mapping[str, Any], stage: str
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=7, frameon=False)
     _provenance(figure, summary)
+    return figure
+
+
+def against_sfo(curves: Mapping[str, Mapping[str, Any]], title: str) -> Figure:
+    """Gradient norm, drift and batch size of every method against stochastic gradients; mean ± std over seeds."""
+    panels = {
+        "grad_norm": "gradient norm ‖∇f(xᵏ)‖",
+        "drift2": "squared drift ‖xᵏ − x⁰‖²",
+        "max_batch": "largest batch so far",
+    }
+    styles = [{"color": colour, "linestyle": dash} for dash in ("-", *DASHES) for colour in COLOURS]
+    figure = Figure(figsize=(9.0, 3.4 + 0.13 * -(-len(curves) // 4)), layout="constrained")
+    for ax, (name, heading) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+        for style, (method, curve) in zip(itertools.cycle(styles), curves.items(), strict=False):
+            calls, mean, std = curve["sfo"][1:], curve[name]["mean"][1:], curve[name]["std"][1:]
+            ax.plot(calls, mean, label=method, linewidth=1.1, **style)
+            low = np.maximum(mean - std, mean / 10)  # a logarithmic axis has no room below 0
+            ax.fill_between(calls, low, mean + std, color=style["color"], alpha=0.12, linewidth=0)
+        ax.set(xscale="log", yscale="log")
+        ax.set_title(heading, fontsize=8)
+        ax.set_xlabel("stochastic gradients", fontsize=7)
+        _only_decades(ax)
+        ax.tick_params(labelsize=6.5)
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=6.5, frameon=False)
+    figure.suptitle(title, fontsize=8)
     return figure
 
 

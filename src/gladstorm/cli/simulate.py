@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 def simulate(
     objective: Annotated[str, typer.Option(help="NAME or NAME:NUMBER,…: power:3, phase-retrieval, quadratic:1,10, …")],
     method: Annotated[
-        list[str], typer.Option(help="nsgdm, nstorm, sgd or storm, or with numbers of its own: sgd(gamma=0.1)")
+        list[str], typer.Option(help="nsgdm, nstorm, … (gladstorm methods), sgd(gamma=0.1), or parts: storm+normalized")
     ],
     gamma: Annotated[list[float] | None, typer.Option(help="Step size γ; repeat for a sweep.")] = None,
     eta: Annotated[list[float] | None, typer.Option(help="Momentum η in (0, 1]; repeat for a sweep.")] = None,
@@ -44,6 +43,7 @@ def simulate(
     Example: gladstorm simulate --objective power:3 --start 5 --method nsgdm --method nstorm --gamma 1e-3 --eta 0.01
     """
     from gladstorm import analysis, devices, objectives
+    from gladstorm.compositions import spelled
     from gladstorm.oracles import BlumGladyshev
     from gladstorm.simulate import Interrupted, sweep
 
@@ -51,12 +51,13 @@ def simulate(
         raise ValueError(f"simulate: --save must be a file in a folder that exists; got {str(save)!r}.")
     devices.tune()
     rule = _batch_rule(batch, sigma2, cap, B, G)
-    shared = {"gamma": gamma, "eta": eta, "n_init": n_init}
+    numbers = {"gamma": _sweep(gamma), "eta": _sweep(eta), "n_init": n_init, "B": B, "G": G, "batch": rule}
+    shared = {name: value for name, value in numbers.items() if value is not None}
     methods: dict[str, Method] = {}
     for text in method:
         if text in methods:
             raise ValueError(f"simulate: every --method must be given once; got {text!r} twice.")
-        methods[text] = _method(text, shared, rule)
+        methods[text] = spelled(text, shared)
     oracle = BlumGladyshev(objectives.named(objective, seed=instance, dim=dim, start=start), B, G)
     interrupted = False
     try:
@@ -89,35 +90,8 @@ def _batch_rule(batch: str, sigma2: float | None, cap: int | None, B: float, G: 
     return Fixed(_number("batch", batch))
 
 
-def _method(text: str, shared: dict[str, Any], rule: Any) -> Method:
-    """A method from its name and the shared numbers, or from NAME(key=value, …), whose numbers win."""
-    from gladstorm import methods
-
-    arguments = {
-        "nsgdm": ("gamma", "eta"),
-        "nstorm": ("gamma", "eta", "n_init"),
-        "sgd": ("gamma",),
-        "storm": ("gamma", "eta"),
-    }
-    parsed = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\))?\s*", text)
-    name = parsed[1] if parsed else text
-    if parsed is None or name not in arguments:
-        raise ValueError(f"simulate: --method must be one of {', '.join(arguments)}; got {text!r}.")
-    own: dict[str, Any] = {}
-    for pair in filter(None, (parsed[2] or "").split(",")):
-        key, _, value = (word.strip() for word in pair.partition("="))
-        if key not in arguments[name]:
-            raise ValueError(f"simulate: {name} takes {', '.join(arguments[name])}; got {key!r}.")
-        own[key] = _number(key, value)
-    given = {key: own.get(key, shared[key]) for key in arguments[name]}
-    for key, value in given.items():
-        if value is None:
-            raise ValueError(f"simulate: {name} needs --{key}; got none.")
-        if isinstance(value, list):
-            given[key] = value[0] if len(value) == 1 else value
-    factory: Any = getattr(methods, name)
-    made: Method = factory(**given, batch=rule)
-    return made
+def _sweep(values: list[float] | None) -> Any:
+    return values[0] if values and len(values) == 1 else values
 
 
 def _number(name: str, text: str) -> float:

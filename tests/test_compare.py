@@ -1,0 +1,195 @@
+"""Methods as text, and comparisons at equal budgets."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy import stats
+
+from gladstorm import BlumGladyshev, Fixed, GrowWithDistance, Method, PowerDecay, nsgdm, nstorm, objectives, sgd, sweep
+from gladstorm.cli.compare import _oracle
+from gladstorm.compare import Compared, Interrupted, against_first, compare, interval, methods_from, scores
+from gladstorm.compositions import spelled
+from gladstorm.estimators import Page, Snvrg, Spider, Storm
+from gladstorm.methods import METHODS
+from gladstorm.steps import Anchored, Normalized, Plain, ThreeWayClipped
+
+Said = Callable[..., tuple[int, str, str]]
+
+
+@pytest.mark.parametrize(
+    ("text", "method"),
+    [
+        ("storm(eta=1e-3)+normalized(gamma=5e-3)", Method(Storm(1e-3), Normalized(5e-3))),
+        ("spider(q=5) + three-way-clipped(gamma=1,c0=2,c1=3) + fixed(size=4)",
+         Method(Spider(5), ThreeWayClipped(1, 2, 3), Fixed(4))),
+        ("storm(eta=0.1)+normalized(gamma=1)+anchored(weight=0.5)", Method(Storm(0.1), Anchored(Normalized(1), 0.5))),
+        ("page(p=0.5)+plain(gamma=power_decay(initial=1,exponent=0.5))", Method(Page(0.5), Plain(PowerDecay(1, 0.5)))),
+        ("sgd(gamma=0.1, batch=grow_with_distance(B=1,G=1,sigma2=2))", sgd(0.1, batch=GrowWithDistance(1, 1, 2))),
+        ("snvrg(loops=(2,3))+plain(gamma=1)", Method(Snvrg((2, 3)), Plain(1))),
+    ],
+)  # fmt: skip
+def test_a_text_is_its_method(text: str, method: Method) -> None:
+    assert spelled(text) == method
+
+
+def test_what_a_text_leaves_out_is_taken_from_what_is_given() -> None:
+    assert spelled("nsgdm(eta=0.5)", {"gamma": 0.1}) == nsgdm(0.1, 0.5)
+    assert spelled("storm+plain", {"gamma": 0.1, "eta": 1, "batch": Fixed(3)}) == Method(Storm(1), Plain(0.1), Fixed(3))
+
+
+def test_lists_of_a_text_are_crossed_with_each_other_and_with_what_is_given() -> None:
+    made: Any = spelled("pasta(B=1,G=1,sigma2=grid(1,4,3),lam=[0,1])", {"gamma": [0.1, 0.2]})
+    settings = list(zip(made.step.step.gamma, made.batch.large.sigma2, made.step.weight, strict=True))
+    wanted = [(gamma, sigma2, lam * gamma) for gamma in (0.1, 0.2) for sigma2 in (1, 2, 4) for lam in (0, 1)]
+    np.testing.assert_allclose(sorted(settings), sorted(wanted), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("storm(eta=", "must be NAME"),
+        ("nadam(gamma=1)", "must be one of .* got 'nadam'"),
+        ("storm(eta=0.1)+storm(eta=0.1)", "step must be one of anchored, .*; got 'storm'"),
+        ("sgd", r"sgd needs gamma, as in sgd\(gamma=0\.1\); got none"),
+        ("sgd(eta=1)", "sgd takes gamma, batch, by name; got 'eta'"),
+        ("sgd(0.1)", "got a value without a name"),
+        ("sgd(gamma=foo)", "gamma of sgd must be a number, a list or one of .*; got 'foo'"),
+        ("sgd(gamma='1')", "an argument must be a number; got '1'"),
+        ("sgd(gamma=grid(0,1,3))", "grid: must be FROM,TO,HOW MANY .* got '0,1,3'"),
+        ("storm(eta=0.1)+plain(gamma=1)+fixed(size=1)+fixed(size=1)", "an estimator, a step and a batch rule"),
+    ],
+)
+def test_a_bad_text_gets_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence) as error:
+        spelled(text)
+    assert "\n" not in str(error.value)
+
+
+def test_every_named_method_declares_parts_price_and_source() -> None:
+    for declaration in METHODS.values():
+        row = declaration.as_dict()
+        assert all(row[key] for key in ("method", "estimator", "step", "batch", "sfo", "source"))
+        assert bool(row["complexity"]) == bool(row["assumptions"])
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Compared]:
+    oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
+    texts = ["nsgdm(eta=0.1)", "nstorm(eta=0.1)", "pasta(sigma2=0.1)", "nstorm(gamma=0.01,eta=0.5)"]
+    methods = methods_from(texts, [1e-3, 1e-2, 1e-1], {"B": 0.5, "G": 0.5})
+    return compare(oracle, methods, budget=1000, seeds=4, tuning_seeds=4)
+
+
+def test_every_method_spends_the_same_and_is_tuned_on_other_seeds(found: dict[str, Compared]) -> None:
+    assert list(found)[:2] == ["nsgdm(eta=0.1)", "nstorm(eta=0.1)"]
+    for name, each in found.items():
+        spent = each.record.sfo[0, np.arange(4), each.ends]
+        assert np.all(spent <= 1000)
+        assert np.all(spent >= 900), name
+        assert len(each.tuning.labels) == (1 if name == "nstorm(gamma=0.01,eta=0.5)" else 3)
+        assert set(each.record.seeds.tolist()).isdisjoint(each.tuning.seeds.tolist())
+        tried = scores(each.tuning, 1000)
+        assert each.record.labels == (each.tuning.labels[int(np.argmin(tried))],)
+        assert bool(each.at_edge) == (tried.argmin() != 1 and tried.size > 1)
+        assert each.curves()["sfo"][-1] <= 1000
+
+
+def test_the_first_method_is_what_others_are_measured_by(found: dict[str, Compared]) -> None:
+    against = against_first(found)
+    assert list(against) == list(found)[1:]
+    a, b = found["pasta(sigma2=0.1)"].last_tenth, found["nsgdm(eta=0.1)"].last_tenth
+    logs = np.log(a / b)
+    half = stats.t.ppf(1 - 0.05 / 6, 3) * logs.std(ddof=1) / 2  # three comparisons, four seeds
+    expected = np.exp([logs.mean(), logs.mean() - half, logs.mean() + half])
+    np.testing.assert_allclose(list(against["pasta(sigma2=0.1)"].values()), expected, rtol=1e-12)
+
+
+def test_methods_are_tuned_over_equally_many_settings_or_not_at_all() -> None:
+    oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
+    with pytest.raises(ValueError, match=r"as many settings, or be fixed; got 2 for one, 3 for other, 1 for fixed\."):
+        compare(oracle, {"one": sgd([1, 2]), "other": sgd([1, 2, 3]), "fixed": sgd(1)}, budget=10)
+
+
+def test_an_interval_is_student_s() -> None:
+    found = interval(np.array([1.0, 2.0, 3.0, 4.0]))
+    assert found["mean"] == 2.5
+    assert found["high"] - found["mean"] == pytest.approx(3.182446 * np.sqrt(5 / 3) / 2, rel=1e-6)
+    assert interval(np.array([1.0, np.nan]))["mean"] is None
+
+
+def test_the_command_prints_json_draws_and_saves(gladstorm: Said, tmp_path: Path, found: dict[str, Compared]) -> None:
+    saved, drawn = tmp_path / "all.parquet", tmp_path / "all.png"
+    arguments = "compare --objective cauchy --dim 2 --start 1 --B 0.5 --G 0.5 --budget 1000 --seeds 4 --tuning-seeds 4"
+    arguments += " --grid 1e-3,1e-1,3 --method nsgdm(eta=0.1) --method nstorm(eta=0.1)"
+    code, out, err = gladstorm(*arguments.split(), "--json", "--save", str(saved), "--plot", str(drawn))
+    assert code == 0
+    assert "compare: 1 of 2 methods, nstorm …" in err
+    report = json.loads(out)
+    row = report["methods"]["nsgdm(eta=0.1)"]
+    assert row["last_tenth"]["per_seed"] == found["nsgdm(eta=0.1)"].last_tenth.tolist()
+    assert len(row["settings"]) == 3
+    assert list(report["against_first"]) == ["nstorm(eta=0.1)"]
+    assert set(pq.read_table(saved).column("stage").to_pylist()) == {"tuning", "reported"}
+    assert drawn.read_bytes().startswith(b"\x89PNG")
+    code, out, _ = gladstorm(*arguments.split())
+    assert code == 0
+    for word in ("last tenth", "relative", "nstorm(eta=0.1)", "1,000 stochastic gradients"):
+        assert word in out
+
+
+def test_ctrl_c_keeps_the_methods_that_had_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    swept = []
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        swept.append(arguments)
+        if len(swept) > 4:  # pilot and run, tuned and reported, of the first group
+            raise KeyboardInterrupt
+        return sweep(*arguments, **options)
+
+    monkeypatch.setattr("gladstorm.compare.sweep", interrupted)
+    oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
+    methods = {"NSGDM": nsgdm([1e-3, 1e-2, 1e-1], 0.1), "NSTORM": nstorm([1e-3, 1e-2, 1e-1], 0.1)}
+    with pytest.raises(Interrupted) as interrupt:
+        compare(oracle, methods, budget=1000, seeds=4, tuning_seeds=4)
+    assert list(interrupt.value.found) == ["NSGDM"]
+
+
+def test_the_examples_of_phase_retrieval_can_be_drawn() -> None:
+    assert _oracle("finite-sum", "phase-retrieval:40", 0, 0, dim=3, start=1.0, instance=0).largest == 40
+
+
+def test_the_commands_refuse_in_one_sentence(gladstorm: Said) -> None:
+    for extra in (["--oracle", "x"], ["--grid", "1"], ["--oracle", "finite-sum"], ["--plot", "no/where.png"]):
+        code, _, err = gladstorm("compare", "--objective", "cauchy", "--method", "sgd", *extra)
+        assert (code, err.count("\n")) == (2, 1), err
+
+
+def test_methods_and_parts_are_listed(gladstorm: Said) -> None:
+    code, out, _ = gladstorm("methods", "--json")
+    assert code == 0
+    listed = json.loads(out)
+    assert {row["method"].partition("(")[0] for row in listed["methods"]} == set(METHODS)
+    assert {"storm(eta)", "normalized(gamma)", "power_decay(initial, exponent, shift)"} <= {
+        row["part"] for row in listed["parts"]
+    }
+    code, out, _ = gladstorm("methods")
+    assert code == 0
+    assert "Parts" in out
+
+
+def test_a_method_by_theory_keeps_the_promises_of_its_theorem() -> None:
+    for b in (0.1, 1.0, 3.0):
+        storm: Any = METHODS["storm_by_theory"].make(lipschitz=2.0, L=3.0, b=b)
+        gamma = float(storm.step.gamma.first())
+        assert 0 < gamma <= 1 / (4 * 3.0)
+        assert storm.estimator.eta.factor * gamma**2 <= 1
+    page: Any = METHODS["page_by_theory"].make(L=2.0, large=100)
+    assert page == METHODS["page"].make(page.step.gamma, 10 / 110, 100, small=10)
+    assert page.step.gamma == pytest.approx(1 / (2 * 2.0))  # (1 − p)/(p b') = 1
+    spider: Any = METHODS["spider_by_theory"].make(eps=0.1, L=2.0, sigma=1.0)
+    assert spider == METHODS["normalized_spider"].make(0.05, 10, 200, small=20)
