@@ -7,7 +7,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import command_line, main_job, simulator, torch_steps
+from benchmarks import command_line, comparison, main_job, simulator, torch_steps
 from benchmarks.measuring import Row
 from gladstorm import devices
 
@@ -17,6 +17,7 @@ SECTIONS = {
     "batches": simulator.batches_and_methods,
     "scaling": simulator.scaling,
     "memory": simulator.memory,
+    "compare": comparison.rows,
     "reproduce": main_job.rows,
     "torch": torch_steps.rows,
     "command-line": command_line.rows,
