@@ -4,20 +4,20 @@ import re
 import runpy
 from pathlib import Path
 
-from gladstorm import nsgdm, nstorm, sgd, storm
 from gladstorm.theory.table import markdown
 
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_method_table_of_the_readme_is_the_code_s() -> None:
-    text = (ROOT / "README.md").read_text()
-    rows = dict(re.findall(r"^\| `(\w+)\(.*?\)` \| (\w+ \| \w+ \| \w+) \|", text, re.MULTILINE))
-    made = {"nsgdm": nsgdm(1, 1), "nstorm": nstorm(1, 1), "sgd": sgd(1), "storm": storm(1, 1)}
-    assert rows == {
-        name: " | ".join(type(part).__name__ for part in (method.estimator, method.step, method.batch))
-        for name, method in made.items()
-    }
+def test_the_tables_of_methods_and_parts_are_the_code_s() -> None:
+    made_by = runpy.run_path(str(ROOT / "docs/tables.py"))
+    for path, renewed in ((ROOT / "README.md", "readme"), (ROOT / "docs/methods.md", "methods")):
+        assert path.read_text() == made_by[renewed](path.read_text())
+
+
+def test_the_comparison_page_is_made_from_the_results_beside_it() -> None:
+    made_by = runpy.run_path(str(ROOT / "docs/comparison.py"))
+    assert (ROOT / "docs/comparison.md").read_text() == made_by["page"](made_by["kept"]())
 
 
 def test_links_between_documents_lead_somewhere() -> None:
