@@ -1,5 +1,6 @@
 """What all tests share. Two CPU devices, as the command line has on two cores, so that spreading runs is tested."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,8 @@ from hypothesis import settings
 
 from gladstorm import devices
 
+# Two thirds of the tests' time would be the compiler's optimizations, which none of the laws tested depends on.
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0".strip()
 devices.tune()
 jax.config.update("jax_num_cpu_devices", 2)
 # No deadline: the first call compiles. The same examples every time: a red build can be repeated.

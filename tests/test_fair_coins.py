@@ -10,9 +10,18 @@ from scipy import special, stats
 from gladstorm.fair_coins import TABLED, heads
 
 
+AT_ONCE = 4096  # one size, one program
+each_heads = jax.jit(jax.vmap(heads, (0, None)))
+
+
 def evaluate(z: np.ndarray, coins: int) -> np.ndarray:
-    with jax.enable_x64(True):
-        return np.asarray(jax.vmap(heads, (0, None))(np.asarray(z, np.float64), np.int64(coins)))
+    found = np.empty(z.size)
+    for first in range(0, z.size, AT_ONCE):
+        some = z[first : first + AT_ONCE]
+        with jax.enable_x64(True):
+            padded = np.pad(np.asarray(some, np.float64), (0, AT_ONCE - some.size))
+            found[first : first + some.size] = each_heads(padded, np.int64(coins))[: some.size]
+    return found
 
 
 def boundary(coins: int, k: np.ndarray) -> np.ndarray:

@@ -21,15 +21,21 @@ def oracle(dim: int, B: float = 0.7, G: float = 1.3) -> BlumGladyshev:
     return BlumGladyshev(objectives.named("cauchy", dim=dim, start=0.5), B, G)
 
 
+@jax.jit
+def noise_of(oracle: Any, x: Any, b: Any, keys: Any) -> Any:
+    """A batch mean of b samples at x, minus the exact gradient, for each key."""
+
+    def one(key: Any) -> Any:
+        point = oracle.at(x)
+        return oracle.grad(point, oracle.batch(oracle.draw(key), b)) - oracle.exact(point)
+
+    return jax.vmap(one)(keys)
+
+
 def gradients(oracle: Any, x: np.ndarray, b: int, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
     """Independent batch means of b samples at x, minus the exact gradient."""
     with jax.enable_x64(True):
-
-        def one(key: Any) -> Any:
-            point = oracle.at(x)
-            return oracle.grad(point, oracle.batch(oracle.draw(key), np.int64(b))) - oracle.exact(point)
-
-        return np.asarray(jax.vmap(one)(jax.random.split(jax.random.key(seed), draws)))
+        return np.asarray(noise_of(oracle, x, np.int64(b), jax.random.split(jax.random.key(seed), draws)))
 
 
 @pytest.mark.parametrize("dim", [1, 3, 20])
