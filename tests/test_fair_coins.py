@@ -9,7 +9,6 @@ from scipy import special, stats
 
 from gladstorm.fair_coins import TABLED, heads
 
-
 AT_ONCE = 4096  # one size, one program
 each_heads = jax.jit(jax.vmap(heads, (0, None)))
 

@@ -11,6 +11,7 @@ from gladstorm.estimators.approximate_mars import ApproximateMars
 from gladstorm.estimators.error_feedback import ErrorFeedback
 from gladstorm.estimators.estimator import Estimator, Grad
 from gladstorm.estimators.fresh import Fresh
+from gladstorm.estimators.inertia import Inertia
 from gladstorm.estimators.loopless_svrg import LooplessSvrg
 from gladstorm.estimators.mars import Mars
 from gladstorm.estimators.momentum import Momentum
@@ -30,6 +31,7 @@ __all__ = [
     "Estimator",
     "Fresh",
     "Grad",
+    "Inertia",
     "LooplessSvrg",
     "Mars",
     "Momentum",

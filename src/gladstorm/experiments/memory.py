@@ -22,9 +22,20 @@ from gladstorm.simulate import versions
 _DIGITS = 16
 # What stands on the simulator cannot change a simulation whose identity, every number included, is the same.
 _ABOVE = (
-    "analysis", "cli", "compare", "compositions", "experiments", "figures", "optax", "progress", "publish", "report",
-    "theory", "torch",
-)  # fmt: skip
+    "analysis",
+    "cli",
+    "compare",
+    "compositions",
+    "experiments",
+    "figures",
+    "optax",
+    "progress",
+    "publish",
+    "report",
+    "theory",
+    "torch",
+    "verification",
+)
 
 
 class Memory:
@@ -56,11 +67,11 @@ class Memory:
 
 
 @cache
-def code_version() -> str:
-    """A hash of the simulator's source, comments and layout aside: results of other code are not these results."""
+def code_version(aside: tuple[str, ...] = _ABOVE) -> str:
+    """A hash of the source, comments, layout and some modules aside: results of other code are not these results."""
     root = Path(gladstorm.__file__).parent
     sources = sorted(
-        path for path in root.rglob("*.py") if path.relative_to(root).parts[0].removesuffix(".py") not in _ABOVE
+        path for path in root.rglob("*.py") if path.relative_to(root).parts[0].removesuffix(".py") not in aside
     )
     return _digest(
         b"".join(f"{path.relative_to(root)}{ast.dump(ast.parse(path.read_text('utf-8')))}".encode() for path in sources)

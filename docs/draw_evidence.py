@@ -1,0 +1,153 @@
+"""The figures of docs/evidence.md, from the numbers kept beside it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from PIL import Image
+
+from gladstorm.figures import COLOURS
+
+MARKS = ("o", "s", "^", "D")
+STYLE: dict[str, Any] = {"markersize": 3, "linewidth": 1.0}
+COLOUR_COUNT = 64
+DPI = 100  # a page's width; the numbers are in verify.json
+
+
+def draw(report: dict[str, Any], folder: Path) -> None:
+    """Write every figure."""
+    studies = report["studies"]
+    drawn = {
+        "ladders": ladders(report),
+        "hard": hard(studies["hard instances"]),
+        "inertia": inertia(studies["inertia"]),
+        "robustness": robustness(studies["robustness"]),
+    }
+    for name, figure in drawn.items():
+        drawing = io.BytesIO()
+        figure.savefig(drawing, dpi=DPI, format="png")
+        few_colours = Image.open(drawing).convert("RGB").quantize(COLOUR_COUNT)  # a quarter of the bytes
+        few_colours.save(folder / f"{name}.png", optimize=True)
+
+
+def ladders(report: dict[str, Any]) -> Figure:
+    """E‖∇f(x̂)‖ and its bounds against T: a row for each class of smoothness, a column for each method and noise."""
+    horizons = report["settings"]["horizons"]
+    regimes = list(dict.fromkeys(case["regime"] for case in report["cases"]))
+    figure = Figure(figsize=(11, 5.6), layout="constrained")
+    axes = figure.subplots(3, 6, sharex=True)
+    columns = [f"{method}/{noise}" for method in ("nsgdm", "nstorm") for noise in ("bg0", "bounded", "deterministic")]
+    for regime in regimes:
+        method, smoothness, noise = regime.split("/")
+        ax = axes[("smooth", "sublinear", "linear").index(smoothness), columns.index(f"{method}/{noise}")]
+        for case, colour, mark in zip(_of(report["cases"], regime=regime), COLOURS, MARKS, strict=False):
+            measured = np.array(case["measured"])
+            ax.loglog(horizons, measured, marker=mark, color=colour, label=case["instance"], **STYLE)
+            sharpest = np.max([r for kind, r in case["tightness"].items() if kind != "estimator error"], axis=0)
+            ax.loglog(horizons, measured / sharpest, color=colour, linestyle="--", linewidth=0.8)
+            ax.loglog(horizons, measured / case["tightness"]["bound"], color=colour, linestyle=":", linewidth=0.8)
+        ax.set_title(regime, fontsize=7)
+        ax.tick_params(labelsize=6)
+        ax.legend(fontsize=5.5, frameon=False, loc="lower left")
+    figure.supxlabel("T, iterates", fontsize=8)
+    figure.supylabel("E‖∇f(x̂)‖: measured (marks), sharpest bound (dashed), the paper's (dotted)", fontsize=8)
+    return figure
+
+
+def hard(rows: Sequence[dict[str, Any]]) -> Figure:
+    """Stochastic gradients to ε against 1/ε, and what any zero-respecting method needs."""
+    figure = Figure(figsize=(7, 2.9), layout="constrained")
+    instances = list(dict.fromkeys(row["instance"] for row in rows))
+    for ax, instance in zip(figure.subplots(1, len(instances)), instances, strict=True):
+        own = _of(rows, instance=instance)
+        for method, colour, mark in zip(dict.fromkeys(row["method"] for row in own), COLOURS, MARKS, strict=False):
+            reached = [row for row in _of(own, method=method) if row["sfo"]]
+            ax.loglog([1 / r["eps"] for r in reached], [r["sfo"] for r in reached], color=colour, marker=mark, **STYLE)
+            ax.lines[-1].set_label(method)
+        needed = {1 / row["eps"]: row["needed"] for row in own}
+        ax.loglog(list(needed), list(needed.values()), color="black", linestyle="--", label="needed by any method")
+        ax.set_title(instance, fontsize=8)
+        ax.set_xlabel("1/ε", fontsize=7)
+        ax.tick_params(labelsize=6, which="both")
+        ax.legend(fontsize=6, frameon=False)
+    figure.supylabel("SFO until ‖∇f‖ ≤ ε, median", fontsize=7)
+    return figure
+
+
+def inertia(rows: Sequence[dict[str, Any]]) -> Figure:
+    """‖∇f‖ over the last tenth against η, or μ of STORM with inertia: a column for each size and γ."""
+    noises = list(dict.fromkeys(row["noise"] for row in rows))
+    columns = list(dict.fromkeys((row["d"], row["T"], row["multiple"]) for row in rows))
+    figure = Figure(figsize=(11, 4.4), layout="constrained")
+    axes = figure.subplots(len(noises), len(columns), sharex=True)
+    for row in rows:
+        ax: Axes = axes[noises.index(row["noise"]), columns.index((row["d"], row["T"], row["multiple"]))]
+        for (method, grid), colour, mark in zip(row["grids"].items(), COLOURS, MARKS, strict=False):
+            means, errors = (np.array(row[key][method]) for key in ("last_tenth", "standard_error"))
+            eta, mu = np.array(grid).T
+            for same in np.unique(eta) if method == "STORM with inertia" else [None]:
+                chosen = slice(None) if same is None else eta == same
+                x = (eta if method == "STORM" else mu)[chosen]
+                label = method if same is None else f"{method}, η = {same:g}"
+                dashed = "--" if same == eta.min() else "-"
+                line: dict[str, Any] = {
+                    "linestyle": dashed,
+                    "color": colour,
+                    "marker": mark,
+                    "label": label,
+                    "capsize": 1.5,
+                }
+                ax.errorbar(x, means[chosen], errors[chosen], **STYLE, **line)
+        ax.set(xscale="log", yscale="log")
+        ax.set_title(f"{row['noise']}, d = {row['d']}, T = {row['T']:,}, {row['multiple']:g} γ", fontsize=6.5)
+        ax.tick_params(labelsize=6, which="both")
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=7, frameon=False)
+    figure.supxlabel("η of momentum and of STORM; μ of STORM with inertia", fontsize=7)
+    figure.supylabel("‖∇f‖, last tenth", fontsize=7)
+    return figure
+
+
+def robustness(rows: Sequence[dict[str, Any]]) -> Figure:
+    """Gradient norm at equal SFO against γ at B = 0.5, and against B at the γ that was best there (thin: at each B)."""
+    problems = list(dict.fromkeys(row["problem"] for row in rows))
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    axes = figure.subplots(len(problems), 4)
+    for line, problem in zip(axes, problems, strict=True):
+        for method, colour, mark in zip(dict.fromkeys(row["method"] for row in rows), COLOURS, MARKS, strict=False):
+            own = _of(rows, problem=problem, method=method)
+            for column, what in enumerate(("final", "mean")):
+                usual = _of(own, B=0.5)
+                _median(line[column], [row["gamma"] for row in usual], usual, what, colour, mark, method)
+                gamma = min(usual, key=lambda row: row[what][1] or np.inf)["gamma"]
+                kept = _of(own, gamma=gamma)
+                _median(line[2 + column], [row["B"] for row in kept], kept, what, colour, mark, method)
+                best = {B: min(r[what][1] or np.inf for r in _of(own, B=B)) for B in (row["B"] for row in kept)}
+                line[2 + column].loglog(list(best), list(best.values()), color=colour, linewidth=0.6, linestyle=":")
+        for ax, title in zip(line, ("final", "mean", "final", "mean"), strict=True):
+            ax.set_title(f"{problem}: {title} ‖∇f‖", fontsize=7)
+            ax.tick_params(labelsize=6, which="both")
+    for ax, name in zip(axes[-1], ("γ, at B = 0.5", "γ, at B = 0.5", "B", "B"), strict=True):
+        ax.set_xlabel(name, fontsize=7)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=7, frameon=False)
+    return figure
+
+
+def _median(
+    ax: Axes, x: list[float], rows: Sequence[dict[str, Any]], what: str, colour: str, mark: str, label: str
+) -> None:
+    """The median over seeds and the range of the middle 80 %; what diverged is not there."""
+    low, middle, high = (np.array([row[what][q] or np.nan for row in rows], float) for q in range(3))
+    ax.loglog(x, middle, color=colour, marker=mark, label=label, **STYLE)
+    ax.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
+
+
+def _of(rows: Sequence[dict[str, Any]], **wanted: Any) -> list[dict[str, Any]]:
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]

@@ -1,0 +1,95 @@
+"""How a method's result depends on the step size and on B, at equal SFO.
+
+Two problems, one grid of γ for all methods, and one of B. Every method may spend the same number of stochastic
+gradients; what is measured is the gradient norm where they are spent, and its mean until then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from gladstorm.batches import GrowWithDistance
+from gladstorm.methods import Method, nsgdm, nstorm, sgd
+from gladstorm.objectives import PhaseRetrieval, Power
+from gladstorm.oracles import BlumGladyshev
+from gladstorm.record import Record
+from gladstorm.simulate import run
+from gladstorm.theory import for_schedule
+from gladstorm.verification.checks import rounded
+
+BUDGET: Final = 10_000
+GAMMAS: Final = tuple(float(f"{10**e:.3g}") for e in np.linspace(-4, 0, 9))
+SPREAD: Final = (0.1, 0.5, 0.9)  # the quantiles over seeds that are reported
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem for each seed."""
+
+    name: str
+    alpha: float
+    G: float
+    growths: tuple[float, ...]  # B
+    seeds: int
+
+    def objective(self, seed: int) -> Any:
+        """f of one seed: the paper's cubic, x⁰ ~ N(5, 0.1), or a small phase retrieval drawn as the paper's."""
+        if self.name == "cubic, d = 1":
+            return Power.from_seed(seed, 3.0)
+        return PhaseRetrieval.from_seed(seed, 750, dim=25)
+
+
+PROBLEMS: Final = (
+    Problem("cubic, d = 1", 1 / 2, 0.5, (0.05, 0.16, 0.5, 1.6, 5.0, 16.0, 50.0), 128),
+    Problem("phase retrieval, d = 25", 2 / 3, 1.0, (0.05, 0.5, 5.0, 50.0), 8),
+)
+
+
+def methods(problem: Problem, B: float) -> dict[str, tuple[Method, int]]:
+    """The methods over the grid of γ, and the steps the budget pays for. η and N_init are the theorems'."""
+    gammas, G, T = list(GAMMAS), problem.G, BUDGET
+    eta = for_schedule("nsgdm", alpha=problem.alpha, gamma0=1.0, G=G, B=B).schedule(T).eta
+    storm = for_schedule("nstorm", alpha=problem.alpha, gamma0=1.0, G=G, B=B).schedule(T // 2)
+    return {
+        "NSGDM": (nsgdm(gammas, eta), T - 1),
+        "NSTORM": (nstorm(gammas, storm.eta, n_init=storm.n_init), (T - storm.n_init) // 2),
+        "SGD": (sgd(gammas), T - 1),
+        "SGD, dynamic batch": (sgd(gammas, batch=GrowWithDistance(B, G, sigma2=G**2)), T - 1),
+    }
+
+
+def rows(problem: Problem, B: float, first_seed: int) -> list[dict[str, Any]]:
+    """A row for each method and γ."""
+    seeds = range(first_seed, first_seed + problem.seeds)
+    oracles = [BlumGladyshev(problem.objective(seed), B, problem.G) for seed in seeds]
+    found = []
+    for label, (method, steps) in methods(problem, B).items():
+        record = run(oracles, method, steps=steps, seeds=seeds, progress=False)
+        final, mean = when_spent(record)
+        for row, gamma in enumerate(GAMMAS):
+            found.append(
+                {"problem": problem.name, "B": B, "method": label, "gamma": gamma, "seeds": problem.seeds}
+                | {"final": _spread(final[row]), "mean": _spread(mean[row])}
+                | {"diverged": rounded(float(np.mean(record.diverged[row] >= 0)))}
+            )
+    return found
+
+
+def when_spent(record: Record) -> tuple[np.ndarray, np.ndarray]:
+    """‖∇f‖ at the last recorded step that `BUDGET` pays for, and its mean until then, (label, seed); ∞ if diverged."""
+    last = np.sum(record.sfo <= BUDGET, axis=-1) - 1
+    failed = (record.diverged >= 0) & (record.diverged <= record.steps[last])
+
+    def there(curve: np.ndarray) -> np.ndarray:
+        values = np.take_along_axis(curve, last[..., None], -1)[..., 0]
+        return np.where(failed | ~np.isfinite(values), np.inf, values)
+
+    return there(record.grad_norm), there(record.mean_grad_norm)
+
+
+def _spread(values: np.ndarray) -> list[float | None]:
+    """Quantiles over seeds, None where they are infinite."""
+    return [rounded(float(np.quantile(values, q, method="nearest"))) for q in SPREAD]
