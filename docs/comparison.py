@@ -73,7 +73,8 @@ start and falls on the way, so B and G are no constants of it there: they only s
 Made by `python docs/comparison.py phase-retrieval cubic dro`, from what `gladstorm compare` left in `docs/comparison/`.
 """
 
-NOTES = """A win that a combination shares with its relatives is not the combination's: compare its line with those of SPIDER
+NOTES = """\
+A win that a combination shares with its relatives is not the combination's: compare its line with those of SPIDER
 and NSGDM. With q = 2 the estimators of SPIDER and SVRG are the same, and in one dimension ‖EF21-SGDM‖ is NSGDM: their
 rows agree. The budgets are small and decide little on the paper's two problems, where thirty seeds leave every ratio
 uncertain by a factor of one and a half to three.
