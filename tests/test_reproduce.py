@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from gladstorm import theory
-from gladstorm.experiments import EXPERIMENTS, QUICK, Memory, Results, Settings, reproduce
+from gladstorm.experiments import EXPERIMENTS, Memory, Results, Settings, reproduce
 from gladstorm.experiments.arms import DYNAMIC, METHODS, NSGDM, NSTORM, TUNED
 from gladstorm.experiments.experiment import TUNING_SEEDS
 from gladstorm.experiments.results import BUDGET, EQUAL_STEP, MAIN, SENSITIVITY, TUNING, last_tenth, within
@@ -28,19 +28,17 @@ FILES = ["results.parquet", "summary.json", *PICTURES]
 
 
 @pytest.fixture(scope="module")
-def cubic(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """The cubic at 400 steps, through its file."""
-    folder = tmp_path_factory.mktemp("cubic")
-    reproduce(EXPERIMENTS["cubic"], QUICK, Memory(folder)).save(folder / "results.parquet")
-    return Results.load(folder / "results.parquet")
-
-
-@pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `gladstorm reproduce --quick` leaves, run by a process of its own."""
     folder = tmp_path_factory.mktemp("out")
     _started(folder).wait(timeout=300)
     return folder
+
+
+@pytest.fixture(scope="module")
+def cubic(out: Path) -> Results:
+    """The cubic at 400 steps."""
+    return Results.load(out / "cubic" / "results.parquet")
 
 
 def _started(folder: Path, *experiments: str) -> subprocess.Popen[bytes]:
