@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 from PIL import Image
 
 from gladstorm.figures import COLOURS
@@ -52,9 +53,9 @@ def ladders(report: dict[str, Any]) -> Figure:
             sharpest = np.max([r for kind, r in case["tightness"].items() if kind != "estimator error"], axis=0)
             ax.loglog(horizons, measured / sharpest, color=colour, linestyle="--", linewidth=0.8)
             ax.loglog(horizons, measured / case["tightness"]["bound"], color=colour, linestyle=":", linewidth=0.8)
-        ax.set_title(regime, fontsize=7)
-        ax.tick_params(labelsize=6)
-        ax.legend(fontsize=5.5, frameon=False, loc="lower left")
+        instances = [case["instance"] for case in _of(report["cases"], regime=regime)]
+        ax.set_title(f"{regime}\n● {instances[0]}   ■ {instances[1]}", fontsize=5.5)
+        _plain_ticks(ax)
     figure.supxlabel("T, iterates", fontsize=8)
     figure.supylabel("E‖∇f(x̂)‖: measured (marks), sharpest bound (dashed), the paper's (dotted)", fontsize=8)
     return figure
@@ -74,7 +75,7 @@ def hard(rows: Sequence[dict[str, Any]]) -> Figure:
         ax.loglog(list(needed), list(needed.values()), color="black", linestyle="--", label="needed by any method")
         ax.set_title(instance, fontsize=8)
         ax.set_xlabel("1/ε", fontsize=7)
-        ax.tick_params(labelsize=6, which="both")
+        _plain_ticks(ax)
         ax.legend(fontsize=6, frameon=False)
     figure.supylabel("SFO until ‖∇f‖ ≤ ε, median", fontsize=7)
     return figure
@@ -106,7 +107,7 @@ def inertia(rows: Sequence[dict[str, Any]]) -> Figure:
                 ax.errorbar(x, means[chosen], errors[chosen], **STYLE, **line)
         ax.set(xscale="log", yscale="log")
         ax.set_title(f"{row['noise']}, d = {row['d']}, T = {row['T']:,}, {row['multiple']:g} γ", fontsize=6.5)
-        ax.tick_params(labelsize=6, which="both")
+        _plain_ticks(ax)
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=7, frameon=False)
     figure.supxlabel("η of momentum and of STORM; μ of STORM with inertia", fontsize=7)
@@ -132,7 +133,7 @@ def robustness(rows: Sequence[dict[str, Any]]) -> Figure:
                 line[2 + column].loglog(list(best), list(best.values()), color=colour, linewidth=0.6, linestyle=":")
         for ax, title in zip(line, ("final", "mean", "final", "mean"), strict=True):
             ax.set_title(f"{problem}: {title} ‖∇f‖", fontsize=7)
-            ax.tick_params(labelsize=6, which="both")
+            _plain_ticks(ax)
     for ax, name in zip(axes[-1], ("γ, at B = 0.5", "γ, at B = 0.5", "B", "B"), strict=True):
         ax.set_xlabel(name, fontsize=7)
     handles, labels = axes[0, 0].get_legend_handles_labels()
@@ -147,6 +148,19 @@ def _median(
     low, middle, high = (np.array([row[what][q] or np.nan for row in rows], float) for q in range(3))
     ax.loglog(x, middle, color=colour, marker=mark, label=label, **STYLE)
     ax.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
+
+
+def _plain_ticks(ax: Axes) -> None:
+    """Labels at the decades, and at 2 and 5 where there are fewer than two of them."""
+    ax.tick_params(labelsize=6, which="both")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    low, high = ax.get_ylim()
+    if np.log10(high / low) > 1.5:
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        ax.yaxis.set_major_formatter("{x:.3g}")
+        ax.yaxis.set_minor_formatter("{x:.3g}")
+        ax.yaxis.set_minor_locator(LogLocator(subs=(2, 5) if high / low > 3 else "all"))
 
 
 def _of(rows: Sequence[dict[str, Any]], **wanted: Any) -> list[dict[str, Any]]:
