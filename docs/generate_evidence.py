@@ -71,8 +71,7 @@ seeds from 0 on; the seeds here, from {settings["first_seed"]} on, were fixed be
 neither was changed after it. What was: the claim on chain progress had asked for an interval below 1, which the truth,
 1, cannot satisfy; it now asks that the interval does not lie above. And the hard instances had been run to 2ε, which on
 the runway is met at the start; they now run to ε. The studies at the end (hard instances, inertia, robustness) make no
-other checks; the shares in them have intervals of their own, as stated there. Parts of the run finished before the last
-changes to the simulator's layout were kept; one regime run again after them gave the same numbers to the last bit.
+other checks; the shares in them have intervals of their own, as stated there.
 
 **Problems.** Two for each class of smoothness, one convex and one not, with constants in closed form, the theorem's own
 schedule with a γ0 that it admits and that is not too long for the problem, and a start from which that gets home."""
