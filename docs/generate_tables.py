@@ -1,6 +1,6 @@
 """Write the tables of methods and parts in README.md and docs/methods.md from the declarations:
 
-python docs/tables.py
+python docs/generate_tables.py
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from gladstorm.methods import markdown, parts_markdown
 
 DOCS = Path(__file__).parent
-NOTE = "written by docs/tables.py; a test compares it with the code"
+NOTE = "written by docs/generate_tables.py; a test compares it with the code"
 
 
 def with_table(text: str, name: str, table: str) -> str:

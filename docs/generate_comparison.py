@@ -1,6 +1,6 @@
 """Compare the methods of the paper's Table 1 and four new combinations; write docs/comparison.md and its figures:
 
-python docs/comparison.py [phase-retrieval] [cubic] [dro]
+python docs/generate_comparison.py [phase-retrieval] [cubic] [dro]
 
 The named problems are run again; the page is made from what is kept in docs/comparison/.
 """
@@ -73,7 +73,8 @@ to 2,000, before any result at the larger ones. Equal numbers of settings are no
 spend some of theirs on other numbers and have two η to its four. On the robust regression the noise is largest at the
 start and falls on the way, so B and G are no constants of it there: they only set how fast a growing batch grows.
 
-Made by `python docs/comparison.py phase-retrieval cubic dro`, from what `gladstorm compare` left in `docs/comparison/`.
+Made by `python docs/generate_comparison.py phase-retrieval cubic dro`, from what `gladstorm compare` left in
+`docs/comparison/`.
 """
 
 NOTES = """\

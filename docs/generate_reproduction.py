@@ -1,6 +1,6 @@
 """Write docs/reproduction.md, its figures and its part of README.md from what `make reproduce` left:
 
-python docs/generate.py out
+python docs/generate_reproduction.py out
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 DOCS = Path(__file__).parent
 DATA = DOCS / "reproduction"
 README = DOCS.parent / "README.md"
-BEGIN, END = "<!-- reproduction: written by docs/generate.py -->\n", "<!-- end of reproduction -->"
+BEGIN, END = "<!-- reproduction: written by docs/generate_reproduction.py -->\n", "<!-- end of reproduction -->"
 NAMES = ("phase-retrieval", "cubic")
 FIGURES = ("figure", "budget", "sensitivity")
 
 OPENING = """# The paper's two experiments, run again
 
-What the paper says, what we ran, what we see. Made by `make reproduce` and `python docs/generate.py out`; every number
-below comes from the `summary.json` of that run, kept in `docs/reproduction/`. The interactive version is
-`out/report.html`.
+What the paper says, what we ran, what we see. Made by `make reproduce` and
+`python docs/generate_reproduction.py out`; every number below comes from the `summary.json` of that run, kept in
+`docs/reproduction/`. The interactive version is `out/report.html`.
 
 The paper states T, d, m, G, α, γ0 and η0. It leaves B, σ², the η of STORM and the step-size grids open, so the figures
 cannot be repeated from its text: ours are choices, listed with each experiment. None was made for a verdict's sake:
