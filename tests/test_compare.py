@@ -25,14 +25,16 @@ Said = Callable[..., tuple[int, str, str]]
     ("text", "method"),
     [
         ("storm(eta=1e-3)+normalized(gamma=5e-3)", Method(Storm(1e-3), Normalized(5e-3))),
-        ("spider(q=5) + three-way-clipped(gamma=1,c0=2,c1=3) + fixed(size=4)",
-         Method(Spider(5), ThreeWayClipped(1, 2, 3), Fixed(4))),
+        (
+            "spider(q=5) + three-way-clipped(gamma=1,c0=2,c1=3) + fixed(size=4)",
+            Method(Spider(5), ThreeWayClipped(1, 2, 3), Fixed(4)),
+        ),
         ("storm(eta=0.1)+normalized(gamma=1)+anchored(weight=0.5)", Method(Storm(0.1), Anchored(Normalized(1), 0.5))),
         ("page(p=0.5)+plain(gamma=power_decay(initial=1,exponent=0.5))", Method(Page(0.5), Plain(PowerDecay(1, 0.5)))),
         ("sgd(gamma=0.1, batch=grow_with_distance(B=1,G=1,sigma2=2))", sgd(0.1, batch=GrowWithDistance(1, 1, 2))),
         ("snvrg(loops=(2,3))+plain(gamma=1)", Method(Snvrg((2, 3)), Plain(1))),
     ],
-)  # fmt: skip
+)
 def test_a_text_is_its_method(text: str, method: Method) -> None:
     assert spelled(text) == method
 

@@ -9,6 +9,7 @@ import pytest
 from gladstorm import BlumGladyshev, Method, Momentum, Normalized, Storm, objectives, run
 from gladstorm.batches import FirstLarge
 from gladstorm.estimators import Inertia
+from gladstorm.experiments.results import last_tenth
 from gladstorm.record import Record
 from gladstorm.verification import inertia_study, robustness
 
@@ -31,18 +32,18 @@ def grad(k: int) -> Any:
 
 
 def test_inertia_is_the_recursion_by_hand() -> None:
-    method = Method(Inertia(0.3, 0.4), Normalized(0.1))
+    estimator, step = Inertia(0.3, 0.4), Normalized(0.1)
     x = np.array([1.0, -2.0])
     v = m = grad(0)(x)
-    mine, state = x, method.estimator.init(grad(0), x)
+    mine, state = x, estimator.init(grad(0), x)
     for k in range(1, 6):
         before, x = x, x - 0.1 * m / np.linalg.norm(m)
         v = grad(k)(x) + 0.7 * (v - grad(k)(before))
         m = 0.6 * m + 0.4 * v
-        previous, mine = mine, np.asarray(method.step(mine, method.estimator.direction(state)))
-        state = method.estimator.update(state, grad(k), previous, mine)
+        previous, mine = mine, np.asarray(step(mine, estimator.direction(state)))
+        state = estimator.update(state, grad(k), previous, mine)
         np.testing.assert_allclose(mine, x, rtol=1e-6)
-        np.testing.assert_allclose(method.estimator.direction(state), m, rtol=1e-5)
+        np.testing.assert_allclose(estimator.direction(state), m, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("inertia", "same"), [(Inertia(0.3, 1.0), Storm(0.3)), (Inertia(1.0, 0.3), Momentum(0.3))])
@@ -56,7 +57,7 @@ def test_without_average_it_is_storm_and_without_correction_it_is_momentum(inert
 
 def test_the_last_tenth_and_the_budget_are_read_off_the_record(heavy: Record) -> None:
     norms = heavy.grad_norm  # every step of this short run is recorded
-    np.testing.assert_allclose(inertia_study.last_tenth(heavy), norms[..., 28:].mean(-1))
+    np.testing.assert_allclose(last_tenth(heavy), norms[..., 28:].mean(-1))
     sfo = np.arange(STEPS + 1) * 1000
     spent = replace(heavy, sfo=np.broadcast_to(sfo, norms.shape), diverged=np.array([[-1, -1], [5, 25], [-1, -1]]))
     final, mean = robustness.when_spent(spent)

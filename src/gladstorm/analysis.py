@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from gladstorm.record import Record
 
@@ -41,6 +42,16 @@ def over_seeds(values: np.ndarray) -> dict[str, Any]:
     with np.errstate(invalid="ignore", over="ignore"):
         deviation = values.std(ddof=1) if values.size > 1 else 0.0
         return {"mean": _finite(values.mean()), "std": _finite(deviation), "per_seed": [_finite(v) for v in values]}
+
+
+def half_width(values: np.ndarray, confidence: float = 0.95) -> float:
+    """Half of Student's interval for the mean over seeds; there must be two seeds or more.
+
+    >>> round(half_width(np.array([1.0, 3.0])), 4)
+    12.7062
+    """
+    quantile = special.stdtrit(values.size - 1, (1 + confidence) / 2)
+    return float(quantile * values.std(ddof=1) / np.sqrt(values.size))
 
 
 def _finite(value: Any) -> float | None:

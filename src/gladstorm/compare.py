@@ -16,8 +16,8 @@ from typing import Any
 import jax
 import numpy as np
 import pandas as pd
-from scipy import stats
 
+from gladstorm.analysis import half_width
 from gladstorm.compositions import spelled
 from gladstorm.estimators import Estimator
 from gladstorm.experiments.results import last_tenth, within
@@ -229,9 +229,7 @@ def interval(values: np.ndarray, comparisons: int = 1) -> dict[str, Any]:
     values = np.asarray(values, float)
     if not np.all(np.isfinite(values)):
         return {"mean": None, "low": None, "high": None}
-    half, error = 0.0, (1 - CONFIDENCE) / comparisons
-    if values.size > 1:
-        half = float(stats.t.ppf(1 - error / 2, values.size - 1) * stats.sem(values))
+    half = half_width(values, 1 - (1 - CONFIDENCE) / comparisons) if values.size > 1 else 0.0
     mean = float(values.mean())
     return {"mean": mean, "low": mean - half, "high": mean + half}
 

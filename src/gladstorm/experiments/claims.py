@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from scipy import stats
 
+from gladstorm.analysis import half_width
 from gladstorm.experiments.arms import DYNAMIC, NORMALIZED, NSGDM, NSTORM, SGD
 from gladstorm.experiments.results import EQUAL_STEP, MAIN, TUNING, Results, last_tenth, within
 from gladstorm.record import Record
@@ -224,7 +225,7 @@ def _mean_within(values: np.ndarray, low: float, high: float, what: str) -> Find
         return Finding(UNDECIDED, None, None, n, f"{detail} Some runs diverged.")
     if n == 1:
         return Finding(UNDECIDED, mean, None, n, detail)
-    half = float(stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n))
+    half = half_width(values)
     ci = (mean - half, mean + half)
     inside, outside = low < ci[0] and ci[1] < high, ci[1] < low or ci[0] > high
     return Finding(HOLDS if inside else FAILS if outside else UNDECIDED, mean, ci, n, detail)

@@ -16,6 +16,7 @@ from scipy import stats
 
 from gladstorm.batches import FirstLarge
 from gladstorm.estimators import Inertia
+from gladstorm.experiments.results import last_tenth
 from gladstorm.methods import Method
 from gladstorm.noise_laws import FullRank
 from gladstorm.objectives import PhaseRetrieval
@@ -82,14 +83,6 @@ def rows(size: Size, noise: str, first_seed: int) -> list[dict[str, Any]]:
         | {"to_solution": {name: _means(away, each, grid) for name, grid in GRIDS.items()}}
         for each in size.multiples
     ]
-
-
-def last_tenth(record: Record) -> np.ndarray:
-    """The mean of ‖∇f‖ over the last tenth of the run, (label, seed)."""
-    end = record.steps[-1]
-    begin = int(np.searchsorted(record.steps, 0.9 * end))
-    total = record.mean_grad_norm * (record.steps + 1)
-    return np.asarray((total[..., -1] - total[..., begin]) / (end - record.steps[begin]))
 
 
 def _distance(record: Record, signals: np.ndarray) -> np.ndarray:
