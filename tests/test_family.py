@@ -173,38 +173,50 @@ CASES: dict[str, Case] = {
     "normalized page": (Method(Page(0.2), UNIT, LARGE), lambda: by_hand.Page(0.2), lambda: normalized, large),
     "snvrg": (
         Method(Snvrg((2, 3)), PLAIN, NestedLoops(50, 1, (2, 3))),
-        lambda: by_hand.Snvrg(2, 3), lambda: plain, nested,
+        lambda: by_hand.Snvrg(2, 3),
+        lambda: plain,
+        nested,
     ),
     "mars": (Method(Mars(ETA, 0.4, 2.0), PLAIN), lambda: by_hand.Mars(1 - ETA, 0.4, 2.0), lambda: plain, one),
     "approximate mars": (
         Method(estimators.ApproximateMars(ETA, 0.4, 2.0), PLAIN),
-        lambda: by_hand.ApproximateMars(1 - ETA, 0.4, 2.0), lambda: plain, one,
+        lambda: by_hand.ApproximateMars(1 - ETA, 0.4, 2.0),
+        lambda: plain,
+        one,
     ),
     "nigt": (Method(Transported(ETA), UNIT), lambda: by_hand.Transported(1 - ETA), lambda: normalized, one),
     "ef21": (
         Method(ErrorFeedback(ETA, 2, clients=3), UNIT),
-        lambda: by_hand.ErrorFeedback(ETA, 2, 3), lambda: normalized, one,
+        lambda: by_hand.ErrorFeedback(ETA, 2, 3),
+        lambda: normalized,
+        one,
     ),
     "adaptive storm": (
         Method(Storm(SquareOf(9.0, ADAPTIVE)), Plain(ADAPTIVE)),
-        lambda: ADAPTIVE_BY_HAND, lambda: lambda k, x, v: x - ADAPTIVE_BY_HAND.pace() * v, one,
+        lambda: ADAPTIVE_BY_HAND,
+        lambda: lambda k, x, v: x - ADAPTIVE_BY_HAND.pace() * v,
+        one,
     ),
     "clipped": (Method(Fresh(), Clipped(GAMMA, 2.0)), fresh, lambda: clipped, one),
     "three ways": (Method(Fresh(), ThreeWayClipped(GAMMA, 2.0, 3.0)), fresh, lambda: three_ways, one),
     "power": (
-        Method(Fresh(), PowerNormalized(GAMMA, 0.3)), fresh,
-        lambda: lambda k, x, v: x - GAMMA * v / np.linalg.norm(v) ** 0.3, one,
+        Method(Fresh(), PowerNormalized(GAMMA, 0.3)),
+        fresh,
+        lambda: lambda k, x, v: x - GAMMA * v / np.linalg.norm(v) ** 0.3,
+        one,
     ),
     "sign": (Method(Fresh(), Sign(GAMMA)), fresh, lambda: lambda k, x, v: x - GAMMA * np.sign(v), one),
     "generalized sign": (Method(Fresh(), GeneralizedSign(GAMMA, 0.9)), fresh, lambda: Signs(0.9), one),
     "anchored": (Method(Fresh(), Anchored(PLAIN, 0.1, 9)), fresh, lambda: Anchor(0.1, 9), one),
     "halpern": (
         Method(Fresh(), Anchored(Plain(PowerDecay(0.25, 0.75, shift=2.0)), PowerDecay(2.0, 1.0, shift=2.0))),
-        fresh, lambda: halpern, one,
+        fresh,
+        lambda: halpern,
+        one,
     ),
     "polyak": (Method(Fresh(), Polyak(-1.0, 100)), fresh, lambda: polyak, one),
     "adam": (Method(Fresh(), FromOptax(GAMMA, optax_adam)), fresh, Adam, one),
-}  # fmt: skip
+}
 
 
 @dataclasses.dataclass

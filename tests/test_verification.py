@@ -224,7 +224,7 @@ def test_momentum_that_does_not_forget_is_found(small: Settings) -> None:
 def test_storm_with_a_fresh_second_sample_is_found(small: Settings) -> None:
     def broken(statement: theory.Statement, T: int) -> Method:
         method = planned(statement, T)
-        return Method(StormOfTwoSamples(method.estimator.eta), method.step, method.batch)  # type: ignore[attr-defined]
+        return Method(StormOfTwoSamples(method.estimator.eta), method.step, method.batch)  # type: ignore[attr-defined]  # STORM has
 
     report = verify(replace(small, method=broken, wrapper=TwoSamples), ("nstorm/smooth/bg0",))
     assert "error identity" in kinds(report)

@@ -218,9 +218,16 @@ class Storm(Recursion):
 
 
 def unrolled_family(
-    recursion: Recursion, step: Callable[[int, Vector, Vector], Vector], grad: Any, start: Vector, B: float, G: float,
-    steps: int, seed: int, size: Callable[[int, float, bool], int],
-) -> Trajectory:  # fmt: skip
+    recursion: Recursion,
+    step: Callable[[int, Vector, Vector], Vector],
+    grad: Any,
+    start: Vector,
+    B: float,
+    G: float,
+    steps: int,
+    seed: int,
+    size: Callable[[int, float, bool], int],
+) -> Trajectory:
     """K = `steps` steps; batch sizes by (k, squared distance, fresh start?)."""
     out = Trajectory()
     x, v = start.copy(), np.zeros_like(start)

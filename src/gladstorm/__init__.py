@@ -28,8 +28,16 @@ __version__ = "0.1.0"
 
 # Looked up here when first used: `gladstorm --help` and the theory need neither JAX nor pandas.
 _MODULES = (
-    "simulate", "record", "methods", "batches", "steps", "estimators", "schedules", "finite_sums", "oracles",
-)  # fmt: skip
+    "simulate",
+    "record",
+    "methods",
+    "batches",
+    "steps",
+    "estimators",
+    "schedules",
+    "finite_sums",
+    "oracles",
+)
 
 __all__ = [
     "BlumGladyshev",

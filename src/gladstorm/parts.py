@@ -104,7 +104,7 @@ def describe(value: Any) -> Any:
     return {"shape": list(array.shape), "sha256": hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}
 
 
-def found(package: str, base: type[C]) -> dict[str, type[C]]:
+def found(package: str, base: type[Any]) -> dict[str, type[Any]]:
     """The parts of one kind by name: every module of the package with a class of its own name in CamelCase.
 
     >>> list(found("gladstorm.steps", object))[:2]

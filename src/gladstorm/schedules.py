@@ -6,6 +6,7 @@ without schedules runs the program it always ran.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +23,7 @@ class Clock(NamedTuple):
     squares: Any  # Σ ‖∇f(x^i; ξ^i)‖² over the steps before; () where no schedule asks for it
 
 
-class Schedule:
+class Schedule(ABC):
     """A number for every step."""
 
     @property
@@ -30,9 +31,9 @@ class Schedule:
         """Whether it reads `squares`."""
         return False
 
+    @abstractmethod
     def at(self, clock: Clock) -> Array:
         """The number at this time; never larger than at an earlier one."""
-        raise NotImplementedError
 
     def first(self) -> Any:
         """The number at step 0: the one a rule is checked with."""

@@ -6,7 +6,7 @@ import itertools
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -89,8 +89,9 @@ def sweep(
         check(each)
     configurations = _configurations(methods)
     for method in configurations.values():
-        method.estimator.fits(oracles[0])
-        method.step.fits(oracles[0])
+        for part in (method.estimator, method.step):
+            if why := part.misfit(oracles[0]):
+                raise ValueError(why)
     times = record_times(steps, records)
 
     measured: dict[str, dict[str, np.ndarray]] = {}
@@ -114,15 +115,9 @@ def sweep(
                     shown(steps * before + k * count)
 
             try:
-                arrays = _in_pieces(
-                    oracles,
-                    tuple(_stacked([configurations[label] for label in stack]) for stack in program),
-                    np.array(seeds, np.uint32),
-                    steps,
-                    times,
-                    2 * records + 2,
-                    report,
-                )
+                stacks = tuple(_stacked([configurations[label] for label in stack]) for stack in program)
+                runs = _Runs(stacks, steps, times, capacity=2 * records + 2)
+                arrays = _in_pieces(runs, oracles, np.array(seeds, np.uint32), report)
             except KeyboardInterrupt as interrupt:
                 raise Interrupted(finished() if measured else None) from interrupt
             measured |= {
@@ -234,49 +229,48 @@ def _labelled(methods: Sequence[Method]) -> dict[str, Method]:
     return labels
 
 
+class _Runs(NamedTuple):
+    """What one program simulates, whatever the seeds."""
+
+    stacks: tuple[Method, ...]  # methods of one structure each, their numbers arrays
+    steps: int
+    times: np.ndarray  # the steps to record
+    capacity: int  # how many there may be: of this, not of `times`, the program's shape depends
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many methods each stack has."""
+        return [jax.tree.leaves(stack)[0].size for stack in self.stacks]
+
+
 def _stacked(methods: list[Method]) -> Method:
     stack: Method = jax.tree.map(lambda *numbers: np.array(numbers), *methods)
     return stack
 
 
-def _sizes(stacks: tuple[Method, ...]) -> list[int]:
-    return [jax.tree.leaves(stack)[0].size for stack in stacks]
-
-
 def _in_pieces(
-    oracles: list[Oracle],
-    stacks: tuple[Method, ...],
-    seeds: np.ndarray,
-    steps: int,
-    times: np.ndarray,
-    capacity: int,
-    report: Callable[[float], None],
+    runs: _Runs, oracles: list[Oracle], seeds: np.ndarray, report: Callable[[float], None]
 ) -> dict[str, np.ndarray]:
     """`_simulate`, as many seeds at once as is cheapest."""
     done = []
-    before = 0
-    for rows in pieces(seeds.size, sum(_sizes(stacks)), oracles[0], len(oracles) > 1):
+    before, steps = 0, runs.steps
+    for rows in pieces(seeds.size, sum(runs.sizes), oracles[0], len(oracles) > 1):
         own = [oracles[row] for row in rows] if len(oracles) > 1 else oracles
 
         def so_far(k: float, before: int = before, size: int = rows.size) -> None:
             report(min(1.0, (before * steps + k * size) / (seeds.size * steps)) * steps)
 
-        done.append(_simulate(own, stacks, seeds[rows], steps, times, capacity, so_far))
+        done.append(_simulate(runs, own, seeds[rows], so_far))
         before += rows.size
     return {name: np.concatenate([piece[name] for piece in done], axis=1)[:, : seeds.size] for name in done[0]}
 
 
 def _simulate(
-    oracles: list[Oracle],
-    stacks: tuple[Method, ...],
-    seeds: np.ndarray,
-    steps: int,
-    times: np.ndarray,
-    capacity: int,
-    report: Callable[[float], None],
+    runs: _Runs, oracles: list[Oracle], seeds: np.ndarray, report: Callable[[float], None]
 ) -> dict[str, np.ndarray]:
     """Run stacks of methods, each of one structure; arrays over (configuration, seed, …)."""
-    sizes = _sizes(stacks)
+    stacks, steps, times, capacity = runs
+    sizes = runs.sizes
     grid, seed_rows, method_rows = arranged(seeds.size, sizes, oracles[0], len(oracles) > 1)
     sampled_steps = np.array([np.random.default_rng(seed).integers(steps + 1) for seed in seeds])
     padded_times = np.full(capacity, NEVER)

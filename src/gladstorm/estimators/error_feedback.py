@@ -49,11 +49,10 @@ class ErrorFeedback(Estimator):
         """The mean of the g_i."""
         return state.sent if self.clients == 1 else state.sent.mean(0)
 
-    def fits(self, oracle: Any) -> None:
+    def misfit(self, oracle: Any) -> str | None:
         """No more entries can be sent than there are."""
         dim = oracle.objective.start.size
-        if self.k > dim:
-            raise ValueError(f"ErrorFeedback: k must be at most the dimension, {dim}; got k={self.k:g}.")
+        return f"ErrorFeedback: k must be at most the dimension, {dim}; got k={self.k:g}." if self.k > dim else None
 
 
 def largest(v: Array, k: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ from gladstorm.parts import Array
 Grad = Callable[[Any], Any]  # the gradient of the current sample, batch mean included, at a point
 
 
-class Estimator:
+class Estimator(ABC):
     """A recursion for v, the direction a step takes.
 
     What it remembers is a pytree of its own; for most that is v itself. One that starts afresh now and then says when
@@ -29,9 +30,9 @@ class Estimator:
         """What is remembered after v⁰ = ∇f(x⁰; ξ⁰)."""
         return grad(point)
 
+    @abstractmethod
     def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
         """The next state, with the new sample's gradient available at x^k (previous) and x^{k+1} (point)."""
-        raise NotImplementedError
 
     def direction(self, state: Any) -> Any:
         """v."""
@@ -41,5 +42,6 @@ class Estimator:
         """Whether step k starts afresh; `coin` is uniform on [0, 1). False, not an array, if it never does."""
         return False
 
-    def fits(self, oracle: Any) -> None:
-        """Raise a ValueError in one sentence if this oracle cannot serve."""
+    def misfit(self, oracle: Any) -> str | None:  # noqa: ARG002 - shared signature
+        """Why this oracle cannot serve, in one sentence, or None."""
+        return None

@@ -43,8 +43,8 @@ class Saga(Estimator):
         """v."""
         return state.v
 
-    def fits(self, oracle: Any) -> None:
+    def misfit(self, oracle: Any) -> str | None:
         """Only a finite sum has examples to remember."""
-        if not hasattr(oracle, "examples"):
-            name = type(oracle).__name__
-            raise ValueError(f"Saga: the oracle must be a FiniteSum, whose examples can be remembered; got {name}.")
+        if hasattr(oracle, "examples"):
+            return None
+        return f"Saga: the oracle must be a FiniteSum, whose examples can be remembered; got {type(oracle).__name__}."

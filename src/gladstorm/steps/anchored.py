@@ -45,6 +45,6 @@ class Anchored(Step):
         pulled = jax.tree.map(lambda moved, a, x: moved + self.weight * (a - x), moved, anchor, x)
         return pulled, Anchor(anchor, memory.age + 1, inner)
 
-    def fits(self, oracle: Any) -> None:
+    def misfit(self, oracle: Any) -> str | None:
         """As the inner step."""
-        self.step.fits(oracle)
+        return self.step.misfit(oracle)

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 from gladstorm.norms import length
 from gladstorm.parts import Number, leaf, part
 from gladstorm.rules import POSITIVE
-from gladstorm.steps.step import Step
+from gladstorm.steps.step import Memoryless
 
 
 @part
-class Clipped(Step):
+class Clipped(Memoryless):
     """x^{k+1} = x^k − γ min{1, c/‖v^k‖} v^k (Zhang et al. 2019)."""
 
     gamma: Number = leaf(POSITIVE)  # γ

@@ -29,7 +29,8 @@ class FromOptax(Step):
         updates, memory = self.make(self.gamma).update(v, memory, x)
         return jax.tree.map(lambda x, u: x + u, x, updates), memory
 
-    def fits(self, oracle: Any) -> None:  # noqa: ARG002 - shared signature
+    def misfit(self, oracle: Any) -> str | None:  # noqa: ARG002 - shared signature
         """Optax must be installed."""
-        if importlib.util.find_spec("optax") is None:
-            raise ValueError("FromOptax: needs Optax, which is not installed; pip install 'gladstorm[optax]'.")
+        if importlib.util.find_spec("optax") is not None:
+            return None
+        return "FromOptax: needs Optax, which is not installed; pip install 'gladstorm[optax]'."

@@ -9,11 +9,11 @@ import jax
 from gladstorm.norms import unit
 from gladstorm.parts import Number, leaf, part
 from gladstorm.rules import POSITIVE
-from gladstorm.steps.step import Step
+from gladstorm.steps.step import Memoryless
 
 
 @part
-class Normalized(Step):
+class Normalized(Memoryless):
     """x^{k+1} = x^k − γ v^k/‖v^k‖, one norm over all of v; x stays where v = 0."""
 
     gamma: Number = leaf(POSITIVE)  # γ

@@ -8,11 +8,11 @@ import jax
 
 from gladstorm.parts import Number, leaf, part
 from gladstorm.rules import POSITIVE
-from gladstorm.steps.step import Step
+from gladstorm.steps.step import Memoryless
 
 
 @part
-class Plain(Step):
+class Plain(Memoryless):
     """x^{k+1} = x^k − γ v^k."""
 
     gamma: Number = leaf(POSITIVE)  # γ

@@ -9,11 +9,11 @@ import jax
 from gladstorm.norms import length, unit
 from gladstorm.parts import Number, leaf, part
 from gladstorm.rules import POSITIVE, UNIT_INTERVAL
-from gladstorm.steps.step import Step
+from gladstorm.steps.step import Memoryless
 
 
 @part
-class PowerNormalized(Step):
+class PowerNormalized(Memoryless):
     """x^{k+1} = x^k − γ v^k/‖v^k‖^β: β = 0 is a plain step, β = 1 a normalized one (Chen et al. 2023)."""
 
     gamma: Number = leaf(POSITIVE)  # γ

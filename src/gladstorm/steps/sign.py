@@ -9,11 +9,11 @@ import jax.numpy as jnp
 
 from gladstorm.parts import Number, leaf, part
 from gladstorm.rules import POSITIVE
-from gladstorm.steps.step import Step
+from gladstorm.steps.step import Memoryless
 
 
 @part
-class Sign(Step):
+class Sign(Memoryless):
     """x^{k+1} = x^k − γ sign(v^k), coordinate by coordinate; sign(0) = 0."""
 
     gamma: Number = leaf(POSITIVE)  # γ

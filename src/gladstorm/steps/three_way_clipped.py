@@ -10,11 +10,11 @@ import jax.numpy as jnp
 from gladstorm.norms import length
 from gladstorm.parts import Number, leaf, part
 from gladstorm.rules import POSITIVE
-from gladstorm.steps.step import Step
+from gladstorm.steps.step import Memoryless
 
 
 @part
-class ThreeWayClipped(Step):
+class ThreeWayClipped(Memoryless):
     """x^{k+1} = x^k − γ min{1, c₀/‖v^k‖, c₁/‖v^k‖²} v^k (Reisizadeh et al. 2025)."""
 
     gamma: Number = leaf(POSITIVE)  # γ
