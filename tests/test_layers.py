@@ -42,6 +42,7 @@ LAYERS = [
     "compare",
     "verification",
     "figures",
+    "drawing",
     "report",
     "publish",
     "devices",

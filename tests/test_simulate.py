@@ -195,7 +195,7 @@ class Counting:
     ids=["nsgdm", "nstorm", "storm", "sgd"],
 )
 def test_the_sfo_count_is_what_a_counting_oracle_counts(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gladstorm.layout.LANES", 1)  # the runs a sweep is padded with would be counted, too
+    monkeypatch.setattr("gladstorm.layout.SMALL", {})  # the runs a sweep is padded with would be counted, too
     Counting.tally.clear()
     record = run(Counting(oracle()), method, steps=20)
     jax.effects_barrier()

@@ -12,11 +12,13 @@ NEVER = jnp.array(-1)
 
 
 def begun(oracle: Any, method: Method, seed: int) -> one_run.State:
-    return one_run.begin(oracle, method, jnp.uint32(seed), NEVER)
+    state: one_run.State = one_run.begin(oracle, method, jnp.uint32(seed), NEVER)
+    return state
 
 
 def whole_step(oracle: Any, method: Method, state: one_run.State, seed: Any, k: Any) -> one_run.State:
     seed, k = jnp.uint32(seed), jnp.asarray(k)
     x, memory = one_run.move(oracle, method, state, k)
     noise, more = one_run.draw(oracle, seed, k), one_run.draw_more(oracle, method.estimator, seed, k)
-    return one_run.arrive(oracle, method, state, memory, oracle.at(x), noise, more, k, NEVER)
+    later: one_run.State = one_run.arrive(oracle, method, state, memory, oracle.at(x), noise, more, k, NEVER)
+    return later

@@ -2,4 +2,5 @@
 
 from gladstorm.cli import main
 
-main()
+if __name__ == "__main__":  # a process that draws imports this module, too
+    main()

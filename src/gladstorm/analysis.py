@@ -54,5 +54,17 @@ def half_width(values: np.ndarray, confidence: float = 0.95) -> float:
     return float(quantile * values.std(ddof=1) / np.sqrt(values.size))
 
 
+def share_interval(count: int, of: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Clopper and Pearson's exact interval for a probability, from how often it came true.
+
+    >>> [round(end, 4) for end in share_interval(3, 3)]
+    [0.2924, 1.0]
+    """
+    tail = (1 - confidence) / 2
+    low = special.betaincinv(count, of - count + 1, tail) if count else 0.0
+    high = special.betainccinv(count + 1, of - count, tail) if count < of else 1.0
+    return float(low), float(high)
+
+
 def _finite(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None

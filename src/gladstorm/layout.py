@@ -16,12 +16,14 @@ from gladstorm.engine import Grid
 from gladstorm.methods import Method
 from gladstorm.oracles import Oracle
 
-COLUMNS = 16  # a matrix product with a multiple of this many columns wastes nothing
-NARROW = {1: 1.0, 4: 1.25, 8: 2.0, COLUMNS: 2.8}  # measured cost of narrower ones, a matrix-vector product being 1
-RAGGED = 1.6  # measured cost per column of all others
-MOST_COLUMNS = 32  # more would leave the second cache, and cost 1.3 × as much each
+MOST_COLUMNS = 32  # of a matrix product: more would leave the second cache
+PRODUCT = {1: 1.0, 4: 1.25, 8: 2.0, 16: 2.8, MOST_COLUMNS: 5.1}  # measured cost by columns, that of one being 1
+RAGGED = 0.25  # measured cost per column with other numbers of them
 CHEAP_BYTES = 100_000  # an oracle with no more data than this is cheap to evaluate
-LANES = 8  # fewer runs than this squared, of a cheap problem, cost the same: small sweeps share one program
+WIDENED = 16  # axes are padded by fewer than this many runs per device
+# A cheap problem's sweep of up to so many seeds has configurations in such multiples: fewer than 64 runs cost as much
+# as 64, and sweeps of one shape share a program.
+SMALL = {4: 16, 8: 8}
 RUNS_AT_ONCE = 96  # of a cheap problem: more would leave the first caches, and cost 1.5 × as much each
 
 
@@ -62,7 +64,12 @@ def pieces(seeds: int, configurations: int, oracle: Oracle, oracle_per_seed: boo
             most = 1  # all devices on each, and one program
     else:
         sizes = range(1, min(seeds, max(1, devices * MOST_COLUMNS // configurations)) + 1)
-        most = min(sizes, key=lambda size: (-(-seeds // size) * cost(size), -size))
+
+        def total(size: int) -> float:
+            whole, rest = divmod(seeds, size)
+            return whole * cost(size) + (min(cost(rest), cost(size)) if rest else 0.0)
+
+        most = min(sizes, key=lambda size: (total(size), -size))
     whole, rest = divmod(seeds, most)
     every = [np.arange(most) + most * i for i in range(whole)]
     if rest and not _cheap(oracle) and cost(rest) < 0.8 * cost(most):  # worth a program of its own
@@ -77,11 +84,9 @@ def arranged(
 
     Axes are padded with repeated runs so that each device has equal work and matrix products have whole columns.
     """
-    if _cheap(oracle) and seeds <= LANES:
-        least = [-(-count // LANES) * LANES for count in configurations]
-    else:
-        least = list(configurations)
-    _, devices, cut, s, padded = _cheapest(seeds, least, oracle_per_seed)
+    few, multiple = next(((few, n) for few, n in SMALL.items() if seeds <= few and _cheap(oracle)), (seeds, 1))
+    least = [-(-count // multiple) * multiple for count in configurations]
+    _, devices, cut, s, padded = _cheapest(few, least, oracle_per_seed)
     mesh = Mesh(np.array(jax.local_devices()[:devices]), ("run",))
     grid = Grid(mesh, "seeds" if cut == 0 else "configurations", oracle_per_seed)
     rows = [np.arange(n) % count for n, count in zip(padded, configurations, strict=True)]
@@ -96,8 +101,8 @@ def _cheapest(
     for devices in {1, len(jax.local_devices())}:
         for cut, (per_seed, per_configuration) in enumerate([(devices, 1), (1, devices)]):
             least = [-(-count // per_configuration) * per_configuration for count in configurations]
-            for s in range(-(-seeds // per_seed) * per_seed, seeds + COLUMNS * per_seed, per_seed):
-                for more in range(0, COLUMNS * per_configuration, per_configuration):
+            for s in range(-(-seeds // per_seed) * per_seed, seeds + WIDENED * per_seed, per_seed):
+                for more in range(0, WIDENED * per_configuration, per_configuration):
                     n = sum(least) + more
                     local = (s // devices, n) if cut == 0 else (s, n // devices)
                     products, columns = local if oracle_per_seed else (1, local[0] * local[1])
@@ -107,10 +112,7 @@ def _cheapest(
 
 def _product(columns: int) -> float:
     """What a matrix product costs."""
-    per_column = NARROW[COLUMNS] / COLUMNS
-    if columns % COLUMNS:
-        return NARROW.get(columns) or max(2.0, RAGGED * per_column * columns)
-    return per_column * columns
+    return PRODUCT.get(columns) or max(PRODUCT[8], RAGGED * columns)
 
 
 def _cheap(oracle: Oracle) -> bool:

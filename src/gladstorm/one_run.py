@@ -1,4 +1,7 @@
-"""One run: its state, its step, what is recorded of it, and its randomness, a function of (seed, step) alone."""
+"""One run: its state, its step, what is recorded of it, and its randomness, a function of (seed, step) alone.
+
+What the engine maps over runs is jitted here, so that programs of several sizes trace each structure once.
+"""
 
 from __future__ import annotations
 
@@ -75,6 +78,7 @@ class Gradients(NamedTuple):
         return self.oracle.at(x)
 
 
+@jax.jit
 def begin(oracle: Oracle, method: Method, seed: Array, sampled_step: Array) -> State:
     """x⁰ and v⁰ of one run."""
     point = oracle.at(jnp.asarray(oracle.objective.start))
@@ -101,6 +105,7 @@ def begin(oracle: Oracle, method: Method, seed: Array, sampled_step: Array) -> S
     return _observed(oracle, estimator, blank, zero, sampled_step, queries=1)
 
 
+@jax.jit
 def move(oracle: Oracle, method: Method, state: State, k: Array) -> tuple[Array, Any]:
     """x^k from x^{k−1} and v^{k−1}, and what the step remembers then: the first half of step k."""
     step = resolved(method.step, Clock(k - 1, state.squares))
@@ -109,6 +114,7 @@ def move(oracle: Oracle, method: Method, state: State, k: Array) -> tuple[Array,
     return x, memory
 
 
+@jax.jit
 def arrive(
     oracle: Oracle,
     method: Method,
@@ -167,6 +173,7 @@ def _observed(oracle: Oracle, estimator: Estimator, state: State, k: Array, samp
     )
 
 
+@jax.jit
 def snapshot(oracle: Oracle, method: Method, state: State, k: Array) -> Snapshot:
     """What is recorded of a run at step k."""
     return Snapshot(
@@ -195,11 +202,13 @@ def _distance2(oracle: Oracle, point: Any) -> Array:
     return jnp.sum((point.x - oracle.objective.start) ** 2)
 
 
+@jax.jit
 def draw(oracle: Oracle, seed: Array, k: Array) -> Any:
     """The randomness of step k that every method has."""
     return oracle.draw(_key(seed, k))
 
 
+@jax.jit
 def draw_more(oracle: Oracle, estimator: Estimator, seed: Array, k: Array) -> More:
     """What the estimator wants beyond that; its numbers do not matter."""
     key = _key(seed, k)

@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gladstorm import figures, report
+from gladstorm import report
+from gladstorm.drawing import Drawing
 from gladstorm.experiments import EXPERIMENTS, Experiment, Results, summary
 from gladstorm.experiments.summary import curves
 from gladstorm.files import write_whole
 
 
-def publish(folder: Path, experiments: Sequence[Experiment]) -> dict[str, dict[str, Any]]:
-    """Write every output that follows from `folder`/NAME/results.parquet; the summaries by experiment."""
-    parts = []
-    for experiment in experiments:
-        own = folder / experiment.name
+class Publication:
+    """What people read of a folder of results, written experiment by experiment in a with-block."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._drawing = Drawing()
+        self._parts: list[dict[str, Any]] = []
+
+    def add(self, experiment: Experiment) -> None:
+        """Write what follows from NAME/results.parquet: its summary now, its figures meanwhile."""
+        own = self._folder / experiment.name
         results = Results.load(own / "results.parquet")
         said, drawn = summary(experiment, results), curves(results)
         _write_text(own / "summary.json", json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-        pictures = {
-            "figure": figures.comparison(said, drawn, "main"),
-            "budget": figures.comparison(said, drawn, "budget"),
-            "sensitivity": figures.sensitivity(said),
-        }
-        for name, figure in pictures.items():
-            for suffix in (".png", ".pdf"):
-                figures.save(figure, own / f"{name}{suffix}")
-        parts.append({"summary": said, "curves": drawn})
-    _write_text(folder / "report.html", report.page(parts))
-    return {part["summary"]["experiment"]: part["summary"] for part in parts}
+        self._drawing.add(said, drawn, own)
+        self._parts.append({"summary": said, "curves": drawn})
+
+    @property
+    def summaries(self) -> dict[str, dict[str, Any]]:
+        """By experiment."""
+        return {part["summary"]["experiment"]: part["summary"] for part in self._parts}
+
+    def __enter__(self) -> Publication:
+        self._drawing.__enter__()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if failure == (None, None, None):
+            _write_text(self._folder / "report.html", report.page(self._parts))
+        self._drawing.__exit__(*failure)
 
 
 def found(folder: Path) -> list[Experiment]:

@@ -49,16 +49,18 @@ def reproduce(
     devices.tune()
     devices.remember_programs()
     try:
-        for experiment in asked:
-            memory = Memory(out / "cache" / experiment.name)
-            (out / experiment.name).mkdir(exist_ok=True)
-            run(experiment, settings, memory).save(out / experiment.name / "results.parquet")
+        with publish.Publication(out) as publication:
+            for experiment in asked:
+                memory = Memory(out / "cache" / experiment.name)
+                (out / experiment.name).mkdir(exist_ok=True)
+                run(experiment, settings, memory).save(out / experiment.name / "results.parquet")
+                publication.add(experiment)
     except KeyboardInterrupt:
         typer.echo(
             f"Interrupted: what had finished is in {out / 'cache'}; the same command goes on from there.", err=True
         )
         raise
-    _tell(publish.publish(out, asked), out, as_json)
+    _tell(publication.summaries, out, as_json)
 
 
 @app.command()
@@ -75,7 +77,10 @@ def plot(
     experiments = publish.found(folder)
     if not experiments:
         raise ValueError(f"plot: the folder must hold NAME/results.parquet of an experiment; got {str(folder)!r}.")
-    _tell(publish.publish(folder, experiments), folder, as_json)
+    with publish.Publication(folder) as publication:
+        for experiment in experiments:
+            publication.add(experiment)
+    _tell(publication.summaries, folder, as_json)
 
 
 def _numbers(text: str | None) -> tuple[float, ...] | None:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy import stats
 
-from gladstorm.analysis import half_width
+from gladstorm.analysis import half_width, share_interval
 from gladstorm.experiments.arms import DYNAMIC, NORMALIZED, NSGDM, NSTORM, SGD
 from gladstorm.experiments.results import EQUAL_STEP, MAIN, TUNING, Results, last_tenth, within
 from gladstorm.record import Record
@@ -117,8 +116,7 @@ def _pairwise(pair: Callable[[Results], Pair]) -> Callable[[Results, int], Findi
     def test(results: Results, seeds: int) -> Finding:
         storm, momentum = (values[:seeds] for values in pair(results))
         wins, n = int(np.sum(storm < momentum)), storm.size
-        interval = stats.binomtest(wins, n).proportion_ci(method="exact")
-        low, high = float(interval.low), float(interval.high)
+        low, high = share_interval(wins, n)
         verdict = HOLDS if low > 0.5 else FAILS if high < 0.5 else UNDECIDED
         detail = (
             f"NSTORM is below NSGDM on {wins} of {n} seeds; mean {_short(storm)} against {_short(momentum)}. "
