@@ -210,12 +210,13 @@ def _spending(
 
 
 def _steps_for(record: Record, budget: int) -> int:
-    """How many steps the budget pays for, at the price of a step so far."""
+    """How many steps the budget pays for in every run, at the price of a step so far."""
     alive = record.diverged < 0
-    prices = np.diff(record.sfo[alive][:, 1:], axis=-1) / np.diff(record.steps[1:])
-    price, steps = prices.mean(axis=-1).min(), int(record.steps[-1])
-    needed = int(np.ceil(steps + max(budget - record.sfo[alive][:, -1].min(), 0) / price))
-    return needed if np.ptp(prices, axis=-1).max() == 0 else int(np.ceil(MARGIN * needed)) + 1
+    sfo, steps = record.sfo[alive], int(record.steps[-1])
+    prices = np.diff(sfo[:, 1:], axis=-1) / np.diff(record.steps[1:])
+    needed = np.ceil(steps + np.maximum(budget - sfo[:, -1], 0) / prices.mean(axis=-1))
+    varying = np.ptp(prices, axis=-1) > 0
+    return int(np.where(varying, np.ceil(MARGIN * needed) + 1, needed).max())
 
 
 def interval(values: np.ndarray, comparisons: int = 1) -> dict[str, Any]:

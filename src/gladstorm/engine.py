@@ -63,10 +63,12 @@ class Grid(NamedTuple):
         oracle = 0 if self.oracle_per_seed else None
         return jax.vmap(jax.vmap(function, (None, *configurations)), (oracle, *seeds))
 
-    def snapshot(self, oracle: Any, stack: Any, states: State, k: Array) -> Snapshot:
-        """What is recorded of all runs of a stack at step k."""
-        row: Snapshot = self.over_runs(snapshot, (0, 0, None), (None, 0, None))(oracle, stack, states, k)
-        return row
+    def snapshots(self, oracle: Any, stacks: Any, states: tuple[State, ...], k: Array) -> tuple[Snapshot, ...]:
+        """What is recorded of all runs of all stacks at step k."""
+        value_all = self.over_runs(lambda oracle, x: oracle.objective.value(x), (0,), (0,))
+        values = _apart(value_all(oracle, _side_by_side(state.point.x for state in states)), _sizes(states))
+        snapshot_all = self.over_runs(snapshot, (0, 0, 0, None), (None, 0, 0, None))
+        return tuple(snapshot_all(oracle, *each, k) for each in zip(stacks, states, values, strict=True))
 
 
 @partial(jax.jit, static_argnums=0)
@@ -77,7 +79,7 @@ def started(grid: Grid, oracle: Any, stacks: Any, seeds: Array, sampled_steps: A
         begin_all = grid.over_runs(begin, (0, None, None), (None, 0, 0))
         states = tuple(begin_all(oracle, stack, seeds, sampled_steps) for stack in stacks)
         zero = jnp.zeros((), int)
-        first = tuple(grid.snapshot(oracle, *each, zero) for each in zip(stacks, states, strict=True))
+        first = grid.snapshots(oracle, stacks, states, zero)
         snapshots = jax.tree.map(lambda a: jnp.zeros((times.size, *a.shape), a.dtype).at[0].set(a), first)
         return Progress(states, snapshots, zero, zero + 1)
 
@@ -124,7 +126,7 @@ def advanced(
                 moved = [move_all(oracle, *each, k) for each in zip(stacks, states, strict=True)]
                 # One product with the columns of all stacks: with few columns each, it costs little more than theirs.
                 points = at_all(oracle, _side_by_side(x for x, _ in moved))
-                each = _apart(points, [state.diverged.shape[1] for state in states])
+                each = _apart(points, _sizes(states))
                 return tuple(
                     arrive_all(oracle, stack, state, memory, point, now, further, k, sampled_steps)
                     for stack, state, (_, memory), point, further in zip(stacks, states, moved, each, own, strict=True)
@@ -136,7 +138,7 @@ def advanced(
                 due = k == times[progress.recorded]
 
                 def record(snapshots: tuple[Snapshot, ...]) -> tuple[Snapshot, ...]:
-                    rows = tuple(grid.snapshot(oracle, *each, k) for each in zip(stacks, states, strict=True))
+                    rows = grid.snapshots(oracle, stacks, states, k)
                     written: tuple[Snapshot, ...] = jax.tree.map(
                         lambda a, row: a.at[progress.recorded].set(row), snapshots, rows
                     )
@@ -157,6 +159,10 @@ def advanced(
 def _side_by_side(stacks: Iterable[Any]) -> Any:
     """Arrays over (seed, configuration, …) of several stacks as one."""
     return jax.tree.map(lambda *arrays: jnp.concatenate(arrays, axis=1), *stacks)
+
+
+def _sizes(states: tuple[State, ...]) -> list[int]:
+    return [state.diverged.shape[1] for state in states]
 
 
 def _apart(joined: Any, sizes: list[int]) -> list[Any]:

@@ -174,11 +174,11 @@ def _observed(oracle: Oracle, estimator: Estimator, state: State, k: Array, samp
 
 
 @jax.jit
-def snapshot(oracle: Oracle, method: Method, state: State, k: Array) -> Snapshot:
-    """What is recorded of a run at step k."""
+def snapshot(oracle: Oracle, method: Method, state: State, value: Array, k: Array) -> Snapshot:
+    """What is recorded of a run at step k, f(x^k) being given: of all runs it is one product."""
     return Snapshot(
         grad_norm=_grad_norm(oracle, state),
-        value=oracle.objective.value(state.point.x),
+        value=value,
         drift2=_distance2(oracle, state.point),
         batch=state.batch,
         max_batch=state.max_batch,
