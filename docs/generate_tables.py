@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gladstorm import scheduled  # noqa: F401 - importing it makes its methods known
 from gladstorm.methods import markdown, parts_markdown
 
 DOCS = Path(__file__).parent

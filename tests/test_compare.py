@@ -5,12 +5,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from gladstorm import BlumGladyshev, Fixed, GrowWithDistance, Method, PowerDecay, nsgdm, nstorm, objectives, sgd, sweep
+from gladstorm import (
+    BlumGladyshev,
+    Fixed,
+    GrowWithDistance,
+    Method,
+    PowerDecay,
+    nsgdm,
+    nstorm,
+    objectives,
+    sgd,
+    sweep,
+    theory,
+)
 from gladstorm.cli.compare import _oracle
 from gladstorm.compare import Compared, Interrupted, against_first, compare, interval, methods_from, scores
 from gladstorm.compositions import spelled
@@ -182,6 +195,18 @@ def test_methods_and_parts_are_listed(gladstorm: Said) -> None:
     code, out, _ = gladstorm("methods")
     assert code == 0
     assert "Parts" in out
+
+
+def test_the_paper_s_schedules_are_methods_by_name() -> None:
+    text = "nstorm_by_theory(gamma0=[2.5,7.5],horizon=10001,alpha=0.5)"
+    found: Any = spelled(text, {"B": 0.5, "G": 0.5})
+    problem = theory.Problem(alpha=0.5, L0=1, L1=1, B=0.5, G=0.5, gap=1)
+    for row, gamma0 in enumerate((2.5, 7.5)):
+        prescribed = theory.Plan(theory.theorem("nstorm", problem, gamma0=gamma0), 10_001).method()
+        assert jax.tree.map(lambda number, row=row: np.broadcast_to(number, 2)[row], found) == prescribed
+    momentum: Any = spelled("nsgdm_by_theory(gamma0=10,horizon=10001,B=0.5,G=1)")
+    assert momentum.step.gamma == pytest.approx(10 * 10_001 ** (-5 / 6))
+    assert momentum.estimator.eta == pytest.approx(10_001 ** (-2 / 3))
 
 
 def test_a_method_by_theory_keeps_the_promises_of_its_theorem() -> None:

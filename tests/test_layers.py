@@ -34,6 +34,7 @@ LAYERS = [
     "record",
     "simulate",
     "theory",
+    "scheduled",
     "optax",
     "torch",
     "analysis",

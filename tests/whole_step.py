@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import unwrap
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,15 +11,20 @@ from gladstorm import Method, one_run
 
 NEVER = jnp.array(-1)
 
+# Operation by operation: to compile every structure that is tested would take minutes.
+begin, move, arrive, draw, draw_more = map(
+    unwrap, (one_run.begin, one_run.move, one_run.arrive, one_run.draw, one_run.draw_more)
+)
+
 
 def begun(oracle: Any, method: Method, seed: int) -> one_run.State:
-    state: one_run.State = one_run.begin(oracle, method, jnp.uint32(seed), NEVER)
+    state: one_run.State = begin(oracle, method, jnp.uint32(seed), NEVER)
     return state
 
 
 def whole_step(oracle: Any, method: Method, state: one_run.State, seed: Any, k: Any) -> one_run.State:
     seed, k = jnp.uint32(seed), jnp.asarray(k)
-    x, memory = one_run.move(oracle, method, state, k)
-    noise, more = one_run.draw(oracle, seed, k), one_run.draw_more(oracle, method.estimator, seed, k)
-    later: one_run.State = one_run.arrive(oracle, method, state, memory, oracle.at(x), noise, more, k, NEVER)
+    x, memory = move(oracle, method, state, k)
+    noise, more = draw(oracle, seed, k), draw_more(oracle, method.estimator, seed, k)
+    later: one_run.State = arrive(oracle, method, state, memory, oracle.at(x), noise, more, k, NEVER)
     return later

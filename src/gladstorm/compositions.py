@@ -17,7 +17,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from gladstorm import batches, estimators, schedules, steps
+from gladstorm import (
+    batches,
+    estimators,
+    scheduled,  # noqa: F401 - importing it makes its methods known
+    schedules,
+    steps,
+)
 from gladstorm.methods import METHODS, Method
 
 Made = Callable[..., Any]

@@ -100,6 +100,7 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="Print JSON ins
     """
     from rich.table import Table
 
+    from gladstorm import scheduled  # noqa: F401 - importing it makes its methods known
     from gladstorm.methods import part_rows, rows
 
     named, parts = rows(), part_rows()
