@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 from gladstorm import theory
-from gladstorm.experiments import EXPERIMENTS, Memory, Results, Settings, reproduce
+from gladstorm.drawing import Drawing
+from gladstorm.experiments import EXPERIMENTS, Memory, Results, Settings, reproduce, summary
 from gladstorm.experiments.arms import DYNAMIC, METHODS, NSGDM, NSTORM, TUNED
 from gladstorm.experiments.experiment import TUNING_SEEDS
 from gladstorm.experiments.results import BUDGET, EQUAL_STEP, MAIN, SENSITIVITY, TUNING, last_tenth, within
+from gladstorm.experiments.summary import curves
 from gladstorm.record import Record
 from gladstorm.simulate import versions
 
@@ -240,6 +242,12 @@ def test_plot_draws_again_without_computing(out: Path, gladstorm: Said, monkeypa
     assert "Phase retrieval" in printed
     assert {name: (out / name / "figure.png").read_bytes() for name in EXPERIMENTS} == before
     assert (out / "report.html").exists()
+
+
+def test_a_figure_that_cannot_be_drawn_is_an_error_here(out: Path) -> None:
+    results = Results.load(out / "cubic" / "results.parquet")
+    with pytest.raises(ValueError, match="in a folder that exists"), Drawing() as drawing:
+        drawing.add(summary(EXPERIMENTS["cubic"], results), curves(results), out / "nowhere")
 
 
 def test_json_is_all_there_is_on_standard_output(out: Path, gladstorm: Said) -> None:
