@@ -29,7 +29,7 @@ def main() -> None:
     if sys.argv[1:2] == ["peak-memory"]:
         simulator.peak_of_one_sweep(int(sys.argv[2]))
         return
-    table = Table(title="make bench: float64, medians of interleaved repetitions", title_justify="left")
+    table = Table(title="make bench: float64; a ratio is the median over rounds", title_justify="left")
     for heading in ("measured", "figure", "goal", "holds"):
         table.add_column(heading)
     rows: list[Row] = []

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from benchmarks.measuring import Row, medians, seconds, slower
+from benchmarks.measuring import Row, rounds, seconds, slower
 
 PLAN = "plan nsgdm --alpha 0 --L0 1 --B 0.5 --G 1 --gap 1 --horizon 100 --json"
 
@@ -16,7 +16,7 @@ def rows() -> list[Row]:
         command = [sys.executable, *arguments]
         return lambda: seconds(lambda: subprocess.run(command, check=True, capture_output=True))
 
-    imported, helped, planned = medians(
+    imported, helped, planned = rounds(
         process("-c", "import typer"),
         process("-m", "gladstorm", "--help"),
         process("-m", "gladstorm", *PLAN.split()),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-REPETITIONS = 5
+REPETITIONS = 7
 
 
 @dataclass
@@ -19,12 +19,11 @@ class Row:
     holds: bool
 
 
-def medians(*jobs: Callable[[], float]) -> list[float]:
-    """The median cost of each job; the jobs take turns so that a busy machine slows all of them."""
+def rounds(*jobs: Callable[[], float]) -> list[np.ndarray]:
+    """What each job costs in every round. The jobs of a round follow each other: a busy machine slows all of them."""
     for job in jobs:
         job()
-    rounds = [[job() for job in jobs] for _ in range(REPETITIONS)]
-    return [float(np.median(column)) for column in zip(*rounds, strict=True)]
+    return list(np.array([[job() for job in jobs] for _ in range(REPETITIONS)]).T)
 
 
 def seconds(job: Callable[[], object]) -> float:
@@ -33,9 +32,11 @@ def seconds(job: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
-def faster(what: str, other: float, this: float, goal: float) -> Row:
-    return Row(what, f"{other / this:.1f} × faster", f"≥ {goal:g} ×", other / this >= goal)
+def faster(what: str, other: np.ndarray, this: np.ndarray, goal: float) -> Row:
+    ratio = np.median(np.asarray(other) / this)
+    return Row(what, f"{ratio:.1f} × faster", f"≥ {goal:g} ×", bool(ratio >= goal))
 
 
-def slower(what: str, this: float, other: float, goal: float) -> Row:
-    return Row(what, f"{this / other:.2f} ×", f"≤ {goal:g} ×", this / other <= goal)
+def slower(what: str, this: np.ndarray, other: np.ndarray, goal: float) -> Row:
+    ratio = np.median(np.asarray(this) / other)
+    return Row(what, f"{ratio:.2f} ×", f"≤ {goal:g} ×", bool(ratio <= goal))
