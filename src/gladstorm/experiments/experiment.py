@@ -14,7 +14,7 @@ from gladstorm.rules import COUNT, NON_NEGATIVE, POSITIVE, Rule
 
 PAPER_SEEDS: Final = 3
 TUNING_SEEDS: Final = (1000, 1001, 1002, 1003)  # disjoint from the reported ones, which are 0, 1, …
-GAMMA0_MULTIPLES: Final = tuple(10 ** (e / 3) for e in range(-6, 7))  # where sensitivity is measured
+GAMMA0_MULTIPLES: Final = tuple(10 ** (0.4 * e) for e in range(-5, 6))  # where sensitivity is measured
 
 _GRID = Rule(
     "at least two step sizes, increasing", lambda v: v.ndim == 1 and v.size > 1 and bool(np.all(np.diff(v) > 0))
