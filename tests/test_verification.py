@@ -96,6 +96,18 @@ def test_every_case_satisfies_the_conditions_of_its_theorem() -> None:
         assert not case.statement.violations(), case.regime
 
 
+def test_every_noise_problem_satisfies_its_theorem_and_its_gradient_at_full_reach_falls_like_the_term() -> None:
+    for problem in noise_exponents.PROBLEMS:
+        shares = []
+        for T in (1000, 1_000_000):
+            statement = problem.statement(T)
+            assert not statement.violations(), problem.name
+            term = next(term for term in statement.terms(T) if term.name == problem.term)
+            assert term.exponent == statement.rate, problem.name
+            shares.append(problem.L0(T) * statement.schedule(T).gamma * T / term.value)
+        assert shares[0] == pytest.approx(shares[1], rel=1e-12), problem.name
+
+
 def test_the_error_bound_is_what_the_bound_on_the_gradient_charges_twice() -> None:
     statement = INSTANCES[0].statement("nsgdm", "bg0")
     T, (eta, gamma, *_) = 1000, statement.schedule(1000)

@@ -25,8 +25,8 @@ MEANING: Final = {
     "initial error identity": "E‖v⁰ − ∇f(x⁰)‖² relative to G²/N_init: 1 exactly.",
     "oracle": "Mean, second moment and the same sample at two points, at three distances from x⁰.",
     "noise exponent": "The slope where Δ = 0 and noise alone moves the iterate, within "
-    f"{noise_exponents.MARGIN} of that of the bound's slowest noise term. That is closer than any other noise term's: "
-    "this term shows. It is not equality, and at short horizons some slopes are measurably steeper.",
+    f"{noise_exponents.MARGIN} of that of the bound's slowest noise term. Terms of other exponents are further away: "
+    "this one shows. It is not equality, and says nothing about the term's constant.",
     "printed bound is false": "The counterexample of docs/errata.md exceeds the bound as the paper prints it.",
     "chain progress": "Coordinates of a zero-chain reached, relative to p times the samples drawn: at most 1 on "
     "average for every method that stays in the span of what it was shown. A chain that is never waited for attains 1, "

@@ -67,6 +67,8 @@ class Report:
                 "fit_from": settings.fit_from,
                 "seeds": settings.seeds,
                 "identity_seeds": settings.seeds * settings.blocks,
+                "noise_horizons": list(settings.noise_horizons),
+                "noise_seeds": settings.seeds * settings.noise_blocks,
                 "first_seed": settings.seed,
                 "counterexample": settings.counterexample,
             },
@@ -125,7 +127,7 @@ def _parts(settings: Settings, regimes: tuple[str, ...]) -> dict[str, Part]:
             work[f"identity/{noise}"] = partial(_found, error_identity.of_momentum, noise, settings)
     for problem in noise_exponents.PROBLEMS:
         if problem.regime in names:
-            work[f"noise/{problem.regime}"] = partial(_found, noise_exponents.checks, problem, settings)
+            work[f"noise/{problem.regime}/{problem.name}"] = partial(noise_exponents.findings, problem, settings)
     for case in selected:
         work[f"{case.regime}/{case.instance.name}"] = partial(_of, case, settings)
     return work | (_studies(settings) if settings.studies and not regimes else {})

@@ -29,7 +29,9 @@ class Settings:
     horizons: tuple[int, ...]
     fit_from: int  # slopes are fitted from this horizon on
     seeds: int  # of each run on the ladder
-    blocks: int  # times that many seeds for the exact identities and the noise exponents
+    blocks: int  # times that many seeds for the exact identities
+    noise_horizons: tuple[int, ...]  # of the noise exponents
+    noise_blocks: int  # times that many seeds for them
     counterexample: int  # the horizon of the problem on which the printed bounds are false
     studies: bool = False  # whether hard instances, inertia and robustness are measured as well
     seed: int = 0  # the first seed
@@ -48,12 +50,22 @@ class Settings:
         )
 
 
-QUICK = Settings((FULLY_RECORDED, 1000, 10_000), fit_from=1000, seeds=64, blocks=16, counterexample=1_500_000)
+QUICK = Settings(
+    (FULLY_RECORDED, 1000, 10_000),
+    fit_from=1000,
+    seeds=64,
+    blocks=16,
+    noise_horizons=(3000, 30_000),
+    noise_blocks=8,
+    counterexample=1_500_000,
+)
 FULL = replace(
     QUICK,
     horizons=(FULLY_RECORDED, 1000, 3000, 10_000, 30_000, 100_000),
     fit_from=3000,
     blocks=32,
+    noise_horizons=(30_000, 100_000, 300_000, 1_000_000),
+    noise_blocks=8,
     counterexample=3_000_000,
     studies=True,
 )
