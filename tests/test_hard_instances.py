@@ -112,6 +112,24 @@ def test_what_is_needed_grows_like_the_lower_bounds_as_the_accuracy_falls() -> N
         assert np.log10(farther / far) == pytest.approx(power, abs=0.1)
 
 
+def test_exponents_are_those_of_the_counts_seed_by_seed_and_only_where_every_run_arrived() -> None:
+    def row(method: str, eps: float, counts: list[float | None]) -> dict[str, Any]:
+        return {"instance": "chain", "method": method, "eps": eps, "needed": eps**-4.0, "per_seed": counts}
+
+    accuracies = (0.1, 0.05, 0.02, 0.01)
+    rows = [row("noisy", eps, [3 * eps**-3.9, 2 * eps**-4.1]) for eps in accuracies]
+    rows += [row("exact", eps, [eps**-5.0, 7 * eps**-5.0]) for eps in accuracies[:3]]
+    rows += [row("exact", accuracies[3], [1.0, None])]
+    rows += [row("late", eps, [1.0, None]) for eps in accuracies[:2]]
+    rows += [row("late", eps, [1.0, 1.0]) for eps in accuracies[2:]]
+    noisy, exact = hardness.exponents(rows)
+    assert (noisy["method"], noisy["accuracies"], exact["method"], exact["accuracies"]) == ("noisy", 4, "exact", 3)
+    assert (noisy["measured"], exact["measured"], exact["needed"]) == pytest.approx((4.0, 5.0, 4.0))
+    assert exact["interval"] == pytest.approx((5.0, 5.0))
+    half = stats.t.isf(0.01 / 2 / 2, 1) * 0.1  # two slopes, 3.9 and 4.1, have standard error 0.1; two intervals
+    assert noisy["interval"] == pytest.approx((4 - half, 4 + half))
+
+
 def test_an_accuracy_that_leaves_no_chain_and_a_noise_that_hides_nothing_are_refused() -> None:
     with pytest.raises(ValueError, match="ZeroChain: eps must be"):
         ZeroChain.of(L=1.0, gap=1.0, eps=0.1)
