@@ -77,6 +77,20 @@ def test_a_share_s_interval_is_clopper_and_pearson_s(below: int) -> None:
     assert inertia_study.share_below(one, np.ones(8)) == pytest.approx([below / 8, exact.low, exact.high], rel=1e-6)
 
 
+def test_a_comparison_of_inertia_is_of_the_two_it_names() -> None:
+    levels = {"momentum": 2.0, "STORM": 3.0, "STORM with inertia": 1.0}
+    late = {key: np.full(8, levels[name]) for name, grid in inertia_study.GRIDS.items() for key in grid}
+    best = dict(zip(inertia_study.GRIDS, [(1.0, 5e-3), (1e-3, 1.0), (2.2e-3, 7e-4)], strict=True))
+    for key in best.values():
+        late[key] = late[key] - 0.1
+    late[best["STORM"]][4:] = 1.5  # on the instances that judge it is below momentum
+    found = inertia_study._compared(late)
+    shares = {question: share for question, (share, _, _) in found["below"].items()}
+    assert shares == {"scheduled": 0.0, "best_storm": 1.0, "best_inertia": 1.0, "gained": 1.0}
+    assert {name: each["eta_mu"] for name, each in found["best"].items()} == best
+    assert [each["mean"] for each in found["best"].values()] == pytest.approx([1.9, 1.5, 0.9])
+
+
 def test_methods_of_the_robustness_study_spend_the_same() -> None:
     found = robustness.methods(robustness.PROBLEMS[0], 0.5)
     assert {name: steps for name, (_, steps) in found.items()} | {"NSTORM": 0} == dict.fromkeys(found, 9999) | {
