@@ -24,5 +24,25 @@ def test_the_page_shows_every_case_and_every_failure() -> None:
     assert "| **no** |" in text
 
 
+def test_what_the_page_concludes_changes_with_the_numbers() -> None:
+    report = PAGE["kept"]()
+    studies = report["studies"]
+    for row in studies["inertia"]:
+        row["below"] = {question: [1.0, 0.9, 1.0] for question in row["below"]}
+    for row in studies["hard instances"]:
+        row["per_seed"] = [100 * row["needed"] * row["eps"] ** -0.5 + seed for seed in range(16)]
+    for row in studies["robustness"]:
+        row["final"] = [1.0 if row["method"] == "NSTORM" else 2.0] * 3
+        row["diverged"] = 0.25
+    text = PAGE["evidence"](report)
+    assert "Undecided: 0 of" in text
+    assert "less often than not" not in text
+    assert "STORM's best η leaves it behind momentum's in 0" in text
+    assert "SFO grows faster: NSGDM on the zero-chain, NSTORM on the zero-chain" in text
+    assert "both normalized methods in 0 of" in text
+    assert "share of diverged runs is 25% at most" in text
+    assert "not below NSGDM" not in text
+
+
 def test_what_is_kept_is_small() -> None:
     assert sum(path.stat().st_size for path in (ROOT / "docs/evidence").iterdir()) < 500_000
