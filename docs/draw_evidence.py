@@ -74,6 +74,8 @@ def hard(rows: Sequence[dict[str, Any]]) -> Figure:
         needed = {1 / row["eps"]: row["needed"] for row in own}
         ax.loglog(list(needed), list(needed.values()), color="black", linestyle="--", label="needed by any method")
         ax.set_title(instance, fontsize=8)
+        ax.set_xticks(list(needed), [f"{each:.0f}" for each in needed])
+        ax.set_xticks([], minor=True)
         ax.set_xlabel("1/ε", fontsize=7)
         _plain_ticks(ax)
         ax.legend(fontsize=6, frameon=False)

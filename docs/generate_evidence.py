@@ -118,7 +118,7 @@ term, as it stands in the bound, is measured.
 
 {STUDIES.table(_NOISE, (_exponent(check, rows[check["regime"], check["instance"]]) for check in slopes))}
 
-The interval contains the exponent itself in {len(exact)} of {len(slopes)}; in the others the slope is not yet the
+The interval contains the exponent itself in {len(exact)} of {len(slopes)}; where it does not, the slope is not yet the
 limit's.
 
 **What this says about T^(−1/(4+α)).** A quadratic is in the class of every α, and under NSTORM's schedule for that
