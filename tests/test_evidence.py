@@ -34,7 +34,7 @@ def test_what_the_page_concludes_changes_with_the_numbers() -> None:
     for row in studies["robustness"]:
         row["final"] = [1.0 if row["method"] == "NSTORM" else 2.0] * 3
         row["diverged"] = 0.25
-    text = PAGE["evidence"](report)
+    text = " ".join(PAGE["evidence"](report).split())  # wherever its lines break
     assert "Undecided: 0 of" in text
     assert "less often than not" not in text
     assert "STORM's best η leaves it behind momentum's in 0" in text
