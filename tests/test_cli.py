@@ -44,38 +44,11 @@ def test_the_same_through_python_m_in_a_process_of_its_own() -> None:
 
 def test_methods_with_their_own_numbers_sweeps_and_dynamic_batches(gladstorm: Said, tmp_path: Path) -> None:
     saved = tmp_path / "runs.parquet"
-    code, out, _ = gladstorm(
-        *[
-            "simulate",
-            "--objective",
-            "cauchy",
-            "--dim",
-            "2",
-            "--method",
-            "sgd",
-            "--method",
-            "storm(gamma=0.1,eta=0.5)",
-            "--gamma",
-            "0.01",
-            "--gamma",
-            "0.02",
-        ],
-        *[
-            "--batch",
-            "distance",
-            "--sigma2",
-            "0.01",
-            "--cap",
-            "150",
-            "--steps",
-            "50",
-            "--seeds",
-            "3",
-            "--json",
-            "--save",
-        ],
-        str(saved),
-    )
+    arguments = (
+        "simulate --objective cauchy --dim 2 --method sgd --method storm(gamma=0.1,eta=0.5) --gamma 0.01 --gamma 0.02 "
+        "--batch distance --sigma2 0.01 --cap 150 --steps 50 --seeds 3 --json --save"
+    ).split()
+    code, out, _ = gladstorm(*arguments, str(saved))
     assert code == 0
     methods = json.loads(out)["methods"]
     assert list(methods) == ["sgd (gamma=0.01)", "sgd (gamma=0.02)", "storm(gamma=0.1,eta=0.5)"]
@@ -87,23 +60,7 @@ def test_methods_with_their_own_numbers_sweeps_and_dynamic_batches(gladstorm: Sa
 
 
 def test_a_diverged_run_is_null_in_json_and_said_in_the_table(gladstorm: Said) -> None:
-    arguments = [
-        "simulate",
-        "--objective",
-        "double-well",
-        "--start",
-        "3",
-        "--B",
-        "5",
-        "--method",
-        "sgd",
-        "--gamma",
-        "10",
-        "--steps",
-        "40",
-        "--seeds",
-        "2",
-    ]
+    arguments = "simulate --objective power:3 --start 5 --B 5 --method sgd --gamma 10 --steps 40 --seeds 2".split()
     code, out, _ = gladstorm(*arguments, "--json")
     row = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))["methods"]["sgd"]
     assert code == 0
@@ -117,22 +74,10 @@ def test_a_diverged_run_is_null_in_json_and_said_in_the_table(gladstorm: Said) -
 
 def test_the_table_names_methods_and_columns(gladstorm: Said) -> None:
     code, out, err = gladstorm(
-        *[
-            "simulate",
-            "--objective",
-            "quadratic:1,10",
-            "--method",
-            "nsgdm",
-            "--gamma",
-            "0.1",
-            "--eta",
-            "0.5",
-            "--steps",
-            "20",
-        ]
+        *"simulate --objective power:3 --method nsgdm --gamma 0.1 --eta 0.5 --steps 20 --seeds 3".split()
     )
     assert (code, err) == (0, "")
-    for word in ("nsgdm", "mean ‖∇f‖", "SFO", "d = 2", "10 seeds"):
+    for word in ("nsgdm", "mean ‖∇f‖", "SFO", "d = 1", "3 seeds"):
         assert word in out
 
 
@@ -195,24 +140,10 @@ def test_ctrl_c_saves_and_shows_what_had_finished(
 
     monkeypatch.setattr(simulate, "_simulate", interrupted_on_the_second)
     saved = tmp_path / "runs.parquet"
-    command = [
-        "simulate",
-        "--objective",
-        "cauchy",
-        "--method",
-        "sgd",
-        "--method",
-        "nsgdm",
-        "--gamma",
-        "0.1",
-        "--eta",
-        "0.1",
-        "--steps",
-        "5",
-        "--seeds",
-        "2",
-        "--save",
-    ]
+    command = (
+        "simulate --objective power:3 --start 1 --method sgd --method nsgdm --gamma 0.1 --eta 0.1 "
+        "--steps 5 --seeds 2 --save"
+    ).split()
     code, out, err = gladstorm(*command, str(saved))
     assert code == 130
     assert "1 configurations had finished" in err
@@ -232,6 +163,7 @@ def test_help_has_examples_and_unexpected_errors_are_not_hidden(
         code, out, _ = gladstorm(command, "--help")
         assert code == 0
         assert re.search(rf"Examples?: gladstorm {command}", out)
+    assert "[default: 10]" in " ".join(gladstorm("simulate", "--help")[1].split())  # seeds
 
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("a defect")
