@@ -69,9 +69,14 @@ def assert_close(tree: Any, other: Any, atol: float = 1e-6) -> None:
 def test_an_update_has_the_length_of_the_learning_rate_over_the_whole_tree(factory: Any) -> None:
     optimizer = factory(LR)
     state = optimizer.init(PARAMS)
-    for sample in samples(5):
+
+    @jax.jit
+    def call(state: Any, sample: Any) -> Any:
         grads = gradient(PARAMS, sample)
-        updates, state = optimizer.update(grads, state, PARAMS, prev_grads=grads)
+        return optimizer.update(grads, state, PARAMS, prev_grads=grads)
+
+    for sample in samples(5):
+        updates, state = call(state, sample)
         assert length(updates) == pytest.approx(LR, rel=1e-2)  # bfloat16 has 8 bits
         exact = {name: updates[name] for name in updates if name != "half"}
         wanted = {name: state.estimate[name] for name in exact}
@@ -136,11 +141,19 @@ def test_schedules_are_read_at_the_number_of_updates_made(factory: Any) -> None:
     def momentum(k: Any) -> Any:
         return 1 - 1 / (1.0 + k)
 
-    params = jnp.array([1.0, -2.0])
-    scheduled, _ = walk(factory(rate, momentum), params, samples(4))
-    state, point = None, params
+    @jax.jit
+    def fixed(k: Any, params: Any, state: Any, sample: Any) -> Any:
+        """One update with the numbers of step k, whatever the state's own count."""
+        grad_fn = partial(gradient, sample=sample)
+        optimizer = factory(rate(k), momentum(k))
+        updates, state = optimizer.update(grad_fn(params), state, params, grad_fn=grad_fn)
+        return optax.apply_updates(params, updates), state
+
+    point = jnp.array([1.0, -2.0])
+    scheduled, _ = walk(factory(rate, momentum), point, samples(4))
+    state = factory(LR).init(point)
     for k, sample in enumerate(samples(4)):
-        (point,), state = walk(factory(float(rate(k)), float(momentum(k))), point, [sample], state=state)
+        point, state = fixed(k, point, state, sample)
         assert_close(scheduled[k], point)
 
 
