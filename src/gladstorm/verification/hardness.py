@@ -27,7 +27,7 @@ SEEDS: Final = 16
 PATIENCE: Final = 6  # standard deviations of the wait for all links that single-sample methods are given
 DYNAMIC_STEPS: Final = 4000
 MULTIPLES: Final = (0.3, 1.0, 3.0)  # of λ: longer steps wait for the next link all the same, shorter ones take longer
-DYNAMIC_MULTIPLES: Final = (30.0, 100.0, 300.0)  # of 1/L
+DYNAMIC_MULTIPLES: Final = (100.0, 300.0, 1000.0)  # of 1/L
 FEWEST: Final = 3  # values of ε an exponent is fitted to
 
 
@@ -94,8 +94,8 @@ def rows(hard: Hard, first_seed: int) -> list[dict[str, Any]]:
         best = int(np.argmin(medians))
         found.append(
             {"instance": hard.name, "eps": eps, "length": hard.length, "p": rounded(float(hard.oracle.p))}
-            | {"B": hard.B, "G": hard.G, "method": label, "tried": len(medians), "best": best, "seeds": SEEDS}
-            | {"sfo": rounded(float(medians[best])), "needed": rounded(hard.needed)}
+            | {"B": hard.B, "G": hard.G, "method": label, "seeds": SEEDS, "needed": rounded(hard.needed)}
+            | {"sfo": rounded(float(medians[best])), "tried": [rounded(float(median)) for median in medians]}
             | {"per_seed": [rounded(float(count)) for count in counts[best]]}
         )
     return found
