@@ -31,7 +31,7 @@ def _programs_are_shared_by_all_processes_of_this_run_and_no_other(
     shared = own if worker_id == "master" else own.parent
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("XDG_CACHE_HOME", str(shared))  # where the command line looks: the user's is left alone
-        devices.remember_programs()
+        jax.config.update("jax_compilation_cache_dir", str(shared / "compiled"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)  # the short ones are many
         compilation_cache.reset_cache()  # importing the tests has compiled something: JAX decided then
         yield

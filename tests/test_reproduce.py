@@ -20,8 +20,8 @@ from gladstorm.experiments.arms import DYNAMIC, METHODS, NSGDM, NSTORM, TUNED
 from gladstorm.experiments.experiment import TUNING_SEEDS
 from gladstorm.experiments.results import BUDGET, EQUAL_STEP, MAIN, SENSITIVITY, TUNING, last_tenth, within
 from gladstorm.experiments.summary import curves
+from gladstorm.provenance import versions
 from gladstorm.record import Record
-from gladstorm.simulate import versions
 
 Said = Callable[..., tuple[int, str, str]]
 PICTURES = [f"{name}.{kind}" for name in ("figure", "budget", "sensitivity") for kind in ("png", "pdf")]

@@ -25,9 +25,10 @@ from gladstorm.files import save_table
 from gladstorm.methods import Method
 from gladstorm.oracles import Oracle
 from gladstorm.parts import describe
+from gladstorm.provenance import versions
 from gladstorm.record import Record
 from gladstorm.rules import COUNT
-from gladstorm.simulate import sweep, versions
+from gladstorm.simulate import sweep
 
 FORMAT = "gladstorm comparison 1"
 FIRST_TUNING_SEED = 1_000_000  # far from the seeds that are reported

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import jax
 
@@ -28,11 +27,3 @@ def tune() -> None:
         if not any(flag.startswith(option.partition("=")[0]) for flag in flags):  # the user may have chosen otherwise
             flags.append(option)
     os.environ["XLA_FLAGS"] = " ".join(flags)
-
-
-def remember_programs() -> None:
-    """Keep compiled programs in the user's cache folder, so that another process need not compile them again."""
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # the user may have said where
-        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        jax.config.update("jax_compilation_cache_dir", str(root / "gladstorm" / "programs"))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,14 +11,14 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
-import gladstorm
-from gladstorm import engine
+from gladstorm import engine, programs
 from gladstorm.layout import arranged, pieces, together
 from gladstorm.methods import Method
 from gladstorm.one_run import Snapshot, State
 from gladstorm.oracles import Oracle
 from gladstorm.parts import check, describe
 from gladstorm.progress import Progress
+from gladstorm.provenance import versions
 from gladstorm.record import Record
 from gladstorm.rules import COUNT, SEED, STEPS
 
@@ -169,16 +168,6 @@ def record_times(steps: int, records: int) -> np.ndarray:
     return np.unique(np.rint([*np.linspace(0, steps, records + 1), *np.geomspace(1, steps, records)]).astype(np.int64))
 
 
-def versions() -> dict[str, str]:
-    """The versions a result depends on."""
-    return {
-        "gladstorm": gladstorm.__version__,
-        "jax": jax.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-    }
-
-
 def _configurations(methods: Mapping[str, Method] | Sequence[Method]) -> dict[str, Method]:
     """One label and one method of plain numbers for each configuration the methods stand for."""
     if not methods:
@@ -212,7 +201,8 @@ def _configurations(methods: Mapping[str, Method] | Sequence[Method]) -> dict[st
 def _field(path: Sequence[Any]) -> str:
     """The name of a number in a label: within a schedule or an inner part, with the name of the field that holds it.
 
-    >>> path = jax.tree.flatten_with_path(gladstorm.sgd(1.0))[0][0][0]
+    >>> from gladstorm import sgd
+    >>> path = jax.tree.flatten_with_path(sgd(1.0))[0][0][0]
     >>> _field(path)
     'gamma'
     """
@@ -289,12 +279,12 @@ def _simulate(
         jax.device_put(argument, NamedSharding(grid.mesh, placement))
         for argument, placement in zip(host, grid.placements, strict=True)
     )
-    state = engine.started(grid, *arguments)
+    state = programs.call(engine.started, grid, *arguments)
     k, stride = 0, engine.block_size(oracles[0].objective.start.size)
     while k < steps:
         begun = time.monotonic()
         k = min(k + stride, steps)
-        state = jax.block_until_ready(engine.advanced(grid, *arguments, state, np.int64(k)))
+        state = jax.block_until_ready(programs.call(engine.advanced, grid, *arguments, state, np.int64(k)))
         report(k)
         if time.monotonic() - begun < CALL_SECONDS:
             stride *= 2

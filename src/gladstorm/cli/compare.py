@@ -50,12 +50,13 @@ def compare(
     Example: gladstorm compare --objective dro --oracle finite-sum --method "svrg(q=20,large=200)" --method sgd
     """
     from gladstorm import compare as comparing
-    from gladstorm import compositions, devices
+    from gladstorm import compositions, devices, programs
 
     for name, path in (("save", save), ("plot", plot)):
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise ValueError(f"compare: --{name} must be a file in a folder that exists; got {str(path)!r}.")
     devices.tune()
+    programs.remember()
     source = _oracle(oracle, objective, B, G, dim=dim, start=start, instance=instance)
     gammas = compositions.grid(grid)
     given = {"B": B, "G": G} if oracle == "bg0" else {}

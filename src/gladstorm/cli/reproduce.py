@@ -36,7 +36,7 @@ def reproduce(
     """
     from dataclasses import replace
 
-    from gladstorm import devices, publish
+    from gladstorm import devices, programs, publish
     from gladstorm.experiments import QUICK, Memory, Settings
     from gladstorm.experiments import reproduce as run
 
@@ -47,7 +47,7 @@ def reproduce(
     if out.exists() and not out.is_dir():
         raise ValueError(f"reproduce: --out must be a folder; got the file {str(out)!r}.")
     devices.tune()
-    devices.remember_programs()
+    programs.remember()
     try:
         with publish.Publication(out) as publication:
             for experiment in asked:

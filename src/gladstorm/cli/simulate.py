@@ -42,7 +42,7 @@ def simulate(
 
     Example: gladstorm simulate --objective power:3 --start 5 --method nsgdm --method nstorm --gamma 1e-3 --eta 0.01
     """
-    from gladstorm import analysis, devices, objectives
+    from gladstorm import analysis, devices, objectives, programs
     from gladstorm.compositions import spelled
     from gladstorm.oracles import BlumGladyshev
     from gladstorm.simulate import Interrupted, sweep
@@ -50,6 +50,7 @@ def simulate(
     if save is not None and (save.is_dir() or not save.parent.is_dir()):
         raise ValueError(f"simulate: --save must be a file in a folder that exists; got {str(save)!r}.")
     devices.tune()
+    programs.remember()
     rule = _batch_rule(batch, sigma2, cap, B, G)
     numbers = {"gamma": _sweep(gamma), "eta": _sweep(eta), "n_init": n_init, "B": B, "G": G, "batch": rule}
     shared = {name: value for name, value in numbers.items() if value is not None}

@@ -42,7 +42,7 @@ def verify(
     """
     from dataclasses import replace
 
-    from gladstorm import devices
+    from gladstorm import devices, programs
     from gladstorm.rules import SEED
     from gladstorm.verification import FULL, QUICK
     from gladstorm.verification import verify as run
@@ -51,7 +51,7 @@ def verify(
     if out is not None and out.exists() and not out.is_dir():
         raise ValueError(f"verify: --out must be a folder; got the file {str(out)!r}.")
     devices.tune()
-    devices.remember_programs()
+    programs.remember()
     folder = None if out is None else out / "parts"
     report = run(replace(FULL if full else QUICK, seed=seed), tuple(regime or ()), folder)
     if out is not None:

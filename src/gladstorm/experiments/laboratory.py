@@ -14,7 +14,7 @@ from gladstorm.experiments import arms
 from gladstorm.experiments.arms import DYNAMIC, NORMALIZED, NSGDM, NSTORM, TUNED
 from gladstorm.experiments.experiment import GAMMA0_MULTIPLES, PAPER_SEEDS, TUNING_SEEDS, Experiment, Settings
 from gladstorm.experiments.jobs import Job, Workshop
-from gladstorm.experiments.memory import Memory, code_version
+from gladstorm.experiments.memory import Memory, simulator_version
 from gladstorm.experiments.results import (
     BUDGET,
     EQUAL_STEP,
@@ -26,8 +26,8 @@ from gladstorm.experiments.results import (
     within,
 )
 from gladstorm.oracles import BlumGladyshev
+from gladstorm.provenance import versions
 from gladstorm.record import Record
-from gladstorm.simulate import versions
 from gladstorm.theory import Problem, Schedule, Statement, problem_of, theorem, wrapped
 
 EXTENSIONS = 4  # how often a grid is extended before its edge is accepted
@@ -222,7 +222,7 @@ class _Laboratory:
             "grids": {method: list(settings.grid or experiment.grids[method]) for method in TUNED},
             "schedule": {method: self._schedule(method) for method in NORMALIZED},
             "versions": versions(),
-            "code": code_version(),
+            "code": simulator_version(),
         }
 
     def _schedule(self, method: str) -> dict[str, Any]:

@@ -6,20 +6,15 @@ Its file's name ends in the hash of its own bytes, so one rename makes it appear
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import json
 import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import gladstorm
+from gladstorm.provenance import code_version, digest, versions
 from gladstorm.record import Record
-from gladstorm.simulate import versions
 
-_DIGITS = 16
 # What stands on the simulator cannot change a simulation whose identity, every number included, is the same.
 _ABOVE = (
     "analysis",
@@ -49,11 +44,11 @@ class Memory:
 
     def recall(self, name: str, identity: dict[str, Any], compute: Callable[[], Record]) -> Record:
         """The record of this identity, computed and stored if it is not there whole."""
-        text = json.dumps({**identity, "versions": versions(), "code": code_version()}, sort_keys=True)
-        stem = f"{name}-{_digest(text.encode())}"
+        text = json.dumps({**identity, "versions": versions(), "code": simulator_version()}, sort_keys=True)
+        stem = f"{name}-{digest(text.encode())}"
         for path in self.folder.glob(f"{stem}-*.parquet"):
             try:
-                if path.stem.rpartition("-")[2] == _digest(path.read_bytes()):
+                if path.stem.rpartition("-")[2] == digest(path.read_bytes()):
                     return Record.load(path)
             except ValueError:
                 pass
@@ -62,21 +57,10 @@ class Memory:
         record = compute()
         written = self.folder / f".{stem}.parquet"
         record.save(written)
-        written.replace(self.folder / f"{stem}-{_digest(written.read_bytes())}.parquet")
+        written.replace(self.folder / f"{stem}-{digest(written.read_bytes())}.parquet")
         return record
 
 
-@cache
-def code_version(aside: tuple[str, ...] = _ABOVE) -> str:
-    """A hash of the source, comments, layout and some modules aside: results of other code are not these results."""
-    root = Path(gladstorm.__file__).parent
-    sources = sorted(
-        path for path in root.rglob("*.py") if path.relative_to(root).parts[0].removesuffix(".py") not in aside
-    )
-    return _digest(
-        b"".join(f"{path.relative_to(root)}{ast.dump(ast.parse(path.read_text('utf-8')))}".encode() for path in sources)
-    )
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:_DIGITS]
+def simulator_version() -> str:
+    """A hash of the source that decides a simulation."""
+    return code_version(_ABOVE)

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from gladstorm.experiments.memory import code_version
 from gladstorm.files import write_whole
-from gladstorm.simulate import versions
+from gladstorm.provenance import code_version, versions
 from gladstorm.verification.checks import Check
 from gladstorm.verification.runs import Settings
 

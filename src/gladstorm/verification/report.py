@@ -12,7 +12,7 @@ from typing import Any
 
 from gladstorm.files import write_whole
 from gladstorm.progress import Progress
-from gladstorm.simulate import versions
+from gladstorm.provenance import versions
 from gladstorm.verification import (
     bounds,
     error_identity,

@@ -1,0 +1,112 @@
+"""Compiled programs on disk: a later process neither traces nor compiles what an earlier one has run.
+
+JAX has such a cache too, but finds a program by its lowered text, so that tracing and lowering, by then most of the
+work, come first. Here a program is found by what it is made of. That is known of this package's own parts, whose source
+names the folder; what a user's part does no name would tell, and programs with one are left to JAX.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pickle
+import platform
+import shutil
+import time
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental.serialize_executable import deserialize_and_load, serialize
+
+from gladstorm.engine import Grid
+from gladstorm.files import write_whole
+from gladstorm.provenance import code_version, digest, versions
+
+_PLAIN = (bool, int, float, str, type(None), np.ndarray, np.generic, jax.Array)
+_MONTH = 30 * 24 * 3600
+
+
+@dataclass
+class _Shelf:
+    folder: Path | None = None  # none: nothing is kept
+    loaded: dict[Any, Any] = field(default_factory=dict)
+
+
+_SHELF = _Shelf()
+
+
+def remember() -> None:
+    """Keep programs in the user's cache folder from now on, and drop those no process has asked for in a month.
+
+    Not where JAX keeps its own (JAX_COMPILATION_CACHE_DIR): what it has loaded cannot be saved again.
+    """
+    if jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]  # JAX adds its settings when imported
+        return
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gladstorm" / "programs"
+    made_for = [versions(), code_version(), version("jaxlib"), os.environ.get("XLA_FLAGS"), _processor()]
+    _SHELF.folder = root / digest(json.dumps(made_for).encode())
+    with contextlib.suppress(OSError):  # a cache that cannot be used is none
+        _SHELF.folder.mkdir(parents=True, exist_ok=True)
+        os.utime(_SHELF.folder)
+        for other in root.iterdir():
+            if time.time() - other.stat().st_mtime > _MONTH:
+                shutil.rmtree(other)
+
+
+def call(function: Any, grid: Grid, *arguments: Any) -> Any:
+    """`function(grid, *arguments)` for one of the engine's, by its kept program if it has or may have one."""
+    if _SHELF.folder is None or not _ours(arguments):
+        return function(grid, *arguments)
+    leaves, structure = jax.tree.flatten(arguments)
+    kinds = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
+    program = (function.__name__, grid, structure, kinds)
+    if program not in _SHELF.loaded:
+        made_of = (function.__name__, grid.mesh.size, grid.cut, grid.oracle_per_seed, str(structure), kinds)
+        path = _SHELF.folder / digest(repr(made_of).encode())
+        _SHELF.loaded[program] = _read(path, grid, arguments) or _compiled(path, function, grid, arguments)
+    return _SHELF.loaded[program](*arguments)
+
+
+def _ours(value: Any) -> bool:
+    """Whether the text of a structure and this package's source tell all that a program does with it."""
+    if dataclasses.is_dataclass(value):
+        held = (getattr(value, each.name) for each in dataclasses.fields(value))
+        return type(value).__module__.startswith("gladstorm.") and all(map(_ours, held))
+    return all(map(_ours, value)) if isinstance(value, tuple) else isinstance(value, _PLAIN)
+
+
+def _read(path: Path, grid: Grid, arguments: tuple[Any, ...]) -> Any:
+    """The program in a file; None if there is none, or one that is damaged or of another machine."""
+    try:
+        found, _, data = path.read_bytes().partition(b"\n")
+        if found.decode() != digest(data):
+            return None
+        executable, result = pickle.loads(data)  # the user's own file, as JAX's cache is
+        structures = jax.tree.structure((arguments, {})), jax.tree.structure(result)
+        return deserialize_and_load(executable, *structures, execution_devices=grid.mesh.devices.flatten().tolist())
+    except (OSError, ValueError, jax.errors.JaxRuntimeError):
+        return None
+
+
+def _compiled(path: Path, function: Any, grid: Grid, arguments: tuple[Any, ...]) -> Any:
+    program = function.lower(grid, *arguments).compile()
+    executable, _, structure = serialize(program)
+    result = jax.tree.unflatten(structure, [0] * structure.num_leaves)  # unlike its structure, it can be pickled
+    data = pickle.dumps((executable, result))
+    with contextlib.suppress(OSError):  # a full disk costs the next process some seconds
+        write_whole(path, lambda temporary: Path(temporary).write_bytes(digest(data).encode() + b"\n" + data))
+    return program
+
+
+def _processor() -> str:
+    """What the machine code may use."""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+        return next((line for line in lines if line.startswith(("flags", "Features"))), platform.machine())
+    return platform.processor() or platform.machine()

@@ -1,0 +1,115 @@
+"""Programs on disk: found again by what they are made of, never by a number, and no worse than none when damaged."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+
+from gladstorm import BlumGladyshev, nsgdm, nstorm, objectives, programs, run, sgd
+from gladstorm.methods import Method
+from gladstorm.objectives import Power
+from gladstorm.parts import part
+
+ORACLE = BlumGladyshev(Power(start=np.array([1.0, -2.0]), p=3.0), B=0.5, G=1.0)
+NewProcess = Callable[[], Path]
+
+
+def last(method: Method, oracle: BlumGladyshev = ORACLE) -> np.ndarray:
+    return run(oracle, method, steps=30, seeds=2, progress=False).last
+
+
+def files(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+@pytest.fixture
+def new_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[NewProcess]:
+    """Forget what is loaded and look into the cache folder again, as a new process of the command line does."""
+    own = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
+    jax.config.update("jax_compilation_cache_dir", None)
+    compilation_cache.reset_cache()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def started() -> Path:
+        monkeypatch.setattr(programs, "_SHELF", programs._Shelf())
+        programs.remember()
+        assert programs._SHELF.folder
+        return programs._SHELF.folder
+
+    yield started
+    jax.config.update("jax_compilation_cache_dir", own)
+    compilation_cache.reset_cache()
+
+
+def test_a_later_process_compiles_nothing_and_gets_the_same_bits(
+    new_process: NewProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = last(nstorm(0.1, 0.2))
+    folder = new_process()
+    compiled = last(nstorm(0.1, 0.2))
+    assert len(files(folder)) == 2  # to start and to advance
+    assert new_process() == folder
+    monkeypatch.setattr(programs, "_compiled", lambda *_: pytest.fail("compiled again"))
+    assert last(nstorm(0.1, 0.2)).tobytes() == compiled.tobytes() == without.tobytes()
+    assert (last(nstorm(0.3, 0.5)) != compiled).all()  # other numbers, the same program
+
+
+def test_methods_of_other_parts_and_points_of_other_shapes_have_programs_of_their_own(new_process: NewProcess) -> None:
+    folder = new_process()
+    last(sgd(0.1))
+    last(nsgdm(0.1, 0.2))
+    last(sgd(0.1), BlumGladyshev(objectives.named("power:3", dim=3, start=1.0), 0.5, 1.0))
+    last(sgd(0.1), BlumGladyshev(Power(start=np.ones(2), p=4.0), 0.5, 1.0))  # the exponent is not a leaf
+    assert len(files(folder)) == 8
+
+
+@pytest.mark.parametrize("damage", [b"", b"damaged", None])
+def test_a_damaged_program_is_compiled_and_kept_again(new_process: NewProcess, damage: bytes | None) -> None:
+    folder = new_process()
+    whole = last(sgd(0.1))
+    for path in folder.iterdir():
+        path.write_bytes(path.read_bytes()[:-1] if damage is None else damage)
+    damaged = files(new_process())
+    assert last(sgd(0.1)).tobytes() == whole.tobytes()
+    mended = files(folder)
+    assert damaged.keys() == mended.keys()
+    assert all(damaged[name] != mended[name] for name in mended)
+
+
+def test_without_a_place_for_the_folder_programs_are_just_compiled(new_process: NewProcess, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    new_process()
+    assert np.isfinite(last(sgd(0.1))).all()
+
+
+def test_a_program_with_a_user_s_part_is_not_kept(new_process: NewProcess) -> None:
+    @part
+    class Mine(Power):
+        pass
+
+    folder = new_process()
+    last(sgd(0.1), BlumGladyshev(Mine(start=np.ones(2), p=3.0), 0.5, 1.0))
+    last(sgd(0.1), BlumGladyshev(objectives.from_function(lambda x: x @ x, start=np.ones(2)), 0.5, 1.0))
+    assert not files(folder)
+
+
+def test_folders_of_other_versions_go_after_a_month(new_process: NewProcess) -> None:
+    folder = new_process()
+    for name, days in [("recent", 29), ("old", 31)]:
+        other = folder.parent / name
+        other.mkdir()
+        (other / "program").write_bytes(b"")
+        os.utime(other, times=(time.time() - days * 86400,) * 2)
+    new_process()
+    assert {path.name for path in folder.parent.iterdir()} == {folder.name, "recent"}
+
+
+def test_where_jax_keeps_programs_nothing_is_kept_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_SHELF", programs._Shelf())
+    programs.remember()
+    assert programs._SHELF.folder is None
