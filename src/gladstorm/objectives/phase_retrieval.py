@@ -96,7 +96,7 @@ def _largest_eigenvalue(matrix: np.ndarray) -> float:
     size = matrix.shape[0]
     if size > 100:
         try:
-            guess = eigsh(matrix, k=1, which="LA", v0=np.ones(size), return_eigenvectors=False)[0]
+            guess = eigsh(matrix, k=1, which="LA", v0=np.ones(size), tol=1e-10, return_eigenvectors=False)[0]
             limit = guess + 1e-9 * abs(guess)
             cholesky(limit * np.eye(size) - matrix, overwrite_a=True, check_finite=False)
         except (ArpackError, LinAlgError):
