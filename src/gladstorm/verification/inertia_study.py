@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy import stats
 
+from gladstorm.analysis import share_interval
 from gladstorm.batches import FirstLarge
 from gladstorm.estimators import Inertia
 from gladstorm.experiments.results import last_tenth
@@ -127,7 +127,5 @@ def share_below(one: np.ndarray, other: np.ndarray) -> list[float | None]:
     >>> share_below(np.zeros(8), np.ones(8))[0]
     1.0
     """
-    below, tail = int(np.sum(one < other)), FAMILY / SHARES / 2
-    low = stats.beta.ppf(tail, below, one.size - below + 1) if below else 0.0
-    high = stats.beta.isf(tail, below + 1, one.size - below) if below < one.size else 1.0
-    return [rounded(float(number)) for number in (below / one.size, low, high)]
+    below = int(np.sum(one < other))
+    return [rounded(each) for each in (below / one.size, *share_interval(below, one.size, 1 - FAMILY / SHARES))]
