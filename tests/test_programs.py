@@ -98,6 +98,12 @@ def test_a_program_with_a_user_s_part_is_not_kept(new_process: NewProcess) -> No
     assert not files(folder)
 
 
+def test_other_settings_of_jax_are_another_folder(new_process: NewProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = new_process()
+    monkeypatch.setenv("JAX_THREEFRY_PARTITIONABLE", "0")  # other random numbers
+    assert new_process() != folder
+
+
 def test_folders_of_other_versions_go_after_a_month(new_process: NewProcess) -> None:
     folder = new_process()
     for name, days in [("recent", 29), ("old", 31)]:

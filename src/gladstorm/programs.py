@@ -49,8 +49,9 @@ def remember() -> None:
     if jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]  # JAX adds its settings when imported
         return
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gladstorm" / "programs"
-    made_for = [versions(), code_version(), version("jaxlib"), os.environ.get("XLA_FLAGS"), _processor()]
-    _SHELF.folder = root / digest(json.dumps(made_for).encode())
+    settings = {name: os.environ[name] for name in os.environ if name.startswith(("JAX_", "XLA_"))}
+    made_for = [versions(), version("jaxlib"), code_version(), settings, _processor()]
+    _SHELF.folder = root / digest(json.dumps(made_for, sort_keys=True).encode())
     with contextlib.suppress(OSError):  # a cache that cannot be used is none
         _SHELF.folder.mkdir(parents=True, exist_ok=True)
         os.utime(_SHELF.folder)
