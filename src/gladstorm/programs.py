@@ -97,10 +97,11 @@ def _read(path: Path, grid: Grid, arguments: tuple[Any, ...]) -> Any:
 
 def _compiled(path: Path, function: Any, grid: Grid, arguments: tuple[Any, ...]) -> Any:
     program = function.lower(grid, *arguments).compile()
-    executable, _, structure = serialize(program)
-    result = jax.tree.unflatten(structure, [0] * structure.num_leaves)  # unlike its structure, it can be pickled
-    data = pickle.dumps((executable, result))
-    with contextlib.suppress(OSError):  # a full disk costs the next process some seconds
+    # A full disk, or a program JAX cannot save, costs the next process some seconds and this one nothing.
+    with contextlib.suppress(OSError, ValueError, NotImplementedError, jax.errors.JaxRuntimeError):
+        executable, _, structure = serialize(program)
+        result = jax.tree.unflatten(structure, [0] * structure.num_leaves)  # unlike its structure, it can be pickled
+        data = pickle.dumps((executable, result))
         write_whole(path, lambda temporary: Path(temporary).write_bytes(digest(data).encode() + b"\n" + data))
     return program
 
