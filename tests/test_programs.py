@@ -12,10 +12,12 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from gladstorm import BlumGladyshev, nsgdm, nstorm, objectives, programs, run, sgd
 from gladstorm.methods import Method
-from gladstorm.objectives import Power
+from gladstorm.objectives import DoubleWell, Power
 from gladstorm.parts import part
+from gladstorm.verification.one_of import ON_A_LINE, ON_A_PLANE, OneOf
 
 ORACLE = BlumGladyshev(Power(start=np.array([1.0, -2.0]), p=3.0), B=0.5, G=1.0)
+FAMILIES = (ON_A_LINE, ON_A_PLANE)
 NewProcess = Callable[[], Path]
 
 
@@ -102,6 +104,18 @@ def test_other_settings_of_jax_are_another_folder(new_process: NewProcess, monke
     folder = new_process()
     monkeypatch.setenv("JAX_THREEFRY_PARTITIONABLE", "0")  # other random numbers
     assert new_process() != folder
+
+
+def test_functions_of_this_package_are_told_by_their_names(new_process: NewProcess) -> None:
+    folder = new_process()
+    line, plane = (BlumGladyshev(OneOf.chosen(DoubleWell, families, np.ones(2)), 0.5, 1.0) for families in FAMILIES)
+    last(sgd(0.1), line)
+    kept = files(folder)
+    assert files(new_process()) == kept
+    last(sgd(0.1), line)
+    assert len(files(folder)) == len(kept) == 2
+    last(sgd(0.1), plane)
+    assert len(files(folder)) == 4
 
 
 def test_folders_of_other_versions_go_after_a_month(new_process: NewProcess) -> None:

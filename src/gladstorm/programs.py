@@ -18,6 +18,7 @@ import time
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -28,14 +29,13 @@ from gladstorm.engine import Grid
 from gladstorm.files import write_whole
 from gladstorm.provenance import code_version, digest, versions
 
-_PLAIN = (bool, int, float, str, type(None), np.ndarray, np.generic, jax.Array)
 _MONTH = 30 * 24 * 3600
 
 
 @dataclass
 class _Shelf:
     folder: Path | None = None  # none: nothing is kept
-    loaded: dict[Any, Any] = field(default_factory=dict)
+    loaded: dict[str, Any] = field(default_factory=dict)
 
 
 _SHELF = _Shelf()
@@ -62,24 +62,47 @@ def remember() -> None:
 
 def call(function: Any, grid: Grid, *arguments: Any) -> Any:
     """`function(grid, *arguments)` for one of the engine's, by its kept program if it has or may have one."""
-    if _SHELF.folder is None or not _ours(arguments):
+    if _SHELF.folder is None:
         return function(grid, *arguments)
-    leaves, structure = jax.tree.flatten(arguments)
-    kinds = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
-    program = (function.__name__, grid, structure, kinds)
-    if program not in _SHELF.loaded:
-        made_of = (function.__name__, grid.mesh.size, grid.cut, grid.oracle_per_seed, str(structure), kinds)
-        path = _SHELF.folder / digest(repr(made_of).encode())
-        _SHELF.loaded[program] = _read(path, grid, arguments) or _compiled(path, function, grid, arguments)
-    return _SHELF.loaded[program](*arguments)
+    try:
+        made_of = f"{function.__name__} {grid.mesh.size} {grid.cut} {grid.oracle_per_seed} {_told(arguments)}"
+    except _NotOursError:
+        return function(grid, *arguments)
+    if made_of not in _SHELF.loaded:
+        path = _SHELF.folder / digest(made_of.encode())
+        _SHELF.loaded[made_of] = _read(path, grid, arguments) or _compiled(path, function, grid, arguments)
+    return _SHELF.loaded[made_of](*arguments)
 
 
-def _ours(value: Any) -> bool:
-    """Whether the text of a structure and this package's source tell all that a program does with it."""
-    if dataclasses.is_dataclass(value):
-        held = (getattr(value, each.name) for each in dataclasses.fields(value))
-        return type(value).__module__.startswith("gladstorm.") and all(map(_ours, held))
-    return all(map(_ours, value)) if isinstance(value, tuple) else isinstance(value, _PLAIN)
+class _NotOursError(Exception):
+    """A part whose source is not this package's."""
+
+
+def _told(value: Any, *, fixed: bool = False) -> str:
+    """What decides the program of an argument, in words: this package's classes and functions by name, arrays by shape.
+
+    >>> from gladstorm.objectives import Power
+    >>> _told(Power(start=np.ones(2), p=3.0))
+    'gladstorm.objectives.power.Power(float64(2,), 3.0)'
+    """
+    if isinstance(value, np.ndarray | np.generic | jax.Array) and not fixed:
+        return f"{value.dtype}{value.shape}"
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    named = value if isinstance(value, type | FunctionType) else type(value)
+    name = f"{named.__module__}.{named.__qualname__}"
+    if not name.startswith(("gladstorm.", "builtins.tuple")) or "<" in name:  # <locals> or <lambda>
+        raise _NotOursError
+    if named is value:
+        return name
+    if isinstance(value, tuple):
+        held = [_told(each, fixed=fixed) for each in value]
+    elif dataclasses.is_dataclass(value):
+        fields = dataclasses.fields(value)
+        held = [_told(getattr(value, each.name), fixed=each.metadata.get("static", False)) for each in fields]
+    else:
+        raise _NotOursError
+    return f"{name}({', '.join(held)})"
 
 
 def _read(path: Path, grid: Grid, arguments: tuple[Any, ...]) -> Any:
