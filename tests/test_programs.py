@@ -32,7 +32,7 @@ def files(folder: Path) -> dict[str, int]:
 @pytest.fixture
 def new_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[NewProcess]:
     """Forget what is loaded and look into the cache folder again, as a new process of the command line does."""
-    own = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
+    own = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]  # JAX adds its settings when imported
     jax.config.update("jax_compilation_cache_dir", None)
     compilation_cache.reset_cache()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -81,6 +81,19 @@ def test_a_damaged_program_is_compiled_and_kept_again(new_process: NewProcess, d
     mended = files(folder)
     assert damaged.keys() == mended.keys()
     assert all(damaged[name] != mended[name] for name in mended)
+
+
+def test_a_program_xla_will_not_load_is_compiled_again(
+    new_process: NewProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise jax.errors.JaxRuntimeError("machine features")
+
+    new_process()
+    whole = last(sgd(0.1))
+    new_process()
+    monkeypatch.setattr(programs, "deserialize_and_load", refused)
+    assert last(sgd(0.1)).tobytes() == whole.tobytes()
 
 
 def test_without_a_place_for_the_folder_programs_are_just_compiled(new_process: NewProcess, tmp_path: Path) -> None:

@@ -44,9 +44,11 @@ _SHELF = _Shelf()
 def remember() -> None:
     """Keep programs in the user's cache folder from now on, and drop those no process has asked for in a month.
 
-    Not where JAX keeps its own (JAX_COMPILATION_CACHE_DIR): what it has loaded cannot be saved again.
+    Not where JAX keeps its own (JAX_COMPILATION_CACHE_DIR): what it has loaded cannot be saved again. Not for other
+    devices than CPUs: a folder is told by the processor it is for.
     """
-    if jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]  # JAX adds its settings when imported
+    elsewhere = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]  # JAX adds its settings when imported
+    if elsewhere or jax.default_backend() != "cpu":
         return
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gladstorm" / "programs"
     settings = {name: os.environ[name] for name in os.environ if name.startswith(("JAX_", "XLA_"))}
@@ -106,32 +108,32 @@ def _told(value: Any, *, fixed: bool = False) -> str:
 
 
 def _read(path: Path, grid: Grid, arguments: tuple[Any, ...]) -> Any:
-    """The program in a file; None if there is none, or one that is damaged or of another machine."""
+    """The program in a file; None if there is none, or one that is damaged or that XLA will not load."""
+    if not path.is_file():
+        return None
+    found, _, data = path.read_bytes().partition(b"\n")
+    if found != digest(data).encode():
+        return None
+    executable, result = pickle.loads(data)  # the user's own file, as JAX's cache is
+    structures = jax.tree.structure((arguments, {})), jax.tree.structure(result)
     try:
-        found, _, data = path.read_bytes().partition(b"\n")
-        if found.decode() != digest(data):
-            return None
-        executable, result = pickle.loads(data)  # the user's own file, as JAX's cache is
-        structures = jax.tree.structure((arguments, {})), jax.tree.structure(result)
         return deserialize_and_load(executable, *structures, execution_devices=grid.mesh.devices.flatten().tolist())
-    except (OSError, ValueError, jax.errors.JaxRuntimeError):
+    except jax.errors.JaxRuntimeError:  # machine code this machine lacks something for: compile
         return None
 
 
 def _compiled(path: Path, function: Any, grid: Grid, arguments: tuple[Any, ...]) -> Any:
     program = function.lower(grid, *arguments).compile()
-    # A full disk, or a program JAX cannot save, costs the next process some seconds and this one nothing.
-    with contextlib.suppress(OSError, ValueError, NotImplementedError, jax.errors.JaxRuntimeError):
-        executable, _, structure = serialize(program)
-        result = jax.tree.unflatten(structure, [0] * structure.num_leaves)  # unlike its structure, it can be pickled
-        data = pickle.dumps((executable, result))
+    executable, _, structure = serialize(program)
+    result = jax.tree.unflatten(structure, [0] * structure.num_leaves)  # unlike its structure, it can be pickled
+    data = pickle.dumps((executable, result))
+    with contextlib.suppress(OSError):  # a full disk costs the next process some seconds, and this one nothing
         write_whole(path, lambda temporary: Path(temporary).write_bytes(digest(data).encode() + b"\n" + data))
     return program
 
 
 def _processor() -> str:
     """What the machine code may use."""
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-        return next((line for line in lines if line.startswith(("flags", "Features"))), platform.machine())
-    return platform.processor() or platform.machine()
+    told = Path("/proc/cpuinfo")  # Linux only
+    lines = told.read_text("utf-8").splitlines() if told.is_file() else []
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
