@@ -35,10 +35,8 @@ def rows() -> list[Row]:
         def loops() -> float:
             return sum(numpy_seconds(name, each) for name, each in results.items())
 
-        between, took = (
-            [loops()],
-            [],
-        )  # the machine's speed changes: each is compared with the loops on both sides of it
+        # The machine's speed changes: each run is compared with the loops on both sides of it.
+        between, took = [loops()], []
         for name in ("first", "second", "third"):
             took.append(reproduced(name))
             between.append(loops())

@@ -33,10 +33,10 @@ def seconds(job: Callable[[], object]) -> float:
 
 
 def faster(what: str, other: np.ndarray, this: np.ndarray, goal: float) -> Row:
-    ratio = np.median(np.asarray(other) / this)
+    ratio = np.median(other / this)
     return Row(what, f"{ratio:.1f} × faster", f"≥ {goal:g} ×", bool(ratio >= goal))
 
 
 def slower(what: str, this: np.ndarray, other: np.ndarray, goal: float) -> Row:
-    ratio = np.median(np.asarray(this) / other)
+    ratio = np.median(this / other)
     return Row(what, f"{ratio:.2f} ×", f"≤ {goal:g} ×", bool(ratio <= goal))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gladstorm.files import write_whole
-from gladstorm.provenance import code_version, versions
+from gladstorm.provenance import code_version, digest, versions
 from gladstorm.verification.checks import Check
 from gladstorm.verification.runs import Settings
 
@@ -34,7 +33,7 @@ def kept(folder: Path | None, part: str, settings: Settings, compute: Callable[[
     numbers = {each.name: getattr(settings, each.name) for each in fields(settings) if each.name not in _PUT_IN}
     decides = [part, numbers, settings.method.__qualname__, settings.wrapper.__qualname__]
     identity = json.dumps([*decides, versions(), code_version(_ASIDE)], sort_keys=True)
-    path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.json"
+    path = folder / f"{digest(identity.encode())}.json"
     if path.exists():
         data = json.loads(path.read_text("utf-8"))
         return Findings([Check.from_list(each) for each in data["checks"]], data["rows"])

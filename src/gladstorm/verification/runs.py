@@ -65,7 +65,6 @@ FULL = replace(
     fit_from=3000,
     blocks=32,
     noise_horizons=(30_000, 100_000, 300_000, 1_000_000),
-    noise_blocks=8,
     counterexample=3_000_000,
     studies=True,
 )
