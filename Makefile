@@ -3,10 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help reproduce test lint bench browser
+# What tells whether other versions of the dependencies do: torch, Optax, simulator, records, theory, command line.
+SMOKE := tests/torch/test_torch_sizes.py tests/torch/test_torch_equations.py tests/torch/test_parity.py tests/test_optax.py \
+	tests/simulation/test_simulate.py tests/simulation/test_record.py tests/theory/test_theory_plan.py tests/cli/test_cli.py
+
+.PHONY: help reproduce test test-integrations test-oldest test-newest lint bench browser
 help:
 	@echo "make reproduce   repeat the paper's two experiments: figures, verdicts and report.html in out/"
 	@echo "make test        formatting, lint, types, tests with coverage"
+	@echo "make test-integrations   the optimizers inside Lightning, the Hugging Face Trainer, Accelerate, flax and equinox"
+	@echo "make test-oldest, test-newest   part of the tests with the oldest and the newest dependencies allowed"
 	@echo "make lint        formatting, lint, types"
 	@echo "make bench       the performance table, every ratio measured in one run"
 
@@ -33,6 +39,29 @@ browser:
 
 test: lint browser
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=95
+
+# Libraries that train with the optimizers, beside what .venv has. Their tests skip where they are not installed.
+test-integrations: .venv-integrations/installed
+	.venv-integrations/bin/python -m pytest tests/integrations tests/test_optax_surroundings.py tests/test_numpyro.py --numprocesses=0
+
+.venv-integrations/installed: requirements.txt requirements-integrations.txt $(INSTALLED)
+	$(PYTHON) -m venv .venv-integrations
+	.venv-integrations/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	.venv-integrations/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-integrations.txt
+	.venv-integrations/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+test-oldest test-newest: test-%: .venv-%/installed
+	.venv-$*/bin/python -m pytest $(SMOKE) -W default
+
+.venv-%/installed: pyproject.toml requirements.txt .ci/dependencies.py $(INSTALLED)
+	$(PYTHON) -m venv .venv-$*
+	$(BIN)/python .ci/dependencies.py $* > .venv-$*/requirements.txt
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -r .venv-$*/requirements.txt
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PRECIOUS: .venv-%/installed
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks

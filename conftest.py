@@ -1,8 +1,12 @@
-"""What all tests share. Two CPU devices, as the command line has on two cores, so that spreading runs is tested."""
+"""What all tests share. Two CPU devices, as the command line has on two cores, so that spreading runs is tested.
+
+JAX_NUM_CPU_DEVICES=4 takes four; tests/simulation/test_other_machines.py does.
+"""
 
 import os
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import jax
@@ -11,16 +15,48 @@ from hypothesis import settings
 from jax.experimental.compilation_cache import compilation_cache
 
 from gladstorm import devices
+from gladstorm.simulation import engine
 
-# Two thirds of the tests' time would be the compiler's optimizations, which none of the laws tested depends on, and a
-# quarter of the rest its newer way to emit fused loops.
-QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+OPTIONAL = {
+    "numpyro": ["src/gladstorm/numpyro.py", "docs/numpyro.md"],
+    "transformers": ["src/gladstorm/transformers.py"],
+    "lightning": ["src/gladstorm/lightning.py"],
+}
+collect_ignore = [path for package, paths in OPTIONAL.items() if not find_spec(package) for path in paths]
+
+# Two thirds of the tests' time would be the compiler's optimizations, which none of the laws tested depends on, a
+# quarter of the rest its newer way to emit fused loops, and a fifth of what is left LLVM's expensive passes and making
+# programs ready for threads.
+QUICK_TO_COMPILE = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_parallel_codegen_split_count=1 --xla_cpu_enable_concurrency_optimized_scheduler=false"
+)
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_TO_COMPILE}".strip()
 devices.tune()
-jax.config.update("jax_num_cpu_devices", 2)
+engine.MOST_PROGRAMS = 10**6  # tests have many shapes and share them
+jax.config.update("jax_num_cpu_devices", int(os.environ.get("JAX_NUM_CPU_DEVICES", 2)))
+# The files that take longest, half a minute and more each: begun last, one of them would leave the other core idle.
+LONGEST_FIRST = (
+    "test_verification.py",
+    "test_reproduce.py",
+    "test_cluster.py",
+    "test_report_browser.py",
+    "test_family.py",
+    "test_other_own_noise.py",
+    "test_simulate.py",
+    "test_other_machines.py",
+    "test_oracle_contract.py",
+    "test_streaming_least_squares.py",
+    "test_variational_gaussian.py",
+)
 # No deadline: the first call compiles. The same examples every time: a red build can be repeated.
 settings.register_profile("gladstorm", deadline=None, derandomize=True)
 settings.load_profile("gladstorm")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -40,6 +76,7 @@ def _programs_are_shared_by_all_processes_of_this_run_and_no_other(
 @pytest.fixture(autouse=True)
 def _files_go_to_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it for its workers; tables obey it
 
 
 @pytest.fixture

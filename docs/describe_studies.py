@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from gladstorm.verification import hardness
+from gladstorm.foundation.markdown import markdown_table
+from gladstorm.studies.scores import at_edge
+from gladstorm.studies.verification import hardness
 
 Row = dict[str, Any]
 LOWER_BOUNDS = {"zero-chain": 4, "gated runway": 6}  # Ω(ε^−…), of hard_instances.py
@@ -16,15 +18,9 @@ NORMALIZED = ("NSGDM", "NSTORM")
 CHECK = ("regime", "instance", "check", "T", "measured", "interval", "claim", "seeds")
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '∣') for cell in line)} |" for line in lines)
-
-
 def checked(checks: Iterable[Row]) -> str:
     """A table of checks."""
-    return table(CHECK, map(_check, checks))
+    return markdown_table(CHECK, map(_check, checks))
 
 
 def _check(check: Row) -> list[str]:
@@ -84,7 +80,7 @@ Medians over {rows[0]["seeds"]} seeds at the best of {len(rows[0]["tried"])} ste
 
 ![Stochastic gradients needed against 1/ε](evidence/hard.png)
 
-{table(head, map(_hard_row, rows))}
+{markdown_table(head, map(_hard_row, rows))}
 
 {_late(rows)}{_exponents(rows)}
 
@@ -153,7 +149,7 @@ def _exponents(rows: list[Row]) -> str:
     return (
         "SFO grows like ε to the minus (least squares on logarithms, seed by seed; intervals over seeds hold together\n"
         "with probability 99 %):\n\n"
-        + table(head, lines)
+        + markdown_table(head, lines)
         + f"\n\nCompared with what is needed SFO grows {named}. These are exponents over the ε in the table; lengths\n"
         f"from {min(row['length'] for row in rows)} to {max(row['length'] for row in rows)} are not a limit."
     )
@@ -195,7 +191,7 @@ intervals that hold together with probability 99 %.
 
 ![Gradient norm over the last tenth against η or μ](evidence/inertia.png)
 
-{table(head, lines)}
+{markdown_table(head, lines)}
 
 What the intervals decide, a share of 1/2 being a coin flip:
 
@@ -269,7 +265,7 @@ def _at_an_end(row: Row, method: str) -> bool:
     """Of the number that is searched: η of momentum and STORM, μ of STORM with inertia."""
     column = 0 if method == "STORM" else 1
     tried = [numbers[column] for numbers in row["grids"][method]]
-    return row["best"][method]["eta_mu"][column] in (min(tried), max(tried))
+    return at_edge(row["best"][method]["eta_mu"][column], tried)
 
 
 def _away(row: Row, method: str) -> float:
@@ -323,7 +319,7 @@ missing from a line.
 
 {_robustness_in_words(rows)}
 
-{table(head, lines)}"""
+{markdown_table(head, lines)}"""
 
 
 def _robustness_in_words(rows: list[Row]) -> str:
@@ -376,7 +372,7 @@ def _wide(own: list[Row]) -> float:
 
 
 def _at_end_of_gammas(own: list[Row]) -> bool:
-    return _lowest(own, "final")[0] in (own[0], own[-1])
+    return at_edge(_lowest(own, "final")[0]["gamma"], [row["gamma"] for row in own])
 
 
 def _grown(rows: list[Row]) -> str:

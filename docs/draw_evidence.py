@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from PIL import Image
 
-from gladstorm.figures import COLOURS
+from gladstorm.pages.figures import COLOURS
 
 MARKS = ("o", "s", "^", "D")
 STYLE: dict[str, Any] = {"markersize": 3, "linewidth": 1.0}
@@ -38,7 +38,10 @@ def draw(report: dict[str, Any], folder: Path) -> None:
 
 
 def ladders(report: dict[str, Any]) -> Figure:
-    """E‖∇f(x̂)‖ and its bounds against T: a row for each class of smoothness, a column for each method and noise."""
+    """E‖∇f(x̂)‖ and its bounds against T: a row for each class of smoothness, a column for each method and noise.
+
+    The first column has all instances of its row: noise of a problem's own is of the class BG-0 only.
+    """
     horizons = report["settings"]["horizons"]
     regimes = list(dict.fromkeys(case["regime"] for case in report["cases"]))
     figure = Figure(figsize=(11, 5.6), layout="constrained")
@@ -53,9 +56,11 @@ def ladders(report: dict[str, Any]) -> Figure:
             sharpest = np.max([r for kind, r in case["tightness"].items() if kind != "estimator error"], axis=0)
             ax.loglog(horizons, measured / sharpest, color=colour, linestyle="--", linewidth=0.8)
             ax.loglog(horizons, measured / case["tightness"]["bound"], color=colour, linestyle=":", linewidth=0.8)
-        instances = [case["instance"] for case in _of(report["cases"], regime=regime)]
-        ax.set_title(f"{regime}\n● {instances[0]}   ■ {instances[1]}", fontsize=5.5)
+        ax.set_title(regime, fontsize=6)
         _plain_ticks(ax)
+    for first, last in zip(axes[:, 0], axes[:, -1], strict=True):
+        place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5)}
+        last.legend(*first.get_legend_handles_labels(), **place, fontsize=6.5, frameon=False)
     figure.supxlabel("T, iterates", fontsize=8)
     figure.supylabel("E‖∇f(x̂)‖: measured (marks), sharpest bound (dashed), the paper's (dotted)", fontsize=8)
     return figure

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from gladstorm.foundation.markdown import markdown_table
+
 DOCS = Path(__file__).parent
 DATA = DOCS / "evidence" / "verify.json"
 STUDIES = SimpleNamespace(**runpy.run_path(str(DOCS / "describe_studies.py")))
@@ -85,7 +87,7 @@ schedule with a γ0 that it admits and that is not too long for the problem, and
 def _meaning(report: dict[str, Any]) -> str:
     return f"""## What each check means
 
-{STUDIES.table(["check", "what it says, and what it does not"], report["meaning"].items())}"""
+{markdown_table(["check", "what it says, and what it does not"], report["meaning"].items())}"""
 
 
 def _bounds(report: dict[str, Any]) -> str:
@@ -97,7 +99,7 @@ Measured/bound at T = {report["settings"]["horizons"][-1]:,} (1 is tight) for th
 wrong, the sharper bounds of this project, and the proofs' bound on the estimator's error. Slopes with their intervals.
 A slope says that the schedule has the exponents it should have, and nothing about noise.
 
-{STUDIES.table(_HEADINGS, (_row(case) for case in report["cases"]))}"""
+{markdown_table(_HEADINGS, (_row(case) for case in report["cases"]))}"""
 
 
 def _noise(report: dict[str, Any]) -> str:
@@ -116,7 +118,7 @@ A bound has to hold for every L0, and here L0 falls with T such that the measure
 √η G or √η B γT: no proof can make that term smaller in T. Its constant may be: the last column says how much of the
 term, as it stands in the bound, is measured.
 
-{STUDIES.table(_NOISE, (_exponent(check, rows[check["regime"], check["instance"]]) for check in slopes))}
+{markdown_table(_NOISE, (_exponent(check, rows[check["regime"], check["instance"]]) for check in slopes))}
 
 The interval contains the exponent itself in {len(exact)} of {len(slopes)}; where it does not, the slope is not yet the
 limit's.

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gladstorm.foundation.markdown import markdown_table
+
 DOCS = Path(__file__).parent
 DATA = DOCS / "reproduction"
 README = DOCS.parent / "README.md"
@@ -52,7 +54,7 @@ def in_short(summaries: Sequence[dict[str, Any]]) -> str:
         rows += [[summary["title"], c["statement"], _finding(c)] for c in reversed(by_statement.values())]
     return f"""![Phase retrieval: gradient norm, drift, batch size](docs/reproduction/{NAMES[0]}/figure.png)
 
-{_table(["experiment", "the paper says", "we see (estimate, 95 % interval)"], rows)}
+{markdown_table(["experiment", "the paper says", "we see (estimate, 95 % interval)"], rows)}
 
 What the estimates are, and the choices behind them: [the whole story](docs/reproduction.md).
 """
@@ -69,7 +71,7 @@ def _experiment(summary: dict[str, Any]) -> str:
     travel = summary["travel"]
     far = travel["distance_to_solution"]
     violated = [sentence for method in summary["schedule"].values() for sentence in method["violations"]]
-    schedule = _table(
+    schedule = markdown_table(
         ["method", "γ", "η", "N_init", "γ0", "travels at most γT"],
         [
             [method, _g(s["gamma"], 4), _g(s["eta"], 4), str(s["n_init"]), _g(s["gamma0"]), _g(travel[method])]
@@ -84,7 +86,7 @@ def _experiment(summary: dict[str, Any]) -> str:
 
 **Chosen by us.**
 
-{_table(["what", "value", "why"], [[c["what"], c["value"], c["why"]] for c in config["choices"]])}
+{markdown_table(["what", "value", "why"], [[c["what"], c["value"], c["why"]] for c in config["choices"]])}
 
 **Schedules, from the theorems.** The solution is {_pm(far)} away from x⁰.
 
@@ -129,7 +131,7 @@ def _claims(claims: list[dict[str, Any]]) -> str:
         few, many = same[0], same[-1]
         statement, said = ("" if few["statement"] == said else few["statement"]), few["statement"]
         rows.append([statement, few["reading"], _finding(few), _finding(many)])
-    return _table(["the paper says", "read as", "on three seeds, as in the paper", "on all seeds"], rows)
+    return markdown_table(["the paper says", "read as", "on three seeds, as in the paper", "on all seeds"], rows)
 
 
 def _finding(claim: dict[str, Any]) -> str:
@@ -150,7 +152,7 @@ def _methods(methods: dict[str, Any]) -> str:
         ]
         for method, m in methods.items()
     ]
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _tuning(tuning: dict[str, Any]) -> str:
@@ -164,12 +166,7 @@ def _tuning(tuning: dict[str, Any]) -> str:
         ]
         for method, found in tuning.items()
     ]
-    return _table(["method", "grid", "extended by", "picked", "picked for the budget"], rows)
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return markdown_table(["method", "grid", "extended by", "picked", "picked for the budget"], rows)
 
 
 def _g(value: float, digits: int = 3) -> str:

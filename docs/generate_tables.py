@@ -1,4 +1,4 @@
-"""Write the tables of methods and parts in README.md and docs/methods.md from the declarations:
+"""Write the tables of methods, parts, complexities and works in README.md and docs from what the code declares:
 
 python docs/generate_tables.py
 """
@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gladstorm import scheduled  # noqa: F401 - importing it makes its methods known
+from gladstorm.foundation import references
+from gladstorm.foundation.markdown import markdown_table
+from gladstorm.foundation.provenance import ROOMS
 from gladstorm.methods import markdown, parts_markdown
+from gladstorm.theory import table
 
 DOCS = Path(__file__).parent
 NOTE = "written by docs/generate_tables.py; a test compares it with the code"
@@ -26,7 +29,7 @@ def with_table(text: str, name: str, table: str) -> str:
 
 def _length(text: str) -> int:
     lines = text.splitlines()
-    return next((i for i, line in enumerate(lines) if not line.startswith("|")), len(lines))
+    return next((i for i, line in enumerate(lines) if not line.startswith(("|", "- "))), len(lines))
 
 
 def readme(text: str) -> str:
@@ -39,6 +42,31 @@ def methods(text: str) -> str:
     return with_table(with_table(text, "methods", markdown()), "parts", parts_markdown())
 
 
+def theory(text: str) -> str:
+    """docs/theory.md with its table renewed."""
+    return with_table(text, "complexity", table.markdown())
+
+
+def bibliography(text: str) -> str:
+    """docs/bibliography.md with its list renewed."""
+    return with_table(text, "works", references.markdown())
+
+
+def rooms(text: str) -> str:
+    """CONTRIBUTING.md with its picture renewed."""
+    picture = markdown_table(["room", "what is in it"], [[f"`{room}`", what] for room, what in ROOMS.items()])
+    return with_table(text, "rooms", picture)
+
+
+PAGES = {
+    "CONTRIBUTING.md": rooms,
+    "README.md": readme,
+    "docs/methods.md": methods,
+    "docs/theory.md": theory,
+    "docs/bibliography.md": bibliography,
+}
+
 if __name__ == "__main__":
-    for path, renewed in ((DOCS.parent / "README.md", readme), (DOCS / "methods.md", methods)):
+    for name, renewed in PAGES.items():
+        path = DOCS.parent / name
         path.write_text(renewed(path.read_text()))

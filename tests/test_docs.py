@@ -2,22 +2,54 @@
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
-from gladstorm.theory.table import markdown
+from gladstorm.foundation.references import REFERENCES
 
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_tables_of_methods_and_parts_are_the_code_s() -> None:
+def test_the_tables_of_methods_parts_complexities_and_works_are_the_code_s() -> None:
     made_by = runpy.run_path(str(ROOT / "docs/generate_tables.py"))
-    for path, renewed in ((ROOT / "README.md", "readme"), (ROOT / "docs/methods.md", "methods")):
-        assert path.read_text() == made_by[renewed](path.read_text())
+    for name, renewed in made_by["PAGES"].items():
+        assert (ROOT / name).read_text() == renewed((ROOT / name).read_text())
+
+
+def test_every_work_is_cited_and_every_citation_is_a_known_work() -> None:
+    sources = [path.read_text() for path in (ROOT / "src").rglob("*.py") if path.name != "references.py"]
+    pages = [path.read_text() for path in (ROOT / "docs").glob("*.md") if path.name != "bibliography.md"]
+    everything = "\n".join(sources + pages)
+    known = {str(work): name for name, work in REFERENCES.items()}
+    assert [name for work, name in known.items() if work not in everything and name not in everything] == []
+    family = r"[A-ZŁÖÜ][\w'’\-]+"
+    cited = set(re.findall(rf"({family}(?: and {family}| et al\.)? (?:19|20)\d\d)\b", everything))
+    assert cited - {str(work) for work in REFERENCES.values()} == set()
 
 
 def test_the_comparison_page_is_made_from_the_results_beside_it() -> None:
     made_by = runpy.run_path(str(ROOT / "docs/generate_comparison.py"))
     assert (ROOT / "docs/comparison.md").read_text() == made_by["page"](made_by["kept"]())
+
+
+def test_the_page_of_the_untuned_method_is_made_from_the_results_beside_it() -> None:
+    made_by = runpy.run_path(str(ROOT / "docs/generate_untuned.py"))
+    assert (ROOT / "docs/untuned.md").read_text() == made_by["page"](*made_by["kept"]())
+
+
+def test_every_extra_that_is_named_can_be_installed_and_the_readme_names_all() -> None:
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *(ROOT / "src").rglob("*.py"), *ROOT.glob("examples/*/*.py")]
+    lists = {names for path in pages for names in re.findall(r"gladstorm\[([a-z,]+)\]", path.read_text())}
+    named = {extra for names in lists for extra in names.split(",")}
+    assert {"report", "numpyro", "data"} <= named <= extras
+    assert set(re.findall(r"`\[([a-z]+)\]`", (ROOT / "README.md").read_text())) == extras
+
+
+def test_the_tables_of_the_diagnosis_page_are_made_from_the_results_beside_it() -> None:
+    made_by = runpy.run_path(str(ROOT / "docs/generate_diagnosis.py"))
+    text = (ROOT / "docs/diagnosis.md").read_text()
+    assert text == made_by["page"](text, *made_by["kept"]())
 
 
 def test_links_between_documents_lead_somewhere() -> None:
@@ -26,12 +58,13 @@ def test_links_between_documents_lead_somewhere() -> None:
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
-def test_the_complexity_table_of_the_documents_is_the_code_s() -> None:
-    assert (ROOT / "docs/theory.md").read_text().endswith(f"-->\n{markdown()}\n")
-
-
 def test_the_reproduction_page_is_made_from_the_summaries_beside_it() -> None:
     made_by = runpy.run_path(str(ROOT / "docs/generate_reproduction.py"))
     assert (ROOT / "docs/reproduction.md").read_text() == made_by["reproduction"](made_by["kept"]())
     text = (ROOT / "README.md").read_text()
     assert text == made_by["readme"](text, made_by["kept"]())
+
+
+def test_the_page_of_the_suite_is_made_from_the_results_beside_it() -> None:
+    made_by = runpy.run_path(str(ROOT / "docs/generate_suite.py"))
+    assert (ROOT / "docs/suite.md").read_text() == made_by["page"](made_by["kept"]())

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from examples import clipped_storm
 from examples.digits import __main__ as command
 from examples.digits import findings, jax_training, page, setting, study, torch_training
 from examples.digits.setting import Arm, Outcome
@@ -220,3 +221,11 @@ def test_the_results_kept_are_those_of_the_study_as_it_is() -> None:
     for found in KEPT["arms"].values():
         assert found["evaluations"] in (study.FULL.evaluations, study.FULL.evaluations - 1)
         assert len(found["runs"]) == len(study.FULL.seeds)
+
+
+def test_storm_survives_clipping_at_both_points_and_not_at_one() -> None:
+    short = {
+        way: clipped_storm.mean_gradient_norm(way, 1.0, heavy=True, steps=1500, runs=16) for way in clipped_storm.WAYS
+    }
+    start = float(np.linalg.norm(clipped_storm.CURVATURES))
+    assert short["both, each by its norm"] < start < short["the second only"]

@@ -17,6 +17,7 @@ from gladstorm import theory
 from gladstorm.optax import nsgdm, nstorm
 
 BOTH = pytest.mark.parametrize("factory", [nsgdm, nstorm], ids=["nsgdm", "nstorm"])
+FACTORIES: dict[str, Any] = {"nsgdm": nsgdm, "nstorm": nstorm}  # of any type: wrong values are given to them
 LR = 0.05
 
 PARAMS = {
@@ -407,27 +408,30 @@ def test_without_a_horizon_step_k_is_that_of_the_horizon_k_plus_one(factory: Any
     ("make", "message"),
     [
         *(
-            (partial(factory, value), f"{name}: learning_rate must be a schedule or a number, finite and > 0; got")
-            for name, factory in (("nsgdm", nsgdm), ("nstorm", nstorm))
-            for value in (0, -1.0, float("nan"), float("inf"), True, None, "fast", [0.1, 0.2], jnp.ones(2))
+            (partial(factory, value), f"{name}: learning_rate must be a schedule or a number, finite and ≥ 0; got")
+            for name, factory in FACTORIES.items()
+            for value in (-1.0, float("nan"), float("inf"), True, None, "fast", [0.1, 0.2], jnp.ones(2))
         ),
         *(
             (
                 partial(factory, LR, value),
                 rf"{name}: momentum must be a schedule or a number in \[0, 1\); got momentum=",
             )
-            for name, factory in (("nsgdm", nsgdm), ("nstorm", nstorm))
+            for name, factory in FACTORIES.items()
             for value in (1, 1.0, -0.1, float("nan"), False, "high")
         ),
         *(
             (
-                partial(nstorm, LR, every_k=value),
+                partial(FACTORIES["nstorm"], LR, every_k=value),
                 "nstorm: every_k must be a schedule or a whole number ≥ 1; got every_k=",
             )
             for value in (0, 1.5, None, True)
         ),
         *(
-            (partial(nstorm, LR, n_init=value), "nstorm: n_init must be a whole number from 1 to 2³¹ − 1; got n_init=")
+            (
+                partial(FACTORIES["nstorm"], LR, n_init=value),
+                "nstorm: n_init must be a whole number from 1 to 2³¹ − 1; got n_init=",
+            )
             for value in (0, 2.5, 2**31, lambda count: 3)
         ),
         (partial(nsgdm.from_theory, horizon=0, alpha=0, gamma0=1.0, G=1.0), "nsgdm: horizon must be a whole number"),

@@ -106,14 +106,6 @@ class Svrg(Spider):
         return g(x) - g(self.snapshot) + self.mu
 
 
-class LooplessSvrg(Svrg):
-    def __init__(self, p: float) -> None:
-        self.p = p
-
-    def afresh(self, k: int, coin: float) -> bool:
-        return coin < self.p
-
-
 class Snvrg(Recursion):
     """Two nested loops: T1 rounds of T2 steps."""
 
@@ -142,24 +134,32 @@ class Mars(Recursion):
         self.beta, self.gamma, self.clip = beta, gamma, clip
 
     def first(self, g: Sample, x: Vector) -> Any:
-        self.m = self.last = g(x)
-        return self.m
+        self.m = 0 * x
+        return self.then(g, x, x)  # published so: no step has been taken, and m is 0
 
     def then(self, g: Sample, old: Vector, x: Vector) -> Any:
-        c = g(x) + self.gamma * self.beta / (1 - self.beta) * (g(x) - self.stale(g, old))
-        self.last = g(x)
+        c = g(x) + self.gamma * self.beta / (1 - self.beta) * (g(x) - g(old))
         if np.linalg.norm(c) > self.clip:
             c = self.clip * c / np.linalg.norm(c)
         self.m = self.beta * self.m + (1 - self.beta) * c
         return self.m
 
-    def stale(self, g: Sample, old: Vector) -> Any:
-        return g(old)
 
+class Fading(Recursion):
+    """Momentum with η_k = η (1 − k/K)."""
 
-class ApproximateMars(Mars):
-    def stale(self, g: Sample, old: Vector) -> Any:
-        return self.last
+    def __init__(self, eta: float, steps: int) -> None:
+        self.eta, self.steps, self.k = eta, steps, 0
+
+    def first(self, g: Sample, x: Vector) -> Any:
+        self.m = g(x)
+        return self.m
+
+    def then(self, g: Sample, old: Vector, x: Vector) -> Any:
+        self.k += 1
+        eta = self.eta * (1 - self.k / self.steps)
+        self.m = (1 - eta) * self.m + eta * g(x)
+        return self.m
 
 
 class Transported(Recursion):

@@ -7,7 +7,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from gladstorm import Method, one_run
+from gladstorm import Method
+from gladstorm.simulation import one_run
 
 NEVER = jnp.array(-1)
 
@@ -17,14 +18,14 @@ begin, move, arrive, draw, draw_more = map(
 )
 
 
-def begun(oracle: Any, method: Method, seed: int) -> one_run.State:
-    state: one_run.State = begin(oracle, method, jnp.uint32(seed), NEVER)
+def begun(oracle: Any, method: Method, seed: int, horizon: int = 0) -> one_run.State:
+    state: one_run.State = begin(oracle, method, jnp.uint32(seed), NEVER, jnp.asarray(horizon))
     return state
 
 
-def whole_step(oracle: Any, method: Method, state: one_run.State, seed: Any, k: Any) -> one_run.State:
-    seed, k = jnp.uint32(seed), jnp.asarray(k)
-    x, memory = move(oracle, method, state, k)
+def whole_step(oracle: Any, method: Method, state: one_run.State, seed: Any, k: Any, horizon: int = 0) -> one_run.State:
+    seed, k, K = jnp.uint32(seed), jnp.asarray(k), jnp.asarray(horizon)
+    x, memory = move(oracle, method, state, k, K)
     noise, more = draw(oracle, seed, k), draw_more(oracle, method.estimator, seed, k)
-    later: one_run.State = arrive(oracle, method, state, memory, oracle.at(x), noise, more, k, NEVER)
+    later: one_run.State = arrive(oracle, method, state, memory, oracle.at(x), noise, more, k, NEVER, K)
     return later

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 
-from gladstorm import figures
+from examples import command_line
+from gladstorm.pages import figures
 
 from . import figure, page, study
 
@@ -21,24 +20,16 @@ EPILOG = """examples:
   python -m examples.digits --quick        every method once, badly trained, in about a minute
   python -m examples.digits --out docs     how docs/digits.md was made: about 15 minutes of one core
 needs:
-  pip install 'gladstorm[torch,optax,report]' scikit-learn"""
+  pip install 'gladstorm[torch,optax,report,data]'"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, then write the page."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.digits",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--out", type=Path, default=Path("out"), metavar="FOLDER", help="where to write (default: out)")
-    parser.add_argument("--quick", action="store_true", help="a run of seconds for each method, to see that it works")
-    options = parser.parse_args(arguments)
+    out, quick = command_line.read("examples.digits", DESCRIPTION, EPILOG, arguments)
 
     torch.set_num_threads(1)  # these networks are too small to share
-    size = study.QUICK if options.quick else study.FULL
-    folder = options.out / "digits"
+    size = study.QUICK if quick else study.FULL
+    folder = out / "digits"
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "results.json"
     try:
@@ -52,8 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"stopped; finished methods are in {kept}, the same command goes on\n")
         return 130
     figures.save(figure.draw(results), folder / "figure.png")
-    (options.out / "digits.md").write_text(page.text(results), encoding="utf-8")
-    sys.stderr.write(f"wrote {options.out / 'digits.md'}\n")
+    (out / "digits.md").write_text(page.text(results), encoding="utf-8")
+    sys.stderr.write(f"wrote {out / 'digits.md'}\n")
     return 0
 
 

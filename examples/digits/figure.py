@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gladstorm.figures import COLOURS
+from gladstorm.pages.figures import COLOURS
 
 from .findings import Results, accuracies, found_for, interval
 from .setting import FRAMEWORKS, METHODS, NETWORKS, NOISES

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from scipy.stats import t as student
 
+from gladstorm.foundation.statistics import mean_of
+
 from .setting import FRAMEWORKS, METHODS, NETWORKS, NOISES, Arm
 
 Results = dict[str, Any]
@@ -77,8 +79,8 @@ def accuracies(found: dict[str, Any]) -> list[float]:
 
 def interval(values: Sequence[float]) -> Interval:
     """Of their mean."""
-    quantile = student.ppf((1 + LEVEL) / 2, len(values) - 1)
-    return Interval(float(np.mean(values)), float(quantile * _standard_error(values)))
+    mean = mean_of(np.array(values))
+    return Interval(mean.value, mean.interval(LEVEL)[1] - mean.value)
 
 
 def span(found: dict[str, Any]) -> Span:

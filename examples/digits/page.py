@@ -7,6 +7,8 @@ from itertools import product
 
 import numpy as np
 
+from gladstorm.foundation.markdown import markdown_table
+
 from .figure import LABELS, SETTINGS, TITLES
 from .findings import (
     BASELINES,
@@ -113,7 +115,7 @@ two a step and makes half the steps), {s["rates"]} learning rates tried for each
 PyTorch and JAX, {len(s["seeds"])} seeds; the range is that of learning rates within {CLOSE:g} points of the method's
 best. [What was run, and what can be told from it](docs/digits.md).
 
-{_markdown(head, rows)}
+{markdown_table(head, rows)}
 """
 
 
@@ -148,7 +150,7 @@ def _table(results: Results) -> str:
             found = found_for(results, framework, network, noise, method)
             row += [str(interval(accuracies(found))), f"{found['picked']:g}", str(span(found))]
         rows.append(row)
-    return _markdown(head, rows)
+    return markdown_table(head, rows)
 
 
 def _compared(found: dict[tuple[tuple[str, ...], tuple[str, str]], Difference]) -> str:
@@ -164,11 +166,11 @@ def _compared(found: dict[tuple[tuple[str, ...], tuple[str, str]], Difference]) 
 {len(found)} comparisons, of which {(1 - LEVEL) * len(found):.1f} would exclude 0 by chance if all methods were equal;
 bold are those that stay after Holm's correction for all of them together, at {100 * (1 - LEVEL):.0f} %.
 
-{_markdown(["", *(f"{this} − {that}" for this, that in PAIRS)], rows)}
+{markdown_table(["", *(f"{this} − {that}" for this, that in PAIRS)], rows)}
 
 Counted by the intervals, with those that stay after correction in brackets:
 
-{_markdown(["", *TITLES.values()], tallies)}"""
+{markdown_table(["", *TITLES.values()], tallies)}"""
 
 
 def _tally(found: list[Difference]) -> str:
@@ -194,7 +196,7 @@ def _sensitivity(results: Results) -> str:
     return f"""**Sensitivity to the learning rate.** Width of the range within {CLOSE:g} points of the
 method's own best, in decades, {" / ".join(LABELS.values())}. The grid knows half decades only; "≥": it ends first.
 
-{_markdown(head, rows)}"""
+{markdown_table(head, rows)}"""
 
 
 def _width(results: Results, *arm: str) -> str:
@@ -224,7 +226,3 @@ def _place(place: tuple[str, ...]) -> str:
 def _listed(items: Iterable[object]) -> str:
     *first, last = map(str, items)
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _markdown(head: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *rows])

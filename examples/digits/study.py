@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from gladstorm.files import write_whole
+from gladstorm.foundation.files import write_whole
 
 from . import jax_training, setting, torch_training
 from .setting import FRAMEWORKS, METHODS, NETWORKS, NOISES, Arm

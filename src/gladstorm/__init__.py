@@ -9,73 +9,31 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from gladstorm import objectives, theory
-    from gladstorm.batches import FirstLarge, Fixed, GrowWithDistance, LargeOnRefresh
-    from gladstorm.estimators import Fresh, Momentum, Storm
-    from gladstorm.finite_sums import FiniteSum, finite_sum, measured_variance
-    from gladstorm.methods import Method, nsgdm, nstorm, pasta, sgd, storm
-    from gladstorm.oracles import BlumGladyshev
-    from gladstorm.record import Record
-    from gladstorm.schedules import PowerDecay
-    from gladstorm.simulate import run, sweep
-    from gladstorm.steps import Normalized, Plain
+from pathlib import Path
+from typing import Any
 
 __version__ = "0.1.0"
 
-# Looked up here when first used: `gladstorm --help` and the theory need neither JAX nor pandas.
-_MODULES = (
-    "simulate",
-    "record",
-    "methods",
-    "batches",
-    "steps",
-    "estimators",
-    "schedules",
-    "finite_sums",
-    "oracles",
-)
-
-__all__ = [
-    "BlumGladyshev",
-    "FiniteSum",
-    "FirstLarge",
-    "Fixed",
-    "Fresh",
-    "GrowWithDistance",
-    "LargeOnRefresh",
-    "Method",
-    "Momentum",
-    "Normalized",
-    "Plain",
-    "PowerDecay",
-    "Record",
-    "Storm",
-    "finite_sum",
-    "measured_variance",
-    "nsgdm",
-    "nstorm",
-    "objectives",
-    "pasta",
-    "run",
-    "sgd",
-    "storm",
-    "sweep",
-    "theory",
-]
+# `__init__.pyi` is the one list of public names. It is what type checkers read, and says where each name comes from; a
+# name is imported when first used: `gladstorm --help` and the theory need neither JAX nor pandas.
+_MODULE_OF = {
+    alias.name: node.module
+    for node in ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
+    if isinstance(node, ast.ImportFrom)
+    for alias in node.names
+}
+__all__ = list(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("objectives", "theory"):
-        return importlib.import_module(f"gladstorm.{name}")
-    if name in __all__:
-        modules = (importlib.import_module(f"gladstorm.{module}") for module in _MODULES)
-        return next(getattr(module, name) for module in modules if hasattr(module, name))
-    raise AttributeError(f"module 'gladstorm' has no attribute {name!r}")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'gladstorm' has no attribute {name!r}")
+    if _MODULE_OF[name] == __name__:  # a folder of this one
+        return importlib.import_module(f"{__name__}.{name}")
+    return getattr(__import__(_MODULE_OF[name], fromlist=[name]), name)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "__version__"]

@@ -1,6 +1,20 @@
 """`python -m gladstorm` is the `gladstorm` command."""
 
-from gladstorm.cli import main
+import signal
 
-if __name__ == "__main__":  # a process that draws imports this module, too
+from gladstorm.foundation import interrupts
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C is answered from the first import on."""
+    try:
+        with interrupts.answered():
+            from gladstorm.cli import main as command_line
+
+            command_line()
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is done: Python's own exit has nothing to say about Ctrl-C
+
+
+if __name__ == "__main__":
     main()

@@ -1,31 +1,116 @@
-"""The application the commands register with, and how it ends."""
+"""The application the commands register with, the options they share, and how it ends."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from gladstorm import __version__
+from gladstorm.cli.output import spell_out_missing_characters, until_the_pipe_is_closed
+from gladstorm.foundation import interrupts
+
+
+class Commands(TyperGroup):
+    """All commands; what they print may end anywhere: at a closed pipe, or on a terminal that knows only ASCII."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Everything, under one name: help and shell completion are the same for `python -m gladstorm`."""
+        return super().main(*arguments, **{"prog_name": "gladstorm", **options})
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Read the command line; help and version are printed here."""
+        spell_out_missing_characters()
+        with until_the_pipe_is_closed():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with until_the_pipe_is_closed():
+            return super().invoke(ctx)
+
 
 app = typer.Typer(
     name="gladstorm",
+    cls=Commands,
     help="Stochastic optimization when gradient noise grows with the distance travelled.",
-    no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"gladstorm {__version__}")
+        raise typer.Exit
+
+
+def _be_quiet(ctx: Any, _option: Any, quiet: bool) -> None:
+    if quiet:
+        from gladstorm.foundation.progress import quietly  # not before: it loads rich, which --help does without
+
+        ctx.with_resource(quietly())
+
+
+class Work(TyperCommand):
+    """A command that shows its progress, unless it is told to be quiet."""
+
+    def __init__(self, *arguments: Any, params: list[Any], **options: Any) -> None:
+        quiet = TyperOption(
+            param_decls=["--quiet", "-q"],
+            is_flag=True,
+            expose_value=False,
+            callback=_be_quiet,
+            help="No progress and no remarks on standard error; errors still.",
+        )
+        super().__init__(*arguments, params=[*params, quiet], **options)
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+StoreFolder = Annotated[
+    Path | None,
+    typer.Option("--store", help="Folder that keeps what is finished: the same command there goes on after any end."),
+]
+Workers = Annotated[
+    int | None, typer.Option("--workers", help="Compute in so many processes of this machine (a local Dask cluster).")
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option("--scheduler", help="Compute on the Dask cluster of this address, such as tcp://host:8786."),
+]
+
+
+@app.callback()
+def gladstorm(
+    ctx: typer.Context,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Show the help where no command is named."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
 def main() -> None:
-    """Run the command line: exit 0, 1 if a check failed, 2 with one sentence on bad usage, 130 on Ctrl-C."""
-    try:
-        code = app(standalone_mode=False)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except Exception as problem:
-        if not isinstance(problem, ValueError | OSError) and not hasattr(problem, "format_message"):
-            raise
-        message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
-        typer.echo(f"Error: {message}", err=True)
-        sys.exit(2)
-    sys.exit(code)
+    """Run the command line: exit 0, 1 if a check failed, 2 with one sentence on bad usage, 130 or 143 on a signal."""
+    with interrupts.answered():
+        interrupts.check()
+        try:
+            code = app(standalone_mode=False)
+        except typer.Abort:
+            raise KeyboardInterrupt from None
+        except Exception as problem:
+            if not isinstance(problem, ValueError | OSError) and not hasattr(problem, "format_message"):
+                raise
+            message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
+            typer.echo(f"Error: {' '.join(message.split())}", err=True)  # one line, whatever an argument holds
+            sys.exit(2)
+        if code == interrupts.CODE:  # what Typer makes of KeyboardInterrupt
+            raise KeyboardInterrupt
+        sys.exit(code)

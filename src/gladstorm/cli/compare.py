@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gladstorm.cli.app import app
-from gladstorm.cli.tables import show
+from gladstorm.cli import problem
+from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Work, Workers, app
+from gladstorm.cli.output import show, show_json
+from gladstorm.cli.places import require_figure, require_file, require_folder
+from gladstorm.pages.intervals import interval
 
 if TYPE_CHECKING:
-    from gladstorm.compare import Compared
-
-ORACLES = ("bg0", "finite-sum")
+    from gladstorm.studies.comparison import Compared
 
 
-@app.command()
+@app.command(cls=Work)
 def compare(
-    objective: Annotated[str, typer.Option(help="NAME or NAME:NUMBER,…: power:3, phase-retrieval, dro, …")],
+    objective: problem.ObjectiveText,
     method: Annotated[
         list[str],
         typer.Option(
@@ -27,86 +27,115 @@ def compare(
             "eta=grid(1e-3,1,4), is tuned; so is γ if left out. See `gladstorm methods`."
         ),
     ],
+    oracle: problem.OracleText = None,
     budget: Annotated[int, typer.Option(help="Stochastic gradients each run may spend.")] = 10_000,
     grid: Annotated[str, typer.Option(help="Step sizes γ tried: FROM,TO,HOW MANY, in equal ratios.")] = "1e-4,1,9",
     seeds: Annotated[int, typer.Option(help="Reported runs per method.")] = 10,
     tuning_seeds: Annotated[int, typer.Option(help="Runs per method and setting; their seeds are others.")] = 3,
-    oracle: Annotated[str, typer.Option(help="bg0: noise by B and G; finite-sum: examples drawn.")] = "bg0",
-    B: Annotated[float, typer.Option("--B", help="Growth of the noise with distance.")] = 0.5,
-    G: Annotated[float, typer.Option("--G", help="Noise at the start.")] = 1.0,
-    dim: Annotated[int | None, typer.Option(help="Dimension, where the objective leaves it open.")] = None,
-    start: Annotated[float | None, typer.Option(help="Every coordinate of x⁰, instead of the objective's own.")] = None,
-    instance: Annotated[int, typer.Option(help="Seed of the objective's data and start.")] = 0,
+    decay: Annotated[
+        bool, typer.Option("--decay", help="Try every setting twice: as it is, and with γ decaying linearly to 0.")
+    ] = False,
+    B: problem.Growth = 0.5,
+    G: problem.AtStart = 1.0,
+    dim: problem.Dimension = None,
+    start: problem.Start = None,
+    instance: problem.Instance = 0,
     save: Annotated[Path | None, typer.Option(help="Write every recorded step to this parquet file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the curves into this file (png, pdf, svg).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    store: StoreFolder = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compare methods at an equal budget of stochastic gradients, each tuned over as many settings.
 
-    The others are judged against the first method, seed by seed on the same noise.
+    The score is ‖∇f‖ at what a method reports when the budget is spent, its last iterate or its average. The others are
+    judged against the first method, seed by seed on the same noise. Every seed starts at a random point of its own,
+    unless --start puts all of them at one.
 
-    Example: gladstorm compare --objective power:3 --start 5 --method "nstorm(eta=0.01)" --method "nsgdm(eta=0.01)"
+    Example: gladstorm compare --objective power:3 --decay --method "nstorm(eta=0.01)" --method "nsgdm(eta=0.01)"
 
     Example: gladstorm compare --objective dro --oracle finite-sum --method "svrg(q=20,large=200)" --method sgd
     """
-    from gladstorm import compare as comparing
-    from gladstorm import compositions, devices, programs
+    from gladstorm import devices, objectives, oracles
+    from gladstorm.foundation import interrupts
+    from gladstorm.foundation.rules import COUNT, SEED
+    from gladstorm.methods import text as compositions
+    from gladstorm.simulation import cluster, programs
+    from gladstorm.studies import comparison
+    from gladstorm.studies.starts import from_random_starts
 
-    for name, path in (("save", save), ("plot", plot)):
-        if path is not None and (path.is_dir() or not path.parent.is_dir()):
-            raise ValueError(f"compare: --{name} must be a file in a folder that exists; got {str(path)!r}.")
-    devices.tune()
-    programs.remember()
-    source = _oracle(oracle, objective, B, G, dim=dim, start=start, instance=instance)
+    for name, count in (("budget", budget), ("seeds", seeds), ("tuning_seeds", tuning_seeds)):
+        COUNT.require("compare", name, count)
+    SEED.require("compare", "instance", instance)
+    require_file("compare", "--save", save)
+    require_figure("compare", "--plot", plot)
+    require_folder("compare", "--store", store, folders=[], files=[])
     gammas = compositions.grid(grid)
-    given = {"B": B, "G": G} if oracle == "bg0" else {}
+    oracle = problem.oracle_of(objective, oracle)
+    recipe = oracles.read(oracle, {"B": B, "G": G})
+    tuned = comparison.methods_from(method, gammas, problem.noise_of(recipe), decay=decay)
+    devices.tune()
+    programs.enable_program_cache()
+    one = objectives.named(objective, seed=instance, dim=dim, start=start)
+    source = recipe.of(one) if start is not None else from_random_starts(recipe, objective, one, dim)
     interrupted = False
+    if store is not None:
+        interrupts.keeping(f"what had finished is in {store}; the same command goes on from there")
     try:
-        found = comparing.compare(
-            source,
-            comparing.methods_from(method, gammas, given),
-            budget=budget,
-            seeds=seeds,
-            tuning_seeds=tuning_seeds,
-        )
-    except comparing.Interrupted as interrupt:
+        with cluster.opened(workers, scheduler) as executor:
+            found = comparison.compare(
+                source,
+                tuned,
+                budget=budget,
+                seeds=seeds,
+                tuning_seeds=tuning_seeds,
+                store=store,
+                executor=executor,
+            )
+    except comparison.ComparisonInterrupted as interrupt:
         found, interrupted = interrupt.found, True
-        typer.echo(f"Interrupted: {len(found)} of {len(method)} methods had finished.", err=True)
         if not found:
             raise
-    config = {"objective": objective, "grid": gammas} | comparing.configured(source, found, budget)
-    title = f"{objective}, {oracle}, {budget:,} stochastic gradients, {seeds} seeds"
+    config = {"objective": objective, "oracle_text": oracle, "grid": gammas} | comparison.configured(
+        source, found, budget
+    )
+    starts = "a start for each" if start is None else "one start"
+    title = f"{objective}, {oracle}, {budget:,} stochastic gradients, {seeds} seed{'s' * (seeds > 1)}, {starts}"
     if save is not None:
-        comparing.save(found, save, config)
+        comparison.save(found, save, config)
     if plot is not None:
-        from gladstorm import figures
+        from gladstorm.pages import figures
 
-        curves = zip(comparing.briefly(found), (each.curves() for each in found.values()), strict=True)
-        figures.save(figures.against_sfo(dict(curves), title), plot)
+        curves = zip(comparison.briefly(found), (each.curves() for each in found.values()), strict=True)
+        figures.save(figures.against_sfo(dict(curves), title, recipe.kind.field), plot)
     if as_json:
         rows = {name: each.as_dict() for name, each in found.items()}
-        report = {"config": config, "methods": rows, "against_first": comparing.against_first(found)}
-        typer.echo(json.dumps(report, allow_nan=False, indent=2, ensure_ascii=False))
+        report = {"config": config, "methods": rows, "against_first": comparison.against_first(found)}
+        show_json(report)
     else:
-        _print_table(title, found, comparing.against_first(found))
+        _print_table(title, recipe.kind.field, found, comparison.against_first(found))
     if interrupted:
-        raise typer.Exit(130)
+        where = "shown" if save is None else f"in {save}"
+        some = f"{len(found)} of {len(method)} methods had finished and are {where}"
+        goes_on = "compares all" if store is None else f"goes on from {store}"
+        interrupts.keeping(f"{some}; the same command {goes_on}")
+        raise typer.Exit(interrupts.CODE)
 
 
 @app.command()
-def methods(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False) -> None:
+def methods(as_json: AsJson = False) -> None:
     """The named methods with price, known complexity and source, and the parts others can be composed of.
 
     Example: gladstorm methods
     """
     from rich.table import Table
 
-    from gladstorm import scheduled  # noqa: F401 - importing it makes its methods known
     from gladstorm.methods import part_rows, rows
 
     named, parts = rows(), part_rows()
     if as_json:
-        typer.echo(json.dumps({"methods": named, "parts": parts}, indent=2, ensure_ascii=False))
+        show_json({"methods": named, "parts": parts})
         return
     methods_table = Table(
         "method", "made of", "SFO", "known complexity", "source", title="Methods", title_justify="left"
@@ -118,58 +147,31 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="Print JSON ins
     parts_table = Table("kind", "part", "what it is", title="Parts", title_justify="left")
     for row in parts:
         parts_table.add_row(*row.values())
-    for table in (methods_table, parts_table):
-        for column in table.columns:
-            column.overflow = "fold"
     show(methods_table, parts_table)
 
 
-def _oracle(
-    kind: str, objective: str, B: float, G: float, *, dim: int | None, start: float | None, instance: int
-) -> Any:
-    from gladstorm import objectives
-    from gladstorm.finite_sums import FiniteSum
-    from gladstorm.oracles import BlumGladyshev
-
-    if kind not in ORACLES:
-        raise ValueError(f"compare: --oracle must be one of {', '.join(ORACLES)}; got {kind!r}.")
-    problem: Any = objectives.named(objective, seed=instance, dim=dim, start=start)
-    if kind == "bg0":
-        return BlumGladyshev(problem, B, G)
-    if not hasattr(problem, "losses"):
-        kinds = "phase-retrieval or dro"
-        raise ValueError(
-            f"compare: --oracle finite-sum needs an objective made of examples, {kinds}; got {objective!r}."
-        )
-    return FiniteSum(problem)
-
-
-def _print_table(title: str, found: dict[str, Compared], against: dict[str, dict[str, Any]]) -> None:
+def _print_table(title: str, field: str, found: dict[str, Compared], against: dict[str, dict[str, Any]]) -> None:
     from rich.table import Table
 
     first = next(iter(found))
-    relative = f"; relative to the first: paired, {len(against)} intervals that hold together, below 1 is better"
-    table = Table(
-        title=title,
-        title_justify="left",
-        caption="mean over seeds [95 % interval]"
-        + (relative if against else "")
-        + "; * a tuned number is at the edge of its grid",
-        caption_justify="left",
-    )
+    if found[first].record.seeds.size == 1:
+        remarks = ["one seed cannot tell which method is better: two or more give intervals"]
+    else:
+        together = f"relative to the first: paired, {len(against)} intervals that hold together, below 1 is better"
+        remarks = ["mean over seeds [95 % interval]", *([together] if against else [])]
+    caption = "; ".join([*remarks, "* a tuned number is at the edge of its grid"])
+    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
     table.add_column("method, as tuned")
-    for heading in ("‖∇f‖, last tenth", "relative", "‖x−x⁰‖²", "steps", "max batch", "diverged"):
+    values = ("f − inf f", "relative") if found[first].gap is not None else ("f",)
+    for heading in (f"‖{field}‖", "relative", *values, "‖x−x⁰‖²", "steps", "max batch", "diverged"):
         table.add_column(heading, justify="right")
     for name, each in found.items():
         row = each.as_dict()
-        ratio = "1" if name == first else _interval(against[name])
-        counts = (f"{row['steps']:,}", f"{row['max_batch']:,}", str(row["diverged"]))
-        numbers = (_interval(row["last_tenth"]), ratio, _interval(row["drift2"]), *counts)
-        table.add_row(row["label"] + (" *" if row["at_edge"] else ""), *numbers)
+        cells = []
+        for key in ("grad_norm", "gap"):
+            if row[key] is not None:
+                cells += [interval(row[key]), "1" if name == first else interval(against[name][key])]
+        cells += [interval(row["value"])] if row["gap"] is None else []
+        cells += [interval(row["drift2"]), f"{row['steps']:,}", f"{row['max_batch']:,}", str(row["diverged"])]
+        table.add_row(row["label"] + (" *" if row["at_edge"] else ""), *cells)
     show(table)
-
-
-def _interval(found: dict[str, Any]) -> str:
-    if found["mean"] is None:
-        return "not finite"
-    return f"{found['mean']:.4g} [{found['low']:.3g}, {found['high']:.3g}]"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gladstorm import theory
-from gladstorm.cli.app import app
-from gladstorm.cli.tables import show
+from gladstorm.cli.app import AsJson, app
+from gladstorm.cli.output import show, show_json
+from gladstorm.cli.places import require_figure
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,17 +38,18 @@ def plan(
         bool, typer.Option("--compare", help="NSGDM and NSTORM side by side, from f's constants.")
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the bound against T into this file (png, pdf, svg).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """The schedule a theorem prescribes, its conditions, its bound term by term, and what an accuracy costs.
 
     Example: gladstorm plan nstorm --alpha 0.5 --L0 1.5 --L1 0.25 --B 0.4 --G 0.7 --gap 3 --horizon 10000
     """
+    require_figure("plan", "--plot", plot)
     given: dict[str, Any] = {"alpha": alpha, "L0": L0, "L1": L1, "L": L, "B": B, "G": G, "gap": gap}
     asked: dict[str, Any] = {"horizon": horizon, "eps": eps, "gamma0": gamma0, "eta0": eta0}
     if compare:
-        if method not in theory.METHODS:
-            raise ValueError(f"plan: method must be one of {', '.join(theory.METHODS)}; got method={method!r}.")
+        if method not in theory.COVERED_METHODS:
+            raise ValueError(f"plan: method must be one of {', '.join(theory.COVERED_METHODS)}; got method={method!r}.")
         oracles = theory.wrapped(theory.Problem(**given))
         both: dict[str, Any] = {"L0": oracles.L0, "L1": oracles.L1, "L": oracles.L if L is None else L}
         plans = [theory.plan("nsgdm", **given, **asked), theory.plan("nstorm", **(given | both), **asked)]
@@ -59,9 +60,9 @@ def plan(
         _draw(plans, crossing, plot)
     if as_json and compare:
         compared = {each.statement.method: each.as_dict() for each in plans}
-        typer.echo(json.dumps(compared | {"nstorm_ahead_from": crossing}, indent=2))
+        show_json(compared | {"nstorm_ahead_from": crossing})
     elif as_json:
-        typer.echo(json.dumps(plans[0].as_dict(), indent=2))
+        show_json(plans[0].as_dict())
     else:
         for each in plans:
             show(*_tables(each))
@@ -75,13 +76,13 @@ def plan(
 
 
 @app.command()
-def table(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
+def table(as_json: AsJson = False) -> None:
     """Complexity of the methods around this paper, of its own eighteen regimes, and the known lower bounds.
 
     Example: gladstorm table
     """
     if as_json:
-        typer.echo(json.dumps([row.as_dict() for row in theory.rows()], indent=2, ensure_ascii=False))
+        show_json([row.as_dict() for row in theory.rows()])
         return
     from rich.table import Table
 
@@ -157,6 +158,6 @@ def _comparison(crossing: int | None) -> str:
 
 
 def _draw(plans: list[theory.Plan], crossing: int | None, path: Path) -> None:
-    from gladstorm import figures
+    from gladstorm.pages import figures
 
     figures.save(figures.bounds(plans, crossing), path)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gladstorm.cli.app import app
-from gladstorm.cli.tables import show
+from gladstorm.cli.app import AsJson, Scheduler, Work, Workers, app
+from gladstorm.cli.output import plus_minus, show, show_json
+from gladstorm.cli.places import require_folder, require_matplotlib
+from gladstorm.foundation import interrupts
 
-_JSON = typer.Option("--json", help="Print the summaries as JSON instead of tables.")
 
-
-@app.command()
+@app.command(cls=Work)
 def reproduce(
     experiments: Annotated[
         list[str] | None, typer.Argument(help="phase-retrieval, cubic; both if none is named.")
@@ -26,7 +25,9 @@ def reproduce(
     steps: Annotated[int | None, typer.Option(help="K; the paper's T is K + 1. [default: 10000]")] = None,
     grid: Annotated[str | None, typer.Option(help="Step sizes of the tuned methods, e.g. 1e-3,1e-2,1e-1.")] = None,
     quick: Annotated[bool, typer.Option(help="Small problems, few seeds: every path in seconds, no evidence.")] = False,
-    as_json: Annotated[bool, _JSON] = False,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    as_json: AsJson = False,
 ) -> None:
     """Repeat the paper's experiments: tuned baselines, figures, a verdict on every claim, one report.html.
 
@@ -34,50 +35,51 @@ def reproduce(
 
     Examples: gladstorm reproduce --out out; gladstorm reproduce cubic --B 1 --seeds 30 --out cubic-b1
     """
+    interrupts.keeping(f"what had finished is in {out / 'cache'}; the same command goes on from there")
     from dataclasses import replace
 
-    from gladstorm import devices, programs, publish
-    from gladstorm.experiments import QUICK, Memory, Settings
-    from gladstorm.experiments import reproduce as run
+    from gladstorm import devices
+    from gladstorm.pages.publication import Publication
+    from gladstorm.simulation import cluster, programs
+    from gladstorm.studies.reproduction import QUICK, ReproductionSettings, choose
+    from gladstorm.studies.reproduction import reproduce as run
 
-    asked = publish.chosen(experiments or [])
+    asked = choose(experiments or [])
     given: dict[str, Any] = {"B": B, "sigma2": sigma2, "seeds": seeds, "steps": steps, "grid": _numbers(grid)}
-    settings = replace(QUICK if quick else Settings(), **{k: v for k, v in given.items() if v is not None})
+    settings = replace(QUICK if quick else ReproductionSettings(), **{k: v for k, v in given.items() if v is not None})
     settings.check()
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"reproduce: --out must be a folder; got the file {str(out)!r}.")
+    names = [experiment.name for experiment in asked]
+    folders = [*names, *(f"cache/{name}" for name in names)]
+    require_folder("reproduce", "--out", out, folders=folders, files=["report.html"])
+    require_matplotlib("reproduce")
     devices.tune()
-    programs.remember()
-    try:
-        with publish.Publication(out) as publication:
-            for experiment in asked:
-                memory = Memory(out / "cache" / experiment.name)
-                (out / experiment.name).mkdir(exist_ok=True)
-                run(experiment, settings, memory).save(out / experiment.name / "results.parquet")
-                publication.add(experiment)
-    except KeyboardInterrupt:
-        typer.echo(
-            f"Interrupted: what had finished is in {out / 'cache'}; the same command goes on from there.", err=True
-        )
-        raise
+    programs.enable_program_cache()
+    with cluster.opened(workers, scheduler) as executor, Publication(out) as publication:
+        for experiment in asked:
+            (out / experiment.name).mkdir(parents=True, exist_ok=True)
+            results = run(experiment, settings, out / "cache" / experiment.name, executor)
+            results.save(out / experiment.name / "results.parquet")
+            publication.add(experiment)
     _tell(publication.summaries, out, as_json)
 
 
-@app.command()
+@app.command(cls=Work)
 def plot(
     folder: Annotated[Path, typer.Argument(help="A folder `gladstorm reproduce` wrote.")],
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Draw figures and report again from saved results, without computing.
 
     Example: gladstorm plot out
     """
-    from gladstorm import publish
+    interrupts.keeping(f"the results in {folder} are as they were; the same command draws again")
+    from gladstorm.pages.publication import Publication, experiments_in
 
-    experiments = publish.found(folder)
+    require_matplotlib("plot")
+    experiments = experiments_in(folder)
     if not experiments:
         raise ValueError(f"plot: the folder must hold NAME/results.parquet of an experiment; got {str(folder)!r}.")
-    with publish.Publication(folder) as publication:
+    with Publication(folder) as publication:
         for experiment in experiments:
             publication.add(experiment)
     _tell(publication.summaries, folder, as_json)
@@ -92,7 +94,7 @@ def _numbers(text: str | None) -> tuple[float, ...] | None:
 
 def _tell(summaries: dict[str, dict[str, Any]], out: Path, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(summaries, ensure_ascii=False, allow_nan=False, indent=2))
+        show_json(summaries)
         return
     from rich.table import Table
 
@@ -102,7 +104,7 @@ def _tell(summaries: dict[str, dict[str, Any]], out: Path, as_json: bool) -> Non
         table = Table(
             title=f"{summary['title']}: B = {config['B']:g}, σ² = {config['sigma2']:g}, T = {config['horizon']:,}",
             caption=f"A normalized run travels at most γT: NSGDM {travel['NSGDM']:.3g}, NSTORM {travel['NSTORM']:.3g}; "
-            f"the solution is {far['mean']:.3g} ± {far['std']:.2g} away.",
+            f"the solution is {plus_minus(far, 3)} away.",
             title_justify="left",
             caption_justify="left",
         )

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gladstorm.cli.app import app
-from gladstorm.cli.tables import show
+from gladstorm.cli.app import AsJson, Scheduler, Work, Workers, app
+from gladstorm.cli.output import show, show_json
+from gladstorm.cli.places import require_folder
+from gladstorm.foundation import interrupts
 
 if TYPE_CHECKING:
-    from gladstorm.verification import Report
+    from gladstorm.studies.verification import Report
 
 
-@app.command()
+@app.command(cls=Work)
 def verify(
     full: Annotated[
         bool,
@@ -30,7 +32,9 @@ def verify(
     out: Annotated[
         Path | None, typer.Option(help="Folder to write verify.json to; a second run there resumes.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON instead of tables.")] = False,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check every theorem by simulation: bounds, rates, estimator errors, trajectories, the oracle.
 
@@ -40,24 +44,27 @@ def verify(
 
     Examples: gladstorm verify; gladstorm verify --regime nstorm/smooth --json; gladstorm verify --full --out evidence
     """
+    folder = None if out is None else out / "parts"
+    if folder is not None:
+        interrupts.keeping(f"what had finished is in {folder}; the same command goes on from there")
     from dataclasses import replace
 
-    from gladstorm import devices, programs
-    from gladstorm.rules import SEED
-    from gladstorm.verification import FULL, QUICK
-    from gladstorm.verification import verify as run
+    from gladstorm import devices
+    from gladstorm.foundation.rules import SEED
+    from gladstorm.simulation import cluster, programs
+    from gladstorm.studies.verification import FULL, QUICK
+    from gladstorm.studies.verification import verify as run
 
     SEED.require("verify", "seed", seed)
-    if out is not None and out.exists() and not out.is_dir():
-        raise ValueError(f"verify: --out must be a folder; got the file {str(out)!r}.")
+    require_folder("verify", "--out", out, folders=["parts"], files=["verify.json"])
     devices.tune()
-    programs.remember()
-    folder = None if out is None else out / "parts"
-    report = run(replace(FULL if full else QUICK, seed=seed), tuple(regime or ()), folder)
+    programs.enable_program_cache()
+    with cluster.opened(workers, scheduler) as executor:
+        report = run(replace(FULL if full else QUICK, seed=seed), tuple(regime or ()), folder, executor)
     if out is not None:
         report.save(out)
     if as_json:
-        typer.echo(report.as_json())
+        show_json(report.as_dict(), indent=1)
     else:
         _print(report)
     if not report.holds:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ParamSpec
 
-from gladstorm import batches, estimators, schedules, steps
+from gladstorm.foundation.markdown import markdown_table
+from gladstorm.methods import averages, batches, estimators, schedules, steps
 from gladstorm.methods.method import Method
 
 P = ParamSpec("P")
@@ -41,17 +42,18 @@ class Declaration:
         return tuple(each.name for each in parameters if each.default is inspect.Parameter.empty)
 
     @property
-    def parts(self) -> tuple[str, str, str]:
-        """The names of its estimator, step and batch rule."""
+    def parts(self) -> tuple[str, str, str, str]:
+        """The names of its estimator, step, batch rule and average, the last one empty if there is none."""
         method = self.make(**dict.fromkeys(self.required, 1))
         step = method.step
         inner = f"({type(step.step).__name__})" if hasattr(step, "step") else ""
-        return type(method.estimator).__name__, type(step).__name__ + inner, type(method.batch).__name__
+        average = type(method.average).__name__ if method.average else ""
+        return type(method.estimator).__name__, type(step).__name__ + inner, type(method.batch).__name__, average
 
     def as_dict(self) -> dict[str, str]:
         """The declaration as JSON-ready data."""
-        estimator, step, batch = self.parts
-        made_of = {"method": self.call, "estimator": estimator, "step": step, "batch": batch}
+        estimator, step, batch, average = self.parts
+        made_of = {"method": self.call, "estimator": estimator, "step": step, "batch": batch, "average": average}
         known = {"complexity": self.complexity, "assumptions": self.assumptions, "source": self.source}
         return made_of | {"sfo": self.sfo} | known
 
@@ -76,6 +78,7 @@ COLUMNS = {
     "estimator": "estimator",
     "step": "step",
     "batch": "batch",
+    "average": "average",
     "sfo": "stochastic gradients",
     "complexity": "known complexity",
     "assumptions": "under",
@@ -94,7 +97,13 @@ def part_rows() -> list[dict[str, str]]:
     >>> next(row["meaning"] for row in part_rows() if row["part"] == "momentum(eta)")
     'v^{k+1} = (1 − η) v^k + η ∇f(x^{k+1}; ξ^{k+1}).'
     """
-    kinds = {"estimator": estimators, "step": steps, "batch rule": batches, "schedule": schedules}
+    kinds = {
+        "estimator": estimators,
+        "step": steps,
+        "batch rule": batches,
+        "average": averages,
+        "schedule": schedules,
+    }
     return [
         {"kind": kind, "part": _written(name, cls), "meaning": str(cls.__doc__).partition("\n")[0]}
         for kind, module in kinds.items()
@@ -123,4 +132,4 @@ def parts_markdown() -> str:
 
 def _table(headings: list[str], lines: list[list[str]], code: int) -> str:
     quoted = [[f"`{cell}`" if i == code else cell for i, cell in enumerate(line)] for line in lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [headings, ["---"] * len(headings), *quoted])
+    return markdown_table(headings, quoted)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from gladstorm.batches import BatchRule, Fixed
-from gladstorm.estimators import Estimator
-from gladstorm.parts import part
-from gladstorm.steps import Step
+from gladstorm.foundation.parts import part
+from gladstorm.methods.averages import Average
+from gladstorm.methods.batches import BatchRule, BatchSizes, Fixed
+from gladstorm.methods.estimators import Estimator
+from gladstorm.methods.steps import Step
 
 
 @part
 class Method:
-    """x^{k+1} = step(x^k, v^k); v^{k+1} = estimator at x^{k+1} with a batch of the rule's size."""
+    """x^{k+1} = step(x^k, v^k); v^{k+1} = estimator at x^{k+1} with a batch of the rule's size.
+
+    `run` and `sweep` read a whole number in place of the rule as that size at every step. A method with an average
+    reports it, and moves as it would without.
+    """
 
     estimator: Estimator
     step: Step
     batch: BatchRule = Fixed()
+    average: Average | None = None
 
 
-def rule(batch: Any) -> BatchRule:
+def rule(batch: BatchSizes) -> BatchRule:
     """A batch rule from a size or a rule."""
-    made: BatchRule = batch if callable(batch) else Fixed(batch)
-    return made
+    return batch if isinstance(batch, BatchRule) else Fixed(batch)

@@ -7,24 +7,31 @@ here and by `gladstorm simulate --objective` under its name.
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import pkgutil
 from typing import Any, Protocol
 
 import numpy as np
 
-from gladstorm.constants import Constants
+from gladstorm.foundation.constants import Constants
+from gladstorm.foundation.memory import require_room
+from gladstorm.foundation.parts import Array, discover
+from gladstorm.foundation.rules import COUNT, SEED, VECTOR
 from gladstorm.objectives.cauchy import Cauchy
 from gladstorm.objectives.cosh import Cosh
 from gladstorm.objectives.double_well import DoubleWell
 from gladstorm.objectives.dro import Dro
 from gladstorm.objectives.from_function import FromFunction, from_function
+from gladstorm.objectives.gated_runway import GatedRunway
 from gladstorm.objectives.geman_mcclure import GemanMcclure
 from gladstorm.objectives.phase_retrieval import PhaseRetrieval
+from gladstorm.objectives.poisson_regression import PoissonRegression
 from gladstorm.objectives.power import Power
 from gladstorm.objectives.quadratic import Quadratic
-from gladstorm.parts import Array
-from gladstorm.rules import COUNT, VECTOR
+from gladstorm.objectives.sampled_phase_retrieval import SampledPhaseRetrieval
+from gladstorm.objectives.streaming_least_squares import StreamingLeastSquares
+from gladstorm.objectives.temporal_differences import TemporalDifferences
+from gladstorm.objectives.variational_gaussian import VariationalGaussian
+from gladstorm.objectives.variational_logistic import VariationalLogistic
+from gladstorm.objectives.zero_chain import ZeroChain
 
 __all__ = [
     "Cauchy",
@@ -33,14 +40,24 @@ __all__ = [
     "DoubleWell",
     "Dro",
     "FromFunction",
+    "GatedRunway",
     "GemanMcclure",
     "Objective",
     "PhaseRetrieval",
+    "PoissonRegression",
     "Power",
     "Quadratic",
+    "SampledPhaseRetrieval",
+    "StreamingLeastSquares",
+    "TemporalDifferences",
+    "VariationalGaussian",
+    "VariationalLogistic",
+    "ZeroChain",
     "from_function",
     "named",
     "names",
+    "own_oracle",
+    "registry",
 ]
 
 
@@ -66,46 +83,77 @@ class Objective(Protocol):
         """∇f(x)."""
 
 
+def registry() -> dict[str, Any]:
+    """The classes of the objectives that can be named on the command line: those whose instance a seed decides.
+
+    >>> registry()["power"].__name__
+    'Power'
+    """
+    return {name: cls for name, cls in discover(__name__, object).items() if hasattr(cls, "from_seed")}
+
+
 def names() -> list[str]:
     """The objectives that can be named on the command line.
 
-    >>> names()
-    ['cauchy', 'cosh', 'double-well', 'dro', 'geman-mcclure', 'phase-retrieval', 'power', 'quadratic']
+    >>> names()[:3]
+    ['cauchy', 'cosh', 'double-well']
     """
-    modules = (module.name for module in pkgutil.iter_modules(__path__))
-    return [name.replace("_", "-") for name in modules if hasattr(_class_of(name), "from_seed")]
+    return list(registry())
 
 
 def named(spec: str, *, seed: int = 0, dim: int | None = None, start: float | None = None) -> Any:
     """The objective written NAME or NAME:NUMBER[,NUMBER…], its instance drawn from the seed.
+
+    Where an objective has `words`, one of them may stand among the numbers, as in variational-gaussian:mean-field.
 
     `start` puts every coordinate of x⁰ at that number instead.
 
     >>> named("power:4", dim=2, start=5.0)
     Power(start=array([5., 5.]), p=4.0)
     """
-    name, _, text = spec.partition(":")
-    if name not in names():
-        raise ValueError(f"objective: must be one of {', '.join(names())}; got {name!r}.")
-    cls: Any = _class_of(name.replace("-", "_"))
+    kind, text = _read(spec)
+    name = spec.partition(":")[0]
     try:
-        numbers = [float(word) for word in text.split(",")] if text else []
+        words = text.split(",") if text else []
+        numbers = [word if word in getattr(kind, "words", ()) else float(word) for word in words]
     except ValueError:
         raise ValueError(
-            f"objective: what follows {name!r} must be numbers separated by commas; got {text!r}."
+            f"objective: what follows {name!r} must be {_what_follows(kind)} separated by commas; got {text!r}."
         ) from None
+    SEED.require("objective", "seed", seed)
+    if start is not None:
+        VECTOR.require("objective", "start", [start])
     if dim is not None:
         COUNT.require("objective", "dim", dim)
+        require_room("objective", f"x of dimension {dim:,}", 8 * int(dim), "choose a smaller dim")
     try:
-        objective = cls.from_seed(seed, *numbers, **({} if dim is None else {"dim": dim}))
+        objective = kind.from_seed(seed, *numbers, **({} if dim is None else {"dim": dim}))
     except TypeError:
         raise ValueError(f"objective: {name!r} takes fewer numbers; got {text!r}.") from None
+    except MemoryError:
+        raise ValueError(f"objective: {name!r} must fit in memory; got dim={dim}, {text!r}: take less.") from None
     if start is None:
         return objective
-    VECTOR.require("objective", "start", [start])
     return dataclasses.replace(objective, start=np.full(objective.start.shape, float(start)))
 
 
-def _class_of(module: str) -> Any:
-    camel = "".join(word.capitalize() for word in module.split("_"))
-    return getattr(importlib.import_module(f"{__name__}.{module}"), camel, None)
+def _what_follows(kind: Any) -> str:
+    return " or ".join([*getattr(kind, "words", ()), "numbers"])
+
+
+def own_oracle(spec: str) -> str | None:
+    """The name of the oracle with the noise that an objective has by itself; None if it has none.
+
+    >>> own_oracle("streaming-least-squares"), own_oracle("power:3")
+    ('streaming-least-squares', None)
+    """
+    return getattr(_read(spec)[0], "own_oracle", None)
+
+
+def _read(spec: str) -> tuple[Any, str]:
+    """The class of an objective, and what was written after its name."""
+    name, _, text = spec.partition(":")
+    known = registry()
+    if name not in known:
+        raise ValueError(f"objective: must be one of {', '.join(known)}; got {name!r}.")
+    return known[name], text

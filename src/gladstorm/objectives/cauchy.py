@@ -7,16 +7,16 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.constants import Constants
-from gladstorm.parts import Array, leaf, part
-from gladstorm.rules import VECTOR
+from gladstorm.foundation.constants import Constants
+from gladstorm.foundation.parts import Array, Data, leaf, part
+from gladstorm.foundation.rules import VECTOR
 
 
 @part
 class Cauchy:
     """f(x) = Σ_i log(1 + x_i²)."""
 
-    start: Array = leaf(VECTOR)  # x⁰
+    start: Data = leaf(VECTOR)  # x⁰
     f_inf: ClassVar[float] = 0.0
 
     @classmethod

@@ -5,16 +5,16 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.constants import Constants
-from gladstorm.parts import Array, Number, leaf, part
-from gladstorm.rules import POSITIVE, VECTOR
+from gladstorm.foundation.constants import Constants
+from gladstorm.foundation.parts import Array, Data, Number, leaf, part
+from gladstorm.foundation.rules import POSITIVE, VECTOR
 
 
 @part
 class Cosh:
     """f(x) = A Σ_i cosh(a x_i)."""
 
-    start: Array = leaf(VECTOR)  # x⁰
+    start: Data = leaf(VECTOR)  # x⁰
     growth: Number = leaf(POSITIVE, default=1.0)  # a
     height: Number = leaf(POSITIVE, default=1.0)  # A
 

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.parts import Array, leaf, part
-from gladstorm.rules import COUNT, MATRIX, POSITIVE, VECTOR
+from gladstorm.foundation.memory import require_room
+from gladstorm.foundation.parts import Array, Data, leaf, part
+from gladstorm.foundation.rules import COUNT, MATRIX, POSITIVE, VECTOR
 
 
 @part
@@ -19,9 +20,9 @@ class Dro:
     l_i(w) = ½ (a_i·w − y_i)² + 0.1 Σ_j ln(1 + |w_j|); the variable is x = (w, t). Its curvature grows with 1/λ.
     """
 
-    A: Array = leaf(MATRIX)  # rows a_i
-    y: Array = leaf(VECTOR)
-    start: Array = leaf(VECTOR)  # x⁰
+    A: Data = leaf(MATRIX)  # rows a_i
+    y: Data = leaf(VECTOR)
+    start: Data = leaf(VECTOR)  # x⁰
     lam: float = leaf(POSITIVE, default=0.01)  # λ
     constants: ClassVar[None] = None
     f_inf: ClassVar[None] = None
@@ -32,6 +33,9 @@ class Dro:
         COUNT.require("Dro", "n", n)
         if dim < 2:
             raise ValueError(f"Dro: dim must be at least 2, one of them t; got dim={dim}.")
+        require_room(
+            "Dro", f"n = {int(n):,} examples of dim = {dim:,} numbers", 8 * int(n) * dim, "choose a smaller dim or n"
+        )
         rng = np.random.default_rng(seed)
         A = rng.normal(size=(int(n), dim - 1))
         y = A @ rng.normal(size=dim - 1) / np.sqrt(dim - 1) + rng.normal(size=int(n))
@@ -50,4 +54,5 @@ class Dro:
 
     def grad(self, x: Array) -> Array:
         """∇f(x); at w_j = 0, where |w_j| has a kink, as if it had none."""
-        return jax.grad(self.value)(x)
+        gradient: Array = jax.grad(self.value)(x)
+        return gradient

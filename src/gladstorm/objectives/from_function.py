@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
-import numpy as np
 
-from gladstorm.constants import Constants
-from gladstorm.parts import Array, leaf, part, static
-from gladstorm.rules import VECTOR
+from gladstorm.foundation.constants import Constants
+from gladstorm.foundation.parts import Array, Data, leaf, part, static
+from gladstorm.foundation.rules import VECTOR
+from gladstorm.objectives.functions import require_indices, require_number
+from gladstorm.objectives.trees import Tree, grown, planted
 
 
 @part
 class FromFunction:
-    """f given as a function of a vector; the gradient by autodiff."""
+    """f given as a function of a vector, or of a tree of arrays; the gradient by autodiff.
 
-    start: Array = leaf(VECTOR)  # x⁰
-    function: Callable[[Array], Array] = static()
+    As of every objective, `value` takes and `grad` takes and returns a vector; where f takes a tree, `tree.flat` makes
+    one of a tree and `tree.of` a tree of it. Called outside `run` and `sweep` they compute as JAX is configured, in
+    float32 unless within `jax.enable_x64(True)`.
+    """
+
+    start: Data = leaf(VECTOR)  # x⁰
+    function: Callable[[Any], Array] = static()
     constants: Constants | None = static(default=None)
+    tree: Tree | None = static(default=None)  # what the function takes, if not a vector
 
     @property
     def f_inf(self) -> float | None:
@@ -27,30 +35,33 @@ class FromFunction:
 
     def value(self, x: Array) -> Array:
         """f(x)."""
-        return self.function(x)
+        return self.function(grown(self.tree, x))
 
     def grad(self, x: Array) -> Array:
         """∇f(x)."""
-        return jax.grad(self.function)(x)
+        gradient: Array = jax.grad(self.value)(x)
+        return gradient
 
 
-def from_function(
-    function: Callable[[Array], Array], start: Array, *, constants: Constants | None = None
-) -> FromFunction:
-    """An objective from your own function of a vector to a number, written with jax.numpy.
+def from_function(function: Callable[[Any], Array], start: Any, *, constants: Constants | None = None) -> FromFunction:
+    """An objective from your own function of x to a number, written with jax.numpy.
 
-    Give `constants` if you know them; theorems ask for them, simulations do not.
+    x is what `start` is: a vector, or any tree of arrays, such as the dict of matrices of a network. Arrays the
+    function captures must be NumPy's, in float64: JAX would have made others float32. Give `constants` if you know
+    them; theorems ask for them, simulations do not.
 
     >>> import jax.numpy as jnp
     >>> objective = from_function(lambda x: jnp.sum(x**4), start=[1.0, 2.0])
     >>> objective.grad(jnp.array([1.0, 2.0])).tolist()
     [4.0, 32.0]
+    >>> network = from_function(lambda x: jnp.sum((x["W"] @ x["v"]) ** 2), start={"W": jnp.eye(2), "v": jnp.ones(2)})
+    >>> network.start.size
+    6
     """
     if not callable(function):
         raise ValueError(f"from_function: function must be callable; got {function!r}.")
-    start = np.atleast_1d(np.asarray(start, np.float64))
-    VECTOR.require("from_function", "start", start)
-    shape = jax.eval_shape(function, jax.ShapeDtypeStruct(start.shape, np.float32)).shape
-    if shape != ():
-        raise ValueError(f"from_function: function must return one number; got an array of shape {shape}.")
-    return FromFunction(start, function, constants)
+    vector, tree = planted("from_function", start)
+    objective = FromFunction(vector, function, constants, tree)
+    require_number("from_function", "function", objective.value, vector)
+    require_indices("from_function", "function", objective.value, vector[None])
+    return objective

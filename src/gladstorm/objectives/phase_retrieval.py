@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh
-from scipy.sparse.linalg import ArpackError, eigsh
+from jax.typing import ArrayLike
 
-from gladstorm.constants import Constants
-from gladstorm.parts import Array, leaf, part
-from gladstorm.rules import COUNT, MATRIX, VECTOR
+from gladstorm.foundation.constants import Constants
+from gladstorm.foundation.memory import require_room
+from gladstorm.foundation.parts import Array, Data, leaf, part
+from gladstorm.foundation.rules import COUNT, MATRIX, VECTOR
 
 
 @part
@@ -21,10 +21,10 @@ class PhaseRetrieval:
     The transpose of A is kept beside it because XLA multiplies a transposed float64 matrix at half speed.
     """
 
-    A: Array = leaf(MATRIX)  # rows a_r
-    A_transposed: Array = leaf(MATRIX)
-    y: Array = leaf(VECTOR)
-    start: Array = leaf(VECTOR)  # x⁰
+    A: Data = leaf(MATRIX)  # rows a_r
+    A_transposed: Data = leaf(MATRIX)
+    y: Data = leaf(VECTOR)
+    start: Data = leaf(VECTOR)  # x⁰
     f_inf: ClassVar[float] = 0.0
 
     @classmethod
@@ -38,18 +38,18 @@ class PhaseRetrieval:
         return cls.from_measurements(A, (A @ signal) ** 2, start)
 
     @staticmethod
-    def signal(seed: int, m: float = 3000, *, dim: int = 100) -> Array:
+    def signal(seed: int, m: float = 3000, *, dim: int = 100) -> np.ndarray:
         """x* of `from_seed`'s instance: f(x*) = f(−x*) = 0."""
         return _paper_draw(seed, m, dim)[1]
 
     @classmethod
-    def from_measurements(cls, A: Array, y: Array, start: Array) -> PhaseRetrieval:
+    def from_measurements(cls, A: ArrayLike, y: ArrayLike, start: ArrayLike) -> PhaseRetrieval:
         """The objective of given measurement vectors (the rows of A), squared measurements and start."""
-        A, y, start = (np.asarray(array, np.float64) for array in (A, y, start))
-        if A.ndim != 2 or y.shape != A.shape[:1] or start.shape != A.shape[1:]:
-            shapes = f"{A.shape}, {y.shape}, {start.shape}"
+        rows, squares, first = (np.asarray(array, np.float64) for array in (A, y, start))
+        if rows.ndim != 2 or squares.shape != rows.shape[:1] or first.shape != rows.shape[1:]:
+            shapes = f"{rows.shape}, {squares.shape}, {first.shape}"
             raise ValueError(f"PhaseRetrieval: A, y, start must have shapes (m, d), (m,), (d,); got {shapes}.")
-        return cls(A, np.ascontiguousarray(A.T), y, start)
+        return cls(rows, np.ascontiguousarray(rows.T), squares, first)
 
     def value(self, x: Array) -> Array:
         """f(x)."""
@@ -95,6 +95,9 @@ def _largest_eigenvalue(matrix: np.ndarray) -> float:
     Lanczos guesses and Cholesky proves: c I − M has a factor only if no eigenvalue of M exceeds c. Together they take a
     third of the time of a decomposition, which is left where they do not agree.
     """
+    from scipy.linalg import LinAlgError, cholesky, eigh  # a third of a second that only theorems should take
+    from scipy.sparse.linalg import ArpackError, eigsh
+
     size = matrix.shape[0]
     if size > 100:
         try:
@@ -108,8 +111,12 @@ def _largest_eigenvalue(matrix: np.ndarray) -> float:
     return float(eigh(matrix, eigvals_only=True, subset_by_index=[size - 1, size - 1])[0])
 
 
-def _paper_draw(seed: int, m: float, dim: int) -> tuple[Array, Array, Array]:
+def _paper_draw(seed: int, m: float, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A, x* and x⁰."""
     COUNT.require("PhaseRetrieval", "m", m)
+    twice = 2 * 8 * int(m) * dim  # A and its transpose
+    require_room(
+        "PhaseRetrieval", f"m = {int(m):,} measurements of dim = {dim:,} numbers", twice, "choose a smaller dim or m"
+    )
     rng = np.random.default_rng(seed)
     return rng.normal(0, 0.1, (int(m), dim)), rng.normal(0, 1, dim), rng.normal(5, 1, dim)

@@ -7,16 +7,16 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.constants import Constants
-from gladstorm.parts import Array, leaf, part, static
-from gladstorm.rules import ABOVE_TWO, VECTOR
+from gladstorm.foundation.constants import Constants
+from gladstorm.foundation.parts import Array, Data, leaf, part, static
+from gladstorm.foundation.rules import ABOVE_TWO, VECTOR
 
 
 @part
 class Power:
     """f(x) = ‖x‖^p, p > 2."""
 
-    start: Array = leaf(VECTOR)  # x⁰
+    start: Data = leaf(VECTOR)  # x⁰
     p: float = static(ABOVE_TWO, default=3.0)
     f_inf: ClassVar[float] = 0.0
 
@@ -27,11 +27,13 @@ class Power:
 
     def value(self, x: Array) -> Array:
         """f(x)."""
-        return jnp.linalg.norm(x) ** _exponent(self.p)
+        value: Array = jnp.linalg.norm(x) ** _exponent(self.p)
+        return value
 
     def grad(self, x: Array) -> Array:
         """∇f(x) = p ‖x‖^(p−2) x."""
-        return self.p * jnp.linalg.norm(x) ** _exponent(self.p - 2) * x
+        gradient: Array = self.p * jnp.linalg.norm(x) ** _exponent(self.p - 2) * x
+        return gradient
 
     @property
     def constants(self) -> Constants:

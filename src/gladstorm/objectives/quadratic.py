@@ -7,17 +7,17 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.constants import Constants
-from gladstorm.parts import Array, leaf, part
-from gladstorm.rules import NON_NEGATIVE, VECTOR
+from gladstorm.foundation.constants import Constants
+from gladstorm.foundation.parts import Array, Data, leaf, part
+from gladstorm.foundation.rules import NON_NEGATIVE, VECTOR
 
 
 @part
 class Quadratic:
     """f(x) = ½ Σ_i a_i x_i². Axis-aligned without loss: every method here and the BG-0 noise commute with rotations."""
 
-    start: Array = leaf(VECTOR)  # x⁰
-    curvature: Array = leaf(NON_NEGATIVE, default=1.0)  # a, one number or one per coordinate
+    start: Data = leaf(VECTOR)  # x⁰
+    curvature: Data = leaf(NON_NEGATIVE, default=1.0)  # a, one number or one per coordinate
     f_inf: ClassVar[float] = 0.0
 
     @classmethod

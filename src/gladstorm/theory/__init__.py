@@ -12,28 +12,32 @@ A statement also answers `horizon(eps)`, `tune(T)` and `violations()`. `plan` do
 starts from a simulated oracle, `master` is the bound behind a statement and `sharper` a second opinion on it.
 """
 
+from gladstorm.theory.anchors import around_start, cost_of_moving
 from gladstorm.theory.conversion import weaken, wrapped
 from gladstorm.theory.master_bounds import master
 from gladstorm.theory.oracle import for_oracle, problem_of
-from gladstorm.theory.planning import METHODS, Plan, for_schedule, overtakes, plan, theorem
+from gladstorm.theory.planning import COVERED_METHODS, Plan, for_schedule, for_wrapper, overtakes, plan, theorem
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.sharper_bounds import on_wrapper, sharper, travel_lower_bound
 from gladstorm.theory.statement import REGIMES, Statement
 from gladstorm.theory.table import rows
-from gladstorm.theory.terms import Condition, Power, Schedule, Term
+from gladstorm.theory.terms import Condition, PowerOfT, Prescription, Term
 
 __all__ = [
-    "METHODS",
+    "COVERED_METHODS",
     "REGIMES",
     "Condition",
     "Plan",
-    "Power",
+    "PowerOfT",
+    "Prescription",
     "Problem",
-    "Schedule",
     "Statement",
     "Term",
+    "around_start",
+    "cost_of_moving",
     "for_oracle",
     "for_schedule",
+    "for_wrapper",
     "master",
     "on_wrapper",
     "overtakes",

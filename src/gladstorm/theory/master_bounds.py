@@ -17,6 +17,8 @@ from gladstorm.theory.rules import FRACTION, HORIZON, NON_NEGATIVE, POSITIVE, Ou
 from gladstorm.theory.statement import Statement
 from gladstorm.theory.terms import Condition
 
+ERROR_TERMS = ("initial error", "drift", "difference", "noise")  # how the terms begin that pay for the error of v
+
 
 @dataclass(frozen=True)
 class Bound(ABC):
@@ -30,6 +32,10 @@ class Bound(ABC):
 
     method: ClassVar[str]
     source: ClassVar[str]
+    label: ClassVar[str] = ""  # the equation's name in the paper's LaTeX, if it is one of the paper's
+    error_charged: ClassVar[int | None] = (
+        None  # how often it contains `error_level`; None where that cannot be read off
+    )
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
@@ -62,6 +68,25 @@ class Bound(ABC):
         """The right-hand side."""
         return math.fsum(self.terms().values())
 
+    # A step obeys f(x⁺) ≤ f(x) − γ‖∇f‖ + 2γ‖v − ∇f‖ + curvature, so a bound contains twice that on the mean error of v,
+    # times what absorbing the feedback costs. What is absorbed is the growth of curvature with the gradient.
+
+    @property
+    def error_level(self) -> float:
+        """The proof's bound on (1/T) Σ E‖v − ∇f‖, but for the feedback: `error_feedback` · (1/T) Σ E‖∇f‖."""
+        if self.error_charged is None:
+            owner = type(self).__name__
+            raise ValueError(
+                f"{owner}: the bound must state how often it charges the error of v; got error_charged=None."
+            )
+        charged = [value for name, value in self.terms().items() if name.startswith(ERROR_TERMS)]
+        return math.fsum(charged) / self.error_charged
+
+    @property
+    def error_feedback(self) -> float:
+        """What the proof's bound on the mean error of v charges the mean of ‖∇f‖ with."""
+        return 0.0
+
     @property
     def updates(self) -> float:
         """K = T − 1."""
@@ -81,7 +106,9 @@ class MomentumLinear(Bound):
     """NSGDM for L*_sym(1), and with L1 = 0 for L0-smooth f."""
 
     method = "nsgdm"
-    source = "theorem 'Single-sample master bound for L0-smoothness and alpha = 1', equation app_l1_master_bound"
+    source = "Theorem 3 (Single-sample master bound for L0-smoothness and α = 1), equation (20)"
+    label = "eq:app_l1_master_bound"
+    error_charged = 4
 
     @property
     def L1(self) -> float:
@@ -95,6 +122,12 @@ class MomentumLinear(Bound):
         reach = self.gamma * self.L1
         feedback = 32 * reach * reach * float(self.horizon) / self.eta
         return Condition("γ L1 ≤ 1/2", reach, 0.5), Condition("32 L1² γ² T/η ≤ 1/2", feedback, 0.5)
+
+    @property
+    def error_feedback(self) -> float:
+        """Linear as it is."""
+        reach = self.L1 * self.gamma
+        return reach * math.exp(reach) / self.eta
 
     def _stated(self) -> dict[str, float]:
         D, B, G, L0 = self.problem.gap, self.problem.B, self.problem.G, self.constant("L0")
@@ -120,11 +153,18 @@ class MomentumSublinear(Bound):
     """NSGDM for L*_sym(α), 0 < α < 1."""
 
     method = "nsgdm"
-    source = "theorem 'Single-sample master bound under L*_sym(alpha)', equation app_alpha_master_bound"
+    source = "Theorem 4 (Single-sample master bound under L*_sym(α)), equation (32)"
+    label = "eq:app_alpha_master_bound"
+    error_charged = 4
 
     def conditions(self) -> tuple[Condition, ...]:
         """A unit of length is in the first: it is there to bound γ^(1/(1−α)) by γ."""
         return Condition("γ ≤ 1", self.gamma, 1.0), Condition("γ ≤ η", self.gamma, self.eta)
+
+    @property
+    def error_feedback(self) -> float:
+        """Young's inequality leaves 1/8 of γ/η."""
+        return self.gamma / (8 * self.eta)
 
     def _stated(self) -> dict[str, float]:
         D, B, G, alpha = self.problem.gap, self.problem.B, self.problem.G, self.problem.alpha
@@ -145,7 +185,8 @@ class StormMeanSquare(Bound):
     """NSTORM for mean-square smooth oracles."""
 
     method = "nstorm"
-    source = "theorem 'Single-sample NSTORM master bounds' (i), equation app_nstorm_master_mss"
+    source = "Theorem 5(i) (Single-sample NSTORM master bounds), equation (49)"
+    label = "eq:app_nstorm_master_mss"
 
     def _stated(self) -> dict[str, float]:
         D, B, G, L = self.problem.gap, self.problem.B, self.problem.G, self.constant("L")
@@ -170,7 +211,9 @@ class StormSublinear(Bound):
     young_weight: float | None = None  # λ
 
     method = "nstorm"
-    source = "theorem 'Single-sample NSTORM master bounds' (ii), equation app_nstorm_master_alpha"
+    source = "Theorem 5(ii) (Single-sample NSTORM master bounds), equation (50)"
+    label = "eq:app_nstorm_master_alpha"
+    error_charged = 8
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -194,6 +237,11 @@ class StormSublinear(Bound):
             return ()
         one_step = Condition("λ ≤ 1/(L_α γ)", weight, ratio(1, self.constants.moment * self.gamma))
         return one_step, Condition("λ ≤ η/(8 L_α γ)", weight, self.largest_young_weight)
+
+    @property
+    def error_feedback(self) -> float:
+        """Young's inequality leaves 1/8 at the largest weight λ."""
+        return 1 / 8
 
     def _stated(self) -> dict[str, float]:
         D, G, alpha, k = self.problem.gap, self.problem.G, self.problem.alpha, self.constants
@@ -222,7 +270,9 @@ class StormLinear(Bound):
     """NSTORM for E L*_sym(1). The paper's mean of E q_k over the run is taken at its largest, Q_T."""
 
     method = "nstorm"
-    source = "theorem 'Single-sample NSTORM master bounds' (iii), equation app_nstorm_master_one"
+    source = "Theorem 5(iii) (Single-sample NSTORM master bounds), equation (51)"
+    label = "eq:app_nstorm_master_one"
+    error_charged = 8
 
     def conditions(self) -> tuple[Condition, ...]:
         """None for L1 = 0; the second implies the first."""
@@ -231,6 +281,11 @@ class StormLinear(Bound):
             return ()
         feedback = Condition("γ ≤ η/(16 √(2e^(3/4)) L1)", self.gamma, ratio(self.eta, 16 * S * L1))
         return Condition("γ ≤ 1/(4√2 L1)", self.gamma, ratio(1, 4 * SQRT2 * L1)), feedback
+
+    @property
+    def error_feedback(self) -> float:
+        """Linear as it is."""
+        return 2 * S * self.constant("L1") * self.gamma / self.eta
 
     def _stated(self) -> dict[str, float]:
         D, G, L0, L1 = self.problem.gap, self.problem.G, self.constant("L0"), self.constant("L1")
@@ -269,5 +324,7 @@ def master(statement: Statement, T: int) -> Bound:
     True
     """
     eta, gamma, n_init, _ = statement.schedule(T)
-    kind = MASTERS[statement.method, statement.smoothness]
+    kind = MASTERS.get((statement.method, statement.smoothness))
+    if kind is None:
+        raise ValueError(f"master: the statement must have a master bound; got a statement about {statement.regime}.")
     return kind(statement.problem, gamma, eta, statement.problem.G / math.sqrt(n_init), T)

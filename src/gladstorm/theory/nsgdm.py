@@ -15,7 +15,7 @@ from typing import ClassVar
 from gladstorm.theory.class_constants import Symmetric, symmetric
 from gladstorm.theory.rules import ratio
 from gladstorm.theory.statement import Statement
-from gladstorm.theory.terms import Power
+from gladstorm.theory.terms import PowerOfT
 
 SIXTH, QUARTER, THIRD, HALF = Fraction(1, 6), Fraction(1, 4), Fraction(1, 3), Fraction(1, 2)
 
@@ -24,7 +24,13 @@ class Nsgdm(Statement):
     """f's own constants; one stochastic gradient per iterate."""
 
     method = "nsgdm"
+    classes: ClassVar[dict[str, str]] = {
+        "smooth": "L0-smooth",
+        "sublinear": "L*_sym(α), 0 < α < 1",
+        "linear": "L*_sym(1)",
+    }
     calls_per_step = 1
+    corrects_drift = False
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -60,54 +66,57 @@ class SmoothGrowingNoise(GrowingNoise):
     """L0-smooth f, BG-0 noise."""
 
     smoothness = "smooth"
-    source = "Theorem 1(i); corollary 'Standard smoothness under BG-0', equation app_smooth_bg0_final"
+    source = "Theorem 1(i); Corollary 3.1 (Standard smoothness under BG-0), equation (25)"
+    label = "eq:app_smooth_bg0_final"
 
-    def _corollary(self) -> Iterator[Power]:
+    def _corollary(self) -> Iterator[PowerOfT]:
         D, B, G, L0, g0 = self.problem.gap, self.problem.B, self.problem.G, self.L0, self.gamma0
-        yield Power("gap", 2 * D / g0, SIXTH)
-        yield Power("drift", 16 * L0 * g0, SIXTH)
-        yield Power("noise growth", 2 * B * g0, SIXTH)
-        yield Power("initial error", 4 * G, THIRD)
-        yield Power("noise", 4 * G, THIRD)
-        yield Power("curvature", 2 * L0 * g0, 5 * SIXTH)
+        yield PowerOfT("gap", 2 * D / g0, SIXTH)
+        yield PowerOfT("drift", 16 * L0 * g0, SIXTH)
+        yield PowerOfT("noise growth", 2 * B * g0, SIXTH)
+        yield PowerOfT("initial error", 4 * G, THIRD)
+        yield PowerOfT("noise", 4 * G, THIRD)
+        yield PowerOfT("curvature", 2 * L0 * g0, 5 * SIXTH)
 
 
 class SmoothBoundedNoise(BoundedNoise):
     """L0-smooth f, bounded variance. The paper drops the noise term's T^(−1/4) to T^(−1/2)."""
 
     smoothness = "smooth"
-    source = "corollary 'Standard smoothness under bounded variance', equation app_smooth_bv_final"
+    source = "Corollary 4.2 (Standard smoothness under bounded variance), equation (36)"
+    label = "eq:app_smooth_bv_final"
     errata: ClassVar[tuple[str, ...]] = ("E1",)
 
-    def _corollary(self) -> Iterator[Power]:
+    def _corollary(self) -> Iterator[PowerOfT]:
         return self._terms(noise_exponent=QUARTER)
 
-    def _printed(self) -> Iterator[Power]:
+    def _printed(self) -> Iterator[PowerOfT]:
         return self._terms(noise_exponent=HALF)
 
-    def _terms(self, noise_exponent: Fraction) -> Iterator[Power]:
+    def _terms(self, noise_exponent: Fraction) -> Iterator[PowerOfT]:
         D, G, L0, g0 = self.problem.gap, self.problem.G, self.L0, self.gamma0
-        yield Power("gap", 2 * D / g0, QUARTER)
-        yield Power("drift", 16 * L0 * g0, QUARTER)
-        yield Power("initial error", 4 * G, HALF)
-        yield Power("noise", 4 * G, noise_exponent)
-        yield Power("curvature", 2 * L0 * g0, 3 * QUARTER)
+        yield PowerOfT("gap", 2 * D / g0, QUARTER)
+        yield PowerOfT("drift", 16 * L0 * g0, QUARTER)
+        yield PowerOfT("initial error", 4 * G, HALF)
+        yield PowerOfT("noise", 4 * G, noise_exponent)
+        yield PowerOfT("curvature", 2 * L0 * g0, 3 * QUARTER)
 
 
 class SmoothNoNoise(NoNoise):
     """L0-smooth f, exact gradients. The paper prints 2Δ/γ0 and 2 L0 γ0: true, and larger than needed."""
 
     smoothness = "smooth"
-    source = "corollary 'Standard smoothness, deterministic', equation app_smooth_det_final"
+    source = "Corollary 4.5 (Standard smoothness, deterministic), equation (39)"
+    label = "eq:app_smooth_det_final"
     errata = ("E10",)
 
-    def _corollary(self) -> Iterator[Power]:
-        yield Power("gap", self.problem.gap / self.gamma0, HALF)
-        yield Power("curvature", self.L0 * self.gamma0 / 2, HALF)
+    def _corollary(self) -> Iterator[PowerOfT]:
+        yield PowerOfT("gap", self.problem.gap / self.gamma0, HALF)
+        yield PowerOfT("curvature", self.L0 * self.gamma0 / 2, HALF)
 
-    def _printed(self) -> Iterator[Power]:
-        yield Power("gap", 2 * self.problem.gap / self.gamma0, HALF)
-        yield Power("curvature", 2 * self.L0 * self.gamma0, HALF)
+    def _printed(self) -> Iterator[PowerOfT]:
+        yield PowerOfT("gap", 2 * self.problem.gap / self.gamma0, HALF)
+        yield PowerOfT("curvature", 2 * self.L0 * self.gamma0, HALF)
 
 
 class Sublinear(Nsgdm):
@@ -127,112 +136,118 @@ class Sublinear(Nsgdm):
 class SublinearGrowingNoise(Sublinear, GrowingNoise):
     """f ∈ L*_sym(α), BG-0 noise. The proof needs only γ ≤ min(1, η), that is γ0 ≤ T^(1/6) at horizon T."""
 
-    source = "Theorem 1(ii); corollary 'L*_sym(alpha) smoothness under BG-0', equation app_alpha_bg0_final"
+    source = "Theorem 1(ii); Corollary 4.1 (L*_sym(α) smoothness under BG-0), equation (35)"
+    label = "eq:app_alpha_bg0_final"
 
-    def _corollary(self) -> Iterator[Power]:
+    def _corollary(self) -> Iterator[PowerOfT]:
         D, B, G, k, g0 = self.problem.gap, self.problem.B, self.problem.G, self.constants, self.gamma0
         p1 = 1 / (1 - self.problem.exact_alpha)  # 1/(1 − α)
-        yield Power("gap", 2 * D / g0, SIXTH)
-        yield Power("drift", 4 * k.drift * g0, SIXTH)
-        yield Power("noise growth", 2 * B * g0, SIXTH)
-        yield Power("initial error", 4 * G, THIRD)
-        yield Power("noise", 4 * G, THIRD)
-        yield Power("curvature", k.base * g0, 5 * SIXTH)
-        yield Power("growing curvature", 2 * k.descent * g0 ** float(p1), p1 * 5 * SIXTH)
+        yield PowerOfT("gap", 2 * D / g0, SIXTH)
+        yield PowerOfT("drift", 4 * k.drift * g0, SIXTH)
+        yield PowerOfT("noise growth", 2 * B * g0, SIXTH)
+        yield PowerOfT("initial error", 4 * G, THIRD)
+        yield PowerOfT("noise", 4 * G, THIRD)
+        yield PowerOfT("curvature", k.base * g0, 5 * SIXTH)
+        yield PowerOfT("growing curvature", 2 * k.descent * g0 ** float(p1), p1 * 5 * SIXTH)
 
 
 class SublinearBoundedNoise(Sublinear, BoundedNoise):
     """f ∈ L*_sym(α), bounded variance. The slip of the smooth case; the proof needs only γ0 ≤ T^(1/4) at horizon T."""
 
-    source = "corollary 'L*_sym(alpha) smoothness under bounded variance', equation app_alpha_bv_final"
+    source = "Corollary 4.4 (L*_sym(α) smoothness under bounded variance), equation (38)"
+    label = "eq:app_alpha_bv_final"
     errata = ("E2",)
 
-    def _corollary(self) -> Iterator[Power]:
+    def _corollary(self) -> Iterator[PowerOfT]:
         return self._terms(noise_exponent=QUARTER)
 
-    def _printed(self) -> Iterator[Power]:
+    def _printed(self) -> Iterator[PowerOfT]:
         return self._terms(noise_exponent=HALF)
 
-    def _terms(self, noise_exponent: Fraction) -> Iterator[Power]:
+    def _terms(self, noise_exponent: Fraction) -> Iterator[PowerOfT]:
         D, G, k, g0 = self.problem.gap, self.problem.G, self.constants, self.gamma0
         p1 = 1 / (1 - self.problem.exact_alpha)  # 1/(1 − α)
-        yield Power("gap", 2 * D / g0, QUARTER)
-        yield Power("drift", 4 * k.drift * g0, QUARTER)
-        yield Power("initial error", 4 * G, HALF)
-        yield Power("noise", 4 * G, noise_exponent)
-        yield Power("curvature", k.base * g0, 3 * QUARTER)
-        yield Power("growing curvature", 2 * k.descent * g0 ** float(p1), p1 * 3 * QUARTER)
+        yield PowerOfT("gap", 2 * D / g0, QUARTER)
+        yield PowerOfT("drift", 4 * k.drift * g0, QUARTER)
+        yield PowerOfT("initial error", 4 * G, HALF)
+        yield PowerOfT("noise", 4 * G, noise_exponent)
+        yield PowerOfT("curvature", k.base * g0, 3 * QUARTER)
+        yield PowerOfT("growing curvature", 2 * k.descent * g0 ** float(p1), p1 * 3 * QUARTER)
 
 
 class SublinearNoNoise(Sublinear, NoNoise):
     """f ∈ L*_sym(α), exact gradients. The paper asks for γ0 ≤ 1 although its proof does not."""
 
-    source = "corollary 'L*_sym(alpha) smoothness, deterministic', equation app_alpha_det_final"
+    source = "Corollary 4.7 (L*_sym(α) smoothness, deterministic), equation (41)"
+    label = "eq:app_alpha_det_final"
 
-    def _corollary(self) -> Iterator[Power]:
+    def _corollary(self) -> Iterator[PowerOfT]:
         D, k, g0 = self.problem.gap, self.constants, self.gamma0
         p1 = 1 / (1 - self.problem.exact_alpha)  # 1/(1 − α)
-        yield Power("gap", 4 * D / (3 * g0), HALF)
-        yield Power("curvature", 2 * k.base * g0 / 3, HALF)
-        yield Power("growing curvature", 4 * k.descent * g0 ** float(p1) / 3, p1 * HALF)
+        yield PowerOfT("gap", 4 * D / (3 * g0), HALF)
+        yield PowerOfT("curvature", 2 * k.base * g0 / 3, HALF)
+        yield PowerOfT("growing curvature", 4 * k.descent * g0 ** float(p1) / 3, p1 * HALF)
 
 
 class LinearGrowingNoise(SmoothGrowingNoise):
     """f ∈ L*_sym(1), BG-0 noise: the smooth bound, and once more coupled to the growth of the curvature."""
 
     smoothness = "linear"
-    source = "Theorem 1(iii); corollary '1-generalized smoothness under BG-0', equation app_sym1_bg0_final"
+    source = "Theorem 1(iii); Corollary 3.2 (1-generalized smoothness under BG-0), equation (26)"
+    label = "eq:app_sym1_bg0_final"
 
     def _limits(self) -> dict[str, float]:
         return {"γ0 ≤ 1/(8 L1)": ratio(1, 8 * self.L1)}
 
-    def _corollary(self) -> Iterator[Power]:
+    def _corollary(self) -> Iterator[PowerOfT]:
         yield from super()._corollary()
         D, B, G, L0, g0 = self.problem.gap, self.problem.B, self.problem.G, self.L0, self.gamma0
         c = 64 * self.L1**2 * g0
-        yield Power("coupled gap", c * 4 * D, SIXTH)
-        yield Power("coupled drift", c * 16 * L0 * g0**2, SIXTH)
-        yield Power("coupled noise growth", c * 2 * B * g0**2, SIXTH)
-        yield Power("coupled initial error", c * 4 * g0 * G, THIRD)
-        yield Power("coupled noise", c * 4 * g0 * G, THIRD)
-        yield Power("coupled curvature", c * 2 * L0 * g0**2, 5 * SIXTH)
+        yield PowerOfT("coupled gap", c * 4 * D, SIXTH)
+        yield PowerOfT("coupled drift", c * 16 * L0 * g0**2, SIXTH)
+        yield PowerOfT("coupled noise growth", c * 2 * B * g0**2, SIXTH)
+        yield PowerOfT("coupled initial error", c * 4 * g0 * G, THIRD)
+        yield PowerOfT("coupled noise", c * 4 * g0 * G, THIRD)
+        yield PowerOfT("coupled curvature", c * 2 * L0 * g0**2, 5 * SIXTH)
 
 
 class LinearBoundedNoise(SmoothBoundedNoise):
     """f ∈ L*_sym(1), bounded variance. The slip of the smooth case, twice: in the sum and inside the bracket."""
 
     smoothness = "linear"
-    source = "corollary '1-generalized smoothness under bounded variance', equation app_sym1_bv_final"
+    source = "Corollary 4.3 (1-generalized smoothness under bounded variance), equation (37)"
+    label = "eq:app_sym1_bv_final"
     errata = ("E3", "E4")
 
     def _limits(self) -> dict[str, float]:
         return {"γ0 ≤ 1/(8 L1)": ratio(1, 8 * self.L1)}
 
-    def _terms(self, noise_exponent: Fraction) -> Iterator[Power]:
+    def _terms(self, noise_exponent: Fraction) -> Iterator[PowerOfT]:
         yield from super()._terms(noise_exponent)
         D, G, L0, g0 = self.problem.gap, self.problem.G, self.L0, self.gamma0
         c = 64 * self.L1**2 * g0
-        yield Power("coupled gap", c * 4 * D, QUARTER)
-        yield Power("coupled drift", c * 16 * L0 * g0**2, QUARTER)
-        yield Power("coupled initial error", c * 4 * g0 * G, HALF)
-        yield Power("coupled noise", c * 4 * g0 * G, noise_exponent)
-        yield Power("coupled curvature", c * 2 * L0 * g0**2, 3 * QUARTER)
+        yield PowerOfT("coupled gap", c * 4 * D, QUARTER)
+        yield PowerOfT("coupled drift", c * 16 * L0 * g0**2, QUARTER)
+        yield PowerOfT("coupled initial error", c * 4 * g0 * G, HALF)
+        yield PowerOfT("coupled noise", c * 4 * g0 * G, noise_exponent)
+        yield PowerOfT("coupled curvature", c * 2 * L0 * g0**2, 3 * QUARTER)
 
 
 class LinearNoNoise(NoNoise):
     """f ∈ L*_sym(1), exact gradients. The paper prints twice what its proof gives."""
 
     smoothness = "linear"
-    source = "corollary '1-generalized smoothness, deterministic', equation app_sym1_det_final"
+    source = "Corollary 4.6 (1-generalized smoothness, deterministic), equation (40)"
+    label = "eq:app_sym1_det_final"
     errata = ("E9",)
 
     def _limits(self) -> dict[str, float]:
         return {"γ0 ≤ 1/(2 L1)": ratio(1, 2 * self.L1)}
 
-    def _corollary(self) -> Iterator[Power]:
-        yield Power("gap", 2 * self.problem.gap / self.gamma0, HALF)
-        yield Power("curvature", 2 * self.L0 * self.gamma0, HALF)
+    def _corollary(self) -> Iterator[PowerOfT]:
+        yield PowerOfT("gap", 2 * self.problem.gap / self.gamma0, HALF)
+        yield PowerOfT("curvature", 2 * self.L0 * self.gamma0, HALF)
 
-    def _printed(self) -> Iterator[Power]:
-        yield Power("gap", 4 * self.problem.gap / self.gamma0, HALF)
-        yield Power("curvature", 4 * self.L0 * self.gamma0, HALF)
+    def _printed(self) -> Iterator[PowerOfT]:
+        yield PowerOfT("gap", 4 * self.problem.gap / self.gamma0, HALF)
+        yield PowerOfT("curvature", 4 * self.L0 * self.gamma0, HALF)

@@ -14,10 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import ClassVar
 
+from gladstorm.theory.conversion import wrapped
+from gladstorm.theory.problem import Problem
 from gladstorm.theory.rules import ratio
 from gladstorm.theory.statement import Statement
-from gladstorm.theory.terms import Power
+from gladstorm.theory.terms import PowerOfT
 
 QUARTER, FIFTH, THIRD, HALF = Fraction(1, 4), Fraction(1, 5), Fraction(1, 3), Fraction(1, 2)
 SQRT2 = math.sqrt(2)
@@ -28,7 +31,22 @@ class Nstorm(Statement):
     """The oracle's constants; two stochastic gradients per update."""
 
     method = "nstorm"
+    classes: ClassVar[dict[str, str]] = {
+        "smooth": "mean-square smooth",
+        "sublinear": "E L*_sym(α), 0 < α < 1",
+        "linear": "E L*_sym(1)",
+    }
     calls_per_step = 2
+    corrects_drift = True
+
+    @classmethod
+    def reads(cls, problem: Problem) -> Problem:
+        """The constants of the oracle: its samples' differences are what NSTORM adds up."""
+        return wrapped(problem)
+
+    def settings(self, T: int) -> dict[str, float]:
+        """NSTORM's, with the size of its first batch."""
+        return {**super().settings(T), "n_init": self.schedule(T).n_init}
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -64,43 +82,46 @@ class MeanSquareGrowingNoise(MeanSquare):
     """Mean-square smooth, BG-0 noise: η = 1/T, γ = γ0 T^(−3/4), and N_init that brings b0 to T^(−1/4)."""
 
     noise = "bg0"
-    source = "Theorem 2(i); corollary 'Mean-square smoothness with sharp initialization', cor:app_nstorm_mss"
+    source = "Theorem 2(i); Corollary 5.1 (Mean-square smoothness with sharp initialization)"
+    label = "cor:app_nstorm_mss"
     eta_exponent = Fraction(1)
     gamma_exponent = 3 * QUARTER
     n_init_exponent = HALF
 
-    def _corollary(self) -> Iterator[Power]:
+    def _corollary(self) -> Iterator[PowerOfT]:
         D, B, G, L, g0 = self.problem.gap, self.problem.B, self.problem.G, self.L, self.gamma0
-        yield Power("gap", D / g0, QUARTER)
-        yield Power("initial error", 2, QUARTER)
-        yield Power("difference", 2 * L * g0, QUARTER)
-        yield Power("noise growth", 2 * B * g0, QUARTER)
-        yield Power("noise", 2 * G, HALF)
-        yield Power("curvature", L * g0 / 2, 3 * QUARTER)
+        yield PowerOfT("gap", D / g0, QUARTER)
+        yield PowerOfT("initial error", 2, QUARTER)
+        yield PowerOfT("difference", 2 * L * g0, QUARTER)
+        yield PowerOfT("noise growth", 2 * B * g0, QUARTER)
+        yield PowerOfT("noise", 2 * G, HALF)
+        yield PowerOfT("curvature", L * g0 / 2, 3 * QUARTER)
 
 
 class MeanSquareBoundedNoise(MeanSquare, BoundedNoise):
     """Mean-square smooth, bounded variance."""
 
-    source = "corollary 'Mean-square smoothness under bounded variance', equation app_nstorm_mss_bv_final"
+    source = "Corollary 5.4 (Mean-square smoothness under bounded variance), equation (52)"
+    label = "eq:app_nstorm_mss_bv_final"
 
-    def _corollary(self) -> Iterator[Power]:
+    def _corollary(self) -> Iterator[PowerOfT]:
         D, G, L, g0, e0 = self.problem.gap, self.problem.G, self.L, self.gamma0, self.eta0
-        yield Power("gap", D / g0, THIRD)
-        yield Power("initial error", 2 * G / e0, THIRD)
-        yield Power("difference", 2 * L * g0 / math.sqrt(e0), THIRD)
-        yield Power("noise", 2 * math.sqrt(e0) * G, THIRD)
-        yield Power("curvature", L * g0 / 2, 2 * THIRD)
+        yield PowerOfT("gap", D / g0, THIRD)
+        yield PowerOfT("initial error", 2 * G / e0, THIRD)
+        yield PowerOfT("difference", 2 * L * g0 / math.sqrt(e0), THIRD)
+        yield PowerOfT("noise", 2 * math.sqrt(e0) * G, THIRD)
+        yield PowerOfT("curvature", L * g0 / 2, 2 * THIRD)
 
 
 class MeanSquareNoNoise(MeanSquare, NoNoise):
     """L-smooth f, exact gradients. Normalized gradient descent: this is the tight bound."""
 
-    source = "corollary 'Mean-square smoothness, deterministic', equation app_nstorm_mss_det_final"
+    source = "Corollary 5.7 (Mean-square smoothness, deterministic), equation (55)"
+    label = "eq:app_nstorm_mss_det_final"
 
-    def _corollary(self) -> Iterator[Power]:
-        yield Power("gap", self.problem.gap / self.gamma0, HALF)
-        yield Power("curvature", self.L * self.gamma0 / 2, HALF)
+    def _corollary(self) -> Iterator[PowerOfT]:
+        yield PowerOfT("gap", self.problem.gap / self.gamma0, HALF)
+        yield PowerOfT("curvature", self.L * self.gamma0 / 2, HALF)
 
 
 class LinearGrowingNoise(Nstorm):
@@ -108,35 +129,34 @@ class LinearGrowingNoise(Nstorm):
 
     smoothness = "linear"
     noise = "bg0"
-    source = "Theorem 2(iii); corollary 'Expected 1-symmetric generalized smoothness', cor:app_nstorm_one"
+    source = "Theorem 2(iii); Corollary 5.3 (Expected 1-symmetric generalized smoothness)"
+    label = "cor:app_nstorm_one"
     eta_exponent = 4 * FIFTH
     gamma_exponent = 4 * FIFTH
 
     def _limits(self) -> dict[str, float]:
         return {"γ0 ≤ 1/(16 √(2e^(3/4)) L1)": ratio(1, 16 * S * self.L1)}
 
-    def _corollary(self) -> Iterator[Power]:
+    def _corollary(self) -> Iterator[PowerOfT]:
         D, B, G, L0, L1, g0 = self.problem.gap, self.problem.B, self.problem.G, self.L0, self.L1, self.gamma0
-        yield Power("gap", 4 * D / g0, FIFTH)
-        yield Power("initial error", 8 * G, FIFTH)
-        yield Power("noise growth", 8 * B * g0, FIFTH)
-        yield Power("difference, noise growth", 16 * S * L1 * B * g0**2, FIFTH)
-        yield Power("difference", 8 * S * g0 * L0, 2 * FIFTH)
-        yield Power("difference, noise", 16 * S * g0 * L1 * G, 2 * FIFTH)
-        yield Power("noise", 8 * G, 2 * FIFTH)
-        yield Power("curvature, noise growth", 8 * SQRT2 * L1 * B * g0**2, 3 * FIFTH)
-        yield Power("curvature", 4 * SQRT2 * L0 * g0, 4 * FIFTH)
-        yield Power("curvature, noise", 8 * SQRT2 * L1 * G * g0, 4 * FIFTH)
+        yield PowerOfT("gap", 4 * D / g0, FIFTH)
+        yield PowerOfT("initial error", 8 * G, FIFTH)
+        yield PowerOfT("noise growth", 8 * B * g0, FIFTH)
+        yield PowerOfT("difference, noise growth", 16 * S * L1 * B * g0**2, FIFTH)
+        yield PowerOfT("difference", 8 * S * g0 * L0, 2 * FIFTH)
+        yield PowerOfT("difference, noise", 16 * S * g0 * L1 * G, 2 * FIFTH)
+        yield PowerOfT("noise", 8 * G, 2 * FIFTH)
+        yield PowerOfT("curvature, noise growth", 8 * SQRT2 * L1 * B * g0**2, 3 * FIFTH)
+        yield PowerOfT("curvature", 4 * SQRT2 * L0 * g0, 4 * FIFTH)
+        yield PowerOfT("curvature, noise", 8 * SQRT2 * L1 * G * g0, 4 * FIFTH)
 
 
 class LinearBoundedNoise(BoundedNoise):
     """E L*_sym(1), bounded variance. The paper's second limit is implied by the first."""
 
     smoothness = "linear"
-    source = (
-        "corollary 'Expected 1-symmetric generalized smoothness under bounded variance', "
-        "equation app_nstorm_one_bv_final"
-    )
+    source = "Corollary 5.6 (Expected 1-symmetric generalized smoothness under bounded variance), equation (54)"
+    label = "eq:app_nstorm_one_bv_final"
 
     def _limits(self) -> dict[str, float]:
         return {
@@ -144,27 +164,28 @@ class LinearBoundedNoise(BoundedNoise):
             "γ0 ≤ 1/(4√2 L1)": ratio(1, 4 * SQRT2 * self.L1),
         }
 
-    def _corollary(self) -> Iterator[Power]:
+    def _corollary(self) -> Iterator[PowerOfT]:
         D, G, L0, L1, g0, e0 = self.problem.gap, self.problem.G, self.L0, self.L1, self.gamma0, self.eta0
         root = math.sqrt(e0)
-        yield Power("gap", 4 * D / g0, THIRD)
-        yield Power("initial error", 8 * G / e0, THIRD)
-        yield Power("difference", 8 * S * g0 * L0 / root, THIRD)
-        yield Power("difference, noise", 16 * S * g0 * L1 * G / root, THIRD)
-        yield Power("noise", 8 * root * G, THIRD)
-        yield Power("curvature", 4 * SQRT2 * L0 * g0, 2 * THIRD)
-        yield Power("curvature, noise", 8 * SQRT2 * L1 * G * g0, 2 * THIRD)
+        yield PowerOfT("gap", 4 * D / g0, THIRD)
+        yield PowerOfT("initial error", 8 * G / e0, THIRD)
+        yield PowerOfT("difference", 8 * S * g0 * L0 / root, THIRD)
+        yield PowerOfT("difference, noise", 16 * S * g0 * L1 * G / root, THIRD)
+        yield PowerOfT("noise", 8 * root * G, THIRD)
+        yield PowerOfT("curvature", 4 * SQRT2 * L0 * g0, 2 * THIRD)
+        yield PowerOfT("curvature, noise", 8 * SQRT2 * L1 * G * g0, 2 * THIRD)
 
 
 class LinearNoNoise(NoNoise):
     """E L*_sym(1), exact gradients."""
 
     smoothness = "linear"
-    source = "corollary 'Expected 1-symmetric generalized smoothness, deterministic', equation app_nstorm_one_det_final"
+    source = "Corollary 5.9 (Expected 1-symmetric generalized smoothness, deterministic), equation (57)"
+    label = "eq:app_nstorm_one_det_final"
 
     def _limits(self) -> dict[str, float]:
         return {"γ0 ≤ 1/(4√2 L1)": ratio(1, 4 * SQRT2 * self.L1)}
 
-    def _corollary(self) -> Iterator[Power]:
-        yield Power("gap", 2 * self.problem.gap / self.gamma0, HALF)
-        yield Power("curvature", 2 * SQRT2 * self.L0 * self.gamma0, HALF)
+    def _corollary(self) -> Iterator[PowerOfT]:
+        yield PowerOfT("gap", 2 * self.problem.gap / self.gamma0, HALF)
+        yield PowerOfT("curvature", 2 * SQRT2 * self.L0 * self.gamma0, HALF)

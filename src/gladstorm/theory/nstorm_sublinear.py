@@ -13,7 +13,7 @@ from gladstorm.theory.class_constants import Expected, expected
 from gladstorm.theory.nstorm import HALF, THIRD, BoundedNoise, NoNoise, Nstorm
 from gladstorm.theory.problem import Exponent
 from gladstorm.theory.rules import ratio
-from gladstorm.theory.terms import Condition, Power
+from gladstorm.theory.terms import Condition, PowerOfT
 
 
 class Sublinear(Nstorm):
@@ -63,7 +63,8 @@ class SublinearGrowingNoise(Sublinear):
 
     noise = "bg0"
     has_eta0 = True
-    source = "Theorem 2(ii); corollary 'Expected alpha-symmetric generalized smoothness', cor:app_nstorm_alpha"
+    source = "Theorem 2(ii); Corollary 5.2 (Expected α-symmetric generalized smoothness)"
+    label = "cor:app_nstorm_alpha"
 
     @property
     def theta(self) -> Exponent:
@@ -90,70 +91,66 @@ class SublinearGrowingNoise(Sublinear):
         """(1 − α)θ."""
         return (1 - self.problem.exact_alpha) * self.theta
 
-    def _corollary(self) -> Iterator[Power]:
+    def _corollary(self) -> Iterator[PowerOfT]:
         D, B, G, k = self.problem.gap, self.problem.B, self.problem.G, self.constants
         g0, e0, a, th = self.gamma0, self.eta0, self.problem.exact_alpha, self.theta
         alpha, p, root = float(a), float(self.p), math.sqrt(e0)
         young = k.young * k.moment * self.feedback**p  # c_α L_α λ0^(−p)
         growth, level = k.moment * (B * g0) ** alpha, k.moment * G**alpha
         distance = k.distance * g0 ** (1 + p)
-        yield Power("gap", 4 * D / g0, th)
-        yield Power("initial error", 8 / e0, th)
-        yield Power("difference, Young", 8 * young * g0 / root, th)
-        yield Power("difference, noise growth", 8 * growth * g0 / root, th)
-        yield Power("noise growth", 8 * root * B * g0, th)
-        yield Power("difference", 8 * k.base * g0 / root, (1 + a) * th)
-        yield Power("difference, noise", 8 * level * g0 / root, (1 + a) * th)
-        yield Power("noise", 8 * root * G, 2 * th)
-        yield Power("difference, distance", 8 * distance / root, (1 + 3 * a) / (1 - a) * th)
-        yield Power("curvature", 2 * k.base * g0, (3 + a) * th)
-        yield Power("curvature, noise", 2 * level * g0, (3 + a) * th)
-        yield Power("curvature, Young", 2 * young * g0, 3 * th)
-        yield Power("curvature, noise growth", 2 * growth * g0, 3 * th)
-        yield Power("curvature, distance", 4 * distance, (3 + a) / (1 - a) * th)
+        yield PowerOfT("gap", 4 * D / g0, th)
+        yield PowerOfT("initial error", 8 / e0, th)
+        yield PowerOfT("difference, Young", 8 * young * g0 / root, th)
+        yield PowerOfT("difference, noise growth", 8 * growth * g0 / root, th)
+        yield PowerOfT("noise growth", 8 * root * B * g0, th)
+        yield PowerOfT("difference", 8 * k.base * g0 / root, (1 + a) * th)
+        yield PowerOfT("difference, noise", 8 * level * g0 / root, (1 + a) * th)
+        yield PowerOfT("noise", 8 * root * G, 2 * th)
+        yield PowerOfT("difference, distance", 8 * distance / root, (1 + 3 * a) / (1 - a) * th)
+        yield PowerOfT("curvature", 2 * k.base * g0, (3 + a) * th)
+        yield PowerOfT("curvature, noise", 2 * level * g0, (3 + a) * th)
+        yield PowerOfT("curvature, Young", 2 * young * g0, 3 * th)
+        yield PowerOfT("curvature, noise growth", 2 * growth * g0, 3 * th)
+        yield PowerOfT("curvature, distance", 4 * distance, (3 + a) / (1 - a) * th)
 
 
 class SublinearBoundedNoise(Sublinear, BoundedNoise):
     """E L*_sym(α), bounded variance; λ does not depend on T."""
 
-    source = (
-        "corollary 'Expected alpha-symmetric generalized smoothness under bounded variance', "
-        "equation app_nstorm_alpha_bv_final"
-    )
+    source = "Corollary 5.5 (Expected α-symmetric generalized smoothness under bounded variance), equation (53)"
+    label = "eq:app_nstorm_alpha_bv_final"
 
-    def _corollary(self) -> Iterator[Power]:
+    def _corollary(self) -> Iterator[PowerOfT]:
         D, G, k, g0, e0 = self.problem.gap, self.problem.G, self.constants, self.gamma0, self.eta0
         alpha, p, root = self.problem.alpha, self.p, math.sqrt(e0)
         young = k.young * k.moment * self.feedback ** float(p)  # c_α L_α λ0^(−p)
         level = k.moment * G**alpha
         distance = k.distance * g0 ** float(1 + p)
-        yield Power("gap", 4 * D / g0, THIRD)
-        yield Power("initial error", 8 * G / e0, THIRD)
-        yield Power("difference", 8 * k.base * g0 / root, THIRD)
-        yield Power("difference, Young", 8 * young * g0 / root, THIRD)
-        yield Power("difference, noise", 8 * level * g0 / root, THIRD)
-        yield Power("noise", 8 * root * G, THIRD)
-        yield Power("difference, distance", 8 * distance / root, (1 + 2 * p) * THIRD)
-        yield Power("curvature", 2 * k.base * g0, 2 * THIRD)
-        yield Power("curvature, Young", 2 * young * g0, 2 * THIRD)
-        yield Power("curvature, noise", 2 * level * g0, 2 * THIRD)
-        yield Power("curvature, distance", 4 * distance, 2 * (1 + p) * THIRD)
+        yield PowerOfT("gap", 4 * D / g0, THIRD)
+        yield PowerOfT("initial error", 8 * G / e0, THIRD)
+        yield PowerOfT("difference", 8 * k.base * g0 / root, THIRD)
+        yield PowerOfT("difference, Young", 8 * young * g0 / root, THIRD)
+        yield PowerOfT("difference, noise", 8 * level * g0 / root, THIRD)
+        yield PowerOfT("noise", 8 * root * G, THIRD)
+        yield PowerOfT("difference, distance", 8 * distance / root, (1 + 2 * p) * THIRD)
+        yield PowerOfT("curvature", 2 * k.base * g0, 2 * THIRD)
+        yield PowerOfT("curvature, Young", 2 * young * g0, 2 * THIRD)
+        yield PowerOfT("curvature, noise", 2 * level * g0, 2 * THIRD)
+        yield PowerOfT("curvature, distance", 4 * distance, 2 * (1 + p) * THIRD)
 
 
 class SublinearNoNoise(Sublinear, NoNoise):
     """E L*_sym(α), exact gradients: no noise feeds on the gradient, so λ0 may be 1/(L_α γ0), eight times larger."""
 
-    source = (
-        "corollary 'Expected alpha-symmetric generalized smoothness, deterministic', "
-        "equation app_nstorm_alpha_det_final"
-    )
+    source = "Corollary 5.8 (Expected α-symmetric generalized smoothness, deterministic), equation (56)"
+    label = "eq:app_nstorm_alpha_det_final"
 
     def _feedbacks(self) -> dict[str, float]:
         return {"λ0 ≤ 1/(L_α γ0)": self.constants.moment * self.gamma0}
 
-    def _corollary(self) -> Iterator[Power]:
+    def _corollary(self) -> Iterator[PowerOfT]:
         D, k, g0, p = self.problem.gap, self.constants, self.gamma0, self.p
-        yield Power("gap", 2 * D / g0, HALF)
-        yield Power("curvature", k.base * g0, HALF)
-        yield Power("curvature, Young", k.young * k.moment * self.feedback ** float(p) * g0, HALF)
-        yield Power("curvature, distance", 2 * k.distance * g0 ** float(1 + p), (1 + p) * HALF)
+        yield PowerOfT("gap", 2 * D / g0, HALF)
+        yield PowerOfT("curvature", k.base * g0, HALF)
+        yield PowerOfT("curvature, Young", k.young * k.moment * self.feedback ** float(p) * g0, HALF)
+        yield PowerOfT("curvature, distance", 2 * k.distance * g0 ** float(1 + p), (1 + p) * HALF)

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gladstorm.theory.conversion import weaken, wrapped
-from gladstorm.theory.planning import theorem
+from gladstorm.foundation.constants import Bg0
+from gladstorm.theory.anchors import around_start
+from gladstorm.theory.conversion import weaken
+from gladstorm.theory.planning import regime, theorem
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.statement import Statement
 
 if TYPE_CHECKING:
-    from gladstorm.oracles import BlumGladyshev
+    from gladstorm.oracles import Oracle
 
 
-def problem_of(oracle: BlumGladyshev, *, alpha: float | None = None) -> Problem:
-    """The setting of an oracle, with f's own constants: what NSGDM's theorems read.
+def problem_of(oracle: Oracle, *, alpha: float | None = None) -> Problem:
+    """The setting of an oracle, with f's own constants and BG-0 around x⁰: what NSGDM's theorems read.
 
-    `alpha` asks for a weaker class than the objective declares (see `weaken`).
+    `alpha` asks for a weaker class than the objective declares (see `weaken`). Noise that is smallest elsewhere is
+    brought to x⁰ (see `around_start`; `cost_of_moving` says what that costs).
     """
     import jax
 
-    objective = oracle.objective
+    from gladstorm.foundation.parts import check
+
+    check(oracle)
+    objective, noise = oracle.objective, around_start(_noise(oracle), oracle.objective.start)
     constants = objective.constants
     if constants is None:
         name = type(objective).__name__
@@ -28,26 +35,31 @@ def problem_of(oracle: BlumGladyshev, *, alpha: float | None = None) -> Problem:
     if alpha is not None:
         constants = weaken(constants, alpha)
     with jax.enable_x64(True):
-        start = float(objective.value(objective.start))
+        gap = float(objective.value(objective.start)) - constants.f_inf
+    if gap <= 0:
+        raise ValueError(
+            "for_oracle: start must be a point where f is above its infimum, at a minimiser there is nothing to bound; "
+            f"got f(x⁰) − inf f = {gap:g}."
+        )
     return Problem(
         alpha=constants.alpha,
         L0=constants.L0,
         L1=constants.L1,
-        B=float(oracle.B),
-        G=float(oracle.G),
-        gap=start - constants.f_inf,
+        B=noise.B,
+        G=noise.G,
+        gap=gap,
     )
 
 
 def for_oracle(
-    oracle: BlumGladyshev,
+    oracle: Oracle,
     method: str,
     *,
     alpha: float | None = None,
     gamma0: float | None = None,
     eta0: float = 1.0,
 ) -> Statement:
-    """What the paper says about a method on this oracle: NSGDM with f's own constants, NSTORM with the wrapper's.
+    """What the paper says about a method on this oracle: NSGDM with f's own constants, NSTORM with the oracle's.
 
     Without `gamma0` the leading coefficient's minimiser is taken; `tune(T)` improves on it for one horizon.
 
@@ -56,5 +68,23 @@ def for_oracle(
     >>> for_oracle(oracle, "nstorm").rate
     Fraction(1, 4)
     """
-    problem = problem_of(oracle, alpha=alpha)
-    return theorem(method, wrapped(problem) if method == "nstorm" else problem, gamma0=gamma0, eta0=eta0)
+    problem, noise = problem_of(oracle, alpha=alpha), _noise(oracle)
+    kind = regime(method, problem)
+    if kind.corrects_drift and not noise.affine:
+        name = type(oracle).__name__
+        raise ValueError(
+            f"for_oracle: {method} needs an oracle whose noise changes by at most B‖y − x‖ from x to y; got {name}."
+        )
+    # How one sample's noise differs at two points does not depend on where it is smallest: the oracle's own B says it.
+    read = kind.reads(replace(problem, B=noise.B))
+    return theorem(method, replace(read, B=problem.B), gamma0=gamma0, eta0=eta0)
+
+
+def _noise(oracle: Oracle) -> Bg0:
+    """BG-0 of an oracle that the theorems speak about."""
+    name = type(oracle).__name__
+    if oracle.outside is not None:
+        raise ValueError(f"for_oracle: the theorems say nothing about {name}: {oracle.outside}.")
+    if oracle.bg0 is None:
+        raise ValueError(f"for_oracle: oracle must declare BG-0 constants; got oracle={name} with bg0=None.")
+    return oracle.bg0

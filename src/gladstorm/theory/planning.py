@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import math
+from dataclasses import dataclass, fields
+from typing import Any
 
 from gladstorm.theory import nsgdm, nstorm, nstorm_sublinear  # noqa: F401 - importing a module makes its regimes known
 from gladstorm.theory.problem import Problem
-from gladstorm.theory.rules import FRACTION, HORIZON, LONGEST
+from gladstorm.theory.rules import FRACTION, HORIZON, LONGEST, OutOfRange
 from gladstorm.theory.search import boundary
 from gladstorm.theory.statement import REGIMES, Statement
+from gladstorm.theory.terms import Prescription
+from gladstorm.theory.wider_classes import best_linear_class
 
-if TYPE_CHECKING:
-    from gladstorm.methods import Method
-
-METHODS = tuple(sorted({method for method, _, _ in REGIMES}))
+COVERED_METHODS = tuple(sorted({method for method, _, _ in REGIMES}))
 
 
 def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
@@ -23,11 +23,11 @@ def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0:
     Without `gamma0` the admissible minimiser of the leading coefficient is taken.
 
     >>> theorem("nsgdm", Problem(alpha=0, L0=1, B=0, G=1, gap=2)).source
-    "corollary 'Standard smoothness under bounded variance', equation app_smooth_bv_final"
+    'Corollary 4.2 (Standard smoothness under bounded variance), equation (36)'
     """
     if gamma0 is not None:
-        return _regime(method, problem)(problem, gamma0, eta0)
-    return _regime(method, problem)(problem, 1.0, eta0).tune_gamma0()
+        return regime(method, problem)(problem, gamma0, eta0)
+    return regime(method, problem)(problem, 1.0, eta0).tune_gamma0()
 
 
 def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float = 1.0, eta0: float = 1.0) -> Statement:
@@ -41,6 +41,15 @@ def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float
     return theorem(method, Problem(alpha=alpha, L0=1, L1=0, L=1, B=B, G=G, gap=1), gamma0=gamma0, eta0=eta0)
 
 
+def for_wrapper(method: str, problem: Problem, *, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
+    """The statement about a method on the BG-0 wrapper around f; the problem holds f's own constants.
+
+    >>> for_wrapper("nstorm", Problem(alpha=0, L0=3, B=4, G=1, gap=1), gamma0=1.0).problem.L
+    5.0
+    """
+    return theorem(method, regime(method, problem).reads(problem), gamma0=gamma0, eta0=eta0)
+
+
 @dataclass(frozen=True)
 class Plan:
     """A statement at one horizon."""
@@ -48,48 +57,76 @@ class Plan:
     statement: Statement
     horizon: int  # T
     remarks: tuple[str, ...] = ()  # what was given and is not used
+    asked: Problem | None = None  # if the statement is about a class that contains the problem's
 
     def __post_init__(self) -> None:
         self.statement.bound(self.horizon)  # refused here if it does not fit in double precision
 
+    def __repr__(self) -> str:
+        """What it says, in a few lines."""
+        statement, T = self.statement, self.horizon
+        eta, gamma, n_init, _ = statement.schedule(T)
+        given = {field.name: getattr(self.problem, field.name) for field in fields(self.problem)}
+        constants = ", ".join(f"{name}={value:g}" for name, value in given.items() if value is not None)
+        violations = [f"violated:  {each}" for each in statement.violations()]
+        lines = [
+            f"Plan: {statement.method.upper()} for T = {counted(T)} iterates",
+            f"problem:   {constants}",
+            f"schedule:  gamma = {gamma:.6g}, eta = {eta:.6g}, n_init = {counted(n_init)}",
+            f"bound:     E‖∇f(x̂)‖ ≤ {statement.bound(T):.6g}, for {counted(statement.sfo(T))} stochastic gradients",
+            f"source:    {statement.source}",
+            *self._wider(),
+            *(violations or ["conditions hold"]),
+            *(f"remark:    {each}" for each in self.remarks),
+        ]
+        return "\n".join(line if len(line) <= 100 else line[:99] + "…" for line in lines)
+
+    @property
+    def problem(self) -> Problem:
+        """The problem asked about."""
+        return self.statement.problem if self.asked is None else self.asked
+
+    @property
+    def source(self) -> str:
+        """The theorem, and where it is one about a wider class, with what constants that contains the problem's."""
+        return "; ".join([self.statement.source, *self._wider()])
+
+    def _wider(self) -> list[str]:
+        wider, alpha = self.statement.problem, self.problem.alpha
+        if wider.alpha == alpha:
+            return []
+        return [f"of alpha = 1: L0 = {wider.L0:.6g}, L1 = {wider.L1:.6g}, a class that contains alpha = {alpha:g}'s"]
+
+    @property
+    def schedule(self) -> Prescription:
+        """η, γ, N_init and λ."""
+        return self.statement.schedule(self.horizon)
+
     def as_dict(self) -> dict[str, Any]:
         """The plan as JSON-ready data."""
         statement, T = self.statement, self.horizon
-        eta, gamma, n_init, young_weight = statement.schedule(T)
-        conditions = [
-            {"statement": c.statement, "left": c.left, "right": c.right, "holds": c.holds}
-            for c in statement.conditions()
-        ]
+        eta, gamma, n_init, young_weight = self.schedule
         terms = [
             {"name": t.name, "coefficient": float(t.coefficient), "exponent": float(t.exponent), "value": t.value}
             for t in statement.terms(T)
         ]
         return {
             "method": statement.method,
-            "alpha": statement.problem.alpha,
+            "alpha": self.problem.alpha,
             "noise": statement.noise,
             "horizon": T,
             "eta": eta,
             "gamma": gamma,
             "n_init": n_init,
             "lambda": young_weight,
-            "conditions": conditions,
+            "conditions": [condition.as_dict() for condition in statement.conditions()],
             "terms": terms,
             "bound": statement.bound(T),
             "bound_as_printed": statement.bound_as_printed(T),
             "rate": float(statement.rate),
             "sfo": statement.sfo(T),
-            "source": statement.source,
+            "source": self.source,
         }
-
-    def method(self) -> Method:
-        """The method with the planned schedule, ready for `run`; T iterates are `steps=T - 1`."""
-        from gladstorm import methods
-
-        eta, gamma, n_init, _ = self.statement.schedule(self.horizon)
-        if self.statement.method == "nsgdm":
-            return methods.nsgdm(gamma=gamma, eta=eta)
-        return methods.nstorm(gamma=gamma, eta=eta, n_init=n_init)
 
 
 def plan(
@@ -122,20 +159,84 @@ def plan(
         remarks.append(f"L1 is not used, with alpha = 0 curvature does not grow; got L1={L1}.")
     if eta0 is not None:
         FRACTION.require("plan", "eta0", eta0)
-        if eta0 != 1 and not _regime(method, problem).has_eta0:
+        if eta0 != 1 and not regime(method, problem).has_eta0:
             remarks.append(f"eta0 is not used, this schedule has none; got eta0={eta0}.")
             eta0 = None
-    statement = theorem(method, problem, gamma0=gamma0, eta0=1.0 if eta0 is None else eta0)
+    choice = _Choice(method, problem, gamma0, 1.0 if eta0 is None else eta0)
     if horizon is not None and eps is None:
         HORIZON.require("plan", "horizon", horizon)
         T = int(horizon)
-        statement = statement.tune_gamma0(T) if gamma0 is None else statement
     elif eps is not None and horizon is None:
-        statement = _quickest(statement, eps) if gamma0 is None else statement
-        T = statement.horizon(eps)
+        T = choice.quickest(eps)
     else:
         raise ValueError(f"plan: exactly one of horizon and eps must be given; got horizon={horizon}, eps={eps}.")
-    return Plan(statement, T, tuple(remarks))
+    return Plan(choice.best(T), T, tuple(remarks), problem)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The theorems that cover a problem: that of its own class, and those of classes which contain it."""
+
+    method: str
+    problem: Problem
+    gamma0: float | None  # the best one if None
+    eta0: float
+
+    def best(self, T: int) -> Statement:
+        """The one of the smallest bound at T among those whose conditions hold; the problem's own if none is.
+
+        A γ0 that was given stands for a run, so another theorem counts only if it prescribes the same run.
+        """
+        wider = best_linear_class(self.problem, lambda problem: self._bound(problem, T))
+        if wider is None or not self._bound(wider, T) < self._bound(self.problem, T):
+            return self._stated(self.problem, T)
+        return self._stated(wider, T)
+
+    def quickest(self, eps: float) -> int:
+        """The smallest horizon that guarantees eps.
+
+        The class that is best just before a horizon gives a shorter one, where another may be best; until none does.
+        """
+        try:
+            T = self._horizon(theorem(self.method, self.problem, gamma0=self.gamma0, eta0=self.eta0), eps)
+        except OutOfRange:  # of its own class; a wider one may have smaller constants
+            T = LONGEST
+        while T > 1 and (closer := self.best(T - 1)).bound(T - 1) <= eps:
+            T = self._horizon(closer, eps)
+        return T
+
+    def _horizon(self, statement: Statement, eps: float) -> int:
+        """The smallest one at which this statement, tuned unless γ0 was given, guarantees eps."""
+        after = statement.horizon(eps)
+        if self.gamma0 is not None:
+            return after
+
+        def enough(T: int) -> bool:
+            return statement.tune_gamma0(T).bound(T) <= eps
+
+        while after > 1 and enough(after // 2):
+            after //= 2
+        return boundary(enough, after // 2, after)
+
+    def _stated(self, problem: Problem, T: int) -> Statement:
+        kind = regime(self.method, problem)
+        statement = kind(problem, self.gamma0 or 1.0, self.eta0 if kind.has_eta0 else 1.0)
+        return statement.tune_gamma0(T) if self.gamma0 is None else statement
+
+    def _bound(self, problem: Problem, T: int) -> float:
+        """Infinite where the theorem does not hold for this run, or says nothing in double precision."""
+        try:
+            statement = self._stated(problem, T)
+            bound = statement.bound(T)
+        except OutOfRange:
+            return math.inf
+        return bound if self._is_asked_for(statement, T) and not statement.violations() else math.inf
+
+    def _is_asked_for(self, statement: Statement, T: int) -> bool:
+        if self.gamma0 is None or statement.problem == self.problem:
+            return True
+        own = regime(self.method, self.problem)(self.problem, self.gamma0, self.eta0)
+        return own.schedule(T)[:3] == statement.schedule(T)[:3]
 
 
 def overtakes(challenger: Statement, leader: Statement) -> int | None:
@@ -159,19 +260,19 @@ def overtakes(challenger: Statement, leader: Statement) -> int | None:
     return boundary(ahead, after // 2, after)
 
 
-def _regime(method: str, problem: Problem) -> type[Statement]:
-    if method not in METHODS:
-        raise ValueError(f"theory: method must be one of {', '.join(METHODS)}; got method={method!r}.")
-    return REGIMES[method, problem.smoothness, problem.noise]
+def counted(number: int) -> str:
+    """A whole number with all its digits, or, where these are many, the first few.
+
+    >>> counted(12345), counted(10**24)
+    ('12,345', '1e+24')
+    """
+    return f"{number:,}" if number < 10**15 else f"{number:.4g}"
 
 
-def _quickest(statement: Statement, eps: float) -> Statement:
-    """The statement tuned for the smallest horizon at which a tuned one guarantees eps."""
-
-    def enough(T: int) -> bool:
-        return statement.tune_gamma0(T).bound(T) <= eps
-
-    after = statement.horizon(eps)
-    while after > 1 and enough(after // 2):
-        after //= 2
-    return statement.tune_gamma0(boundary(enough, after // 2, after))
+def regime(method: str, problem: Problem) -> type[Statement]:
+    """The statements about a method in the regime that a problem's numbers amount to."""
+    setting = (problem.smoothness, problem.noise)
+    if (method, *setting) not in REGIMES:
+        covered = [each for each in COVERED_METHODS if (each, *setting) in REGIMES]
+        raise ValueError(f"theory: method must be one of {', '.join(covered)}; got method={method!r}.")
+    return REGIMES[method, *setting]

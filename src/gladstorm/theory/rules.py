@@ -1,4 +1,4 @@
-"""What the theory's arguments must be, said in the sentence of `gladstorm.rules` but in plain Python, without NumPy."""
+"""What the theory's arguments must be, said as `foundation.rules` does but in plain Python, without NumPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class OutOfRange(ValueError):
 
 
 @dataclass(frozen=True)
-class Rule:
+class NumberRule:
     """What one number must be, in words and as a test."""
 
     words: str
@@ -34,11 +34,11 @@ class Rule:
             raise ValueError(f"{owner}: {name} must be {self.words}; got {name}={value}.")
 
 
-POSITIVE = Rule("finite and > 0", lambda v: 0 < v < math.inf)
-NON_NEGATIVE = Rule("finite and ≥ 0", lambda v: 0 <= v < math.inf)
-FRACTION = Rule("in (0, 1]", lambda v: 0 < v <= 1)
-ALPHA = Rule("in [0, 1]", lambda v: 0 <= v <= 1)
-HORIZON = Rule("a whole number from 1 to 10^300", lambda v: 1 <= v <= LONGEST and v == math.floor(v))
+POSITIVE = NumberRule("finite and > 0", lambda v: 0 < v < math.inf)
+NON_NEGATIVE = NumberRule("finite and ≥ 0", lambda v: 0 <= v < math.inf)
+FRACTION = NumberRule("in (0, 1]", lambda v: 0 < v <= 1)
+ALPHA = NumberRule("in [0, 1]", lambda v: 0 <= v <= 1)
+HORIZON = NumberRule("a whole number from 1 to 10^300", lambda v: 1 <= v <= LONGEST and v == math.floor(v))
 
 
 def in_range(owner: str, name: str, value: float) -> float:

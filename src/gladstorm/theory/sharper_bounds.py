@@ -1,7 +1,7 @@
 """A second opinion: bounds that are smaller than the paper's, or ask for less, or know more about the oracle.
 
 Each takes the same run as a master bound: γ, η, initial error b0, horizon T. They are derived in this project and are
-not in the paper.
+not in the paper; docs/proofs.md has the proofs.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from abc import abstractmethod
 from typing import ClassVar
 
 from gladstorm.theory.class_constants import Expected, symmetric, young
-from gladstorm.theory.master_bounds import Bound, StormSublinear
+from gladstorm.theory.master_bounds import MASTERS, Bound, StormSublinear
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.rules import HORIZON, NON_NEGATIVE, POSITIVE
 from gladstorm.theory.statement import Statement
-from gladstorm.theory.terms import Condition, Schedule
+from gladstorm.theory.terms import Condition
+from gladstorm.theory.wider_classes import best_linear_class
 
 
 class MomentumSmooth(Bound):
@@ -26,6 +27,7 @@ class MomentumSmooth(Bound):
 
     method = "nsgdm"
     source = "S1: NSGDM, smooth"
+    error_charged = 2
 
     def _stated(self) -> dict[str, float]:
         D, B, G, L0 = self.problem.gap, self.problem.B, self.problem.G, self.constant("L0")
@@ -46,6 +48,7 @@ class StormSmooth(Bound):
 
     method = "nstorm"
     source = "S2: NSTORM, mean-square smooth"
+    error_charged = 2
 
     def _stated(self) -> dict[str, float]:
         D, B, G, L = self.problem.gap, self.problem.B, self.problem.G, self.constant("L")
@@ -185,7 +188,7 @@ class ExactLinear(Bound):
         return {"gap": D / (gamma * float(self.horizon)) / kept, "curvature": L0 * gamma / 2 * growth / kept}
 
 
-_SHARPER: dict[tuple[str, str, str], type[Bound]] = {
+SECOND_OPINIONS: dict[tuple[str, str, str], type[Bound]] = {
     ("nsgdm", "smooth", "bg0"): MomentumSmooth,
     ("nsgdm", "smooth", "bounded"): MomentumSmooth,
     ("nsgdm", "smooth", "deterministic"): MomentumSmooth,
@@ -202,30 +205,60 @@ _SHARPER: dict[tuple[str, str, str], type[Bound]] = {
 def sharper(statement: Statement, T: int) -> Bound | None:
     """The sharper bound for the run a statement prescribes, with the exact initial error; None where there is none.
 
+    For 0 < α < 1 it may be one of α = 1, whose class contains the problem's: `bound.problem` and `bound.source` say so.
+
     >>> from gladstorm.theory import Problem, theorem
     >>> statement = theorem("nsgdm", Problem(alpha=0, L0=1.5, B=0.4, G=0.7, gap=3), gamma0=0.09)
     >>> second = sharper(statement, 10_000)
     >>> round(second.bound, 2), round(statement.bound(10_000), 2)
     (7.36, 15.1)
     """
-    kind = _SHARPER.get((statement.method, statement.smoothness, statement.noise))
+    kind = SECOND_OPINIONS.get((statement.method, statement.smoothness, statement.noise))
+    in_wider = _in_linear_class(statement, T)
+    if kind is None:
+        return in_wider if in_wider is not None and in_wider.bound < statement.bound(T) else None
+    own = of_run(kind, statement.problem, statement, T)
+    return own if in_wider is None or _guaranteed(own) <= in_wider.bound else in_wider
+
+
+def _in_linear_class(statement: Statement, T: int) -> Bound | None:
+    """The best bound of α = 1 for the run a statement about 0 < α < 1 prescribes; None where none holds."""
+    setting = (statement.method, "linear", statement.noise)
+    kind = SECOND_OPINIONS.get(setting) or MASTERS.get(setting[:2])
     if kind is None:
         return None
+    wider = best_linear_class(statement.problem, lambda problem: _guaranteed(of_run(kind, problem, statement, T)))
+    found = None if wider is None else of_run(kind, wider, statement, T)
+    return None if found is None or _guaranteed(found) == math.inf else found
+
+
+def _guaranteed(bound: Bound) -> float:
+    """Infinite where a condition fails."""
+    return bound.bound if all(condition.holds for condition in bound.conditions()) else math.inf
+
+
+def of_run(kind: type[Bound], problem: Problem, statement: Statement, T: int) -> Bound:
+    """A bound for the run a statement prescribes, with the exact initial error."""
     eta, gamma, n_init, _ = statement.schedule(T)
-    return kind(statement.problem, gamma, eta, statement.problem.G / math.sqrt(n_init), T)
+    return kind(problem, gamma, eta, problem.G / math.sqrt(n_init), T)
 
 
-_ON_WRAPPER: dict[str, type[StormOnWrapper]] = {
-    "smooth": StormOnSmoothWrapper,
-    "sublinear": StormOnSublinearWrapper,
-    "linear": StormOnLinearWrapper,
+_ON_WRAPPER: dict[tuple[str, str], type[Bound]] = {
+    ("nstorm", "smooth"): StormOnSmoothWrapper,
+    ("nstorm", "sublinear"): StormOnSublinearWrapper,
+    ("nstorm", "linear"): StormOnLinearWrapper,
 }
 
 
-def on_wrapper(problem: Problem, schedule: Schedule, T: int) -> StormOnWrapper:
-    """The bound of NSTORM with this schedule on the BG-0 wrapper around f; the problem holds f's own constants."""
-    initial_error = problem.G / math.sqrt(schedule.n_init)
-    return _ON_WRAPPER[problem.smoothness](problem, schedule.gamma, schedule.eta, initial_error, T)
+def on_wrapper(statement: Statement, problem: Problem, T: int) -> Bound | None:
+    """The bound of a statement's method with its schedule on the BG-0 wrapper around f; None where there is none.
+
+    The problem holds f's own constants.
+    """
+    kind = _ON_WRAPPER.get((statement.method, problem.smoothness))
+    if kind is None:
+        return None
+    return of_run(kind, problem, statement, T)
 
 
 def travel_lower_bound(L0: float, gamma: float, T: int, descent: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 from gladstorm.theory.problem import Exponent, Problem
 from gladstorm.theory.rules import FRACTION, HORIZON, POSITIVE, OutOfRange, in_range
 from gladstorm.theory.search import first, lowest
-from gladstorm.theory.terms import Condition, Power, Schedule, Term
+from gladstorm.theory.terms import Condition, PowerOfT, Prescription, Term
 
 REGIMES: dict[tuple[str, str, str], type[Statement]] = {}  # by method, smoothness and noise
 
@@ -22,24 +22,33 @@ class Statement(ABC):
     """E‖∇f(x̂)‖ ≤ Σ c T^(−e) for a method run with η = η0 T^(−eta_exponent), γ = γ0 T^(−gamma_exponent) on T iterates.
 
     x̂ is uniform on x⁰..x^{T−1}, so the left-hand side is the mean of ‖∇f‖ over the trajectory. A subclass with a source
-    is one regime, and is found in REGIMES by its setting.
+    is one regime, and is found in REGIMES by its setting. What a statement reads, the method it is about and its row in
+    the table of complexities are its own facts: nothing else in the package asks for a method by name.
     """
 
     problem: Problem
     gamma0: float  # γ0
     eta0: float = 1.0  # η0
 
-    method: ClassVar[str]
+    method: ClassVar[str]  # by its name in `gladstorm.methods`
+    classes: ClassVar[Mapping[str, str]]  # what each kind of smoothness is called in the table
     smoothness: ClassVar[str]
     noise: ClassVar[str]
     calls_per_step: ClassVar[int]  # stochastic gradients per update
+    corrects_drift: ClassVar[bool]  # whether v follows ∇f by differences of one sample, its error being noise alone
     has_eta0: ClassVar[bool] = False
-    source: ClassVar[str]
+    source: ClassVar[str]  # statement and equation by their numbers in the paper
+    label: ClassVar[str]  # the equation's or corollary's name in the paper's LaTeX
     errata: ClassVar[tuple[str, ...]] = ()  # entries of docs/errata.md about the printed bound
 
     def __init_subclass__(cls) -> None:
-        if "source" in vars(cls):
-            REGIMES[cls.method, cls.smoothness, cls.noise] = cls
+        if "source" not in vars(cls):
+            return
+        setting = (cls.method, cls.smoothness, cls.noise)
+        if setting in REGIMES:
+            taken = REGIMES[setting].__qualname__
+            raise ValueError(f"{cls.__qualname__}: a regime must have one statement; got {setting}, stated by {taken}.")
+        REGIMES[setting] = cls
 
     def __post_init__(self) -> None:
         setting = (self.problem.smoothness, self.problem.noise)
@@ -68,7 +77,17 @@ class Statement(ABC):
         """The oracle's mean-square constant."""
         return self.problem.constant(self.method, "L")
 
+    @property
+    def regime(self) -> str:
+        """Method, smoothness and noise in one word, as `gladstorm verify --regime` names it."""
+        return f"{self.method}/{self.smoothness}/{self.noise}"
+
     # What a regime states.
+
+    @classmethod
+    def reads(cls, problem: Problem) -> Problem:
+        """The problem this statement is about, from f's own constants and the wrapper's noise: f's, as they are."""
+        return problem
 
     @property
     @abstractmethod
@@ -105,32 +124,37 @@ class Statement(ABC):
         return {}
 
     @abstractmethod
-    def _corollary(self) -> Iterable[Power]:
+    def _corollary(self) -> Iterable[PowerOfT]:
         """The bound, the paper's slips corrected."""
 
-    def _printed(self) -> Iterable[Power]:
+    def _printed(self) -> Iterable[PowerOfT]:
         """The bound as the paper prints it."""
         return self._corollary()
 
     # What follows.
 
-    def schedule(self, T: int) -> Schedule:
+    def schedule(self, T: int) -> Prescription:
         """η, γ, N_init and λ for T iterates."""
         HORIZON.require(self.method, "horizon", T)
         weight = self.young_weight0
-        return Schedule(
+        return Prescription(
             eta=self.eta0 * _power(T, self.eta_exponent),
             gamma=self.gamma0 * _power(T, self.gamma_exponent),
             n_init=self._n_init(T),
             young_weight=None if weight is None else weight * _power(T, self.young_exponent),
         )
 
+    def settings(self, T: int) -> dict[str, float]:
+        """The arguments of the named method for T iterates."""
+        schedule = self.schedule(T)
+        return {"gamma": schedule.gamma, "eta": schedule.eta}
+
     def conditions(self) -> tuple[Condition, ...]:
         """Every inequality the theorem asks for, with both sides. In these schedules none depends on T."""
         return tuple(Condition(words, self.gamma0, r) for words, r in self._limits().items() if r < math.inf)
 
     @cached_property
-    def powers(self) -> tuple[Power, ...]:
+    def powers(self) -> tuple[PowerOfT, ...]:
         """The bound as powers of T."""
         return self._checked(self._corollary)
 
@@ -226,7 +250,7 @@ class Statement(ABC):
         admissible = all(condition.holds for condition in self.conditions())
         return self if self._cost_or_infinity(T) <= other._cost(T) and admissible else other
 
-    def _checked(self, stated: Callable[[], Iterable[Power]]) -> tuple[Power, ...]:
+    def _checked(self, stated: Callable[[], Iterable[PowerOfT]]) -> tuple[PowerOfT, ...]:
         try:
             powers = tuple(stated())
         except ArithmeticError:

@@ -6,20 +6,24 @@ are the two claimed for BG-0 noise by Fazla et al. 2026; this project has not ch
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
+from gladstorm.foundation.markdown import markdown_table
+from gladstorm.foundation.references import (
+    CHEN_2023,
+    CUTKOSKY_MEHTA_2020,
+    FAZLA_2026,
+    KHIRIRAT_2025,
+    REISIZADEH_2025,
+    THIS_PAPER,
+    ZHANG_2019,
+)
 from gladstorm.theory.planning import theorem
 from gladstorm.theory.problem import Problem
+from gladstorm.theory.statement import REGIMES
 
-SMOOTHNESS = {
-    ("nsgdm", "smooth"): "L0-smooth",
-    ("nsgdm", "sublinear"): "L*_sym(α), 0 < α < 1",
-    ("nsgdm", "linear"): "L*_sym(1)",
-    ("nstorm", "smooth"): "mean-square smooth",
-    ("nstorm", "sublinear"): "E L*_sym(α), 0 < α < 1",
-    ("nstorm", "linear"): "E L*_sym(1)",
-}
 NOISE = {"bg0": "BG-0", "bounded": "bounded variance", "deterministic": "none"}
 
 
@@ -39,18 +43,18 @@ class Row:
 
 
 RELATED = (
-    Row("Cutkosky and Mehta 2020", "NSGDM", "L0-smooth", "not BG-0", "O(ε^-4)"),
-    Row("Zhang et al. 2019", "clipped SGD", "L*_H", "not BG-0", "O(ε^-4)"),
-    Row("Reisizadeh et al. 2025", "SPIDER with clipping", "L*_asym", "not BG-0", "O(ε^-3)"),
-    Row("Chen et al. 2023", "β-normalized GD", "L*_sym(α)", "none", "O(ε^-2)"),
-    Row("Chen et al. 2023", "SPIDER", "E L*_sym(α)", "not BG-0", "O(ε^-3)"),
-    Row("Khirirat et al. 2026", "NSGDM", "L*_sym(1)", "not BG-0", "O(ε^-4)"),
-    Row("Fazla et al. 2026", "PASTA", "L0-smooth", "BG-0", "O(ε^-6)"),
-    Row("Fazla et al. 2026", "PASTA", "mean-square smooth", "BG-0", "O(ε^-4)"),
+    Row(str(CUTKOSKY_MEHTA_2020), "NSGDM", "L0-smooth", "not BG-0", "O(ε^-4)"),
+    Row(str(ZHANG_2019), "clipped SGD", "L*_H", "not BG-0", "O(ε^-4)"),
+    Row(str(REISIZADEH_2025), "SPIDER with clipping", "L*_asym", "not BG-0", "O(ε^-3)"),
+    Row(str(CHEN_2023), "β-normalized GD", "L*_sym(α)", "none", "O(ε^-2)"),
+    Row(str(CHEN_2023), "SPIDER", "E L*_sym(α)", "not BG-0", "O(ε^-3)"),
+    Row(str(KHIRIRAT_2025), "NSGDM", "L*_sym(1)", "not BG-0", "O(ε^-4)"),
+    Row(str(FAZLA_2026), "PASTA", "L0-smooth", "BG-0", "O(ε^-6)"),
+    Row(str(FAZLA_2026), "PASTA", "mean-square smooth", "BG-0", "O(ε^-4)"),
 )
 LOWER_BOUNDS = (
-    Row("Fazla et al. 2026", "any", "L0-smooth", "BG-0", "Ω(ε^-6)"),
-    Row("Fazla et al. 2026", "any", "mean-square smooth", "BG-0", "Ω(ε^-4)"),
+    Row(str(FAZLA_2026), "any", "L0-smooth", "BG-0", "Ω(ε^-6)"),
+    Row(str(FAZLA_2026), "any", "mean-square smooth", "BG-0", "Ω(ε^-4)"),
 )
 
 
@@ -60,7 +64,7 @@ def rows() -> tuple[Row, ...]:
     >>> [row.complexity for row in rows() if row.method == "NSTORM" and row.noise == "BG-0"]
     ['O(ε^-4)', 'O(ε^-(4+α))', 'O(ε^-5)']
     """
-    return RELATED + tuple(_derived(*setting, noise) for setting in SMOOTHNESS for noise in NOISE) + LOWER_BOUNDS
+    return RELATED + tuple(_derived(*setting) for setting in _in_order(REGIMES)) + LOWER_BOUNDS
 
 
 def markdown() -> str:
@@ -69,13 +73,19 @@ def markdown() -> str:
     >>> markdown().splitlines()[2]
     '| Cutkosky and Mehta 2020 | NSGDM | L0-smooth | not BG-0 | O(ε^-4) |'
     """
-    lines = [tuple(RELATED[0].as_dict()), ("---",) * 5, *(tuple(row.as_dict().values()) for row in rows())]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown_table(list(RELATED[0].as_dict()), [list(row.as_dict().values()) for row in rows()])
+
+
+def _in_order(settings: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """By method, then from the mildest smoothness to the wildest, then from the loudest noise to none."""
+    smoothness = ("smooth", "sublinear", "linear")
+    return sorted(settings, key=lambda each: (each[0], smoothness.index(each[1]), list(NOISE).index(each[2])))
 
 
 def _derived(method: str, smoothness: str, noise: str) -> Row:
     upper = f"O(ε^-{_complexity(method, smoothness, noise)})"
-    return Row("This paper", method.upper(), SMOOTHNESS[method, smoothness], NOISE[noise], upper)
+    named = REGIMES[method, smoothness, noise].classes[smoothness]
+    return Row(str(THIS_PAPER), method.upper(), named, NOISE[noise], upper)
 
 
 def _complexity(method: str, smoothness: str, noise: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gladstorm.theory.problem import Exponent
 
@@ -22,8 +22,12 @@ class Condition:
         """Whether left ≤ right (left < right for a strict one)."""
         return self.left < self.right if self.strict else self.left <= self.right
 
+    def as_dict(self) -> dict[str, Any]:
+        """The condition as JSON-ready data."""
+        return {"statement": self.statement, "left": self.left, "right": self.right, "holds": self.holds}
 
-class Power(NamedTuple):
+
+class PowerOfT(NamedTuple):
     """coefficient · T^(−exponent)."""
 
     name: str
@@ -40,7 +44,7 @@ class Term(NamedTuple):
     value: float
 
 
-class Schedule(NamedTuple):
+class Prescription(NamedTuple):
     """The parameters a theorem prescribes for T iterates."""
 
     eta: float  # η

@@ -8,7 +8,8 @@
 >>> optimizer.step()
 
 `NSTORM` evaluates each mini-batch at two points and therefore takes a closure, or the two-phase form `previous_point`.
-`PowerLR` is the schedule for a run without a known end.
+`PowerLR` is the schedule for a run without a known end. `diagnose` tells whether the noise of a model grows
+at all, and `NoiseProbe` rides along a training to tell.
 """
 
 try:
@@ -18,8 +19,10 @@ except ModuleNotFoundError as missing:
         raise
     raise ImportError("gladstorm.torch needs PyTorch, which is not installed: pip install gladstorm[torch]") from None
 
+from gladstorm.torch.diagnosis import diagnose
+from gladstorm.torch.noise_probe import NoiseProbe
 from gladstorm.torch.nsgdm import NSGDM
 from gladstorm.torch.nstorm import NSTORM
 from gladstorm.torch.power_lr import PowerLR
 
-__all__ = ["NSGDM", "NSTORM", "PowerLR"]
+__all__ = ["NSGDM", "NSTORM", "NoiseProbe", "PowerLR", "diagnose"]

@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-# Entries per dot product. In float32 one of a million entries is good to 1e-6, while torch's norm on a CPU keeps so few
-# running sums that of ten million it is 4e-4 too small, and every step would be 4e-4 too long.
-PIECE = 2**20
+# Entries to a running sum. How many of them a dot product keeps is the processor's affair: on some, one of 2²⁰ float32
+# entries is 2e-4 off, since equal squares are all rounded the same way. So sums are short, and one kernel takes many.
+ROW, SHORT = 2**9, 2**11
+
+WITHOUT_FLOAT64 = ("mps", "xpu")  # devices, or some of their kind, that cannot compute in it
 
 ORDINARY = (Tensor, torch.nn.Parameter)  # types that need no asking; a step asks often
 
@@ -28,10 +32,12 @@ def normalized_step_(
     weight_decay: float = 0.0,
     maximize: bool = False,
     foreach: bool = False,
+    subtracted: Sequence[Tensor] | None = None,
 ) -> None:
     """x ← (1 − γλ) x − γ v/‖v‖ in place, with γ = lr and λ = weight_decay; where ‖v‖ = 0 the second term is 0.
 
-    Plain real tensors; each x may be narrower than its v, and is then rounded once.
+    Plain real tensors; each x may be narrower than its v, and is then rounded once. What is to be `subtracted` from
+    each v afterwards is so at once, while v is in the processor's cache.
 
     >>> x, v = torch.tensor([1.0, 1.0]), torch.tensor([3.0, -4.0])
     >>> normalized_step_([x], [v], norm_of([v]), lr=0.5)
@@ -40,73 +46,132 @@ def normalized_step_(
     """
     if isinstance(lr, Tensor):
         lr = lr.to(norm.device).reshape(())
-    per_unit = torch.where(norm == 0, 0.0, lr / norm)  # γ/‖v‖
-    if maximize:
-        per_unit = -per_unit
-    for device, (xs, vs) in alike(params, estimates):
+    factors = _factors(norm, -lr if maximize else lr)
+    lists = (params, estimates) if subtracted is None else (params, estimates, subtracted)
+    for device, (xs, vs, *gs) in alike(*lists):
         if weight_decay:
-            torch._foreach_mul_(xs, (torch.ones_like(norm) - lr * weight_decay).to(device))
-        scale = per_unit.to(device)
-        if foreach:
-            torch._foreach_sub_(xs, torch._foreach_mul(vs, scale))
+            torch._foreach_mul_(xs, (torch.ones_like(norm) - lr * weight_decay).to(device, vs[0].dtype))
+        *before, last = (f if isinstance(f, float) else f.to(device, vs[0].dtype) for f in factors)
+        if gs and isinstance(last, float) and not before and not foreach:
+            for x, v, g in zip(xs, vs, *gs, strict=True):
+                x.add_(v, alpha=-last)
+                v.sub_(g)
+            continue
+        scaled = vs
+        for factor in before:
+            scaled = list(torch._foreach_mul(scaled, factor))
+        if isinstance(last, float):  # backwards: the estimates written last are in the processor's cache
+            torch._foreach_add_(xs[::-1], scaled[::-1], alpha=-last)
+        elif foreach:
+            torch._foreach_sub_(xs, torch._foreach_mul(scaled, last))
         else:
-            for x, v in zip(xs, vs, strict=True):
-                x.addcmul_(v, scale, value=-1)
+            for x, v in zip(xs, scaled, strict=True):
+                x.addcmul_(v, last, value=-1)
+        if gs:
+            torch._foreach_sub_(vs, *gs)
 
 
-class Squares:
-    """Sums of squares, each taken right after its tensor was written, while that is in the processor's cache.
+def normalized_steps_(
+    params: Sequence[Tensor],
+    estimates: Sequence[Tensor],
+    norms: Sequence[float],
+    lr: float,
+    *,
+    weight_decay: float = 0.0,
+    maximize: bool = False,
+    subtracted: Sequence[Tensor] | None = None,
+) -> None:
+    """As `normalized_step_`, with a norm for each tensor; on a CPU.
 
-    A sum counts only while its tensor is not written again.
+    >>> x, y, v = torch.zeros(1), torch.zeros(1), torch.tensor([3.0])
+    >>> normalized_steps_([x, y], [v, -v], [3.0, 6.0], lr=1.0)
+    >>> x, y
+    (tensor([-1.]), tensor([0.5000]))
+    """
+    if weight_decay:
+        torch._foreach_mul_(list(params), 1 - lr * weight_decay)
+    for i, (x, v, norm) in enumerate(zip(params, estimates, norms, strict=True)):
+        *before, last = factors_of(norm, -lr if maximize else lr)
+        x.add_(v * before[0] if before else v, alpha=-last)
+        if subtracted is not None:
+            v.sub_(subtracted[i])
+
+
+class RowNorms:
+    """Norms of rows, taken right after their tensor was written, while that is in the processor's cache.
+
+    They count only while their tensor is not written again.
     """
 
     def __init__(self) -> None:
-        self._taken: dict[int, tuple[Tensor, int, Tensor]] = {}  # tensor, its version, its sum
+        self._taken: dict[int, tuple[Tensor, int, list[Tensor]]] = {}  # tensor, its version, what `of` returns
 
     def take(self, v: Tensor) -> None:
-        """Take the sum now, on a CPU; an accelerator takes all at once later, a compiler as it sees fit."""
-        if v.device.type == "cpu" and not torch.compiler.is_compiling():
-            self._taken[id(v)] = (v, v._version, _square(v))
+        """Take them now, on a CPU; an accelerator takes all norms at once later, a compiler as it sees fit."""
+        if v.numel() > SHORT and readable(v):
+            self._taken[id(v)] = (v, v._version, _shorter(v))
 
-    def of(self, v: Tensor) -> Tensor:
-        """The sum, taken anew if need be."""
-        if not self._taken:
-            return _square(v)
-        tensor, version, square = self._taken.get(id(v), (None, 0, None))
-        return square if square is not None and tensor is v and version == v._version else _square(v)
+    def of(self, v: Tensor) -> list[Tensor]:
+        """Vectors that together have the norm of v and are much shorter than it, taken anew if need be."""
+        tensor, version, vectors = self._taken.get(id(v), (None, 0, []))
+        return vectors if tensor is v and version == v._version else _shorter(v)
 
 
-def norm_of(estimates: Iterable[Tensor], *, foreach: bool = False, squares: Squares | None = None) -> Tensor:
+def norm_of(estimates: Sequence[Tensor], *, foreach: bool = False, rows: RowNorms | None = None) -> Tensor:
     """‖v‖ over all entries of all tensors, the other processes' shards included; no dimensions, on the first's device.
 
-    Squares are taken in the tensors' own precision: for float32 entries between about 1e-19 and 1e19.
+    In float64 where the device has it, whatever the tensors are in: the norm of float32 entries can exceed float32.
 
-    >>> norm_of([torch.tensor([3.0]), torch.tensor([0.0, 4.0])])
-    tensor(5.)
+    >>> norm_of([torch.tensor([3e25]), torch.tensor([0.0, 4e25])])
+    tensor(5.0000e+25, dtype=torch.float64)
     """
     kinds: defaultdict[Any, list[Tensor]] = defaultdict(list)
-    for estimate in estimates:
-        v = plain(estimate)
-        kinds[_sharding(estimate), v.device, v.dtype].append(v)
+    for estimate, v in zip(estimates, plains(estimates), strict=True):
+        kinds[None if v is estimate else _sharding(estimate), v.device, v.dtype].append(v)
     if not kinds:
-        return torch.zeros(())
+        return torch.zeros((), dtype=torch.float64)
     _, device, _ = next(iter(kinds))
-    dtype = torch.float64 if any(dtype is torch.float64 for *_, dtype in kinds) else torch.float32
-    totals = []
+    lengths = []
     for (sharding, *_), vs in kinds.items():
-        total = _total(vs, foreach, squares or Squares())
-        totals.append((total if sharding is None else _over_all_processes(total, *sharding)).to(device, dtype))
-    return torch.stack(totals).sum().sqrt()
+        length = _length(vs, foreach, rows or RowNorms())
+        everywhere = length if sharding is None else _of_all_processes(length, *sharding)
+        lengths.append(everywhere.to(device, _widest(device)))
+    return lengths[0] if len(lengths) == 1 and lengths[0].dim() == 0 else _scaled_length(lengths)
+
+
+def norms_of(estimates: Iterable[Tensor], rows: RowNorms) -> list[float]:
+    """‖v‖ of each tensor; plain real tensors on a CPU.
+
+    >>> norms_of([torch.tensor([3.0, 4.0]), torch.tensor([1e-30])], RowNorms())
+    [5.0, 1.0000000031710769e-30]
+    """
+    norms = []
+    for v in estimates:
+        square = math.nan
+        if v.numel() <= SHORT:
+            (flat,) = _shorter(v)
+            square = torch.dot(flat, flat).item()
+        norms.append(math.sqrt(square) if _in_range(square, v.dtype) else norm_of([v], rows=rows).item())
+    return norms
 
 
 def plain(tensor: Tensor) -> Tensor:
     """The tensor's entries on this process as real numbers, in the same memory: a DTensor's shard, complex as pairs."""
-    local: Tensor = tensor.to_local() if _sharding(tensor) else tensor  # type: ignore[attr-defined]  # a DTensor's
-    return torch.view_as_real(local) if local.is_complex() else local
+    if type(tensor) not in ORDINARY and _sharding(tensor):
+        tensor = tensor.to_local()  # type: ignore[attr-defined]  # a DTensor's
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def plains(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Each tensor's `plain`, at a third of the price for ordinary ones."""
+    return [t if type(t) in ORDINARY and not t.is_complex() else plain(t) for t in tensors]
 
 
 def alike(*lists: Sequence[Tensor]) -> Iterator[tuple[torch.device, tuple[list[Tensor], ...]]]:
     """The lists cut into runs of equal device and types, as the foreach kernels want them."""
+    if all(len({(tensor.device, tensor.dtype) for tensor in column}) == 1 for column in lists):
+        yield lists[0][0].device, tuple(list(column) for column in lists)
+        return
     kinds: defaultdict[Any, list[tuple[Tensor, ...]]] = defaultdict(list)
     for row in zip(*lists, strict=True):
         kinds[row[0].device, *(tensor.dtype for tensor in row)].append(row)
@@ -114,23 +179,94 @@ def alike(*lists: Sequence[Tensor]) -> Iterator[tuple[torch.device, tuple[list[T
         yield device, tuple(list(column) for column in zip(*rows, strict=True))
 
 
-def _total(vs: list[Tensor], foreach: bool, squares: Squares) -> Tensor:
-    """The sum of all squares of tensors of one kind."""
-    if foreach and vs[0].device.type != "cpu":
-        return torch.stack(torch._foreach_norm(vs)).square().sum()
-    return torch.stack([squares.of(v) for v in vs]).sum()
+def _factors(norm: Tensor, lr: float | Tensor) -> list[Tensor] | list[float]:
+    """Numbers whose product is γ/‖v‖, or 0 where ‖v‖ = 0, and that float32 holds, as it may not hold γ/‖v‖."""
+    if readable(norm):  # a dozen operations on tensors of no dimensions would cost more than a small model's step
+        return factors_of(norm.item(), float(lr))
+    close = torch.exp2(-norm.log2().round().clamp(-127, 126))  # to 1/‖v‖, if float32 holds that
+    return [close, torch.where(norm == 0, 0.0, lr / (norm * close))]
+
+
+def factors_of(norm: float, lr: float) -> list[float]:
+    """The same in Python's numbers; one is enough, or they are two."""
+    per_unit = lr / norm if norm else 0.0
+    if not (0 < abs(per_unit) <= 1e-30 or abs(per_unit) >= 1e30):
+        return [per_unit]
+    close = 2.0 ** -min(max(round(math.log2(norm)), -127), 126)
+    return [close, lr / (norm * close)]
+
+
+def readable(tensor: Tensor) -> bool:
+    """Whether Python may look at its value: there is no device to wait for, and no compiler at work."""
+    return tensor.is_cpu and not torch.compiler.is_compiling()
+
+
+def _widest(device: torch.device) -> torch.dtype:
+    return torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64
+
+
+def _length(vs: list[Tensor], foreach: bool, rows: RowNorms) -> Tensor:
+    """‖v‖ over tensors of one kind: by their squares where those stay in range, else by wider or by smaller numbers."""
+    device, dtype = vs[0].device, vs[0].dtype
+    wide = _widest(device)
+    if readable(vs[0]):
+        square = _square(torch.cat([vector for v in vs for vector in rows.of(v)]))
+        if _in_range(square.item(), dtype):
+            return square.to(wide).sqrt()
+    if dtype is wide:
+        return _scaled_length(vs)
+    fused = foreach and device.type != "cpu"
+    return _joint(torch._foreach_norm(vs, dtype=wide) if fused else [_norm(v, dtype=wide) for v in vs])
+
+
+def _in_range(square: float, dtype: torch.dtype) -> bool:
+    """Whether a sum of squares has neither overflowed nor lost any that count."""
+    return _smallest_square(dtype) < square < math.inf
+
+
+@cache
+def _smallest_square(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).tiny / torch.finfo(dtype).eps ** 2
+
+
+def _scaled_length(vs: list[Tensor]) -> Tensor:
+    """‖v‖ with the largest entry divided out, so that squares neither overflow nor vanish."""
+    largest = torch.stack([v.abs().amax() for v in vs if v.numel()] or [vs[0].new_zeros(())]).amax()
+    divisor = torch.where((largest == 0) | largest.isinf(), 1.0, largest)
+    return divisor * _joint([_norm(v / divisor) for v in vs])
+
+
+def _joint(lengths: Sequence[Tensor]) -> Tensor:
+    """The length of what has these lengths."""
+    return _norm(torch.stack(list(lengths)))
+
+
+def _norm(v: Tensor, **options: Any) -> Tensor:
+    length: Tensor = torch.linalg.vector_norm(v, **options)
+    return length
 
 
 def _square(v: Tensor) -> Tensor:
-    pieces = [torch.dot(piece, piece) for piece in _pieces(v)]
-    return pieces[0] if len(pieces) == 1 else torch.stack(pieces).sum()
+    """The sum of squares of a vector."""
+    return torch.dot(v, v) if v.numel() <= SHORT else _square(torch.cat(_shorter(v)))
 
 
-def _pieces(v: Tensor) -> Sequence[Tensor]:
-    """All entries in the order of memory, in pieces: no copy of a dense tensor, whatever its memory format."""
+def _shorter(v: Tensor) -> list[Tensor]:
+    """Vectors that together have the norm of v: the norms of its rows and what no row holds, or v if it is short."""
+    # In the order of memory: no copy of a dense tensor, whatever its memory format.
     in_order = v if v.is_contiguous() else v.permute(sorted(range(v.dim()), key=v.stride, reverse=True)).contiguous()
-    flat = in_order.view(-1)
-    return torch.split(flat, PIECE) if flat.numel() > PIECE else (flat,)
+    flat = in_order if in_order.dim() == 1 else in_order.view(-1)
+    if flat.numel() <= SHORT:
+        return [flat]
+    row, left = _row(flat.numel())
+    rows = _norm(flat.unfold(0, row, row), dim=1)
+    return [rows, flat[-left:]] if left else [rows]
+
+
+@cache
+def _row(entries: int) -> tuple[int, int]:
+    """How long to make the rows, and how many entries are then in none: 0 if any length from ROW/4 to ROW divides."""
+    return next(((row, 0) for row in range(ROW, ROW // 4, -1) if entries % row == 0), (ROW, entries % ROW))
 
 
 def _sharding(tensor: Tensor) -> tuple[Any, tuple[bool, ...]] | None:
@@ -143,8 +279,9 @@ def _sharding(tensor: Tensor) -> tuple[Any, tuple[bool, ...]] | None:
     return mesh, tuple(not p.is_replicate() for p in tensor.placements)  # type: ignore[attr-defined]  # a DTensor's
 
 
-def _over_all_processes(squares: Tensor, mesh: Any, cut: tuple[bool, ...]) -> Tensor:
-    from torch.distributed.tensor import DTensor, Partial, Replicate
+def _of_all_processes(length: Tensor, mesh: Any, cut: tuple[bool, ...]) -> Tensor:
+    """The lengths of all shards. Their squares could be added on the way; but those may be out of range."""
+    from torch.distributed.tensor import DTensor, Replicate, Shard
 
-    placements = [Partial() if here else Replicate() for here in cut]
-    return DTensor.from_local(squares, mesh, placements).full_tensor()
+    placements = [Shard(0) if here else Replicate() for here in cut]
+    return DTensor.from_local(length.reshape(1), mesh, placements).full_tensor()

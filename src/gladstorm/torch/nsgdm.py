@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import overload
 
 import torch
+from typing_extensions import override
 
 from gladstorm.torch.normalized import NormalizedOptimizer, first_estimate
-from gladstorm.torch.normalized_step import Squares
+from gladstorm.torch.normalized_step import RowNorms
 
 
 class NSGDM(NormalizedOptimizer):
@@ -19,9 +19,15 @@ class NSGDM(NormalizedOptimizer):
     (the paper's γ is `lr`, its η is 1 − `momentum`). Where v = 0 the parameters stay: there is no eps in the norm.
 
     params, lr, momentum, weight_decay, maximize, foreach: as in torch.optim.SGD, each of them also per group; lr may be
-        a tensor. Weight decay is decoupled: it multiplies x by 1 − lr·weight_decay and never enters v.
+        a tensor, and its default is there for programs that construct every optimizer alike: choose your own. Weight
+        decay is decoupled: it multiplies x by 1 − lr·weight_decay and never enters v.
     norm: "global", one norm over all parameters of all groups, is the paper's method. "group" and "tensor" give each
         group or each tensor a step of length lr of its own; no theorem here is about them.
+
+    skip_nonfinite: a step whose v is not finite is not taken but counted in `skipped`, and v formed anew by the next
+        gradient. None does so where it costs nothing, on a CPU; True everywhere, for a pass over v; False nowhere.
+    capturable, differentiable, fused: as torch has them. A step never waits for the device, so it can be captured
+        anyway; the other two must be off.
 
     State is one buffer, `momentum_buffer`, of the parameter's type but float32 at least. As in torch, a parameter
     without a gradient is left out of the step. Works unchanged under DDP, FSDP2 (the norm is that of the whole
@@ -37,24 +43,20 @@ class NSGDM(NormalizedOptimizer):
 
     method = "nsgdm"
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """One step along the gradients; with a closure, evaluate it first and return its loss."""
+    @override
+    def _step(self, closure: Callable[[], float] | None) -> float | None:
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self._forget_blanks()
+        if closure is None and not self.state and self._only_shows_its_shapes():
+            return None
         for p in self._with_gradients():
             if self._estimate(p) is None:
                 self.state[p]["momentum_buffer"] = first_estimate(p)  # the update below leaves v = g as it is
         blocks = self._blocks()
-        self._squares = Squares()
+        self._rows = RowNorms()
         for block in blocks:
             eta, vs, gs = 1 - block.group["momentum"], block.plain_estimates, block.plain_grads
             if block.foreach:
@@ -62,6 +64,6 @@ class NSGDM(NormalizedOptimizer):
             else:
                 for v, g in zip(vs, gs, strict=True):
                     v.lerp_(g, eta)  # v ← (1 − η) v + η g
-                    self._squares.take(v)
+                    self._rows.take(v)
         self._move(blocks)
         return loss

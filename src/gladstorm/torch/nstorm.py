@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, cast, overload
+from collections.abc import Callable, Iterable
+from typing import Unpack, cast
 
 import torch
 from torch import Tensor
-from torch.amp.grad_scaler import GradScaler
 from torch.optim.optimizer import ParamsT
+from typing_extensions import override
 
-from gladstorm.rules import COUNT
-from gladstorm.torch.normalized import Block, NormalizedOptimizer, first_estimate
-from gladstorm.torch.normalized_step import norm_of
-from gladstorm.torch.same_sample import remember, warning_of_buffers
-from gladstorm.torch.transition import Transition, add_gradients, subtract_gradients
+from gladstorm.foundation.rules import COUNT, POSITIVE
+from gladstorm.torch import untouched
+from gladstorm.torch.normalized import first_estimate
+from gladstorm.torch.options import Options
+from gladstorm.torch.transition import add_gradients
+from gladstorm.torch.two_phases import TwoPhases
 
 
-class NSTORM(NormalizedOptimizer):
+class NSTORM(TwoPhases):
     """Normalized STORM: momentum corrected by evaluating each mini-batch ξ at both ends of the step.
 
         xᵏ⁺¹ = xᵏ − lr·vᵏ/‖vᵏ‖,  vᵏ⁺¹ = g(xᵏ⁺¹; ξ) + momentum·(vᵏ − g(xᵏ; ξ))
@@ -33,15 +33,21 @@ class NSTORM(NormalizedOptimizer):
     before each evaluation, and after the step are those at xᵏ⁺¹. An exception in the second evaluation leaves the
     parameters at xᵏ⁺¹ without an estimate: the next call forms a new v⁰.
 
-    **Without one**, for gradient scalers and loops of one's own: see `previous_point`. That form can also skip a step
-    whose gradients are not finite; here, as in torch.optim, they end up in the parameters.
+    **Without one**, for gradient scalers and loops of one's own: see `previous_point`.
 
     **The same sample means everything random.** The generators of torch (CPU and the parameters' devices), Python and
     NumPy are put back before the second evaluation, so that dropout and augmentation draw the same. With `model=`, a
     module or several, so are its buffers: BatchNorm's statistics end as after one evaluation, at xᵏ⁺¹.
 
-    params, lr, momentum, weight_decay, norm, maximize, foreach: as in `NSGDM`.
-    n_init: how many mini-batches v⁰ is to be averaged over, N_init; if more than one, call `initialize` first.
+    **Clip and accumulate inside.** Whatever changes one of the two gradients of a step leaves no estimate, and the loss
+    rises. So gradients clipped between `backward` and `step` are refused, and gradients computed before the closure.
+
+    params, lr, momentum, weight_decay, norm, maximize, foreach, capturable, differentiable, fused, skip_nonfinite: as
+        in `NSGDM`; an estimate that is not finite is formed anew from the next evaluation.
+    max_grad_norm: clip every gradient, at both points, to this norm over all parameters. v then estimates the mean of
+        clipped gradients, as momentum after clipping does: right for rare large ones, biased where most are clipped.
+    n_init: how many mini-batches v⁰ is to be averaged over, N_init: those of the first calls, or those you give to
+        `initialize` before them. A checkpoint taken in between resumes with the mean so far.
 
     >>> x = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
     >>> optimizer = NSTORM([x], lr=1.0)
@@ -56,28 +62,26 @@ class NSTORM(NormalizedOptimizer):
     """
 
     method = "nstorm"
-    _step_supports_amp_scaling = True  # GradScaler then calls step() after an overflow too, and the step can be undone
-    _transition: Transition | None = None
-    _watched = False  # whether an evaluation has been watched for buffers that nobody puts back
 
     def __init__(
         self,
         params: ParamsT,
-        lr: float | Tensor,
+        lr: float | Tensor = 1e-2,
         momentum: float = 0.9,
         *,
-        weight_decay: float = 0.0,
-        norm: str = "global",
-        maximize: bool = False,
-        foreach: bool | None = None,
+        max_grad_norm: float | None = None,
         n_init: int = 1,
         model: torch.nn.Module | Iterable[torch.nn.Module] | None = None,
+        **options: Unpack[Options],
     ) -> None:
         COUNT.require(self._name, "n_init", n_init)
+        if max_grad_norm is not None:
+            POSITIVE.require(self._name, "max_grad_norm", max_grad_norm)
         self.n_init = n_init
+        self.max_grad_norm = max_grad_norm
+        self._clipping = untouched.ClippingWatch()
         self._modules = [model] if isinstance(model, torch.nn.Module) else list(model or ())
-        self._skipped: int | Tensor = 0
-        super().__init__(params, lr, momentum, weight_decay=weight_decay, norm=norm, maximize=maximize, foreach=foreach)
+        super().__init__(params, lr, momentum, **options)
 
     @torch.no_grad()
     def initialize(self, closures: Iterable[Callable[[], float]]) -> float:
@@ -85,36 +89,38 @@ class NSTORM(NormalizedOptimizer):
 
         With N_init of a theorem: `optimizer.initialize(closure(batch) for batch in islice(loader, optimizer.n_init))`.
         """
+        loss = self._begin(closures)
+        if loss is None:
+            raise ValueError(f"{self._name}: closures must hold at least one closure; got none.")
+        self._begun = self.n_init
+        return loss
+
+    def _begin(self, closures: Iterable[Callable[[], float]]) -> float | None:
         self._undo()
         estimates: dict[Tensor, Tensor] = {}
         total, count = 0.0, 0
         for closure in closures:
             loss = self._evaluate(closure)
+            if loss is None:
+                continue
             total, count = total + (loss.detach() if isinstance(loss, Tensor) else loss), count + 1
             for p in self._with_gradients():
                 if p in estimates:
                     estimates[p] += cast(Tensor, p.grad)
                 else:
                     estimates[p] = first_estimate(p)
-        if not count:
-            raise ValueError(f"{self._name}: closures must hold at least one closure; got none.")
         for p, v in estimates.items():
             self.state[p]["momentum_buffer"] = v.div_(count)
-        return total / count
+        return total / count if count else None
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """One step; see the class for the form with a closure and `previous_point` for the one without."""
+    @override
+    def _step(self, closure: Callable[[], float] | None) -> float | None:
         try:
-            if closure is not None:
+            if closure is not None and not self._is_finishing(closure):
                 return self._step_with(closure)
             if self._transition is None:
+                if not self.state and self._only_shows_its_shapes():
+                    return None
                 raise RuntimeError(f"{self._name}: step needs a closure, or previous_point() before it; got neither.")
             self._finish(self._transition)
         except BaseException:
@@ -123,180 +129,75 @@ class NSTORM(NormalizedOptimizer):
             raise
         return None
 
-    @contextmanager
-    def previous_point(self, scaler: GradScaler | None = None) -> Iterator[None]:
-        """The first half of a step without a closure: inside, compute the mini-batch's gradient at xᵏ.
+    def _is_finishing(self, closure: Callable[[], float]) -> bool:
+        """Whether a two-phase step wants its end only, and the closure does nothing, as Lightning's then does."""
+        if self._transition is None or all(p.grad is None for p in self._all_params()):
+            return False
+        before = untouched.Left(self._all_params())
+        with torch.enable_grad():
+            loss: float | None = closure()
+        if loss is not None or before.others(self._all_params()):
+            raise RuntimeError(f"{self._name}: step() must end what previous_point() began; got a closure instead.")
+        return True
 
-        On leaving, the parameters move to xᵏ⁺¹, everything random and the buffers of `model` are put back, and the
-        gradients are cleared; compute the same mini-batch's gradient again, then call `step()`:
-
-        >>> x = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
-        >>> optimizer = NSTORM([x], lr=1.0)
-        >>> for batch in torch.ones(3, 2):
-        ...     with optimizer.previous_point():
-        ...         (x * batch).square().sum().backward()
-        ...     (x * batch).square().sum().backward()
-        ...     optimizer.step()
-        >>> x.data
-        tensor([1.8000, 2.4000])
-
-        The first step only forms v⁰, from the gradient of its second half: accumulate n_init mini-batches there.
-        If either gradient is not finite, `step` puts parameters and estimate back as they were, bit for bit, and counts
-        the step in `skipped`. So does the next step for one begun here and never finished. This costs two copies of the
-        parameters while the step is under way, which the form with a closure does without.
-
-        With a GradScaler, name it here: it then also lowers its scale if only the gradient at xᵏ overflows.
-
-        >>> scaler = torch.amp.GradScaler("cpu")
-        >>> for batch in torch.ones(3, 2):
-        ...     with optimizer.previous_point(scaler):
-        ...         with torch.autocast("cpu", torch.float16):
-        ...             loss = (x * batch).square().sum()
-        ...         scaler.scale(loss).backward()
-        ...     with torch.autocast("cpu", torch.float16):
-        ...         loss = (x * batch).square().sum()
-        ...     scaler.scale(loss).backward()
-        ...     scaler.step(optimizer)
-        ...     scaler.update()
-        >>> x.data, optimizer.skipped
-        (tensor([0., 0.]), 0)
-        """
-        self._undo()
-        self.zero_grad()
-        put_back = self._remember()
-        with self._watch():
-            yield
-        with torch.no_grad():
-            transition = Transition(self.param_groups, scaler if scaler is not None and scaler.is_enabled() else None)
-            if transition.scaler is not None:
-                transition.scaler.unscale_(cast(torch.optim.Optimizer, transition))
-            self._with_gradients()
-            blocks = self._blocks()
-            transition.keep(blocks)
-            self._transition = transition
-            self._leave(blocks)
-            put_back()
-        self.zero_grad()
-
-    @property
-    def skipped(self) -> int:
-        """Two-phase steps undone because a gradient was not finite, or because they were not finished."""
-        return int(self._skipped)
-
-    def state_dict(self) -> dict[str, Any]:
-        """As in torch; not between `previous_point` and `step`."""
-        self._refuse_halfway("state_dict")
-        return super().state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As in torch; but an estimate wider than its parameter stays wide, where torch would round it."""
-        super().load_state_dict(state_dict)
-        self._transition = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        self._refuse_halfway("a copy")
-        own = ("n_init", "_modules", "_skipped", "_watched")  # torch's own copies and pickles would lose these
-        return {**super().__getstate__(), **{name: getattr(self, name) for name in own}}
-
-    def _refuse_halfway(self, what: str) -> None:
-        if self._transition is not None:
-            raise RuntimeError(f"{self._name}: {what} must be taken between steps; got it before step().")
-
-    def _step_with(self, closure: Callable[[], float]) -> float:
+    def _step_with(self, closure: Callable[[], float]) -> float | None:
         if "found_inf" in vars(self):
             raise RuntimeError(f"{self._name}: a GradScaler takes no closure; use previous_point(scaler) instead.")
         self._undo()
+        self._forget_blanks()
+        untouched.refuse_accelerate_s_accumulation(self._name)
         if all(self._estimate(p) is None for p in self._all_params()):
-            if self.n_init > 1:
-                raise RuntimeError(f"{self._name}: initialize must come before step; got n_init={self.n_init}.")
-            return self.initialize([closure])
+            loss = self._begin([closure])
+            self._begun = max(self._begun, 0 if loss is None else 1)
+            return loss
+        if self._begun < self.n_init:
+            return self._average_in(closure)
         put_back = self._remember()
         loss = self._evaluate(closure)  # at xᵏ
+        if loss is None:
+            return None
         blocks = self._blocks()
         try:
-            self._leave(blocks)
+            blocks = self._leave(blocks)
             put_back()
-            self._evaluate(closure)  # at xᵏ⁺¹
-            self._squares = add_gradients(blocks)
+            if self._evaluate(closure) is None:  # at xᵏ⁺¹
+                raise ValueError(f"{self._name}: the closure must return the loss at both points; got None at one.")
+            self._rows = add_gradients(blocks)
             for p in self._newcomers():
                 self.state[p]["momentum_buffer"] = first_estimate(p)
         except BaseException:
-            for p in self._all_params():
-                self.state.pop(p, None)  # half renewed: an estimate of nothing
+            self._forget(self._all_params())  # half renewed: estimates of nothing
             raise
         return loss
 
-    def _leave(self, blocks: list[Block]) -> None:
-        """From xᵏ to xᵏ⁺¹, using up the gradients at xᵏ."""
-        self._move(blocks)
-        subtract_gradients(blocks)
-        torch.clear_autocast_cache()  # or, all inside one autocast block, the second evaluation would see casts of xᵏ
+    def _average_in(self, closure: Callable[[], float]) -> float | None:
+        """One mini-batch more in the mean that v⁰ is."""
+        loss = self._evaluate(closure)
+        if loss is None:
+            return None
+        self._begun += 1
+        for block in self._blocks():
+            for v, g in zip(block.plain_estimates, block.plain_grads, strict=True):
+                v.lerp_(g, 1 / self._begun)
+        for p in self._newcomers():
+            self.state[p]["momentum_buffer"] = first_estimate(p)
+        return loss
 
-    def _evaluate(self, closure: Callable[[], float]) -> float:
+    def _evaluate(self, closure: Callable[[], float]) -> float | None:
+        """The loss; None if the closure has computed nothing, as Lightning's does to leave a mini-batch out."""
+        found = self._left.others(self._all_params())
         self.zero_grad()
-        with torch.enable_grad(), self._watch():
-            loss = closure()
+        planted = untouched.plant(found)
+        try:
+            with torch.enable_grad(), self._watch():
+                loss: float | None = closure()
+        finally:
+            self._left = untouched.Left(self._all_params())  # whatever comes of them
+            untouched.refuse_accumulated(self._name, planted)
+        if loss is None and all(p.grad is None for p in self._all_params()):
+            return None
         if loss is None:
             raise ValueError(f"{self._name}: the closure must return the loss; got None.")
-        self._with_gradients()
+        untouched.clip(self._with_gradients(), self.max_grad_norm)
+        self._left = untouched.Left(self._all_params())
         return loss
-
-    def _with_gradients(self) -> list[Tensor]:
-        params = super()._with_gradients()
-        if not params:
-            raise ValueError(f"{self._name}: an evaluation must compute gradients, by loss.backward(); got none.")
-        return params
-
-    def _newcomers(self) -> list[Tensor]:
-        """Parameters with a gradient and, so far, no estimate: they move from the next step on."""
-        return [p for p in self._with_gradients() if self._estimate(p) is None]
-
-    def _finish(self, transition: Transition) -> None:
-        """The second half of a two-phase step: keep it where both gradients are finite, which the device decides."""
-        try:
-            overflow = self._overflow(transition.scaler)
-            newcomers = {p: first_estimate(p) for p in self._newcomers()}
-            squares = add_gradients(transition.blocks)
-        except BaseException:
-            self._undo()
-            raise
-        # A gradient that is not finite leaves no finite estimate behind: inf − inf and 0·inf are NaN.
-        renewed = [v for block in transition.blocks for v in block.estimates]
-        norm = norm_of(renewed + list(newcomers.values()), squares=squares)
-        good = norm.isfinite() & (overflow == 0)
-        transition.settle(good)
-        self._transition = None
-        self._skipped = self._skipped + ~good
-        if newcomers and good:  # waits for the device, in a parameter's first step only
-            for p, v in newcomers.items():
-                self.state[p]["momentum_buffer"] = v
-
-    def _undo(self) -> None:
-        """Take back a two-phase step that was begun and not finished."""
-        if self._transition is not None:
-            self._transition.settle(torch.tensor(False))
-            self._transition = None
-            self._skipped = self._skipped + 1
-
-    def _overflow(self, scaler: GradScaler | None) -> Tensor:
-        """Unscale the gradients if a GradScaler has called `step`; whether it found one that is not finite."""
-        found_inf: Tensor | None = vars(self).get("found_inf")
-        if found_inf is not None and scaler is None:
-            raise RuntimeError(f"{self._name}: previous_point must be given the GradScaler that calls step; got none.")
-        if found_inf is None and scaler is not None:
-            raise RuntimeError(f"{self._name}: with a GradScaler call scaler.step(optimizer); got optimizer.step().")
-        if scaler is None or found_inf is None:
-            return torch.zeros(())
-        if vars(self)["grad_scale"] is not None:  # None once the user has called unscale_
-            scaler.unscale_(self)
-        return found_inf
-
-    def _remember(self) -> Callable[[], None]:
-        return remember(self._modules, (p.device for p in self._all_params()))
-
-    def _watch(self) -> AbstractContextManager[None]:
-        """The first evaluation is watched for buffers that nobody puts back."""
-        if self._watched or self._modules:
-            return nullcontext()
-        self._watched = True
-        return warning_of_buffers(self._name)

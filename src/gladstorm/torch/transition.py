@@ -10,22 +10,15 @@ from torch import Tensor
 from torch.amp.grad_scaler import GradScaler
 
 from gladstorm.torch.normalized import Block
-from gladstorm.torch.normalized_step import Squares
+from gladstorm.torch.normalized_step import RowNorms
 
 
-def subtract_gradients(blocks: list[Block]) -> None:
-    """v ← v − g(xᵏ; ξ), the first half of vᵏ⁺¹ = g(xᵏ⁺¹; ξ) + (1 − η) (vᵏ − g(xᵏ; ξ))."""
-    for block in blocks:
-        if block.foreach:
-            torch._foreach_sub_(block.plain_estimates, block.plain_grads)
-        else:
-            for v, g in zip(block.plain_estimates, block.plain_grads, strict=True):
-                v.sub_(g)
+def add_gradients(blocks: list[Block]) -> RowNorms:
+    """v ← g(xᵏ⁺¹; ξ) + (1 − η) v, the second half of vᵏ⁺¹ = g(xᵏ⁺¹; ξ) + (1 − η) (vᵏ − g(xᵏ; ξ)).
 
-
-def add_gradients(blocks: list[Block]) -> Squares:
-    """v ← g(xᵏ⁺¹; ξ) + (1 − η) v, the second half; returns what is then known of ‖v‖."""
-    squares = Squares()
+    Returns what is then known of ‖v‖.
+    """
+    rows = RowNorms()
     for block in blocks:
         momentum = block.group["momentum"]  # 1 − η
         if block.foreach:
@@ -34,8 +27,8 @@ def add_gradients(blocks: list[Block]) -> Squares:
         else:
             for v, g in zip(block.plain_estimates, block.plain_grads, strict=True):
                 torch.add(g, v, alpha=momentum, out=v)  # in place, and one pass over memory
-                squares.take(v)
-    return squares
+                rows.take(v)
+    return rows
 
 
 @dataclass
@@ -46,6 +39,9 @@ class Transition:
     scaler: GradScaler | None
     blocks: list[Block] = field(default_factory=list)
     kept: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # each tensor that will change, and a copy
+    writes: int = 0  # to the gradients at xᵏ
+    sizes: tuple[float, float] | None = None  # of those, if somebody may be clipping the next
+    first: dict[Tensor, Tensor] = field(default_factory=dict)  # those gradients, if the next are of the same point
 
     def keep(self, blocks: list[Block]) -> None:
         """Copy xᵏ and vᵏ."""

@@ -1,0 +1,101 @@
+"""Kill workers and clients of a sweep at random moments: does the result have the bytes of an undisturbed one?
+
+`python -m benchmarks.faults --times 50` kills a worker of a local cluster of two 50 times, and a client with its store
+50 times; the tests do one of each. Exit code 1 if any result differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import jax
+import numpy as np
+
+from gladstorm import BlumGladyshev, Record, nsgdm, objectives, sgd, sweep
+from gladstorm.foundation.progress import quietly
+from gladstorm.simulation import cluster, layout
+
+ORACLE = BlumGladyshev(objectives.named("power:3", start=4.7), 0.5, 0.5)
+METHODS = {"NSGDM": nsgdm([1e-3, 1e-2], 0.01), "SGD": sgd([1e-3, 1e-2])}
+STEPS, SEEDS = 20_000, 16
+TASKS = layout.Costs(task_seconds=0.02, runs_at_once=4)  # many of a few milliseconds, so that kills meet them
+
+
+def swept(**options: Any) -> Record:
+    with mock.patch.object(layout, "MEASURED", TASKS):
+        return sweep(ORACLE, METHODS, steps=STEPS, seeds=SEEDS, progress=False, **options)
+
+
+def content(record: Record) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        record.save(Path(folder) / "record")
+        return (Path(folder) / "record").read_bytes()
+
+
+def killing_workers(times: int, chance: random.Random) -> int:
+    """How many of so many sweeps, each with a worker killed while it ran, gave the bytes of an undisturbed one.
+
+    Each has a cluster of its own: Dask does not start a worker again that is killed while it starts.
+    """
+    same = 0
+    for _ in range(times):
+        with cluster.opened(2, None) as executor:
+            undisturbed = content(swept(executor=executor))
+            begun = time.monotonic()
+            swept(executor=executor)  # with programs compiled, as the one to be disturbed
+            took = time.monotonic() - begun
+            pids = list(executor._client.run(os.getpid).values())  # type: ignore[attr-defined]  # Dask's to tell
+            killer = threading.Timer(chance.uniform(0, took), os.kill, (chance.choice(pids), signal.SIGKILL))
+            killer.start()
+            same += content(swept(executor=executor)) == undisturbed
+            killer.join()
+    return same
+
+
+def killing_clients(times: int, chance: random.Random) -> int:
+    """How many of so many sweeps, killed and started again on the same store, gave the bytes of an undisturbed one."""
+    undisturbed, same = content(swept()), 0
+    as_here = os.environ | {"JAX_NUM_CPU_DEVICES": str(len(jax.local_devices()))}  # runs cut otherwise round otherwise
+    for _ in range(times):
+        with tempfile.TemporaryDirectory() as folder:
+            whole = [sys.executable, "-m", "benchmarks.faults", "--once", folder]
+            with subprocess.Popen(whole, cwd=Path(__file__).parent.parent, env=as_here) as process:
+                while process.poll() is None and not list(Path(folder).glob("*/made-with.json")):
+                    time.sleep(0.01)
+                assert process.poll() is None, "ended before it was killed"
+                time.sleep(chance.uniform(0, 4))
+                process.kill()
+            same += content(swept(store=folder)) == undisturbed
+    return same
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--once", help=argparse.SUPPRESS)  # what `killing_clients` kills
+    given = parser.parse_args()
+    if given.once:
+        swept(store=given.once)
+        return
+    chance = random.Random(given.seed)
+    with quietly():
+        found = {"workers": killing_workers(given.times, chance), "clients": killing_clients(given.times, chance)}
+    for name, same in found.items():
+        print(f"{name} killed: {same} of {given.times} results have the bytes of an undisturbed one")
+    sys.exit(0 if np.all(np.array(list(found.values())) == given.times) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""How long a new user waits for the first result: README's `gladstorm simulate` beside a first sum in JAX."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.measuring import Row, seconds
+
+README = Path(__file__).parent.parent / "README.md"
+FIRST_SUM = "import jax; jax.numpy.add(1, 2)"
+ROUNDS = 3
+
+
+def command() -> list[str]:
+    """The first command under "From the command line", as its reader would copy it."""
+    text = README.read_text(encoding="utf-8").split("## From the command line")[1].split("```")[1]
+    program, *arguments = shlex.split(text.replace("\\\n", " "))
+    assert program == "gladstorm"
+    return [sys.executable, "-m", program, *arguments]
+
+
+def rows() -> list[Row]:
+    """Cold: an empty cache. Warm: the second time, with what the first one left there."""
+    cold, warm, imported = [], [], []
+    for _ in range(ROUNDS):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "XDG_CACHE_HOME": folder}
+            run = partial(subprocess.run, check=True, capture_output=True, cwd=folder, env=environment)
+            imported.append(seconds(partial(run, [sys.executable, "-c", FIRST_SUM])))
+            cold.append(seconds(partial(run, command())))
+            warm.append(seconds(partial(run, command())))
+    return [
+        Row(f"README's simulate, {name}, vs a first sum in JAX", figure(took, imported), "", True)
+        for name, took in (("cold", cold), ("warm", warm))
+    ]
+
+
+def figure(took: list[float], imported: list[float]) -> str:
+    return f"{np.median(np.array(took) / imported):.1f} × ({np.median(took):.1f} s)"

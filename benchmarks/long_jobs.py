@@ -1,0 +1,72 @@
+"""What keeping and spreading a sweep costs: beside the same sweep in this process, with nothing kept."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+from benchmarks.measuring import Row, rounds, seconds, slower
+from gladstorm import BlumGladyshev, Record, nsgdm, objectives, sgd, sweep
+from gladstorm.foundation.tasks import Task, results
+from gladstorm.simulation import cluster, layout
+from gladstorm.studies.verification.part_result import PartResult
+
+ORACLE = BlumGladyshev(objectives.named("power:3", start=4.7), 0.5, 0.5)
+METHODS = {"NSGDM": nsgdm(np.geomspace(1e-4, 1e-2, 10), 0.01), "SGD": sgd(np.geomspace(1e-4, 1e-2, 10))}
+STEPS, SEEDS = 100_000, 40  # four tasks of about two seconds
+MANY = 1000  # tasks
+ROUNDS = 3
+
+
+def rows() -> list[Row]:
+    return [*_kept_and_spread(), _resumed(), _dispatched()]
+
+
+def _swept(**options: object) -> Record:
+    return sweep(ORACLE, METHODS, steps=STEPS, seeds=SEEDS, progress=False, **options)  # type: ignore[arg-type]
+
+
+def _kept_and_spread() -> list[Row]:
+    cores = len(os.sched_getaffinity(0))
+
+    def kept() -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            return seconds(partial(_swept, store=folder))
+
+    with cluster.opened(cores, None) as executor:
+        plain, with_store, spread = rounds(
+            partial(seconds, _swept), kept, partial(seconds, partial(_swept, executor=executor)), repetitions=ROUNDS
+        )
+    return [
+        slower("a sweep that is kept in a store vs one that is not", with_store, plain, 1.05),
+        slower(f"the sweep on {cores} workers of one core each vs in this process", spread, plain, 1.10),
+    ]
+
+
+def _resumed() -> Row:
+    """A finished job of so many tasks, asked for again."""
+    small = replace(layout.MEASURED, task_seconds=1e-9, runs_at_once=1)
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(layout, "MEASURED", small):
+
+        def job() -> Record:
+            return sweep(ORACLE, [sgd(0.01)], steps=10, seeds=MANY, progress=False, store=folder)
+
+        job()
+        assert len(list(Path(folder).glob("*/*/*.parquet"))) == MANY
+        took = float(np.median([seconds(job) for _ in range(ROUNDS)]))
+    return Row(f"resuming a finished job of {MANY} tasks", f"{took:.2f} s", "≤ 2 s", took <= 2)
+
+
+def _dispatched() -> Row:
+    """What a task costs that computes nothing: sent, done, brought back."""
+    tasks = [Task(str(number), number, PartResult) for number in range(MANY)]
+    with cluster.opened(1, None) as executor:
+        list(results(tasks[:10], None, executor))
+        took = seconds(lambda: list(results(tasks, None, executor)))
+    return Row("a task on a cluster that computes nothing", f"{1000 * took / MANY:.1f} ms", "", True)

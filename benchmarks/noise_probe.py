@@ -1,0 +1,51 @@
+"""A training with a `NoiseProbe` at every 20th step beside the same training without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from benchmarks.measuring import Row, seconds
+from gladstorm.torch import NoiseProbe
+
+WIDTH, BATCH, STEPS, MICRO_BATCHES = 512, 256, 40, 4
+REPETITIONS = 7
+
+
+def loss_of(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    return cross_entropy(model(batch[0]), batch[1])
+
+
+def training(micro_batches: int, probed: bool) -> Callable[[], float]:
+    """Forty steps of Adam on a perceptron with two hidden layers, in so many micro-batches each."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(784, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10))
+    optimizer = torch.optim.Adam(model.parameters())
+    probe = NoiseProbe(optimizer if micro_batches > 1 else model, every=20) if probed else None
+    batch = (torch.randn(BATCH, 784), torch.randint(10, (BATCH,)))
+
+    def steps() -> None:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            for part in zip(*(each.chunk(micro_batches) for each in batch), strict=True):
+                (loss_of(model, part) / micro_batches).backward()
+            if probe is not None and micro_batches == 1:
+                probe.look(loss_of, batch)
+            optimizer.step()
+
+    return lambda: seconds(steps)
+
+
+def rows() -> list[Row]:
+    """A ratio is the median over rounds, in each of which both run."""
+    found = []
+    for micro_batches, what in ((1, "a look at its mini-batch"), (MICRO_BATCHES, "its micro-batches heard")):
+        plain, probed = training(micro_batches, False), training(micro_batches, True)
+        plain(), probed()
+        ratio = float(np.median([probed() / plain() for _ in range(REPETITIONS)]))
+        found.append(Row(f"torch: NoiseProbe at every 20th step, {what}", f"{ratio:.3f} ×", "≤ 1.05 ×", ratio <= 1.05))
+    return found

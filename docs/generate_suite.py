@@ -1,0 +1,180 @@
+"""Write docs/suite.md and its figures from docs/suite/suite.json: `python docs/generate_suite.py [FOLDER]`.
+
+With a folder, that of `gladstorm suite --out FOLDER`, its results are taken over first. A test compares the page with
+the results beside it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gladstorm.foundation.files import load_json
+from gladstorm.foundation.markdown import markdown_table
+from gladstorm.pages import figures, suite_figures, suite_tables
+from gladstorm.studies.suite import FORMAT
+from gladstorm.studies.suite.entries import SAMPLES
+
+DOCS = Path(__file__).parent
+DATA = DOCS / "suite"
+MARK = "<!-- written by docs/generate_suite.py from suite/suite.json; a test compares -->\n"
+
+TITLE = "# When to normalize, when to clip, when to reduce variance\n"
+OPENING = """\
+{methods} methods that people use, on {problems} problems, with {budgets} stochastic gradients. Every tuned method has
+{step_sizes} step sizes, {step} apart, once constant and once decaying linearly to zero; DoG has nothing to tune and
+reports its average. Settings are chosen on {tuning_seeds} seeds and reported on {seeds} others, and every seed has a
+random start of its own. The figure sets each of three deeds against leaving it undone.
+
+**{in_short}**
+
+![The ratio of ‖∇f‖ with and without normalizing, clipping, variance reduction, case by case](suite/answers.png)
+"""
+
+LIMITS = """## What this shows, and what it does not
+
+- It shows what a user gets who tunes a step size for a fixed budget. It does not show how a method would do with more
+  numbers tuned: η = 0.1 for NSGDM and NSTORM, Adam's moments as Optax has them, one level of clipping. A row with a *
+  may gain from step sizes beyond the grid.
+- The level of clipping was chosen before this run. At the median size of stochastic gradients at the start, clipping
+  did what SGD does, for gradients shrink on the way; at a tenth of it, about their size near a solution, it cuts from
+  the first step. Another level may do better on each problem, and would be one more number to tune.
+- NSGDM differs from SGD by its momentum as well as by its normalization.
+- One instance of each problem, many starts. Intervals are over starts and noise, not over problems: the profile of
+  {cases} cases has no interval, and another choice of problems would move it.
+- ‖∇f‖ is what the theory bounds, and it can be small at the wrong point; f stands beside it. On the problem `values`
+  it is the norm of TD's mean field, which is no gradient.
+- Budgets are short: {budgets} stochastic gradients. Whether a method that is slower here is faster later is not seen.
+- "Where" names the one of five facts about problems that separates best, if the deed is better in more than half of
+  the cases it holds for. It describes these cases; it was chosen after they were seen.
+- Prototypes of methods were tried on all development problems before there was a suite. Of the held-out ones none had
+  any part in choosing a method.
+- Variational inference of a logistic regression is not among them: its exact gradient, by quadrature for every
+  example, costs two milliseconds a step, hours for the suite.
+
+Three traps of evaluation have answers here. *Lattice*: from one start a step of fixed length visits the same points
+on every seed, so starts are random. *Symmetry*: an average on an even function is near its minimum because iterates
+on both sides cancel; such scores carry a °. *Another stationary point*: a score whose ‖∇f‖ is beyond doubt below the
+reference's while its f is above carries a !.
+"""
+
+
+def page(result: Mapping[str, Any]) -> str:
+    """The page."""
+    config = result["config"]
+    lows_highs = {tuple(each["step sizes"]) for each in result["problems"].values()}
+    ratio = max((high / low) ** (1 / (config["step_sizes"] - 1)) for low, high in lows_highs)
+    numbers = {
+        "methods": str(len({row["method"] for row in result["methods"].values()})),
+        "problems": str(len(result["problems"])),
+        "budgets": " and ".join(f"{budget:,}" for budget in config["budgets"]),
+        "step_sizes": str(config["step_sizes"]),
+        "step": f"a factor {ratio:.3g}",
+        "tuning_seeds": str(config["tuning_seeds"]),
+        "seeds": str(config["seeds"]),
+        "cases": str(len(result["cases"])),
+        "in_short": suite_tables.in_short(result["answers"]),
+    }
+    texts = {row["method"]: row["text"] for row in result["methods"].values()}
+    answers = "\n".join(
+        f"- **{each['deed'].capitalize()}?** {suite_tables.sentence(each)}" for each in result["answers"]
+    )
+    return "\n".join(
+        [
+            TITLE,
+            MARK + OPENING.format(**numbers),
+            "## The rows behind the sentence\n",
+            answers,
+            "",
+            ANSWERED,
+            LIMITS.format(**numbers),
+            "## Over all cases\n",
+            PROFILES.format(**numbers),
+            markdown_table(*suite_tables.over_cases(result)),
+            "",
+            "## The problems\n",
+            _problems(result),
+            "",
+            "![‖∇f‖ of every row relative to the reference, problem by problem](suite/problems.png)",
+            "",
+            "## Case by case\n",
+            suite_tables.LEGEND.replace("the reference,", f"that of {config['reference']},", 1) + "\n",
+            "\n".join(_case(result, case) for case in result["cases"]),
+            MADE.format(methods=", ".join(f"{name} `{text}`" for name, text in texts.items()), samples=SAMPLES),
+        ]
+    )
+
+
+ANSWERED = """\
+Each of the two methods of an answer runs as its tuning seeds prefer, with a constant step size or with a decay; ratios
+are of ‖∇f‖, paired by seed, and all intervals of the three answers are valid at the same time, with 95 % confidence.
+Where a seed diverged no ratio has a mean: there the verdict needs the exact interval of the share of paired seeds that
+did better, where to diverge is worst, and who is better must lose no more seeds.
+"""
+
+PROFILES = """\
+Left: in what share of the {cases} cases a row is within a factor of the best one. Right: what share of its runs at the
+larger budget is below twice the best ‖∇f‖ of the case, for good, after so many stochastic gradients. What diverges, and
+what never gets there, counts; so does an average on an even function, whose score carries a ° below.
+
+![Share of cases within a factor of the best; share of runs that have reached the target](suite/profiles.png)
+"""
+
+MADE = """## How it was made
+
+`gladstorm suite --out FOLDER`, then `python docs/generate_suite.py FOLDER`. {methods}; {{size}} is the median norm of
+{samples} stochastic gradients at the start of a tuning seed. `gladstorm suite --method "nigt(eta=0.1)"` puts a method
+of yours beside them, and `--role development` leaves the held-out problems alone. It resumes where it was, and runs on
+[Dask](cluster.md) like every long job.
+"""
+
+
+def _problems(result: Mapping[str, Any]) -> str:
+    rows = []
+    for name, facts in result["problems"].items():
+        noise = "its own" if facts["natural"] else "added"
+        growth = "" if facts["outside"] is None else facts["outside"]
+        known = "yes" if facts["inf f"] is not None else "no"
+        start, even = "far" if facts["far"] else "near", "yes" if facts["even"] else ""
+        rows.append([name, facts["role"], facts["about"], str(facts["dim"]), noise, growth, start, even, known])
+    headings = [
+        "problem",
+        "role",
+        "what it is",
+        "d",
+        "noise",
+        "outside the model, because",
+        "starts",
+        "even",
+        "inf f known",
+    ]
+    return markdown_table(headings, rows)
+
+
+def _case(result: Mapping[str, Any], case: Mapping[str, Any]) -> str:
+    table = markdown_table(*suite_tables.of_case(result, case))
+    return f"<details><summary>{suite_tables.title(result, case)}</summary>\n\n{table}\n\n</details>\n"
+
+
+def kept() -> dict[str, Any]:
+    """The results in the repository."""
+    return load_json("generate_suite", DATA / "suite.json", FORMAT)
+
+
+def main() -> None:
+    """Take results over if a folder is named, then write the page and draw its figures."""
+    DATA.mkdir(exist_ok=True)
+    for folder in sys.argv[1:]:
+        shutil.copyfile(Path(folder) / "suite.json", DATA / "suite.json")
+    result = kept()
+    (DOCS / "suite.md").write_text(page(result), encoding="utf-8")
+    figures.save(suite_figures.answers(result), DATA / "answers.png")
+    figures.save(suite_figures.profiles(result), DATA / "profiles.png")
+    figures.save(suite_figures.problems(result), DATA / "problems.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""`gladstorm diagnose`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gladstorm.cli.app import AsJson, app
+from gladstorm.cli.output import show, show_json
+from gladstorm.cli.places import require_figure, require_file, require_matplotlib
+
+
+@app.command()
+def diagnose(
+    run: Annotated[
+        Path, typer.Argument(help="A parquet file of probes, as NoiseProbe or report.probes.save wrote it.")
+    ],
+    horizon: Annotated[
+        int | None,
+        typer.Option(help="Mini-batch gradients to come: with --gap, numbers by a theorem where one applies."),
+    ] = None,
+    gap: Annotated[float | None, typer.Option(help="Δ = f(x⁰) − inf f, which probes cannot tell.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="0 to assume that curvature does not grow with the gradient, if not measured.")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Samples in a mini-batch, if not those of a probe.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw noise and smoothness into this file (png, pdf, svg).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write one page with everything to this file (html).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Does the noise grow with the distance travelled, how smooth is the loss, and what to do about it.
+
+    Every quantity has a 95 % interval and a verdict: estimated, not identifiable (with what would make it so), or no
+    growth.
+
+    Example: gladstorm diagnose run.parquet --horizon 10000 --gap 2.3 --alpha 0
+    """
+    require_figure("diagnose", "--plot", plot)
+    require_file("diagnose", "--out", out)
+    if out is not None:
+        require_matplotlib("diagnose")
+    from gladstorm.diagnosis import Probes
+    from gladstorm.diagnosis import diagnose as fit
+
+    report = fit(Probes.load(run))
+    asked: dict[str, Any] = {"horizon": horizon, "gap": gap, "alpha": alpha, "batch": batch}
+    content = report.as_dict(**asked)
+    if plot is not None:
+        from gladstorm.pages import figures
+        from gladstorm.pages.diagnosis_page import diagnosis_figure
+
+        figures.save(diagnosis_figure(report), plot)
+    if out is not None:
+        from gladstorm.foundation.files import write_text
+        from gladstorm.pages.diagnosis_page import diagnosis_page
+
+        write_text(out, diagnosis_page(report, f"Noise of {run.name}", **asked))
+    if as_json:
+        show_json(content)
+        return
+    from rich.table import Table
+
+    table = Table(
+        title=f"{len(report.probes)} probes up to {report.probes.radius:.3g} from the start", title_justify="left"
+    )
+    for heading in ("", "estimate", "95 % interval", "verdict", "meaning"):
+        table.add_column(heading)
+    for row in report.rows():
+        table.add_row(*row)
+    show(table)
+    for line in (*report.sentences(), f"Advice: {content['recommendation']['why']}"):
+        typer.echo(line)
+    numbers = {name: value for name, value in content["recommendation"].items() if name != "why" and value is not None}
+    if numbers:
+        typer.echo(", ".join(f"{name} {value}" for name, value in numbers.items()))

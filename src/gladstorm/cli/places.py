@@ -1,0 +1,62 @@
+"""Where a command will write, and with what it will draw, asked before its work: hours later is too late to refuse."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+FORMATS = (".png", ".pdf", ".svg")  # as in `figures`, which takes matplotlib to import
+
+
+def require_file(owner: str, option: str, path: Path | None) -> None:
+    """Raise a ValueError unless a file can be written there: a new one, or in place of a regular one."""
+    if path is None:
+        return
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(f"{owner}: {option} must be a file in a folder that exists; got {str(path)!r}.")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{owner}: {option} must be a regular file, or none yet; got {str(path)!r}.")
+    _require_writable(owner, option, path.parent, path)
+
+
+def require_folder(owner: str, option: str, path: Path | None, *, folders: Iterable[str], files: Iterable[str]) -> None:
+    """Raise a ValueError unless a folder with these folders and files can be written there; none need exist yet."""
+    if path is None:
+        return
+    for folder in (path, *(path / name for name in folders)):
+        existing = next(each for each in (folder, *folder.absolute().parents) if each.exists() or each.is_symlink())
+        if not existing.is_dir():
+            what = "the file" if existing == path else f"{str(path)!r} with the file"
+            raise ValueError(f"{owner}: {option} must be a folder; got {what} {str(existing)!r} in the way.")
+        _require_writable(owner, option, existing, path)
+    for file in (path / name for name in files):
+        if file.exists():
+            require_file(owner, f"{file.name} in {option}", file)
+
+
+def require_figure(owner: str, option: str, path: Path | None) -> None:
+    """Raise a ValueError unless a figure can be drawn into this file."""
+    if path is None:
+        return
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"{owner}: {option} must end in {', '.join(FORMATS)}; got {str(path)!r}.")
+    require_file(owner, option, path)
+    require_matplotlib(owner)
+
+
+def require_matplotlib(owner: str) -> None:
+    """Raise a ValueError unless figures can be drawn at all."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ValueError(f"{owner}: figures need matplotlib, which is not installed; pip install 'gladstorm[report]'.")
+
+
+def _require_writable(owner: str, option: str, folder: Path, path: Path) -> None:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as problem:
+        raise ValueError(
+            f"{owner}: {option} must be where files can be written; got {str(path)!r} ({problem.strerror})."
+        ) from None

@@ -1,0 +1,47 @@
+"""What `simulate` and `compare` run methods on: the options for an objective and its noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from gladstorm.oracles import Recipe
+
+ObjectiveText = Annotated[
+    str,
+    typer.Option(
+        "--objective",
+        help="NAME or NAME:NUMBER,…: power:3, phase-retrieval, quadratic:1,10, dro, …; or a problem that is noisy by "
+        "itself, such as streaming-least-squares.",
+    ),
+]
+OracleText = Annotated[
+    str | None,
+    typer.Option(
+        "--oracle",
+        help="NAME(argument=number, …): blum-gladyshev, full-rank, skewed(q=0.1), gradient-coupled(scale=1), or "
+        "finite-sum, which draws examples. --B and --G fill in what is left out. Left out, it is the noise that the "
+        "objective has by itself, or else blum-gladyshev.",
+    ),
+]
+Growth = Annotated[float, typer.Option("--B", help="Growth of the noise with distance.")]
+AtStart = Annotated[float, typer.Option("--G", help="Noise at the start.")]
+Dimension = Annotated[int | None, typer.Option("--dim", help="Dimension, where the objective leaves it open.")]
+Start = Annotated[
+    float | None, typer.Option("--start", help="Every coordinate of x⁰, instead of the objective's own, a random one.")
+]
+Instance = Annotated[int, typer.Option("--instance", help="Seed of the objective's data and start.")]
+
+
+def oracle_of(objective: str, given: str | None) -> str:
+    """The oracle's text: as given, or the objective's own, or the paper's."""
+    from gladstorm import objectives
+
+    return given or objectives.own_oracle(objective) or "blum-gladyshev"
+
+
+def noise_of(recipe: Recipe) -> dict[str, Any]:
+    """B and G of an oracle that has them: what methods and batch rules that leave theirs out are told."""
+    return {name: number for name, number in recipe.numbers.items() if name in ("B", "G")}

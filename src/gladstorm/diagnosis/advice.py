@@ -1,0 +1,142 @@
+"""What to do about it: a method with its numbers where a theorem or a page of measurements says so, and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from gladstorm.diagnosis.finding import NO_GROWTH
+from gladstorm.diagnosis.resampling import Interval
+from gladstorm.foundation.rules import COUNT, POSITIVE, UNIT_INTERVAL
+from gladstorm.theory import Plan, plan
+
+if TYPE_CHECKING:
+    from gladstorm.diagnosis.report import Report
+
+AS_DIGITS_SHOW = "docs/digits.md"
+AS_COMPARED = "docs/comparison.md"
+OUTSIDE = "docs/natural.md"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A method and its numbers, None where the evidence names none, with the reason and where that is shown."""
+
+    method: str | None
+    gamma: float | None
+    eta: float | None
+    n_init: int | None
+    batch: int | None
+    why: str
+    source: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON-ready data."""
+        return asdict(self)
+
+
+def advise(report: Report, horizon: int | None, gap: float | None, alpha: float | None, batch: int | None) -> Advice:
+    """The advice that the findings allow; the first of these that applies."""
+    for name, rule, value in (("horizon", COUNT, horizon), ("gap", POSITIVE, gap), ("batch", COUNT, batch)):
+        if value is not None:
+            rule.require("recommend", name, value)
+    if alpha is not None:
+        UNIT_INTERVAL.require("recommend", "alpha", alpha)
+    growth, power = (report.findings[name] for name in ("B", "power"))
+    radius = report.probes.radius
+    batch = batch or report.batch
+    if growth.verdict == NO_GROWTH:
+        return _named(
+            "adam",
+            f"Your noise does not grow within {radius:.3g} of the start: Adam or SGD with decay; NSTORM would cost you "
+            "twice, and was behind both on digits without growing noise.",
+            AS_DIGITS_SHOW,
+            batch,
+        )
+    if not growth.is_estimated:
+        return _named(None, f"Whether the noise grows cannot be told: {growth.needs}.", None, None)
+    if report.path is not None and report.path.low <= 1:
+        return _off_the_path(report.path, batch)
+    if power.is_estimated and (power.low or 0) > 2:
+        return _named(
+            None,
+            f"The noise grows faster than the square of the distance, with a power of {power.estimate:.2g}: no theorem "
+            "here holds, and no page has measured enough of such problems to name a method.",
+            OUTSIDE,
+            None,
+        )
+    lacking = _lacking(report, horizon, gap, alpha)
+    if lacking is None and horizon is not None and gap is not None:
+        return _by_theorem(_plans(report, horizon, gap, batch), batch)
+    return _named(
+        "nsgdm",
+        "Your noise grows: NSGDM, its step tuned and decaying linearly. On digits with growing noise, without decay, "
+        "it was not behind SGD, clipped SGD or Adam, nor behind NSTORM at the same number of gradients. With a decay, "
+        "in docs/suite.md, it never diverged, as SGD did on two of twelve problems, and was not better than SGD on "
+        f"the others. {lacking}",
+        AS_DIGITS_SHOW,
+        batch,
+    )
+
+
+def _off_the_path(path: Interval, batch: int) -> Advice:
+    """For noise that grows around the start and, as far as can be told, not along the path."""
+    seen = (
+        f"Your noise grows around the start, but at the end of your path it is {path.estimate:.2g} times the variance"
+    )
+    if path.high >= 1:
+        return _named(None, f"{seen} at the start, and may be less: needs more probes along the path.", None, None)
+    return _named(
+        "nsgdm",
+        f"{seen} at the start: constants around the start, though true, describe the wrong direction. Where noise "
+        "falls on the way, in the robust regression, NSGDM was better than NSTORM; tune its step, and let it decay.",
+        AS_COMPARED,
+        batch,
+    )
+
+
+def _lacking(report: Report, horizon: int | None, gap: float | None, alpha: float | None) -> str | None:
+    """What a theorem with numbers would need, in a sentence; None if it is all there."""
+    missing = [name for name, value in (("horizon", horizon), ("gap", gap)) if value is None]
+    if missing:
+        return f"For numbers by a theorem give {' and '.join(missing)}."
+    measured = report.findings["alpha"]
+    if alpha is None and not measured.is_estimated:
+        return f"For numbers by a theorem give alpha, which is not identifiable: {measured.needs}."
+    if (measured.estimate if alpha is None else alpha) != 0:
+        return "For curvature that grows with the gradient ask gladstorm.theory.plan with constants of your own."
+    unknown = [name for name in ("ell", "L") if not report.findings[name].is_estimated]
+    if unknown:
+        return f"For numbers by a theorem {unknown[0]} must be known: {report.findings[unknown[0]].needs}."
+    return None
+
+
+def _plans(report: Report, horizon: int, gap: float, batch: int) -> list[Plan]:
+    """NSGDM's and NSTORM's plan at the same number of stochastic gradients, with the upper ends of all intervals.
+
+    A mini-batch of b has a b-th of a sample's variance, and of what its change has beyond the mean's.
+    """
+    B, G = ((report.findings[name].high or 0.0) / batch**0.5 for name in ("B", "G"))
+    L0, one = (report.findings[name].high or 0.0 for name in ("L", "ell"))
+    of_batch = (L0**2 + max(0.0, one**2 - L0**2) / batch) ** 0.5
+    return [
+        plan("nsgdm", horizon=horizon, alpha=0, L0=L0, B=B, G=G, gap=gap),
+        plan("nstorm", horizon=max(1, horizon // 2), alpha=0, L=of_batch, B=B, G=G, gap=gap),
+    ]
+
+
+def _by_theorem(plans: list[Plan], batch: int) -> Advice:
+    best = min(plans, key=lambda each: each.statement.bound(each.horizon))
+    eta, gamma, n_init, _ = best.schedule
+    values = " and ".join(
+        f"{each.statement.bound(each.horizon):.3g} for {each.statement.method.upper()}" for each in plans
+    )
+    why = (
+        f"The smaller of two guarantees of E‖∇f‖ for the same number of gradients, {values}, if the upper ends of "
+        "what was measured at the probes hold wherever the run goes."
+    )
+    return Advice(best.statement.method, gamma, eta, n_init, batch, why, best.statement.source)
+
+
+def _named(method: str | None, why: str, source: str | None, batch: int | None) -> Advice:
+    return Advice(method, None, None, None, batch, why, source)

@@ -1,0 +1,115 @@
+"""How the noise grows with the distance from the start: G, B, and the power of growth."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gladstorm.diagnosis.finding import (
+    NO_GROWTH,
+    WIDEST,
+    Finding,
+    found,
+    if_narrow,
+    judged,
+    two_digits,
+    unknown,
+    wider_than_wanted,
+)
+from gladstorm.diagnosis.probes import Probes
+from gladstorm.diagnosis.resampling import FEWEST, Fits, Interval, Strata, bootstrap_t, fit_noise
+
+SMALL = 0.25  # B r against G: with less, the noise's standard deviation grows by about 3 % at most
+POWERS = np.geomspace(0.25, 8.0, 41)
+NARROW = 1.5  # width of the interval of a power that is called known
+ENOUGH = 48  # probes, where the farthest have B r ≥ 3 G
+AMPLE = 200  # where they have B r ≥ G
+
+
+def constants(probes: Probes, generator: np.random.Generator) -> tuple[Finding, Finding]:
+    """G and B of V(r) = G² + B² r².
+
+    B is estimated if its interval excludes 0, is narrower than a factor 3, and the farthest probes have B r ≥ G. There
+    is no growth if even the upper end of B r is small against G.
+    """
+    pairs = probes.paired()
+    strata = Strata(pairs.distance, FEWEST)
+    if (lack := _lack(probes)) is not None:
+        return unknown(lack), unknown(lack)
+    if not probes.noise.any():
+        nothing = Interval(0.0, 0.0, 0.0)
+        return found(nothing), judged(nothing, NO_GROWTH)
+    radius = probes.radius
+    at_start, at_end = bootstrap_t(_fits(pairs, strata, generator).estimates)
+    G, B = at_start.root(), Interval(*(end / radius for end in at_end.root()))
+    return if_narrow(G, len(probes)), _growth(G, B, at_end.estimate, radius, len(probes))
+
+
+def curve(probes: Probes, distances: np.ndarray, generator: np.random.Generator) -> list[Interval]:
+    """G² + B² r² as fitted, with its interval at each of some distances r; none where nothing can be fitted."""
+    pairs = probes.paired()
+    strata = Strata(pairs.distance, FEWEST)
+    if _lack(probes) is not None or not probes.noise.any():
+        return []
+    fits = _fits(pairs, strata, generator)
+    rows = np.stack([np.ones_like(distances), (distances / probes.radius) ** 2], axis=1)
+    return [bootstrap_t(fits.function(fits.values @ row, np.broadcast_to(row, fits.values.shape)))[0] for row in rows]
+
+
+def _fits(pairs: Probes, strata: Strata, generator: np.random.Generator) -> Fits:
+    """Of G² and B² r² at the largest r."""
+    columns = np.stack([np.ones(len(pairs)), (pairs.distance / pairs.radius) ** 2], axis=1)
+    return fit_noise(columns, pairs.noise, pairs.groups - 1, strata.resample(generator), strata)
+
+
+def _growth(G: Interval, B: Interval, square: float, radius: float, probes: int) -> Finding:
+    if B.high * radius <= SMALL * G.estimate:
+        return judged(B, NO_GROWTH)
+    if square <= 0:
+        return unknown(
+            f"the noise seems not to grow within {radius:.2g} of the start, but {probes} probes cannot exclude that it "
+            f"does; needs {two_digits(4 * probes)} probes, or a larger radius",
+            B,
+        )
+    if B.estimate * radius < G.estimate:
+        reach = (1 if probes >= AMPLE else 3) * G.estimate / B.estimate
+        return unknown(f"radius {radius:.2g} reached, needs {reach:.2g} with {probes} probes", B)
+    if B.low <= 0 or B.high > WIDEST * B.low:
+        return unknown(wider_than_wanted(B, probes), B)
+    return found(B)
+
+
+def power(probes: Probes, B: Finding, generator: np.random.Generator) -> Finding:
+    """p of V(r) = G² + c r^p: BG-0 is p = 2. The interval is where the resamples' powers lie."""
+    pairs = probes.paired()
+    strata = Strata(pairs.distance, FEWEST)
+    if not B.is_estimated:
+        return unknown("a power can be told of noise that is seen to grow only; needs what B needs")
+    if (distances := len(Strata(pairs.distance).sizes)) < 3:
+        return unknown(f"{distances} distances, needs 3")
+    counts = strata.resample(generator, 199)
+    relative = pairs.distance / pairs.radius
+    losses = np.stack([_loss(relative**p, pairs, counts, strata) for p in POWERS])
+    chosen = POWERS[np.argmin(losses, axis=0)]
+    low, high = np.quantile(chosen[1:], [0.025, 0.975])
+    interval = Interval(float(chosen[0]), float(low), float(high))
+    if high - low <= NARROW:
+        return found(interval)
+    more = two_digits(len(probes) * ((high - low) / NARROW) ** 2)
+    return unknown(f"powers from {low:.2g} to {high:.2g} fit; needs about {more} probes or a larger radius", interval)
+
+
+def _loss(column: np.ndarray, pairs: Probes, counts: np.ndarray, strata: Strata) -> np.ndarray:
+    """Half the gamma deviance of G² + c·column in each resample, both ≥ 0, up to what depends on the noise alone."""
+    columns = np.stack([np.ones(len(pairs)), column], axis=1)
+    weights = pairs.groups - 1
+    theta = np.maximum(fit_noise(columns, pairs.noise, weights, counts, strata).values, 0.0)
+    fitted = np.maximum(theta @ columns.T, 1e-9 * pairs.noise.mean())
+    return np.asarray((counts * weights * (pairs.noise / fitted + np.log(fitted))).sum(axis=1))
+
+
+def _lack(probes: Probes) -> str | None:
+    if len(probes) < 12:
+        return f"{len(probes)} probes, needs {ENOUGH}"
+    if probes.radius == 0 or len(Strata(probes.distance).sizes) < 2:
+        return "all probes lie at one distance from the start; needs probes at two or more"
+    return None

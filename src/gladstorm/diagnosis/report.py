@@ -1,0 +1,148 @@
+"""From a table of probes to a report: what was found, what else would explain it, what to do."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gladstorm.diagnosis.advice import Advice, advise
+from gladstorm.diagnosis.along_path import anchor, end_to_start
+from gladstorm.diagnosis.alternatives import Alternative, alternatives
+from gladstorm.diagnosis.curvature import curvature
+from gladstorm.diagnosis.finding import NO_GROWTH, Finding
+from gladstorm.diagnosis.growth import constants, power
+from gladstorm.diagnosis.probes import Probes
+from gladstorm.diagnosis.resampling import Interval
+from gladstorm.diagnosis.smoothness import smoothness
+
+MEANINGS = {
+    "G": "noise at the start: the standard deviation of one sample's gradient",
+    "B": "its growth: the variance is G² + B² r² at distance r",
+    "power": "p, if it is G² + c r^p",
+    "anchor": "where it is smallest, as a distance along the path",
+    "ell": "ℓ, smoothness of one sample",
+    "L": "smoothness of the mean",
+    "rho": "ρ = ℓ²/L² − 1",
+    "alpha": "α of ‖∇²f‖ ≈ L0 + L1‖∇f‖^α",
+    "L0": "curvature where the gradient is small",
+    "L1": "its growth with the gradient",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What probes tell about the noise and the smoothness of a loss; `print` it, or look at `findings`."""
+
+    probes: Probes
+    findings: dict[str, Finding]
+    alternatives: list[Alternative]
+    path: Interval | None  # the variance at the end of the path over that at the start
+
+    @property
+    def batch(self) -> int:
+        """The number of samples of a probe's mini-batch."""
+        return int(np.median(self.probes.groups * self.probes.samples))
+
+    def recommend(
+        self,
+        horizon: int | None = None,
+        *,
+        gap: float | None = None,
+        alpha: float | None = None,
+        batch: int | None = None,
+    ) -> Advice:
+        """A method, its numbers, and why: by a theorem, for `horizon` mini-batch gradients, where constants are known.
+
+        gap: f(x⁰) − inf f, which probes cannot tell; alpha: 0 to assume that curvature does not grow with the gradient
+        where that was not measured; batch: samples in a mini-batch of the training, if not those of a probe.
+        """
+        return advise(self, horizon, gap, alpha, batch)
+
+    def as_dict(self, **asked: Any) -> dict[str, Any]:
+        """All of it as JSON-ready data; what `recommend` takes may be given."""
+        return {
+            **{name: finding.as_dict() for name, finding in self.findings.items()},
+            "recommendation": self.recommend(**asked).as_dict(),
+            "path": None if self.path is None else self.path._asdict(),
+            "alternatives": {each.model: each.as_dict() for each in self.alternatives},
+            "probes": len(self.probes),
+            "radius": self.probes.radius,
+            "remarks": list(self.probes.remarks),
+        }
+
+    def rows(self) -> list[tuple[str, str, str, str, str]]:
+        """Quantity, estimate, interval, verdict and meaning of each finding, as texts."""
+        return [
+            (name, _number(each.estimate), _interval(each), _verdict(each), MEANINGS[name])
+            for name, each in self.findings.items()
+        ]
+
+    def __str__(self) -> str:
+        widths = [max(len(row[i]) for row in self.rows()) for i in range(3)]
+        lines = [
+            f"{len(self.probes)} probes up to {self.probes.radius:.3g} from the start, "
+            f"mini-batches of {self.batch}; 95 % intervals",
+            *(
+                "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
+                for row in self.rows()
+            ),
+            *self.sentences(),
+            f"Advice: {self.recommend().why}",
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        cells = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows())
+        said = "".join(f"<p>{html.escape(line)}</p>" for line in (*self.sentences(), f"Advice: {self.recommend().why}"))
+        heads = "".join(f"<th>{head}</th>" for head in ("", "estimate", "95 % interval", "verdict", "meaning"))
+        return f"<table><tr>{heads}</tr>{cells}</table>{said}"
+
+    def sentences(self) -> list[str]:
+        """How the alternatives compare, what the path does to the noise, and what was remarked about the probes."""
+        compared = ", ".join(f"{each.model}: {each.verdict}" for each in self.alternatives)
+        told = [f"Predicting left-out probes, against G² + B² r²: {compared}."] if compared else []
+        if self.path is not None:
+            ratio, low, high = (_number(each) for each in self.path)
+            told.append(f"At the end of the path the variance is {ratio} ({low} to {high}) times that at the start.")
+        return [*told, *self.probes.remarks]
+
+
+def diagnose(probes: Probes, *, seed: int = 0) -> Report:
+    """Fit everything to a table of probes. The seed is that of the resamples: the same table is the same report."""
+    if not all(np.isfinite(column).all() for column in (probes.noise, probes.gradient2, probes.distance)):
+        raise ValueError(
+            "diagnose: noise, gradients and distances of all probes must be finite; got some that are not."
+        )
+    generator = np.random.default_rng(seed)
+    G, B = constants(probes, generator)
+    smooth = smoothness(probes, generator)
+    findings = {
+        "G": G,
+        "B": B,
+        "power": power(probes, B, generator),
+        "anchor": anchor(probes, generator),
+        **smooth,
+        **curvature(probes, smooth["L"], generator),
+    }
+    return Report(probes, findings, alternatives(probes, generator), end_to_start(probes, generator))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+def _interval(finding: Finding) -> str:
+    if finding.low is None and finding.high is None:
+        return ""
+    return f"({_number(finding.low)} to {_number(finding.high) or '∞'})"
+
+
+def _verdict(finding: Finding) -> str:
+    if finding.verdict == NO_GROWTH or not finding.needs:
+        return finding.verdict
+    return f"{finding.verdict}: {finding.needs}"

@@ -1,0 +1,1 @@
+"""What everything stands on: rules, parts, files, provenance, progress, statistics."""

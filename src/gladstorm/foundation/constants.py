@@ -1,0 +1,38 @@
+"""What an objective declares of its smoothness and an oracle of its noise, and a theorem asks for. No JAX."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import jax
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Constants:
+    """f ∈ L*_sym(α): ‖∇f(y) − ∇f(x)‖ ≤ (L0 + L1 max_θ ‖∇f(x_θ)‖^α) ‖y − x‖ on the segment, and inf f.
+
+    α = 0 is L0-smoothness (L1 = 0).
+    """
+
+    L0: float
+    L1: float
+    alpha: float  # α
+    f_inf: float  # inf f
+
+
+@dataclass(frozen=True, eq=False)
+class Bg0:
+    """BG-0 around an anchor a, the point where the noise is smallest: E‖∇f(x; ξ) − ∇f(x)‖² ≤ B²‖x − a‖² + G².
+
+    Noise we add to f is anchored at x⁰. Noise that a problem has by itself rarely is: that of least squares is smallest
+    at the solution.
+    """
+
+    B: float
+    G: float
+    anchor: np.ndarray | jax.Array  # a
+    where: str = "x⁰"  # the anchor's name
+    affine: bool = True  # whether the noise of a difference, one sample at x and y, is at most B‖y − x‖ in mean square

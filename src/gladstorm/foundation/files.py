@@ -1,0 +1,208 @@
+"""Files that are whole or absent, that say what they are, and whose damage is noticed before anything is read of them.
+
+A file carries the SHA-256 of all its bytes, taken with zeros where the digest itself stands: any other tool still reads
+it, and nothing is parsed that is not what was written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import itertools
+import json
+import os
+import platform
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_METADATA = b"gladstorm"
+_SEAL = "gladstorm sha256"  # the key of the digest, in a table's metadata or in a JSON file
+_BEFORE = f'"{_SEAL}": "'.encode()
+_BLANK = "0" * 64
+_BEGINS = {"parquet": b"PAR1", "JSON": b"{"}
+_DAY = 24 * 3600
+_UNFINISHED = ".gladstorm"  # .gladstorm-HOST-PID-…: short, so that any name a file may have leaves room for it
+_KINDS = {
+    "d": "a folder",
+    "p": "a named pipe",
+    "s": "a socket",
+    "c": "a device",
+    "b": "a device",
+    "l": "a link to itself",
+}
+
+
+def save_table(path: Path, pieces: Iterable[pa.Table], form: str, metadata: dict[str, Any]) -> None:
+    """Write tables of one schema after each other as a parquet file with its form, metadata and digest in the schema.
+
+    It is there whole or not at all, and no more than one piece is held at a time.
+    """
+    text = json.dumps({**metadata, "format": form, _SEAL: _BLANK}, sort_keys=True, allow_nan=False)
+
+    def write(temporary: str) -> None:
+        remaining = iter(pieces)
+        first = next(remaining)
+        with pq.ParquetWriter(temporary, first.schema, compression="zstd", store_schema=False) as writer:
+            for piece in itertools.chain([first], remaining):
+                writer.write_table(piece)
+            writer.add_key_value_metadata({_METADATA: text.encode()})  # once: Arrow's own schema would repeat it
+        _seal(temporary)
+
+    write_whole(path, write)
+
+
+def load_table(owner: str, path: Path, form: str) -> tuple[pa.Table, dict[str, Any]]:
+    """Read what `save_table` wrote; a ValueError says when a file is damaged or of another form."""
+    table = pq.ParquetFile(pa.BufferReader(_unsealed(owner, path, "parquet"))).read(use_threads=False)
+    return table, _of_form(owner, path, form, json.loads(table.schema.metadata[_METADATA]))
+
+
+def save_json(path: Path, form: str, content: dict[str, Any]) -> None:
+    """Write a JSON file with its form and digest; whole or not at all."""
+    text = json.dumps({**content, "format": form, _SEAL: _BLANK})
+
+    def write(temporary: str) -> None:
+        Path(temporary).write_text(text, encoding="utf-8")
+        _seal(temporary)
+
+    write_whole(path, write)
+
+
+def load_json(owner: str, path: Path, form: str) -> dict[str, Any]:
+    """Read what `save_json` wrote; a ValueError says when a file is damaged or of another form."""
+    return _of_form(owner, path, form, json.loads(_unsealed(owner, path, "JSON")))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text, whole or not at all."""
+    write_whole(path, lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
+
+
+def write_whole(path: Path, write: Callable[[str], object]) -> None:
+    """Let `write` fill a temporary file beside `path`, then rename it: no reader ever sees half a file.
+
+    A link stays a link: what it leads to is replaced. What is there and is no regular file is refused.
+    """
+    require_regular("write", path)
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
+    _remove_abandoned(target.parent)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{_UNFINISHED}-{_host()}-{os.getpid()}-")
+    os.close(handle)
+    try:
+        write(temporary)
+        # mkstemp's files are private, results are not, unless the one replaced was
+        Path(temporary).chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask())
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def require_regular(owner: str, path: Path) -> None:
+    """Refuse a path that is there and leads to no regular file; reading a pipe waits, replacing a device removes it."""
+    target = Path(os.path.realpath(path))
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        kind = stat.filemode(target.lstat().st_mode)[0]
+        if kind != "-":
+            raise ValueError(
+                f"{owner}: a file must be a regular one; got {_KINDS.get(kind, 'another')}, {str(path)!r}."
+            )
+
+
+def _seal(file: str) -> None:
+    """Put the digest of a file's bytes where the zeros are."""
+    with Path(file).open("r+b") as opened:
+        data = opened.read()
+        at = data.rindex(_BEFORE) + len(_BEFORE)
+        opened.seek(at)
+        opened.write(_digest(data, at))
+
+
+def _unsealed(owner: str, path: Path, kind: str) -> bytes:
+    """All bytes of a file, if they are those that were written."""
+    require_regular(owner, path)
+    data = path.read_bytes()
+    at = data.rfind(_BEFORE) + len(_BEFORE)
+    if at < len(_BEFORE) or not data.startswith(_BEGINS[kind]):
+        raise ValueError(f"{owner}: {path} is damaged or not a {kind} file that Gladstorm wrote.")
+    if data[at : at + len(_BLANK)] != _digest(data, at):
+        raise ValueError(f"{owner}: {path} was changed or damaged since it was written.")
+    return data
+
+
+def _digest(data: bytes, at: int) -> bytes:
+    """The SHA-256 of some bytes, as if those of the digest at `at` were zeros."""
+    view = memoryview(data)
+    found = hashlib.sha256(view[:at])
+    found.update(_BLANK.encode())
+    found.update(view[at + len(_BLANK) :])
+    return found.hexdigest().encode()
+
+
+def _of_form(owner: str, path: Path, form: str, content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file of this form, without its digest."""
+    if content["format"] != form:
+        raise ValueError(f"{owner}: {path} is not a {form!r} file; got {content['format']!r}.")
+    del content[_SEAL]
+    return content
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the unfinished files of killed processes: of this machine's dead ones, and whatever is a day old."""
+    for path in folder.glob(f"{_UNFINISHED}-*-*-*"):
+        host, pid = path.name.split("-")[1:3]
+        with contextlib.suppress(OSError, ValueError):  # removed meanwhile, or not ours to remove
+            dead = host == _host() and not _lives(int(pid))
+            if dead or time.time() - path.stat().st_mtime > _DAY:
+                path.unlink()
+
+
+def mark_as_working(path: Path) -> None:
+    """Leave a file that says which process of which machine is at work on something."""
+    path.write_text(f"{_host()} {os.getpid()}", encoding="ascii")
+
+
+def is_working(path: Path) -> bool:
+    """Whether such a file is there and its process, another than this one, still runs as far as this machine knows."""
+    try:
+        host, pid = path.read_text(encoding="ascii").split()
+        if host == _host():
+            return int(pid) != os.getpid() and _lives(int(pid))
+        return time.time() - path.stat().st_mtime < _DAY
+    except (OSError, ValueError):  # none, or one that is just being written
+        return False
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process of this machine runs; where asking would be a signal (not on Unix), it may."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
+
+
+def _host() -> str:
+    """This machine, in eight letters."""
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+
+
+def _umask() -> int:
+    """What the process takes from the permissions of new files; it can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

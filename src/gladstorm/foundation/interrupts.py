@@ -1,0 +1,129 @@
+"""Ctrl-C and SIGTERM on the command line: the work stops where it can, and ends within two seconds where it cannot.
+
+Python would raise KeyboardInterrupt wherever it happens to be: in the middle of an import, or in a callback of JAX,
+which swallows it. Here a thread hears the signal, and the work asks `check` where it can stop in order. What does not
+come to such a place in time (a long compilation) is ended as it is, and so is everything at the second signal: files
+are whole or absent at any moment. Either way one line says what is kept. This module loads nothing heavy, so that
+`__main__` can listen before anything else is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+CODE = 130  # of Ctrl-C, 128 + SIGINT as shells have it; SIGTERM's is 143
+PATIENCE = 1.5  # seconds
+NOTHING_KEPT = "nothing new is kept; the same command starts again"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LEFT = 0  # no signal's number: the with-block was left
+
+
+class _State:
+    listening = False
+    heard: int | None = None  # the signal
+    stopping = False  # the work knows: it takes the time it needs to keep what it has
+    kept = NOTHING_KEPT
+
+
+def keeping(what: str) -> None:
+    """Declare what an interrupt would leave from now on, and how to go on: the line that is said when one comes."""
+    _State.kept = what
+
+
+def check() -> None:
+    """Raise KeyboardInterrupt if the command line was interrupted; call it where work can stop in order."""
+    if _State.heard is not None and not _State.stopping:
+        _State.stopping = True
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def answered() -> Iterator[None]:
+    """Listen to the signals in a with-block, and end the process with their exit code if one interrupted it."""
+    if _State.listening or threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers
+        return
+    _State.listening, _State.heard, _State.stopping, _State.kept = True, None, False, NOTHING_KEPT
+    hears, tells = socket.socketpair()
+    tells.setblocking(False)  # a signal's handler never waits
+    # One that is ignored stays so: a shell's background job is not interrupted from the keyboard.
+    before = {each: signal.getsignal(each) for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN}
+    for each in before:
+        signal.signal(each, lambda *_: None)
+    wakened = signal.set_wakeup_fd(tells.fileno(), warn_on_full_buffer=False)
+    listener = threading.Thread(target=_listen, args=(hears,), name="interrupts", daemon=True)
+    listener.start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        if _State.heard is not None:
+            sys.stdout.flush()
+            _end()
+        _say()
+        sys.exit(CODE)
+    finally:
+        signal.set_wakeup_fd(wakened)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        tells.send(bytes([_LEFT]))
+        listener.join()
+        hears.close()
+        tells.close()
+        _State.listening = False
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM raise KeyboardInterrupt in a with-block, where nobody has said yet what it should do."""
+    mine = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if mine:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if mine:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _listen(hears: socket.socket) -> None:
+    """Wait for a signal, then for the work to stop or for another signal."""
+    number = _next(hears)
+    if number == _LEFT:
+        return
+    _State.heard = number
+    hears.settimeout(PATIENCE)
+    try:
+        number = _next(hears)
+    except TimeoutError:
+        if not _State.stopping:
+            _end()
+        hears.settimeout(None)
+        number = _next(hears)
+    if number != _LEFT:
+        _end()
+
+
+def _next(hears: socket.socket) -> int:
+    """The next of the signals that matter here."""
+    while (number := hears.recv(1)[0]) not in (_LEFT, *_SIGNALS):
+        pass
+    return number
+
+
+def _end() -> NoReturn:
+    """Leave at once: what Python and JAX do at their exit may wait for a computation."""
+    _say()
+    os._exit(128 + (_State.heard or signal.SIGINT))
+
+
+def _say() -> None:
+    """Write the line, past Python's buffers, of which another thread may hold the lock."""
+    bar = "\r\x1b[K\x1b[?25h" if os.isatty(2) else ""  # what a progress bar leaves: its line, and no cursor
+    os.write(2, f"{bar}Interrupted: {_State.kept}.\n".encode())

@@ -1,0 +1,44 @@
+"""How much memory there is, and the sentence said when something would not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+MEMINFO = Path("/proc/meminfo")  # Linux only: elsewhere nothing is known, and nothing refused
+
+
+def available() -> int | None:
+    """Bytes a process can still get without others being paged out; None where that is not known."""
+    try:
+        lines = MEMINFO.read_text("ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return None
+
+
+def require_room(owner: str, what: str, needed: int, way_out: str) -> None:
+    """Raise a ValueError if so many bytes are not there.
+
+    >>> require_room("example", "the data", 10**18, "take less of it")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: example: the data must fit in memory; it would take 1 EB, and ... free: take less of it.
+    """
+    there = available()
+    if there is not None and needed > there:
+        raise ValueError(
+            f"{owner}: {what} must fit in memory; it would take {in_words(needed)}, and {in_words(there)} are free: "
+            f"{way_out}."
+        )
+
+
+def in_words(count: int) -> str:
+    """A number of bytes for people.
+
+    >>> in_words(480_000_000_000), in_words(12)
+    ('480 GB', '12 bytes')
+    """
+    for power, unit in ((18, "EB"), (15, "PB"), (12, "TB"), (9, "GB"), (6, "MB"), (3, "kB")):
+        if count >= 10**power:
+            return f"{count / 10**power:.3g} {unit}"
+    return f"{count} bytes"

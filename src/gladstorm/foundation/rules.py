@@ -1,0 +1,89 @@
+"""The rules arguments obey, and the one sentence said when they do not: owner, argument, rule, value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What an argument must be, in words and as a test of a NumPy array, entry by entry or as a whole."""
+
+    words: str
+    holds: Callable[[Any], Any]
+    with_zero: Rule | None = None  # the rule for the smallest number of a schedule, where that may be 0
+
+    def require(self, owner: str, name: str, value: Any) -> None:
+        """Raise a ValueError naming owner, argument, rule and value unless the rule holds for every entry.
+
+        >>> POSITIVE.require("Plain", "gamma", -1.0)
+        Traceback (most recent call last):
+        ...
+        ValueError: Plain: gamma must be finite and > 0; got gamma=-1.0.
+        """
+        array = np.asarray(value)
+        if array.dtype.kind not in "iuf" or not array.size:
+            raise ValueError(f"{owner}: {name} must be {self.words}; got {name}={value!r}.")
+        holds = np.asarray(self.holds(array))
+        if not holds.all():
+            wrong = array if holds.ndim == 0 or array.ndim == 0 else array[~holds][0]
+            shown = str(wrong) if wrong.size <= 4 and wrong.ndim <= 1 else f"an array of shape {wrong.shape}"
+            raise ValueError(f"{owner}: {name} must be {self.words}; got {name}={shown}.")
+
+    def require_throughout(self, owner: str, name: str, low: Any, high: Any) -> None:
+        """Raise a ValueError unless the rule holds from `low` to `high`, which a schedule has in the argument's place.
+
+        >>> FRACTION.require_throughout("Transported", "eta", 0.0, 0.5)
+        Traceback (most recent call last):
+        ...
+        ValueError: Transported: eta must be in (0, 1] at every step; got eta=0.0.
+        """
+        between = low + (high - low) / np.sqrt(2)  # a whole number only where `low` and `high` are one
+        for rule, value in ((self, high), (self.with_zero or self, low), (self.with_zero or self, between)):
+            replace(rule, words=f"{rule.words} at every step").require(owner, name, value)
+
+    def whole(self, owner: str, name: str, value: Any) -> int:
+        """The value, if it is one number: where a single one is meant, a list is as wrong as what breaks the rule.
+
+        >>> COUNT.whole("sweep", "records", [3])
+        Traceback (most recent call last):
+        ...
+        ValueError: sweep: records must be a whole number ≥ 1; got records=[3].
+        """
+        if np.ndim(value):
+            raise ValueError(f"{owner}: {name} must be {self.words}; got {name}={value!r}.")
+        self.require(owner, name, value)
+        return int(value)
+
+
+POSITIVE = Rule("finite and > 0", lambda v: np.isfinite(v) & (v > 0))
+NON_NEGATIVE = Rule("finite and ≥ 0", lambda v: np.isfinite(v) & (v >= 0))
+ABOVE_ZERO = Rule("> 0", lambda v: v > 0)
+AT_LEAST_ONE = Rule("finite and ≥ 1", lambda v: np.isfinite(v) & (v >= 1))
+FINITE = Rule("finite", np.isfinite)
+UNIT_INTERVAL = Rule("in [0, 1]", lambda v: (v >= 0) & (v <= 1))
+BELOW_ONE = Rule("in [0, 1)", lambda v: (v >= 0) & (v < 1))
+PROBABILITY = Rule("in (0, 1)", lambda v: (v > 0) & (v < 1))
+FRACTION = Rule("in (0, 1]", lambda v: (v > 0) & (v <= 1))
+# A step or an average that is 0 now and then leaves things as they are; one that is always 0 is a mistake.
+STEP_SIZE = Rule(POSITIVE.words, POSITIVE.holds, with_zero=NON_NEGATIVE)
+SHARE = Rule(FRACTION.words, FRACTION.holds, with_zero=UNIT_INTERVAL)
+COUNT = Rule("a whole number ≥ 1", lambda v: (v >= 1) & (v == np.floor(v)) & (v < 2.0**53))
+ABOVE_TWO = Rule("finite and > 2", lambda v: np.isfinite(v) & (v > 2))
+VECTOR = Rule("a vector of finite numbers", lambda v: v.ndim == 1 and np.isfinite(v).all())
+MATRIX = Rule("a matrix of finite numbers", lambda v: v.ndim == 2 and np.isfinite(v).all())
+STEPS = Rule("a whole number from 0 to 2³² − 2", lambda v: (v >= 0) & (v == np.floor(v)) & (v <= 2**32 - 2))
+SEED = Rule("a whole number from 0 to 2³² − 1", lambda v: (v >= 0) & (v == np.floor(v)) & (v <= 2**32 - 1))
+
+
+def unlike_shapes(owner: str, **arrays: Any) -> str | None:
+    """Why these do not go together, in one sentence, or None if they have one shape."""
+    shapes = [np.shape(each) for each in arrays.values()]
+    if len(set(shapes)) == 1:
+        return None
+    *others, last = arrays
+    return f"{owner}: {', '.join(others)} and {last} must have one shape; got {', '.join(map(str, shapes))}."

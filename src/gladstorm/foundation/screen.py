@@ -1,0 +1,72 @@
+"""Values as text that fits on a screen, whatever their size."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+LINE, LINES = 100, 25  # characters and lines of a screen
+FEW = 8  # numbers of an array that are all shown
+
+
+def shown(value: Any, width: int = LINE) -> str:
+    """A value on one line, cut where it would be longer than `width`.
+
+    >>> shown(np.zeros((300, 100)))
+    'array of shape (300, 100)'
+    >>> shown(np.geomspace(1e-4, 1, 50))
+    'array of 50 numbers, 0.0001 to 1'
+    """
+    return cut_to(_text(value), width)
+
+
+def fields_shown(part: Any) -> str:
+    """A dataclass as it would be written: on one line, or with a line for each field."""
+    held = {field.name: _text(getattr(part, field.name)) for field in dataclasses.fields(part)}
+    name = type(part).__name__
+    line = f"{name}({', '.join(f'{key}={text}' for key, text in held.items())})"
+    if len(line) <= LINE:
+        return line
+    rows = [cut_to(f"    {key}={text}", LINE - 1) + "," for key, text in held.items()]
+    if len(rows) > LINES - 2:
+        rows = [*rows[: LINES - 3], f"    … {len(rows) - LINES + 3} more fields"]
+    return "\n".join([f"{name}(", *rows, ")"])
+
+
+def cut_to(text: str, width: int) -> str:
+    """A text in one line of `width` characters.
+
+    >>> cut_to("0123456789", 5)
+    '0123…'
+    """
+    line = " ".join(text.split()) if "\n" in text else text
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _text(value: Any) -> str:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        held = ", ".join(f"{field.name}={_text(getattr(value, field.name))}" for field in dataclasses.fields(value))
+        return f"{type(value).__name__}({held})"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key!r}: {_text(each)}' for key, each in value.items())}}}"
+    if isinstance(value, list | tuple):
+        if len(value) <= FEW:
+            inside = ", ".join(map(_text, value))
+            return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' * (len(value) == 1)})"
+        return f"{type(value).__name__} of {len(value)}, {_text(value[0])} to {_text(value[-1])}"
+    if isinstance(value, np.ndarray):
+        return _array(value)
+    if callable(value) and hasattr(value, "__qualname__"):
+        return str(value.__qualname__)
+    return " ".join(repr(value).split())
+
+
+def _array(array: np.ndarray) -> str:
+    if array.size <= FEW or array.dtype.kind not in "iuf":
+        return " ".join(repr(array).split()) if array.size <= FEW else f"array of shape {array.shape}"
+    if array.ndim == 1:
+        return f"array of {array.size} numbers, {array[0]:.6g} to {array[-1]:.6g}"
+    return f"array of shape {array.shape}"

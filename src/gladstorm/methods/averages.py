@@ -1,0 +1,93 @@
+"""What a method reports instead of its last iterate: an average x̄ of the iterates, kept as they come.
+
+x̄ moves nothing: with any average a method visits the points it visits without one. Every average is
+x̄^k = (1 − w_k) x̄^{k−1} + w_k x^k from x̄⁰ = x⁰, and its class says w_k.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import jax.numpy as jnp
+from typing_extensions import override
+
+from gladstorm.foundation.parts import Array, Number, leaf, part
+from gladstorm.foundation.rules import BELOW_ONE, FRACTION, NON_NEGATIVE, UNIT_INTERVAL
+
+
+class Average(ABC):
+    """A weighted mean of x⁰..x^k at every k."""
+
+    of_the_run: ClassVar[bool] = False  # whether it depends on where the run ends
+
+    @abstractmethod
+    def weight(self, k: Array, horizon: Array) -> Array:
+        """w_k for k ≥ 1, in a run of K = `horizon` steps: the share of x^k in x̄^k."""
+
+
+@part
+class PolynomialAverage(Average):
+    """w_k = (s + 1)/(k + s + 1): x^j weighs about j^s, and s = 0 is the mean of all (Shamir and Zhang 2013).
+
+    >>> float(PolynomialAverage(8.0).weight(jnp.array(9), jnp.array(100)))
+    0.5
+    """
+
+    degree: Number = leaf(NON_NEGATIVE, default=8.0)  # s
+
+    @override
+    def weight(self, k: Array, horizon: Array) -> Array:
+        return jnp.asarray((self.degree + 1) / (k + self.degree + 1))
+
+
+@part
+class ExponentialAverage(Average):
+    """x^j weighs (1 − a)^{k−j}: w_k = a/(1 − (1 − a)^{k+1}), which is a after about 1/a steps."""
+
+    rate: Number = leaf(FRACTION)  # a
+
+    @override
+    def weight(self, k: Array, horizon: Array) -> Array:
+        return jnp.asarray(self.rate / (1 - (1 - self.rate) ** (k + 1)))
+
+
+@part
+class TailAverage(Average):
+    """The mean of x^j over j ≥ ⌈(1 − q) K⌉, the last half of the run if q is not given; before them, x^k itself.
+
+    Rakhlin et al. 2012.
+    """
+
+    share: Number = leaf(UNIT_INTERVAL, default=0.5)  # q
+    of_the_run: ClassVar[bool] = True
+
+    @override
+    def weight(self, k: Array, horizon: Array) -> Array:
+        first = jnp.ceil((1 - self.share) * horizon)
+        return 1 / jnp.maximum(k - first + 1, 1.0)
+
+
+@part
+class ScheduleFreeAverage(Average):
+    """w_k = c/(1 − β + βc), c = 1/k: the x of Schedule-Free SGD, whose y are the iterates (Defazio et al. 2024).
+
+    There y = (1 − β) z + βx and x ← (1 − c) x + c z; without z, x is this average of the y.
+    """
+
+    beta: Number = leaf(BELOW_ONE, default=0.9)  # β
+
+    @override
+    def weight(self, k: Array, horizon: Array) -> Array:
+        c = 1 / k
+        return jnp.asarray(c / (1 - self.beta + self.beta * c))
+
+
+def registry() -> dict[str, type[Average]]:
+    """Every average by its name in a composition."""
+    return {
+        "polynomial_average": PolynomialAverage,
+        "exponential_average": ExponentialAverage,
+        "tail_average": TailAverage,
+        "schedule_free_average": ScheduleFreeAverage,
+    }

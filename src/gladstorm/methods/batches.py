@@ -1,0 +1,106 @@
+"""How many samples step k uses, given the squared distance ‖x^k − x⁰‖² and whether the estimator starts afresh there.
+
+Sizes are values, not shapes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Protocol, runtime_checkable
+
+import jax.numpy as jnp
+from typing_extensions import override
+
+from gladstorm.foundation.parts import Array, Number, Numbers, leaf, part, static
+from gladstorm.foundation.rules import COUNT, NON_NEGATIVE, POSITIVE
+from gladstorm.methods.estimators.snvrg import level
+
+
+@runtime_checkable
+class BatchRule(Protocol):
+    """A batch size for every step."""
+
+    def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
+        """The number of samples v^k averages at step k."""
+
+
+BatchSizes = Numbers | BatchRule  # what a method takes for a batch
+
+
+@part
+class Fixed(BatchRule):
+    """The same size at every step."""
+
+    size: Number = leaf(COUNT, default=1)
+
+    @override
+    def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
+        return _whole(self.size)
+
+
+@part
+class FirstLarge(BatchRule):
+    """N_init samples for v⁰, then another rule."""
+
+    n_init: Number = leaf(COUNT)  # N_init
+    then: BatchRule = Fixed()
+
+    @override
+    def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
+        return jnp.where(k == 0, _whole(self.n_init), self.then(k, distance2, refresh))
+
+
+@part
+class GrowWithDistance(BatchRule):
+    """N = max(1, ⌈(B²‖x − x⁰‖² + G²)/σ²⌉): the variance of the batch mean stays at σ², up to a cap."""
+
+    B: Number = leaf(NON_NEGATIVE)
+    G: Number = leaf(NON_NEGATIVE)
+    sigma2: Number = leaf(POSITIVE)  # σ²
+    cap: Number = leaf(COUNT, default=2**31 - 1)
+
+    @override
+    def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
+        wanted = jnp.ceil((self.B**2 * distance2 + self.G**2) / self.sigma2)
+        return _whole(jnp.clip(wanted, 1, self.cap))
+
+
+@part
+class LargeOnRefresh(BatchRule):
+    """One rule where the estimator starts afresh, step 0 included, another one in between."""
+
+    large: BatchRule
+    small: BatchRule = Fixed()
+
+    @override
+    def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
+        return jnp.where(jnp.asarray(refresh), self.large(k, distance2, refresh), self.small(k, distance2, refresh))
+
+
+@part
+class NestedLoops(BatchRule):
+    """The batches of `Snvrg`: n_init when every loop has ended, else a^{K−l+1} (T_l⋯T_K)² at level l.
+
+    Its theory has a = 6.
+    """
+
+    n_init: Number = leaf(COUNT)
+    base: Number = leaf(COUNT, default=1)  # a
+    loops: tuple[int, ...] = static(COUNT, default=(2, 2, 4))  # T_1..T_K, as in the estimator
+
+    @override
+    def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
+        depth = len(self.loops)
+        inner = [self.base ** (depth - i) * math.prod(self.loops[i:]) ** 2 for i in range(depth)]
+        return jnp.stack([_whole(size) for size in (self.n_init, *inner)])[level(k, self.loops)]
+
+
+def registry() -> dict[str, type[BatchRule]]:
+    """Every batch rule by its name in a composition."""
+    rules = (Fixed, FirstLarge, GrowWithDistance, LargeOnRefresh, NestedLoops)
+    return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", rule.__name__).lower(): rule for rule in rules}
+
+
+def _whole(size: Array | float) -> Array:
+    return jnp.asarray(size).astype(jnp.result_type(int))

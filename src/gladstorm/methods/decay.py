@@ -1,0 +1,45 @@
+"""Any method with a step size that decays."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+
+from gladstorm.foundation.parts import Numbers
+from gladstorm.methods.method import Method
+from gladstorm.methods.schedules import LinearDecay, RunLength, Tunable
+
+OF_THE_RUN = RunLength()
+
+
+def with_decay(method: Method, power: Numbers = 1.0, *, horizon: Tunable = OF_THE_RUN) -> Method:
+    """The method with (1 − k/T)^p times its step size, which ends at 0; T is the length of each run if not given.
+
+    Several powers are crossed with the settings the method has: `power=[0, 1]` is each of them without a decay and
+    with a linear one, in one program.
+
+    >>> from gladstorm import sgd
+    >>> with_decay(sgd(0.1)).step
+    Plain(gamma=LinearDecay(initial=0.1, horizon=RunLength(), power=1.0))
+    >>> both = with_decay(sgd([0.1, 0.2]), [0, 1]).step.gamma
+    >>> both.initial.tolist(), both.power.tolist()
+    ([0.1, 0.1, 0.2, 0.2], [0.0, 1.0, 0.0, 1.0])
+    """
+    if np.ndim(power):
+        power = np.asarray(power, np.float64)
+        settings = max(np.size(number) for number in jax.tree.leaves(method, is_leaf=_is_list))
+        method = jax.tree.map(lambda number, each=power.size: _repeated(number, each), method, is_leaf=_is_list)
+        power = np.tile(power, settings)
+    step = method.step.with_step_size(lambda gamma: LinearDecay(gamma, horizon, power))
+    return dataclasses.replace(method, step=step)
+
+
+def _repeated(number: Any, each: int) -> Any:
+    return np.repeat(np.asarray(number, np.float64), each) if np.ndim(number) else number
+
+
+def _is_list(node: Any) -> bool:
+    return isinstance(node, list | tuple)

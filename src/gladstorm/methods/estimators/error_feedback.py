@@ -1,0 +1,71 @@
+"""EF21 with momentum: clients that send only the largest entries of what changed."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax.numpy as jnp
+from typing_extensions import override
+
+from gladstorm.foundation.parts import Array, Number, leaf, part, static
+from gladstorm.foundation.rules import COUNT, SHARE
+from gladstorm.methods.estimators.estimator import Estimator, Grad
+from gladstorm.oracles import Oracle
+
+
+class Clients(NamedTuple):
+    """A row per client; no rows if there is only one."""
+
+    momentum: Array  # v_i
+    sent: Array  # g_i, what the server knows of v_i
+
+
+@part
+class ErrorFeedback(Estimator):
+    """v_i ← (1 − η) v_i + η ∇f(x; ξ_i), g_i ← g_i + C(v_i − g_i); the direction is the mean of the g_i.
+
+    C keeps the k entries largest in size. Every client samples the same f (Khirirat et al. 2025).
+    """
+
+    eta: Number = leaf(SHARE)  # η
+    k: Number = leaf(COUNT)
+    clients: int = static(COUNT, default=1)  # n
+    queries: ClassVar[int] = 1
+
+    @property
+    @override
+    def samples(self) -> int:
+        """One for each client."""
+        return self.clients
+
+    @override
+    def init(self, grad: Grad, point: Any) -> Clients:
+        """v_i = ∇f(x⁰; ξ_i⁰), g_i = C(v_i)."""
+        momentum = grad(point)
+        return Clients(momentum, largest(momentum, self.k))
+
+    @override
+    def update(self, state: Clients, grad: Grad, previous: Any, point: Any) -> Clients:
+        momentum = (1 - self.eta) * state.momentum + self.eta * grad(point)
+        return Clients(momentum, state.sent + largest(momentum - state.sent, self.k))
+
+    @override
+    def direction(self, state: Clients) -> Array:
+        """The mean of the g_i."""
+        return state.sent if self.clients == 1 else state.sent.mean(0)
+
+    @override
+    def misfit(self, oracle: Oracle) -> str | None:
+        """No more entries can be sent than there are."""
+        dim = oracle.objective.start.size
+        return f"ErrorFeedback: k must be at most the dimension, {dim}; got k={self.k:g}." if self.k > dim else None
+
+
+def largest(v: Array, k: Array | float) -> Array:
+    """The k entries of v, or of each row, that are largest in size; the others 0.
+
+    >>> largest(jnp.array([1.0, -3.0, 2.0]), 2).tolist()
+    [0.0, -3.0, 2.0]
+    """
+    rank = jnp.argsort(jnp.argsort(-jnp.abs(v), axis=-1), axis=-1)
+    return jnp.where(rank < k, v, 0)

@@ -1,0 +1,1 @@
+"""Methods with a name, declared one by one; `gladstorm.methods` has them all."""

@@ -1,0 +1,63 @@
+"""Methods with the numbers a theorem prescribes: the one place where a statement becomes a method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gladstorm.foundation.parts import Numbers
+from gladstorm.foundation.references import THIS_PAPER
+from gladstorm.methods.declaration import METHODS, declared
+from gladstorm.methods.method import Method
+from gladstorm.theory import Plan, for_schedule
+
+
+def from_plan(plan: Plan, **instead: Any) -> Method:
+    """The method a plan is about, with its schedule; `instead` replaces some of its arguments.
+
+    T iterates are `steps=T - 1`.
+
+    >>> from gladstorm import theory
+    >>> plan = theory.plan("nstorm", horizon=100, alpha=0, L=1.0, B=0.1, G=0.5, gap=1.0, gamma0=0.5)
+    >>> from_plan(plan, gamma=0.01).step
+    Normalized(gamma=0.01)
+    """
+    statement = plan.statement
+    return METHODS[statement.method].make(**{**statement.settings(plan.horizon), **instead})
+
+
+@declared(
+    source=f"{THIS_PAPER}, Theorem 1",
+    sfo="K + 1",
+    complexity="O(ε^-6)",
+    assumptions="BG-0, any smoothness class of the paper",
+)
+def nsgdm_by_theory(gamma0: Numbers, horizon: int, B: float, G: float) -> Method:
+    """NSGDM as scheduled for T = `horizon` iterates under the given noise: the same for every class of smoothness.
+
+    >>> nsgdm_by_theory(10, 10_001, B=0.5, G=1).step.gamma.round(6).item()
+    0.004641
+    """
+    return _of_gamma0(Plan(for_schedule("nsgdm", alpha=0, gamma0=1.0, B=float(B), G=float(G)), int(horizon)), gamma0)
+
+
+@declared(
+    source=f"{THIS_PAPER}, Theorem 2",
+    sfo="n_init + 2K",
+    complexity="O(ε^-(4+α))",
+    assumptions="BG-0, mean-square smooth of exponent α",
+)
+def nstorm_by_theory(gamma0: Numbers, horizon: int, B: float, G: float, *, alpha: float = 0.0) -> Method:
+    """NSTORM as scheduled for T = `horizon` iterates under the given noise; α = 0 is mean-square smoothness.
+
+    >>> nstorm_by_theory(7.5, 10_001, B=0.5, G=1, alpha=2 / 3).batch.n_init
+    4
+    """
+    statement = for_schedule("nstorm", alpha=float(alpha), gamma0=1.0, B=float(B), G=float(G))
+    return _of_gamma0(Plan(statement, int(horizon)), gamma0)
+
+
+def _of_gamma0(unit: Plan, gamma0: Numbers) -> Method:
+    """The method of a plan with γ0 = 1 at other values of γ0, of which there may be many."""
+    return from_plan(unit, gamma=np.multiply(gamma0, unit.statement.schedule(unit.horizon).gamma))

@@ -1,0 +1,98 @@
+"""Methods that start afresh with a large batch now and then; `large` and `small` are sizes or batch rules."""
+
+from __future__ import annotations
+
+import math
+
+from gladstorm.foundation.references import (
+    CHEN_2023,
+    FANG_2018,
+    JOHNSON_ZHANG_2013,
+    LI_2021,
+    REISIZADEH_2025,
+    WANG_2019,
+)
+from gladstorm.methods.batches import BatchSizes, LargeOnRefresh
+from gladstorm.methods.declaration import declared
+from gladstorm.methods.estimators import Page, Spider, Svrg
+from gladstorm.methods.method import Method, rule
+from gladstorm.methods.schedules import Tunable
+from gladstorm.methods.steps import Normalized, Plain, ThreeWayClipped
+
+_LOOPS = "large per q steps, else 2 small"
+_COINS = "large with probability p, else 2 small"
+
+
+@declared(
+    source=f"{FANG_2018}; {CHEN_2023}", sfo=_LOOPS, complexity="O(ε^-3)", assumptions="E L*_sym(α), variance not BG-0"
+)
+def normalized_spider(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
+    """Normalized SPIDER: x ← x − γ v/‖v‖."""
+    return Method(Spider(q), Normalized(gamma), _batches(large, small))
+
+
+@declared(
+    source=f"{FANG_2018}, its online theorem",
+    sfo=_LOOPS,
+    complexity="O(ε^-3)",
+    assumptions="bounded variance σ², mean-square smooth",
+)
+def spider_by_theory(eps: float, L: float, sigma: float) -> Method:
+    """Normalized SPIDER with n₀ = 1: γ = ε/L, batches ⌈2σ²/ε²⌉ and ⌈2σ/ε⌉, q = ⌈σ/ε⌉."""
+    large, small = math.ceil(2 * sigma**2 / eps**2), math.ceil(2 * sigma / eps)
+    return normalized_spider(eps / L, math.ceil(sigma / eps), large, small=small)
+
+
+@declared(source=str(WANG_2019), sfo=_LOOPS)
+def spiderboost(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
+    """SpiderBoost: SPIDER's estimator with x ← x − γ v."""
+    return Method(Spider(q), Plain(gamma), _batches(large, small))
+
+
+@declared(source=str(REISIZADEH_2025), sfo=_LOOPS, complexity="O(ε^-3)", assumptions="L*_asym, variance not BG-0")
+def clipped_spider(
+    gamma: Tunable, c0: Tunable, c1: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1
+) -> Method:
+    """SPIDER with x ← x − γ min{1, c₀/‖v‖, c₁/‖v‖²} v."""
+    return Method(Spider(q), ThreeWayClipped(gamma, c0, c1), _batches(large, small))
+
+
+@declared(source=str(LI_2021), sfo=_COINS, complexity="O(ε^-3)", assumptions="bounded variance, mean-square smooth")
+def page(gamma: Tunable, p: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
+    """PAGE: x ← x − γ v."""
+    return Method(Page(p), Plain(gamma), _batches(large, small))
+
+
+@declared(
+    source=f"{LI_2021}, its theorem",
+    sfo=_COINS,
+    complexity="O(ε^-3)",
+    assumptions="bounded variance, mean-square smooth",
+)
+def page_by_theory(L: float, large: int) -> Method:
+    """PAGE with batches b = `large` and b' = ⌊√b⌋, p = b'/(b + b') and γ = 1/(L (1 + √((1 − p)/(p b'))))."""
+    small = math.isqrt(large)
+    p = small / (large + small)
+    return page(1 / (L * (1 + math.sqrt((1 - p) / (p * small)))), p, large, small=small)
+
+
+@declared(source="composed here", sfo=_COINS)
+def normalized_page(gamma: Tunable, p: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
+    """PAGE's estimator with a normalized step."""
+    return Method(Page(p), Normalized(gamma), _batches(large, small))
+
+
+@declared(source=f"{JOHNSON_ZHANG_2013}, on a stream", sfo=_LOOPS)
+def svrg(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
+    """SVRG: x ← x − γ v."""
+    return Method(Svrg(q), Plain(gamma), _batches(large, small))
+
+
+@declared(source="composed here", sfo=_LOOPS)
+def normalized_svrg(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
+    """SVRG's estimator with a normalized step."""
+    return Method(Svrg(q), Normalized(gamma), _batches(large, small))
+
+
+def _batches(large: BatchSizes, small: BatchSizes) -> LargeOnRefresh:
+    return LargeOnRefresh(rule(large), rule(small))

@@ -1,0 +1,219 @@
+"""Numbers that change from step to step: any number of an estimator, a step or an average may be a schedule instead.
+
+The engine replaces every schedule by its value before a part is used, so no part knows about them, and a method
+without schedules runs the program it always ran. The numbers of a schedule may be schedules themselves:
+`LinearDecay(PowerDecay(0.1, 0.5))` is the product of both. What is constant is a number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from typing_extensions import override
+
+from gladstorm.foundation.parts import Array, Number, Numbers, leaf, part
+from gladstorm.foundation.rules import ABOVE_ZERO, NON_NEGATIVE, POSITIVE, STEP_SIZE
+
+
+class Clock(NamedTuple):
+    """What a schedule may depend on."""
+
+    k: Array | float
+    squares: Any  # Σ ‖∇f(x^i; ξ^i)‖² over the steps before; () where no schedule asks for it
+    horizon: Array | float  # K, the number of steps of the run
+
+
+_FIRST = Clock(0.0, 0.0, 0.0)
+_LAST = Clock(2.0**32, np.finfo(np.float64).max, 2.0**32)  # no run has as many steps
+
+
+class Schedule(ABC):
+    """A number for every step."""
+
+    adaptive: ClassVar[bool] = False  # whether it reads `squares`
+
+    @abstractmethod
+    def at(self, clock: Clock) -> Array:
+        """The number at this time; schedules among the numbers of this one have been replaced by theirs."""
+
+    def reach(self) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest and the largest number there can be: those a rule is checked with.
+
+        A schedule that rises and falls says so itself; this is right for `at` that goes one way only, in time and in
+        each of its numbers.
+        """
+        given, structure = jax.tree.flatten(self, is_leaf=lambda node: node is not self and _is_whole(node))
+        ends = [each.reach() if _is_schedule(each) else (np.asarray(each, np.float64),) for each in given]
+        try:
+            corners = [np.broadcast_arrays(np.zeros(1), *numbers) for numbers in itertools.product(*ends)]
+        except ValueError:
+            shapes = [np.shape(each) for each in given]
+            owner = type(self).__name__
+            raise ValueError(f"{owner}: lists must have one length; got numbers of shapes {shapes}.") from None
+
+        def value(clock: Clock, _zero: Any, *numbers: Any) -> Array:
+            schedule: Schedule = jax.tree.unflatten(structure, numbers)
+            return schedule.at(clock)
+
+        with jax.enable_x64(True):
+            times = [partial(value, clock) for clock in (_FIRST, _LAST)]
+            found = [jax.vmap(at_time)(*numbers) for numbers in corners for at_time in times]
+        return np.min(found, axis=0), np.max(found, axis=0)
+
+
+Tunable = Numbers | Schedule  # what a method takes for a number of an estimator or a step
+
+
+@part
+class RunLength(Schedule):
+    """K, the number of steps of the run, at least 1: the same at every step."""
+
+    @override
+    def at(self, clock: Clock) -> Array:
+        return jnp.maximum(jnp.asarray(clock.horizon, float), 1.0)
+
+
+@part
+class LinearDecay(Schedule):
+    """c (1 − k/T)^p, and 0 after T; T is the length of the run if not given. p = 1 is linear, p = 0 no decay.
+
+    >>> float(LinearDecay(initial=2.0, horizon=4).at(Clock(3, (), 4)))
+    0.5
+    """
+
+    initial: Number = leaf(STEP_SIZE)  # c
+    horizon: Number = leaf(ABOVE_ZERO, default=RunLength())  # T
+    power: Number = leaf(NON_NEGATIVE, default=1.0)  # p
+
+    @override
+    def at(self, clock: Clock) -> Array:
+        return jnp.asarray(self.initial) * _left(clock, self.horizon) ** jnp.asarray(self.power)
+
+
+@part
+class CosineDecay(Schedule):
+    """c (1 + cos(πk/T))/2, and 0 after T; T is the length of the run if not given."""
+
+    initial: Number = leaf(STEP_SIZE)  # c
+    horizon: Number = leaf(ABOVE_ZERO, default=RunLength())  # T
+
+    @override
+    def at(self, clock: Clock) -> Array:
+        # sin²(π/2 (1 − k/T)), which unlike 1 + cos is 0 and no rounding error at the end.
+        return jnp.asarray(self.initial) * jnp.sin(jnp.pi / 2 * _left(clock, self.horizon)) ** 2
+
+
+@part
+class WarmUp(Schedule):
+    """min(1, (k + 1)/w) c: for the first w steps a growing share of c, which may be a schedule of its own."""
+
+    steps: Number = leaf(ABOVE_ZERO)  # w
+    then: Number = leaf(STEP_SIZE)  # c
+
+    @override
+    def at(self, clock: Clock) -> Array:
+        return jnp.minimum(1.0, (clock.k + 1) / jnp.asarray(self.steps)) * self.then
+
+
+@part
+class PowerDecay(Schedule):
+    """c/(k + s)^a, which needs no horizon.
+
+    >>> float(PowerDecay(initial=2.0, exponent=0.5).at(Clock(3, (), 4)))
+    1.0
+    """
+
+    initial: Number = leaf(STEP_SIZE)  # c
+    exponent: Number = leaf(NON_NEGATIVE)  # a
+    shift: Number = leaf(POSITIVE, default=1.0)  # s
+
+    @override
+    def at(self, clock: Clock) -> Array:
+        return jnp.asarray(self.initial) * (clock.k + jnp.asarray(self.shift)) ** -jnp.asarray(self.exponent)
+
+
+@part
+class CubeRootDecay(Schedule):
+    """c/(w + Σ_{i≤k} ‖∇f(x^i; ξ^i)‖²)^{1/3}: the step size of STORM, which adapts to the noise."""
+
+    scale: Number = leaf(STEP_SIZE)  # c, the paper's k
+    offset: Number = leaf(POSITIVE)  # w
+    adaptive: ClassVar[bool] = True
+
+    @override
+    def at(self, clock: Clock) -> Array:
+        return jnp.asarray(self.scale) / jnp.cbrt(jnp.asarray(self.offset) + clock.squares)
+
+
+@part
+class SquareOf(Schedule):
+    """min(1, c γ²), γ another schedule: the η of STORM."""
+
+    factor: Number = leaf(POSITIVE)  # c
+    of: Number = leaf(STEP_SIZE)  # γ
+
+    @override
+    def at(self, clock: Clock) -> Array:
+        return jnp.minimum(1.0, self.factor * jnp.asarray(self.of) ** 2)
+
+
+def registry() -> dict[str, type[Schedule]]:
+    """Every schedule by its name in a composition."""
+    return {
+        "linear": LinearDecay,
+        "cosine": CosineDecay,
+        "warm_up": WarmUp,
+        "power_decay": PowerDecay,
+        "cube_root_decay": CubeRootDecay,
+        "square_of": SquareOf,
+        "run_length": RunLength,
+    }
+
+
+def resolved(parts: Any, clock: Clock) -> Any:
+    """The parts with the value at this time in place of every schedule."""
+    return jax.tree.map(lambda node: _value(node, clock) if _is_schedule(node) else node, parts, is_leaf=_is_schedule)
+
+
+def adaptive(parts: Any) -> bool:
+    """Whether any schedule in the parts reads the squares of the stochastic gradients."""
+    return any(schedule.adaptive for schedule in _schedules(parts))
+
+
+def _value(schedule: Schedule, clock: Clock) -> Array:
+    inner = jax.tree.map(
+        lambda node: _value(node, clock) if _is_schedule(node) else node,
+        schedule,
+        is_leaf=lambda node: node is not schedule and _is_schedule(node),
+    )
+    value: Array = inner.at(clock)
+    return value
+
+
+def _schedules(parts: Any) -> Iterator[Schedule]:
+    """Every schedule in the parts, and in other schedules."""
+    for outer in filter(_is_schedule, jax.tree.leaves(parts, is_leaf=_is_schedule)):
+        yield outer
+        inside = [getattr(outer, field.name) for field in dataclasses.fields(cast("Any", outer))]
+        yield from _schedules(inside)
+
+
+def _left(clock: Clock, horizon: Array | float) -> Array:
+    """The share of the horizon that is left."""
+    return 1 - jnp.minimum(clock.k / jnp.asarray(horizon), 1.0)
+
+
+def _is_schedule(node: Any) -> bool:
+    return isinstance(node, Schedule)
+
+
+def _is_whole(node: Any) -> bool:
+    return isinstance(node, Schedule | list | tuple)

@@ -1,0 +1,60 @@
+"""Any step, pulled towards an anchor."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from typing_extensions import override
+
+from gladstorm.foundation.parts import Array, Number, leaf, part
+from gladstorm.foundation.rules import COUNT, UNIT_INTERVAL
+from gladstorm.methods.steps.step import Step
+from gladstorm.oracles import Oracle
+
+
+class Anchor(NamedTuple):
+    """Where the anchor lies, how old it is, and what the inner step remembers."""
+
+    at: Any  # a
+    age: Array
+    inner: Any
+
+
+@part
+class Anchored(Step):
+    """x^{k+1} = step(x^k, v^k) + β (a − x^k); the anchor a is the iterate at which the last epoch began.
+
+    With a plain step and β = λγ this is x ← βa + (1 − β)x − γv, a step on f + λ/2 ‖x − a‖². Halpern's iteration has one
+    epoch, so a = x⁰, and a β that decreases.
+    """
+
+    step: Step
+    weight: Number = leaf(UNIT_INTERVAL)  # β
+    epoch: Number = leaf(COUNT, default=2**53 - 1)  # steps; one epoch if not given
+
+    @override
+    def init(self, x: Any) -> Anchor:
+        """a = x⁰."""
+        return Anchor(x, jnp.zeros((), int), self.step.init(x))
+
+    @override
+    def move(self, memory: Anchor, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Anchor]:
+        begins = memory.age % self.epoch == 0
+        anchor = jax.tree.map(lambda x, a: jnp.where(begins, x, a), x, memory.at)
+        moved, inner = self.step.move(memory.inner, x, v, f)
+        pulled = jax.tree.map(lambda moved, a, x: moved + self.weight * (a - x), moved, anchor, x)
+        return pulled, Anchor(anchor, memory.age + 1, inner)
+
+    @override
+    def with_step_size(self, change: Callable[[Any], Any]) -> Anchored:
+        """The step size is the inner step's; the pull towards the anchor stays."""
+        return dataclasses.replace(self, step=self.step.with_step_size(change))
+
+    @override
+    def misfit(self, oracle: Oracle) -> str | None:
+        """As the inner step."""
+        return self.step.misfit(oracle)

@@ -1,0 +1,27 @@
+"""A step along v, cut to a length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from typing_extensions import override
+
+from gladstorm.foundation.parts import Number, leaf, part
+from gladstorm.foundation.rules import POSITIVE, STEP_SIZE
+from gladstorm.methods.norms import length
+from gladstorm.methods.steps.step import Memoryless
+
+
+@part
+class Clipped(Memoryless):
+    """x^{k+1} = x^k − γ min{1, c/‖v^k‖} v^k (Zhang et al. 2019)."""
+
+    gamma: Number = leaf(STEP_SIZE)  # γ
+    c: Number = leaf(POSITIVE)
+
+    @override
+    def __call__(self, x: Any, v: Any) -> Any:
+        scale = self.gamma * jnp.minimum(1, self.c / length(v))
+        return jax.tree.map(lambda x, v: x - scale * v, x, v)

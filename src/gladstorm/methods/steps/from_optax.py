@@ -1,0 +1,48 @@
+"""Any Optax transformation as a step, fed v in place of the gradient."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from typing_extensions import override
+
+from gladstorm.foundation.parts import Array, Number, leaf, part, static
+from gladstorm.foundation.rules import STEP_SIZE
+from gladstorm.methods.steps.step import Step
+from gladstorm.oracles import Oracle
+
+Transformation = Callable[[Array | float], Any]  # Optax's, of a learning rate: nothing here imports Optax
+
+
+@part
+class FromOptax(Step):
+    """x^{k+1} = x^k + the update Optax makes of v^k; `make` is a function of the learning rate like `optax.adam`.
+
+    A transformation that asks for the `value` of the loss is told f(x^k), exactly.
+    """
+
+    gamma: Number = leaf(STEP_SIZE)  # the learning rate
+    make: Transformation = static()
+
+    @override
+    def init(self, x: Any) -> Any:
+        """What Optax remembers."""
+        return self.make(self.gamma).init(x)
+
+    @override
+    def move(self, memory: Any, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Any]:
+        import optax
+
+        transformation = optax.with_extra_args_support(self.make(self.gamma))
+        updates, memory = transformation.update(v, memory, x, value=f(x))
+        return jax.tree.map(lambda x, u: x + u, x, updates), memory
+
+    @override
+    def misfit(self, oracle: Oracle) -> str | None:
+        """Optax must be installed."""
+        if importlib.util.find_spec("optax") is not None:
+            return None
+        return "FromOptax: needs Optax, which is not installed; pip install 'gladstorm[optax]'."

@@ -1,0 +1,32 @@
+"""Polyak's step, from a lower bound of f."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from typing_extensions import override
+
+from gladstorm.foundation.parts import Array, Number, leaf, part
+from gladstorm.foundation.rules import COUNT, FINITE
+from gladstorm.methods.norms import length
+from gladstorm.methods.steps.step import Step
+
+
+@part
+class Polyak(Step):
+    """x^{k+1} = x^k − (f(x^k) − l)/(√T ‖v^k‖²) v^k, from the exact value of f (Takezawa et al. 2024).
+
+    T is the horizon of their inexact form, for a lower bound l below inf f; T = 1 and l = inf f is Polyak's own.
+    """
+
+    lower: Number = leaf(FINITE)  # l
+    horizon: Number = leaf(COUNT, default=1)  # T
+
+    @override
+    def move(self, memory: Any, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Any]:
+        size = length(v)
+        scale = (f(x) - self.lower) / (jnp.sqrt(self.horizon) * jnp.where(size == 0, 1, size) ** 2)
+        return jax.tree.map(lambda x, v: x - scale * v, x, v), memory

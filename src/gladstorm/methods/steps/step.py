@@ -1,0 +1,49 @@
+"""What every step shares, and what the engine asks of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, cast
+
+from typing_extensions import override
+
+from gladstorm.foundation.parts import Array
+from gladstorm.oracles import Oracle
+
+
+class Step(ABC):
+    """One move of x along v, both pytrees of the same structure."""
+
+    def init(self, _x: Any, /) -> Any:
+        """What is remembered at x⁰."""
+        return ()
+
+    @abstractmethod
+    def move(self, memory: Any, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Any]:
+        """x^{k+1} and what is remembered then; f is there for the steps that look at its value."""
+
+    def with_step_size(self, change: Callable[[Any], Any]) -> Step:
+        """The same step with another step size γ: what `change` makes of its own."""
+        if not hasattr(self, "gamma"):
+            raise ValueError(f"{type(self).__name__}: the step must have a step size, a field gamma; it has none.")
+        changed: Step = dataclasses.replace(cast("Any", self), gamma=change(self.gamma))
+        return changed
+
+    def misfit(self, _oracle: Oracle, /) -> str | None:
+        """Why this oracle cannot serve, in one sentence, or None."""
+        return None
+
+
+class Memoryless(Step):
+    """A step that needs x and v only: a function of them."""
+
+    @abstractmethod
+    def __call__(self, x: Any, v: Any) -> Any:
+        """x^{k+1} from x^k and v^k."""
+
+    @override
+    def move(self, memory: Any, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Any]:
+        """The function, and nothing to remember."""
+        return self(x, v), memory

@@ -1,0 +1,56 @@
+"""Poisson regression with the log link: noise that grows faster than any power of the distance."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+
+from gladstorm.foundation.parts import Array, Data, Number, leaf, part
+from gladstorm.foundation.rules import POSITIVE, VECTOR, unlike_shapes
+
+
+@part
+class PoissonRegression:
+    """f(x) = E[exp(a·x) − y a·x], a ~ N(0, s²I), y ~ Poisson(exp(a·x*)): the negative log-likelihood of a stream.
+
+    = exp(s²‖x‖²/2) − s² x·x* exp(s²‖x*‖²/2), smallest at x*. Its curvature grows faster than any power of the gradient
+    as well, so it declares no constants.
+    """
+
+    start: Data = leaf(VECTOR)  # x⁰
+    optimum: Data = leaf(VECTOR)  # x*
+    spread: Number = leaf(POSITIVE)  # s
+    constants: ClassVar[None] = None
+    own_oracle: ClassVar[str] = "poisson-regression"
+
+    @classmethod
+    def from_seed(cls, seed: int, spread: float = 0.3, *, dim: int = 5) -> PoissonRegression:
+        """x* uniform on the unit sphere, x⁰ ~ N(0, I)."""
+        rng = np.random.default_rng(seed)
+        direction = rng.normal(0, 1, dim)
+        return cls(rng.normal(0, 1, dim), direction / np.linalg.norm(direction), spread)
+
+    @property
+    def flaw(self) -> str | None:
+        """What is wrong with its numbers taken together, in one sentence, or None."""
+        return unlike_shapes("PoissonRegression", start=self.start, optimum=self.optimum)
+
+    @property
+    def f_inf(self) -> float:
+        """f(x*)."""
+        square = float(self.spread) ** 2 * float(np.sum(np.square(self.optimum)))
+        return float(np.exp(square / 2) * (1 - square))
+
+    def value(self, x: Array) -> Array:
+        """f(x)."""
+        return self._mean(x) - self.spread**2 * (x @ self.optimum) * self._mean(self.optimum)
+
+    def grad(self, x: Array) -> Array:
+        """∇f(x) = s² (x exp(s²‖x‖²/2) − x* exp(s²‖x*‖²/2))."""
+        return self.spread**2 * (x * self._mean(x) - self.optimum * self._mean(self.optimum))
+
+    def _mean(self, x: Array) -> Array:
+        """E exp(a·x)."""
+        return jnp.exp(self.spread**2 * (x @ x) / 2)

@@ -1,0 +1,58 @@
+"""Phase retrieval from a stream of measurements: noise that grows like the sixth power of the distance."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from gladstorm.foundation.constants import Constants
+from gladstorm.foundation.parts import Array, Data, Number, leaf, part
+from gladstorm.foundation.rules import NON_NEGATIVE, VECTOR, unlike_shapes
+
+
+@part
+class SampledPhaseRetrieval:
+    """f(x) = ½ E(y − (a·x)²)², a ~ N(0, I), y = (a·x*)² + σε: phase retrieval with fresh measurements.
+
+    = ½ (3‖x‖⁴ + 3‖x*‖⁴ − 2‖x‖²‖x*‖² − 4 (x·x*)² + σ²), smallest at x* and −x*. Stationary, and no solutions, are x = 0
+    and all x orthogonal to x* with 3‖x‖² = ‖x*‖²: where ‖∇f‖ is small, look at f.
+    """
+
+    start: Data = leaf(VECTOR)  # x⁰
+    signal: Data = leaf(VECTOR)  # x*
+    sigma: Number = leaf(NON_NEGATIVE)  # σ
+    own_oracle: ClassVar[str] = "sampled-phase-retrieval"
+
+    @classmethod
+    def from_seed(cls, seed: int, sigma: float = 1.0, *, dim: int = 5) -> SampledPhaseRetrieval:
+        """x* uniform on the unit sphere, x⁰ ~ N(0, I)."""
+        rng = np.random.default_rng(seed)
+        direction = rng.normal(0, 1, dim)
+        return cls(rng.normal(0, 1, dim), direction / np.linalg.norm(direction), sigma)
+
+    @property
+    def flaw(self) -> str | None:
+        """What is wrong with its numbers taken together, in one sentence, or None."""
+        return unlike_shapes("SampledPhaseRetrieval", start=self.start, signal=self.signal)
+
+    @property
+    def f_inf(self) -> float:
+        """f(x*) = σ²/2."""
+        return float(self.sigma) ** 2 / 2
+
+    def value(self, x: Array) -> Array:
+        """f(x)."""
+        xx, ss, xs = x @ x, self.signal @ self.signal, x @ self.signal
+        return (3 * xx**2 + 3 * ss**2 - 2 * xx * ss - 4 * xs**2 + self.sigma**2) / 2
+
+    def grad(self, x: Array) -> Array:
+        """∇f(x) = (6‖x‖² − 2‖x*‖²) x − 4 (x·x*) x*."""
+        signal = self.signal
+        return (6 * (x @ x) - 2 * (signal @ signal)) * x - 4 * (x @ signal) * signal
+
+    @property
+    def constants(self) -> Constants:
+        """α = 2/3: with R = ‖x‖ and N = ‖x*‖, ‖∇²f‖ ≤ max(18R², 6N²), and ‖∇f‖ ≥ 6R³ − 6N²R ≥ 3R³ once R² ≥ 2N²."""
+        square = float(np.sum(np.square(self.signal)))
+        return Constants(L0=36 * square, L1=18 / 3 ** (2 / 3), alpha=2 / 3, f_inf=self.f_inf)

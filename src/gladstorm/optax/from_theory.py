@@ -1,0 +1,59 @@
+"""The transformations with the numbers of their theorems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import optax
+
+from gladstorm import theory
+from gladstorm.foundation.parts import Array
+
+
+class FromTheory:
+    """A method's transformations, made by calling it with numbers or with its theorem's."""
+
+    method: ClassVar[str]  # its name in gladstorm.theory
+    __call__: Callable[..., optax.GradientTransformationExtraArgs]
+
+    def from_theory(
+        self,
+        *,
+        horizon: int | None,
+        alpha: float,
+        gamma0: float,
+        G: float,
+        B: float = 1.0,
+        eta0: float = 1.0,
+        **options: Any,
+    ) -> optax.GradientTransformationExtraArgs:
+        """learning_rate, momentum and NSTORM's n_init as the theorem sets them for `horizon` iterates, T.
+
+        NSGDM's theorem is for f ∈ L*_sym(α), NSTORM's for E L*_sym(α). G is the standard deviation of a batch's
+        gradient at the start. Of B only the kind of noise enters: B > 0 grows with the distance, B = 0 does not,
+        B = G = 0 is none. A horizon of None puts k + 1 in its place at step k, with n_init 1, which no theorem covers.
+
+        >>> import jax.numpy as jnp
+        >>> from gladstorm.optax import nstorm
+        >>> optimizer = nstorm.from_theory(horizon=10**4, alpha=0, gamma0=1.0, G=0.7)  # n_init = ⌈G² T^(1/2)⌉ = 49
+        >>> state = optimizer.init(jnp.ones(2))
+        >>> for _ in range(49):
+        ...     updates, state = optimizer.update(jnp.ones(2), state, jnp.ones(2))
+        >>> int(state.count), round(float(jnp.linalg.norm(updates)), 6)  # γ = T^(−3/4)
+        (1, 0.001)
+        """
+        statement = theory.for_schedule(self.method, alpha=alpha, gamma0=gamma0, B=B, G=G, eta0=eta0)
+        if horizon is not None:
+            eta, gamma, n_init, _ = statement.schedule(horizon)
+            if n_init > 1:  # NSTORM only: NSGDM's theorems start from one sample
+                options = {"n_init": n_init, **options}
+            return self(gamma, 1 - eta, **options)
+
+        def learning_rate(count: Array) -> Array:
+            return gamma0 * (1.0 + count) ** -float(statement.gamma_exponent)
+
+        def momentum(count: Array) -> Array:
+            return 1 - eta0 * (1.0 + count) ** -float(statement.eta_exponent)
+
+        return self(learning_rate, momentum, **options)

@@ -1,0 +1,64 @@
+"""NSGDM, normalized SGD with momentum, as an Optax transformation."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import optax
+
+from gladstorm.foundation.parts import Array
+from gladstorm.methods.estimators import Momentum
+from gladstorm.optax.from_theory import FromTheory
+from gladstorm.optax.options import AxisName, Schedule, at, check
+from gladstorm.optax.trees import NOW, Tree, cast_like, decayed, estimate, move, zero_estimate
+
+
+class NsgdmState(NamedTuple):
+    """What NSGDM remembers."""
+
+    count: Array  # type: ignore[assignment]  # updates made; the name Optax gives it is one of a tuple's methods
+    estimate: Tree  # v
+
+
+class _Nsgdm(FromTheory):
+    """NSGDM, normalized SGD with momentum: v ← momentum · v + (1 − momentum) · grads, x ← x − learning_rate · v/‖v‖.
+
+    v⁰ is the first gradient, nothing is debiased. To accumulate gradients, put `optax.MultiSteps` around it; to leave
+    out gradients that are not finite, `optax.apply_if_finite`. The other options are those of the package.
+
+    >>> optimizer = nsgdm(learning_rate=0.5)
+    >>> updates, state = optimizer.update(jnp.array([3.0, 4.0]), optimizer.init(jnp.zeros(2)))
+    >>> [round(entry, 6) for entry in updates.tolist()], state.estimate.tolist()
+    ([-0.3, -0.4], [3.0, 4.0])
+    """
+
+    method = "nsgdm"
+
+    def __call__(
+        self,
+        learning_rate: float | Array | Schedule,
+        momentum: float | Array | Schedule = 0.9,
+        *,
+        weight_decay: float | Array = 0.0,
+        norm: str = "global",
+        axis_name: AxisName | None = None,
+    ) -> optax.GradientTransformationExtraArgs:
+        """The transformation. It accepts NSTORM's extra arguments, and any others, and has no use for them."""
+        check("nsgdm", norm, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay)
+
+        def init(params: Tree) -> NsgdmState:
+            return NsgdmState(jnp.zeros((), jnp.int32), zero_estimate(params))
+
+        def update(updates: Tree, state: NsgdmState, params: Tree = None, **_: Any) -> tuple[Tree, NsgdmState]:
+            estimator = Momentum(1 - at(momentum, state.count))
+            v = estimate(estimator, state.count, state.estimate, {NOW: cast_like(updates, state.estimate)})
+            gamma = at(learning_rate, state.count)
+            moved = decayed("nsgdm", move(gamma, v, norm, axis_name), params, gamma, weight_decay)
+            count = optax.safe_increment(state.count)
+            return cast_like(moved, updates if params is None else params), NsgdmState(count, v)
+
+        return optax.GradientTransformationExtraArgs(init, update)
+
+
+nsgdm = _Nsgdm()

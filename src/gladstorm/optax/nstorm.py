@@ -1,0 +1,128 @@
+"""NSTORM, normalized STORM, as an Optax transformation: every sample is evaluated at two points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from gladstorm.foundation.parts import Array
+from gladstorm.methods.estimators import Storm
+from gladstorm.optax import surroundings
+from gladstorm.optax.from_theory import FromTheory
+from gladstorm.optax.options import AxisName, Schedule, at, check
+from gladstorm.optax.trees import (
+    BEFORE,
+    NOW,
+    Tree,
+    cast_like,
+    clipped,
+    copy,
+    decayed,
+    estimate,
+    move,
+    where,
+    zero_estimate,
+)
+
+
+class NstormState(NamedTuple):
+    """What NSTORM remembers."""
+
+    count: Array  # type: ignore[assignment]  # updates made; the name Optax gives it is one of a tuple's methods
+    micro_step: Array  # calls since the last update
+    estimate: Tree  # v; between the calls of one update, the known part of its v
+    previous: Tree  # the parameters of the last update, where `prev_grads` are to be taken; at first those of init
+
+
+class _Nstorm(FromTheory):
+    """NSTORM, normalized STORM: v ← grads + momentum · (v − prev_grads), x ← x − learning_rate · v/‖v‖.
+
+    `update(grads, state, params, ...)` takes the gradient of one sample, dropout masks included, at two points: `grads`
+    at `params`, and at `state.previous` either `grad_fn`, from parameters to gradients, or `prev_grads`. v⁰ is the
+    first `grads`, which needs neither; under `jax.jit`, where the first call looks like the others, one must be given.
+
+    Whatever changes one of the two gradients leaves no estimate, and the loss rises. So NSTORM stands first in an
+    `optax.chain`, or is refused, and at its first update, where both gradients are of one point, `grads` must be what
+    `grad_fn` returns: else an error, or under `jax.jit`, where none can be raised, NaN from there on. To clip, give
+    `max_grad_norm`, which clips the gradients of both points by their norm: v then estimates the mean of clipped
+    gradients, as momentum after clipping does.
+
+    `every_k` accumulates gradients: an update is made at every k-th call, with the means over k micro-batches at both
+    points, and the other calls return 0. The first update takes `n_init` times as many calls: v⁰ is the mean over
+    `n_init` batches. `optax.MultiSteps` is refused, it would take the last micro-batch alone to the previous point.
+
+    Inside `optax.masked` and `optax.multi_transform`, which show it some of the parameters, give `prev_grads`: those of
+    all parameters will do. The other options are those of the package.
+    """
+
+    method = "nstorm"
+
+    def __call__(
+        self,
+        learning_rate: float | Array | Schedule,
+        momentum: float | Array | Schedule = 0.9,
+        *,
+        max_grad_norm: float | Array | None = None,
+        n_init: int | Array = 1,
+        every_k: int | Array | Schedule = 1,
+        weight_decay: float | Array = 0.0,
+        norm: str = "global",
+        axis_name: AxisName | None = None,
+    ) -> optax.GradientTransformationExtraArgs:
+        """The transformation."""
+        limits = {} if max_grad_norm is None else {"max_grad_norm": max_grad_norm}
+        numbers = {"learning_rate": learning_rate, "momentum": momentum, "weight_decay": weight_decay, **limits}
+        check("nstorm", norm, **numbers, n_init=n_init, every_k=every_k)
+
+        def init(params: Tree) -> NstormState:
+            surroundings.refuse_multi_steps()
+            count, micro_step = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)  # two: a state may be donated
+            return NstormState(count, micro_step, zero_estimate(params), jax.tree.map(copy, params))
+
+        def update(
+            updates: Tree,
+            state: NstormState,
+            params: Tree = None,
+            *,
+            grad_fn: Callable[[Tree], Tree] | None = None,
+            prev_grads: Tree = None,
+            **_: Any,
+        ) -> tuple[Tree, NstormState]:
+            if params is None:
+                raise ValueError("nstorm: params must be given to update; got params=None.")
+            surroundings.refuse_what_stands_before()
+            count, micro_step, v, previous = state
+            stale = surroundings.at_previous(updates, state.count, previous, grad_fn, prev_grads)
+            honest = grad_fn is None or surroundings.agree(updates, stale, count, params, previous)
+            calls = at(every_k, count) * jnp.where(count == 0, n_init, 1)
+            first, last = micro_step == 0, micro_step + 1 >= calls
+
+            # The recursion is linear in v and the gradients together: it is applied to v with the first k-th of the
+            # means, to 0 with each of the others, and the results add up. That spares a tree to accumulate in.
+            share = {
+                point: jax.tree.map(lambda g: g / calls, clipped(cast_like(gradient, v), max_grad_norm, axis_name))
+                for point, gradient in ((BEFORE, stale), (NOW, updates))
+            }
+            zero = jax.tree.map(jnp.zeros_like, v)
+            part = estimate(Storm(1 - at(momentum, count)), count, where(first, v, zero), share)
+            v = jax.tree.map(jnp.add, part, where(first, zero, v))
+            if honest is not True:
+                v = jax.tree.map(lambda leaf: jnp.where(honest, leaf, jnp.nan), v)
+
+            gamma = at(learning_rate, count)
+            moved = decayed("nstorm", move(gamma, v, norm, axis_name), params, gamma, weight_decay)
+            return cast_like(where(last, moved, zero), params), NstormState(
+                count=jnp.where(last, optax.safe_increment(count), count),
+                micro_step=jnp.where(last, 0, micro_step + 1),
+                estimate=v,
+                previous=cast_like(where(last, params, previous), previous),
+            )
+
+        return optax.GradientTransformationExtraArgs(init, update)
+
+
+nstorm = _Nstorm()

@@ -1,0 +1,54 @@
+"""BG-0 noise that turns with the gradient."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from typing_extensions import override
+
+from gladstorm.foundation.parts import Array, Number, leaf, part
+from gladstorm.foundation.rules import POSITIVE
+from gladstorm.oracles.fair_coins import heads
+from gladstorm.oracles.oracle import ExactBg0, Point
+
+
+class Turning(NamedTuple):
+    """The mean of a batch of ξ = (ρ, u, u')."""
+
+    rho: Array  # ρ
+    u: Array
+    quadrature: Array  # u'
+
+
+@part
+class GradientCoupled(ExactBg0):
+    """∇f(x; ξ) = ∇f(x) + B ρ (x − x⁰) + G (u ⊙ sin θ + u' ⊙ cos θ), θ = ∇f(x)/s, ρ = ±1, u and u' ~ N(0, I/d).
+
+    At one point this is the wrapper's noise, in law: sin² + cos² = 1. At two points it is not: the difference has
+    variance B²‖y − x‖² + 2 (G²/d) Σ_i (1 − cos(θ_i(y) − θ_i(x))) ≤ B²‖y − x‖² + (G²/(d s²)) ‖∇f(y) − ∇f(x)‖². It grows
+    with the curvature, hence with ‖∇f‖^α. Methods that evaluate a sample once cannot tell the two apart, STORM can.
+    """
+
+    scale: Number = leaf(POSITIVE)  # s, the change of the gradient over which the noise turns
+    affine: ClassVar[bool] = False
+
+    @override
+    def draw(self, key: Array) -> Array:
+        """One normal for ρ, d each for u and u'."""
+        return jax.random.normal(key, (2 * self.objective.start.size + 1,), jnp.result_type(float))
+
+    @override
+    def batch(self, noise: Array, size: Array) -> Turning:
+        """As the wrapper's: one binomial count and two Gaussian vectors."""
+        b = jnp.asarray(size, noise.dtype)
+        u, quadrature = (noise[1:] / jnp.sqrt(self.objective.start.size * b)).reshape(2, -1)
+        return Turning((2 * heads(noise[0], size) - b) / b, u, quadrature)
+
+    @override
+    def grad(self, point: Point, sample: Turning) -> Array:
+        """∇f(x) + B ρ (x − x⁰) + G (u ⊙ sin θ + u' ⊙ cos θ)."""
+        turn = point.grad / self.scale
+        noise = sample.u * jnp.sin(turn) + sample.quadrature * jnp.cos(turn)
+        return point.grad + self.B * sample.rho * (point.x - self.objective.start) + self.G * noise

@@ -1,0 +1,1 @@
+"""Numbers to what people look at: figures, tables, the report."""

@@ -1,0 +1,1 @@
+"""Many runs at once: the plan of how they lie on devices, the compiled program, the record."""

@@ -1,0 +1,111 @@
+"""The configurations that methods stand for: one for each entry of the arrays among their numbers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from gladstorm.foundation.screen import shown
+from gladstorm.methods import Method
+from gladstorm.simulation.fitting import fit_method
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A method with single numbers: its name, all its numbers by field, and the fields that were given as lists.
+
+    >>> Configuration("SGD", {"gamma": 0.1, "size": 1.0}, ("gamma",)).label
+    'SGD (gamma=0.1)'
+    """
+
+    name: str
+    numbers: Mapping[str, float]
+    swept: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The configuration for people: its name, and the numbers that tell it from the others of that name."""
+        values = ", ".join(f"{field}={self.numbers[field]:.6g}" for field in self.swept)
+        return f"{self.name} ({values})" if values else self.name
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can keep it, which has no infinite numbers."""
+        numbers = {field: value if math.isfinite(value) else str(value) for field, value in self.numbers.items()}
+        return {"name": self.name, "numbers": numbers, "swept": list(self.swept)}
+
+    @classmethod
+    def from_dict(cls, kept: Mapping[str, Any]) -> Configuration:
+        """The configuration of which `as_dict` was kept."""
+        numbers = {field: float(value) for field, value in kept["numbers"].items()}
+        return cls(kept["name"], numbers, tuple(kept["swept"]))
+
+
+class Configured(NamedTuple):
+    """A configuration, and the method it is."""
+
+    configuration: Configuration
+    method: Method
+
+
+def by_name(methods: Any) -> dict[str, Method]:
+    """The methods by name, each fit to be run."""
+    if isinstance(methods, Method) or not isinstance(methods, Mapping | Sequence):
+        raise ValueError(f"sweep: methods must be a list of them, or a dict with their names; got {shown(methods)}.")
+    if not methods:
+        raise ValueError("sweep: methods must be at least one Method; got none.")
+    if isinstance(methods, Mapping):
+        return {str(name): fit_method(method) for name, method in methods.items()}
+    return _labelled([fit_method(method) for method in methods])
+
+
+def expand(methods: dict[str, Method]) -> list[Configured]:
+    """Every configuration the methods stand for, each with a label of its own."""
+    found: dict[str, Configured] = {}
+    for name, method in methods.items():
+        leaves, structure = jax.tree.flatten_with_path(method, is_leaf=lambda node: isinstance(node, list | tuple))
+        try:
+            columns = np.broadcast_arrays(*(np.atleast_1d(np.asarray(number, np.float64)) for _, number in leaves))
+        except ValueError:
+            shapes = [np.shape(number) for _, number in leaves]
+            raise ValueError(f"sweep: the arrays in {name!r} must have one length; got shapes {shapes}.") from None
+        if columns[0].ndim != 1:
+            raise ValueError(f"sweep: numbers in {name!r} must be single or in a list; got shape {columns[0].shape}.")
+        fields = _fields([path for path, _ in leaves])
+        swept = tuple(field for field, (_, given) in zip(fields, leaves, strict=True) if np.ndim(given))
+        for values in zip(*(column.tolist() for column in columns), strict=True):
+            configuration = Configuration(name, dict(zip(fields, values, strict=True)), swept)
+            label = configuration.label
+            if label in found:
+                raise ValueError(f"sweep: every configuration must have its own label; got {label!r} twice.")
+            found[label] = Configured(configuration, jax.tree.unflatten(structure, map(np.float64, values)))
+    return list(found.values())
+
+
+def _fields(paths: Sequence[Sequence[Any]]) -> list[str]:
+    """The names of a method's numbers: within a schedule or an inner part, with the name of the field that holds it.
+
+    >>> from gladstorm import nstorm
+    >>> _fields([path for path, _ in jax.tree.flatten_with_path(nstorm(1.0, 0.5))[0]])
+    ['eta', 'gamma', 'n_init', 'size']
+    """
+    short = [".".join(key.name for key in path[1:] if key.name != "then") for path in paths]
+    count = Counter(short)  # what an estimator and a step both have is told apart by whose it is
+    return [name if count[name] == 1 else f"{path[0].name}.{name}" for name, path in zip(short, paths, strict=True)]
+
+
+def _labelled(methods: Sequence[Method]) -> dict[str, Method]:
+    """Methods under the names of their parts, numbered where these repeat."""
+    labels: dict[str, Method] = {}
+    for method in methods:
+        parts = (method.estimator, method.step, method.average)
+        name = "+".join(type(part).__name__.lower() for part in parts if part is not None)
+        label = next(each for n in itertools.count(1) if (each := name if n == 1 else f"{name} #{n}") not in labels)
+        labels[label] = method
+    return labels

@@ -1,0 +1,256 @@
+"""One run: its state, its step, what is recorded of it, and its randomness, a function of (seed, step) alone.
+
+What the engine maps over runs is jitted here, so that programs of several sizes trace each structure once.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gladstorm.foundation.parts import Array
+from gladstorm.methods import Method
+from gladstorm.methods.estimators import Estimator
+from gladstorm.methods.schedules import Clock, adaptive, resolved
+from gladstorm.oracles import Oracle
+
+# What a step draws beyond the first sample has keys of its own, far from the counters that one uses.
+FURTHER, COIN = 2**31, 2**32 - 1
+
+
+class State(NamedTuple):
+    """One run at step k."""
+
+    point: Any  # x^k
+    estimate: Any  # what the estimator remembers; its direction is v^k
+    memory: Any  # what the step remembers
+    squares: Any  # Σ_{j≤k} ‖∇f(x^j; ξ^j)‖², if a schedule asks for it
+    batch: Array  # samples v^k averages
+    max_batch: Array  # the largest so far
+    sfo: Array  # stochastic gradients so far
+    grad_norm_sum: Array  # Σ_{j≤k} ‖∇f(x^j)‖
+    error_sum: Array  # Σ_{j≤k} ‖v^j − ∇f(x^j)‖
+    best: Array  # min_{j≤k} ‖∇f(x^j)‖
+    sampled: Array  # x̂, once its step has passed
+    average: Any  # x̄^k, if the method has an average
+    diverged: Array  # the first step with a number that is not finite, or −1
+
+
+class Snapshot(NamedTuple):
+    """What is recorded of one run at step k."""
+
+    grad_norm: Array  # ‖∇f(x^k)‖
+    value: Array  # f(x^k)
+    drift2: Array  # ‖x^k − x⁰‖²
+    batch: Array
+    max_batch: Array
+    sfo: Array
+    error: Array  # ‖v^k − ∇f(x^k)‖
+    mean_grad_norm: Array  # the exact mean over x⁰..x^k
+    mean_error: Array
+    best_grad_norm: Array
+    reported_grad_norm: Any  # ‖∇f(x̄^k)‖, if the method has an average
+    reported_value: Any  # f(x̄^k), likewise
+
+
+class More(NamedTuple):
+    """What a step of some estimators draws beyond the one sample every method has."""
+
+    coin: Any  # uniform on [0, 1), or ()
+    noise: Any  # of further samples, a row each, or ()
+
+
+class Gradients(NamedTuple):
+    """The current sample's gradient at any point: what estimators call `grad`."""
+
+    oracle: Any
+    sample: Any
+    samples: int
+
+    def __call__(self, point: Any) -> Any:
+        """∇f(x; ξ); with several independent samples, a row for each."""
+        if self.samples == 1:
+            return self.oracle.grad(point, self.sample)
+        return jax.vmap(self.oracle.grad, (None, 0))(point, self.sample)
+
+    def at(self, x: Array) -> Any:
+        """A point the iterates do not visit."""
+        return self.oracle.at(x)
+
+
+@jax.jit
+def begin(oracle: Oracle, method: Method, seed: Array, sampled_step: Array, horizon: Array) -> State:
+    """x⁰ and v⁰ of one run of K = `horizon` steps."""
+    point = oracle.at(jnp.asarray(oracle.objective.start))
+    zero = jnp.zeros((), int)
+    batch = _affordable(oracle, method.batch(zero, jnp.zeros(()), refresh=True))
+    estimator, step = resolved((method.estimator, method.step), Clock(zero, jnp.zeros(()), horizon))
+    more = draw_more(oracle, estimator, seed, zero)
+    grad = gradients(oracle, estimator, point, draw(oracle, seed, zero), more, batch)
+    nothing = jnp.zeros(())
+    blank = State(
+        point,
+        estimator.init(grad, point),
+        step.init(point.x),
+        _squares(grad, point) if adaptive(method) else (),
+        batch,
+        max_batch=jnp.zeros_like(batch),
+        sfo=jnp.zeros_like(batch),
+        grad_norm_sum=nothing,
+        error_sum=nothing,
+        best=nothing + jnp.inf,
+        sampled=point.x,
+        average=() if method.average is None else point.x,
+        diverged=jnp.full_like(batch, -1),
+    )
+    return _observed(oracle, estimator, blank, zero, sampled_step, queries=1)
+
+
+@jax.jit
+def move(oracle: Oracle, method: Method, state: State, k: Array, horizon: Array) -> tuple[Array, Any]:
+    """x^k from x^{k−1} and v^{k−1}, and what the step remembers then: the first half of step k."""
+    step = resolved(method.step, Clock(k - 1, state.squares, horizon))
+    v = method.estimator.direction(state.estimate)
+    x, memory = step.move(state.memory, state.point.x, v, oracle.objective.value)
+    return x, memory
+
+
+@jax.jit
+def arrive(
+    oracle: Oracle,
+    method: Method,
+    state: State,
+    memory: Any,
+    point: Any,
+    noise: Any,
+    more: More,
+    k: Array,
+    sampled_step: Array,
+    horizon: Array,
+) -> State:
+    """v^k at the point x^k: the second half of step k. Between the halves the points of all runs are looked at."""
+    estimator = resolved(method.estimator, Clock(k, state.squares, horizon))
+    refresh = estimator.refreshes(state.estimate, k, more.coin)
+    batch = _affordable(oracle, method.batch(k, _distance2(oracle, point), refresh))
+    grad = gradients(oracle, estimator, point, noise, more, batch)
+
+    estimate, queries = estimator.update(state.estimate, grad, state.point, point), estimator.queries
+    if refresh is not False:  # both are computed: of many runs some start afresh and some do not
+        estimate = jax.tree.map(partial(jnp.where, refresh), estimator.init(grad, point), estimate)
+        queries = jnp.where(refresh, 1, queries)
+    squares = state.squares + _squares(grad, point) if adaptive(method) else ()
+    average = _averaged(method, state, point, Clock(k, state.squares, horizon))
+    moved = state._replace(point=point, estimate=estimate, memory=memory, squares=squares, batch=batch, average=average)
+    return _observed(oracle, estimator, moved, k, sampled_step, queries)
+
+
+def gradients(oracle: Oracle, estimator: Estimator, point: Any, noise: Any, more: More, batch: Array) -> Gradients:
+    """What a step's randomness makes of a batch drawn at a point."""
+
+    def sample(noise: Any) -> Any:
+        return oracle.drawn_at(point, oracle.batch(noise, batch))
+
+    if estimator.samples == 1:
+        return Gradients(oracle, sample(noise), 1)
+    rows = jax.tree.map(lambda first, further: jnp.concatenate([first[None], further]), noise, more.noise)
+    return Gradients(oracle, jax.vmap(sample)(rows), estimator.samples)
+
+
+def _averaged(method: Method, state: State, point: Any, clock: Clock) -> Any:
+    if method.average is None:
+        return ()
+    weight = resolved(method.average, clock).weight(clock.k, clock.horizon)
+    return (1 - weight) * state.average + weight * point.x  # where the weight is 1, exactly x^k
+
+
+def _affordable(oracle: Any, batch: Array) -> Array:
+    # Of a finite sum, all examples once is as much as there is to pay for.
+    return batch if oracle.largest is None else jnp.minimum(batch, oracle.largest)
+
+
+def _squares(grad: Gradients, point: Any) -> Array:
+    return jnp.sum(grad(point) ** 2)
+
+
+def _observed(oracle: Oracle, estimator: Estimator, state: State, k: Array, sampled_step: Array, queries: Any) -> State:
+    norm, error = _grad_norm(oracle, state), _error(oracle, estimator, state)
+    alive = (state.diverged < 0) & jnp.isfinite(norm + error)
+    batch = jnp.where(alive, state.batch, 0)  # a run that has diverged draws no more samples
+    return state._replace(
+        batch=batch,
+        max_batch=jnp.maximum(state.max_batch, batch),
+        sfo=state.sfo + batch * (queries * estimator.samples),
+        grad_norm_sum=state.grad_norm_sum + norm,
+        error_sum=state.error_sum + error,
+        best=jnp.where(norm < state.best, norm, state.best),
+        sampled=jnp.where(k == sampled_step, state.point.x, state.sampled),
+        diverged=jnp.where(alive | (state.diverged >= 0), state.diverged, k),
+    )
+
+
+@jax.jit
+def snapshot(oracle: Oracle, method: Method, state: State, value: Array, reported: Any, k: Array) -> Snapshot:
+    """What is recorded of a run at step k, f(x^k) and what `report` says being given: of all runs they are products."""
+    return Snapshot(
+        grad_norm=_grad_norm(oracle, state),
+        value=value,
+        drift2=_distance2(oracle, state.point),
+        batch=state.batch,
+        max_batch=state.max_batch,
+        sfo=state.sfo,
+        error=_error(oracle, method.estimator, state),
+        mean_grad_norm=state.grad_norm_sum / (k + 1),
+        mean_error=state.error_sum / (k + 1),
+        best_grad_norm=state.best,
+        reported_grad_norm=reported[0],
+        reported_value=reported[1],
+    )
+
+
+@jax.jit
+def report(oracle: Oracle, state: State) -> tuple[Array, Array]:
+    """‖∇f‖ and f at the average of a run, which has one; not a number once it has diverged."""
+    norm, value = jnp.linalg.norm(oracle.exact(oracle.at(state.average))), oracle.objective.value(state.average)
+    lost = state.diverged >= 0
+    return jnp.where(lost, jnp.nan, norm), jnp.where(lost, jnp.nan, value)
+
+
+def _grad_norm(oracle: Oracle, state: State) -> Array:
+    norm: Array = jnp.linalg.norm(oracle.exact(state.point))
+    return norm
+
+
+def _error(oracle: Oracle, estimator: Estimator, state: State) -> Array:
+    norm: Array = jnp.linalg.norm(estimator.direction(state.estimate) - oracle.exact(state.point))
+    return norm
+
+
+def _distance2(oracle: Oracle, point: Any) -> Array:
+    return jnp.sum((point.x - oracle.objective.start) ** 2)
+
+
+@jax.jit
+def draw(oracle: Oracle, seed: Array, k: Array) -> Any:
+    """The randomness of step k that every method has."""
+    return oracle.draw(_key(seed, k))
+
+
+@jax.jit
+def draw_more(oracle: Oracle, estimator: Estimator, seed: Array, k: Array) -> More:
+    """What the estimator wants beyond that; its numbers do not matter."""
+    key = _key(seed, k)
+    coin = jax.random.uniform(jax.random.fold_in(key, COIN), (), jnp.result_type(float)) if estimator.flips else ()
+    if estimator.samples == 1:
+        return More(coin, ())
+    further = jax.vmap(partial(jax.random.fold_in, key))(FURTHER + jnp.arange(1, estimator.samples))
+    return More(coin, jax.vmap(oracle.draw)(further))
+
+
+def _key(seed: Array, k: Array) -> Array:
+    # Threefry is a cipher: the pair is as good a key as any; hashing it into one would double the price of small draws.
+    pair = jnp.stack([seed, k.astype(seed.dtype)])
+    key: Array = jax.random.wrap_key_data(pair, impl="threefry2x32")
+    return key

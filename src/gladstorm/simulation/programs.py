@@ -1,0 +1,195 @@
+"""Compiled programs on disk: a later process neither traces nor compiles what an earlier one has run.
+
+JAX has such a cache too, but finds a program by its lowered text, so that tracing and lowering, by then most of the
+work, come first. Here a program is found by what it is made of. That is known of this package's own parts, whose source
+names the folder; what a user's part does no name would tell, and programs with one are left to JAX.
+
+Loading a program runs what is in its file. So only files are read that nobody but the user can have written: the folder
+and the file are the user's own, and closed to everybody else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pickle
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from functools import reduce
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental.serialize_executable import deserialize_and_load, serialize
+
+from gladstorm.foundation.provenance import digest, source_digest, versions
+from gladstorm.simulation.engine import Grid
+
+_MONTH = 30 * 24 * 3600
+_MOST_LOADED = 64  # programs a process holds: each takes megabytes, and a sweep of many shapes needs each of them once
+
+
+@dataclass
+class _Shelf:
+    folder: Path | None = None  # none: nothing is kept
+    loaded: dict[str, Any] = field(default_factory=dict)
+
+
+_SHELF = _Shelf()
+
+
+def enable_program_cache() -> None:
+    """Keep programs in the user's cache folder from now on, and drop those no process has asked for in a month.
+
+    Not where JAX keeps its own (JAX_COMPILATION_CACHE_DIR): what it has loaded cannot be saved again. Not for other
+    devices than CPUs: a folder is told by the processor it is for. Not in a folder that others can write to.
+    """
+    elsewhere = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]  # JAX adds its settings when imported
+    if elsewhere or jax.default_backend() != "cpu":
+        return
+    flags = {name: os.environ[name] for name in os.environ if name.startswith("XLA_")}
+    made_for = [versions(), *map(_version, ("jaxlib", "optax")), source_digest("simulation"), flags, _processor()]
+    with contextlib.suppress(OSError, RuntimeError):  # a cache that cannot be used is none; no home is a RuntimeError
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gladstorm" / "programs"
+        folder = root / digest(json.dumps(made_for, sort_keys=True).encode())
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.utime(folder)
+        _SHELF.folder = folder if _private(folder) else None
+        for other in root.iterdir():
+            if time.time() - other.stat().st_mtime > _MONTH:
+                shutil.rmtree(other)
+
+
+def call(function: Any, grid: Grid, *arguments: Any) -> Any:
+    """`function(grid, *arguments)` for one of the engine's, by its kept program if it has or may have one."""
+    if _SHELF.folder is None:
+        return function(grid, *arguments)
+    try:
+        made_of = (
+            f"{function.__name__} {grid.mesh.size} {grid.cut} {grid.oracle_per_seed} {_told(arguments)} {_settings()}"
+        )
+    except _NotOursError:
+        return function(grid, *arguments)
+    path = _SHELF.folder / digest(made_of.encode())
+    program = _SHELF.loaded.pop(made_of, None)
+    program = program or _read(path, grid, arguments) or _compiled(path, function, grid, arguments)
+    _SHELF.loaded[made_of] = program  # the last used is last
+    for oldest in list(_SHELF.loaded)[:-_MOST_LOADED]:
+        del _SHELF.loaded[oldest]
+    return program(*arguments)
+
+
+def _settings() -> str:
+    """JAX's own settings as they are now, however they came to be: a program depends on them."""
+    chosen = jax.config.values  # but what a with-block sets is seen only by asking for the attribute
+    return repr([(name, getattr(jax.config, name, chosen[name])) for name in sorted(chosen)])
+
+
+class _NotOursError(Exception):
+    """A part whose source is not this package's."""
+
+
+def _told(value: Any, *, fixed: bool = False) -> str:
+    """What decides the program of an argument, in words: this package's classes and functions by name, arrays by shape.
+
+    >>> from gladstorm.objectives import Power
+    >>> _told(Power(start=np.ones(2), p=3.0))
+    'gladstorm.objectives.power.Power(float64(2,), 3.0)'
+    """
+    if isinstance(value, np.ndarray | np.generic | jax.Array) and not fixed:
+        return f"{value.dtype}{value.shape}"
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    named = value if isinstance(value, type | FunctionType) else type(value)
+    name = f"{named.__module__}.{named.__qualname__}"
+    if not name.startswith(("gladstorm.", "builtins.tuple")) or _found(named) is not named:
+        raise _NotOursError
+    if named is value:
+        return name
+    if isinstance(value, tuple):
+        held = [_told(each, fixed=fixed) for each in value]
+    elif dataclasses.is_dataclass(value):
+        fields = dataclasses.fields(value)
+        held = [_told(getattr(value, each.name), fixed=each.metadata.get("static", False)) for each in fields]
+    else:
+        raise _NotOursError
+    return f"{name}({', '.join(held)})"
+
+
+def _found(named: Any) -> Any:
+    """What stands under the name of a class or function: another, or nothing, if the name is not all there is to it."""
+    module = sys.modules.get(named.__module__)
+    return reduce(lambda within, name: getattr(within, name, None), named.__qualname__.split("."), module)
+
+
+def _read(path: Path, grid: Grid, arguments: tuple[Any, ...]) -> Any:
+    """The program in a file; None if there is none, or one that is not the user's, is damaged, or XLA will not run."""
+    try:
+        written, _, data = path.read_bytes().partition(b"\n") if _private(path) else (b"", b"", b"")
+    except OSError:  # a cache that cannot be read is none
+        return None
+    if written != digest(data).encode():
+        return None
+    executable, result = pickle.loads(data)  # the user's own file
+    structures = jax.tree.structure((arguments, {})), jax.tree.structure(result)
+    try:
+        devices = grid.mesh.devices.flatten().tolist()
+        program = deserialize_and_load(executable, *structures, execution_devices=devices)
+        jax.block_until_ready(program(*arguments))  # some are found incomplete only when they run
+    except jax.errors.JaxRuntimeError:  # machine code this machine lacks something for: compile
+        return None
+    return program
+
+
+def _compiled(path: Path, function: Any, grid: Grid, arguments: tuple[Any, ...]) -> Any:
+    program = function.lower(grid, *arguments).compile()
+    executable, _, structure = serialize(program)
+    result = jax.tree.unflatten(structure, [0] * structure.num_leaves)  # unlike its structure, it can be pickled
+    data = pickle.dumps((executable, result))
+    with contextlib.suppress(OSError):  # a full disk costs the next process some seconds, and this one nothing
+        _write(path, digest(data).encode() + b"\n" + data)
+    return program
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole or not at all, and closed to others, as the files of `mkstemp` are."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _private(path: Path) -> bool:
+    """Whether it is the user's own and closed to everybody else; where there are no such users, yes."""
+    if not hasattr(os, "getuid"):
+        return True
+    told = path.lstat()
+    return told.st_uid == os.getuid() and not told.st_mode & 0o077
+
+
+def _version(distribution: str) -> str | None:
+    """What is installed of it; methods made of Optax's parts run its code."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    """What the machine code may use."""
+    told = Path("/proc/cpuinfo")  # Linux only
+    lines = told.read_text("utf-8").splitlines() if told.is_file() else []
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())

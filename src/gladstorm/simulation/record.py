@@ -1,0 +1,325 @@
+"""What was measured: numbers only, as arrays, as a tidy table, and as one parquet file."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import importlib
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from gladstorm.foundation.screen import LINE, LINES, cut_to, shown
+from gladstorm.objectives.trees import cut
+from gladstorm.simulation.configurations import Configuration
+
+if TYPE_CHECKING:  # half a second that only tables and files should take
+    import pandas as pd
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+FORMAT = "gladstorm record 3"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Record:
+    """Runs of some configurations × seeds, recorded at some steps.
+
+    Curves have the axes (configuration, seed, recorded step); the mean and best are over *all* steps up to the recorded
+    one, so `mean_grad_norm[..., -1]` is E‖∇f(x̂)‖ of the uniformly drawn output, exactly. Numbers of a run that diverged
+    are not finite from the step `diverged` on (−1: it did not), and it draws no more samples. What a method reports is
+    its average x̄ if it has one, else x^k: comparisons read these.
+    """
+
+    configurations: tuple[Configuration, ...]
+    seeds: np.ndarray
+    steps: np.ndarray  # the recorded k, from 0 to K
+    grad_norm: np.ndarray  # ‖∇f(x^k)‖
+    value: np.ndarray  # f(x^k)
+    drift2: np.ndarray  # ‖x^k − x⁰‖²
+    batch: np.ndarray  # samples v^k averages
+    max_batch: np.ndarray  # the largest batch up to step k
+    sfo: np.ndarray  # stochastic gradients evaluated so far
+    error: np.ndarray  # ‖v^k − ∇f(x^k)‖
+    mean_grad_norm: np.ndarray  # over x⁰..x^k
+    mean_error: np.ndarray
+    best_grad_norm: np.ndarray
+    reported_grad_norm: np.ndarray  # ‖∇f‖ at what the method reports at step k
+    reported_value: np.ndarray  # f there
+    diverged: np.ndarray  # (configuration, seed)
+    reached: np.ndarray  # the last recorded step there is: K, or less if an interrupt came; −1: not begun
+    last: np.ndarray  # x^K: (configuration, seed, d)
+    sampled: np.ndarray  # x̂: (configuration, seed, d)
+    reported: np.ndarray  # x̄ at step K, or x^K: (configuration, seed, d)
+    sampled_step: np.ndarray  # its step: (seed,)
+    config: dict[str, Any]
+
+    def __len__(self) -> int:
+        """How many configurations there are."""
+        return len(self.configurations)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The configurations for people, in their order."""
+        return tuple(each.label for each in self.configurations)
+
+    @property
+    def swept(self) -> list[str]:
+        """The fields in which configurations of one name differ, as `sweep` was given lists of numbers for them."""
+        return list(dict.fromkeys(field for each in self.configurations for field in each.swept))
+
+    def numbers(self, field: str) -> np.ndarray:
+        """A number of every configuration, such as `gamma`; not a number where there is no such field."""
+        known = dict.fromkeys(name for each in self.configurations for name in each.numbers)
+        if field not in known:
+            raise ValueError(f"Record: the field must be one of {', '.join(known)}; got {field!r}.")
+        return np.array([each.numbers.get(field, np.nan) for each in self.configurations])
+
+    def __getitem__(self, name: str) -> Record:
+        """The runs of the method that had this name in `sweep`, or of one label."""
+        rows = [row for row, each in enumerate(self.configurations) if name in (each.name, each.label)]
+        if not rows:
+            known = list(dict.fromkeys(each.name for each in self.configurations))
+            raise ValueError(f"Record: the name must be one of {shown(known, 300)} or a label; got {name!r}.")
+        return self.select(rows)
+
+    def where(self, **numbers: float) -> Record:
+        """The runs of the configurations that have exactly these numbers, as in `record.where(gamma=0.1)`."""
+        held = [self.numbers(field) == value for field, value in numbers.items()]
+        rows = np.flatnonzero(np.all(held, axis=0))
+        if not rows.size:
+            raise ValueError(f"Record.where: some configuration must have these numbers; got {shown(numbers)}.")
+        return self.select(rows.tolist())
+
+    def select(self, rows: Sequence[int]) -> Record:
+        """The runs of some configurations by their places, in the order given."""
+        chosen = tuple(self.configurations[row] for row in rows)
+        arrays = {name: getattr(self, name)[list(rows)] for name in (*CURVES, *PER_RUN)}
+        methods = {each.label: self.config["methods"][each.label] for each in chosen}
+        return dataclasses.replace(self, configurations=chosen, config=self.config | {"methods": methods}, **arrays)
+
+    def __repr__(self) -> str:
+        """The last numbers of every configuration, as many as fit on a screen."""
+        rows, more = self._table()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+        return "\n".join([self._title(), *(cut_to(line, LINE) for line in lines), *more])
+
+    def _repr_html_(self) -> str:
+        rows, more = self._table()
+        cells = [[html.escape(cell) for cell in row] for row in rows]
+        head = "".join(f"<th>{cell}</th>" for cell in cells[0])
+        body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells[1:])
+        foot = "".join(f"<p>{html.escape(line)}</p>" for line in more)
+        return f"<p>{html.escape(self._title())}</p><table><tr>{head}</tr>{body}</table>{foot}"
+
+    def _title(self) -> str:
+        counted = f"{_counted(len(self), 'configuration')} × {_counted(self.seeds.size, 'seed')}"
+        return f"Record: {counted}, {self.steps.size:,} of steps 0..{self.steps[-1]:,} recorded, means over seeds"
+
+    def _table(self) -> tuple[list[list[str]], list[str]]:
+        """Headings and rows, and a line about what is left out."""
+        most = LINES - 4
+        with np.errstate(invalid="ignore", over="ignore"):
+            numbers = [
+                [f"{self.sfo[row, :, -1].mean():,.6g}"]
+                + [f"{getattr(self, name)[row, :, -1].mean():.4g}" for name in ENDS]
+                + [str(int((self.diverged[row] >= 0).sum()))]
+                for row in range(min(len(self), most))
+            ]
+        rows = [[cut_to(label, 40), *each] for label, each in zip(self.labels, numbers, strict=False)]
+        more = [f"… and {len(self) - most:,} more: record[name] selects"] if len(self) > most else []
+        return [
+            ["", "stochastic gradients", *(words.format(self.field) for words in ENDS.values()), "diverged"],
+            *rows,
+        ], more
+
+    def plot(self) -> Figure:
+        """Draw ‖∇f(x^k)‖ against stochastic gradients, a curve for each configuration: mean ± std over seeds."""
+        # By name: figures stand on records, and matplotlib is needed for nothing else.
+        figure: Figure = importlib.import_module("gladstorm.pages.figures").gradient_norms(self)
+        return figure
+
+    def tree(self, name: Literal["last", "sampled", "reported"] = "last") -> dict[str, np.ndarray]:
+        """A point of every run as the arrays that x is made of, by name, with the axes (configuration, seed, …).
+
+        A vector has the name x; of nested trees the names are joined by dots, as in layers.0.bias.
+        """
+        if name not in POINTS:
+            raise ValueError(f"Record.tree: name must be one of {', '.join(POINTS)}; got {name!r}.")
+        arrays = cut(getattr(self, name), [each["shape"] for each in self.config["x"]])
+        return dict(zip([each["name"] for each in self.config["x"]], arrays, strict=True))
+
+    @property
+    def field(self) -> str:
+        """What `grad_norm` is the norm of: ∇f, unless the oracle follows something that is no gradient."""
+        name: str = self.config.get("field", "∇f")
+        return name
+
+    @property
+    def gap(self) -> np.ndarray:
+        """f(x^k) − inf f; not a number where the objective declares no infimum."""
+        return np.asarray(
+            self.value - self.config["f_inf"] if self.config["f_inf"] is not None else self.value * np.nan
+        )
+
+    def on_seeds(self, count: int) -> Record:
+        """The runs of the first `count` seeds."""
+        arrays = {name: getattr(self, name)[:, :count] for name in (*CURVES, *PER_RUN)}
+        arrays |= {"seeds": self.seeds[:count], "sampled_step": self.sampled_step[:count]}
+        return dataclasses.replace(self, config=self.config | {"seeds": arrays["seeds"].tolist()}, **arrays)
+
+    @property
+    def partial(self) -> bool:
+        """Whether an interrupt cut some run short: its curves are not a number after the step `reached`."""
+        return bool((self.reached < self.steps[-1]).any())
+
+    def finished(self) -> Record:
+        """The configurations of which every run came to its last step: all of them, unless an interrupt came."""
+        return self.select(np.flatnonzero((self.reached == self.steps[-1]).all(axis=1)).tolist())
+
+    def until(self, step: int) -> Record:
+        """The curves up to a step."""
+        count = int(np.searchsorted(self.steps, step, side="right"))
+        curves = {name: getattr(self, name)[..., :count] for name in CURVES}
+        reached = np.minimum(self.reached, self.steps[count - 1])
+        return dataclasses.replace(self, steps=self.steps[:count], reached=reached, **curves)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per configuration, seed and recorded step.
+
+        The columns are the method's name, the swept numbers by field, the curves, `diverged`, `reached`, and in a run's
+        last row the points `last` (x^K), `sampled` (x̂) and `reported` (x̄, or x^K).
+        """
+        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        frame.insert(list(frame.columns).index("drift2"), "gap", self.gap.ravel())
+        return frame
+
+    def to_arrow(self) -> pa.Table:
+        """The same table in Arrow's form, without `gap`: what is written to files."""
+        return self._rows(slice(None))
+
+    def _rows(self, some: slice) -> pa.Table:
+        """The rows of some configurations."""
+        import pyarrow as pa
+
+        size, seeds = self.steps.size, self.seeds.size
+        names = np.array([each.name for each in self.configurations[some]])
+        columns: dict[str, Any] = {"method": np.repeat(names, seeds * size)}
+        columns |= {field: np.repeat(self.numbers(field)[some], seeds * size) for field in self.swept}
+        columns |= {"seed": np.tile(np.repeat(self.seeds, size), names.size)}
+        columns |= {"step": np.tile(self.steps, names.size * seeds)}
+        columns |= {name: getattr(self, name)[some].ravel() for name in CURVES}
+        columns |= {name: np.repeat(getattr(self, name)[some].ravel(), size) for name in MARKS}
+        columns["sampled_step"] = np.tile(np.repeat(self.sampled_step, size), names.size)
+        columns |= {name: _in_last_rows(getattr(self, name)[some], size) for name in POINTS}
+        return pa.table(columns)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the table as parquet, configuration and versions in its metadata; whole or not at all."""
+        from gladstorm.foundation.files import save_table
+
+        few = max(1, ROWS_AT_ONCE // (self.seeds.size * self.steps.size))
+        pieces = (self._rows(slice(first, first + few)) for first in range(0, len(self), few))
+        save_table(Path(path), pieces, FORMAT, self.metadata())
+
+    def metadata(self) -> dict[str, Any]:
+        """What `from_arrow` needs beside the table, JSON-ready."""
+        return {"config": self.config, "configurations": [each.as_dict() for each in self.configurations]}
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Record:
+        """Read what `save` wrote; a ValueError says when a file is damaged or not a record."""
+        from gladstorm.foundation.files import load_table
+
+        table, metadata = load_table("Record.load", Path(path), FORMAT)
+        try:
+            return cls.from_arrow(table, metadata)
+        except ValueError as problem:
+            raise ValueError(f"Record.load: {path} is damaged: {problem}") from problem
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table, metadata: dict[str, Any]) -> Record:
+        """The record whose `to_arrow` and `metadata` these are."""
+        configurations = tuple(map(Configuration.from_dict, metadata["configurations"]))
+        step = table["step"].to_numpy()
+        size = int(np.argmax(step)) + 1  # steps increase within a run
+        seeds = len(step) // max(1, size * len(configurations))
+        shape = (len(configurations), seeds, size)
+        if len(step) != np.prod(shape):
+            raise ValueError(f"{len(step)} rows are not {shape} runs and steps.")
+        ends = slice(size - 1, None, size)
+        return cls(
+            configurations=configurations,
+            seeds=table["seed"].to_numpy()[ends][:seeds],
+            steps=step[:size],
+            **{name: table[name].to_numpy().reshape(shape) for name in CURVES},
+            **{name: table[name].to_numpy()[ends].reshape(shape[:2]) for name in MARKS},
+            **{name: _flat(table[name]).reshape(*shape[:2], -1) for name in POINTS},
+            sampled_step=table["sampled_step"].to_numpy()[ends][:seeds],
+            config=metadata["config"],
+        )
+
+    @staticmethod
+    def stacked(records: Sequence[Record]) -> Record:
+        """Records of different configurations on the same seeds and steps, as one."""
+        arrays = {name: np.concatenate([getattr(each, name) for each in records]) for name in (*CURVES, *PER_RUN)}
+        methods = {label: method for each in records for label, method in each.config["methods"].items()}
+        configurations = tuple(each for record in records for each in record.configurations)
+        config = records[0].config | {"methods": methods}
+        return dataclasses.replace(records[0], configurations=configurations, config=config, **arrays)
+
+    @staticmethod
+    def joined(records: Sequence[Record]) -> Record:
+        """Records of the same configurations and steps on different seeds, as one."""
+        axes = dict.fromkeys((*CURVES, *PER_RUN), 1) | {"seeds": 0, "sampled_step": 0}
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(each, name) for each in records], axis) for name, axis in axes.items()
+        }
+        config = records[0].config | {"seeds": arrays["seeds"].tolist()}
+        return dataclasses.replace(records[0], config=config, **arrays)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
+CURVES = (
+    "grad_norm",
+    "value",
+    "drift2",
+    "batch",
+    "max_batch",
+    "sfo",
+    "error",
+    "mean_grad_norm",
+    "mean_error",
+    "best_grad_norm",
+    "reported_grad_norm",
+    "reported_value",
+)
+ENDS = {"grad_norm": "‖{}‖ at the end", "mean_grad_norm": "mean ‖{}‖", "best_grad_norm": "best ‖{}‖"}
+MARKS = ("diverged", "reached")
+POINTS = ("last", "sampled", "reported")
+PER_RUN = (*MARKS, *POINTS)
+ROWS_AT_ONCE = 250_000  # of a table that is written: all of them at once would take gigabytes
+
+
+def _in_last_rows(iterates: np.ndarray, size: int) -> pa.Array:
+    """A column with each run's iterate as a list in the last of its `size` rows, and nothing in the others."""
+    import pyarrow as pa
+
+    flat = iterates.reshape(-1, iterates.shape[-1])
+    is_last = np.arange(1, flat.shape[0] * size + 1) % size == 0
+    offsets = np.concatenate([[0], np.cumsum(np.where(is_last, flat.shape[1], 0))])
+    return pa.LargeListArray.from_arrays(offsets, flat.ravel(), mask=pa.array(~is_last))
+
+
+def _flat(lists: pa.ChunkedArray) -> np.ndarray:
+    """The numbers of all lists of a column, one after the other."""
+    numbers: np.ndarray = lists.combine_chunks().flatten().to_numpy()
+    return numbers

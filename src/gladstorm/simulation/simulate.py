@@ -1,0 +1,213 @@
+"""`run` and `sweep`: seeds × hyper-parameters × methods, recorded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from gladstorm.foundation import interrupts
+from gladstorm.foundation.parts import describe
+from gladstorm.foundation.progress import Progress, hearing
+from gladstorm.foundation.provenance import versions
+from gladstorm.foundation.rules import COUNT, STEPS
+from gladstorm.foundation.store import Store
+from gladstorm.foundation.tasks import Task, results
+from gladstorm.methods import Method
+from gladstorm.oracles import Oracle
+from gladstorm.simulation import devices, layout
+from gladstorm.simulation.cluster import executor_of
+from gladstorm.simulation.configurations import Configured, by_name, expand
+from gladstorm.simulation.fingerprint import fingerprint
+from gladstorm.simulation.fitting import Instances, fit_oracles, fit_seeds, require_fit, require_memory
+from gladstorm.simulation.layout import Share, cut, lay_out
+from gladstorm.simulation.record import CURVES, PER_RUN, Record
+from gladstorm.simulation.runs import Arrays, CutShort, Recording, Runs, sampled_steps
+
+
+def run(
+    oracle: Oracle | Sequence[Oracle],
+    method: Method,
+    *,
+    steps: int,
+    seeds: int | Sequence[int] = 1,
+    records: int = 100,
+    progress: bool = True,
+    store: str | os.PathLike[str] | None = None,
+    executor: Any = None,
+) -> Record:
+    """Run one method: iterates x⁰..x^K and estimates v⁰..v^K for K = `steps`. See `sweep`.
+
+    >>> from gladstorm import BlumGladyshev, nstorm, objectives
+    >>> oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), B=0.5, G=1.0)
+    >>> record = run(oracle, nstorm(gamma=0.01, eta=0.05, n_init=4), steps=50, seeds=2)
+    >>> record.sfo[..., -1].tolist()
+    [[104, 104]]
+    """
+    return sweep(
+        oracle,
+        [method],
+        steps=steps,
+        seeds=seeds,
+        records=records,
+        progress=progress,
+        store=store,
+        executor=executor,
+    )
+
+
+def sweep(
+    oracle: Oracle | Sequence[Oracle],
+    methods: Mapping[str, Method] | Sequence[Method],
+    *,
+    steps: int,
+    seeds: int | Sequence[int] = 1,
+    records: int = 100,
+    progress: bool = True,
+    store: str | os.PathLike[str] | None = None,
+    executor: Any = None,
+) -> Record:
+    """Run every method on every seed, in float64, whatever JAX is configured to.
+
+    A method whose numbers are arrays stands for one configuration per entry. A sequence of oracles gives each seed its
+    own instance. The noise of a run depends on its seed and step only: methods are compared on the same noise.
+    `seeds` is how many (0, 1, …) or which. About 2·`records` steps are recorded, evenly and geometrically spaced; means
+    and minima are over all steps. The runs are spread over all of JAX's devices; on a CPU, call
+    `gladstorm.devices.tune()` before the first use of JAX to put every core to full use.
+
+    A sweep is cut into tasks of about two seconds. `store` is a folder that keeps finished ones: the same call there,
+    after a kill or in a second process, computes only what is missing. `executor` is a `dask.distributed.Client` whose
+    workers compute the tasks instead of this process.
+
+    Ctrl-C and SIGTERM raise `Interrupted`, a KeyboardInterrupt whose `record` holds what there is of every run.
+
+    >>> from gladstorm import BlumGladyshev, nsgdm, objectives, sgd
+    >>> oracle = BlumGladyshev(objectives.named("quadratic", dim=2, start=1.0), B=0.1, G=0.1)
+    >>> methods = {"NSGDM": nsgdm(gamma=0.01, eta=0.1), "SGD": sgd(gamma=[0.01, 0.1])}
+    >>> sweep(oracle, methods, steps=100, seeds=[3, 4]).labels
+    ('NSGDM', 'SGD (gamma=0.01)', 'SGD (gamma=0.1)')
+    """
+    recording = Recording(STEPS.whole("sweep", "steps", steps), COUNT.whole("sweep", "records", records))
+    seeds = fit_seeds(seeds)
+    instances = fit_oracles(oracle, len(seeds))
+    configured = expand(by_name(methods))
+    require_fit(instances.first, (method for _, method in configured))
+    runs = len(configured) * len(seeds)
+    require_memory(instances, runs, 1, recording.most, recording.capacity)  # before any of them is laid out
+    whole = Runs(instances.oracles, tuple(configured), tuple(seeds), len(seeds), recording)
+    work = whole.work(instances.first, len(devices.available()))
+    shares = cut(work, recording.steps, np.size(instances.first.objective.start), layout.MEASURED)
+    tasks = [_part_of(whole, share) for share in shares]
+    largest = max(tasks, key=lambda each: each.weight).work(instances.first, work.devices)
+    at_once = max(piece.runs for program in lay_out(largest, layout.MEASURED) for piece in program.pieces)
+    require_memory(instances, runs, at_once, recording.most, recording.capacity)
+    kept = None if store is None else Store(Path(store), Record, ".parquet", room="simulation")
+    chosen = executor_of(executor)
+    named = _named(tasks, shares, instances, identified=kept is not None)
+    arrays, done = Arrays(len(configured), len(seeds)), 0
+
+    def place(share: Share, found: Record) -> None:
+        arrays.place(share.configurations, share.seeds.start, {name: getattr(found, name) for name in _ARRAYS})
+
+    def so_far() -> Record:
+        return _record(instances, configured, arrays, seeds, recording)
+
+    with (
+        interrupts.sigterm_as_ctrl_c(),
+        Progress("simulating", whole.weight) as shown,
+        hearing(lambda more: shown(done + more) if progress else None),
+    ):
+        try:
+            for number, found in results(named, kept, chosen):
+                place(shares[number], found)
+                done += tasks[number].weight
+                if progress:
+                    shown(done)
+        except CutShort as interrupt:
+            place(shares[tasks.index(interrupt.runs)], interrupt.record)
+            raise Interrupted(so_far()) from interrupt
+        except KeyboardInterrupt as interrupt:
+            raise Interrupted(so_far() if arrays.all else None) from interrupt
+    return so_far()
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a sweep; `record` has what there is of the runs that had begun, or is None before any had.
+
+    `record.reached` says how far each run came, and its curves are not a number after that.
+    """
+
+    def __init__(self, record: Record | None) -> None:
+        super().__init__()
+        self.record = record
+
+
+_ARRAYS = (*CURVES, *PER_RUN)
+
+
+def _part_of(whole: Runs, share: Share) -> Runs:
+    """The runs of one task."""
+    first, last = share.seeds.start, share.seeds.stop
+    return Runs(
+        whole.oracles if len(whole.oracles) == 1 else whole.oracles[first:last],
+        tuple(whole.configured[row] for row in share.configurations),
+        whole.seeds[first:last],
+        share.shaped_for,
+        whole.recording,
+    )
+
+
+def _named(tasks: list[Runs], shares: list[Share], instances: Instances, *, identified: bool) -> list[Task[Record]]:
+    """The tasks with names for people and, if they will be kept, what decides them."""
+    prints: dict[Any, str | None] = {}
+    named = []
+    for task, share in zip(tasks, shares, strict=True):
+        identity = None
+        if identified:
+            structures = {jax.tree.structure(method): method for _, method in task.configured}
+            for structure, method in structures.items():
+                if structure not in prints:
+                    prints[structure] = fingerprint(instances.first, method)
+            own = slice(share.seeds.start, share.seeds.stop) if len(instances.described) > 1 else slice(1)
+            described = instances.described[own]
+            identity = task.identity(described) | {"traced": [prints[structure] for structure in structures]}
+        names = list(dict.fromkeys(each.name for each, _ in task.configured))
+        among = f"{len(names)} methods" if len(names) > 3 else ", ".join(names)
+        seeds = f"seed {task.seeds[0]}" if len(task.seeds) == 1 else f"seeds {task.seeds[0]}–{task.seeds[-1]}"
+        named.append(Task(f"{among}, {seeds}", identity, task))
+    return named
+
+
+def _record(
+    instances: Instances, configured: list[Configured], arrays: Arrays, seeds: Sequence[int], recording: Recording
+) -> Record:
+    """All that has been placed, of the configurations of which some run has begun."""
+    begun = np.flatnonzero((arrays.all["reached"] >= 0).any(axis=1))
+    some = [configured[row] for row in begun]
+    objective: Any = instances.first.objective
+    tree = getattr(objective, "tree", None)
+    names, shapes = (("x",), ((np.size(objective.start),),)) if tree is None else (tree.names, tree.shapes)
+    config = {
+        "oracle": instances.described[0] if len(instances.described) == 1 else instances.described,
+        "methods": {configuration.label: describe(method) for configuration, method in some},
+        "x": [{"name": name, "shape": list(shape)} for name, shape in zip(names, shapes, strict=True)],
+        "steps": recording.steps,
+        "seeds": list(seeds),
+        "records": recording.records,
+        "f_inf": instances.f_inf,
+        "field": instances.first.field,
+        "versions": versions(),
+    }
+    found = arrays.all if len(some) == len(configured) else {name: a[begun] for name, a in arrays.all.items()}
+    return Record(
+        configurations=tuple(configuration for configuration, _ in some),
+        seeds=np.array(seeds, np.int64),
+        steps=recording.times,
+        sampled_step=sampled_steps(seeds, recording.steps),
+        config=config,
+        **found,
+    )

@@ -1,0 +1,1 @@
+"""Questions asked of the simulator: declared, run, remembered, judged."""

@@ -1,0 +1,144 @@
+"""How many stochastic gradients the methods need on hard instances as ε falls, beside what any method needs.
+
+Step sizes are tuned: of a grid of multiples of the instance's own length λ, or of 1/L, a method shows its best median.
+That favours the method; the lower bound holds for every one of them. Counts are read off at recorded steps, so they are
+up to a few per cent too large.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from gladstorm.foundation.statistics import log_slope_weights, mean_of
+from gladstorm.methods import Method, nsgdm, nstorm, sgd
+from gladstorm.methods.batches import GrowWithDistance
+from gladstorm.objectives import GatedRunway, ZeroChain
+from gladstorm.objectives.zero_chain import LARGEST, progress
+from gladstorm.oracles import ChainOracle
+from gladstorm.simulation.record import Record
+from gladstorm.simulation.simulate import run
+from gladstorm.studies.scores import at
+from gladstorm.studies.verification.checks import Check, NotAbove, level_of_each, rounded
+from gladstorm.studies.verification.settings import VerificationSettings
+
+ETA: Final = 0.1
+SEEDS: Final = 16
+PATIENCE: Final = 6  # standard deviations of the wait for all links that single-sample methods are given
+DYNAMIC_STEPS: Final = 4000
+MULTIPLES: Final = (0.3, 1.0, 3.0)  # of λ: longer steps wait for the next link all the same, shorter ones take longer
+DYNAMIC_MULTIPLES: Final = (100.0, 300.0, 1000.0)  # of 1/L
+FEWEST: Final = 3  # values of ε an exponent is fitted to
+
+
+@dataclass(frozen=True)
+class Hard:
+    """An instance for one ε, with the noise bound its oracle keeps."""
+
+    name: str
+    oracle: ChainOracle
+    length: int  # T of the chain
+    B: float
+    G: float
+
+    @property
+    def needed(self) -> float:
+        """(T − log 2)/(2p): with fewer samples a zero-respecting method is done with probability < 1/2."""
+        return (self.length - math.log(2)) / (2 * float(self.oracle.p))
+
+    def methods(self) -> dict[str, tuple[Method, int]]:
+        """NSGDM, NSTORM, and SGD whose batches keep the variance at (46 ε)²; a grid of step sizes, and steps enough."""
+        f = self.oracle.objective
+        gamma = np.array(MULTIPLES) * float(f.scale)
+        batch = GrowWithDistance(self.B, self.G, sigma2=(2 * LARGEST * float(f.eps)) ** 2)
+        links = self.length + 1  # each is waited for 1/p samples, give or take 1/p
+        patient = 1000 + math.ceil((links + PATIENCE * math.sqrt(links)) / float(self.oracle.p))
+        return {
+            "NSGDM": (nsgdm(gamma, ETA), patient),
+            "NSTORM": (nstorm(gamma, ETA), patient),
+            "SGD, dynamic batch": (sgd(np.array(DYNAMIC_MULTIPLES) / float(f.L), batch=batch), DYNAMIC_STEPS),
+        }
+
+
+def chain(eps: float, *, L: float = 1.0, gap: float = 1.0, G: float = 1.0) -> Hard:
+    """Bounded variance: the zero-chain for ε."""
+    objective = ZeroChain.of(L, gap, eps)
+    return Hard("zero-chain", ChainOracle.with_variance(objective, G**2), np.size(objective.start), 0.0, G)
+
+
+def runway(eps: float, *, L: float = 1.0, gap: float = 1.0, B: float = 0.2, G: float = 0.2) -> Hard:
+    """BG-0 noise: the gated runway for ε, where nothing is noisy closer to x⁰ than R/2. What it needs grows like B²."""
+    objective = GatedRunway.of(L, gap, eps)
+    sigma2 = B**2 * float(objective.runway) ** 2 / 4 + G**2
+    # Of the coordinates the first is the runway.
+    return Hard("gated runway", ChainOracle.with_variance(objective, sigma2), np.size(objective.start) - 1, B, G)
+
+
+STUDY: Final[tuple[tuple[Callable[[float], Hard], float], ...]] = (
+    *((chain, eps) for eps in (0.0057, 0.004, 0.0028, 0.002, 0.0014, 0.001)),
+    *((runway, eps) for eps in (0.003, 0.0025, 0.002, 0.0016, 0.0013)),
+)
+
+
+def rows(hard: Hard, first_seed: int) -> list[dict[str, Any]]:
+    """Every method's best on one instance: SFO until ‖∇f‖ ≤ ε; the median is None if half of the runs do not arrive."""
+    eps = float(hard.oracle.objective.eps)
+    seeds = range(first_seed, first_seed + SEEDS)
+    found = []
+    for label, (method, steps) in hard.methods().items():
+        counts = sfo_until(run(hard.oracle, method, steps=steps, seeds=seeds, progress=False), eps)
+        medians = np.median(counts, axis=1)
+        best = int(np.argmin(medians))
+        found.append(
+            {"instance": hard.name, "eps": eps, "length": hard.length, "p": rounded(float(hard.oracle.p))}
+            | {"B": hard.B, "G": hard.G, "method": label, "seeds": SEEDS, "needed": rounded(hard.needed)}
+            | {"sfo": rounded(float(medians[best])), "tried": [rounded(float(median)) for median in medians]}
+            | {"per_seed": [rounded(float(count)) for count in counts[best]]}
+        )
+    return found
+
+
+def exponents(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With which power of 1/ε the SFO of each method grows, and with which what is needed, where all runs arrive.
+
+    Least squares on logarithms, seed by seed: instances share their noise and are not independent. Student's intervals
+    over the seeds hold together with probability 1 − `FAMILY`.
+    """
+    fitted = []
+    for instance, method in dict.fromkeys((row["instance"], row["method"]) for row in found):
+        own = [row for row in found if (row["instance"], row["method"]) == (instance, method)]
+        done = [row for row in own if None not in row["per_seed"]]
+        if len(done) >= FEWEST:
+            weights = -log_slope_weights([row["eps"] for row in done])  # against log 1/ε
+            slope = mean_of(weights @ np.log([row["per_seed"] for row in done]))
+            needed = float(weights @ np.log([row["needed"] for row in done]))
+            fitted.append((instance, method, len(done), slope, needed))
+    level = level_of_each(len(fitted))
+    return [
+        {"instance": instance, "method": method, "accuracies": count}
+        | {"measured": slope.value, "interval": slope.interval(level), "needed": needed}
+        for instance, method, count, slope, needed in fitted
+    ]
+
+
+def sfo_until(record: Record, eps: float) -> np.ndarray:
+    """Stochastic gradients until ‖∇f(x^k)‖ ≤ eps at a recorded step, (label, seed); infinite where that never is."""
+    reached = record.best_grad_norm <= eps
+    first = np.argmax(reached, axis=-1)
+    return np.where(reached.any(axis=-1), at(record.sfo, first), np.inf)
+
+
+def progress_checks(length: int, settings: VerificationSettings) -> Iterator[Check]:
+    """On average a method has reached at most p coordinates of a chain for every sample it drew."""
+    p, eps, steps = 0.02, 0.01, 500
+    oracle = ChainOracle(ZeroChain(np.zeros(length), 1.0, eps), p)
+    scale = float(oracle.objective.scale)
+    tried = {"nsgdm": nsgdm(scale, ETA), "nstorm": nstorm(scale, ETA), "sgd": sgd(10.0)}
+    for name, method in tried.items():
+        record = settings.simulate(oracle, method, steps + 1)
+        reached = np.asarray(progress(record.last[0])) / (p * (steps + 1))
+        yield Check(name, f"zero-chain of {length}", "chain progress", steps + 1, mean_of(reached), NotAbove(1.0))

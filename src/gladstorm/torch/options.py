@@ -1,0 +1,148 @@
+"""The options of the torch optimizers: their rules, and what is refused or announced before a step is taken."""
+
+from __future__ import annotations
+
+import math
+import sys
+import traceback
+import warnings
+from collections.abc import Iterable
+from itertools import takewhile
+from typing import Any, TypedDict
+
+import torch
+from torch import Tensor
+
+from gladstorm.foundation.rules import NON_NEGATIVE, Rule
+from gladstorm.torch.normalized_step import norm_of
+
+NUMBER = Rule("one number, finite and ≥ 0", lambda v: v.ndim == 0 and NON_NEGATIVE.holds(v))
+RULES = {
+    "lr": NUMBER,
+    "momentum": Rule("one number in [0, 1)", lambda v: v.ndim == 0 and (v >= 0) & (v < 1)),
+    "weight_decay": NUMBER,
+}
+NORMS = ("global", "group", "tensor")
+FAST_DECAY = 0.01  # of the parameters in one step: they halve in 70
+
+
+class Options(TypedDict, total=False):
+    """What every optimizer here takes by name, as `NSGDM` describes it."""
+
+    weight_decay: float
+    norm: str
+    maximize: bool
+    foreach: bool | None
+    capturable: bool
+    differentiable: bool
+    fused: bool | None
+    skip_nonfinite: bool | None
+
+
+def check_options(owner: str, options: dict[str, Any]) -> None:
+    """Raise a ValueError for the first option of a group that breaks its rule."""
+    for key, rule in RULES.items():
+        value = options[key]
+        if isinstance(value, Tensor):
+            value = value.item() if value.numel() == 1 else value.tolist()
+        rule.require(owner, key, value)
+    if options["norm"] not in NORMS:
+        wrong = options["norm"]
+        raise ValueError(f"{owner}: norm must be one of {', '.join(NORMS)}; got norm={wrong!r}.")
+
+
+def check_implementation(owner: str, foreach: bool | None, differentiable: bool, fused: bool | None) -> None:
+    """Refuse what torch.optim offers and these optimizers do not have."""
+    if differentiable:
+        raise RuntimeError(f"{owner}: differentiable must be False, a step writes in place; got differentiable=True.")
+    if fused and foreach:
+        raise RuntimeError(f"{owner}: one of foreach and fused may be True; got both.")
+    if fused:
+        raise RuntimeError(f"{owner}: fused must be None or False, foreach=True fuses what there is; got fused=True.")
+
+
+def refuse_parts(owner: str, params: Iterable[Tensor], norm: str) -> None:
+    """Raise a ValueError for tensors that are a process's part of the parameters and do not say so, as a DTensor does.
+
+    FSDP1 marks what it has flattened. `ZeroRedundancyOptimizer` hands over whole tensors, but not all of them, and can
+    only be known by its construction being under way.
+    """
+    if any(getattr(p, "_fsdp_flattened", False) for p in params) and _processes() > 1:
+        raise ValueError(
+            f"{owner}: parameters must be whole or say what part of them is here; got FSDP1's, whose norm would be "
+            "that of a part. Use FSDP2, torch.distributed.fsdp.fully_shard."
+        )
+    zero = sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")
+    if zero is None or norm == "tensor" or _processes() == 1:
+        return
+    constructing = zero.ZeroRedundancyOptimizer._init_local_optimizer.__code__
+    if any(frame.f_code is constructing for frame, _ in traceback.walk_stack(sys._getframe())):
+        raise ValueError(
+            f'{owner}: norm must be "tensor" inside a ZeroRedundancyOptimizer, which gives each process some of the '
+            f"tensors; got norm={norm!r}. For one norm use FSDP2, torch.distributed.fsdp.fully_shard."
+        )
+
+
+def _processes() -> int:
+    distributed = torch.distributed
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+
+
+def warn_of_fast_decay(owner: str, groups: Iterable[dict[str, Any]]) -> None:
+    """Warn where a habit from AdamW, whose lr is hundreds of times smaller, would empty the parameters."""
+    part = max((float(group["lr"]) * float(group["weight_decay"]) for group in groups), default=0.0)
+    if part > FAST_DECAY:
+        warnings.warn(
+            f"{owner}: lr · weight_decay = {part:.3g} is the part of the parameters that every step takes away; lr is "
+            "the length of a step here, so a weight_decay that is usual for AdamW is too much.",
+            stacklevel=_callers_level(),
+        )
+
+
+def warn_of_swallowed_steps(owner: str, groups: list[dict[str, Any]]) -> None:
+    """Warn where a step moves most entries by less than rounding does."""
+    total = sum(p.numel() for group in groups for p in group["params"])
+    swallowed = []
+    for group in groups:
+        in_group = sum(p.numel() for p in group["params"])
+        for p in group["params"]:
+            d = {"global": total, "group": in_group, "tensor": p.numel()}[group["norm"]]
+            if p.numel() and rounding_swallows(float(group["lr"]) / math.sqrt(d), p.detach()):
+                swallowed.append(p)
+    if swallowed:
+        kinds = ", ".join(sorted({str(p.dtype) for p in swallowed}))
+        warnings.warn(
+            f"{owner}: a step moves an entry by lr/√d on average, which is below half an ulp of "
+            f"{len(swallowed)} parameter tensor(s) of {kinds}, and rounding swallows it; "
+            "keep the parameters in float32 (autocast computes in half precision) or raise lr.",
+            stacklevel=_callers_level(),
+        )
+
+
+def _callers_level() -> int:
+    """The stacklevel of the line that made the optimizer, by its constructor or by `from_theory`."""
+    callers = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_stack(sys._getframe(1)))
+    return 1 + sum(1 for _ in takewhile(lambda name: name.startswith("gladstorm.torch."), callers))
+
+
+def rounding_swallows(movement: float, p: Tensor) -> bool:
+    """Whether it is below half the distance from a typical entry of p to the next number of its type.
+
+    >>> x = torch.tensor([1.5, 1.5])
+    >>> rounding_swallows(0.003, x), rounding_swallows(0.003, x.bfloat16())
+    (False, True)
+    """
+    if p.is_meta or movement == 0:
+        return False
+    size = norm_of([p.to(estimate_dtype(p))]).item() / math.sqrt(p.numel())
+    binade = math.floor(math.log2(size * (1 + 1e-6))) if 0 < size < math.inf else math.inf  # a norm is good to 1e-6
+    return binade < math.inf and movement < torch.finfo(p.dtype).eps * 2.0**binade / 2
+
+
+def estimate_dtype(p: Tensor) -> torch.dtype:
+    """The parameter's type, float32 at least.
+
+    >>> estimate_dtype(torch.zeros(1, dtype=torch.bfloat16))
+    torch.float32
+    """
+    return torch.promote_types(p.dtype, torch.float32)

@@ -1,0 +1,71 @@
+"""`gladstorm diagnose`: a file of probes in, a report out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gladstorm.diagnosis import Probe, Probes
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def probes(tmp_path: Path) -> Path:
+    """Noise 0.25 (1 + r²) with errors of a third, along a path."""
+    generator = np.random.default_rng(0)
+    rows = [
+        Probe(i, i, "path", r, 4, 8, 0.25 * (1 + r * r) * generator.gamma(9) / 9, 1.0, 0.1, 1.2, 1.0)
+        for i, r in enumerate(np.linspace(0, 4, 96).tolist())
+    ]
+    path = tmp_path / "run.parquet"
+    Probes.of(rows, ["Dropout is part of the noise."]).save(path)
+    return path
+
+
+def test_the_json_is_that_of_the_contract(gladstorm: Command, probes: Path) -> None:
+    code, out, err = gladstorm("diagnose", str(probes), "--json", "--horizon", "1000", "--gap", "2", "--alpha", "0")
+    assert (code, err) == (0, "")
+    content = json.loads(out)
+    for name in ("G", "B", "power", "anchor", "ell", "L", "rho", "alpha", "L0", "L1"):
+        assert set(content[name]) == {"estimate", "low", "high", "verdict", "needs"}
+    assert content["B"]["verdict"] == content["G"]["verdict"] == "estimated"
+    assert content["B"]["estimate"] == pytest.approx(0.5, rel=0.1)
+    assert set(content["recommendation"]) == {"method", "gamma", "eta", "n_init", "batch", "why", "source"}
+    assert content["recommendation"]["gamma"] > 0
+    assert content["recommendation"]["batch"] == 32
+
+
+def test_the_table_figure_and_page_say_the_same(gladstorm: Command, probes: Path, tmp_path: Path) -> None:
+    figure, page = tmp_path / "noise.png", tmp_path / "noise.html"
+    code, out, _ = gladstorm("diagnose", str(probes), "--plot", str(figure), "--out", str(page))
+    assert code == 0
+    assert "96 probes up to 4 from the start" in out
+    assert "Dropout is part of the noise." in out
+    assert "Advice: Your noise grows" in out
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    text = page.read_text(encoding="utf-8")
+    assert "Advice: Your noise grows" in text
+    assert text.count("<svg") == 1
+    assert 'href="http' not in text.replace('xmlns:xlink="http', "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none.parquet"], "none.parquet"),
+        (["other.parquet"], "damaged or not a parquet file that Gladstorm wrote"),
+        (["run.parquet", "--plot", "noise.jpg"], "--plot must end in .png, .pdf, .svg"),
+        (["run.parquet", "--out", "nowhere/noise.html"], "--out must be a file in a folder that exists"),
+    ],
+)
+def test_bad_usage_is_one_sentence(gladstorm: Command, probes: Path, arguments: list[str], said: str) -> None:
+    Path("other.parquet").write_bytes(b"PAR1")
+    code, out, err = gladstorm("diagnose", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1

@@ -1,0 +1,194 @@
+"""`gladstorm plan` and `gladstorm table`: the contract's JSON, readable tables, exit codes, figures."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gladstorm import theory
+
+Said = Callable[..., tuple[int, str, str]]
+
+PROBLEM = "--alpha 0.5 --L0 1.5 --L1 0.25 --B 0.4 --G 0.7 --gap 3".split()
+EXAMPLE = ["plan", "nstorm", *PROBLEM, "--horizon", "10000", "--gamma0", "0.09", "--eta0", "0.8"]
+
+
+def test_json_has_every_field_of_the_contract_and_the_terms_sum_to_the_bound(gladstorm: Said) -> None:
+    code, out, err = gladstorm(*EXAMPLE, "--json")
+    assert (code, err) == (0, "")
+    answer = json.loads(out)
+    assert list(answer) == [
+        "method",
+        "alpha",
+        "noise",
+        "horizon",
+        "eta",
+        "gamma",
+        "n_init",
+        "lambda",
+        "conditions",
+        "terms",
+        "bound",
+        "bound_as_printed",
+        "rate",
+        "sfo",
+        "source",
+    ]
+    assert all(set(condition) == {"statement", "left", "right", "holds"} for condition in answer["conditions"])
+    assert all(set(term) == {"name", "coefficient", "exponent", "value"} for term in answer["terms"])
+    assert sum(term["value"] for term in answer["terms"]) == pytest.approx(answer["bound"], rel=1e-14)
+    assert answer["bound"] == pytest.approx(19.333623, abs=5e-7)
+    assert (answer["n_init"], answer["sfo"]) == (4, 20002)
+
+
+@pytest.mark.parametrize("tuning", [[], ["--gamma0", "0.09"]])
+def test_eps_gives_the_first_horizon_that_guarantees_it(gladstorm: Said, tuning: list[str]) -> None:
+    code, out, _ = gladstorm("plan", "nsgdm", *PROBLEM, "--eps", "2", *tuning, "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["bound"] <= 2
+    before = sum(t["coefficient"] * (answer["horizon"] - 1) ** -t["exponent"] for t in answer["terms"])
+    assert before > 2
+
+
+def test_the_tables_say_what_dominates_and_what_else_is_known(gladstorm: Said) -> None:
+    code, out, err = gladstorm(*EXAMPLE)
+    assert (code, err) == (0, "")
+    for words in (
+        "NSTORM, α = 0.5",
+        "T = 10,000",
+        "λ0 ≤ η0/(8 L_α γ0)",
+        "✓",
+        "dominated by 'gap'",
+        "T^-2/9",
+        "sharper",
+    ):
+        assert words in out
+    terms = [line for line in out.splitlines() if "%" in line]
+    shares = [float(line.split("%")[0].split()[-1]) for line in terms]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_a_printed_bound_that_is_wrong_is_shown_as_such(gladstorm: Said) -> None:
+    _, out, _ = gladstorm("plan", "nsgdm", *"--alpha 0 --L0 1 --B 0 --G 1 --gap 1 --horizon 100".split())
+    assert "as printed in the paper" in out
+    assert "E1" in out
+
+
+def test_a_violated_condition_is_a_sentence_and_exit_code_1(gladstorm: Said) -> None:
+    arguments = "plan nsgdm --alpha 1 --L0 1.5 --L1 0.25 --B 0.4 --G 0.7 --gap 3 --horizon 100 --gamma0 0.9".split()
+    code, out, err = gladstorm(*arguments)
+    assert code == 1
+    assert "✗" in out
+    assert "needs γ0 ≤ 1/(8 L1), but 0.9 > 0.5, 1.8 times too large; the largest admissible gamma0 is 0.5." in err
+    code, out, _ = gladstorm(*arguments, "--json")
+    assert code == 1
+    assert not json.loads(out)["conditions"][0]["holds"]
+
+
+def test_compare_shows_both_methods_and_where_they_cross(gladstorm: Said) -> None:
+    arguments = ["plan", "nstorm", *PROBLEM, "--horizon", "1000", "--compare"]
+    code, out, _ = gladstorm(*arguments, "--json")
+    answer = json.loads(out)
+    assert code == 0
+    f = theory.Problem(alpha=0.5, L0=1.5, L1=0.25, B=0.4, G=0.7, gap=3)
+    nsgdm, nstorm = (
+        theory.plan(name, horizon=1000, **vars(problem)).statement
+        for name, problem in (("nsgdm", f), ("nstorm", theory.wrapped(f)))
+    )
+    crossing = answer["nstorm_ahead_from"]
+    assert nstorm.bound(crossing) < nsgdm.bound(crossing)
+    assert nstorm.bound(crossing - 1) >= nsgdm.bound(crossing - 1)
+    assert answer["nstorm"]["bound"] == pytest.approx(nstorm.bound(1000))
+    code, out, _ = gladstorm(*arguments)
+    assert out.index("NSGDM") < out.index("NSTORM")
+    assert f"from T = {crossing:,} on" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--alpha 0 --L0 1 --B 0.1 --G 0.1 --gap 1 --gamma0 0.5", "at every horizon"),
+        ("--alpha 0 --L0 1e-9 --L 1 --B 0 --G 0 --gap 1 --gamma0 1", "stays above"),
+    ],
+)
+def test_compare_says_so_where_nothing_crosses(gladstorm: Said, arguments: str, words: str) -> None:
+    _, out, _ = gladstorm("plan", "nsgdm", *arguments.split(), "--horizon", "1000", "--compare")
+    assert words in out
+
+
+def test_what_is_given_and_not_used_is_said(gladstorm: Said) -> None:
+    code, _, err = gladstorm(*"plan nsgdm --alpha 0 --L0 1 --L1 2 --B 1 --G 1 --gap 1 --horizon 10 --eta0 0.5".split())
+    assert code == 0
+    assert "L1 is not used" in err
+    assert "eta0 is not used" in err
+
+
+@pytest.mark.parametrize(("suffix", "methods"), [("png", ["--compare"]), ("pdf", []), ("svg", [])])
+def test_plot_draws_into_a_file(gladstorm: Said, suffix: str, methods: list[str], tmp_path: Path) -> None:
+    code, _, _ = gladstorm(*EXAMPLE, *methods, "--plot", f"bound.{suffix}")
+    assert code == 0
+    assert (tmp_path / f"bound.{suffix}").stat().st_size > 5000
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("horizon", [10**24, 10**200], ids="{:g}".format)
+def test_horizons_beyond_the_integers_of_numpy_are_drawn_too(gladstorm: Said, horizon: int, tmp_path: Path) -> None:
+    words = f"plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon {horizon} --plot bound.svg"
+    code, _, err = gladstorm(*words.split())
+    assert (code, err) == (0, "")
+    assert (tmp_path / "bound.svg").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("plan adam --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 10", "method must be one of nsgdm, nstorm; got"),
+        (
+            "plan adam --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 10 --compare",
+            "method must be one of nsgdm, nstorm",
+        ),
+        ("plan nsgdm --alpha 1.5 --L0 1 --B 1 --G 1 --gap 1 --horizon 10", "alpha must be in [0, 1]; got alpha=1.5"),
+        ("plan nsgdm --alpha 0 --L0 -1 --B 1 --G 1 --gap 1 --horizon 10", "L0 must be finite and ≥ 0; got L0=-1.0"),
+        ("plan nsgdm --alpha 0.5 --L0 1 --B 1 --G 1 --gap 1 --horizon 10", "L1 must be given for alpha=0.5"),
+        ("plan nstorm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 10", "L must be given for alpha=0"),
+        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 0 --horizon 10", "gap must be finite and > 0; got gap=0.0"),
+        ("plan nsgdm --alpha 0 --L0 1 --B nan --G 1 --gap 1 --horizon 10", "B must be finite and ≥ 0; got B=nan"),
+        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1", "exactly one of horizon and eps"),
+        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 10 --eps 1", "exactly one of horizon and eps"),
+        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 0", "horizon must be a whole number from 1"),
+        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --eps 0", "eps must be finite and > 0"),
+        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 9 --gamma0 -1", "gamma0 must be finite and > 0"),
+        ("plan nstorm --alpha 0 --L 1 --B 0 --G 1 --gap 1 --horizon 9 --eta0 2", "eta0 must be in (0, 1]"),
+        ("plan nsgdm --alpha 0.99 --L0 1 --L1 1e5 --B 1 --G 1 --gap 1 --horizon 9 --gamma0 1", "double precision"),
+        (
+            "plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 9 --plot bound.gif",
+            "must end in .png, .pdf, .svg",
+        ),
+        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 9 --plot no/where.png", "a folder that exists"),
+        (f"plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon {10**201} --plot bound.png", "at most 10^200"),
+    ],
+)
+def test_bad_usage_is_one_sentence_and_exit_code_2(
+    gladstorm: Said, arguments: str, sentence: str, tmp_path: Path
+) -> None:
+    code, out, err = gladstorm(*arguments.split())
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_table_of_complexities_prints_as_text_and_json(gladstorm: Said) -> None:
+    code, out, _ = gladstorm("table")
+    assert code == 0
+    for words in ("PASTA", "O(ε^-(4+α))", "Ω(ε^-6)", "Cutkosky and Mehta 2020"):
+        assert words in out
+    code, out, _ = gladstorm("table", "--json")
+    assert [tuple(row) for row in json.loads(out)] == [("work", "method", "smoothness", "noise", "complexity")] * 28
+
+
+def test_help_has_examples(gladstorm: Said) -> None:
+    for command in ("plan", "table"):
+        assert f"Example: gladstorm {command}" in gladstorm(command, "--help")[1]

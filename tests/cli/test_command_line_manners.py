@@ -1,0 +1,236 @@
+"""How the command line behaves wherever it stands: help, version, pipes, narrow and ASCII terminals, silence."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.table import Table
+
+import gladstorm as gs
+from gladstorm.cli.output import _in_ascii, show
+from gladstorm.simulation import simulate as simulating
+from gladstorm.studies import comparison, suite, verification
+from gladstorm.studies import reproduction as experiments
+
+Said = Callable[..., tuple[int, str, str]]
+
+COMMANDS = ("simulate", "compare", "diagnose", "methods", "plan", "table", "reproduce", "plot", "suite", "verify")
+SMALL = "simulate --objective cauchy --dim 2 --method sgd --gamma 0.1 --steps 5 --seeds 2".split()
+NAMES = ("nsgdm(eta=[0.5])", "storm(eta=0.5)+three_way_clipped(gamma=0.1,c0=[1,2],c1=1):smile:[/red]")
+PLAN = "plan nstorm --alpha 0.5 --L0 1.5 --L1 0.25 --B 0.4 --G 0.7 --gap 3 --horizon 10000 --gamma0 0.09".split()
+
+
+def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """The command line in a process of its own."""
+    command = [sys.executable, "-m", "gladstorm", *arguments]
+    return subprocess.run(command, capture_output=True, env=os.environ | environment, check=False)
+
+
+def test_the_version_is_the_package_s(gladstorm: Said) -> None:
+    assert gladstorm("--version") == (0, f"gladstorm {gs.__version__}\n", "")
+
+
+def test_without_a_command_the_help_is_shown_and_nothing_is_wrong(gladstorm: Said) -> None:
+    code, out, err = gladstorm()
+    assert (code, err) == (0, "")
+    assert out == gladstorm("--help")[1]
+    for command in COMMANDS:
+        assert f"\n  {command} " in out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_h_is_help_everywhere(gladstorm: Said, command: str) -> None:
+    assert gladstorm(command, "-h") == gladstorm(command, "--help")
+    assert gladstorm("-h") == gladstorm("--help")
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    for words, completed in (("gladstorm comp", "compare"), ("gladstorm simulate --obj", "--objective")):
+        asked = {"_GLADSTORM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        assert process(**asked).stdout.decode().split() == [completed]
+
+
+@pytest.mark.parametrize("arguments", [["methods", "--json"], ["table"], ["-h"]])
+def test_a_closed_pipe_ends_a_command_without_a_word(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "gladstorm", *arguments]
+    with os.fdopen(writer) as closed:
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_every_terminal_can_print_tables_help_json_and_errors(encoding: str) -> None:
+    ascii_only = {"PYTHONIOENCODING": encoding}
+    table, shown, bad = process(*PLAN, **ascii_only), process("plan", "-h", **ascii_only), process("plan", **ascii_only)
+    assert (table.returncode, shown.returncode, bad.returncode) == (0, 0, 2)
+    texts = [done.stdout.decode(encoding) + done.stderr.decode(encoding) for done in (table, shown, bad)]
+    assert ("E||grad f(x^)||" if encoding != "utf-8" else "E‖∇f(x̂)‖") in texts[0]
+    assert ("gamma0; default" if encoding != "utf-8" else "γ0; default") in texts[1]
+    rows = [line for line in texts[0].splitlines() if line.startswith(("|", "│"))]
+    assert len({len(line) for line in rows if "T^-0." in line}) == 1  # spelled out before columns are measured
+    answer = json.loads(process("table", "--json", **ascii_only).stdout.decode(encoding))
+    assert answer == [row.as_dict() for row in gs.theory.rows()]
+
+
+def test_every_character_of_the_sources_has_a_spelling_in_ascii() -> None:
+    sources = Path(gs.__file__).parent.rglob("*.py")
+    characters = {character for path in sources for character in path.read_text(encoding="utf-8")}
+    characters -= set("漢")  # the example of one that has none
+    spelled = {character: _in_ascii(character) for character in characters}
+    assert all(each.isascii() for each in spelled.values())
+    assert not [character for character, each in spelled.items() if each == "?" != character]
+
+
+def test_a_piped_table_cuts_nothing_and_obeys_columns(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(columns: int | None) -> str:
+        monkeypatch.delenv("COLUMNS", raising=False)
+        if columns is not None:
+            monkeypatch.setenv("COLUMNS", str(columns))
+        table = Table("method", "and its price", title="Methods")
+        table.columns[0].no_wrap = True
+        for name in NAMES:
+            table.add_row(name, "many stochastic gradients")
+        show(table)
+        return capfd.readouterr().out
+
+    for columns in (None, 0):
+        assert all(name in shown(columns) for name in NAMES)
+    for columns in (30, 60):
+        assert max(map(len, shown(columns).splitlines())) <= columns
+        cells = [line.split("│")[1].strip() for line in shown(columns).splitlines() if line.startswith("│")]
+        assert "".join(cells) == "".join(NAMES)
+
+
+def test_quiet_leaves_standard_error_to_errors(gladstorm: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gladstorm.foundation.progress.QUIET_SECONDS", -1.0)  # progress is shown from the first call on
+    monkeypatch.setattr("gladstorm.foundation.progress.LINE_SECONDS", -1.0)
+    tuned = (
+        "compare --objective cauchy --dim 2 --method sgd --grid 0.1,1,2 --budget 400 --seeds 2 --tuning-seeds 1".split()
+    )
+    for arguments in ([*SMALL, "--steps", "3000"], tuned):
+        loud, silent = gladstorm(*arguments), gladstorm(*arguments, "--quiet")
+        assert loud[2] != ""
+        assert silent == (0, loud[1], "")
+        assert gladstorm(*arguments, "--quiet", "--seeds", "0")[2].startswith("Error: ")
+
+
+@pytest.mark.parametrize("command", ["simulate", "compare", "reproduce", "plot", "suite", "verify"])
+def test_every_long_command_can_be_quiet(gladstorm: Said, command: str) -> None:
+    assert "-q, --quiet" in gladstorm(command, "-h")[1]
+
+
+@pytest.fixture
+def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that takes time fails: what is refused must be refused before it."""
+
+    def worked(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the work had begun")
+
+    for module, name in (
+        (simulating, "sweep"),
+        (comparison, "compare"),
+        (verification, "verify"),
+        (experiments, "reproduce"),
+        (suite, "run"),
+        (gs.objectives.Cauchy, "from_seed"),
+        (gs.theory, "plan"),
+    ):
+        monkeypatch.setattr(module, name, worked)
+
+
+COMPARE, SIMULATE = "compare --objective cauchy --method sgd", "simulate --objective cauchy --method sgd --gamma 1"
+
+
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (f"{COMPARE} --plot x.bmp", "compare: --plot must end in .png, .pdf, .svg; got 'x.bmp'."),
+        (f"{COMPARE} --plot file/x.png", "compare: --plot must be a file in a folder that exists"),
+        (f"{COMPARE} --plot folder.png", "compare: --plot must be a file in a folder that exists"),
+        (f"{COMPARE} --save pipe", "compare: --save must be a regular file, or none yet; got 'pipe'."),
+        (f"{COMPARE} --save /proc/x.parquet", "compare: --save must be where files can be written"),
+        (f"{COMPARE} --seeds 0 --dim 1000000000", "compare: seeds must be a whole number ≥ 1"),
+        (f"{COMPARE} --tuning-seeds 0", "compare: tuning_seeds must be"),
+        (f"{COMPARE} --budget 0", "compare: budget must be a whole number ≥ 1"),
+        (f"{COMPARE} --instance -1", "compare: instance must be a whole number from 0"),
+        (f"{COMPARE} --method nadam", "method: must be one of"),
+        (f"{SIMULATE} --save /proc/x.parquet", "simulate: --save must be where files can be written"),
+        (f"{SIMULATE} --save file/x.parquet", "simulate: --save must be a file in a folder that exists"),
+        (f"{SIMULATE} --seeds 0 --dim 1000000000", "simulate: seeds must be a whole number ≥ 1; got seeds=0."),
+        (f"{SIMULATE} --steps -1", "simulate: steps must be a whole number from 0"),
+        (f"{SIMULATE} --instance -1", "simulate: instance must be a whole number from 0"),
+        (f"{SIMULATE} --dim 0", "objective: dim must be a whole number ≥ 1"),
+        (f"{SIMULATE} --dim 1000000000 --start nan", "objective: start must be"),
+        ("verify --out file/x", "verify: --out must be a folder; got 'file/x' with the file"),
+        ("verify --out file", "verify: --out must be a folder; got the file 'file' in the way."),
+        ("verify --out /proc/x", "verify: --out must be where files can be written; got '/proc/x'"),
+        ("verify --out occupied", "got 'occupied' with the file 'occupied/parts' in the way."),
+        ("verify --out taken", "verify: verify.json in --out must be a file"),
+        ("suite --out file", "suite: --out must be a folder; got the file 'file' in the way."),
+        ("suite --out /proc/x", "suite: --out must be where files can be written"),
+        ("suite --budget 100 --budget 0", "suite: budgets must be a whole number ≥ 1; got budgets=0."),
+        ("suite --problem cubic --problem square", "suite: problems must be among cubic, least-squares,"),
+        ("suite --role both", "suite: role must be one of development, held-out; got 'both'."),
+        ("suite --role held-out --problem cubic", "suite: some problem must have this name and role"),
+        ("suite --method nadam", "method: must be one of"),
+        ("reproduce --quick --out file/x", "reproduce: --out must be a folder"),
+        ("reproduce --quick --out /proc/x", "reproduce: --out must be where files can be written"),
+        ("reproduce --quick --out occupied", "got 'occupied' with the file 'occupied/cubic' in the way."),
+        ("plan nsgdm --alpha 0 --B 0 --G 0 --gap 1 --L0 1 --horizon 9 --plot x.bmp", "plan: --plot must end in .png"),
+    ],
+)
+def test_what_can_be_known_beforehand_is_refused_beforehand(gladstorm: Said, arguments: str, sentence: str) -> None:
+    Path("file").touch()
+    Path("folder.png").mkdir()
+    os.mkfifo("pipe")
+    for name in ("occupied/parts", "occupied/cubic"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).touch()
+    Path("taken/verify.json").mkdir(parents=True)
+    before = sorted(Path().rglob("*"))
+    code, out, err = gladstorm(*arguments.split())
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert sentence in err
+    assert sorted(Path().rglob("*")) == before
+
+
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        f"{COMPARE} --plot x.png",
+        "plan nsgdm --alpha 0 --B 0 --G 0 --gap 1 --L0 1 --horizon 9 --plot x.png",
+        "reproduce --quick",
+        "suite --quick",
+        "plot out",
+    ],
+)
+def test_without_matplotlib_nothing_is_begun(gladstorm: Said, monkeypatch: pytest.MonkeyPatch, arguments: str) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, out, err = gladstorm(*arguments.split())
+    command = arguments.partition(" ")[0]
+    assert (code, out) == (2, "")
+    assert (
+        err == f"Error: {command}: figures need matplotlib, which is not installed; pip install 'gladstorm[report]'.\n"
+    )
+
+
+def test_one_seed_has_no_spread(gladstorm: Said) -> None:
+    row = json.loads(gladstorm(*SMALL, "--seeds", "1", "--json")[1])["methods"]["sgd"]
+    for name in ("mean_grad_norm", "final_grad_norm", "best_grad_norm", "drift2"):
+        assert set(row[name]) == {"mean", "std", "per_seed"}
+        assert row[name]["std"] is None
+        assert row[name]["mean"] == row[name]["per_seed"][0]
+    out = gladstorm(*SMALL, "--seeds", "1")[1]
+    assert "±" not in out
+    assert "one seed: no standard deviation" in out

@@ -1,0 +1,152 @@
+"""The probe that rides along a training: what it hears, and that the training does not notice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gladstorm.torch import NSTORM, NoiseProbe
+
+DATA = torch.tensor(np.random.default_rng(0).normal(size=(12, 4, 6, 4)))  # steps, micro-batches, samples, columns
+
+
+@pytest.fixture(autouse=True)
+def _threads_do_not_wait_for_each_other() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def loss_of(model: nn.Module, batch: Tensor) -> Tensor:
+    loss: Tensor = (model(batch[:, :3])[:, 0] - batch[:, 3]).square().mean()
+    return loss
+
+
+def network(*, noisy: bool = False) -> nn.Sequential:
+    torch.manual_seed(0)
+    extra = (nn.BatchNorm1d(5), nn.Dropout(0.5)) if noisy else (nn.Tanh(),)
+    return nn.Sequential(nn.Linear(3, 5), *extra, nn.Linear(5, 1)).double()
+
+
+def accumulate(model: nn.Module, optimizer: torch.optim.Optimizer, data: Tensor, scale: float = 1.0) -> None:
+    """Train with the mean over the micro-batches of a step, clipped."""
+    for micro_batches in data:
+        optimizer.zero_grad()
+        for batch in micro_batches:
+            (scale * loss_of(model, batch) / len(micro_batches)).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+
+
+def gradient(model: nn.Module, batch: Tensor) -> Tensor:
+    return torch.cat([g.ravel() for g in torch.autograd.grad(loss_of(model, batch), list(model.parameters()))])
+
+
+def test_micro_batches_are_compared_before_clipping_whatever_the_scale_of_the_loss() -> None:
+    model = network()
+    start = torch.stack([gradient(model, batch) for batch in DATA[0]])
+    tables = []
+    for scale in (1.0, 256.0):
+        model = network()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+        scaler.scale(torch.ones(()))  # which makes the scale
+        probe = NoiseProbe(optimizer, every=5, samples=6, scaler=scaler if scale > 1 else None)
+        accumulate(model, optimizer, DATA, scale)
+        tables.append(probe.probes)
+    probes = tables[0]
+    assert probes.step.tolist() == [0, 5, 10]
+    assert probes.groups.tolist() == [4, 4, 4]
+    assert probes.direction.tolist() == ["start", "path", "path"]
+    assert probes.noise[0] == pytest.approx(6 * float(start.var(dim=0, correction=1).sum()))
+    products = start @ start.T
+    assert probes.gradient2[0] == pytest.approx(float((products.sum() - products.trace()) / 12))
+    assert probes.distance[2] > probes.distance[1] > 0
+    assert tables[1].noise[0] == pytest.approx(probes.noise[0])  # unscaled; later steps of clipped training differ
+
+
+def test_a_look_compares_two_quarters_of_the_mini_batch() -> None:
+    model, batch = network(), DATA[0].reshape(24, 4)
+    probe = NoiseProbe(model, every=20)
+    probe.look(loss_of, batch)
+    quarters = torch.stack([gradient(model, part) for part in (batch[:6], batch[6:12])])
+    assert probe.probes.noise[0] == pytest.approx(6 * float(quarters.var(dim=0, correction=1).sum()))
+    assert probe.probes.gradient2[0] == pytest.approx(float(quarters[0] @ quarters[1]))
+
+
+@pytest.mark.parametrize("way", ["look", "listen"])
+def test_a_training_with_a_probe_is_the_same_to_the_bit(way: str) -> None:
+    ends = []
+    for probed in (False, True):
+        model = network(noisy=True)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        probe = NoiseProbe(model if way == "look" else optimizer, every=2) if probed else None
+        for micro_batches in DATA:
+            optimizer.zero_grad()
+            for batch in micro_batches:
+                loss_of(model, batch).backward()
+            if probe is not None and way == "look":
+                probe.look(loss_of, batch)
+            optimizer.step()
+        assert probe is None or len(probe.probes) == 6
+        ends.append([*model.state_dict().values(), torch.get_rng_state()])
+    assert all(torch.equal(a, b) for a, b in zip(*ends, strict=True))
+
+
+def scaled(batch: Tensor, factor: float) -> Tensor:
+    return torch.cat([torch.full_like(batch[:, :1], factor), batch], dim=1)
+
+
+def test_what_is_not_finite_is_left_out_and_counted() -> None:
+    model = network()
+    probe = NoiseProbe(model, every=1)
+    for factor in (1.0, torch.nan, torch.inf):
+        probe.look(lambda model, batch: batch[0, 0] * loss_of(model, batch[:, 1:]), scaled(DATA[0, 0], factor))
+    assert len(probe.probes) == 1
+    assert probe.probes.remarks == ("2 probes were not finite and are left out.",)
+
+
+def test_a_step_with_nothing_to_compare_says_so_once_and_goes_on() -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    probe = NoiseProbe(optimizer, every=1)
+    with pytest.warns(UserWarning, match="one micro-batch in one process.*call look") as warned:
+        accumulate(model, optimizer, DATA[:3, :1])
+    assert len(warned) == 1
+    with pytest.raises(ValueError, match="at least one probe"):
+        _ = probe.probes
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = loss_of(model, DATA[0, 0])
+        loss.backward()
+        return loss
+
+    with pytest.warns(UserWarning, match="evaluates in a closure"):
+        optimizer.step(closure)
+    probe.remove()
+    accumulate(model, optimizer, DATA[:3, :1])
+
+
+def test_bad_input_is_refused_in_a_sentence() -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    cases: list[tuple[Any, dict[str, Any], str]] = [
+        (model, {"every": 0}, "every must be a whole number ≥ 1"),
+        (model, {"samples": 0}, "samples must be a whole number ≥ 1"),
+        (NSTORM(model.parameters()), {}, "got NSTORM. Give the model"),
+        (network().requires_grad_(False), {}, "some parameters must require gradients"),
+    ]
+    for given, options, said in cases:
+        with pytest.raises(ValueError, match=said):
+            NoiseProbe(given, **options)
+    with pytest.raises(ValueError, match="look needs a model"):
+        NoiseProbe(optimizer).look(loss_of, DATA[0, 0])
+    with pytest.raises(ValueError, match="at least 2 samples to be compared; got 1"):
+        NoiseProbe(model).look(loss_of, DATA[0, 0, :1])

@@ -1,0 +1,208 @@
+"""Under Lightning the optimizers do what a plain loop does, or say why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
+
+lightning = pytest.importorskip("lightning")
+
+from gladstorm.lightning import TwoPointModule  # noqa: E402
+from gladstorm.torch import NSGDM, NSTORM  # noqa: E402
+
+LR, BATCH = 0.05, 8
+X = torch.randn(48, 4, generator=torch.Generator().manual_seed(0))
+Y = X.sum(1, keepdim=True)
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the library's own
+
+
+class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+    def __init__(self, kind: Any = NSTORM, leave_out: int | None = None, **options: Any) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.network = torch.nn.Linear(4, 1)
+        self.kind, self.leave_out, self.options, self.calls = kind, leave_out, options, 0
+
+    def training_step(self, batch: Any, k: int) -> Tensor | None:
+        self.calls += 1
+        return None if k == self.leave_out else (self.network(batch[0]) - batch[1]).square().mean()
+
+    def configure_optimizers(self) -> Any:
+        return self.kind(self.parameters(), LR, **self.options)
+
+
+class Manual(Module):
+    """The two-phase form, with the optimizer that Lightning wraps."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.automatic_optimization = False
+
+    def training_step(self, batch: Any, k: int) -> None:
+        optimizer = self.optimizers()
+        with optimizer.optimizer.previous_point():
+            self.manual_backward((self.network(batch[0]) - batch[1]).square().mean())
+        self.manual_backward((self.network(batch[0]) - batch[1]).square().mean())
+        optimizer.step()
+
+
+class TwoPoint(TwoPointModule):
+    def __init__(self, accumulate: int = 1, kind: Any = NSTORM, **options: Any) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.network = torch.nn.Linear(4, 1)
+        self.accumulate, self.kind, self.options, self.calls = accumulate, kind, options, 0
+
+    def loss(self, batch: Any, index: int) -> Tensor:
+        self.calls += 1
+        loss: Tensor = (self.network(batch[0]) - batch[1]).square().mean()
+        return loss
+
+    def configure_optimizers(self) -> Any:
+        return self.kind(self.parameters(), LR, **self.options)
+
+
+def fit(module: Any, folder: Path, epochs: int = 1, resume: Any = None, **options: Any) -> Any:
+    trainer = lightning.Trainer(
+        max_epochs=epochs,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+        **options,
+    )
+    trainer.fit(module, DataLoader(TensorDataset(X, Y), batch_size=BATCH), ckpt_path=resume)
+    return trainer
+
+
+def by_hand(batches: Any, kind: Any = NSTORM, accumulate: int = 1, **options: Any) -> torch.nn.Linear:
+    network = Module().network
+    optimizer = kind(network.parameters(), LR, **options)
+    size = BATCH * accumulate
+    for k in batches:
+
+        def closure(k: int = k) -> float:
+            optimizer.zero_grad()
+            part = slice(k * size, (k + 1) * size)
+            loss: Tensor = (network(X[part]) - Y[part]).square().mean()
+            loss.backward()
+            return loss.item()
+
+        optimizer.step(closure)
+    return network
+
+
+def assert_same(module: Any, network: torch.nn.Module) -> None:
+    for p, q in zip(module.network.parameters(), network.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [NSGDM, NSTORM])
+def test_automatic_optimization_takes_the_steps_of_a_plain_loop(kind: Any, tmp_path: Path) -> None:
+    module = Module(kind)
+    trainer = fit(module, tmp_path, 2)
+    assert_same(module, by_hand([*range(6)] * 2, kind))
+    assert (trainer.global_step, module.calls) == (12, 12 if kind is NSGDM else 23)
+
+
+def test_lightning_s_clipping_is_nstorm_s_since_it_clips_at_both_points(tmp_path: Path) -> None:
+    module = Module()
+    fit(module, tmp_path, gradient_clip_val=0.5)
+    assert_same(module, by_hand(range(6), max_grad_norm=0.5))
+
+
+def test_accumulation_is_right_for_nsgdm_and_refused_for_nstorm(tmp_path: Path) -> None:
+    module = Module(NSGDM)
+    fit(module, tmp_path, accumulate_grad_batches=2)
+    assert_same(module, by_hand(range(3), NSGDM, accumulate=2))
+    with pytest.raises(RuntimeError, match="NSTORM: the closure must compute all gradients of a step; got some"):
+        fit(Module(), tmp_path, accumulate_grad_batches=2)
+
+
+def test_a_training_step_that_returns_none_leaves_its_mini_batch_out(tmp_path: Path) -> None:
+    for left_out in (0, 3):
+        module = Module(leave_out=left_out)
+        fit(module, tmp_path)
+        assert_same(module, by_hand(k for k in range(6) if k != left_out))
+
+
+def test_the_first_n_init_mini_batches_form_the_first_estimate(tmp_path: Path) -> None:
+    module = Module(n_init=3)
+    fit(module, tmp_path)
+    assert_same(module, by_hand(range(6), n_init=3))
+
+
+def test_half_precision_on_a_cpu_trains(tmp_path: Path) -> None:
+    for precision in ("16-mixed", "bf16-mixed"):
+        module = Module()
+        before = float((module.network(X) - Y).square().mean())
+        fit(module, tmp_path, 2, precision=precision)
+        assert float((module.network(X) - Y).square().mean()) < before - 0.5
+
+
+def test_manual_optimization_in_two_phases_counts_its_steps_and_stops_at_max_steps(tmp_path: Path) -> None:
+    module = Manual()
+    trainer = fit(module, tmp_path, 2, max_steps=4)
+    assert trainer.global_step == 4
+    assert_same(module, by_hand(range(4)))
+
+
+def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(tmp_path: Path) -> None:
+    whole, first, resumed = Module(), Module(), Module()
+    fit(whole, tmp_path, 2)
+    fit(first, tmp_path, 1).save_checkpoint(tmp_path / "checkpoint")
+    fit(resumed, tmp_path, 2, resume=tmp_path / "checkpoint")
+    for p, q in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(p, q)
+
+
+@pytest.mark.parametrize(("accumulate", "options"), [(1, {}), (2, {}), (2, {"max_grad_norm": 0.5})])
+def test_a_two_point_module_accumulates_clips_and_counts_as_a_plain_loop(
+    accumulate: int, options: dict[str, Any], tmp_path: Path
+) -> None:
+    module = TwoPoint(accumulate, **options)
+    trainer = fit(module, tmp_path)
+    assert_same(module, by_hand(range(6 // accumulate), accumulate=accumulate, **options))
+    assert (trainer.global_step, module.calls) == (6 // accumulate, 12)
+
+
+def test_a_two_point_module_s_epoch_ends_with_a_step_of_what_is_left(tmp_path: Path) -> None:
+    module = TwoPoint(accumulate=4)  # six mini-batches: 4 and 2
+    assert fit(module, tmp_path).global_step == 2
+    network = Module().network
+    optimizer = NSTORM(network.parameters(), LR)
+    for part in (slice(0, 32), slice(32, 48)):
+
+        def closure(part: slice = part) -> float:
+            optimizer.zero_grad()
+            loss: Tensor = (network(X[part]) - Y[part]).square().mean()
+            loss.backward()
+            return loss.item()
+
+        optimizer.step(closure)
+    assert_same(module, network)
+
+
+def test_a_two_point_module_stops_at_max_steps_and_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    assert fit(TwoPoint(2), tmp_path, 2, max_steps=4).global_step == 4
+    whole, first, resumed = TwoPoint(2), TwoPoint(2), TwoPoint(2)
+    fit(whole, tmp_path, 2)
+    fit(first, tmp_path, 1).save_checkpoint(tmp_path / "checkpoint")
+    fit(resumed, tmp_path, 2, resume=tmp_path / "checkpoint")
+    for p, q in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(p, q)
+
+
+def test_a_two_point_module_refuses_other_optimizers_and_a_missing_loss(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="TwoPoint: the optimizer of a TwoPointModule must be an NSTORM; got NSGDM"):
+        fit(TwoPoint(kind=NSGDM), tmp_path)
+    with pytest.raises(TypeError, match=r"TwoPointModule: loss\(batch, index\) must be defined by the module"):
+        TwoPointModule().loss(None, 0)

@@ -1,0 +1,164 @@
+"""In the Hugging Face Trainer and in Accelerate the optimizers do what a plain loop does, or say why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+transformers = pytest.importorskip("transformers")
+accelerate = pytest.importorskip("accelerate")
+
+from gladstorm.torch import NSGDM, NSTORM  # noqa: E402
+from gladstorm.transformers import TwoPointTrainer  # noqa: E402
+
+LR, BATCH = 0.05, 4
+X = torch.randn(48, 4, generator=torch.Generator().manual_seed(0))
+DATA = [{"x": x, "labels": x.sum()[None]} for x in X]
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # these libraries' own
+
+
+class Network(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(4, 1)
+        self.calls = 0
+
+    def forward(self, x: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        self.calls += 1
+        return {"loss": (self.linear(x) - labels).square().mean()}
+
+
+class InOrder:
+    """Batches in the order of the data, so that a plain loop sees the same."""
+
+    def _get_train_sampler(self, *_: Any) -> Any:
+        return torch.utils.data.SequentialSampler(DATA)
+
+
+class Plain(InOrder, transformers.Trainer):  # type: ignore[misc, name-defined]
+    pass
+
+
+class TwoPoint(InOrder, TwoPointTrainer):
+    pass
+
+
+def fit(trainer: Any, make: Any, folder: Path, steps: int, resume: bool = False, **options: Any) -> Any:
+    model = Network()
+    optimizer = make(model)
+    arguments = transformers.TrainingArguments(
+        output_dir=str(folder),
+        max_steps=steps,
+        per_device_train_batch_size=BATCH,
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+        **{"save_strategy": "no", **options},
+    )
+    schedule = torch.optim.lr_scheduler.ConstantLR(optimizer, 1.0)
+    trainer(model, arguments, train_dataset=DATA, optimizers=(optimizer, schedule)).train(resume_from_checkpoint=resume)
+    return model
+
+
+def by_hand(make: Any, steps: int, accumulate: int = 1) -> Network:
+    model = Network()
+    optimizer = make(model)
+    for k in range(steps):
+        x = X[k * BATCH * accumulate : (k + 1) * BATCH * accumulate]
+
+        def closure(x: Tensor = x) -> float:
+            optimizer.zero_grad()
+            loss: Tensor = model(x, x.sum(1, keepdim=True))["loss"]
+            loss.backward()
+            return loss.item()
+
+        optimizer.step(closure)
+    return model
+
+
+def assert_same(model: torch.nn.Module, other: torch.nn.Module) -> None:
+    for p, q in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("accumulate", "steps"), [(1, 8), (4, 3)])
+@pytest.mark.parametrize("max_norm", [0.0, 2.0])
+def test_the_trainer_s_steps_with_nstorm_are_those_of_a_plain_loop(
+    accumulate: int, steps: int, max_norm: float, tmp_path: Path
+) -> None:
+    def make(model: torch.nn.Module) -> NSTORM:
+        return NSTORM(model.parameters(), LR)
+
+    options: dict[str, Any] = {"max_grad_norm": max_norm, "gradient_accumulation_steps": accumulate}
+    model = fit(TwoPoint, make, tmp_path, steps, **options)
+    alone = by_hand(lambda m: NSTORM(m.parameters(), LR, max_grad_norm=max_norm or None), steps, accumulate)
+    assert_same(model, alone)
+    assert model.calls == 2 * steps * accumulate
+
+
+def test_nsgdm_needs_nothing(tmp_path: Path) -> None:
+    def make(model: torch.nn.Module) -> NSGDM:
+        return NSGDM(model.parameters(), LR)
+
+    model = fit(Plain, make, tmp_path, 4, max_grad_norm=0.0, gradient_accumulation_steps=2)
+    assert_same(model, by_hand(make, 4, accumulate=2))
+
+
+def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(tmp_path: Path) -> None:
+    def make(model: torch.nn.Module) -> NSTORM:
+        return NSTORM(model.parameters(), LR)
+
+    whole = fit(TwoPoint, make, tmp_path / "whole", 6)
+    fit(TwoPoint, make, tmp_path / "part", 3, save_strategy="steps", save_steps=3)
+    resumed = fit(TwoPoint, make, tmp_path / "part", 6, resume=True)
+    for p, q in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(p, q)
+
+
+def test_the_plain_trainer_refuses_nstorm_and_the_two_point_trainer_others(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="NSTORM: step needs a closure, or previous_point"):
+        fit(Plain, lambda model: NSTORM(model.parameters(), LR), tmp_path, 2)
+    with pytest.raises(TypeError, match="TwoPointTrainer: the optimizer must be an NSTORM; got NSGDM"):
+        fit(TwoPoint, lambda model: NSGDM(model.parameters(), LR), tmp_path, 2)
+
+
+@pytest.mark.parametrize("form", ["closure", "two phases"])
+@pytest.mark.parametrize("accumulate", [1, 4])
+def test_accelerate_trains_as_a_plain_loop_or_its_accumulation_is_refused(form: str, accumulate: int) -> None:
+    accelerate.state.AcceleratorState._reset_state(True)
+    accelerate.state.GradientState._reset_state()
+    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=accumulate)
+    plain = Network()
+    model, optimizer = accelerator.prepare(plain, NSTORM(plain.parameters(), LR))
+
+    def train() -> None:
+        for k in range(4):
+            x = X[k * BATCH : (k + 1) * BATCH]
+
+            def closure(x: Tensor = x) -> float:
+                optimizer.zero_grad()
+                loss = model(x, x.sum(1, keepdim=True))["loss"]
+                accelerator.backward(loss)
+                return float(loss)
+
+            with accelerator.accumulate(model):
+                if form == "closure":
+                    optimizer.step(closure)
+                else:
+                    with optimizer.optimizer.previous_point():
+                        closure()
+                    closure()
+                    optimizer.step()
+
+    if accumulate == 1:
+        train()
+        assert_same(plain, by_hand(lambda m: NSTORM(m.parameters(), LR), 4))
+    else:
+        with pytest.raises(RuntimeError, match=r"gradient_accumulation_steps|in an accumulation of gradients"):
+            train()

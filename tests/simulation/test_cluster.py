@@ -1,0 +1,220 @@
+"""Tasks on a Dask cluster: the numbers of one process, whatever dies; and a sentence for what cannot work."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typing_extensions import override
+
+import gladstorm as gs
+from benchmarks import faults
+from gladstorm.foundation.parts import Array
+from gladstorm.foundation.tasks import Here, Task, results
+from gladstorm.methods.steps.step import Memoryless
+from gladstorm.simulation import cluster, devices, layout
+from gladstorm.studies.verification.part_result import PartResult
+
+distributed = pytest.importorskip("distributed")
+
+ORACLE = gs.BlumGladyshev(gs.objectives.named("power:3", start=5.0), B=0.5, G=0.5)
+METHODS = {"SGD": gs.sgd([0.01, 0.02]), "NSGDM": gs.nsgdm(0.01, 0.1)}
+SMALL = layout.Costs(task_seconds=1e-9, runs_at_once=1)  # tasks of one seed each
+ARRAYS = ("grad_norm", "value", "sfo", "last", "sampled", "diverged", "reached", "steps", "seeds")
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """Two workers of one thread each."""
+    local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL")
+    with local, distributed.Client(local) as connected:
+        yield connected
+
+
+@pytest.fixture
+def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "MEASURED", SMALL)
+
+
+def _require_same(one: gs.Record, other: gs.Record) -> None:
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    assert one.config == other.config
+
+
+@gs.part
+class Damped(Memoryless):
+    """x − γ v/(1 + ‖v‖): a part of a user's own script."""
+
+    gamma: float
+
+    @override
+    def __call__(self, x: Array, v: Array) -> Array:
+        moved: Array = x - self.gamma * v / (1 + jnp.linalg.norm(v))
+        return moved
+
+
+@pytest.mark.usefixtures("_small_tasks")
+def test_a_cluster_gives_the_numbers_of_this_process(client: Any, tmp_path: Path) -> None:
+    here = gs.sweep(ORACLE, METHODS, steps=60, seeds=3)
+    _require_same(gs.sweep(ORACLE, METHODS, steps=60, seeds=3, executor=client), here)
+    _require_same(gs.sweep(ORACLE, METHODS, steps=60, seeds=3, executor=client, store=tmp_path), here)
+    # What is kept there was brought back by this process, which now needs no worker for it.
+    _require_same(gs.sweep(ORACLE, METHODS, steps=60, seeds=3, store=tmp_path, executor=_Idle()), here)
+
+
+class _Idle(Here):
+    @override
+    def compute(self, tasks: Any) -> Any:
+        assert not list(tasks), "what is kept is not dispatched"
+        return iter(())
+
+
+def test_a_part_and_a_function_of_a_users_script_travel(client: Any) -> None:
+    objective = gs.objectives.from_function(lambda x: jnp.sum(x**4), np.ones(2))
+    oracle, method = gs.BlumGladyshev(objective, B=0.1, G=0.1), gs.Method(gs.Fresh(), Damped(0.2), gs.Fixed(1))
+    by_value = sys.modules[__name__]
+    cloudpickle.register_pickle_by_value(by_value)  # as a script's classes are: workers cannot import them
+    try:
+        there = gs.run(oracle, method, steps=40, seeds=2, executor=client)
+    finally:
+        cloudpickle.unregister_pickle_by_value(by_value)
+    np.testing.assert_allclose(there.last, gs.run(oracle, method, steps=40, seeds=2).last, rtol=1e-12)
+
+
+def test_a_worker_that_dies_costs_its_task_and_nothing_else(client: Any, tmp_path: Path) -> None:
+    marks = [tmp_path / str(number) for number in range(4)]
+    tasks = [Task(f"task {n}", n, partial(_die_the_first_time, mark, n)) for n, mark in enumerate(marks)]
+    found = dict(results(tasks, None, cluster.OnDask(client)))
+    assert [found[n].rows for n in range(4)] == [{"table": [{"number": n}]} for n in range(4)]
+
+
+def _die_the_first_time(mark: Path, number: int) -> PartResult:
+    if number == 1 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return PartResult(rows={"table": [{"number": number}]})
+
+
+def test_a_sweep_whose_worker_or_client_is_killed_has_the_bytes_of_an_undisturbed_one() -> None:
+    assert faults.killing_workers(1, random.Random(0)) == 1
+    assert faults.killing_clients(1, random.Random(0)) == 1
+
+
+def test_a_task_that_fails_three_times_is_told_and_the_others_go_on(
+    client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks = [Task(f"task {n}", n, partial(_fail, tmp_path / "tries", n)) for n in range(3)]
+    found: list[int] = []
+    come = (number for number, _ in results(tasks, None, cluster.OnDask(client)))
+    with pytest.raises(cluster.TasksFailedError, match=r"1 tasks failed 3 times each, all others are done.*is task 1"):
+        found.extend(come)
+    assert sorted(found) == [0, 2]
+    assert (tmp_path / "tries").read_text() == "xxx"
+    said = capsys.readouterr().err
+    assert "task 1 failed 3 times:" in said
+    assert "ZeroDivisionError: on purpose" in said
+    assert "in _fail" in said  # the traceback of the worker
+
+
+def _fail(tries: Path, number: int) -> PartResult:
+    if number == 1:
+        with tries.open("a") as file:
+            file.write("x")
+        raise ZeroDivisionError("on purpose")
+    return PartResult()
+
+
+def test_other_versions_on_a_worker_are_said(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "versions", lambda: {"jax": "0.0.1"})
+    with pytest.raises(cluster.TasksFailedError):
+        list(results([Task("task", 0, PartResult)], None, cluster.OnDask(client)))
+
+
+def test_what_a_worker_says_of_other_versions() -> None:
+    asked = cluster.made_with() | {"jax": "0.0.1"}
+    with pytest.raises(
+        ValueError, match=r"workers must have the versions of who asks; one has jax .* where 0\.0\.1 asks"
+    ):
+        cluster.compute_on_worker(b"", asked)
+
+
+def test_what_cannot_be_sent_is_named(client: Any) -> None:
+    lock = threading.Lock()
+    task = Task("SGD, seeds 0–9", 0, partial(print, lock))
+    with pytest.raises(
+        ValueError, match=r"must be picklable, and SGD, seeds 0–9 is not .*in a module that the workers"
+    ):
+        list(results([task], None, cluster.OnDask(client)))  # type: ignore[type-var]  # not even a result
+
+
+def test_a_worker_gives_each_of_its_threads_a_device_of_its_own() -> None:
+    assert len(devices.available()) == 2
+    with devices.only(devices.available()[1:]):
+        assert len(devices.available()) == 1
+        record = gs.sweep(ORACLE, METHODS, steps=60, seeds=3)
+    _require_same(record, gs.sweep(ORACLE, METHODS, steps=60, seeds=3))
+
+
+def test_what_is_no_executor_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"executor: must be a dask\.distributed\.Client, or None for this process; got 3"
+    ):
+        gs.run(ORACLE, gs.sgd(0.1), steps=2, executor=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--workers 0", "cluster: workers must be a whole number ≥ 1; got workers=0."),
+        ("--workers 1000000", "cluster: 1,000,000 workers must fit in memory; it would take 300 TB"),
+        ("--workers 2 --scheduler tcp://127.0.0.1:1", "--workers and --scheduler exclude each other"),
+        ("--scheduler nowhere", "a Dask scheduler must answer within 5 seconds; got 'nowhere'"),
+        ("--scheduler tcp://127.0.0.1:1", "a Dask scheduler must answer within 5 seconds; got 'tcp://127.0.0.1:1'"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_one_sentence(
+    gladstorm: Any, monkeypatch: pytest.MonkeyPatch, options: str, sentence: str
+) -> None:
+    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 5 if "5 seconds" in sentence else 1)
+    code, out, err = gladstorm("simulate", *"--objective cauchy --method sgd --gamma 0.1".split(), *options.split())
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_without_dask_one_sentence_says_what_to_install(gladstorm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    code, _, err = gladstorm("simulate", *"--objective cauchy --method sgd --gamma 0.1 --workers 2".split())
+    assert (code, err.count("\n")) == (2, 1)
+    assert "pip install 'gladstorm[dask]'" in err
+
+
+def test_the_command_line_computes_in_processes(gladstorm: Any, tmp_path: Path) -> None:
+    command = "simulate --objective cauchy --method sgd --gamma 0.1 --steps 50 --seeds 2 --quiet --json".split()
+    spread = ["--workers", "1", "--store", str(tmp_path / "store")]
+    said = subprocess.run([sys.executable, "-m", "gladstorm", *command, *spread], capture_output=True, check=True)
+    assert said.stderr == b""
+    assert said.stdout.decode() == gladstorm(*command)[1]
+    assert list((tmp_path / "store").glob("*/*/*.parquet"))
+
+
+def test_with_no_workers_the_job_waits_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    local = distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0", silence_logs="CRITICAL")
+    with local, distributed.Client(local) as client:
+        late = threading.Timer(1.0, lambda: local.scale(1))
+        late.start()
+        found = dict(results([Task("task", 0, PartResult)], None, cluster.OnDask(client)))
+        late.join()
+    assert found == {0: PartResult()}
+    assert "waiting for workers: the scheduler has none" in capsys.readouterr().err

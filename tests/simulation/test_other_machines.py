@@ -1,0 +1,96 @@
+"""What other machines would see: fewer vector instructions, one core, other numbers of JAX devices."""
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import requires
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+FILES = ("torch/test_torch_sizes", "torch/test_torch_equations")
+LAWS = "(part_in_a_million and not 10000000) or length_lr_whatever or memory_format"
+
+# What this machine's libraries are told not to use, and how many cores and devices there are. The libraries obey only
+# in a process of their own. MKL, which computes torch's dot products, does not listen to ATen's variable.
+MACHINES: dict[str, tuple[int, dict[str, str]]] = {
+    "one core without AVX": (1, {"ATEN_CPU_CAPABILITY": "default", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"}),
+    "AVX2": (2, {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}),
+}
+SWEEP = """
+import jax
+from gladstorm import BlumGladyshev, nstorm, objectives, sweep
+oracle = BlumGladyshev(objectives.PhaseRetrieval.from_seed(0, dim=5), 0.5, 1.0)
+record = sweep(oracle, [nstorm([1e-2, 2e-2, 3e-2], 0.1)], steps=40, seeds=3, records=4, progress=False)
+curves = {name: getattr(record, name).tolist() for name in ("grad_norm", "drift2", "mean_error", "sfo", "last")}
+found = {"devices": jax.device_count(), **curves}
+"""
+
+
+@contextmanager
+def only(cores: int) -> Iterator[None]:
+    """Leave this thread, and the processes it starts, so many cores."""
+    all_cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(all_cores)[:cores])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, all_cores)
+
+
+def run(*arguments: str, cores: int = 2, **environment: str) -> str:
+    """A Python of its own; what it prints, once it has ended well."""
+    with only(cores):
+        ended = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+        )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_laws_hold_on(machine: str) -> None:
+    cores, environment = MACHINES[machine]
+    files = [str(ROOT / "tests" / f"{name}.py") for name in FILES]
+    report = run("-m", "pytest", "-n0", "-k", LAWS, *files, cores=cores, **environment)
+    assert " passed" in report
+    assert "skipped" not in report
+
+
+def test_a_sweep_has_the_same_numbers_on_one_two_and_four_devices_with_or_without_avx() -> None:
+    here: dict[str, Any] = {}
+    exec(SWEEP, here)
+    expected = here["found"]
+    print_it = SWEEP + "import json\nprint(json.dumps(found))"
+    for devices, cores, instructions in ((1, 1, "SSE4_2"), (4, 2, "AVX2")):
+        told = {"JAX_NUM_CPU_DEVICES": str(devices), "XLA_FLAGS": f"--xla_cpu_max_isa={instructions}"}
+        other = json.loads(run("-c", print_it, cores=cores, **told))
+        assert (other.pop("devices"), other["sfo"]) == (devices, expected["sfo"])
+        for name, curve in other.items():  # how sums are ordered, and so rounded, is up to each program
+            np.testing.assert_allclose(curve, expected[name], rtol=1e-9, err_msg=name)
+
+
+def test_the_pinned_versions_are_among_those_declared_and_the_lower_bounds_go_together() -> None:
+    dependencies = runpy.run_path(str(ROOT / ".ci" / "dependencies.py"))
+    declared, pinned = dependencies["declared"](), dependencies["pinned"]()
+    oldest = {}
+    for wanted in declared:
+        (pin,) = pinned[wanted.name].specifier
+        assert pin.version in wanted.specifier, wanted
+        oldest[wanted.name] = dependencies["at_lower_bound"](wanted).partition("==")[2]
+    for line in requires("jax") or []:  # what a dependency asks of another is no less than what is declared here
+        asked = Requirement(line)
+        if asked.marker is None and asked.name in oldest:
+            assert oldest[asked.name] in asked.specifier, line

@@ -1,0 +1,121 @@
+"""The studies of docs/evidence.md: inertia between momentum and STORM, results at equal SFO, shares."""
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gladstorm import BlumGladyshev, Method, Momentum, Normalized, Storm, objectives, run, sgd
+from gladstorm.methods.batches import FirstLarge
+from gladstorm.methods.estimators import Inertia
+from gladstorm.simulation.record import Record
+from gladstorm.studies.reproduction import EXPERIMENTS, ReproductionSettings
+from gladstorm.studies.reproduction.compared_methods import NSGDM, NSTORM
+from gladstorm.studies.reproduction.design import Design
+from gladstorm.studies.scores import best, last_tenth, scores
+from gladstorm.studies.verification import inertia_study, robustness
+
+STEPS = 30
+
+
+@pytest.fixture(scope="module")
+def heavy() -> Record:
+    """STORM, momentum and something between, in one program."""
+    oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), B=0.5, G=0.3)
+    eta, mu = np.array([0.2, 1.0, 0.3]), np.array([1.0, 0.2, 0.4])
+    method = Method(Inertia(eta, mu), Normalized(0.05), FirstLarge(3))
+    return run(oracle, method, steps=STEPS, seeds=[3, 8], progress=False)
+
+
+def grad(k: int) -> Any:
+    """The gradient of sample k."""
+    noise = np.random.default_rng(k).normal(size=2)
+    return lambda x: 2 * x + noise * (1 + x)
+
+
+def test_inertia_is_the_recursion_by_hand() -> None:
+    estimator, step = Inertia(0.3, 0.4), Normalized(0.1)
+    x = np.array([1.0, -2.0])
+    v = m = grad(0)(x)
+    mine, state = x, estimator.init(grad(0), x)
+    for k in range(1, 6):
+        before, x = x, x - 0.1 * m / np.linalg.norm(m)
+        v = grad(k)(x) + 0.7 * (v - grad(k)(before))
+        m = 0.6 * m + 0.4 * v
+        previous, mine = mine, np.asarray(step(mine, estimator.direction(state)))
+        state = estimator.update(state, grad(k), previous, mine)
+        np.testing.assert_allclose(mine, x, rtol=1e-6)
+        np.testing.assert_allclose(estimator.direction(state), m, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("inertia", "same"), [(Inertia(0.3, 1.0), Storm(0.3)), (Inertia(1.0, 0.3), Momentum(0.3))])
+def test_without_average_it_is_storm_and_without_correction_it_is_momentum(inertia: Inertia, same: Any) -> None:
+    points = np.random.default_rng(9).normal(size=(6, 2))
+    state, v = inertia.init(grad(0), points[0]), same.init(grad(0), points[0])
+    for k in range(1, 6):
+        state, v = (each.update(s, grad(k), points[k - 1], points[k]) for each, s in ((inertia, state), (same, v)))
+        np.testing.assert_allclose(inertia.direction(state), v, rtol=1e-12)
+
+
+def test_the_last_tenth_and_the_budget_are_read_off_the_record(heavy: Record) -> None:
+    norms = heavy.grad_norm  # every step of this short run is recorded
+    np.testing.assert_allclose(last_tenth(heavy), norms[..., 28:].mean(-1))
+    sfo = np.arange(STEPS + 1) * 1000
+    spent = replace(heavy, sfo=np.broadcast_to(sfo, norms.shape), diverged=np.array([[-1, -1], [5, 25], [-1, -1]]))
+    final, mean = robustness.when_spent(spent)
+    np.testing.assert_allclose(final[[0, 2]], norms[[0, 2], :, 10])
+    np.testing.assert_allclose(mean[[0, 2]], norms[[0, 2], :, :11].mean(-1))
+    assert final[1, 0] == np.inf  # diverged at step 5, before 10,000 were spent
+    assert final[1, 1] == norms[1, 1, 10]  # after
+
+
+@pytest.mark.parametrize("below", [0, 3, 8])
+def test_a_share_s_interval_is_clopper_and_pearson_s(below: int) -> None:
+    from scipy.stats import binomtest
+
+    one = np.where(np.arange(8) < below, 0.0, 2.0)
+    level = 1 - 0.01 / inertia_study.SHARES
+    exact = binomtest(below, 8).proportion_ci(level, "exact")
+    assert inertia_study.share_below(one, np.ones(8)) == pytest.approx([below / 8, exact.low, exact.high], rel=1e-6)
+
+
+def test_a_comparison_of_inertia_is_of_the_two_it_names() -> None:
+    levels = {"momentum": 2.0, "STORM": 3.0, "STORM with inertia": 1.0}
+    late = {key: np.full(8, levels[name]) for name, grid in inertia_study.GRIDS.items() for key in grid}
+    best = dict(zip(inertia_study.GRIDS, [(1.0, 5e-3), (1e-3, 1.0), (2.2e-3, 7e-4)], strict=True))
+    for key in best.values():
+        late[key] = late[key] - 0.1
+    late[best["STORM"]][4:] = 1.5  # on the instances that judge it is below momentum
+    found = inertia_study._compared(late)
+    shares = {question: share for question, (share, _, _) in found["below"].items()}
+    assert shares == {"scheduled": 0.0, "best_storm": 1.0, "best_inertia": 1.0, "gained": 1.0}
+    assert {name: each["eta_mu"] for name, each in found["best"].items()} == best
+    assert [each["mean"] for each in found["best"].values()] == pytest.approx([1.9, 1.5, 0.9])
+
+
+def test_methods_of_the_robustness_study_spend_the_same() -> None:
+    found = robustness.methods(robustness.PROBLEMS[0], 0.5)
+    assert {name: steps for name, (_, steps) in found.items()} | {"NSTORM": 0} == dict.fromkeys(found, 9999) | {
+        "NSTORM": 0
+    }
+    storm, steps = found["NSTORM"]
+    n_init: Any = storm.batch
+    assert 9998 <= n_init.n_init + 2 * steps <= 10_000
+
+
+def test_the_horizon_a_budget_pays_for_is_the_largest() -> None:
+    design = Design(EXPERIMENTS["cubic"], ReproductionSettings())
+    for method, calls in product((NSGDM, NSTORM), (50, 51)):
+        T = design.affordable(method, calls)
+        assert design.statement(method).sfo(T) <= calls < design.statement(method).sfo(T + 1), method
+
+
+def test_a_score_is_over_the_iterates_a_budget_paid_for_and_the_best_is_the_smallest() -> None:
+    oracle = BlumGladyshev(objectives.named("power:3", start=1.0), 0.0, 1e-3)
+    record = run(oracle, sgd([1e-3, 1e-1, 1e3]), steps=100, seeds=2)
+    assert scores(record)[2] == np.inf  # it has diverged
+    assert best(record) == 1
+    at_half = scores(record, 51)
+    np.testing.assert_allclose(at_half[:2], record.grad_norm[:2, :, 46:51].mean(axis=(1, 2)), rtol=1e-11)

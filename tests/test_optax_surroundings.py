@@ -1,0 +1,244 @@
+"""The Optax transformations among others: chains, masks, clipping, devices, decay, and the libraries around Optax."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+
+from gladstorm.optax import nsgdm, nstorm
+
+LR = 0.1
+BOTH = pytest.mark.parametrize("factory", [nsgdm, nstorm], ids=["nsgdm", "nstorm"])
+PARAMS = {"a": jnp.array([3.0, -4.0]), "b": jnp.array([1.0])}
+SAMPLES = (0.3, -0.1, 0.6, 0.2)
+
+
+def gradient(params: Any, sample: Any) -> Any:
+    """Coupled: each entry's gradient depends on all of them."""
+    total = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(params))
+    return jax.tree.map(lambda p: p * (1 + sample) + 0.1 * total + sample, params)
+
+
+def norm(tree: Any) -> float:
+    return float(np.sqrt(sum(np.sum(np.square(leaf)) for leaf in jax.tree.leaves(tree))))
+
+
+def assert_close(tree: Any, other: Any, atol: float = 1e-5) -> None:
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=0, atol=atol), tree, other)
+
+
+def trained(optimizer: Any, params: Any = PARAMS) -> Any:
+    """Parameters after four updates with both gradients."""
+    state, previous = optimizer.init(params), params
+    for sample in SAMPLES:
+        updates, state = optimizer.update(
+            gradient(params, sample), state, params, prev_grads=gradient(previous, sample)
+        )
+        previous, params = params, optax.apply_updates(params, updates)
+    return params
+
+
+# Clipping
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize(
+    "chain",
+    [
+        optax.chain(optax.clip_by_global_norm(1.0), nstorm(LR)),
+        optax.chain(optax.chain(optax.add_decayed_weights(0.1)), optax.chain(nstorm(LR))),
+        optax.named_chain(("clip", optax.clip(1.0)), ("nstorm", nstorm(LR))),
+        optax.inject_hyperparams(lambda rate: optax.chain(optax.clip(1.0), nstorm(rate)))(LR),
+    ],
+    ids=["clipped", "nested", "named", "injected"],
+)
+def test_what_stands_before_nstorm_in_a_chain_is_refused(chain: Any, jit: bool) -> None:
+    update = partial(chain.update, grad_fn=partial(gradient, sample=0.1))
+    with pytest.raises(ValueError, match=r"nstorm: nstorm must stand first in an optax\.chain, .* max_grad_norm"):
+        (jax.jit(update) if jit else update)(gradient(PARAMS, 0.1), chain.init(PARAMS), PARAMS)
+
+
+def test_gradients_changed_by_hand_or_of_another_sample_are_refused_or_under_jit_become_nan() -> None:
+    optimizer = nstorm(LR)
+    honest = gradient(PARAMS, 0.1)
+    for changed in (jax.tree.map(lambda g: g / 5, honest), gradient(PARAMS, 0.7)):
+        update = partial(optimizer.update, grad_fn=partial(gradient, sample=0.1))
+        with pytest.raises(ValueError, match="nstorm: grads must be what grad_fn returns at params; got others at the"):
+            update(changed, optimizer.init(PARAMS), PARAMS)
+    compiled = jax.jit(update)
+    updates, state = compiled(changed, optimizer.init(PARAMS), PARAMS)
+    assert all(np.isnan(leaf).all() for leaf in jax.tree.leaves(updates))
+    updates, state = compiled(jax.tree.map(lambda g: g * 1.01, honest), optimizer.init(PARAMS), PARAMS)  # rounding
+    assert norm(updates) == pytest.approx(LR)
+    updates, _ = compiled(gradient(PARAMS, 0.9), state, PARAMS)  # later gradients are of two points: nothing to see
+    assert norm(updates) == pytest.approx(LR)
+
+
+def test_a_state_made_from_shapes_says_nothing_about_the_first_gradient() -> None:
+    optimizer = nstorm(LR)
+    state = optimizer.init(jax.eval_shape(lambda: PARAMS))  # its previous parameters are 0
+    updates, _ = optimizer.update(gradient(PARAMS, 0.1), state, PARAMS, grad_fn=partial(gradient, sample=0.1))
+    assert norm(updates) == pytest.approx(LR)
+
+
+def test_max_grad_norm_clips_the_gradients_of_both_points_each_by_its_own_factor() -> None:
+    limit, momentum = 5.0, 0.8
+
+    def clipped(params: Any, sample: float) -> np.ndarray:
+        g = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(gradient(params, sample))])
+        return np.asarray(g * min(1, limit / np.linalg.norm(g)))
+
+    def tree(x: np.ndarray) -> Any:
+        return {"a": jnp.asarray(x[:2]), "b": jnp.asarray(x[2:])}
+
+    x = previous = np.array([3.0, -4.0, 1.0])
+    v = clipped(tree(x), SAMPLES[0])
+    for sample in SAMPLES[1:]:
+        previous, x = x, x - LR * v / np.linalg.norm(v)
+        v = clipped(tree(x), sample) + momentum * (v - clipped(tree(previous), sample))
+    x = x - LR * v / np.linalg.norm(v)
+    assert_close(trained(nstorm(LR, momentum, max_grad_norm=limit)), tree(x))
+    sizes = [norm(gradient(tree(x), sample)) for sample in SAMPLES]
+    assert min(sizes) < limit < max(sizes)
+
+
+# Masks
+
+
+def test_under_a_mask_nstorm_takes_prev_grads_of_all_parameters_and_moves_its_own() -> None:
+    labels = {"a": "ours", "b": "still"}
+    both = optax.multi_transform({"ours": nstorm(LR), "still": optax.set_to_zero()}, labels)
+    masked = optax.chain(
+        optax.masked(nstorm(LR), {"a": True, "b": False}), optax.masked(optax.set_to_zero(), {"a": False, "b": True})
+    )
+    for optimizer in (both, masked):
+        found = trained(optimizer)
+        params, previous = PARAMS, PARAMS
+        alone = nstorm(LR)
+        state = alone.init(PARAMS["a"])
+        for sample in SAMPLES:
+            now, before = (gradient(at, sample)["a"] for at in (params, previous))
+            updates, state = alone.update(now, state, params["a"], prev_grads=before)
+            previous, params = params, {**params, "a": params["a"] + updates}
+        assert_close(found, params)
+        with pytest.raises(ValueError, match=r"nstorm: prev_grads must be given inside optax\.masked and"):
+            optimizer.update(
+                gradient(PARAMS, 0.1), optimizer.init(PARAMS), PARAMS, grad_fn=partial(gradient, sample=0.1)
+            )
+
+
+def test_parameters_held_still_behind_nstorm_in_a_chain_go_with_grad_fn() -> None:
+    optimizer = optax.chain(nstorm(LR), optax.masked(optax.set_to_zero(), {"a": False, "b": True}))
+    state, params = optimizer.init(PARAMS), PARAMS
+    for sample in SAMPLES:
+        grad_fn = partial(gradient, sample=sample)
+        updates, state = optimizer.update(grad_fn(params), state, params, grad_fn=grad_fn)
+        params = optax.apply_updates(params, updates)
+    assert params["b"].tolist() == [1.0]
+    assert norm(params["a"] - PARAMS["a"]) > LR
+
+
+@BOTH
+def test_multi_transform_gives_each_label_a_norm_of_its_own(factory: Any) -> None:
+    optimizer = optax.multi_transform({"x": factory(LR), "y": factory(2 * LR)}, {"a": "x", "b": "y"})
+    updates, _ = optimizer.update(gradient(PARAMS, 0.1), optimizer.init(PARAMS), PARAMS)
+    assert [norm(updates[name]) for name in "ab"] == pytest.approx([LR, 2 * LR])
+
+
+# Decay, norms, devices
+
+
+@BOTH
+def test_weight_decay_takes_its_part_of_the_parameters_and_never_enters_the_estimate(factory: Any) -> None:
+    decayed, plain = factory(LR, weight_decay=0.3), factory(LR)
+    grads = gradient(PARAMS, 0.1)
+    (updates, state), (bare, same) = (each.update(grads, each.init(PARAMS), PARAMS) for each in (decayed, plain))
+    assert_close(updates, jax.tree.map(lambda u, p: u - LR * 0.3 * p, bare, PARAMS))
+    assert_close(state.estimate, same.estimate, atol=0)
+    scheduled = factory(lambda count: LR, weight_decay=jnp.asarray(0.3))
+    assert_close(scheduled.update(grads, scheduled.init(PARAMS), PARAMS)[0], updates)
+    with pytest.raises(ValueError, match="params must be given to update"):
+        decayed.update(grads, decayed.init(PARAMS))
+    with pytest.raises(ValueError, match=r"weight_decay must be a number, finite and ≥ 0; got weight_decay=-1\.0"):
+        factory(LR, weight_decay=-1.0)
+
+
+@BOTH
+def test_norm_tensor_gives_each_leaf_the_length_of_the_learning_rate(factory: Any) -> None:
+    optimizer = factory(LR, norm="tensor")
+    updates, _ = optimizer.update(gradient(PARAMS, 0.1), optimizer.init(PARAMS), PARAMS)
+    assert [norm(updates[name]) for name in "ab"] == pytest.approx([LR, LR])
+    with pytest.raises(ValueError, match=r"norm must be one of global, tensor; got norm='group'\."):
+        factory(LR, norm="group")
+
+
+@BOTH
+@pytest.mark.parametrize("size", [1.0, 1e30])
+def test_inside_shard_map_the_norm_is_that_of_the_whole_if_the_axis_is_named(factory: Any, size: float) -> None:
+    options = {"max_grad_norm": 1.0} if factory is nstorm and size == 1 else {}
+    optimizer = factory(LR, axis_name="d", **options)
+    mesh, cut = Mesh(np.array(jax.devices()[:2]), ("d",)), PartitionSpec("d")
+    grads = jnp.arange(1.0, 9.0) * size
+
+    def step(grads: Any) -> Any:
+        params = jnp.zeros_like(grads)
+        updates, state = optimizer.update(grads, optimizer.init(params), params, prev_grads=grads)
+        return updates, state.estimate
+
+    updates, v = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=cut, out_specs=(cut, cut), check_vma=False))(grads)
+    assert_close(updates, -LR * grads / size / np.linalg.norm(grads / size))
+    if options:
+        assert norm(v) == pytest.approx(1.0)
+
+
+# Libraries
+
+
+@BOTH
+def test_a_flax_nnx_model_is_trained_as_it_is(factory: Any) -> None:
+    nnx = pytest.importorskip("flax.nnx")
+    model = nnx.Linear(3, 1, rngs=nnx.Rngs(0))
+    optimizer = nnx.Optimizer(model, factory(LR), wrt=nnx.Param)
+    graph, params, rest = nnx.split(model, nnx.Param, ...)
+    x = jnp.arange(12.0).reshape(4, 3) / 10
+
+    def loss(params: Any) -> Any:
+        return jnp.mean((nnx.merge(graph, params, rest)(x) - 1) ** 2)
+
+    losses = []
+    for _ in range(20):
+        params = nnx.state(model, nnx.Param)
+        losses.append(float(loss(params)))
+        optimizer.update(model, jax.grad(loss)(params), grad_fn=jax.grad(loss))
+    assert losses[-1] < losses[0] / 2
+
+
+@BOTH
+def test_an_equinox_model_is_trained_as_it_is_filtered(factory: Any) -> None:
+    eqx = pytest.importorskip("equinox")
+    model = eqx.nn.MLP(3, 1, 4, 1, key=jax.random.key(0))
+    optimizer = factory(LR)
+    state = optimizer.init(eqx.filter(model, eqx.is_inexact_array))
+    x = jnp.arange(12.0).reshape(4, 3) / 10
+
+    @eqx.filter_jit  # type: ignore[untyped-decorator]  # equinox has none where it is not installed
+    def step(model: Any, state: Any) -> Any:
+        params, static = eqx.partition(model, eqx.is_inexact_array)
+
+        def loss(params: Any) -> Any:
+            return jnp.mean((jax.vmap(eqx.combine(params, static))(x) - 1) ** 2)
+
+        value, grads = jax.value_and_grad(loss)(params)
+        updates, state = optimizer.update(grads, state, params, grad_fn=jax.grad(loss))
+        return value, eqx.apply_updates(model, updates), state
+
+    losses = []
+    for _ in range(20):
+        value, model, state = step(model, state)
+        losses.append(float(value))
+    assert losses[-1] < losses[0] / 2

@@ -1,0 +1,336 @@
+"""Laws of the bounds: corollaries against master bounds, terms, conditions at their edges, the second opinion."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from gladstorm.theory import (
+    REGIMES,
+    Problem,
+    Statement,
+    master,
+    on_wrapper,
+    sharper,
+    theorem,
+    travel_lower_bound,
+    wrapped,
+)
+from gladstorm.theory.class_constants import expected, symmetric
+from gladstorm.theory.master_bounds import (
+    MASTERS,
+    Bound,
+    MomentumLinear,
+    MomentumSublinear,
+    StormLinear,
+    StormSublinear,
+)
+from gladstorm.theory.sharper_bounds import ExactLinear, MomentumLongStep, of_run
+
+SETTINGS = sorted(REGIMES)
+STOCHASTIC = [setting for setting in SETTINGS if setting[2] != "deterministic"]
+WRONG = [("nsgdm", smoothness, "bounded") for smoothness in ("linear", "smooth", "sublinear")]
+NOISE = {"bg0": (1.0, 1.0), "bounded": (0.0, 1.0), "deterministic": (0.0, 0.0)}
+
+
+def numbers(low: float, high: float) -> st.SearchStrategy[float]:
+    return st.floats(math.log(low), math.log(high)).map(math.exp)
+
+
+@st.composite
+def problems(draw: st.DrawFn, smoothness: str, noise: str) -> Problem:
+    growing, noisy = NOISE[noise]
+    alpha = {"smooth": 0.0, "linear": 1.0, "sublinear": draw(st.floats(0.05, 0.8))}[smoothness]
+    return Problem(
+        alpha=alpha,
+        L0=draw(numbers(1e-3, 1e3)),
+        L1=draw(numbers(1e-3, 10)),
+        L=draw(numbers(1e-3, 1e3)),
+        B=growing * draw(numbers(1e-3, 1e2)),
+        G=noisy * draw(numbers(1e-3, 1e2)),
+        gap=draw(numbers(1e-3, 1e3)),
+    )
+
+
+@st.composite
+def statements(draw: st.DrawFn, method: str, smoothness: str, noise: str) -> Statement:
+    problem = draw(problems(smoothness, noise))
+    eta0 = draw(numbers(0.01, 1)) if REGIMES[method, smoothness, noise].has_eta0 else 1.0
+    return theorem(method, problem, gamma0=draw(numbers(1e-3, 10)), eta0=min(eta0, 1.0))
+
+
+horizons = st.one_of(st.integers(1, 100), numbers(1, 1e10).map(int))
+
+
+@pytest.mark.parametrize("setting", STOCHASTIC)
+@settings(max_examples=25)
+@given(data=st.data(), T=horizons)
+def test_a_bound_is_at_least_its_master_bound_by_substitution(
+    setting: tuple[str, str, str], data: st.DataObject, T: int
+) -> None:
+    statement = data.draw(statements(*setting))
+    run = master(statement, T)
+    assert statement.bound(T) >= run.bound * (1 - 1e-12)
+    if setting not in WRONG:
+        assert statement.bound_as_printed(T) >= run.bound * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("setting", WRONG)
+def test_the_printed_bounded_variance_bounds_of_nsgdm_fall_below_their_master_bound(
+    setting: tuple[str, str, str],
+) -> None:
+    alpha = {"smooth": 0.0, "sublinear": 0.5, "linear": 1.0}[setting[1]]
+    problem = Problem(alpha=alpha, L0=0.1, L1=0.1, B=0, G=10, gap=1)
+    statement = theorem("nsgdm", problem, gamma0=0.5)
+    assert statement.bound_as_printed(10**6) < 0.5 * master(statement, 10**6).bound <= 0.5 * statement.bound(10**6)
+
+
+@pytest.mark.parametrize("setting", STOCHASTIC)
+@settings(max_examples=25)
+@given(data=st.data(), T=horizons)
+def test_every_term_is_the_master_bounds_term(setting: tuple[str, str, str], data: st.DataObject, T: int) -> None:
+    """A factor of two anywhere breaks this. Corollaries round up K to T, b0 to its cap, (G + B T γ)^α to two powers."""
+    statement = data.draw(statements(*setting))
+    values = {term.name: term.value for term in statement.terms(T)}
+    assert len(values) == len(statement.terms(T))
+    run = master(statement, T)
+    exact = run.terms()
+    for kind in ("difference", "curvature"):
+        if setting[:2] == ("nstorm", "sublinear") and setting[2] == "bg0":
+            values[f"{kind}, noise"] += values.pop(f"{kind}, noise growth")
+    assert set(values) <= set(exact)
+    assert all(exact[name] == 0 for name in set(exact) - set(values))
+    for name, value in values.items():
+        if name.removeprefix("coupled ") == "noise growth" and setting[0] == "nsgdm":
+            assert value * (T - 1) == pytest.approx(exact[name] * T, rel=1e-9)
+        elif name == "initial error" and statement.n_init_exponent is not None:
+            cap = float(T) ** (-statement.n_init_exponent / 2)
+            assert exact[name] <= value * (1 + 1e-9)
+            assert value == pytest.approx({"smooth": 2, "sublinear": 8}[setting[1]] * cap / (run.eta * T), rel=1e-9)
+        elif name in ("difference, noise", "curvature, noise") and setting[1] == "sublinear":
+            assert exact[name] * (1 - 1e-9) <= value <= 2 ** (1 - statement.problem.alpha) * exact[name] * (1 + 1e-9)
+        else:
+            assert value == pytest.approx(exact[name], rel=1e-9), name
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@settings(max_examples=15)
+@given(data=st.data(), T=horizons)
+def test_terms_are_powers_that_sum_to_the_bound_and_fall_with_the_horizon(
+    setting: tuple[str, str, str], data: st.DataObject, T: int
+) -> None:
+    statement = data.draw(statements(*setting))
+    terms = statement.terms(T)
+    assert sum(term.value for term in terms) == pytest.approx(statement.bound(T), rel=1e-12)
+    assert all(term.value == pytest.approx(term.coefficient * T ** -float(term.exponent), rel=1e-12) for term in terms)
+    assert all(term.exponent >= statement.rate for term in terms)
+    assert float(statement.rate) == pytest.approx(1 - statement.gamma_exponent, rel=1e-14)
+    assert statement.bound(2 * T) < statement.bound(T)
+
+
+@settings(max_examples=25)
+@given(data=st.data(), noise=st.sampled_from(["bg0", "bounded"]))
+def test_the_initial_batch_brings_the_initial_error_to_its_cap(data: st.DataObject, noise: str) -> None:
+    smoothness = data.draw(st.sampled_from(["smooth", "sublinear"]))
+    statement = data.draw(statements("nstorm", smoothness, noise))
+    T = data.draw(horizons)
+    n_init = statement.schedule(T).n_init
+    if statement.n_init_exponent is None:
+        assert n_init == 1
+    else:
+        cap = float(T) ** (-statement.n_init_exponent / 2)
+        assert statement.problem.G / math.sqrt(n_init) <= cap * (1 + 1e-12)
+        assert n_init == 1 or statement.problem.G / math.sqrt(n_init - 1) > cap * (1 - 1e-12)
+
+
+# Conditions. A linear class with L1 = 0.3 binds everywhere; the sublinear NSGDM limit is 1.
+LIMITS = {
+    ("nsgdm", "sublinear", "bg0"): 1.0,
+    ("nsgdm", "sublinear", "bounded"): 1.0,
+    ("nsgdm", "sublinear", "deterministic"): 1.0,
+    ("nsgdm", "linear", "bg0"): 1 / (8 * 0.3),
+    ("nsgdm", "linear", "bounded"): 1 / (8 * 0.3),
+    ("nsgdm", "linear", "deterministic"): 1 / (2 * 0.3),
+    ("nstorm", "linear", "bg0"): 1 / (16 * math.sqrt(2 * math.exp(0.75)) * 0.3),
+    ("nstorm", "linear", "bounded"): 0.7 / (16 * math.sqrt(2 * math.exp(0.75)) * 0.3),
+    ("nstorm", "linear", "deterministic"): 1 / (4 * math.sqrt(2) * 0.3),
+}
+
+
+def limited(setting: tuple[str, str, str], gamma0: float) -> Statement:
+    method, smoothness, noise = setting
+    B, G = NOISE[noise]
+    problem = Problem(
+        alpha={"smooth": 0, "sublinear": 0.5, "linear": 1}[smoothness], L0=1, L1=0.3, L=1, B=B, G=G, gap=1
+    )
+    return theorem(method, problem, gamma0=gamma0, eta0=0.7 if REGIMES[setting].has_eta0 else 1.0)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_conditions_hold_at_their_edge_and_fail_just_past_it(setting: tuple[str, str, str]) -> None:
+    limit = LIMITS.get(setting, math.inf)
+    assert limited(setting, 0.01).largest_gamma0() == pytest.approx(limit, rel=1e-15)
+    if limit == math.inf:
+        assert not limited(setting, 1e3).violations()
+        return
+    edge = limited(setting, 0.01).largest_gamma0()
+    assert all(condition.holds for condition in limited(setting, edge).conditions())
+    past = limited(setting, math.nextafter(edge, math.inf))
+    assert not all(condition.holds for condition in past.conditions())
+    (sentence,) = limited(setting, 1.5 * edge).violations()
+    assert "1.5 times too large" in sentence
+    assert f"largest admissible gamma0 is {edge!r}" in sentence
+
+
+@pytest.mark.parametrize("noise", NOISE)
+def test_the_analysis_weight_is_admissible_and_cannot_be_larger(noise: str) -> None:
+    statement = limited(("nstorm", "sublinear", noise), 0.09)
+    assert all(condition.holds for condition in statement.conditions())
+    assert any(condition.left == condition.right for condition in statement.conditions())
+
+
+STORM = 16 * math.sqrt(2 * math.exp(0.75)) * 0.5  # 16 √(2e^(3/4)) L1
+
+
+@pytest.mark.parametrize(
+    ("kind", "alpha", "gamma", "eta", "T", "broken"),
+    [
+        (MomentumLinear, 1.0, 1.0, 1.0, 1, 0),  # γ L1 = 1/2
+        (MomentumLinear, 1.0, 0.25, 1.0, 1, 1),  # 32 L1² γ² = 1/2
+        (MomentumLinear, 1.0, 0.0625, 0.25, 4, 1),
+        (MomentumSublinear, 0.5, 1.0, 1.0, 100, 0),
+        (MomentumSublinear, 0.5, 0.25, 0.25, 100, 1),
+        (StormLinear, 1.0, 1 / (4 * math.sqrt(2) * 0.5), 1.0, 100, 0),
+        (StormLinear, 1.0, 0.25 / STORM, 0.25, 100, 1),
+    ],
+)
+def test_master_conditions_hold_at_their_edge_and_fail_just_past_it(
+    kind: type[Bound], alpha: float, gamma: float, eta: float, T: int, broken: int
+) -> None:
+    edge = kind(Problem(alpha=alpha, L0=1, L1=0.5, B=1, G=1, gap=1), gamma, eta, 1.0, T)
+    past = replace(edge, gamma=gamma * (1 + 1e-12))
+    assert edge.conditions()[broken].holds
+    assert not past.conditions()[broken].holds
+
+
+def test_the_master_weight_has_an_edge_and_the_bound_falls_up_to_it() -> None:
+    problem = Problem(alpha=0.5, L0=1, L1=0.5, B=1, G=1, gap=1)
+    best = StormSublinear(problem, 0.01, 0.5, 1.0, 100)
+    assert [condition.holds for condition in best.conditions()] == [True, True]
+    largest = best.largest_young_weight
+    assert largest == pytest.approx(0.5 / (8 * 2**0.25 * 8 * 0.5 * 0.01), rel=1e-12)
+    assert replace(best, young_weight=largest).bound == best.bound < replace(best, young_weight=largest / 2).bound
+    past = replace(best, young_weight=math.nextafter(largest, math.inf))
+    assert [condition.holds for condition in past.conditions()] == [True, False]
+    far = replace(best, young_weight=17 * largest)
+    assert [condition.holds for condition in far.conditions()] == [False, False]
+
+
+def test_conditions_on_growth_vanish_without_growth() -> None:
+    for method in ("nsgdm", "nstorm"):
+        smooth = theorem(method, Problem(alpha=0, L0=1, L=1, B=1, G=1, gap=1), gamma0=100.0)
+        assert smooth.conditions() == master(smooth, 10).conditions() == ()
+    for method in ("nsgdm", "nstorm"):
+        flat = Problem(alpha=1, L0=1, L1=0, B=1, G=1, gap=1)
+        assert theorem(method, flat, gamma0=100.0).conditions() == ()
+        assert master(theorem(method, flat, gamma0=1.0), 10).conditions() == ()
+    flat = Problem(alpha=0.5, L0=1, L1=0, B=1, G=1, gap=1)
+    statement = theorem("nstorm", flat, gamma0=1.0)
+    assert statement.conditions() == master(statement, 10).conditions() == ()
+    assert statement.schedule(10).young_weight is None
+    assert statement.bound(10) >= master(statement, 10).bound
+
+
+# The second opinion.
+
+
+@pytest.mark.parametrize("setting", [setting for setting in SETTINGS if sharper(limited(setting, 0.01), 10)])
+@settings(max_examples=20)
+@given(data=st.data(), T=horizons)
+def test_the_second_opinion_is_never_above_the_bound(
+    setting: tuple[str, str, str], data: st.DataObject, T: int
+) -> None:
+    statement = data.draw(statements(*setting))
+    assume(not statement.violations())
+    second = sharper(statement, T)
+    assert second is not None
+    assert all(condition.holds for condition in second.conditions())
+    assert second.bound <= statement.bound(T) * (1 + 1e-12)
+    of_its_class = of_run(MASTERS[second.method, second.problem.smoothness], second.problem, statement, T)
+    assert set(second.terms()) <= set(of_its_class.terms())
+
+
+@pytest.mark.parametrize("smoothness", ["smooth", "sublinear", "linear"])
+@settings(max_examples=20)
+@given(data=st.data(), T=horizons)
+def test_knowing_the_wrapper_is_never_worse_than_its_class(smoothness: str, data: st.DataObject, T: int) -> None:
+    problem = data.draw(problems(smoothness, "bg0"))
+    statement = theorem("nstorm", wrapped(problem), gamma0=data.draw(numbers(1e-3, 10)))
+    assume(not statement.violations())
+    known = on_wrapper(statement, problem, T)
+    assert known is not None
+    assert all(condition.holds for condition in known.conditions())
+    assert known.bound <= statement.bound(T) * (1 + 1e-12)
+
+
+def test_with_the_mean_square_schedule_the_wrapper_costs_the_same_for_every_alpha() -> None:
+    rates = []
+    for alpha in (0.0, 0.5, 1.0):
+        problem = Problem(alpha=alpha, L0=1, L1=0.1, L=1, B=1, G=1, gap=1)
+        schedule = theorem("nstorm", replace(problem, alpha=0.0), gamma0=0.1)
+        first, second = (known.bound for T in (10**12, 10**16) if (known := on_wrapper(schedule, problem, T)))
+        rates.append(math.log(first / second) / math.log(1e4))
+    assert rates == pytest.approx([0.25] * 3, abs=1e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3, 0.5, 2 / 3, 0.9])
+def test_the_constants_of_the_deterministic_class_are_the_smaller_ones(alpha: float) -> None:
+    small, large = symmetric(1.5, 0.25, alpha), expected(1.5, 0.25, alpha)
+    assert small.base <= large.base
+    assert small.gradient <= large.gradient <= large.moment
+    assert small.distance <= large.distance
+    if alpha == 0.5:
+        assert large.moment / small.gradient == pytest.approx(3.88, abs=5e-3)
+
+
+def test_normalized_descent_on_a_parabola_stays_between_the_travel_and_the_tight_bound() -> None:
+    x, total, T = 1.0, 0.0, 10_000
+    problem = Problem(alpha=0, L0=2, B=0, G=0, gap=1)  # f = x²
+    statement = theorem("nsgdm", problem)
+    gamma = statement.schedule(T).gamma
+    for _ in range(T):
+        total += abs(2 * x)
+        x -= math.copysign(gamma, x)
+    second = sharper(statement, T)
+    assert second is not None
+    assert second.bound == pytest.approx(statement.bound(T), rel=1e-12)
+    mean = total / T
+    assert travel_lower_bound(2, gamma, T, 1 - x * x) <= mean
+    assert mean == pytest.approx(statement.bound(T), rel=1e-9)  # attained: the paper's 2Δ/γ0 + 2 L0 γ0 is not tight
+
+
+def test_a_run_too_long_for_its_own_bound_is_refused() -> None:
+    problem = Problem(alpha=2 / 3, L0=1, L1=1, B=1, G=1, gap=1)
+    statement = theorem("nsgdm", problem, gamma0=100.0)
+    second = of_run(MomentumLongStep, problem, statement, 10)
+    assert not all(condition.holds for condition in second.conditions())
+    with pytest.raises(ValueError, match=r"gamma must be < 3 eta; got gamma="):
+        second.terms()
+    steep = Problem(alpha=1, L0=1, L1=1, B=0, G=0, gap=1)
+    second = of_run(ExactLinear, steep, theorem("nsgdm", steep, gamma0=10.0), 1)
+    with pytest.raises(ValueError, match=r"gamma must be ≤ 1/\(2 L1\); got gamma=10"):
+        second.terms()
+
+
+def test_what_the_error_of_momentum_feeds_back_is_what_youngs_inequality_left_of_the_drift() -> None:
+    """K1 u^α ≤ w u + R̃ with the smallest R̃: (C̃ − K0 − K2) is that R̃ exactly if w is the feedback in units of γ/η."""
+    alpha, gamma, eta = 0.5, 0.01, 0.1
+    bound = MomentumSublinear(Problem(alpha=alpha, L0=1.5, L1=0.25, B=0, G=1, gap=1), gamma, eta, 1.0, 100)
+    k = symmetric(1.5, 0.25, alpha)
+    w = bound.error_feedback * eta / gamma
+    u = (alpha * k.gradient / w) ** (1 / (1 - alpha))  # where K1 u^α − w u is largest
+    assert k.gradient * u**alpha - w * u == pytest.approx(k.drift - k.base - k.distance, rel=1e-12)

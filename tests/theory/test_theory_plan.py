@@ -1,0 +1,407 @@
+"""Plans, oracles, conversions and the complexity table: the theory's edges."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gladstorm as gs
+from gladstorm import theory
+from gladstorm.foundation.constants import Constants
+from gladstorm.methods import from_plan, nsgdm, nstorm
+from gladstorm.theory import Problem, for_oracle, plan, planning, problem_of, theorem, weaken, wrapped
+
+GOLDEN: dict[str, Any] = {"alpha": 0.5, "L0": 1.5, "L1": 0.25, "B": 0.4, "G": 0.7, "gap": 3.0}
+FIELDS = ["method", "alpha", "noise", "horizon", "eta", "gamma", "n_init", "lambda", "conditions", "terms"]
+FIELDS += ["bound", "bound_as_printed", "rate", "sfo", "source"]
+
+
+def test_a_plan_has_the_fields_of_the_contract_and_survives_json() -> None:
+    ready = plan("nstorm", horizon=10_000, gamma0=0.09, eta0=0.8, **GOLDEN)
+    fields = json.loads(json.dumps(ready.as_dict(), allow_nan=False))
+    assert list(fields) == FIELDS
+    assert (fields["method"], fields["noise"], fields["horizon"], fields["n_init"]) == ("nstorm", "bg0", 10_000, 4)
+    assert fields["bound"] == pytest.approx(19.3336232585184, rel=1e-13)
+    assert fields["sfo"] == 20_002
+    assert fields["rate"] == 2 / 9
+    assert fields["lambda"] == pytest.approx(0.1678903, rel=1e-6)
+    assert "Theorem 2(ii)" in fields["source"]
+    for term in fields["terms"]:
+        assert list(term) == ["name", "coefficient", "exponent", "value"]
+        assert term["value"] == pytest.approx(term["coefficient"] * 10_000 ** -term["exponent"], rel=1e-12)
+    assert sum(term["value"] for term in fields["terms"]) == pytest.approx(fields["bound"], rel=1e-12)
+    for condition in fields["conditions"]:
+        assert list(condition) == ["statement", "left", "right", "holds"]
+        assert condition["holds"] is True
+
+
+@pytest.mark.parametrize("method", ["nsgdm", "nstorm"])
+@pytest.mark.parametrize("alpha", [0, 0.5, 2 / 3, 1])
+@pytest.mark.parametrize(("B", "G"), [(0.4, 0.7), (0.4, 0), (0, 0.7), (0, 0)])
+def test_every_regime_can_be_planned_either_way(method: str, alpha: float, B: float, G: float) -> None:
+    constants: dict[str, Any] = {"alpha": alpha, "L0": 1.5, "L1": 0.25, "L": 2, "B": B, "G": G, "gap": 3}
+    ready = plan(method, horizon=1000, **constants)
+    fields = json.loads(json.dumps(ready.as_dict(), allow_nan=False))
+    assert all(condition["holds"] for condition in fields["conditions"])
+    eps = fields["bound"] * (1 + 1e-12)
+    again = plan(method, eps=eps, **constants)
+    assert again.horizon <= 1000
+    assert again.as_dict()["bound"] <= eps
+
+
+def test_exponents_are_fractions_where_alpha_is_a_ratio() -> None:
+    ratio = theorem("nstorm", Problem(**GOLDEN | {"alpha": 2 / 3}), gamma0=0.1)
+    assert ratio.rate == Fraction(3, 14)
+    assert all(isinstance(power.exponent, Fraction) for power in ratio.powers)
+    irrational = theorem("nstorm", Problem(**GOLDEN | {"alpha": math.pi / 4}), gamma0=0.1)
+    assert irrational.rate == pytest.approx(1 / (4 + math.pi / 4))
+
+
+def test_a_plan_makes_the_method_it_prescribes() -> None:
+    ready = plan("nstorm", horizon=10_000, gamma0=0.09, eta0=0.8, **GOLDEN)
+    eta, gamma, n_init, _ = ready.statement.schedule(10_000)
+    assert from_plan(ready) == nstorm(gamma=gamma, eta=eta, n_init=n_init)
+    ready = plan("nsgdm", horizon=10_000, gamma0=0.09, **GOLDEN)
+    eta, gamma, _, _ = ready.statement.schedule(10_000)
+    assert from_plan(ready) == nsgdm(gamma=gamma, eta=eta)
+
+
+def test_a_violated_condition_is_reported_and_not_raised() -> None:
+    ready = plan("nsgdm", horizon=100, gamma0=2.0, **GOLDEN | {"alpha": 1})
+    assert [condition["holds"] for condition in ready.as_dict()["conditions"]] == [False]
+    assert ready.statement.violations() == (
+        "nsgdm: the theorem needs γ0 ≤ 1/(8 L1), but 2.0 > 0.5, 4 times too large; "
+        "the largest admissible gamma0 is 0.5.",
+    )
+
+
+def test_what_is_given_and_not_used_is_remarked() -> None:
+    ready = plan("nsgdm", horizon=100, eta0=0.8, **GOLDEN | {"alpha": 0})
+    assert ready.statement.eta0 == 1
+    assert ready.remarks == (
+        "L1 is not used, with alpha = 0 curvature does not grow; got L1=0.25.",
+        "eta0 is not used, this schedule has none; got eta0=0.8.",
+    )
+    assert plan("nstorm", horizon=100, eta0=0.8, **GOLDEN).remarks == ()
+
+
+def test_a_plan_takes_the_smallest_bound_over_the_classes_that_contain_the_problem() -> None:
+    constants: dict[str, Any] = {"alpha": 0.9, "L0": 1.0, "L1": 0.01, "B": 0.5, "G": 1.0, "gap": 3.0}
+    own = theorem("nsgdm", Problem(**constants), gamma0=0.01)
+    same_run = plan("nsgdm", horizon=10_000, gamma0=0.01, **constants)
+    assert own.bound(10_000) > 1e13
+    assert same_run.statement.bound(10_000) < 130
+    assert same_run.schedule[:3] == own.schedule(10_000)[:3]
+    assert same_run.as_dict()["alpha"] == 0.9
+    assert "Theorem 1(iii)" in same_run.as_dict()["source"]
+    used = same_run.statement.problem
+    assert f"L0 = {used.L0:.6g}, L1 = {used.L1:.6g}, a class that contains alpha = 0.9's" in repr(same_run)
+
+
+@pytest.mark.parametrize("method", ["nsgdm", "nstorm"])
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9, 0.99])
+def test_the_class_of_a_plan_contains_the_one_asked_about(method: str, alpha: float) -> None:
+    ready = plan(method, horizon=1000, alpha=alpha, L0=1.5, L1=3.0, B=0.4, G=0.7, gap=3)
+    used = ready.statement.problem
+    assert used.L0 is not None
+    assert used.L1 is not None
+    norms = np.geomspace(1e-9, 1e9, 1000)
+    assert np.all(used.L0 + used.L1 * norms**used.alpha >= (1.5 + 3.0 * norms**alpha) * (1 - 1e-12))
+    assert not ready.statement.violations()
+
+
+def test_a_step_constant_that_was_given_is_never_read_by_another_schedule() -> None:
+    constants: dict[str, Any] = {"alpha": 0.9, "L0": 1.0, "L1": 0.01, "B": 0.5, "G": 1.0, "gap": 3.0}
+    ready = plan("nstorm", horizon=10_000, gamma0=0.01, **constants)  # whose exponents depend on α
+    assert ready.statement.problem.alpha == 0.9
+    assert plan("nstorm", horizon=10_000, **constants).statement.bound(10_000) < ready.statement.bound(10_000)
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"eps": 0.1}, "plan: exactly one of horizon and eps must be given; got horizon=100, eps=0.1."),
+    ({"horizon": None}, "plan: exactly one of horizon and eps must be given; got horizon=None, eps=None."),
+    ({"horizon": 0}, "plan: horizon must be a whole number from 1 to 10^300; got horizon=0."),
+    ({"horizon": 1.5}, "plan: horizon must be a whole number from 1 to 10^300; got horizon=1.5."),
+    ({"horizon": 10**301}, f"plan: horizon must be a whole number from 1 to 10^300; got horizon={10**301}."),
+    ({"horizon": True}, "plan: horizon must be a whole number from 1 to 10^300; got horizon=True."),
+    ({"horizon": math.inf}, "plan: horizon must be a whole number from 1 to 10^300; got horizon=inf."),
+    ({"horizon": None, "eps": 0.0}, "nstorm: eps must be finite and > 0; got eps=0.0."),
+    ({"horizon": None, "eps": math.nan}, "nstorm: eps must be finite and > 0; got eps=nan."),
+    ({"alpha": -0.1}, "problem: alpha must be in [0, 1]; got alpha=-0.1."),
+    ({"alpha": 1.1}, "problem: alpha must be in [0, 1]; got alpha=1.1."),
+    ({"alpha": math.nan}, "problem: alpha must be in [0, 1]; got alpha=nan."),
+    ({"alpha": "0.5"}, "problem: alpha must be in [0, 1]; got alpha=0.5."),
+    ({"L0": -1.0}, "problem: L0 must be finite and ≥ 0; got L0=-1.0."),
+    ({"L1": math.inf}, "problem: L1 must be finite and ≥ 0; got L1=inf."),
+    ({"L": -2.0}, "problem: L must be finite and ≥ 0; got L=-2.0."),
+    ({"B": -0.4}, "problem: B must be finite and ≥ 0; got B=-0.4."),
+    ({"G": math.nan}, "problem: G must be finite and ≥ 0; got G=nan."),
+    ({"gap": 0.0}, "problem: gap must be finite and > 0; got gap=0.0."),
+    ({"gap": -1.0}, "problem: gap must be finite and > 0; got gap=-1.0."),
+    ({"L0": None}, "nstorm: L0 must be given for alpha=0.5; got L0=None."),
+    ({"L1": None}, "nstorm: L1 must be given for alpha=0.5; got L1=None."),
+    ({"alpha": 0}, "nstorm: L must be given for alpha=0; got L=None."),
+    ({"gamma0": 0.0}, "nstorm: gamma0 must be finite and > 0; got gamma0=0.0."),
+    ({"gamma0": -1.0}, "nstorm: gamma0 must be finite and > 0; got gamma0=-1.0."),
+    ({"eta0": 0.0}, "plan: eta0 must be in (0, 1]; got eta0=0.0."),
+    ({"eta0": 1.5}, "plan: eta0 must be in (0, 1]; got eta0=1.5."),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), BAD, ids=[sentence[:40] for _, sentence in BAD])
+def test_bad_input_is_refused_with_one_sentence(change: dict[str, Any], sentence: str) -> None:
+    arguments = {"method": "nstorm", "horizon": 100, **GOLDEN} | change
+    with pytest.raises(ValueError, match=r".") as refusal:
+        plan(arguments.pop("method"), **arguments)
+    assert str(refusal.value) == sentence
+
+
+def test_bad_input_elsewhere_is_refused_too() -> None:
+    with pytest.raises(ValueError, match=r"theory: method must be one of nsgdm, nstorm; got method='sgd'\."):
+        plan("sgd", horizon=10, **GOLDEN)
+    with pytest.raises(ValueError, match=r"nsgdm: L0 must be given for alpha=0; got L0=None\."):
+        plan("nsgdm", horizon=10, alpha=0, L=1, B=0, G=0, gap=1)
+    with pytest.raises(ValueError, match=r"nsgdm: eta0 must be 1 in a schedule that has no eta0; got eta0=0\.5\."):
+        theorem("nsgdm", Problem(**GOLDEN), gamma0=0.1, eta0=0.5)
+    with pytest.raises(ValueError, match=r"nsgdm: horizon must be a whole number"):
+        theorem("nsgdm", Problem(**GOLDEN), gamma0=0.1).bound(0)
+    statement = theorem("nsgdm", Problem(**GOLDEN), gamma0=0.1)
+    with pytest.raises(ValueError, match=r"SublinearGrowingNoise: problem must have smoothness and noise .*'linear'"):
+        replace(statement, problem=Problem(**GOLDEN | {"alpha": 1}))
+    with pytest.raises(ValueError, match=r"MomentumSublinear: eta must be in \(0, 1\]; got eta=2\."):
+        replace(theory.master(statement, 10), eta=2)
+
+
+def test_a_method_is_refused_where_only_others_have_a_theorem(monkeypatch: pytest.MonkeyPatch) -> None:
+    fewer = {setting: kind for setting, kind in theory.REGIMES.items() if setting != ("nsgdm", "smooth", "bg0")}
+    monkeypatch.setattr(planning, "REGIMES", fewer)
+    problem = theory.Problem(alpha=0, L0=1, L=1, B=1, G=1, gap=1)
+    assert theory.theorem("nstorm", problem).regime == "nstorm/smooth/bg0"
+    with pytest.raises(ValueError, match=r"theory: method must be one of nstorm; got method='nsgdm'\."):
+        theory.theorem("nsgdm", problem)
+
+
+# Oracles and conversions.
+
+
+def oracle(B: float, G: float, name: str = "power:3") -> gs.BlumGladyshev:
+    return gs.BlumGladyshev(gs.objectives.named(name, dim=2, start=0.8), B=B, G=G)
+
+
+def test_nsgdm_on_an_oracle_reads_the_objectives_own_constants() -> None:
+    statement = for_oracle(oracle(0.5, 1.0), "nsgdm", gamma0=0.1)
+    gap = (2 * 0.8**2) ** 1.5
+    wanted = Problem(alpha=0.5, L0=0.0, L1=2 * math.sqrt(3), B=0.5, G=1.0, gap=gap)
+    assert statement.problem == replace(wanted, gap=statement.problem.gap)
+    assert statement.problem.gap == pytest.approx(gap, rel=1e-15)
+    assert "Theorem 1(ii)" in statement.source
+
+
+def test_nstorm_on_an_oracle_reads_the_wrappers_constants() -> None:
+    cubic = for_oracle(oracle(0.5, 1.0), "nstorm").problem
+    assert pytest.approx((0.5, 2 * math.sqrt(6)), rel=1e-15) == (cubic.L0, cubic.L1)
+    shallow = for_oracle(oracle(0.5, 1.0, "power:2.5"), "nstorm").problem
+    assert pytest.approx((0.5, 2 * 1.5 * 2.5 ** (2 / 3)), rel=1e-12) == (shallow.L0, shallow.L1)
+    smooth = for_oracle(oracle(1.5, 1.0, "cauchy"), "nstorm").problem
+    assert pytest.approx(2.5, rel=1e-15) == smooth.L
+    exact = for_oracle(oracle(0.0, 0.0), "nstorm").problem
+    assert pytest.approx((0.0, 2 * math.sqrt(3)), rel=1e-15) == (exact.L0, exact.L1)
+
+
+def test_a_weaker_class_can_be_asked_for() -> None:
+    statement = for_oracle(oracle(0.5, 1.0), "nsgdm", alpha=1)
+    assert statement.smoothness == "linear"
+    assert pytest.approx(math.sqrt(3), rel=1e-15) == statement.problem.L1
+
+
+def test_an_objective_without_constants_is_refused() -> None:
+    unknown = gs.objectives.from_function(lambda x: jnp.sum(x**2), start=[1.0])
+    with pytest.raises(
+        ValueError, match=r"for_oracle: objective must declare its constants; got objective=FromFunction"
+    ):
+        problem_of(gs.BlumGladyshev(unknown, B=1.0, G=1.0))
+
+
+@settings(max_examples=60)
+@given(
+    alpha=st.floats(0.05, 1),
+    known=st.floats(0, 1),
+    scale=st.floats(0.1, 10),
+    norm=st.floats(0, 1e3),
+    L1=st.floats(0, 10),
+)
+def test_a_weaker_class_allows_at_least_the_same_curvature(
+    alpha: float, known: float, scale: float, norm: float, L1: float
+) -> None:
+    known *= alpha
+    constants = Constants(L0=1.0, L1=0.0 if known == 0 else L1, alpha=known, f_inf=0.0)
+    weaker = weaken(constants, alpha, scale=scale)
+
+    def curvature(class_of: Constants, gradient: float) -> float:
+        return class_of.L0 + class_of.L1 * math.pow(gradient, class_of.alpha)
+
+    assert weaker.alpha == alpha
+    assert curvature(weaker, norm) >= curvature(constants, norm) * (1 - 1e-12)
+    assert curvature(weaker, scale) == pytest.approx(curvature(constants, scale), rel=1e-12)
+
+
+def test_a_class_is_as_weak_as_itself() -> None:
+    constants = Constants(L0=1.0, L1=1.0, alpha=0.5, f_inf=0.0)
+    assert weaken(constants, 0.5) == constants
+
+
+def test_a_stronger_class_is_not_claimed() -> None:
+    with pytest.raises(ValueError, match=r"weaken: alpha must be ≥ 0\.5, the alpha f is known for; got alpha=0\.3\."):
+        weaken(Constants(L0=0.0, L1=1.0, alpha=0.5, f_inf=0.0), 0.3)
+
+
+@pytest.mark.parametrize("name", ["power:2.5", "power:3", "power:4", "double-well", "cosh"])
+def test_the_wrapper_is_in_the_expected_class_with_its_constants(name: str) -> None:
+    """E‖∇f(y; ξ) − ∇f(x; ξ)‖² ≤ ‖y − x‖² E(L0 + L1 max_θ ‖∇f(x_θ; ξ)‖^α)²: exact over ρ, sampled over u."""
+    rng = np.random.default_rng(0)
+    noisy = oracle(0.7, 0.3, name)
+    problem = wrapped(problem_of(noisy))
+    assert problem.L0 is not None
+    assert problem.L1 is not None
+    start = np.asarray(noisy.objective.start)
+    u = rng.normal(0, math.sqrt(1 / 2), (64, 2))
+    for _ in range(8):
+        x, y = rng.normal(0, 2, (2, 2))
+        segment = x + np.linspace(0, 1, 17)[:, None] * (y - x)
+        exact = np.array([np.asarray(noisy.objective.grad(jnp.asarray(point))) for point in segment])
+        length = np.linalg.norm(y - x)
+        left = np.sum((exact[-1] - exact[0]) ** 2) + 0.7**2 * length**2
+        samples = [exact[None] + 0.7 * rho * (segment - start)[None] + 0.3 * u[:, None] for rho in (-1, 1)]
+        largest = np.linalg.norm(np.concatenate(samples), axis=-1).max(axis=1)
+        right = length**2 * np.mean((problem.L0 + problem.L1 * largest**problem.alpha) ** 2)
+        assert left <= right * (1 + 1e-6)
+
+
+# The table, and what importing costs.
+
+
+def test_the_table_holds_the_papers_claims() -> None:
+    claims = {
+        (row.method, row.smoothness, row.noise): row.complexity
+        for row in theory.rows()
+        if row.work == "Upadhyay et al. 2026"
+    }
+    assert len(claims) == 18
+    assert {value for (method, _, noise), value in claims.items() if (method, noise) == ("NSGDM", "BG-0")} == {
+        "O(ε^-6)"
+    }
+    assert claims["NSTORM", "mean-square smooth", "BG-0"] == "O(ε^-4)"
+    assert claims["NSTORM", "E L*_sym(α), 0 < α < 1", "BG-0"] == "O(ε^-(4+α))"
+    assert claims["NSTORM", "E L*_sym(1)", "BG-0"] == "O(ε^-5)"
+    for (method, _, noise), complexity in claims.items():
+        if noise == "bounded variance":
+            assert complexity == {"NSGDM": "O(ε^-4)", "NSTORM": "O(ε^-3)"}[method]
+        if noise == "none":
+            assert complexity == "O(ε^-2)"
+
+
+def test_the_tables_lower_bounds_meet_their_upper_bounds() -> None:
+    lower = [row for row in theory.rows() if row.complexity.startswith("Ω")]
+    assert [row.complexity for row in lower] == ["Ω(ε^-6)", "Ω(ε^-4)"]
+    for bound in lower:
+        meeting = [
+            row.work
+            for row in theory.rows()
+            if (row.smoothness, row.noise, row.complexity)
+            == (bound.smoothness, bound.noise, bound.complexity.replace("Ω", "O"))
+        ]
+        assert meeting == ["Fazla et al. 2026", "Upadhyay et al. 2026"]
+    assert all(set(row.as_dict()) == {"work", "method", "smoothness", "noise", "complexity"} for row in theory.rows())
+
+
+def test_importing_the_theory_imports_no_heavy_package() -> None:
+    heavy = "{'jax', 'numpy', 'scipy', 'pandas', 'rich', 'typer'}"
+    use = "theory.plan('nstorm', eps=0.5, alpha=0, L=1, B=1, G=1, gap=1).as_dict(); theory.rows()"
+    code = f"import sys; from gladstorm import theory; {use}; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", theory.__all__)
+def test_every_public_name_is_described(name: str) -> None:
+    member = getattr(theory, name)
+    assert not (inspect.isclass(member) or inspect.isfunction(member)) or inspect.getdoc(member)
+
+
+@pytest.mark.parametrize("regime", theory.REGIMES.values(), ids=lambda regime: f"{regime.method} {regime.__name__}")
+def test_every_regime_names_its_source(regime: type[theory.Statement]) -> None:
+    assert "Corollary " in regime.source
+    assert "app_" in regime.label
+    assert "app_" not in regime.source  # what only the paper's LaTeX knows
+
+
+def test_a_regime_is_stated_once() -> None:
+    taken = theory.REGIMES["nsgdm", "smooth", "bg0"]
+    with pytest.raises(ValueError, match=r"must have one statement; got .* stated by SmoothGrowingNoise"):
+        type("Again", (taken,), {"source": "another theorem"})
+    assert theory.REGIMES["nsgdm", "smooth", "bg0"] is taken
+
+
+@pytest.mark.parametrize(("method", "needed"), [("nsgdm", {"gamma", "eta"}), ("nstorm", {"gamma", "eta", "n_init"})])
+def test_a_statement_says_what_its_method_takes(method: str, needed: set[str]) -> None:
+    statement = theorem(method, Problem(L0=1.0, L=1.0, alpha=0, B=1.0, G=3.0, gap=1.0), gamma0=0.5)
+    settings = statement.settings(100)
+    schedule = statement.schedule(100)
+    assert set(settings) == needed
+    assert settings["gamma"] == schedule.gamma
+    assert settings.get("n_init", schedule.n_init) == schedule.n_init
+
+
+# Noise that is smallest elsewhere than at x⁰.
+
+
+def stream(sigma: float = 0.5) -> gs.StreamingLeastSquares:
+    start, optimum, spectrum = np.array([3.0, 1.0]), np.array([0.0, -3.0]), np.array([2.0, 0.5])
+    return gs.StreamingLeastSquares(gs.objectives.StreamingLeastSquares(start, optimum, spectrum, sigma))
+
+
+def test_noise_anchored_at_the_solution_is_brought_to_the_start_by_the_triangle_inequality() -> None:
+    own, problem = stream().bg0, problem_of(stream())
+    assert pytest.approx(2 * 2.5 + 4) == own.B**2
+    assert pytest.approx(0.25 * 2.5) == own.G**2
+    assert pytest.approx((math.sqrt(2) * own.B, math.hypot(own.G, math.sqrt(2) * 5 * own.B))) == (problem.B, problem.G)
+    assert problem.gap == pytest.approx((2 * 9 + 0.5 * 16) / 2)
+    x = np.random.default_rng(0).normal(0, 10, (200, 2))
+    allowed = problem.B**2 * np.sum((x - [3, 1]) ** 2, 1) + problem.G**2
+    assert np.all(own.B**2 * np.sum((x - [0, -3]) ** 2, 1) + own.G**2 <= allowed)
+    assert "smallest at x*, 5 from x⁰: around x⁰ B is 4.243 instead of 3" in theory.cost_of_moving(
+        own, np.array([3.0, 1.0])
+    )
+
+
+def test_mean_square_smoothness_does_not_pay_for_the_anchor() -> None:
+    smooth = for_oracle(stream(), "nstorm").problem
+    assert pytest.approx(math.sqrt(2 * 2.5 + 2 * 4)) == smooth.L  # ℓ² = λ trΣ + 2λ²
+    assert pytest.approx(math.sqrt(2) * 3) == smooth.B
+
+
+def test_the_theorems_refuse_noise_they_say_nothing_about() -> None:
+    turning = gs.GradientCoupled(gs.objectives.named("cauchy"), 0.5, 0.5, 1.0)
+    assert for_oracle(turning, "nsgdm").problem.B == 0.5
+    with pytest.raises(ValueError, match=r"nstorm needs an oracle whose noise changes by at most .* GradientCoupled"):
+        for_oracle(turning, "nstorm")
+    with pytest.raises(ValueError, match="oracle must declare BG-0 constants; got oracle=FiniteSum with bg0=None"):
+        for_oracle(gs.FiniteSum(gs.objectives.named("dro:5", dim=2)), "nsgdm")
+    at_rest = replace(stream().objective, start=np.array([0.0, -3.0]))
+    with pytest.raises(ValueError, match=r"at a minimiser there is nothing to bound; got f\(x⁰\) − inf f = 0\."):
+        for_oracle(gs.StreamingLeastSquares(at_rest), "nsgdm")
+    indefinite = replace(stream().objective, spectrum=np.array([2.0, -1.0]))
+    with pytest.raises(ValueError, match=r"spectrum must be finite and > 0; got spectrum=-1\.0"):
+        for_oracle(gs.StreamingLeastSquares(indefinite), "nsgdm")

@@ -1,0 +1,388 @@
+"""What torch users rely on: groups, schedulers, checkpoints, hooks, copies, precision, torch.compile, no waiting."""
+
+import copy
+import pickle
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gladstorm.torch import NSGDM, NSTORM, normalized_step
+from gladstorm.torch.normalized import Block
+from gladstorm.torch.normalized_step import norm_of, normalized_step_
+from gladstorm.torch.transition import add_gradients
+
+Optimizer = NSGDM | NSTORM
+BOTH = pytest.mark.parametrize("kind", [NSGDM, NSTORM])
+
+
+def network(dtype: torch.dtype = torch.float32) -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Dropout(0.3), torch.nn.Linear(8, 2)
+    return torch.nn.Sequential(*layers).to(dtype)
+
+
+def batch(k: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(5, 3, generator=torch.Generator().manual_seed(k)).to(dtype)
+
+
+def backward(model: torch.nn.Module, x: Tensor) -> float:
+    loss: Tensor = model(x).float().square().mean()
+    loss.backward()
+    return loss.item()
+
+
+def train(
+    model: torch.nn.Module, optimizer: Optimizer, steps: Iterable[int], dtype: torch.dtype = torch.float32
+) -> None:
+    for k in steps:
+        x = batch(k, dtype)
+        torch.manual_seed(k)
+        optimizer.zero_grad()
+        optimizer.step(partial(backward, model, x))
+
+
+def train_in_two_phases(model: torch.nn.Module, optimizer: NSTORM, steps: Iterable[int]) -> None:
+    for k in steps:
+        x = batch(k)
+        torch.manual_seed(k)
+        with optimizer.previous_point():
+            backward(model, x)
+        backward(model, x)
+        optimizer.step()
+
+
+def values(model: torch.nn.Module) -> list[list[Any]]:
+    return [p.tolist() for p in model.parameters()]
+
+
+def resumed(
+    kind: type[Optimizer], go: Callable[..., None], path: Path, dtype: torch.dtype = torch.float32, **options: Any
+) -> torch.nn.Module:
+    """Five steps, a checkpoint on disk, and four more in fresh objects."""
+    model = network(dtype)
+    optimizer = kind(model.parameters(), lr=0.05, **options)
+    go(model, optimizer, range(5))
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+    saved = torch.load(path, weights_only=True)
+    model = network(dtype)
+    optimizer = kind(model.parameters(), lr=0.05, **options)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    go(model, optimizer, range(5, 9))
+    return model
+
+
+@pytest.mark.parametrize(("kind", "go"), [(NSGDM, train), (NSTORM, train), (NSTORM, train_in_two_phases)])
+def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(
+    kind: type[Optimizer], go: Callable[..., None], tmp_path: Path
+) -> None:
+    model = network()
+    optimizer = kind(model.parameters(), lr=0.05, weight_decay=0.01)
+    go(model, optimizer, range(9))
+    assert values(resumed(kind, go, tmp_path / "checkpoint", weight_decay=0.01)) == values(model)
+    assert values(model) != values(network())
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_keeps_its_estimate_in_float32_also_through_a_checkpoint(
+    kind: type[Optimizer], dtype: torch.dtype, tmp_path: Path
+) -> None:
+    def go(model: torch.nn.Module, optimizer: Optimizer, steps: Iterable[int]) -> None:
+        train(model, optimizer, steps, dtype)
+        assert {state["momentum_buffer"].dtype for state in optimizer.state.values()} == {torch.float32}
+
+    model = network(dtype)
+    optimizer = kind(model.parameters(), lr=0.05)
+    go(model, optimizer, range(9))
+    assert values(resumed(kind, go, tmp_path / "checkpoint", dtype)) == values(model)
+
+
+@BOTH
+def test_a_loaded_estimate_is_not_the_saved_one_for_half_precision(kind: type[Optimizer]) -> None:
+    model = network(torch.bfloat16)
+    first, second = kind(model.parameters(), lr=0.05), kind(model.parameters(), lr=0.05)
+    train(model, first, range(2), torch.bfloat16)
+    second.load_state_dict(first.state_dict())
+    p = next(model.parameters())
+    assert second.state[p]["momentum_buffer"] is not first.state[p]["momentum_buffer"]
+
+
+@BOTH
+def test_copies_and_pickles_go_on_as_the_original_would(kind: type[Optimizer]) -> None:
+    model = network()
+    optimizer = kind(model.parameters(), lr=0.05)
+    train(model, optimizer, range(3))
+    copies = [copy.deepcopy((model, optimizer)), pickle.loads(pickle.dumps((model, optimizer)))]
+    train(model, optimizer, range(3, 6))
+    for other, its_optimizer in copies:
+        train(other, its_optimizer, range(3, 6))
+        assert values(other) == values(model)
+
+
+def test_a_copy_of_nstorm_knows_its_n_init_its_count_and_the_copied_model() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    optimizer = NSTORM(model.parameters(), lr=0.05, model=model, n_init=4)
+    with optimizer.previous_point():
+        backward(model, batch(0))
+    backward(model, batch(0) * float("inf"))
+    optimizer.step()
+    other, copied = copy.deepcopy((model, optimizer))
+    assert (copied.n_init, copied.skipped) == (4, 1)
+    copied.initialize([lambda: backward(other, batch(0))])
+    train(other, copied, range(3))
+    counts = [dict(m.named_buffers())["1.num_batches_tracked"].item() for m in (other, model)]
+    assert counts[0] - counts[1] == 4
+
+
+def test_hooks_run_before_and_after_a_step() -> None:
+    model = network()
+    optimizer = NSTORM(model.parameters(), lr=0.05)
+    order: list[str] = []
+    optimizer.register_step_pre_hook(lambda *_: order.append("before"))
+    optimizer.register_step_post_hook(lambda *_: order.append("after"))
+    train(model, optimizer, range(2))
+    assert order == ["before", "after"] * 2
+
+
+@BOTH
+def test_a_group_added_later_takes_part_in_the_one_norm(kind: type[Optimizer]) -> None:
+    first, second = (torch.nn.Parameter(torch.ones(2, dtype=torch.float64)) for _ in range(2))
+    optimizer = kind([first], lr=0.1)
+
+    def closure() -> float:
+        loss = (first * first).sum() + 2 * (second * second).sum()
+        loss.backward()
+        return loss.item()
+
+    optimizer.step(closure)
+    optimizer.add_param_group({"params": [second]})
+    for _ in range(2):
+        optimizer.zero_grad()
+        optimizer.step(closure)
+    before = torch.cat([first, second]).detach()
+    optimizer.zero_grad()
+    optimizer.step(closure)
+    assert float((torch.cat([first, second]).detach() - before).norm()) == pytest.approx(0.1, abs=1e-12)
+    assert float((second.detach() - before[2:]).norm()) > 0
+
+
+@BOTH
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_schedulers_set_the_length_of_the_step(kind: type[Optimizer], as_tensor: bool) -> None:
+    x = torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
+    optimizer = kind([x], lr=torch.tensor(0.4, dtype=torch.float64) if as_tensor else 0.4)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
+
+    def closure() -> float:
+        x.grad = x.detach() ** 3 + 1
+        return 0.0
+
+    lengths = []
+    for _ in range(5):
+        before = x.detach().clone()
+        optimizer.step(closure)
+        schedule.step()
+        lengths.append(float((x.detach() - before).norm()))
+    expected = [0.4 / 2**k for k in range(5)]
+    if kind is NSTORM:
+        expected[0] = 0  # the first step forms v⁰
+    assert lengths == pytest.approx(expected, abs=1e-12)
+    assert isinstance(optimizer.param_groups[0]["lr"], Tensor) == as_tensor
+
+
+def test_lr_may_become_a_tensor_in_mid_run() -> None:
+    x, y = (torch.nn.Parameter(torch.ones(3, dtype=torch.float64)) for _ in range(2))
+    for p, lr in ((x, 0.1), (y, torch.tensor(0.1, dtype=torch.float64))):
+        optimizer = NSGDM([p], lr=0.1)
+        for _ in range(3):
+            p.grad = p.detach() ** 3
+            optimizer.step()
+            optimizer.param_groups[0]["lr"] = lr
+    torch.testing.assert_close(x, y, rtol=0, atol=1e-15)
+
+
+@BOTH
+def test_gradients_are_neither_written_nor_kept(kind: type[Optimizer]) -> None:
+    x = torch.nn.Parameter(torch.ones(3))
+    optimizer = kind([x], lr=0.1, weight_decay=0.05, maximize=True)
+    given: list[Tensor] = []
+
+    def closure() -> float:
+        for gradient in given:
+            gradient.fill_(float("nan"))  # as a later backward pass into the same memory would
+        given.append(torch.full((3,), 2.0))
+        x.grad = given[-1]
+        return 0.0
+
+    for _ in range(3):
+        optimizer.step(closure)
+        assert given[-1].tolist() == [2.0] * 3
+    given[-1].fill_(float("nan"))
+    assert optimizer.state[x]["momentum_buffer"].isfinite().all()
+    assert x.isfinite().all()
+
+
+class NoWaiting(TorchDispatchMode):
+    """Refuses what makes the host wait for the device: reading a tensor's value."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func is not torch.ops.aten._local_scalar_dense.default, "item() in the step"
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+@pytest.mark.parametrize("lr", [0.1, torch.tensor(0.1)])
+def test_a_step_never_waits_for_the_device(foreach: bool, lr: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The CPU stands for a device: its values, which are here for the reading, are not looked at either.
+    monkeypatch.setattr(normalized_step, "readable", lambda tensor: False)
+
+    def closure() -> float:
+        for p in model.parameters():
+            p.grad = torch.ones_like(p)
+        return 0.0
+
+    for kind in (NSGDM, NSTORM):
+        model = network()
+        clipping: dict[str, Any] = {"max_grad_norm": 1.0} if kind is NSTORM else {}
+        optimizer = kind(model.parameters(), lr=lr, weight_decay=0.05, foreach=foreach, skip_nonfinite=True, **clipping)
+        optimizer.step(closure)
+        with NoWaiting():
+            optimizer.step(closure)
+    assert isinstance(optimizer, NSTORM)
+    with NoWaiting():
+        with optimizer.previous_point():
+            closure()
+        closure()
+        optimizer.step()
+    with pytest.raises(AssertionError, match="item"), NoWaiting():
+        torch.ones(()).item()
+
+
+@pytest.mark.filterwarnings("ignore:.*lr · weight_decay")
+@BOTH
+def test_types_may_be_mixed(kind: type[Optimizer]) -> None:
+    types = [torch.bfloat16, torch.float32, torch.float64, torch.complex64]
+    for foreach in (False, True):
+        params = [torch.nn.Parameter(torch.ones(2, dtype=dtype)) for dtype in types]
+        optimizer = kind(params, lr=0.5, foreach=foreach, weight_decay=0.1)
+
+        def closure(params: list[torch.nn.Parameter] = params) -> float:
+            for p in params:
+                p.grad = p.detach().clone()
+            return 0.0
+
+        for _ in range(2 if kind is NSTORM else 1):
+            optimizer.step(closure)
+        expected = 0.95 - 0.5 / 8**0.5  # eight entries of equal size
+        for p in params:
+            tolerance = torch.finfo(p.dtype).eps
+            assert p[0].real.item() == pytest.approx(expected, abs=tolerance)
+
+
+def test_a_step_that_rounding_would_swallow_is_announced() -> None:
+    def half(size: float) -> torch.nn.Parameter:
+        return torch.nn.Parameter(torch.full((10_000,), size, dtype=torch.bfloat16))
+
+    # lr/√d = 1e-3; half an ulp of 1 in bfloat16 is 2⁻⁸ = 3.9e-3, and of 1/8 is 4.9e-4
+    with pytest.warns(UserWarning, match=r"NSGDM: .* below half an ulp of 1 parameter tensor\(s\) of torch.bfloat16"):
+        NSGDM([half(1.0)], lr=0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        NSGDM([half(0.125)], lr=0.1)
+        NSGDM([half(1.0)], lr=1.0)
+        NSGDM([half(0.0)], lr=1e-6)
+        NSGDM([torch.nn.Parameter(half(1.0).detach().to("meta"))], lr=1e-6)
+        NSGDM([torch.nn.Parameter(half(1.0).detach().float())], lr=0.1)
+        NSGDM([half(0.125), half(0.125)], lr=0.1, norm="tensor")
+        NSGDM([{"params": [half(0.125)]}, {"params": [half(0.125)]}], lr=0.1, norm="group")
+    with pytest.warns(UserWarning, match="below half an ulp of 8 "):
+        NSGDM([half(0.125) for _ in range(8)], lr=0.1)
+
+
+def test_the_compiled_step_is_one_graph_and_takes_the_same_steps() -> None:
+    models = network().eval(), network().eval()
+    plain, compiled = (NSGDM(model.parameters(), lr=0.05, weight_decay=0.1) for model in models)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, of its profiler
+        step = torch.compile(compiled.step, backend="aot_eager", fullgraph=True)
+        for k in range(4):
+            for model, optimizer, advance in ((models[0], plain, plain.step), (models[1], compiled, step)):
+                optimizer.zero_grad()
+                backward(model, batch(k))
+                advance()
+    for p, q in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=0, atol=1e-6)
+
+
+def test_the_kernel_compiles_into_one_graph_and_a_new_lr_does_not_compile_again() -> None:
+    graphs: list[object] = []
+
+    def backend(graph: Any, _: object) -> Any:
+        graphs.append(graph)
+        return graph
+
+    def update(x: Tensor, v: Tensor, lr: Tensor) -> None:
+        normalized_step_([x], [v], norm_of([v]), lr, weight_decay=0.1)
+
+    compiled = torch.compile(update, backend=backend, fullgraph=True)
+    x, v = torch.ones(4), torch.full((4,), 2.0)
+    for lr in (0.1, 0.2):
+        by_hand = (1 - lr * 0.1) * x - lr / 2
+        compiled(x, v, torch.tensor(lr))
+        torch.testing.assert_close(x, by_hand)
+    assert len(graphs) == 1
+
+
+def test_nstorm_s_transition_compiles_into_one_graph_and_is_the_same() -> None:
+    params = [torch.nn.Parameter(torch.tensor([3.0, 4.0])), torch.nn.Parameter(torch.ones(3))]
+    others = copy.deepcopy(params)
+
+    def transition(optimizer: NSTORM, blocks: list[Block]) -> None:
+        optimizer._move(blocks, subtract=True)
+        add_gradients(blocks)
+
+    def closure(params: list[torch.nn.Parameter], k: int) -> float:
+        for p in params:
+            p.grad = p.detach() ** 3 + k
+        return 0.0
+
+    compiled = torch.compile(transition, backend="aot_eager", fullgraph=True)
+    for advance, its in ((transition, params), (compiled, others)):
+        optimizer = NSTORM(its, lr=0.05, weight_decay=0.1)
+        optimizer.step(partial(closure, its, 1))
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")  # torch's own, of its profiler
+            for k in range(3):
+                closure(its, k)
+                advance(optimizer, optimizer._blocks())
+    for p, q in zip(params, others, strict=True):
+        torch.testing.assert_close(p, q, rtol=0, atol=1e-6)
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_without_torch_the_library_imports_and_its_torch_part_says_what_to_install() -> None:
+    done = python("import sys; sys.modules['torch'] = None; import gladstorm; import gladstorm.torch")
+    assert done.stderr.strip().splitlines()[-1] == (
+        "ImportError: gladstorm.torch needs PyTorch, which is not installed: pip install gladstorm[torch]"
+    )
+    assert "line 1, in <module>" in done.stderr
+
+
+def test_the_torch_part_imports_no_jax() -> None:
+    assert python("import sys, gladstorm.torch; print('jax' in sys.modules)").stdout == "False\n"

@@ -1,0 +1,180 @@
+"""Two processes on this machine: DDP and FSDP2 take the steps of one process that has the whole batch."""
+
+import multiprocessing
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from gladstorm.torch import NSGDM, NSTORM, NoiseProbe
+from gladstorm.torch.normalized_step import norm_of
+
+WORLD, STEPS, TIMEOUT = 2, 6, 120
+KINDS = {"nsgdm": NSGDM, "nstorm": NSTORM}
+PAIRS = [slice(i, i + 2) for i in range(0, 8, 2)]  # of the samples of a batch
+MEASURED = ("step", "distance", "groups", "samples", "noise", "gradient2")
+CASES = [("nsgdm", "closure"), ("nstorm", "closure"), ("nstorm", "two phases")]
+
+Results = dict[tuple[str, str, str], list[Tensor]]  # by way, method and form
+
+
+def network() -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    # 5 rows do not divide by two processes: one shard is larger
+    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1)).double()
+
+
+def batch(k: int) -> Tensor:
+    return torch.randn(8, 3, generator=torch.Generator().manual_seed(k), dtype=torch.float64)
+
+
+def closure_of(model: torch.nn.Module, x: Tensor) -> Callable[[], float]:
+    def closure() -> float:
+        model.zero_grad()
+        loss: Tensor = (model(x) - 1).square().mean()
+        loss.backward()
+        return loss.item()
+
+    return closure
+
+
+def train(model: torch.nn.Module, kind: str, share: slice, form: str = "closure") -> Any:
+    """Each process evaluates its share of every batch."""
+    optimizer = KINDS[kind](model.parameters(), lr=0.1, momentum=0.8, weight_decay=0.05)
+    for k in range(STEPS):
+        closure = closure_of(model, batch(k)[share])
+        if isinstance(optimizer, NSTORM) and form == "two phases":
+            with optimizer.previous_point():
+                closure()
+            closure()
+            if k == 3:
+                spoil(model)
+            optimizer.step()
+            assert optimizer.skipped == (k >= 3)
+        else:
+            optimizer.step(closure)
+    return optimizer
+
+
+def spoil(model: torch.nn.Module) -> None:
+    """Make a gradient bad; where gradients are cut, only the first process's part: the other must skip all the same."""
+    p = next(model.parameters())
+    assert p.grad is not None
+    if not isinstance(p.grad, DTensor) or dist.get_rank() == 0:
+        p.grad = p.grad * float("nan")
+
+
+def whole(tensor: Tensor) -> Tensor:
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor.detach()
+
+
+def refuses_parts() -> None:
+    """FSDP1 and ZeroRedundancyOptimizer hand over a part of the parameters, and a part has another norm."""
+    from torch.distributed.optim import ZeroRedundancyOptimizer  # warns, of torch's own doings
+
+    with pytest.raises(ValueError, match=r"^NSTORM: norm must be \"tensor\" inside a ZeroRedundancyOptimizer"):
+        ZeroRedundancyOptimizer(network().parameters(), NSTORM, lr=0.1)
+    ZeroRedundancyOptimizer(network().parameters(), NSGDM, lr=0.1, norm="tensor")
+    for original in (False, True):
+        old = FullyShardedDataParallel(network(), use_orig_params=original, device_id=torch.device("cpu"))
+        with pytest.raises(ValueError, match=r"^NSGDM: parameters must be whole or say .* got FSDP1's"):
+            NSGDM(old.parameters(), lr=0.1)
+
+
+def probe_steps(model: torch.nn.Module, groups: list[slice]) -> NoiseProbe:
+    """Train on the mean over micro-batches, clipped, with a probe of every step."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    probe = NoiseProbe(optimizer, every=1, samples=2)
+    for k in range(STEPS):
+        optimizer.zero_grad()
+        for group in groups:
+            ddp = model if isinstance(model, DistributedDataParallel) else None
+            with nullcontext() if ddp is None or group is groups[-1] else ddp.no_sync():
+                ((model(batch(k)[group]) - 1).square().mean() / len(groups)).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+    return probe
+
+
+def process(rank: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD)
+    share = slice(rank * 4, rank * 4 + 4)
+    results: Results = {}
+    for kind, form in CASES:
+        model = DistributedDataParallel(network(), gradient_as_bucket_view=form == "two phases")
+        train(model, kind, share, form)
+        results["ddp", kind, form] = [p.detach() for p in model.module.parameters()]
+
+        sharded = network()
+        mesh = init_device_mesh("cpu", (WORLD,))
+        fully_shard(sharded[0], mesh=mesh)
+        fully_shard(sharded, mesh=mesh)
+        optimizer = train(sharded, kind, share, form)
+        assert all(isinstance(p, DTensor) for p in sharded.parameters())
+        buffers = [optimizer.state[p]["momentum_buffer"] for p in sharded.parameters()]
+        assert all(isinstance(v, DTensor) for v in buffers)
+        results["fsdp", kind, form] = [whole(p) for p in sharded.parameters()]
+        results["fsdp estimate", kind, form] = [whole(v) for v in buffers]
+    refuses_parts()
+    probes = probe_steps(DistributedDataParallel(network()), PAIRS[2 * rank : 2 * rank + 2]).probes
+    results["probes", "", ""] = [torch.tensor(getattr(probes, name)) for name in MEASURED]
+    sizes = (torch.full((5,), 3e38), torch.full((1,), 1e-42), torch.full((3,), 1e200, dtype=torch.float64))
+    results["norms", "", ""] = [norm_of([distribute_tensor(v, mesh, [Shard(0)])]) for v in sizes]  # one shard is empty
+    torch.save(results, Path(folder) / f"rank{rank}")
+    dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Results]:
+    folder = tmp_path_factory.mktemp("processes")
+    context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
+    processes = [context.Process(target=process, args=(rank, str(folder))) for rank in range(WORLD)]
+    for one in processes:
+        one.start()
+    for one in processes:
+        one.join(TIMEOUT)
+        one.kill()  # if it is still there; its partner then fails too
+        one.join()
+    assert [one.exitcode for one in processes] == [0] * WORLD
+    return [torch.load(folder / f"rank{rank}", weights_only=True) for rank in range(WORLD)]
+
+
+@pytest.mark.parametrize(("kind", "form"), CASES)
+@pytest.mark.parametrize("way", ["ddp", "fsdp"])
+def test_two_processes_agree_bit_for_bit_and_with_one_process_on_the_whole_batch(
+    ranks: list[Results], way: str, kind: str, form: str
+) -> None:
+    model = network()
+    optimizer = train(model, kind, slice(None), form)
+    for first, second, alone in zip(*(rank[way, kind, form] for rank in ranks), model.parameters(), strict=True):
+        assert torch.equal(first, second)
+        torch.testing.assert_close(first, alone.detach(), rtol=0, atol=1e-12)
+    if way == "fsdp":
+        for v, p in zip(ranks[0]["fsdp estimate", kind, form], model.parameters(), strict=True):
+            torch.testing.assert_close(v, optimizer.state[p]["momentum_buffer"], rtol=0, atol=1e-12)
+
+
+def test_a_probe_of_two_processes_has_the_numbers_of_one_process_with_the_same_micro_batches(
+    ranks: list[Results],
+) -> None:
+    alone = probe_steps(network(), PAIRS).probes
+    assert alone.groups.tolist() == [4] * STEPS
+    for rank in ranks:
+        for found, name in zip(rank["probes", "", ""], MEASURED, strict=True):
+            assert found.numpy() == pytest.approx(getattr(alone, name)), name
+
+
+def test_the_norm_over_all_shards_is_right_at_any_size(ranks: list[Results]) -> None:
+    for rank in ranks:
+        found = [norm.item() for norm in rank["norms", "", ""]]
+        assert found == pytest.approx([3e38 * 5**0.5, torch.tensor(1e-42).item(), 1e200 * 3**0.5], rel=1e-6, abs=0)
