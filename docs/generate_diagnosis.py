@@ -19,12 +19,15 @@ from gladstorm.foundation.markdown import markdown_table
 DOCS = Path(__file__).parent
 CALIBRATION = DOCS / "diagnosis" / "calibration.json"
 NETWORKS = DOCS / "diagnosis" / "networks.json"
-SEED = 4000  # fixed before the first run with it; rules were chosen on other seeds
-REPETITIONS, PROBES = 200, 48
-SETTINGS = [
-    *(("wrapper", 3.0), ("streaming least squares", 3.0), ("variational Gaussian", 3.0)),
-    *(("wrapper", 0.3), ("streaming least squares", 0.3), ("variational Gaussian", 0.3)),
-    ("wrapper, B = 0", 3.0),
+SEED = 5000  # fixed before the first run with it; rules were chosen on other seeds
+REPETITIONS, FEW, DEFAULT = 200, 48, 200
+SETTINGS = [  # problem, radius in G/B, probes
+    *(
+        (name, reach, FEW)
+        for reach in (3.0, 0.3)
+        for name in ("wrapper", "streaming least squares", "variational Gaussian")
+    ),
+    *(("wrapper, B = 0", 3.0, probes) for probes in (FEW, DEFAULT)),
 ]
 NOTE = "written by docs/generate_diagnosis.py; a test compares it with the results beside it"
 
@@ -35,9 +38,9 @@ def calibrate() -> None:
 
     known = calibration.problems()
     rows = []
-    for name, reach in SETTINGS:
-        rows.append(calibration.calibrate(known[name], reach, PROBES, REPETITIONS, SEED))
-        print(name, reach, file=sys.stderr)  # noqa: T201 - a script's progress
+    for name, reach, probes in SETTINGS:
+        rows.append(calibration.calibrate(known[name], reach, probes, REPETITIONS, SEED))
+        print(name, reach, probes, file=sys.stderr)  # noqa: T201 - a script's progress
     write_text(CALIBRATION, json.dumps({"seed": SEED, "rows": rows}, indent=1) + "\n")
 
 
@@ -87,8 +90,9 @@ def verdicts(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         found = row["quantities"]["B"]["verdicts"]
         radius = f"{row['reach']:g} G" if "B = 0" in row["problem"] else f"{row['reach']:g} G/B"
-        lines.append([row["problem"], radius, *(f"{found.get(name, 0) / row['repetitions']:.1%}" for name in names)])
-    return markdown_table(["problem", "radius", *names], lines)
+        shares = [f"{found.get(name, 0) / row['repetitions']:.1%}" for name in names]
+        lines.append([row["problem"], radius, str(row["probes"]), *shares])
+    return markdown_table(["problem", "radius", "probes", *names], lines)
 
 
 def networks(trained: list[dict[str, Any]]) -> str:

@@ -19,6 +19,7 @@ from gladstorm.diagnosis.probes import Probes
 from gladstorm.diagnosis.resampling import FEWEST, Fits, Interval, Strata, bootstrap_t, fit_noise
 
 SMALL = 0.25  # B r against G: with less, the noise's standard deviation grows by about 3 % at most
+SURE = 0.99  # the level of the interval that must exclude more, so that no growth is claimed wrongly once in 200 times
 POWERS = np.geomspace(0.25, 8.0, 41)
 NARROW = 1.5  # width of the interval of a power that is called known
 ENOUGH = 48  # probes, where the farthest have B r ≥ 3 G
@@ -29,7 +30,7 @@ def constants(probes: Probes, generator: np.random.Generator) -> tuple[Finding, 
     """G and B of V(r) = G² + B² r².
 
     B is estimated if its interval excludes 0, is narrower than a factor 3, and the farthest probes have B r ≥ G. There
-    is no growth if even the upper end of B r is small against G.
+    is no growth if even the upper end of B r, of an interval of 99 %, is small against G.
     """
     pairs = probes.paired()
     strata = Strata(pairs.distance, FEWEST)
@@ -39,8 +40,11 @@ def constants(probes: Probes, generator: np.random.Generator) -> tuple[Finding, 
         nothing = Interval(0.0, 0.0, 0.0)
         return found(nothing), judged(nothing, NO_GROWTH)
     radius = probes.radius
-    at_start, at_end = bootstrap_t(_fits(pairs, strata, generator).estimates)
+    estimates = _fits(pairs, strata, generator).estimates
+    at_start, at_end = bootstrap_t(estimates)
     G, B = at_start.root(), Interval(*(end / radius for end in at_end.root()))
+    if bootstrap_t(estimates, SURE)[1].root().high <= SMALL * G.estimate:
+        return if_narrow(G, len(probes)), judged(B, NO_GROWTH)
     return if_narrow(G, len(probes)), _growth(G, B, at_end.estimate, radius, len(probes))
 
 
@@ -62,8 +66,6 @@ def _fits(pairs: Probes, strata: Strata, generator: np.random.Generator) -> Fits
 
 
 def _growth(G: Interval, B: Interval, square: float, radius: float, probes: int) -> Finding:
-    if B.high * radius <= SMALL * G.estimate:
-        return judged(B, NO_GROWTH)
     if square <= 0:
         return unknown(
             f"the noise seems not to grow within {radius:.2g} of the start, but {probes} probes cannot exclude that it "

@@ -147,11 +147,11 @@ def mean_of_strata(values: np.ndarray, counts: np.ndarray, strata: Strata) -> Fi
     return Fits(counts @ values / n, covariance)
 
 
-def bootstrap_t(estimates: Estimates) -> list[Interval]:
+def bootstrap_t(estimates: Estimates, level: float = LEVEL) -> list[Interval]:
     """An interval of each number, as wide to either side: the first row is the sample's, the others its resamples'.
 
-    θ ± q s with q the 95 % quantile of |θ* − θ|/s*. With ends of equal probability it would cover less often: errors in
-    the two ends cancel (Hall 1988).
+    θ ± q s with q the quantile of |θ* − θ|/s* at this level. With ends of equal probability it would cover less often:
+    errors in the two ends cancel (Hall 1988).
     """
     (value, *values), (error, *errors) = estimates
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -159,6 +159,6 @@ def bootstrap_t(estimates: Estimates) -> list[Interval]:
     found = []
     for v, e, t in zip(value, error, studentized.T, strict=True):
         finite = t[np.isfinite(t)]
-        reach = float(np.quantile(finite, LEVEL) * e) if finite.size else 0.0
+        reach = float(np.quantile(finite, level) * e) if finite.size else 0.0
         found.append(Interval(float(v), float(v) - reach, float(v) + reach))
     return found
