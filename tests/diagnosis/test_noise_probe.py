@@ -99,6 +99,50 @@ def test_a_training_with_a_probe_is_the_same_to_the_bit(way: str) -> None:
     assert all(torch.equal(a, b) for a, b in zip(*ends, strict=True))
 
 
+def trained_by_nstorm(*, probed: bool) -> tuple[list[Tensor], NoiseProbe | None]:
+    """Where NSTORM evaluated micro-batches, call by call, and its probe."""
+    model = network()
+    optimizer = NSTORM(model.parameters(), lr=0.05, momentum=0.8)
+    probe = NoiseProbe(optimizer, every=3, samples=6) if probed else None
+    points = []
+    for micro_batches in DATA:
+
+        def closure(micro_batches: Tensor = micro_batches) -> float:
+            points.append(nn.utils.parameters_to_vector(model.parameters()).detach())
+            losses = [loss_of(model, batch) / len(micro_batches) for batch in micro_batches]
+            for loss in losses:
+                loss.backward()
+            return sum(loss.item() for loss in losses)
+
+        optimizer.step(closure)
+    return points, probe
+
+
+def gradients_at(x: Tensor, micro_batches: Tensor) -> Tensor:
+    model = network()
+    nn.utils.vector_to_parameters(x, model.parameters())
+    return torch.stack([gradient(model, batch) for batch in micro_batches])
+
+
+def test_nstorm_s_two_evaluations_tell_the_smoothness() -> None:
+    points, probe = trained_by_nstorm(probed=True)
+    assert probe is not None
+    probes = probe.probes
+    assert probes.step.tolist() == [0, 3, 6, 9]
+    assert np.isnan(probes.ell2[0])  # the first step evaluates once
+    x, y = points[5:7]  # of step 3: before it came one evaluation and two pairs
+    here, moved = gradients_at(x, DATA[3]), float((y - x).norm())
+    change = gradients_at(y, DATA[3]) - here
+    products = change @ change.T
+    L2 = float((products.sum() - products.trace()) / 12) / moved**2
+    assert probes.distance[1] == pytest.approx(float((x - points[0]).norm()))
+    assert probes.noise[1] == pytest.approx(6 * float(here.var(dim=0, correction=1).sum()))
+    assert probes.moved[1] == pytest.approx(moved)
+    assert probes.L2[1] == pytest.approx(L2)
+    assert probes.ell2[1] - L2 == pytest.approx(6 * float(change.var(dim=0, correction=1).sum()) / moved**2)
+    assert all(torch.equal(a, b) for a, b in zip(points, trained_by_nstorm(probed=False)[0], strict=True))
+
+
 def scaled(batch: Tensor, factor: float) -> Tensor:
     return torch.cat([torch.full_like(batch[:, :1], factor), batch], dim=1)
 
@@ -128,10 +172,21 @@ def test_a_step_with_nothing_to_compare_says_so_once_and_goes_on() -> None:
         loss.backward()
         return loss
 
-    with pytest.warns(UserWarning, match="evaluates in a closure"):
+    with pytest.warns(UserWarning, match="evaluates in a closure or in two phases"):
         optimizer.step(closure)
     probe.remove()
     accumulate(model, optimizer, DATA[:3, :1])
+
+
+def test_a_step_of_nstorm_in_two_phases_says_that_it_is_not_heard() -> None:
+    model = network()
+    optimizer = NSTORM(model.parameters())
+    NoiseProbe(optimizer, every=1)
+    with optimizer.previous_point():
+        loss_of(model, DATA[0, 0]).backward()
+    loss_of(model, DATA[0, 0]).backward()
+    with pytest.warns(UserWarning, match="in two phases"):
+        optimizer.step()
 
 
 def test_bad_input_is_refused_in_a_sentence() -> None:
@@ -140,7 +195,6 @@ def test_bad_input_is_refused_in_a_sentence() -> None:
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (model, {"every": 0}, "every must be a whole number ≥ 1"),
         (model, {"samples": 0}, "samples must be a whole number ≥ 1"),
-        (NSTORM(model.parameters()), {}, "got NSTORM. Give the model"),
         (network().requires_grad_(False), {}, "some parameters must require gradients"),
     ]
     for given, options, said in cases:

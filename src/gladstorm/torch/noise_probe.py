@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
@@ -17,12 +16,11 @@ from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
 from gladstorm.foundation.rules import COUNT
 from gladstorm.torch.cutting import cut, size_of
 from gladstorm.torch.layer_remarks import remarks_on
+from gladstorm.torch.listening import NO_PAIR, MicroBatches, Pair, TwoPoints
 from gladstorm.torch.normalized_step import norm_of
 from gladstorm.torch.nstorm import NSTORM
 from gladstorm.torch.same_sample import remember
 from gladstorm.torch.sampled_loss import LossOf, NotFinite, SampledLoss, refuse_sharded
-
-NO_PAIR = math.nan
 
 
 class NoiseProbe:
@@ -30,7 +28,8 @@ class NoiseProbe:
 
     **With an optimizer** it listens, and costs next to nothing: it compares the gradients of a step's micro-batches
     (gradient accumulation) and of the processes (DistributedDataParallel; every process has a probe), before they are
-    averaged. Clipping after `backward` does not matter.
+    averaged. Clipping after `backward` does not matter. NSTORM evaluates its closure at both ends of a step: if the
+    closure has several micro-batches, or there are several processes, the probe reads ℓ, L and ρ from that too.
 
     **With a model** and one mini-batch to a step, call `look(loss_of, batch)` before `optimizer.step()`. At every 20th
     call it evaluates two quarters of the mini-batch, half a gradient more in twenty.
@@ -69,7 +68,7 @@ class NoiseProbe:
         self._rows: list[Probe] = []
         self._steps = self._not_finite = 0
         self._hooks: list[RemovableHandle] = []
-        self._listeners: list[RemovableHandle] = []
+        self._ear: MicroBatches | None = None
         self._model: torch.nn.Module | None = None
         remarks: tuple[str, ...] = ()
         if isinstance(optimizer_or_model, torch.nn.Module):
@@ -78,11 +77,6 @@ class NoiseProbe:
             params = list(model.parameters())
             remarks = remarks_on(self._model)
         else:
-            if isinstance(optimizer_or_model, NSTORM):
-                raise ValueError(
-                    "NoiseProbe: an optimizer must evaluate each micro-batch once; got NSTORM. Give the model, and "
-                    "call look(loss_of, batch) before each step."
-                )
             params = [p for group in optimizer_or_model.param_groups for p in group["params"]]
         self._remarks = remarks
         self._params = [p for p in params if p.requires_grad]
@@ -95,7 +89,8 @@ class NoiseProbe:
                 optimizer_or_model.register_step_pre_hook(self._before_step),
                 optimizer_or_model.register_step_post_hook(self._after_step),
             ]
-            self._listen()
+            if not isinstance(optimizer_or_model, NSTORM):
+                self._ear = MicroBatches(self._params)
 
     def look(self, loss_of: LossOf, batch: Any) -> None:
         """Take a probe of this mini-batch, at the first call and every 20th after it.
@@ -125,7 +120,9 @@ class NoiseProbe:
             put_back()
         total = [a + b for a, b in zip(*gradients, strict=True)]
         squares = [norm_of(each).item() ** 2 for each in gradients]
-        self._add(step, squares, norm_of(total).item() ** 2, size_of(parts[0]))
+        samples = size_of(parts[0])
+        noise, gradient2 = spread(squares, norm_of(total).item() ** 2, samples)
+        self._add(step, self._params, len(parts), samples, noise, gradient2, NO_PAIR)
 
     @property
     def probes(self) -> Probes:
@@ -143,79 +140,55 @@ class NoiseProbe:
 
     def remove(self) -> None:
         """Take the probe off its optimizer."""
-        self._stop_listening()
+        if self._ear is not None:
+            self._ear.stop()
         for hook in self._hooks:
             hook.remove()
 
-    def _listen(self) -> None:
-        self._squares: defaultdict[int, list[Tensor]] = defaultdict(list)  # of each backward, one for each parameter
-        self._totals = [torch.zeros_like(p) for p in self._params]
-        self._listeners = [p.register_hook(self._heard(i)) for i, p in enumerate(self._params)]
-
-    def _heard(self, i: int) -> Any:
-        backward = 0  # of this parameter; a hook is called once in each
-
-        @torch.no_grad()
-        def heard(gradient: Tensor) -> None:
-            nonlocal backward
-            dense = gradient.to_dense()
-            self._squares[backward].append(norm_of([dense]) ** 2)
-            self._totals[i] += dense
-            backward += 1
-
-        return heard
-
-    def _stop_listening(self) -> None:
-        for listener in self._listeners:
-            listener.remove()
-        self._listeners = []
-
-    def _before_step(self, _optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not self._listeners:
+    def _before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._steps % self.every:
             return
-        self._stop_listening()
-        if any(map(callable, (*args[1:], kwargs.get("closure")))):  # the first is the optimizer itself
-            self._say_once("evaluates in a closure, how often is its own affair")
-            return
-        scale = 1.0 if self._scaler is None else self._scaler.get_scale()
-        micro_batches = len(self._squares)
-        mine = [float(sum(squares, start=torch.zeros(()))) for squares in self._squares.values()]
-        squares, totals = _over_processes(mine, self._totals)
-        if len(squares) < 2:
-            self._say_once("had one micro-batch in one process, and nothing to compare it with")
-            return
-        mean = micro_batches / scale  # the loss of a micro-batch is divided by their number
-        total2 = norm_of(totals).item() ** 2
-        self._add(self._steps, [mean**2 * each for each in squares], mean**2 * total2, self._samples)
+        ear, self._ear = self._ear, None
+        if ear is not None:
+            ear.stop()
+        closure = any(map(callable, (*args[1:], kwargs.get("closure"))))  # the first is the optimizer itself
+        if isinstance(optimizer, NSTORM) and closure:
+            self._ear = TwoPoints(self._params)
+        elif closure or ear is None:
+            self._say_once("evaluates in a closure or in two phases, how often is its own affair")
+        else:
+            self._hear(ear)
 
-    def _after_step(self, *_: Any) -> None:
+    def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if self._ear is not None:
+            self._ear.stop()
+            self._hear(self._ear)
+            self._ear = None
         self._steps += 1
-        if self._steps % self.every == 0:
-            self._listen()
+        if self._steps % self.every == 0 and not isinstance(optimizer, NSTORM):
+            self._ear = MicroBatches(self._params)
 
-    def _add(self, step: int, squares: list[float], total2: float, samples: int) -> None:
-        noise, gradient2 = spread(squares, total2, samples)
-        distance = norm_of([p.detach() - x for p, x in zip(self._params, self._start, strict=True)]).item()
-        if not math.isfinite(noise) or not math.isfinite(gradient2) or not math.isfinite(distance):
+    def _hear(self, ear: MicroBatches) -> None:
+        """Add what was heard, if there were two micro-batches or processes to compare."""
+        scale = 1.0 if self._scaler is None else self._scaler.get_scale()
+        groups, noise, gradient2 = ear.here.spread(self._samples, scale)
+        if groups < 2:
+            self._say_once("had one micro-batch in one process, and nothing to compare it with")
+        else:
+            self._add(self._steps, ear.x, groups, self._samples, noise, gradient2, ear.pair(self._samples))
+
+    def _add(
+        self, step: int, x: Sequence[Tensor], groups: int, samples: int, noise: float, gradient2: float, pair: Pair
+    ) -> None:
+        distance = norm_of([p.detach() - start for p, start in zip(x, self._start, strict=True)]).item()
+        if not all(map(math.isfinite, (noise, gradient2, distance))):
             self._not_finite += 1
             return
         where = "path" if distance else "start"
-        row = Probe(step, step, where, distance, len(squares), samples, noise, gradient2, NO_PAIR, NO_PAIR, NO_PAIR)
-        self._rows.append(row)
+        self._rows.append(Probe(step, step, where, distance, groups, samples, noise, gradient2, *pair))
 
     def _say_once(self, what: str) -> None:
         said = f"NoiseProbe: a step {what}; give NoiseProbe(model), and call look(loss_of, batch) before each step."
         if said not in self._remarks:
             self._remarks = (*self._remarks, said)
             warnings.warn(said, stacklevel=4)
-
-
-def _over_processes(squares: list[float], totals: list[Tensor]) -> tuple[list[float], list[Tensor]]:
-    """Of all processes together: the squares of all gradients, and their sum."""
-    if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
-        return squares, totals
-    everybody: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(everybody, squares)
-    for total in totals:
-        dist.all_reduce(total)
-    return [each for one in everybody for each in one], totals
