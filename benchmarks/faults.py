@@ -73,7 +73,7 @@ def killing_clients(times: int, chance: random.Random) -> int:
             with subprocess.Popen(whole, cwd=Path(__file__).parent.parent, env=as_here) as process:
                 while process.poll() is None and not list(Path(folder).glob("*/made-with.json")):
                     time.sleep(0.01)
-                assert process.poll() is None, "ended before it was killed"
+                assert not process.poll(), "failed before it was killed"
                 time.sleep(chance.uniform(0, 4))
                 process.kill()
             same += content(swept(store=folder)) == undisturbed

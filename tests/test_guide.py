@@ -40,6 +40,6 @@ def test_the_guide_s_scripts_run_on_two_processes(tmp_path: Path) -> None:
     script.write_text(ddp + counted + AGREE + fsdp + sharded + AGREE + "dist.destroy_process_group()\n", "utf-8")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
     done = subprocess.run(
-        torchrun, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300, check=False
+        torchrun, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=1200, check=False
     )
     assert done.returncode == 0, done.stderr

@@ -103,7 +103,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
             ports = (re.search(r"on port (\d+)\.$", line) for line in driver.stdout or ())
             port = next(filter(None, ports), None)
             assert port, "chromedriver did not say where it listens"
-            with closing(http.client.HTTPConnection("127.0.0.1", int(port[1]), timeout=30)) as connection:
+            with closing(http.client.HTTPConnection("127.0.0.1", int(port[1]), timeout=600)) as connection:
                 yield Browser(connection, tmp_path_factory.mktemp("profile"))
         finally:
             os.killpg(driver.pid, signal.SIGKILL)  # the driver and its Chromium, even one that hangs

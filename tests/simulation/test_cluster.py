@@ -209,12 +209,16 @@ def test_the_command_line_computes_in_processes(gladstorm: Any, tmp_path: Path) 
     assert list((tmp_path / "store").glob("*/*/*.parquet"))
 
 
-def test_with_no_workers_the_job_waits_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_no_workers_the_job_waits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     local = distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0", silence_logs="CRITICAL")
+    said = []
+
+    def send_one(sentence: str) -> None:
+        said.append(sentence)
+        local.scale(1)
+
+    monkeypatch.setattr(cluster, "remark", send_one)
     with local, distributed.Client(local) as client:
-        late = threading.Timer(1.0, lambda: local.scale(1))
-        late.start()
         found = dict(results([Task("task", 0, PartResult)], None, cluster.OnDask(client)))
-        late.join()
     assert found == {0: PartResult()}
-    assert "waiting for workers: the scheduler has none" in capsys.readouterr().err
+    assert said == ["waiting for workers: the scheduler has none …"]

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ def test_compare_killed_half_way_and_resumed_prints_the_same_table(gladstorm: Sa
         [sys.executable, "-m", "gladstorm", *command, "--store", str(store)], stdout=-1, stderr=-1
     )
     while process.poll() is None and not list(store.glob("*/*/*.parquet")):
-        pass
+        time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     code, resumed, err = gladstorm(*command, "--store", str(store))

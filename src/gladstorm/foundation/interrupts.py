@@ -53,14 +53,15 @@ def answered() -> Iterator[None]:
     _State.listening, _State.heard, _State.stopping, _State.kept = True, None, False, NOTHING_KEPT
     hears, tells = socket.socketpair()
     tells.setblocking(False)  # a signal's handler never waits
-    # One that is ignored stays so: a shell's background job is not interrupted from the keyboard.
-    before = {each: signal.getsignal(each) for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN}
-    for each in before:
-        signal.signal(each, lambda *_: None)
-    wakened = signal.set_wakeup_fd(tells.fileno(), warn_on_full_buffer=False)
     listener = threading.Thread(target=_listen, args=(hears,), name="interrupts", daemon=True)
     listener.start()
+    # One that is ignored stays so: a shell's background job is not interrupted from the keyboard.
+    before = {each: signal.getsignal(each) for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN}
+    # The listener first: a signal that only the handlers had heard, which do nothing, would be lost.
+    wakened = signal.set_wakeup_fd(tells.fileno(), warn_on_full_buffer=False)
     try:
+        for each in before:
+            signal.signal(each, lambda *_: None)
         yield
     except KeyboardInterrupt:
         if _State.heard is not None:
