@@ -7,7 +7,7 @@ INSTALLED := .venv/installed
 SMOKE := tests/torch/test_torch_sizes.py tests/torch/test_torch_equations.py tests/torch/test_parity.py tests/test_optax.py \
 	tests/simulation/test_simulate.py tests/simulation/test_record.py tests/theory/test_theory_plan.py tests/cli/test_cli.py
 
-.PHONY: help reproduce test test-integrations test-oldest test-newest lint bench browser
+.PHONY: help reproduce test tests test-integrations test-oldest test-newest lint bench browser
 help:
 	@echo "make reproduce   repeat the paper's two experiments: figures, verdicts and report.html in out/"
 	@echo "make test        formatting, lint, types, tests with coverage"
@@ -37,7 +37,11 @@ browser:
 	|| { apt-get update -qq && apt-get install -qqy --no-install-recommends chromium chromium-driver fonts-dejavu-core; } >/dev/null \
 	|| echo "no Chromium: the report's browser tests will be skipped" >&2
 
-test: lint browser
+# mypy takes a core for most of a minute: it goes beside the tests, on any number of cores.
+test: $(INSTALLED) browser
+	@$(MAKE) --no-print-directory --jobs=2 lint tests
+
+tests: $(INSTALLED)
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=95
 
 # Libraries that train with the optimizers, beside what .venv has. Their tests skip where they are not installed.

@@ -51,16 +51,22 @@ def killing_workers(times: int, chance: random.Random) -> int:
     same = 0
     for _ in range(times):
         with cluster.opened(2, None) as executor:
-            undisturbed = content(swept(executor=executor))
-            begun = time.monotonic()
-            swept(executor=executor)  # with programs compiled, as the one to be disturbed
-            took = time.monotonic() - begun
-            pids = list(executor._client.run(os.getpid).values())  # type: ignore[attr-defined]  # Dask's to tell
-            killer = threading.Timer(chance.uniform(0, took), os.kill, (chance.choice(pids), signal.SIGKILL))
-            killer.start()
-            same += content(swept(executor=executor)) == undisturbed
-            killer.join()
+            same += survives_a_killed_worker(executor, chance)
     return same
+
+
+def survives_a_killed_worker(executor: Any, chance: random.Random) -> bool:
+    """Whether a sweep on a cluster, one of whose workers is killed while it runs, has the bytes of an undisturbed one."""
+    undisturbed = content(swept(executor=executor))
+    begun = time.monotonic()
+    swept(executor=executor)  # with programs compiled, as the one to be disturbed
+    took = time.monotonic() - begun
+    pids = list(executor._client.run(os.getpid).values())
+    killer = threading.Timer(chance.uniform(0, took), os.kill, (chance.choice(pids), signal.SIGKILL))
+    killer.start()
+    disturbed = content(swept(executor=executor))
+    killer.join()
+    return disturbed == undisturbed
 
 
 def killing_clients(times: int, chance: random.Random) -> int:

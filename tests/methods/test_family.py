@@ -372,17 +372,18 @@ RULES: list[BatchRule] = [Fixed(2), FirstLarge(5), GrowWithDistance(B, G, 0.1), 
 
 @pytest.mark.parametrize("name", estimators.registry())
 def test_every_estimator_runs_with_every_step_and_every_batch_rule(name: str) -> None:
+    """Each step with one rule, and each rule with several steps: neither sees the other."""
     estimator = example(estimators.registry()[name])
     oracle = finite() if name == "saga" else ORACLE
     moves: list[Any] = [example(step) for step in steps_registry().values()]
+    assert len(moves) >= len(RULES)
     with jax.enable_x64(True):
-        for rule in RULES:
-            state = begun(oracle, Method(estimator, PLAIN, rule), 0)
-            for step in moves:
-                own = state._replace(memory=step.init(state.point.x))
-                after = whole_step(oracle, Method(estimator, step, rule), own, 0, 1)
-                assert np.all(np.isfinite(after.point.x)), (step, rule)
-                assert int(after.sfo) > int(state.sfo)
+        begins = [begun(oracle, Method(estimator, PLAIN, rule), 0) for rule in RULES]
+        for step, (rule, state) in zip(moves, itertools.cycle(zip(RULES, begins, strict=True))):
+            own = state._replace(memory=step.init(state.point.x))
+            after = whole_step(oracle, Method(estimator, step, rule), own, 0, 1)
+            assert np.all(np.isfinite(after.point.x)), (step, rule)
+            assert int(after.sfo) > int(state.sfo)
 
 
 TWO: Any = [1, 2]  # a list where one number belongs

@@ -24,7 +24,7 @@ from gladstorm.simulation.fitting import _try_out
 Said = Callable[..., tuple[int, str, str]]
 
 LEVEL = 1e-6
-DRAWS = 20_000
+DRAWS, AT_ONCE = 20_000, 400  # by one program, whether all are asked for or few
 NUMBERS = {NON_NEGATIVE.words: 0.7, POSITIVE.words: 0.3, PROBABILITY.words: 0.2}  # an example of each rule
 # By dimension, problems of which every oracle takes the first it can be drawn from.
 # Examples and states: laws do not need all of them.
@@ -75,9 +75,10 @@ def _noise(oracle: Any, x: Any, b: Any, keys: Any) -> Any:
 def noise(oracle: Any, b: int = 1, draws: int = DRAWS) -> tuple[np.ndarray, Any]:
     """The errors of independent batch means of b samples, and the variance the oracle states for a single one."""
     with jax.enable_x64(True):
-        keys = jax.random.split(jax.random.key(0), draws)
-        errors, variance = _noise(oracle, place(oracle), jnp.asarray(b), keys)
-        return np.asarray(errors), None if variance is None else float(variance)
+        keys = jax.random.split(jax.random.key(0), draws).reshape(-1, AT_ONCE)
+        found = [_noise(oracle, place(oracle), jnp.asarray(b), each) for each in keys]
+        errors, variance = np.concatenate([np.asarray(errors) for errors, _ in found]), found[0][1]
+        return errors, None if variance is None else float(variance)
 
 
 def require_law(oracle: Any, b: int) -> None:
@@ -144,7 +145,7 @@ def test_a_sample_is_the_same_at_two_points(name: str) -> None:
 def test_large_batches_have_little_noise_and_the_largest_has_none(name: str) -> None:
     oracle = oracle_of(name)
     if oracle.largest is None:
-        few = DRAWS // 50  # some oracles draw every sample of a batch
+        few = AT_ONCE  # some oracles draw every sample of a batch
         assert np.abs(noise(oracle, 1000, few)[0]).max() < 0.1 * np.abs(noise(oracle, 1, few)[0]).max()
     else:
         assert np.abs(noise(oracle, oracle.largest)[0]).max() <= 1e-12

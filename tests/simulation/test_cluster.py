@@ -106,8 +106,8 @@ def _die_the_first_time(mark: Path, number: int) -> PartResult:
     return PartResult(rows={"table": [{"number": number}]})
 
 
-def test_a_sweep_whose_worker_or_client_is_killed_has_the_bytes_of_an_undisturbed_one() -> None:
-    assert faults.killing_workers(1, random.Random(0)) == 1
+def test_a_sweep_whose_worker_or_client_is_killed_has_the_bytes_of_an_undisturbed_one(client: Any) -> None:
+    assert faults.survives_a_killed_worker(cluster.OnDask(client), random.Random(0))
     assert faults.killing_clients(1, random.Random(0)) == 1
 
 
