@@ -56,7 +56,7 @@ def killing_workers(times: int, chance: random.Random) -> int:
 
 
 def survives_a_killed_worker(executor: Any, chance: random.Random) -> bool:
-    """Whether a sweep on a cluster, one of whose workers is killed while it runs, has the bytes of an undisturbed one."""
+    """Whether a sweep, one of whose workers is killed while it runs, has the bytes of an undisturbed one."""
     undisturbed = content(swept(executor=executor))
     begun = time.monotonic()
     swept(executor=executor)  # with programs compiled, as the one to be disturbed

@@ -18,14 +18,10 @@ from typing import Any
 
 import torch
 
-try:
+from gladstorm.foundation.extras import needing
+
+with needing("lightning"):
     from lightning import LightningModule
-except ModuleNotFoundError as missing:
-    if missing.name != "lightning":
-        raise
-    raise ImportError(
-        "gladstorm.lightning needs lightning, which is not installed: pip install gladstorm[lightning]"
-    ) from None
 
 from gladstorm.torch import NSTORM
 

@@ -25,16 +25,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from gladstorm.foundation.extras import needing
 from gladstorm.foundation.parts import Array
 
-try:
+with needing("numpyro"):
     from numpyro import optim
-except ModuleNotFoundError as missing:
-    if missing.name != "numpyro":
-        raise
-    raise ImportError(
-        "gladstorm.numpyro needs numpyro, which is not installed: pip install gladstorm[numpyro]"
-    ) from None
 
 __all__ = ["TwoPoint"]
 

@@ -14,14 +14,10 @@ from typing import Any
 
 import torch
 
-try:
+from gladstorm.foundation.extras import needing
+
+with needing("transformers"):
     from transformers import Trainer
-except ModuleNotFoundError as missing:
-    if missing.name != "transformers":
-        raise
-    raise ImportError(
-        "gladstorm.transformers needs transformers, which is not installed: pip install gladstorm[transformers]"
-    ) from None
 
 from gladstorm.torch import NSTORM
 

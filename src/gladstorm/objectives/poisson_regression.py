@@ -9,6 +9,7 @@ import numpy as np
 
 from gladstorm.foundation.parts import Array, Data, Number, leaf, part
 from gladstorm.foundation.rules import POSITIVE, VECTOR, unlike_shapes
+from gladstorm.objectives.random_points import start_and_unit
 
 
 @part
@@ -28,9 +29,7 @@ class PoissonRegression:
     @classmethod
     def from_seed(cls, seed: int, spread: float = 0.3, *, dim: int = 5) -> PoissonRegression:
         """x* uniform on the unit sphere, x⁰ ~ N(0, I)."""
-        rng = np.random.default_rng(seed)
-        direction = rng.normal(0, 1, dim)
-        return cls(rng.normal(0, 1, dim), direction / np.linalg.norm(direction), spread)
+        return cls(*start_and_unit(seed, dim), spread)
 
     @property
     def flaw(self) -> str | None:

@@ -9,6 +9,7 @@ import numpy as np
 from gladstorm.foundation.constants import Constants
 from gladstorm.foundation.parts import Array, Data, Number, leaf, part
 from gladstorm.foundation.rules import NON_NEGATIVE, VECTOR, unlike_shapes
+from gladstorm.objectives.random_points import start_and_unit
 
 
 @part
@@ -27,9 +28,7 @@ class SampledPhaseRetrieval:
     @classmethod
     def from_seed(cls, seed: int, sigma: float = 1.0, *, dim: int = 5) -> SampledPhaseRetrieval:
         """x* uniform on the unit sphere, x⁰ ~ N(0, I)."""
-        rng = np.random.default_rng(seed)
-        direction = rng.normal(0, 1, dim)
-        return cls(rng.normal(0, 1, dim), direction / np.linalg.norm(direction), sigma)
+        return cls(*start_and_unit(seed, dim), sigma)
 
     @property
     def flaw(self) -> str | None:

@@ -25,12 +25,10 @@ axis_name: inside `jax.shard_map` or `jax.pmap`, the axis or axes every leaf is 
 `diagnose` tells whether the noise of a loss grows at all; `read_noise` measures it inside a training step.
 """
 
-try:
+from gladstorm.foundation.extras import needing
+
+with needing("optax", "Optax"):
     import optax  # noqa: F401 - Optax itself, not this package
-except ModuleNotFoundError as missing:
-    if missing.name != "optax":
-        raise
-    raise ImportError("gladstorm.optax needs Optax, which is not installed: pip install gladstorm[optax]") from None
 
 from gladstorm.optax.diagnosis import diagnose
 from gladstorm.optax.nsgdm import NsgdmState, nsgdm

@@ -12,12 +12,10 @@
 at all, and `NoiseProbe` rides along a training to tell.
 """
 
-try:
+from gladstorm.foundation.extras import needing
+
+with needing("torch", "PyTorch"):
     import torch  # noqa: F401 - PyTorch itself, not this package
-except ModuleNotFoundError as missing:
-    if missing.name != "torch":
-        raise
-    raise ImportError("gladstorm.torch needs PyTorch, which is not installed: pip install gladstorm[torch]") from None
 
 from gladstorm.torch.diagnosis import diagnose
 from gladstorm.torch.noise_probe import NoiseProbe
