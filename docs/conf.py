@@ -1,0 +1,124 @@
+"""The site: `make docs` builds it from docs/*.md, the scripts of docs/gallery, the docstrings and `--help`."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+import typer
+
+import gladstorm
+from gladstorm.cli.app import app as command_line
+from gladstorm.foundation.provenance import ROOMS, source_digest
+
+DOCS = Path(__file__).parent
+MADE = DOCS / "made"  # what this file and sphinx-gallery write; ignored by git, and made again when the source changes
+
+project, author, copyright = "Gladstorm", "Gladstorm maintainers", "Gladstorm maintainers"
+version = release = gladstorm.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_gallery.gen_gallery"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["gallery/**", "_build/**"]
+nitpicky = True
+# The site is built without a network, so nothing outside it has an address: types of other packages stay plain text.
+nitpick_ignore_regex = [("py:.*", ".*")]
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["attrs_block", "colon_fence", "deflist"]
+
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_mock_imports = [name for name in ("lightning", "transformers") if find_spec(name) is None]
+python_display_short_literal_types = True
+python_maximum_signature_line_length = 88
+add_module_names = False
+
+html_theme = "sphinx_book_theme"
+html_title = "Gladstorm"
+html_static_path = ["assets"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "show_navbar_depth": 1,
+    "use_download_button": False,
+    "use_fullscreen_button": False,
+    "home_page_in_toc": True,
+}
+html_domain_indices = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "made/gallery",
+    "filename_pattern": "plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 10**6,  # times are of the machine that built the page
+    "remove_config_comments": True,
+    "matplotlib_animations": False,
+    "abort_on_example_error": True,
+    "thumbnail_size": (480, 320),
+    "image_srcset": ["2x"],
+}
+
+
+def _forget_what_older_source_made() -> None:
+    """Scripts run again when their text changes, which sphinx-gallery sees to, and when the package does."""
+    stamp, source = MADE / "source.txt", source_digest(list(ROOMS)[-1])
+    if not stamp.exists() or stamp.read_text() != source:
+        shutil.rmtree(MADE, ignore_errors=True)
+        MADE.mkdir()
+        stamp.write_text(source)
+
+
+def _command_line_page() -> str:
+    """Every command's `--help`."""
+    group: Any = typer.main.get_command(command_line)
+    root = click.Context(group, info_name="gladstorm", terminal_width=88)
+    texts = {"gladstorm": group.get_help(root)}
+    for name, command in group.commands.items():
+        texts[f"gladstorm {name}"] = command.get_help(click.Context(command, root, name, terminal_width=88))
+    opening = (
+        "# Command line\n\n`gladstorm` and `python -m gladstorm` are the same program. Tables and JSON go to standard output, progress and\n"
+        "remarks to standard error. The exit code is 0 if all went well, 1 if a check failed and 2 if the command was not\n"
+        "understood. The fields of `--json` are described under [File formats](../formats.md).\n"
+    )
+    return "\n".join([opening, *(f"## {name}\n\n```text\n{text}\n```\n" for name, text in texts.items())])
+
+
+def _plain_to_rst(
+    _app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]
+) -> None:
+    """Docstrings are plain text with `code`, formulas and doctests: keep rst from reading markup into formulas."""
+    kept = []
+    for line in lines:
+        if line.lstrip().startswith((">>> ", "... ")):
+            kept.append(line)
+            continue
+        pieces = re.split(r"(`[^`]+`)", line)
+        kept.append(
+            "".join(
+                f"`{piece}`" if piece.startswith("`") else re.sub(r"([*|_\\])", r"\\\1", piece) for piece in pieces
+            )
+        )
+    lines[:] = kept
+
+
+def setup(app: Any) -> None:
+    """Write the pages that are made from the code, and read docstrings as what they are."""
+    _forget_what_older_source_made()
+    (MADE / "command_line.md").write_text(_command_line_page(), encoding="utf-8")
+    app.connect("autodoc-process-docstring", _plain_to_rst)
+
+
+sys.path.insert(0, str(DOCS.parent))

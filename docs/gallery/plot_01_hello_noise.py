@@ -1,0 +1,10 @@
+"""
+Hello, noise
+============
+
+Text.
+"""
+
+import matplotlib.pyplot as plt
+
+plt.plot([1, 2])
