@@ -96,9 +96,7 @@ def _command_line_page() -> str:
     return "\n".join([opening, *(f"## {name}\n\n```text\n{text}\n```\n" for name, text in texts.items())])
 
 
-def _plain_to_rst(
-    _app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]
-) -> None:
+def _plain_to_rst(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
     """Docstrings are plain text with `code`, formulas and doctests: keep rst from reading markup into formulas."""
     kept = []
     for line in lines:
@@ -107,9 +105,7 @@ def _plain_to_rst(
             continue
         pieces = re.split(r"(`[^`]+`)", line)
         kept.append(
-            "".join(
-                f"`{piece}`" if piece.startswith("`") else re.sub(r"([*|_\\])", r"\\\1", piece) for piece in pieces
-            )
+            "".join(f"`{piece}`" if piece.startswith("`") else re.sub(r"([*|_\\])", r"\\\1", piece) for piece in pieces)
         )
     lines[:] = kept
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from PIL import Image
 
-from gladstorm.pages.figures import COLOURS
+from gladstorm.pages.styles import COLOURS, styles
 
 MARKS = ("o", "s", "^", "D")
 STYLE: dict[str, Any] = {"markersize": 3, "linewidth": 1.0}
@@ -72,7 +72,10 @@ def hard(rows: Sequence[dict[str, Any]]) -> Figure:
     instances = list(dict.fromkeys(row["instance"] for row in rows))
     for ax, instance in zip(figure.subplots(1, len(instances)), instances, strict=True):
         own = _of(rows, instance=instance)
-        for method, colour, mark in zip(dict.fromkeys(row["method"] for row in own), COLOURS, MARKS, strict=False):
+        for (method, look), mark in zip(
+            styles(dict.fromkeys(row["method"] for row in own)).items(), MARKS, strict=False
+        ):
+            colour = look["color"]
             reached = [row for row in _of(own, method=method) if row["sfo"]]
             ax.loglog([1 / r["eps"] for r in reached], [r["sfo"] for r in reached], color=colour, marker=mark, **STYLE)
             ax.lines[-1].set_label(method)
@@ -96,7 +99,9 @@ def inertia(rows: Sequence[dict[str, Any]]) -> Figure:
     axes = figure.subplots(len(noises), len(columns), sharex=True)
     for row in rows:
         ax: Axes = axes[noises.index(row["noise"]), columns.index((row["d"], row["T"], row["multiple"]))]
-        for (method, grid), colour, mark in zip(row["grids"].items(), COLOURS, MARKS, strict=False):
+        looks = styles(row["grids"])
+        for (method, grid), mark in zip(row["grids"].items(), MARKS, strict=False):
+            colour = looks[method]["color"]
             means, errors = (np.array(row[key][method]) for key in ("last_tenth", "standard_error"))
             eta, mu = np.array(grid).T
             for same in np.unique(eta) if method == "STORM with inertia" else [None]:
@@ -128,7 +133,10 @@ def robustness(rows: Sequence[dict[str, Any]]) -> Figure:
     figure = Figure(figsize=(11, 5), layout="constrained")
     axes = figure.subplots(len(problems), 4)
     for line, problem in zip(axes, problems, strict=True):
-        for method, colour, mark in zip(dict.fromkeys(row["method"] for row in rows), COLOURS, MARKS, strict=False):
+        for (method, look), mark in zip(
+            styles(dict.fromkeys(row["method"] for row in rows)).items(), MARKS, strict=False
+        ):
+            colour = look["color"]
             own = _of(rows, problem=problem, method=method)
             for column, what in enumerate(("final", "mean")):
                 usual = _of(own, B=0.5)

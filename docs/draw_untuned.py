@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from gladstorm.pages.figures import COLOURS, save
+from gladstorm.pages.figures import save
+from gladstorm.pages.styles import COLOURS
 
 if TYPE_CHECKING:
     from generate_untuned import Case

@@ -25,6 +25,7 @@ from torch.nn.functional import cross_entropy
 from gladstorm.diagnosis import Probes, Report
 from gladstorm.foundation.files import write_text
 from gladstorm.pages import figures
+from gladstorm.pages.styles import COLOURS
 from gladstorm.torch import NoiseProbe, diagnose
 
 FOLDER = Path(__file__).parent / "diagnosis"
@@ -126,10 +127,10 @@ def draw(results: list[dict[str, Any]]) -> Figure:
     axes = figure.subplots(2, len(names), sharex="col", sharey="col")
     for ax, each in zip(axes.T.ravel(), results, strict=True):
         for label, probes, marker, colour in (
-            ("along the run", each["along the path"]["probes"], "-", figures.COLOURS[0]),
-            ("designed: path", _chosen(each, ("along", "start")), "o", figures.COLOURS[1]),
-            ("designed: against it", _chosen(each, ("against", "start")), "s", figures.COLOURS[2]),
-            ("designed: random", _chosen(each, ("random", "start")), "^", figures.COLOURS[4]),
+            ("along the run", each["along the path"]["probes"], "-", COLOURS[0]),
+            ("designed: path", _chosen(each, ("along", "start")), "o", COLOURS[1]),
+            ("designed: against it", _chosen(each, ("against", "start")), "s", COLOURS[2]),
+            ("designed: random", _chosen(each, ("random", "start")), "^", COLOURS[4]),
         ):
             at, mean = _smooth(probes)
             ax.plot(

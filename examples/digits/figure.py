@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gladstorm.pages.figures import COLOURS
+from gladstorm.pages.styles import LOOKS, method_of
 
 from .findings import Results, accuracies, found_for, interval
 from .setting import FRAMEWORKS, METHODS, NETWORKS, NOISES
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 SETTINGS = tuple(product(NETWORKS, NOISES))  # a column each
 TITLES = {"none": "no added noise", "BG": "BG noise added"}
 LABELS = {"torch": "PyTorch", "jax": "JAX"}
-# Told apart by marker and dash as well as by colour.
-STYLES = dict(zip(METHODS, zip(COLOURS, "osD^v", ("-", "-", "--", "-.", ":"), strict=False), strict=True))
+STYLES = {method: LOOKS[method_of(method) or method] for method in METHODS}
 
 
 def draw(results: Results) -> Figure:
@@ -46,7 +45,7 @@ def draw(results: Results) -> Figure:
 
 def _rates(ax: Axes, arms: dict[str, dict[str, Any]]) -> None:
     for method, found in arms.items():
-        colour, marker, dash = STYLES[method]
+        colour, dash, marker = STYLES[method]
         rates = [row["lr"] for row in found["grid"]]
         means = [np.mean(row["validation"]) for row in found["grid"]]
         ax.plot(rates, means, color=colour, linestyle=dash, marker=marker, markersize=4.5, linewidth=1.4, label=method)
@@ -61,7 +60,7 @@ def _rates(ax: Axes, arms: dict[str, dict[str, Any]]) -> None:
 
 def _tests(ax: Axes, results: Results, network: str, noise: str) -> None:
     for place, method in enumerate(METHODS):
-        colour, marker, _ = STYLES[method]
+        colour, _, marker = STYLES[method]
         for framework, shift in zip(FRAMEWORKS, (-0.2, 0.2), strict=True):
             seen = accuracies(found_for(results, framework, network, noise, method))
             mean, half_width = interval(seen)

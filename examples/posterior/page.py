@@ -9,13 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gladstorm.foundation.markdown import markdown_table
-from gladstorm.pages.figures import COLOURS, METHOD_COLOURS
+from gladstorm.pages.styles import LOOKS
 
 from .findings import NEAR, Finding, Results, found
 
 METHODS = ("NSGDM", "NSTORM", "SGD", "Adam", "ClippedAdam")
-_COLOURS = [METHOD_COLOURS.get(method, COLOURS[5]) for method in METHODS]
-STYLES = dict(zip(METHODS, zip(_COLOURS, "osD^v", ("-", "-", "--", "-.", ":"), strict=True), strict=True))
 USE = """>>> import jax, jax.numpy as jnp, numpyro
 >>> from numpyro.distributions import Normal
 >>> from numpyro.infer import SVI, Trace_ELBO
@@ -157,7 +155,7 @@ def draw(results: Results) -> Figure:
     top = 2 * max(max(row) for row in results["start"].values())
     for (guide, schedule, name), finding in findings.items():
         ax = panels[guides.index(guide)][schedules.index(schedule)]
-        colour, marker, dash = STYLES[name]
+        colour, dash, marker = LOOKS[name]
         shown = np.minimum(finding.medians, top)
         ax.plot(finding.rates, shown, color=colour, linestyle=dash, marker=marker, markersize=5, label=name)
         ax.set(xscale="log", yscale="log", title=f"{guide}, {schedule}")

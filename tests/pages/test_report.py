@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gladstorm.pages.figures import COLOURS
 from gladstorm.pages.report import PARTS, page
+from gladstorm.pages.styles import COLOURS
 from report_data import METHODS, experiments, statistic
 
 HOSTILE = "</script><script>window.hacked=1</script><!--<img src=x onerror=window.hacked=1>\"'&amp;\u2028\u2029]]>`${1}"

@@ -74,7 +74,9 @@ def test_a_sweep_needs_methods_with_labels_of_their_own_and_an_oracle_for_each_s
 
 def test_two_methods_of_the_same_parts_get_two_labels() -> None:
     record = sweep(BlumGladyshev(GOOD, 1.0, 1.0), [sgd(0.1), sgd(0.2), Method(sgd(1).estimator, Plain(0.3))], steps=1)
-    assert record.labels == ("fresh+plain", "fresh+plain #2", "fresh+plain #3")
+    assert record.labels == tuple(f"fresh+plain (gamma={gamma})" for gamma in (0.1, 0.2, 0.3))
+    same = sweep(BlumGladyshev(GOOD, 1.0, 1.0), [sgd(0.1), sgd(0.1)], steps=1)
+    assert same.labels == ("fresh+plain", "fresh+plain (method 2)")
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,8 @@ def compare(
     if plot is not None:
         from gladstorm.pages import figures
 
-        curves = zip(comparison.briefly(found), (each.curves() for each in found.values()), strict=True)
+        names = [f"{name}: {each.tuned}" for name, each in zip(comparison.briefly(found), found.values(), strict=True)]
+        curves = zip(names, (each.curves() for each in found.values()), strict=True)
         figures.save(figures.against_sfo(dict(curves), title, recipe.kind.field), plot)
     if as_json:
         rows = {name: each.as_dict() for name, each in found.items()}

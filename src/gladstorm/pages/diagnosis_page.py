@@ -14,7 +14,7 @@ from gladstorm.diagnosis import Probes, Report
 from gladstorm.diagnosis.growth import curve
 from gladstorm.diagnosis.probes import DIRECTIONS
 from gladstorm.diagnosis.resampling import Strata
-from gladstorm.pages.figures import COLOURS
+from gladstorm.pages.styles import COLOURS
 
 STYLE = """body { font: 15px/1.5 system-ui, sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222 }
 td, th { text-align: left; padding: 0.15em 1em 0.15em 0; vertical-align: top } svg { width: 100%; height: auto }"""

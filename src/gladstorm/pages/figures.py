@@ -5,7 +5,6 @@ The figures of `reproduce` are in `reproduction_figures`.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gladstorm.foundation.files import write_whole
+from gladstorm.pages.styles import COLOURS, DASHES, LOOKS, in_words, styles
 from gladstorm.theory.planning import counted
 
 try:
@@ -32,12 +32,8 @@ if TYPE_CHECKING:
     from gladstorm.theory import Plan
 
 FORMATS = (".png", ".pdf", ".svg")
-# Okabe and Ito's palette: told apart with any colour vision.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-# The same method has the same colour on every page.
-METHOD_COLOURS = dict(zip(("NSGDM", "NSTORM", "SGD", "clipped SGD", "Adam", "DoG, averaged"), COLOURS, strict=False))
+MOST_LINES = 14  # of a record: more cannot be followed by eye
 FARTHEST = 10**200  # of an axis: its margins and ticks, which matplotlib puts further out, must be floats too
-DASHES = ("--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
 
 def bounds(plans: Sequence[Plan], crossing: int | None = None) -> Figure:
@@ -53,9 +49,9 @@ def bounds(plans: Sequence[Plan], crossing: int | None = None) -> Figure:
     for ax, plan in zip(axes, plans, strict=False):
         _terms(ax, plan, horizons)
     if len(plans) > 1:
-        for plan, colour in zip(plans, COLOURS, strict=False):
-            values = [plan.statement.bound(int(T)) for T in horizons]
-            axes[-1].loglog(horizons, values, color=colour, label=plan.statement.method.upper())
+        for plan in plans:
+            values, name = [plan.statement.bound(int(T)) for T in horizons], plan.statement.method.upper()
+            axes[-1].loglog(horizons, values, color=LOOKS[name].colour, linestyle=LOOKS[name].line, label=name)
         if crossing is not None and crossing > 1:
             axes[-1].axvline(crossing, color="#555555", linestyle=":", label=f"crossing, T = {crossing:.3g}")
         axes[-1].set(title="both bounds", xlabel="T, iterates")
@@ -93,12 +89,13 @@ def against_sfo(curves: Mapping[str, Mapping[str, Any]], title: str, field: str 
         "drift2": "squared drift ‖xᵏ − x⁰‖²",
         "max_batch": "largest batch so far",
     }
-    styles = [{"color": colour, "linestyle": dash} for dash in ("-", *DASHES) for colour in COLOURS]
+    looks = styles(curves)
     figure = Figure(figsize=(9.0, 3.4 + 0.13 * -(-len(curves) // 4)), layout="constrained")
     for ax, (name, heading) in zip(figure.subplots(1, 3), panels.items(), strict=True):
         ax.set(xscale="log", yscale="log")
-        for style, (method, curve) in zip(itertools.cycle(styles), curves.items(), strict=False):
-            draw_band(ax, curve["sfo"][1:], curve[name]["mean"][1:], curve[name]["std"][1:], method, style)
+        for method, curve in curves.items():
+            mean, std = (curve[name][column][1:] for column in ("mean", "std"))
+            draw_band(ax, curve["sfo"][1:], mean, std, in_words(method), looks[method])
         label_panel(ax, heading, "stochastic gradients")
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=6.5, frameon=False)
@@ -111,15 +108,15 @@ def gradient_norms(record: Record) -> Figure:
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     ax = figure.subplots()
     ax.set(xscale="log", yscale="log", xlabel="stochastic gradients", ylabel=f"‖{record.field}‖ at xᵏ")
-    styles: list[dict[str, Any]] = [{"color": one, "linestyle": dash} for dash in ("-", "--") for one in COLOURS]
-    for row, (label, style) in enumerate(zip(record.labels, styles, strict=False)):
+    looks = styles(record.labels[:MOST_LINES])
+    for row, (label, style) in enumerate(looks.items()):
         calls = record.sfo[row].mean(axis=0)
         with np.errstate(invalid="ignore", over="ignore"):
             mean, std = record.grad_norm[row].mean(axis=0), record.grad_norm[row].std(axis=0)
-        draw_band(ax, calls, mean, std, label, style)
+        draw_band(ax, calls, mean, std, in_words(label), style)
     figure.legend(loc="outside lower center", ncols=2, fontsize=7, frameon=False)
-    if len(record.labels) > len(styles):
-        ax.set_title(f"the first {len(styles)} of {len(record.labels):,} configurations", fontsize=8)
+    if len(record.labels) > len(looks):
+        ax.set_title(f"the first {len(looks)} of {len(record.labels):,} configurations", fontsize=8)
     return figure
 
 

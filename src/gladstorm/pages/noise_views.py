@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
-from gladstorm.pages.figures import COLOURS
+from gladstorm.pages.styles import COLOURS
 
 if TYPE_CHECKING:
     from gladstorm.studies.noise_along_path import NoiseAlongPath

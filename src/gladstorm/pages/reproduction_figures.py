@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from gladstorm.pages.figures import COLOURS, draw_band, label_panel, only_decades
+from gladstorm.pages.figures import draw_band, label_panel, only_decades
+from gladstorm.pages.styles import styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _CALLS = ("sfo", "SFO calls", "log")  # an axis: key, label and scale
-# A colour and a dash pattern for each method: told apart in grey, too.
-_STYLES = tuple(
-    {"color": colour, "linestyle": dash}
-    for colour, dash in zip(COLOURS, ("-", (0, (7, 1)), "--", "-.", ":"), strict=False)
-)
 
 
 def figure(summary: Mapping[str, Any], curves: Mapping[str, Any]) -> Figure:
@@ -41,10 +37,10 @@ def _three_panels(summary: Mapping[str, Any], curves: Mapping[str, Any], along: 
     )
     for ax, (name, title, yscale, (key, xlabel, xscale)) in zip(figure.subplots(1, 3), panels, strict=True):
         ax.set(xscale=xscale, yscale=yscale)
-        for style, (method, curve) in zip(_STYLES, curves.items(), strict=False):
+        for method, curve in curves.items():
             x = np.array(curve["step"] if key == "step" else curve["sfo"]["mean"], float)
             mean, std = (np.array(curve[name][column], float) for column in ("mean", "std"))
-            draw_band(ax, x, mean, std, method, style, opacity=0.18)
+            draw_band(ax, x, mean, std, method, styles(summary["methods"])[method], opacity=0.18)
         label_panel(ax, title, xlabel)
         ax.margins(x=0.02)
     handles, labels = ax.get_legend_handles_labels()
@@ -57,15 +53,13 @@ def sensitivity(summary: Mapping[str, Any], _curves: Mapping[str, Any]) -> Figur
     """‖∇f‖ over the last tenth of the run against the step size: the tuned methods' grids and multiples of γ0."""
     figure = Figure(figsize=(7.0, 2.9), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    styles = dict(zip(summary["methods"], _STYLES, strict=True))
+    looks = styles(summary["methods"])
     for method, found in summary["tuning"].items():
-        _points(left, [(row["step_size"], row["last10_grad_norm"]) for row in found["grid"]], method, styles[method])
-        left.plot(
-            [found["best"]], [_at(found["grid"], found["best"])], "*", color=styles[method]["color"], markersize=9
-        )
+        _points(left, [(row["step_size"], row["last10_grad_norm"]) for row in found["grid"]], method, looks[method])
+        left.plot([found["best"]], [_at(found["grid"], found["best"])], "*", color=looks[method]["color"], markersize=9)
     for method, rows in summary["sensitivity"].items():
         own = summary["schedule"][method]["gamma0"]
-        _points(right, [(row["gamma0"] / own, row["last10_grad_norm"]) for row in rows], method, styles[method])
+        _points(right, [(row["gamma0"] / own, row["last10_grad_norm"]) for row in rows], method, looks[method])
     right.axvline(1, color="#888888", linewidth=0.8, linestyle=":")
     left.set_xlabel("step size γ (★: picked), on the tuning seeds", fontsize=7)
     right.set_xlabel("γ0 relative to the paper's", fontsize=7)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from gladstorm.pages.figures import COLOURS, METHOD_COLOURS
+from gladstorm.pages.styles import styles
 from gladstorm.studies.suite.measures import profile, reaching
 
 FARTHEST = 100.0  # factor of the best that is drawn
@@ -139,11 +138,10 @@ def _show_ratios(ax: Any) -> None:
 def _styles(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """A colour for each method, that of other figures where it has one; thin dashes without a decay."""
     methods = dict.fromkeys(row["method"] for row in result["methods"].values())
-    rest = itertools.cycle(colour for colour in COLOURS if colour not in METHOD_COLOURS.values())
-    colours = {method: METHOD_COLOURS.get(method) or next(rest) for method in methods}
+    looks = styles(methods)
     return {
         name: {
-            "color": colours[row["method"]],
+            "color": looks[row["method"]]["color"],
             "linestyle": "--" if row["decay"] == 0 else "-",
             "linewidth": 0.8 if row["decay"] == 0 else 1.5,
         }

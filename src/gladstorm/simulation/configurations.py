@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -101,11 +100,31 @@ def _fields(paths: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def _labelled(methods: Sequence[Method]) -> dict[str, Method]:
-    """Methods under the names of their parts, numbered where these repeat."""
+    """Methods under the names of their parts, with the numbers that tell apart what has the same parts.
+
+    >>> from gladstorm import nsgdm, sgd
+    >>> list(_labelled([sgd(0.1), sgd(0.2), nsgdm(0.1, eta=0.5)]))
+    ['fresh+plain (gamma=0.1)', 'fresh+plain (gamma=0.2)', 'momentum+normalized']
+    """
+    names = ["+".join(type(part).__name__.lower() for part in _parts(method)) for method in methods]
     labels: dict[str, Method] = {}
-    for method in methods:
-        parts = (method.estimator, method.step, method.average)
-        name = "+".join(type(part).__name__.lower() for part in parts if part is not None)
-        label = next(each for n in itertools.count(1) if (each := name if n == 1 else f"{name} #{n}") not in labels)
-        labels[label] = method
+    for place, (name, method) in enumerate(zip(names, methods, strict=True)):
+        others = [_single_numbers(other) for i, other in enumerate(methods) if names[i] == name and i != place]
+        own = _single_numbers(method).items()
+        telling = ", ".join(
+            f"{field}={value:.6g}" for field, value in own if any(o.get(field) != value for o in others)
+        )
+        label = f"{name} ({telling})" if telling else name
+        labels[label if label not in labels else f"{label} (method {place + 1})"] = method
     return labels
+
+
+def _parts(method: Method) -> list[Any]:
+    return [part for part in (method.estimator, method.step, method.average) if part is not None]
+
+
+def _single_numbers(method: Method) -> dict[str, float]:
+    """The numbers of a method that are not lists."""
+    leaves = jax.tree.flatten_with_path(method, is_leaf=lambda node: isinstance(node, list | tuple))[0]
+    fields = _fields([path for path, _ in leaves])
+    return {field: float(value) for field, (_, value) in zip(fields, leaves, strict=True) if np.ndim(value) == 0}

@@ -59,6 +59,12 @@ class Compared:
         return [field for field, values in tried.items() if at_edge(values[chosen], values)]
 
     @property
+    def tuned(self) -> str:
+        """The chosen numbers, of those that were tried in several values, for a legend."""
+        chosen = int(np.argmin(self.settings))
+        return ", ".join(f"{field}={self.tuning.numbers(field)[chosen]:.3g}" for field in self.tuning.swept)
+
+    @property
     def settings(self) -> np.ndarray:
         """The score of every setting that was tried: the mean over the tuning seeds, ∞ where one diverged."""
         return reported_scores(self.tuning, self.budget)
@@ -195,19 +201,39 @@ def _of_seeds(oracle: Oracle | Callable[[int], Oracle], seeds: Sequence[int]) ->
 
 
 def briefly(texts: Iterable[str]) -> list[str]:
-    """The names in each method's text without the numbers, counted where they repeat.
+    """The names in each method's text without the numbers; what repeats is told apart by what it alone is given.
 
     >>> briefly(["storm(eta=1e-3) + plain(gamma=power_decay(initial=1,exponent=0.5))", "sgd(gamma=1)", "sgd"])
-    ['storm+plain', 'sgd', 'sgd #2']
+    ['storm+plain', 'sgd (gamma=1)', 'sgd']
     """
-    brief: list[str] = []
-    for text in texts:
-        shorter, name = "", text
-        while shorter != name:
-            shorter, name = name, re.sub(r"\([^()]*\)|\s", "", name)
-        count = 1 + sum(each.partition(" ")[0] == name for each in brief)
-        brief.append(name if count == 1 else f"{name} #{count}")
+    texts = [re.sub(r"\s", "", text) for text in texts]
+    names = [_without_arguments(text) for text in texts]
+    given = [_arguments(text) for text in texts]
+    brief = []
+    for text, name, own in zip(texts, names, given, strict=True):
+        same = [other for each, other in zip(names, given, strict=True) if each == name]
+        alone = [argument for argument in own if sum(argument in other for other in same) == 1]
+        apart = f"{name} ({', '.join(alone)})" if alone else text
+        brief.append(name if len(same) == 1 else apart)
     return brief
+
+
+def _without_arguments(text: str) -> str:
+    shorter = re.sub(r"\([^()]*\)", "", text)
+    return text if shorter == text else _without_arguments(shorter)
+
+
+def _arguments(text: str) -> list[str]:
+    """What stands between the outermost parentheses of all parts, cut at the outermost commas."""
+    depth, found = 0, [""]
+    for character in text:
+        depth -= character in ")]"
+        if (depth == 1 and character == ",") or (depth == 0 and character in "()"):
+            found.append("")
+        elif depth:
+            found[-1] += character
+        depth += character in "(["
+    return [each for each in found if each]
 
 
 def against_first(found: Mapping[str, Compared]) -> dict[str, dict[str, Any]]:

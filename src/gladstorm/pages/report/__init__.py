@@ -16,6 +16,7 @@ from typing import Any
 from gladstorm.pages.report import sections
 from gladstorm.pages.report.markup import Markup, raw, tag
 from gladstorm.pages.report.sections import AXES, CURVES, SETTINGS, Data
+from gladstorm.pages.styles import COLOURS, LINES, styles
 
 PARTS = ("page.css", "scales.js", "page.js")
 
@@ -67,10 +68,12 @@ def _json(data: Any) -> Markup:
 
 def _drawn(curves: Data) -> dict[str, list[dict[str, Any]]]:
     """What page.js draws. Lists, because a script would sort methods called 1 and 2 before the others."""
+    looks = styles(dict.fromkeys(method for setting in SETTINGS for method in curves.get(setting, {})))
     return {
         setting: [
             {
                 "name": method,
+                "look": [COLOURS.index(looks[method]["color"]), LINES.index(looks[method]["linestyle"])],
                 "step": arm["step"],
                 "sfo": _short(arm["sfo"]["mean"], 10),
                 **{key: {column: _short(arm[key][column]) for column in ("mean", "std")} for key in CURVES},

@@ -3,7 +3,6 @@
 // What is compared, plotted and plotted against: keys of the data and the words for them.
 const { settings: SETTINGS, curves: CURVES, axes: AXES, experiments } = JSON.parse(document.getElementById("data").textContent);
 const LINEAR = ["drift2"]; // what starts on a linear axis
-const STYLES = 7; // colours, and dash patterns, in page.css
 const TOP = 8, RIGHT = 12, BOTTOM = 38; // room around a plot, in pixels; the left depends on the labels
 const LETTER = 6.6; // about the width of a label's letter
 const DRAG = 6, TALL = 24; // a drag shorter than this does not zoom x, or y
@@ -30,10 +29,11 @@ function button(parent, text, pressed, action) {
 function chart(figure, recorded) {
   const available = Object.keys(SETTINGS).filter((setting) => recorded[setting].length);
   const names = [...new Set(available.flatMap((setting) => recorded[setting].map((arm) => arm.name)))];
-  // A method looks the same in every setting, and like no other of the first 49.
+  // A method looks the same in every setting, and as it does in the figures.
+  const looks = new Map(available.flatMap((setting) => recorded[setting].map((arm) => [arm.name, arm.look])));
   const style = ({ name }) => {
-    const i = names.indexOf(name);
-    return `colour-${i % STYLES} dash-${(i + Math.floor(i / STYLES)) % STYLES}`;
+    const [colour, dash] = looks.get(name);
+    return `colour-${colour} dash-${dash}`;
   };
   const state = { setting: available[0], x: "sfo", log: true, zoom: null, hidden: new Set() };
   const arms = () => recorded[state.setting].filter((arm) => !state.hidden.has(arm.name));

@@ -1,0 +1,102 @@
+"""How each method looks: the same colour and line in every figure, and its name in words."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+# Okabe and Ito's palette: told apart with any colour vision.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, BLACK = COLOURS
+GREY = "#7F7F7F"
+DASHES = ("--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+LONG_DASHES = (0, (7, 1))
+LINES = ("-", LONG_DASHES, *DASHES)
+
+
+class Look(NamedTuple):
+    """Colour and line: either alone tells the methods apart that usually share a figure, so grey paper will do."""
+
+    colour: str
+    line: Any
+    marker: str
+
+
+LOOKS = {
+    "NSGDM": Look(BLUE, "-", "o"),
+    "NSTORM": Look(VERMILION, LONG_DASHES, "s"),
+    "SGD": Look(GREEN, "--", "D"),
+    "clipped SGD": Look(PINK, "-.", "^"),
+    "Adam": Look(ORANGE, ":", "v"),
+    "DoG": Look(SKY, DASHES[-1], "P"),
+    "STORM": Look(BLACK, DASHES[-1], "X"),
+    "ClippedAdam": Look(GREY, ":", "<"),
+}
+OTHER_NAMES = {
+    "momentum": "NSGDM",  # as an estimator under a normalized step
+    "momentum+normalized": "NSGDM",
+    "storm+normalized": "NSTORM",
+    "fresh+plain": "SGD",
+    "fresh+clipped": "clipped SGD",
+    "clipped_sgd": "clipped SGD",
+    "sgd + clipping": "clipped SGD",
+    "storm+plain": "STORM",
+}
+_BY_NAME = {name.lower(): name for name in LOOKS} | OTHER_NAMES
+
+
+def method_of(label: str) -> str | None:
+    """The method that a label is a variant of: the label up to a remark such as ", dynamic batch" or " (gamma=0.1)".
+
+    >>> method_of("SGD, dynamic batch"), method_of("nsgdm (eta=0.1)"), method_of("normalized PAGE")
+    ('SGD', 'NSGDM', None)
+    """
+    return _BY_NAME.get(_beginning(label).lower())
+
+
+def in_words(label: str) -> str:
+    """A label with its method's usual name instead of that of the command line.
+
+    >>> in_words("nstorm (eta=0.1)"), in_words("page+plain")
+    ('NSTORM (eta=0.1)', 'page+plain')
+    """
+    method = method_of(label)
+    return label if method is None else label.replace(_beginning(label), method, 1)
+
+
+def _beginning(label: str) -> str:
+    return re.split(r"[,:]| \(| with ", label)[0].strip()
+
+
+def styles(labels: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Colour and line for every label of a figure. Variants of a method share its colour and differ in their lines.
+
+    >>> styles(["NSGDM", "SGD", "SGD, dynamic batch"])["SGD, dynamic batch"]
+    {'color': '#009E73', 'linestyle': '-.'}
+    """
+    methods = {label: method_of(label) for label in labels}
+    taken = {LOOKS[method].colour for method in methods.values() if method}
+    free = [colour for colour in COLOURS if colour not in taken] or [GREY]
+    spare = ((free[i % len(free)], LINES[(i + i // len(free)) % len(LINES)]) for i in itertools.count())
+    many, seen = Counter(methods.values()), Counter[str]()
+    found = {}
+    for label, method in methods.items():
+        if method is None:
+            colour, line = next(spare)
+        else:
+            own = LOOKS[method]
+            lines = [own.line, *(line for line in (*DASHES, *LINES[:2]) if line != own.line)]
+            line, paler = lines[seen[method] % len(lines)], many[method] > len(lines)
+            colour = _tint(own.colour, 0.7 * seen[method] / many[method]) if paler else own.colour
+            seen[method] += 1
+        found[label] = {"color": colour, "linestyle": line}
+    return found
+
+
+def _tint(colour: str, share: float) -> str:
+    """A colour mixed with a share of white."""
+    channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(channel + share * (255 - channel)):02X}" for channel in channels)
