@@ -1,10 +1,41 @@
 """
-Hello, noise
-============
+1. Hello, noise
+===============
 
-Text.
+Most theory assumes that a stochastic gradient is equally noisy everywhere. In the Blum-Gladyshev model (BG-0) the noise
+grows with the distance from the start: its variance is at most B²‖x − x⁰‖² + G².
+
+Below, f(x) = |x|³ is minimised from x⁰ = 5, once with noise that stays as it is (B = 0) and once with noise that grows
+(B = 2). The solution is 5 away from the start: just where the methods have to stop, the growing noise is largest.
 """
 
 import matplotlib.pyplot as plt
+import numpy as np
 
-plt.plot([1, 2])
+import gladstorm as gs
+from gladstorm.pages.styles import LOOKS
+
+objective = gs.objectives.named("power:3", start=5.0)  # |x|³
+noises = {"B = 0": gs.BlumGladyshev(objective, B=0.0, G=0.5), "B = 2": gs.BlumGladyshev(objective, B=2.0, G=0.5)}
+methods = {"NSGDM": gs.nsgdm(gamma=2e-3, eta=0.1), "SGD": gs.sgd(gamma=2e-3)}
+records = {noise: gs.sweep(oracle, methods, steps=5000, seeds=50) for noise, oracle in noises.items()}
+print(records["B = 2"])
+
+# %%
+# Left: the noise. Right: SGD (normal steps) and NSGDM (normalized SGD with momentum: every step has length γ), median of
+# 50 seeds. The growing noise raises the level at which both stop, and that of SGD by more: a large gradient is a
+# large step for SGD and a step like any other for NSGDM.
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", width_ratios=(2, 3))
+for noise, oracle in noises.items():
+    distance, variance = gs.measured_variance(oracle, np.linspace(5, -1, 30)[:, None])
+    left.plot(distance, variance, "k.-" if oracle.B else "k:", label=noise)
+    for row, (name, look) in enumerate((name, LOOKS[name]) for name in methods):
+        curve = np.median(records[noise].grad_norm[row], axis=0)
+        style = {"color": look.colour, "linewidth": 1.6 if oracle.B else 0.8, "linestyle": "-" if oracle.B else ":"}
+        right.semilogy(records[noise].steps, curve, label=f"{name}, {noise}", **style)
+left.set(xlabel="distance from the start", ylabel="variance of one gradient", title="The noise")
+right.set(xlabel="steps", ylabel="gradient norm ‖∇f‖ (smaller is better)", title="What it does to two methods")
+left.legend(frameon=False)
+right.legend(frameon=False)
+plt.show()

@@ -1,0 +1,59 @@
+"""
+5. Your own noise
+=================
+
+Noise is a class with three methods: ``draw`` the randomness of one step, turn it into the mean of a ``batch``, and give
+the stochastic ``grad`` of that sample at a point. Drawing and evaluating are separate so that a method such as NSTORM
+can evaluate one sample at two points.
+
+Here: gradients that are multiplied by a random factor, as with random dropping of examples, so the noise grows with the
+gradient and not with the distance.
+"""
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+
+import gladstorm as gs
+from gladstorm.foundation.rules import NON_NEGATIVE
+from gladstorm.pages.styles import LOOKS
+
+
+@gs.part
+class Multiplicative(gs.Oracle):
+    """∇f(x; ξ) = (1 + s ε) ∇f(x) with ε standard normal."""
+
+    objective: gs.objectives.Objective
+    s: float = gs.leaf(NON_NEGATIVE)
+
+    def draw(self, key):
+        """One normal number."""
+        return jax.random.normal(key, (), jnp.result_type(float))
+
+    def batch(self, noise, size):
+        """The mean of b normal numbers is normal with a b-th of the variance."""
+        return noise / jnp.sqrt(jnp.asarray(size, noise.dtype))
+
+    def grad(self, point, sample):
+        """The exact gradient, which the point remembers, times the factor."""
+        return (1 + self.s * sample) * point.grad
+
+
+objective = gs.objectives.named("quadratic:1,10", dim=2, start=3.0)
+noises = {"multiplied by 1 + 2ε": Multiplicative(objective, s=2.0), "added, growing (BG-0)": gs.BlumGladyshev(objective, B=0.5, G=0.5)}
+methods = {"NSGDM": gs.nsgdm(gamma=1e-2, eta=0.1), "SGD": gs.sgd(gamma=1e-2)}
+
+# %%
+# Multiplied noise vanishes at the solution, so SGD converges; noise that grows with the distance is largest there.
+
+figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", sharey=True)
+for ax, (title, oracle) in zip(axes, noises.items(), strict=True):
+    record = gs.sweep(oracle, methods, steps=3000, seeds=20)
+    for row, name in enumerate(methods):
+        look = LOOKS[name]
+        ax.semilogy(record.steps, np.median(record.grad_norm[row], axis=0), color=look.colour, linestyle=look.line, label=name)
+    ax.set(title=f"noise {title}", xlabel="steps")
+axes[0].set(ylabel="gradient norm ‖∇f‖, median of 20 seeds", ylim=1e-8)
+axes[0].legend(frameon=False)
+plt.show()
