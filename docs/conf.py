@@ -17,6 +17,7 @@ from gladstorm.cli.app import app as command_line
 from gladstorm.foundation.provenance import ROOMS, source_digest
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))  # gallery_scraper.py
 MADE = DOCS / "made"  # what this file and sphinx-gallery write; ignored by git, and made again when the source changes
 
 project, author, copyright = "Gladstorm", "Gladstorm maintainers", "Gladstorm maintainers"
@@ -68,7 +69,7 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
     "abort_on_example_error": True,
     "thumbnail_size": (480, 320),
-    "image_srcset": ["2x"],
+    "image_scrapers": ("matplotlib", "gallery_scraper.returned"),
 }
 
 
@@ -88,11 +89,12 @@ def _command_line_page() -> str:
     texts = {"gladstorm": group.get_help(root)}
     for name, command in group.commands.items():
         texts[f"gladstorm {name}"] = command.get_help(click.Context(command, root, name, terminal_width=88))
-    opening = (
-        "# Command line\n\n`gladstorm` and `python -m gladstorm` are the same program. Tables and JSON go to standard output, progress and\n"
-        "remarks to standard error. The exit code is 0 if all went well, 1 if a check failed and 2 if the command was not\n"
-        "understood. The fields of `--json` are described under [File formats](../formats.md).\n"
-    )
+    opening = """# Command line
+
+`gladstorm` and `python -m gladstorm` are the same program. Tables and JSON go to standard output, progress and remarks
+to standard error. The exit code is 0 if all went well, 1 if a check failed, 2 if the command was not understood, and
+130 or 143 if it was interrupted. [File formats](../formats.md) describes the fields of `--json`.
+"""
     return "\n".join([opening, *(f"## {name}\n\n```text\n{text}\n```\n" for name, text in texts.items())])
 
 
@@ -115,6 +117,3 @@ def setup(app: Any) -> None:
     _forget_what_older_source_made()
     (MADE / "command_line.md").write_text(_command_line_page(), encoding="utf-8")
     app.connect("autodoc-process-docstring", _plain_to_rst)
-
-
-sys.path.insert(0, str(DOCS.parent))

@@ -1,4 +1,4 @@
-"""Write the tables of methods, parts, complexities and works in README.md and docs from what the code declares:
+"""Write the tables of methods, parts, complexities and works in docs and CONTRIBUTING.md from what the code declares:
 
 python docs/generate_tables.py
 """
@@ -32,11 +32,6 @@ def _length(text: str) -> int:
     return next((i for i, line in enumerate(lines) if not line.startswith(("|", "- "))), len(lines))
 
 
-def readme(text: str) -> str:
-    """The README with its table renewed."""
-    return with_table(text, "methods", markdown("method", "estimator", "step", "batch", "sfo"))
-
-
 def methods(text: str) -> str:
     """docs/methods.md with its tables renewed."""
     return with_table(with_table(text, "methods", markdown()), "parts", parts_markdown())
@@ -60,7 +55,6 @@ def rooms(text: str) -> str:
 
 PAGES = {
     "CONTRIBUTING.md": rooms,
-    "README.md": readme,
     "docs/methods.md": methods,
     "docs/theory.md": theory,
     "docs/bibliography.md": bibliography,

@@ -209,9 +209,8 @@ def test_the_correction_stops_at_the_first_p_value_that_fails() -> None:
     assert findings.holm({"a": 0.026, "b": 0.026}) == set()
 
 
-def test_the_digits_page_and_the_readme_are_made_from_the_results_kept() -> None:
+def test_the_digits_page_is_made_from_the_results_kept() -> None:
     assert (ROOT / "docs/digits.md").read_text("utf-8") == page.text(KEPT)
-    assert page.in_short(KEPT) in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_the_results_kept_are_those_of_the_study_as_it_is() -> None:

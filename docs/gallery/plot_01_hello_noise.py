@@ -2,11 +2,12 @@
 1. Hello, noise
 ===============
 
-Most theory assumes that a stochastic gradient is equally noisy everywhere. In the Blum-Gladyshev model (BG-0) the noise
-grows with the distance from the start: its variance is at most B²‖x − x⁰‖² + G².
+Most theory assumes that a stochastic gradient is equally noisy everywhere. In the Blum-Gladyshev model (BG-0) the
+noise grows with the distance from the start: its variance is at most B²‖x − x⁰‖² + G².
 
-Below, f(x) = |x|³ is minimised from x⁰ = 5, once with noise that stays as it is (B = 0) and once with noise that grows
-(B = 2). The solution is 5 away from the start: just where the methods have to stop, the growing noise is largest.
+Below, f(x) = |x|³ is minimised from x⁰ = 5, once with noise that stays as it is (B = 0) and once with noise that
+grows (B = 2). The solution is 5 away from the start: just where the methods have to stop, the growing noise is
+largest.
 """
 
 import matplotlib.pyplot as plt
@@ -22,8 +23,8 @@ records = {noise: gs.sweep(oracle, methods, steps=5000, seeds=50) for noise, ora
 print(records["B = 2"])
 
 # %%
-# Left: the noise. Right: SGD (normal steps) and NSGDM (normalized SGD with momentum: every step has length γ), median of
-# 50 seeds. The growing noise raises the level at which both stop, and that of SGD by more: a large gradient is a
+# Left: the noise. Right: SGD (normal steps) and NSGDM (normalized SGD with momentum: every step has length γ), median
+# of 50 seeds. The growing noise raises the level at which both stop, and that of SGD by more: a large gradient is a
 # large step for SGD and a step like any other for NSGDM.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", width_ratios=(2, 3))

@@ -6,8 +6,8 @@ The paper's first experiment is phase retrieval: find x from the squares of line
 the same noise. NSGDM and NSTORM take their step size and momentum from the theorems; the two with a *dynamic batch*
 average more samples the further they travel, so that their noise stays bounded.
 
-This is a small version (20 unknowns, 200 measurements). ``make reproduce`` runs the paper's size with tuned baselines,
-100 seeds and a verdict on every sentence: see :doc:`/reproduction`.
+This is a small version (20 unknowns, 200 measurements). ``make reproduce`` runs the paper's size with tuned
+baselines, 100 seeds and a verdict on every sentence: see :doc:`/reproduction`.
 """
 
 import matplotlib.pyplot as plt

@@ -3,13 +3,12 @@
 =====================
 
 Any function written with ``jax.numpy`` is an objective: give the function and where to start. Gladstorm takes the
-gradient by automatic differentiation, adds the noise you ask for, and runs as many methods, step sizes and seeds as you
-like in one compiled program.
+gradient by automatic differentiation, adds the noise you ask for, and runs as many methods, step sizes and seeds as
+you like in one compiled program.
 
 Here: Rosenbrock's curved valley in two dimensions, NSGDM against SGD, each at nine step sizes.
 """
 
-import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -29,7 +28,8 @@ methods = {"NSGDM": gs.nsgdm(gamma=step_sizes, eta=0.1), "SGD": gs.sgd(gamma=ste
 record = gs.sweep(oracle, methods, steps=5000, seeds=20)
 
 # %%
-# Every method gets the same nine step sizes. Runs that diverge have no gradient norm; SGD does from some step size on.
+# Every method gets the same nine step sizes. Runs that diverge have no gradient norm; SGD does from some step size
+# on.
 
 figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 for name in methods:

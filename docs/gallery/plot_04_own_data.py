@@ -34,9 +34,9 @@ methods = {"NSGDM": gs.nsgdm(gamma=0.01, eta=0.1), "NSTORM": gs.nstorm(gamma=0.0
 record = gs.sweep(oracle, methods, steps=2000, seeds=10)
 
 # %%
-# Along the line from the start to where SGD ends, and beyond, the noise *falls*: most patients become easy to tell. This
-# problem is not one of growing noise, and SGD does as well as the others. NSTORM pays twice per step, so the curves are
-# drawn against stochastic gradients.
+# Along the line from the start to where SGD ends, and beyond, the noise *falls*: most patients become easy to tell.
+# This problem is not one of growing noise, and SGD does as well as the others. NSTORM pays twice per step, so the
+# curves are drawn against stochastic gradients.
 
 direction = record["SGD"].last[0].mean(axis=0)
 steps_out = np.linspace(0, 6, 25)[:, None] * direction
@@ -45,7 +45,9 @@ distance, variance = gs.measured_variance(oracle, steps_out)
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 left.plot(distance, variance, "k.-")
 left.axvline(np.linalg.norm(direction), color="#777777", linestyle=":")
-left.annotate("where SGD ends", (np.linalg.norm(direction), variance.max() * 0.95), xytext=(5, 0), textcoords="offset points")
+left.annotate(
+    "where SGD ends", (np.linalg.norm(direction), variance.max() * 0.95), xytext=(5, 0), textcoords="offset points"
+)
 left.set(xlabel="distance from the start", ylabel="variance of one example's gradient", ylim=0)
 for row, name in enumerate(methods):
     look = LOOKS[name]

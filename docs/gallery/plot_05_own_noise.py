@@ -2,12 +2,12 @@
 5. Your own noise
 =================
 
-Noise is a class with three methods: ``draw`` the randomness of one step, turn it into the mean of a ``batch``, and give
-the stochastic ``grad`` of that sample at a point. Drawing and evaluating are separate so that a method such as NSTORM
-can evaluate one sample at two points.
+Noise is a class with three methods: ``draw`` the randomness of one step, turn it into the mean of a ``batch``, and
+give the stochastic ``grad`` of that sample at a point. Drawing and evaluating are separate so that a method such as
+NSTORM can evaluate one sample at two points.
 
-Here: gradients that are multiplied by a random factor, as with random dropping of examples, so the noise grows with the
-gradient and not with the distance.
+Here: gradients that are multiplied by a random factor, as with random dropping of examples, so the noise grows with
+the gradient and not with the distance.
 """
 
 import jax
@@ -41,7 +41,10 @@ class Multiplicative(gs.Oracle):
 
 
 objective = gs.objectives.named("quadratic:1,10", dim=2, start=3.0)
-noises = {"multiplied by 1 + 2ε": Multiplicative(objective, s=2.0), "added, growing (BG-0)": gs.BlumGladyshev(objective, B=0.5, G=0.5)}
+noises = {
+    "multiplied by 1 + 2ε": Multiplicative(objective, s=2.0),
+    "added, growing (BG-0)": gs.BlumGladyshev(objective, B=0.5, G=0.5),
+}
 methods = {"NSGDM": gs.nsgdm(gamma=1e-2, eta=0.1), "SGD": gs.sgd(gamma=1e-2)}
 
 # %%
@@ -52,7 +55,9 @@ for ax, (title, oracle) in zip(axes, noises.items(), strict=True):
     record = gs.sweep(oracle, methods, steps=3000, seeds=20)
     for row, name in enumerate(methods):
         look = LOOKS[name]
-        ax.semilogy(record.steps, np.median(record.grad_norm[row], axis=0), color=look.colour, linestyle=look.line, label=name)
+        ax.semilogy(
+            record.steps, np.median(record.grad_norm[row], axis=0), color=look.colour, linestyle=look.line, label=name
+        )
     ax.set(title=f"noise {title}", xlabel="steps")
 axes[0].set(ylabel="gradient norm ‖∇f‖, median of 20 seeds", ylim=1e-8)
 axes[0].legend(frameon=False)

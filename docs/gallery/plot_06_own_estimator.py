@@ -2,8 +2,8 @@
 6. Your own estimator
 =====================
 
-A method is an *estimator* (how the direction v is made from stochastic gradients), a *step* (how x moves along v) and a
-*batch rule*. A new estimator is a class with one equation, and works with every step and batch rule at once.
+A method is an *estimator* (how the direction v is made from stochastic gradients), a *step* (how x moves along v) and
+a *batch rule*. A new estimator is a class with one equation, and works with every step and batch rule at once.
 
 Here: momentum that looks ahead. It evaluates the sample at both ends of the step and adds half of the difference: in
 between Momentum (none of it) and STORM (all of it, times 1 − η).

@@ -2,14 +2,13 @@
 8. Reading a record
 ===================
 
-``sweep`` returns a ``Record``: arrays with the axes (configuration, seed, recorded step). This page shows the four things
-people do with one: print it, select from it, turn it into a pandas table, and keep it in a file.
+``sweep`` returns a ``Record``: arrays with the axes (configuration, seed, recorded step). This page shows the four
+things people do with one: print it, select from it, turn it into a pandas table, and keep it in a file.
 """
 
 import tempfile
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import gladstorm as gs
@@ -25,7 +24,9 @@ record  # in a notebook, a table
 
 best = record["NSGDM"].mean_grad_norm[:, :, -1].mean(axis=1)
 print("NSGDM, mean of ‖∇f‖ over the run, for each step size:", best.round(3))
-print("SGD at γ = 0.01, stochastic gradients per seed:", record["SGD"].where(gamma=0.01).sfo[0, :, -1].tolist()[:3], "…")
+print(
+    "SGD at γ = 0.01, stochastic gradients per seed:", record["SGD"].where(gamma=0.01).sfo[0, :, -1].tolist()[:3], "…"
+)
 
 # %%
 # A tidy table has one row per configuration, seed and recorded step.

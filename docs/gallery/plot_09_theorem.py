@@ -2,12 +2,12 @@
 9. What a theorem guarantees, and what it costs
 ===============================================
 
-You know some constants of your problem: how smooth f is (L0), how noisy a gradient is at the start (G) and how fast that
-grows (B), and how far f(x⁰) is above its infimum (the gap). ``gs.theory.plan`` finds the theorem for them, its step size
-and momentum, and the number of steps after which the gradient norm is at most ε, on average.
+You know some constants of your problem: how smooth f is (L0), how noisy a gradient is at the start (G) and how fast
+that grows (B), and how far f(x⁰) is above its infimum (the gap). ``gs.theory.plan`` finds the theorem for them, its
+step size and momentum, and the number of steps after which the gradient norm is at most ε, on average.
 
-A guarantee holds for every problem with these constants, so it is far above what one meets on a kind problem. This page
-shows both for f(x) = Σ log(1 + x²).
+A guarantee holds for every problem with these constants, so it is far above what one meets on a kind problem. This
+page shows both for f(x) = Σ log(1 + x²).
 """
 
 import matplotlib.pyplot as plt

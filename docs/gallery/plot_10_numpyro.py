@@ -2,12 +2,12 @@
 10. Variational inference with numpyro
 ======================================
 
-Black-box variational inference fits a simple distribution to a posterior by stochastic gradients. Its noise comes from
-drawing parameters and grows with the width of the fitted distribution: noise of the kind Gladstorm is about, without
-anybody adding it.
+Black-box variational inference fits a simple distribution to a posterior by stochastic gradients. Its noise comes
+from drawing parameters and grows with the width of the fitted distribution: noise of the kind Gladstorm is about,
+without anybody adding it.
 
-NSGDM goes into numpyro's ``SVI`` as any Optax optimizer does. NSTORM evaluates each draw at two points; ``TwoPoint`` sees
-to that. The model is a logistic regression on breast-cancer data. See :doc:`/numpyro` for a careful comparison.
+NSGDM goes into numpyro's ``SVI`` as any Optax optimizer does. NSTORM evaluates each draw at two points; ``TwoPoint``
+sees to that. The model is a logistic regression on breast-cancer data. See :doc:`/numpyro` for a careful comparison.
 """
 
 import jax

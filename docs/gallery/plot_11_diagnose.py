@@ -3,8 +3,8 @@
 ======================
 
 Does the gradient noise of *your* model grow with the distance from where training starts? ``diagnose`` evaluates
-mini-batches around the parameters and answers with intervals, and with the right to say that it cannot tell. Often the
-answer is no, and then you need nothing from here.
+mini-batches around the parameters and answers with intervals, and with the right to say that it cannot tell. Often
+the answer is no, and then you need nothing from here.
 
 Here: a small perceptron on scikit-learn's digits, probed along the path that 300 steps of Adam take.
 """
@@ -32,7 +32,7 @@ def loss_of(model, batch):
 
 
 optimizer, batches = torch.optim.Adam(model.parameters(), lr=1e-2), iter(loader)
-for step in range(300):
+for _ in range(300):
     batch = next(batches, None) or next(batches := iter(loader))
     optimizer.zero_grad()
     loss_of(model, batch).backward()
@@ -44,8 +44,8 @@ report = diagnose(loss_of, model, loader, budget=96, checkpoint=end)
 print(report)
 
 # %%
-# Each dot is one mini-batch. Along the path of training the noise is below that in random directions: a model of noise
-# around the start can be true and still describe a direction that training does not take.
+# Each dot is one mini-batch. Along the path of training the noise is below that in random directions: a model of
+# noise around the start can be true and still describe a direction that training does not take.
 
 probes = report.probes
 figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
@@ -54,7 +54,13 @@ for direction, marker, colour in (("random", "^", "#E69F00"), ("along", "o", "#0
     ax.semilogy(probes.distance[chosen], probes.noise[chosen], marker, color=colour, alpha=0.35, markersize=4)
     at = np.unique(probes.distance[chosen])
     means = [probes.noise[chosen & (probes.distance == each)].mean() for each in at]
-    ax.plot(at, means, color=colour, marker=marker, label=f"{direction} the path" if direction != "random" else "random directions")
+    ax.plot(
+        at,
+        means,
+        color=colour,
+        marker=marker,
+        label=f"{direction} the path" if direction != "random" else "random directions",
+    )
 ax.set(xlabel="distance from the start", ylabel="variance of one sample's gradient")
 ax.legend(frameon=False)
 plt.show()

@@ -2,8 +2,8 @@
 12. NSGDM in a PyTorch loop
 ===========================
 
-NSGDM replaces ``torch.optim.SGD`` in one line. Its learning rate means something else: it is the length of a step, whatever
-the size of the gradient, so good values differ from those of SGD and Adam and have to be found once.
+NSGDM replaces ``torch.optim.SGD`` in one line. Its learning rate means something else: it is the length of a step,
+whatever the size of the gradient, so good values differ from those of SGD and Adam and have to be found once.
 
 Here: a perceptron on digits, 300 steps with a linear decay, at eleven learning rates for each optimizer.
 """
@@ -49,7 +49,14 @@ found = {name: [accuracy(make, rate) for rate in rates] for name, make in optimi
 figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 for name, values in found.items():
     look, best = LOOKS[name], int(np.argmax(values))
-    ax.semilogx(rates, values, color=look.colour, linestyle=look.line, marker=look.marker, label=f"{name}, best {max(values):.1f} %")
+    ax.semilogx(
+        rates,
+        values,
+        color=look.colour,
+        linestyle=look.line,
+        marker=look.marker,
+        label=f"{name}, best {max(values):.1f} %",
+    )
     ax.plot(rates[best], values[best], "o", markersize=14, markerfacecolor="none", color=look.colour)
 ax.set(xlabel="learning rate", ylabel="test accuracy, %", title="circle: best of eleven", ylim=(0, 100))
 ax.legend(frameon=False)

@@ -2,9 +2,9 @@
 13. On a cluster
 ================
 
-A long sweep is a list of tasks of about two seconds. A folder (``store=``) keeps the finished ones, so that a job which was
-killed goes on where it was; a Dask client (``executor=``) spreads them over processes or machines. The numbers do not
-depend on either.
+A long sweep is a list of tasks of about two seconds. A folder (``store=``) keeps the finished ones, so that a job
+which was killed goes on where it was; a Dask client (``executor=``) spreads them over processes or machines. The
+numbers do not depend on either.
 
 Here: two worker processes of this machine. For Slurm, and for what happens when a worker dies, see :doc:`/cluster`.
 """
@@ -25,7 +25,10 @@ methods = {"NSGDM": gs.nsgdm(step_sizes, eta=0.01), "SGD": gs.sgd(step_sizes)}
 job = {"steps": 10_000, "seeds": 50, "progress": False}
 
 with tempfile.TemporaryDirectory() as store:
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL") as cluster, Client(cluster) as client:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL") as cluster,
+        Client(cluster) as client,
+    ):
         record = gs.sweep(oracle, methods, store=store, executor=client, **job)
     begun = time.perf_counter()
     again = gs.sweep(oracle, methods, store=store, **job)

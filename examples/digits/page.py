@@ -1,4 +1,4 @@
-"""Results to docs/digits.md, and to the README's sentences about it. Nothing is trained here."""
+"""Results to docs/digits.md. Nothing is trained here."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ def text(results: Results) -> str:
     runs = len(PLACES) * len(METHODS) * (s["rates"] * len(s["tuning_seeds"]) + len(s["seeds"]))
     return f"""# Five optimizers on digits
 
-NSGDM and NSTORM beside SGD, SGD with clipping and Adam on a real, small problem: scikit-learn's 1797 handwritten
-digits, in PyTorch and in JAX, with the gradients as they are and with noise added that grows with the distance from the
-start. Made by `python -m examples.digits --out docs`; every number comes from [the results](digits/results.json) of
-its {runs:,} runs.
+How do NSGDM and NSTORM train a real, small network, beside SGD, SGD with clipping and Adam? The data are scikit-learn's
+1797 handwritten digits, the frameworks PyTorch and JAX, and the gradients are taken as they are and with noise added
+that grows with the distance from the start ("BG noise").
 
-It can show whether the optimizers train real networks with dropout and BatchNorm, how they compare here, and how much
-the learning rate matters. It says nothing about large networks or long runs.
+{_in_short(results)}
+
+The study can show whether the optimizers train real networks with dropout and BatchNorm, how they compare here, and how
+much the learning rate matters. It says nothing about large networks or long runs.
 
 ![Validation accuracy against the learning rate, and test accuracy at the picked one](digits/figure.png)
 
@@ -52,6 +53,9 @@ Rows 1 and 2: mean over {len(s["tuning_seeds"])} tuning seeds, on an axis stretc
 seed, their mean and its {PERCENT} interval, each panel on an axis of its own.
 
 ## What was run
+
+Made by `python -m examples.digits --out docs`, in about 15 minutes of one core; every number comes from
+[the results](digits/results.json) of its {runs:,} runs. With `--quick` it runs every method once in about a minute.
 
 - **Networks.** MLP: 64 → 64 → 10 with BatchNorm and dropout {s["dropout"]:g}. conv: two 3 × 3 convolutions of 8 and 16
   channels with max pooling, and a linear layer. First weights as torch draws them, in both frameworks.
@@ -98,8 +102,8 @@ Versions: {versions}.
 """
 
 
-def in_short(results: Results) -> str:
-    """The README's paragraph."""
+def _in_short(results: Results) -> str:
+    """A row for each method: means over networks, frameworks and seeds."""
     s = results["settings"]
     rows = []
     for method in METHODS:
@@ -110,13 +114,12 @@ def in_short(results: Results) -> str:
             width.append(f"{np.mean([span(found).decades for found in arms]):.1f}")
         rows.append([method, *accuracy, *width])
     head = ["", "test accuracy, %", "with BG noise", "lr range, decades", "with BG noise"]
-    return f"""On real training, scikit-learn's digits: {s["evaluations"]} mini-batch gradients a run (NSTORM computes
-two a step and makes half the steps), {s["rates"]} learning rates tried for each method. Means over two small networks,
-PyTorch and JAX, {len(s["seeds"])} seeds; the range is that of learning rates within {CLOSE:g} points of the method's
-best. [What was run, and what can be told from it](docs/digits.md).
+    return f"""{markdown_table(head, rows)}
 
-{markdown_table(head, rows)}
-"""
+Means over two networks, PyTorch and JAX, and {len(s["seeds"])} seeds. Every run may compute {s["evaluations"]}
+mini-batch gradients; NSTORM computes two a step, so it makes half as many steps. Each method was tuned over
+{s["rates"]} learning rates. The last two columns say how wide the range of learning rates is that end within
+{CLOSE:g} points of the method's best: wider is easier to tune."""
 
 
 def _counted(results: Results) -> str:
@@ -136,7 +139,7 @@ def _ends(results: Results) -> str:
             at_end.append(f"{method} ({_place(place)}, {found['picked']:g})")
     if not at_end:
         return "No pick is at an end of its grid."
-    return f"Picks at an end of the grid, where more might have been had: {'; '.join(at_end)}."
+    return f"Picks at an end of the grid, where a wider grid may do better: {'; '.join(at_end)}."
 
 
 def _table(results: Results) -> str:
