@@ -64,6 +64,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
+    "write_computation_times": False,
     "min_reported_time": 10**6,  # times are of the machine that built the page
     "remove_config_comments": True,
     "matplotlib_animations": False,
@@ -99,17 +100,25 @@ to standard error. The exit code is 0 if all went well, 1 if a check failed, 2 i
 
 
 def _plain_to_rst(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text with `code`, formulas and doctests: keep rst from reading markup into formulas."""
-    kept = []
-    for line in lines:
-        if line.lstrip().startswith((">>> ", "... ")):
-            kept.append(line)
-            continue
-        pieces = re.split(r"(`[^`]+`)", line)
-        kept.append(
-            "".join(f"`{piece}`" if piece.startswith("`") else re.sub(r"([*|_\\])", r"\\\1", piece) for piece in pieces)
-        )
-    lines[:] = kept
+    """Docstrings are plain text with `code`, **bold**, formulas, lists of arguments and doctests; make rst of them."""
+    paragraphs = [paragraph.split("\n") for paragraph in "\n".join(lines).split("\n\n")]
+    lines[:] = "\n\n".join("\n".join(_rst_of(paragraph)) for paragraph in paragraphs).split("\n")
+
+
+def _rst_of(paragraph: list[str]) -> list[str]:
+    if paragraph[0].startswith(">>> "):
+        return paragraph
+    pieces = (re.split(r"(`[^`]+`|\*\*[^*]+\*\*)", line) for line in paragraph)
+    lines = ["".join(_escaped(piece) for piece in each) for each in pieces]
+    if any(line.startswith("    ") for line in lines):  # `name: what it is`, longer than a line
+        return [re.sub(r"^([\w\\]+): ", r":\1: ", line) for line in lines]
+    return lines
+
+
+def _escaped(piece: str) -> str:
+    if piece.startswith("`"):
+        return f"`{piece}`"
+    return piece if piece.startswith("**") else re.sub(r"([*|_\\])", r"\\\1", piece)
 
 
 def setup(app: Any) -> None:

@@ -5,7 +5,7 @@
 Most theory assumes that a stochastic gradient is equally noisy everywhere. In the Blum-Gladyshev model (BG-0) the
 noise grows with the distance from the start: its variance is at most B²‖x − x⁰‖² + G².
 
-Below, f(x) = |x|³ is minimised from x⁰ = 5, once with noise that stays as it is (B = 0) and once with noise that
+Below, f(x) = ``|x|³`` is minimised from x⁰ = 5, once with noise that stays as it is (B = 0) and once with noise that
 grows (B = 2). The solution is 5 away from the start: just where the methods have to stop, the growing noise is
 largest.
 """

@@ -14,7 +14,7 @@ from gladstorm.pages.styles import styles
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_CALLS = ("sfo", "SFO calls", "log")  # an axis: key, label and scale
+_CALLS = ("sfo", "stochastic gradients", "log")  # an axis: key, label and scale
 
 
 def figure(summary: Mapping[str, Any], curves: Mapping[str, Any]) -> Figure:
@@ -32,7 +32,7 @@ def _three_panels(summary: Mapping[str, Any], curves: Mapping[str, Any], along: 
     figure = Figure(figsize=(7.0, 2.75), layout="constrained")
     panels = (
         ("grad_norm", "gradient norm ‖∇f(xᵏ)‖", "log", _CALLS),
-        ("drift2", "drift ‖xᵏ − x⁰‖²", "linear", along),
+        ("drift2", "squared distance ‖xᵏ − x⁰‖²", "linear", along),
         ("batch", "batch size", "log", along),
     )
     for ax, (name, title, yscale, (key, xlabel, xscale)) in zip(figure.subplots(1, 3), panels, strict=True):
