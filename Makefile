@@ -7,13 +7,14 @@ INSTALLED := .venv/installed
 SMOKE := tests/torch/test_torch_sizes.py tests/torch/test_torch_equations.py tests/torch/test_parity.py tests/test_optax.py \
 	tests/simulation/test_simulate.py tests/simulation/test_record.py tests/theory/test_theory_plan.py tests/cli/test_cli.py
 
-.PHONY: help reproduce test tests test-integrations test-oldest test-newest lint bench browser
+.PHONY: help reproduce test tests test-integrations test-oldest test-newest lint bench browser docs test-docs
 help:
 	@echo "make reproduce   repeat the paper's two experiments: figures, verdicts and report.html in out/"
 	@echo "make test        formatting, lint, types, tests with coverage"
 	@echo "make test-integrations   the optimizers inside Lightning, the Hugging Face Trainer, Accelerate, flax and equinox"
 	@echo "make test-oldest, test-newest   part of the tests with the oldest and the newest dependencies allowed"
 	@echo "make lint        formatting, lint, types"
+	@echo "make docs        the site, in docs/_build/index.html; make test-docs opens every page of it in Chromium"
 	@echo "make bench       the performance table, every ratio measured in one run"
 
 $(INSTALLED): pyproject.toml requirements.txt
@@ -53,6 +54,19 @@ test-integrations: .venv-integrations/installed
 	.venv-integrations/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	.venv-integrations/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-integrations.txt
 	.venv-integrations/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# The site. Scripts of the gallery run again when they or the package have changed.
+docs: .venv-docs/installed
+	.venv-docs/bin/python -m sphinx -W --keep-going --quiet --jobs 2 docs docs/_build
+
+test-docs: docs browser
+	$(BIN)/python -m pytest tests/test_site.py --numprocesses=0
+
+.venv-docs/installed: requirements.txt requirements-docs.txt $(INSTALLED)
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt -r requirements-docs.txt
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 test-oldest test-newest: test-%: .venv-%/installed

@@ -36,7 +36,7 @@ myst_enable_extensions = ["attrs_block", "colon_fence", "deflist"]
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 autodoc_mock_imports = [name for name in ("lightning", "transformers") if find_spec(name) is None]
 python_display_short_literal_types = True
 python_maximum_signature_line_length = 88
@@ -55,6 +55,7 @@ html_theme_options = {
     "home_page_in_toc": True,
 }
 html_domain_indices = False
+html_context = {"default_mode": "auto"}  # light or dark, as the reader has it
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",

@@ -1,0 +1,94 @@
+"""The site that `make docs` builds: every page, in a browser, at the width of a phone and of a screen."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from browser import Browser, chromium
+
+ROOT = Path(__file__).parent.parent
+SITE = ROOT / "docs/_build"
+PAGES = sorted(name for path in SITE.rglob("*.html") if not (name := path.relative_to(SITE).as_posix()).startswith("_"))
+REMOTE = re.compile(r"""(?:src|href)="(?:https?:)?//[^"]*\.(?:js|css|woff2?|png|svg)[^"]*\"""")
+built = pytest.mark.skipif(not PAGES, reason="the site was not built: make docs")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@built
+@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "light")])
+def test_no_page_scrolls_sideways_or_complains(browser: Browser, width: int, scheme: str) -> None:
+    wrong = {}
+    for name in PAGES:
+        browser.open(SITE / name, width=width, scheme=scheme)
+        wide = browser.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        errors = [entry["message"] for entry in browser.log("browser") if entry["level"] == "SEVERE"]
+        if wide > 0 or errors:
+            wrong[name] = (wide, errors)
+    assert wrong == {}
+
+
+@built
+def test_the_site_follows_the_reader_s_light_or_dark(browser: Browser) -> None:
+    shown = []
+    for scheme in ("light", "dark"):
+        browser.open(SITE / "index.html", scheme=scheme)
+        shown.append(browser.run("return getComputedStyle(document.body).backgroundColor"))
+    assert shown[0] != shown[1]
+
+
+@built
+def test_the_site_needs_no_network() -> None:
+    remote = {name: found for name in PAGES if (found := REMOTE.findall((SITE / name).read_text("utf-8")))}
+    assert remote == {}
+
+
+@built
+def test_every_public_name_is_in_the_reference() -> None:
+    inventory = (SITE / "objects.inv").read_bytes().split(b"\n", 4)[4]
+    entries = zlib.decompress(inventory).decode().splitlines()
+    documented = {line.split(" ")[0].rpartition(".")[2] for line in entries if " py:" in line}
+    stub = ast.parse((ROOT / "src/gladstorm/__init__.pyi").read_text("utf-8"))
+    public = {
+        alias.name
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom) and node.module != "gladstorm"
+        for alias in node.names
+    }
+    assert public - documented == set()
+
+
+def test_every_page_has_its_place_in_the_order_of_the_site() -> None:
+    listed = set()
+    for page in (ROOT / "docs/index.md", ROOT / "docs/api/index.md"):
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+            names = (line for line in block.splitlines() if line and not line.startswith(":"))
+            listed |= {(page.parent / name).relative_to(ROOT / "docs").as_posix() for name in names}
+    pages = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").glob("*.md")}
+    pages |= {f"api/{path.stem}" for path in (ROOT / "docs/api").glob("*.md")}
+    assert pages - listed == {"index"}, "a page of docs/ must stand in a toctree of docs/index.md"
+
+
+def test_every_python_block_of_every_page_is_run_or_says_that_it_is_not() -> None:
+    """A block is a doctest on a page that pytest collects, or says above itself who runs it, or that nobody does."""
+    collected = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]["ini_options"]
+    elsewhere = {"docs/numpyro.md"}  # doctested by tests/test_numpyro.py, where numpyro is installed
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")):
+        name = path.relative_to(ROOT).as_posix()
+        for said, code in re.findall(r"(?:<!-- (.*?) -->\n)?```python\n(.*?)```", path.read_text("utf-8"), re.DOTALL):
+            if code.startswith(">>> "):
+                assert name in {*collected["testpaths"], *elsewhere}, f"{name} has a doctest that nobody runs"
+            else:
+                assert said == "not run" or said.startswith("run by the tests"), f"{name}: who runs {code[:60]!r}?"
+                compile(code, name, "exec")
