@@ -87,7 +87,7 @@ def _experiment(summary: dict[str, Any]) -> str:
 
 {summary["about"]} T = {config["horizon"]:,}, α = {config["alpha"]:.3g}, G = {config["G"]:g}.
 
-![Gradient norm, squared distance from the start, batch size; mean ± std over three seeds](reproduction/{name}/figure.png)
+![Gradient norm, squared distance from the start, batch size: mean ± std of three seeds](reproduction/{name}/figure.png)
 
 **Chosen by us.**
 
