@@ -6,6 +6,7 @@ An entry printed is its citation, `f"{CUTKOSKY_MEHTA_2020}"` being "Cutkosky and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import quote_plus
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,13 @@ class Reference:
         families = [name.rsplit(" ", 1)[-1].replace("~", " ") for name in self.authors]
         named = families[0] if len(families) == 1 else " and ".join(families) if len(families) == 2 else None
         return f"{named or f'{families[0]} et al.'} {self.shown or self.year}"
+
+    @property
+    def link(self) -> str:
+        """Its page on arXiv where the venue says which, else a search for its title."""
+        if self.venue.startswith("arXiv "):
+            return f"https://arxiv.org/abs/{self.venue.removeprefix('arXiv ')}"
+        return f"https://scholar.google.com/scholar?q={quote_plus(self.title)}"
 
     @property
     def full(self) -> str:
@@ -285,5 +293,7 @@ REFERENCES = {name: value for name, value in list(globals().items()) if isinstan
 
 
 def markdown() -> str:
-    """All works as a list for a document, by citation."""
-    return "\n".join(f"- **{each}**. {each.full}" for each in sorted(REFERENCES.values(), key=str))
+    """All works as a list for a document, by citation, each with a link that finds it."""
+    return "\n".join(
+        f"- **{each}**. {each.full} [Find it]({each.link})." for each in sorted(REFERENCES.values(), key=str)
+    )
