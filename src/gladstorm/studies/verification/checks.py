@@ -1,15 +1,16 @@
 """A check: a number measured over independent seeds, what is claimed of it, and whether its confidence interval agrees.
 
-Intervals are Student's, two-sided. All checks of a report share one error probability: with N of them each interval has
-level 1 − `FAMILY`/N (Bonferroni), so that a correct program fails any of them with probability at most `FAMILY`, as far
-as means over the seeds are close to normal. A number that holds on every path has an interval of length 0.
+Intervals are Student's, two-sided. All checks of a report share one error probability: with N different random numbers
+each interval has level 1 − `FAMILY`/N (Bonferroni), so that a correct program fails any check with probability at most
+`FAMILY`, as far as means over the seeds are close to normal. Claims about the same number share its interval, and a
+number without randomness has an interval of length 0: neither makes the others wider.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, ClassVar, Final
 
@@ -82,14 +83,15 @@ class NotAbove(Relation):
 
 
 @dataclass(frozen=True)
-class Exceeds(Relation):
-    """The number is above a false bound: the whole interval is."""
+class Between(Relation):
+    """The number is above a false bound and at most a true one: the whole interval lies between them."""
 
-    bound: float
-    form = "> {bound:.6g}"
+    false: float
+    true: float
+    form = "> {false:.6g} and ≤ {true:.6g}"
 
-    def _agrees(self, low: float, _high: float) -> bool:
-        return low > self.bound
+    def _agrees(self, low: float, high: float) -> bool:
+        return self.false < low and high <= self.true
 
 
 @dataclass(frozen=True)
@@ -180,9 +182,19 @@ def level_of_each(count: int) -> float:
     return 1 - FAMILY / max(1, count)
 
 
+def numbers(checks: Iterable[Check]) -> set[Mean]:
+    """The different numbers that are claimed something of."""
+    return {check.measured for check in checks}
+
+
+def random_numbers(checks: Iterable[Check]) -> set[Mean]:
+    """Those of them that depend on the seeds."""
+    return {each for each in numbers(checks) if each.deviation != 0}
+
+
 def decide(checks: list[Check]) -> list[Verdict]:
-    """Decide all checks of a report, each at the level their number leaves it."""
-    level = level_of_each(len(checks))
+    """Decide all checks of a report, each at the level that the count of its random numbers leaves."""
+    level = level_of_each(len(random_numbers(checks)))
     return [Verdict(check, *check.measured.interval(level)) for check in checks]
 
 

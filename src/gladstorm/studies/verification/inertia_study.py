@@ -33,7 +33,7 @@ FORGETTING: Final = (1.25e-4, 3.7e-4, 7e-4, 1e-3, 2.2e-3, 5e-3, 1.1e-2, 2.5e-2)
 GRIDS: Final = {
     "momentum": tuple((1.0, eta) for eta in FORGETTING),
     "STORM": tuple((eta, 1.0) for eta in FORGETTING),
-    "STORM with inertia": tuple((eta, mu) for eta in (3.7e-4, 2.2e-3) for mu in FORGETTING),
+    "STORM with inertia": tuple((eta, mu) for eta in (3.7e-4, 2.2e-3) for mu in FORGETTING[1::2]),
 }
 SCHEDULED: Final = {"momentum": (1.0, 2.2e-3), "STORM": (3.7e-4, 1.0)}  # the theorems' η at T = 10,001
 

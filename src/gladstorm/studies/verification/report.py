@@ -9,7 +9,7 @@ from typing import Any
 
 from gladstorm.foundation.files import write_text
 from gladstorm.foundation.provenance import versions
-from gladstorm.studies.verification.checks import FAMILY, Verdict, level_of_each, rounded
+from gladstorm.studies.verification.checks import FAMILY, Verdict, level_of_each, numbers, random_numbers, rounded
 from gladstorm.studies.verification.meaning import MEANING
 from gladstorm.studies.verification.settings import VerificationSettings
 
@@ -34,14 +34,16 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON-ready data; the same bytes for the same settings, versions and machine."""
-        settings = self.settings
+        settings, checks = self.settings, [verdict.check for verdict in self.verdicts]
         return {
             "holds": self.holds,
             "confidence": {
                 "family": FAMILY,
-                "checks": len(self.verdicts),
-                "level": level_of_each(len(self.verdicts)),
-                "method": "Student's two-sided interval over seeds, Bonferroni over all checks",
+                "checks": len(checks),
+                "numbers": len(numbers(checks)),
+                "random_numbers": len(random_numbers(checks)),
+                "level": level_of_each(len(random_numbers(checks))),
+                "method": "Student's two-sided interval over seeds, Bonferroni over all different random numbers",
             },
             "settings": {
                 "horizons": list(settings.horizons),

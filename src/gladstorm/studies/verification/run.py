@@ -18,12 +18,13 @@ from gladstorm.studies.verification import (
     hardness,
     inertia_study,
     noise_exponents,
+    on_a_plane,
     oracle_variance,
     printed_bounds,
     robustness,
 )
 from gladstorm.studies.verification.cases import Case, Ladder, cases
-from gladstorm.studies.verification.checks import AtMost, Check, decide, rounded
+from gladstorm.studies.verification.checks import Check, decide, rounded
 from gladstorm.studies.verification.part_result import PartResult
 from gladstorm.studies.verification.report import Report
 from gladstorm.studies.verification.settings import VerificationSettings
@@ -62,10 +63,12 @@ def _parts(settings: VerificationSettings, regimes: tuple[str, ...]) -> dict[str
     names = {case.regime for case in selected}
     work: dict[str, Compute] = {}
     if names & printed_bounds.REGIMES:
-        work["printed"] = partial(_checked, printed_bounds.checks, names, settings)
-    for noise in ("bg0", "bounded"):
-        if error_identity.momentum(noise).regime in names:
-            work[f"identity/{noise}"] = partial(_checked, error_identity.on_a_plane, noise, settings)
+        work["printed"] = partial(printed_bounds.measure, settings)
+    for name, law in oracle_variance.laws(selected, settings).items():
+        work[f"oracle/{name}"] = partial(_checked, oracle_variance.checks, law, settings)
+    for regime, statement in on_a_plane.statements().items():
+        if regime in names:
+            work[f"plane/{regime}"] = partial(_checked, on_a_plane.checks, statement, settings)
     for problem in noise_exponents.PROBLEMS:
         if problem.regime in names:
             work[f"noise/{problem.regime}/{problem.name}"] = partial(noise_exponents.measure, problem, settings)
@@ -83,7 +86,7 @@ def _studies(settings: VerificationSettings) -> dict[str, Compute]:
             _measured, "hard instances", hardness.rows, instance(eps), first
         )
     for problem, B in ((each, B) for each in robustness.PROBLEMS for B in each.growths):
-        work[f"{problem.name}, B = {B}"] = partial(_measured, "robustness", robustness.rows, problem, B, first)
+        work[f"{problem.name}, B = {B}"] = partial(robustness.measure, problem, B, first)
     for size, noise in itertools.product(inertia_study.SIZES, inertia_study.NOISES):
         work[f"inertia, {size}, {noise}"] = partial(_measured, "inertia", inertia_study.rows, size, noise, first)
     return work
@@ -104,21 +107,16 @@ def _verified(case: Case, settings: VerificationSettings) -> PartResult:
     checks = [
         *bounds.checks(ladder, settings.fit_from),
         *estimator_error.checks(ladder),
-        *(error_identity.on_the_wrapper(case, settings) if case.instance.wrapped else ()),
-        *oracle_variance.checks(case, settings),
+        *error_identity.checks(case, settings),
     ]
-    return PartResult(checks, {"cases": [_described(ladder, checks, settings)]})
+    return PartResult(checks, {"cases": [_described(ladder, settings)]})
 
 
-def _described(ladder: Ladder, checks: list[Check], settings: VerificationSettings) -> dict[str, Any]:
+def _described(ladder: Ladder, settings: VerificationSettings) -> dict[str, Any]:
     """One row: the problem, and measured/bound at each horizon for every kind of bound."""
     case, statement = ladder.case, ladder.statement
-    tightness: dict[str, list[float | None]] = {}
-    for check in checks:
-        if isinstance(check.claim, AtMost) and check.kind in bounds.KINDS:
-            tightness.setdefault(check.kind, []).append(rounded(check.measured.value / check.claim.bound))
-    if errors := estimator_error.tightness(ladder):
-        tightness["estimator error"] = [rounded(ratio) for ratio in errors]
+    ratios = bounds.tightness(ladder) | {"estimator error": estimator_error.tightness(ladder)}
+    tightness = {kind: [rounded(ratio) for ratio in of_kind] for kind, of_kind in ratios.items() if of_kind}
     still = f"not testable: at T = {settings.fit_from} the runs have not descended to {bounds.ARRIVED:g} Δ"
     return {
         "regime": case.regime,

@@ -15,6 +15,7 @@ from gladstorm.theory import Plan, Statement
 
 RECORDS = 100  # of this the compiled program's shape depends: one value for all runs
 FULLY_RECORDED = 2 * RECORDS + 1  # the longest horizon of which every iterate is recorded
+APART = 100_000  # seeds from one block that is set apart to the next
 Builder = Callable[[Statement, int], Method]
 _NOT_NUMBERS = ("method", "wrapper", "instances")
 
@@ -48,6 +49,10 @@ class VerificationSettings:
         numbers = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _NOT_NUMBERS}
         return [numbers, put_in]
 
+    def apart(self, number: int) -> VerificationSettings:
+        """The same with seeds that nothing else has."""
+        return replace(self, seed=self.seed + number * APART)
+
     def simulate(self, oracle: Oracle, method: Method, T: int, *, blocks: int = 1) -> Record:
         """Run T iterates of every seed of so many blocks. Blocks have one shape: more seeds do not recompile."""
         firsts = range(self.seed, self.seed + blocks * self.seeds, self.seeds)
@@ -63,7 +68,7 @@ QUICK = VerificationSettings(
     (FULLY_RECORDED, 1000, 10_000),
     fit_from=1000,
     seeds=64,
-    blocks=16,
+    blocks=8,
     noise_horizons=(3000, 30_000),
     noise_blocks=8,
     counterexample=1_500_000,
