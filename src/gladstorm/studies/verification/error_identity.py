@@ -35,7 +35,7 @@ def checks(case: Case, settings: VerificationSettings) -> Iterator[Check]:
 
 
 def excess(statement: Statement, record: Record, B: float, G: float) -> np.ndarray:
-    """‖v^k − ∇f(x^k)‖² less the sum of its conditional variances, in units of the latter's mean, (seed, k); 0 on average."""
+    """‖v^k − ∇f(x^k)‖² less the sum of its conditional variances, in units of their mean, (seed, k): 0 on average."""
     schedule = statement.schedule(record.error.shape[2])
     known = conditional_variance(record.drift2[0], schedule, B, G, corrects_drift=statement.corrects_drift)
     return np.asarray((record.error[0] ** 2 - known) / known.mean(axis=0))

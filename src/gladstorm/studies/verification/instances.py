@@ -2,7 +2,7 @@
 
 Two more have noise of their own, of the class BG-0 with certified constants: nothing is added to them.
 
-Each is started where the schedule can get it home: at half of what γ T allows at the horizon `ARRIVES_AT`, and not
+Each is started where the schedule can reach a minimiser: at half of what γ T allows at the horizon `ARRIVES_AT`, and not
 farther than `reach`; γ0 is such that it need not be. A run that stays on its first slope shows the rate of nothing, and
 one whose steps are as long as the problem is wide shows a rate only at horizons we cannot run.
 """

@@ -15,6 +15,7 @@ from gladstorm.studies.verification import (
     bounds,
     error_identity,
     estimator_error,
+    feedback,
     hardness,
     inertia_study,
     noise_exponents,
@@ -78,9 +79,11 @@ def _parts(settings: VerificationSettings, regimes: tuple[str, ...]) -> dict[str
 
 
 def _studies(settings: VerificationSettings) -> dict[str, Compute]:
-    """What no theorem's bound is about: hard instances, inertia, robustness."""
+    """What takes long or no theorem's bound is about: feedback, hard instances, inertia, robustness."""
     first = settings.seed
     work: dict[str, Compute] = {"chain progress": partial(_checked, hardness.progress_checks, 40, settings)}
+    for feedback_problem in feedback.PROBLEMS:
+        work[feedback_problem.name] = partial(feedback.measure, feedback_problem, settings)
     for instance, eps in hardness.STUDY:
         work[f"{instance.__name__}, ε = {eps}"] = partial(
             _measured, "hard instances", hardness.rows, instance(eps), first
