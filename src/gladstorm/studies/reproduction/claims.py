@@ -120,8 +120,9 @@ def _pairwise(pair: Callable[[Results], Pair]) -> Callable[[Results, int], Findi
         low, high = share_interval(wins, n)
         verdict = HOLDS if low > 0.5 else FAILS if high < 0.5 else UNDECIDED
         detail = (
-            f"NSTORM is below NSGDM on {wins} of {n} seeds; mean {_short(storm)} against {_short(momentum)}. "
-            "The estimate is the probability that it is; to hold, the interval must lie above 1/2."
+            f"NSTORM is below NSGDM on {wins} of {n} seeds; mean {_short(storm)} against {_short(momentum)}, the "
+            f"difference seed by seed {_difference(storm - momentum)}. The estimate is the probability that it is "
+            "below; to hold, the interval must lie above 1/2."
         )
         return Finding(verdict, wins / n, (low, high), n, detail)
 
@@ -227,6 +228,14 @@ def _mean_within(values: np.ndarray, low: float, high: float, what: str) -> Find
     ci = mean_of(values).interval()
     inside, outside = low < ci[0] and ci[1] < high, ci[1] < low or ci[0] > high
     return Finding(HOLDS if inside else FAILS if outside else UNDECIDED, mean, ci, n, detail)
+
+
+def _difference(paired: np.ndarray) -> str:
+    """The mean of a paired difference with its interval: wins and means need not say the same."""
+    if paired.size == 1 or not np.isfinite(paired).all():
+        return "without interval"
+    mean = mean_of(paired)
+    return "{:.3g} ({:.3g} to {:.3g})".format(mean.value, *mean.interval())
 
 
 def _short(values: Any) -> str:

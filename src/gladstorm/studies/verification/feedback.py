@@ -1,12 +1,12 @@
 """Noise that turns the faster the larger it is: whether the feedback of the gradient on STORM's noise is really there.
 
-Under E L*_sym(α) a sample's curvature may grow with the sample's own gradient, L1‖∇f(x; ξ)‖^α, and under BG-0 noise that
-is as large as (B γT)^α however small ∇f is. STORM adds up what its sample changes by from step to step, so its error has
-a part of the order L1 (B γT)^α γ/√η beside √η B γT. `Winding` noise is the simplest that has this: it rotates with the
-distance r from x⁰, by B r θ'(r) = L1 (B r)^α per unit of length.
+Under E L*_sym(α) a sample's curvature may grow with the sample's own gradient, L1‖∇f(x; ξ)‖^α, and under BG-0 noise
+that is as large as (B γT)^α however small ∇f is. STORM adds up what its sample changes by from step to step, so its
+error has a part of the order L1 (B γT)^α γ/√η beside √η B γT. `Winding` noise is the simplest that has this: it rotates
+with the distance r from x⁰, by B r θ'(r) = L1 (B r)^α per unit of length.
 
-On a plane nothing else is in the way: the run goes straight, and the error is measured itself. NSTORM's schedule for the
-class makes both parts T^(−1/(4+α)). The schedule of the smooth class does not know of the feedback; under it the
+On a plane nothing else is in the way: the run goes straight, and the error itself is measured. NSTORM's schedule for
+the class makes both parts T^(−1/(4+α)). The schedule of the smooth class does not know of the feedback; under it the
 predicted exponent is −(1 − α)/4, and if that shows, the feedback is there and the larger η is no accident.
 """
 
@@ -35,7 +35,7 @@ B: Final = 0.01  # so small that the part with √η B γT is small beside the f
 L1: Final = 1.0
 GAMMA0: Final = 1.0
 MARGIN: Final = 0.05
-BLOCKS: Final = 4  # of seeds
+BLOCKS: Final = 3  # of seeds
 
 
 @part

@@ -89,7 +89,7 @@ def runway(eps: float, *, L: float = 1.0, gap: float = 1.0, B: float = 0.2, G: f
 
 STUDY: Final[tuple[tuple[Callable[[float], Hard], float], ...]] = (
     *((chain, eps) for eps in (0.0057, 0.004, 0.0028, 0.002, 0.0014, 0.001)),
-    *((runway, eps) for eps in (0.003, 0.0025, 0.002, 0.0016, 0.0013)),
+    *((runway, eps) for eps in (0.003, 0.0025, 0.002, 0.0016)),
 )
 
 

@@ -58,7 +58,6 @@ class Size:
 SIZES: Final = (
     Size(25, 750, 10_001, 64, (0.5, 1.0, 2.0)),
     Size(25, 750, 20_001, 64, (1.0,)),
-    Size(100, 3000, 10_001, 8, (1.0,)),
 )
 COMPARED: Final = {  # one against another; the scheduled ones on all instances, the best ones on the second half
     "scheduled": ("STORM", "momentum"),

@@ -2,9 +2,9 @@
 
 Two more have noise of their own, of the class BG-0 with certified constants: nothing is added to them.
 
-Each is started where the schedule can reach a minimiser: at half of what γ T allows at the horizon `ARRIVES_AT`, and not
-farther than `reach`; γ0 is such that it need not be. A run that stays on its first slope shows the rate of nothing, and
-one whose steps are as long as the problem is wide shows a rate only at horizons we cannot run.
+Each is started where the schedule can reach a minimiser: at half of what γ T allows at the horizon `ARRIVES_AT`, and
+not farther than `reach`; γ0 is such that it need not be. A run that stays on its first slope shows the rate of nothing,
+and one whose steps are as long as the problem is wide shows a rate only at horizons we cannot run.
 """
 
 from __future__ import annotations

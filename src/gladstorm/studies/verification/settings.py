@@ -79,6 +79,7 @@ FULL = replace(
     fit_from=3000,
     blocks=32,
     noise_horizons=(30_000, 100_000, 300_000, 1_000_000),
+    noise_blocks=4,
     counterexample=3_000_000,
     studies=True,
 )
