@@ -108,8 +108,8 @@ def with_estimator(wrong: dict[str, type[Any]]) -> Builder:
 
     def built(statement: Statement, T: int) -> Method:
         method: Any = planned(statement, T)
-        estimator = wrong.get(statement.method)
-        return method if estimator is None else replace(method, estimator=estimator(method.estimator.eta))
+        estimator = wrong.get(statement.method, type(method.estimator))
+        return Method(estimator(method.estimator.eta), method.step, method.batch)
 
     return built
 

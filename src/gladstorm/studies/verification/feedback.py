@@ -64,7 +64,8 @@ class Winding(ExactBg0):
         """∇f(x) + B r (u cos θ + u' sin θ)."""
         r = jnp.linalg.norm(point.x - self.objective.start)
         turn = self.L1 * (self.B * r) ** self.alpha / (self.alpha * self.B)
-        return point.grad + self.B * r * (sample[0] * jnp.cos(turn) + sample[1] * jnp.sin(turn))
+        noise: Array = self.B * r * (sample[0] * jnp.cos(turn) + sample[1] * jnp.sin(turn))
+        return point.grad + noise
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ MEANING: Final = {
     "estimator error": "(1/T) Σ‖v^k − ∇f(x^k)‖, less the proof's feedback times the mean of ‖∇f‖, against the proof's "
     "bound.",
     "error identity": "E‖v^k − ∇f(x^k)‖² less the sum of its conditional variances, relative to it: exactly 0 where "
-    "the gradient is constant (a plane in 100 dimensions, every noisy regime), and for NSTORM under the wrapper's noise "
-    "on every function. A wrong η fails. The interval must contain 0; the test can refute an identity, it cannot prove "
-    "one.",
+    "the gradient is constant (a plane in 100 dimensions, every noisy regime), and for NSTORM under the wrapper's "
+    "noise on every function. A wrong η fails. The interval must contain 0; the test can refute an identity, it "
+    "cannot prove one.",
     "initial error identity": "E‖v⁰ − ∇f(x⁰)‖² relative to G²/N_init: exactly 1.",
     "oracle": "For each law of noise its mean, along whichever direction it points, and its second moment at three "
     "distances from x⁰, and how much one sample changes between two points.",
