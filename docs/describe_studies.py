@@ -49,15 +49,55 @@ def _between(numbers: Iterable[float]) -> str:
 
 def surprises(studies: dict[str, list[Row]]) -> str:
     """What a reader of the literature would not have expected, in one paragraph."""
-    near = [row for row in studies["inertia"] if just_enough(row)]
-    shares = {key: _between(row["below"][key][0] for row in near) for key in ("best_storm", "gained")}
-    rows = studies["robustness"]
-    settings = [(problem, B) for problem, growths in _problems(rows).items() for B in growths]
-    plain = [setting for setting in settings if _winner(rows, *setting) not in NORMALIZED]
-    return f"""Where steps are just enough to arrive, STORM with its best η ends below momentum with its best on a
-share of {shares["best_storm"]} of the instances, and STORM whose direction is averaged ends below STORM on
-{shares["gained"]}. At equal SFO a tuned SGD, of single samples or dynamic batches, ends lower than both normalized
-methods in {len(plain)} of {len(settings)} settings."""
+    rows = studies["robustness ratios"]
+    settings = list(dict.fromkeys((row["problem"], row["B"]) for row in rows))
+    plain = [
+        setting
+        for setting in settings
+        if any(all(_verdict(row) == "lower" for row in _against(rows, setting, method)) for method in _plain(rows))
+    ]
+    beaten = [
+        setting
+        for setting in settings
+        if any(
+            all(_verdict(row) in ("higher", "diverges") for row in _of(_settled(rows, setting), against=normalized))
+            for normalized in NORMALIZED
+        )
+    ]
+    return f"""With everything tuned, at equal SFO, one of the two kinds of SGD ends lower than both normalized methods
+in {len(plain)} of {len(settings)} settings, by intervals that are valid together; one of the normalized methods ends
+lower than both kinds of SGD in {len(beaten)} of them. {_inertia_surprise(studies["inertia"])}"""
+
+
+def _inertia_surprise(rows: list[Row]) -> str:
+    behind, ahead = (
+        [row for row in rows if decided(row["below"]["best_storm"]) == words]
+        for words in ("less often than not", "more often than not")
+    )
+    return (
+        f"On phase retrieval with equal γ, STORM with its best η ends above momentum with its best in {len(behind)}\n"
+        f"of {len(rows)} settings and below it in {len(ahead)}, as far as is decided."
+    )
+
+
+def _plain(rows: list[Row]) -> list[str]:
+    return [name for name in dict.fromkeys(row["method"] for row in rows) if name not in NORMALIZED]
+
+
+def _settled(rows: list[Row], setting: tuple[str, float]) -> list[Row]:
+    """The rows of one setting that compare a kind of SGD with a normalized method."""
+    return [row for row in _of(rows, problem=setting[0], B=setting[1]) if row["method"] not in NORMALIZED]
+
+
+def _against(rows: list[Row], setting: tuple[str, float], method: str) -> list[Row]:
+    return _of(_settled(rows, setting), method=method)
+
+
+def _verdict(row: Row) -> str:
+    """What the interval of a ratio says: lower or higher than 1."""
+    if row["mean"] is None:
+        return "diverges"
+    return "lower" if row["high"] < 1 else "higher" if row["low"] > 1 else "undecided"
 
 
 # Hard instances.
@@ -65,24 +105,43 @@ methods in {len(plain)} of {len(settings)} settings."""
 
 def hard(rows: list[Row], progress: list[Row]) -> str:
     """The section on hard instances."""
-    head = ["instance", "ε", "length", "p", "method", "SFO to ε, median", "needed", "ratio"]
+    head = [
+        "instance",
+        "ε",
+        "length",
+        "p",
+        "method",
+        "γ",
+        "η or σ²",
+        "SFO to ε, median",
+        "needed",
+        "ratio",
+        "to NSGDM's",
+    ]
     runway = next(row for row in rows if row["B"])
+    tried = rows[0]["tried"]
     return f"""## Hard instances
 
-The zero-chain under bounded variance, and a chain behind a runway of length Δ/(8ε) under BG-0 noise, whose variance is
-largest where the chain is. L = Δ = 1; G = {rows[0]["G"]:g} on the chain, B = {runway["B"]:g} and G = {runway["G"]:g} on
-the runway. The chain's length grows like ε⁻², and 1/p like ε⁻² on the chain and ε⁻⁴ on the runway: *needed* is
-(length − log 2)/(2p), fewer samples than which leave any method that stays in the span of what it was shown unfinished
-half of the time. Between it and Ω(ε⁻⁴), Ω(ε⁻⁶) stand only the whole numbers the lengths are rounded to.
+A lower bound says that some problem is hard for every method. Here are two such problems, and what three methods need
+on them. The first is the zero-chain under bounded variance; the second is a chain behind a runway of length Δ/(8ε)
+under BG-0 noise, whose variance is largest where the chain is. L = Δ = 1; G = {rows[0]["G"]:g} on the chain,
+B = {runway["B"]:g} and G = {runway["G"]:g} on the runway. *Needed* is (length − log 2)/(2p): with fewer samples, any
+method that stays in the span of what it was shown is unfinished half of the time.
 
-Medians over {rows[0]["seeds"]} seeds at the best of {len(rows[0]["tried"])} step sizes, η = {hardness.ETA:g}.
-{_edges_of_steps(rows)}
+Every method has {len(tried) * len(tried[0])} configurations, {len(tried)} step sizes times {len(tried[0])} values of η,
+or of the variance that dynamic batches keep. The best is chosen by the median over {rows[0]["tuning_seeds"]} seeds and
+reported on {rows[0]["seeds"]} others. *To NSGDM's* is the geometric mean of the ratio, seed by seed; these
+{hardness.COMPARISONS} intervals are valid together with 95 %. {_edges_of_steps(rows)}
 
 ![Stochastic gradients needed against 1/ε](evidence/hard.png)
 
+{_exponents(rows)}
+
+{_late(rows)}<details><summary>Every ε</summary>
+
 {markdown_table(head, map(_hard_row, rows))}
 
-{_late(rows)}{_exponents(rows)}
+</details>
 
 Nobody gets ahead of the chain:
 
@@ -91,17 +150,31 @@ Nobody gets ahead of the chain:
 
 def _hard_row(row: Row) -> list[str]:
     facts = [row["instance"], f"{row['eps']:g}", str(row["length"]), f"{row['p']:.2g}", row["method"]]
+    facts += [f"{row['gamma']:.2g}", f"{row['second']:.2g}"]
     if row["sfo"] is None:
-        return [*facts, "not in time", f"{row['needed']:,.0f}", ""]
-    return [*facts, f"{row['sfo']:,.0f}", f"{row['needed']:,.0f}", f"{row['sfo'] / row['needed']:.1f}"]
+        return [*facts, "not in time", f"{row['needed']:,.0f}", "", ""]
+    mean, low, high = row["relative"]
+    relative = (
+        "" if row["method"] == "NSGDM" else "not finite" if mean is None else f"{mean:.2g} ({low:.2g} to {high:.2g})"
+    )
+    return [*facts, f"{row['sfo']:,.0f}", f"{row['needed']:,.0f}", f"{row['sfo'] / row['needed']:.1f}", relative]
 
 
 def _edges_of_steps(rows: list[Row]) -> str:
-    ends = [row for row in rows if _better_at_an_end(row["tried"])]
+    ends = [row for row in rows if _better_at_some_end(row["tried"])]
     if not ends:
-        return "None is better by 5 % at an end of its grid than next to it."
+        return "No best is better by 5 % at an end of its grid than next to it."
     named = grouped(ends, lambda row: f"{row['method']} on the {row['instance']} at ε =", lambda row: f"{row['eps']:g}")
-    return f"At an end of its grid the best is better by 5 % than next to it, and a better one may lie beyond: {named}."
+    return f"At an end of its grid the best is better by 5 % than next to it, and a wider grid may do better: {named}."
+
+
+def _better_at_some_end(medians: list[list[float | None]]) -> bool:
+    """Whether the best of a grid of two numbers stands out at an end of either."""
+    finite = [[math.inf if median is None else median for median in line] for line in medians]
+    best = min(map(min, finite))
+    row = next(line for line in finite if best in line)
+    column = [line[row.index(best)] for line in finite]
+    return any(_better_at_an_end([None if each == math.inf else each for each in line]) for line in (row, column))
 
 
 def _better_at_an_end(medians: list[float | None]) -> bool:
@@ -147,8 +220,8 @@ def _exponents(rows: list[Row]) -> str:
     named = grouped(found, verdict, lambda each: f"{each['method']} on the {each['instance']}")
     head = ["instance", "method", "values of ε", "measured", "interval", "needed, on these lengths", "lower bound"]
     return (
-        "SFO grows like ε to the minus (least squares on logarithms, seed by seed; intervals over seeds hold together\n"
-        "with probability 99 %):\n\n"
+        "SFO grows like ε to the minus (least squares on logarithms, seed by seed; all intervals are valid at the\n"
+        "same time with 99 % confidence):\n\n"
         + markdown_table(head, lines)
         + f"\n\nCompared with what is needed SFO grows {named}. These are exponents over the ε in the table; lengths\n"
         f"from {min(row['length'] for row in rows)} to {max(row['length'] for row in rows)} are not a limit."
@@ -165,8 +238,8 @@ QUESTIONS = {
 }
 
 
-def inertia(rows: list[Row], robust: list[Row]) -> str:
-    """The section on inertia and on where variance reduction pays."""
+def inertia(rows: list[Row]) -> str:
+    """The section on inertia."""
     lines = [
         [
             row["noise"],
@@ -181,17 +254,19 @@ def inertia(rows: list[Row], robust: list[Row]) -> str:
     ]
     bests = [f"{name}, best" for name in rows[0]["best"]]
     head = ["noise", "d", "T", "γ/schedule", "instances", *bests, *(f"P({words})" for words in QUESTIONS.values())]
-    return f"""## Inertia, and where variance reduction pays
+    return f"""## Inertia
+
+Momentum averages stochastic gradients; STORM corrects them instead, and its direction is not an average. Is it inertia
+that momentum has and STORM lacks?
 
 Phase retrieval with B = 0.5, G = 1, a fresh instance for each seed, all methods at the same γ; the mean of ‖∇f‖ over
 the last tenth of the run. *STORM with inertia* averages STORM's direction before it is normalized,
 m ← (1 − μ) m + μ v. *Full rank* is noise of the wrapper's variance with an independent sign for every coordinate. The
-best of a grid is chosen on the first half of the instances and judged on the second; shares P have Clopper and Pearson
-intervals that hold together with probability 99 %.
+best of a grid of {len(next(iter(rows[0]["grids"].values())))} configurations each is chosen on the first half of the
+instances and judged on the second. P is the share of instances; its intervals are Clopper and Pearson's, and all are
+valid at the same time with 99 % confidence.
 
 ![Gradient norm over the last tenth against η or μ](evidence/inertia.png)
-
-{markdown_table(head, lines)}
 
 What the intervals decide, a share of 1/2 being a coin flip:
 
@@ -199,8 +274,11 @@ What the intervals decide, a share of 1/2 being a coin flip:
 
 {_inertia_in_words(rows)}
 
-**Where variance reduction pays**, at equal SFO in the next section, the best γ of each and medians of the final norm.
-{_storm_pays(robust)}"""
+<details><summary>Every setting</summary>
+
+{markdown_table(head, lines)}
+
+</details>"""
 
 
 def just_enough(row: Row) -> bool:
@@ -254,7 +332,7 @@ momentum's, that of STORM with inertia {_ratios(near, "STORM with inertia")} tim
 {_ratios(other, "STORM")} and {_ratios(other, "STORM with inertia")} times. A low gradient norm is not yet a solution:
 the mean distance to ±x*, at the same settings, is {far}.
 
-The best of a grid is at its end, and a better one may lie beyond, for: {named or "none"}."""
+The best is at an end of its grid, where a wider one may do better, for: {named or "none"}."""
 
 
 def _ratios(rows: list[Row], method: str) -> str:
@@ -278,51 +356,73 @@ def _numbers(method: str, best: Row) -> str:
     return {"momentum": f"η = {mu:g}", "STORM": f"η = {eta:g}"}.get(method, f"η = {eta:g}, μ = {mu:g}")
 
 
-def _storm_pays(rows: list[Row]) -> str:
-    lines = []
-    for problem, growths in _problems(rows).items():
-        found = [
-            {"B": B, "lower": _best(rows, problem, B, "NSTORM") < _best(rows, problem, B, "NSGDM")} for B in growths
-        ]
-        named = grouped(found, lambda row: f"{'below' if row['lower'] else 'not below'} NSGDM for B =", _growth)
-        lines.append(f"- {problem}: NSTORM ends {named}.")
-    return "\n" + "\n".join(lines)
-
-
 # Robustness.
 
 
-def robustness(rows: list[Row]) -> str:
+def robustness(rows: list[Row], ratios: list[Row]) -> str:
     """The section on step sizes and B."""
-    problems = _problems(rows)
-    counted = "; ".join(f"{_of(rows, problem=name)[0]['seeds']} seeds on {name}" for name in problems)
-    head = ["problem", "B", "method", "final: best γ", "median", "mean: best γ", "median"]
-    head += ["decades of γ within 3 × of the final", "diverged at largest γ"]
+    problems, usual = _problems(rows), rows[0]
+    counted = f"{usual['configurations']} configurations"
+    compared = [
+        [row["problem"], f"{row['B']:g}", f"{row['method']} / {row['against']}", _ratio(row), _verdict(row)]
+        for row in ratios
+    ]
     lines = []
     for problem, growths in problems.items():
-        for B in growths:
-            for method in _methods(rows):
-                own = _of(rows, problem=problem, B=B, method=method)
-                cells = [f"{_wide(own):.1f}", f"{own[-1]['diverged']:.0%}"]
-                best = (_lowest(own, what) for what in ("final", "mean"))
-                shown = [text for row, norm in best for text in (f"{row['gamma']:g}", f"{norm:.2g}")]
-                lines.append([problem, f"{B:g}", method, *shown, *cells])
+        for B, method in ((B, method) for B in growths for method in _methods(rows)):
+            own = _of(rows, problem=problem, B=B, method=method)
+            best = _chosen(own)
+            numbers = [f"{best['gamma']:g}", f"{best['second']:g}", _g(best["late"][1])]
+            lines.append([problem, f"{B:g}", method, *numbers, f"{_wide(own):.1f}", f"{own[-1]['diverged']:.0%}"])
+    head = [
+        "problem",
+        "B",
+        "method",
+        "γ",
+        "η or σ²",
+        "‖∇f‖, median",
+        "decades of γ within 3 ×",
+        "diverged at largest γ",
+    ]
     return f"""## Robustness: step size and B at equal SFO
 
-10,000 stochastic gradients for everybody; {counted}. γ over four decades, η and N_init as the theorems say,
-dynamic batches with σ² = G². The phase retrieval has the paper's law at a tenth of its dimension, which makes an
-instance for each of so many seeds affordable. Lines are medians, bands the middle 80 % of the seeds; in the panels
-against B γ stays at what was best at B = {USUAL_B:g}, and dotted lines show the best γ of each B. What diverged is
-missing from a line.
+10,000 stochastic gradients for everybody, and {counted} for each method: nine γ over four decades, times
+four values of η (of the two normalized methods and of SGD with momentum) or of σ² (of dynamic batches). They are chosen
+by the median over {usual["tuning_seeds"]} seeds and reported on {usual["seeds"]} others; the score is the mean of ‖∇f‖
+over the last tenth of the iterates the budget pays for, and smaller is better. N_init is the theorems'. The phase
+retrieval has the paper's law at a tenth of its dimension, so that every seed can have an instance of its own. Lines are
+medians, bands the middle 80 % of the seeds; in the panels against B γ stays at what was chosen at B = {USUAL_B:g}, and
+dotted lines show the configuration chosen at each B. What diverged is missing from a line.
 
 ![Gradient norm against γ and against B at equal SFO](evidence/robustness.png)
 
-{_robustness_in_words(rows)}
+{_robustness_in_words(rows, ratios)}
 
-{markdown_table(head, lines)}"""
+<details><summary>Every comparison</summary>
+
+The geometric mean over seeds of one method's score divided by the other's, on the same noise from the same start.
+All {len(ratios)} intervals are valid at the same time with 95 % confidence.
+
+{markdown_table(["problem", "B", "methods", "ratio", "verdict"], compared)}
+
+</details>
+
+<details><summary>Every configuration that was chosen</summary>
+
+{markdown_table(head, lines)}
+
+</details>"""
 
 
-def _robustness_in_words(rows: list[Row]) -> str:
+def _g(value: float | None) -> str:
+    return "diverges" if value is None else f"{value:.2g}"
+
+
+def _ratio(row: Row) -> str:
+    return "not finite" if row["mean"] is None else f"{row['mean']:.2g} ({row['low']:.2g} to {row['high']:.2g})"
+
+
+def _robustness_in_words(rows: list[Row], ratios: list[Row]) -> str:
     normalized = [row["diverged"] for row in rows if row["method"] in NORMALIZED]
     plain = [row for row in rows if row["method"] not in NORMALIZED and row["diverged"]]
     named = grouped(plain, _method_and_problem, _growth)
@@ -335,20 +435,33 @@ def _robustness_in_words(rows: list[Row]) -> str:
         if _at_end_of_gammas(_of(rows, problem=problem, B=B, method=method))
     ]
     edges = grouped(ends, _method_and_problem, _growth)
-    return f"""**Stability.** Of the normalized methods the share of diverged runs is {max(normalized):.0%} at most,
-at any γ and B. Some run diverges of {named or "nothing else"}. With the γ that was best at B = {USUAL_B:g} the median
-final norm grows from the smallest B to the largest by a factor of
+    return f"""**Level.** Which method ends lower, as far as the intervals tell:
+
+{_levels(ratios)}
+
+**Stability.** Of the normalized methods at most {max(normalized):.0%} of the runs diverge, at any γ and B. Some run
+diverges of {named or "nothing else"}. With the γ that was chosen at B = {USUAL_B:g} the median grows from the smallest
+B to the largest by a factor of
 
 {_grown(rows)}
 
-**Width.** Step sizes within a factor of three of the best final norm span, in decades of γ: {widths}. Where a method
-does not arrive at all every γ is as bad, and that counts as wide.
+**Width.** Step sizes within a factor of three of the best median span, in decades of γ: {widths}. Where a method does
+not arrive at all every γ is as bad, and that counts as wide.
 
-**Level.** The lowest median at each B, γ at its best:
+The chosen γ is at an end of the grid, where a wider one may do better, for: {edges or "none"}."""
 
-{_winners(rows)}
 
-Best γ at an end of the grid, where a method might do better than shown: {edges or "none"}."""
+def _levels(ratios: list[Row]) -> str:
+    lines = []
+    for one, other in dict.fromkeys((row["method"], row["against"]) for row in ratios):
+        for problem in dict.fromkeys(row["problem"] for row in ratios):
+            own = _of(ratios, method=one, against=other, problem=problem)
+            lines.append(f"- {one} against {other}, {problem}: {grouped(own, _told_level, _growth)}.")
+    return "\n".join(lines)
+
+
+def _told_level(row: Row) -> str:
+    return f"{_verdict(row)} for B ="
 
 
 def _method_and_problem(row: Row) -> str:
@@ -365,14 +478,14 @@ def _widths(rows: list[Row], method: str) -> str:
 
 
 def _wide(own: list[Row]) -> float:
-    """Decades from the smallest to the largest γ within 3 × of the best final median."""
-    least = _lowest(own, "final")[1]
-    near = [row["gamma"] for row in own if row["final"][1] and row["final"][1] <= 3 * least]
-    return math.log10(near[-1] / near[0])
+    """Decades from the smallest to the largest γ within 3 × of the best median."""
+    medians = {row["gamma"]: row["late"][1] for row in own if row["late"][1] is not None}
+    near = [gamma for gamma, median in medians.items() if median <= 3 * min(medians.values())]
+    return math.log10(max(near) / min(near)) if near else 0.0
 
 
 def _at_end_of_gammas(own: list[Row]) -> bool:
-    return at_edge(_lowest(own, "final")[0]["gamma"], [row["gamma"] for row in own])
+    return at_edge(_chosen(own)["gamma"], [row["gamma"] for row in own])
 
 
 def _grown(rows: list[Row]) -> str:
@@ -380,36 +493,17 @@ def _grown(rows: list[Row]) -> str:
     for problem, growths in _problems(rows).items():
         grown = []
         for method in _methods(rows):
-            usual, _ = _lowest(_of(rows, problem=problem, method=method, B=USUAL_B), "final")
+            usual = _chosen(_of(rows, problem=problem, method=method, B=USUAL_B))
             same = _of(rows, problem=problem, method=method, gamma=usual["gamma"])
-            first, last = (row["final"][1] for row in same if row["B"] in (growths[0], growths[-1]))
+            first, last = (row["late"][1] for row in same if row["B"] in (growths[0], growths[-1]))
             grown.append(f"{method} {last / first:.2g}" if first and last else f"{method} without bound, it diverges")
         lines.append(f"- {problem}: {'; '.join(grown)}.")
     return "\n".join(lines)
 
 
-def _winners(rows: list[Row]) -> str:
-    lines = []
-    for problem, growths in _problems(rows).items():
-        for what in ("final", "mean"):
-            found = [{"B": B, "method": _winner(rows, problem, B, what)} for B in growths]
-            named = grouped(found, lambda row: f"{row['method']} for B =", _growth)
-            lines.append(f"- {problem}, {what} norm: {named}.")
-    return "\n".join(lines)
-
-
-def _winner(rows: list[Row], problem: str, B: float, what: str = "final") -> str:
-    return min(_methods(rows), key=lambda method: _best(rows, problem, B, method, what))
-
-
-def _best(rows: list[Row], problem: str, B: float, method: str, what: str = "final") -> float:
-    return _lowest(_of(rows, problem=problem, B=B, method=method), what)[1]
-
-
-def _lowest(rows: list[Row], what: str) -> tuple[Row, float]:
-    """The row of the best γ and its median."""
-    best = min(rows, key=lambda row: row[what][1] or math.inf)
-    return best, best[what][1] or math.inf
+def _chosen(own: list[Row]) -> Row:
+    """The configuration that tuning chose."""
+    return next(row for row in own if row["chosen"])
 
 
 def _problems(rows: list[Row]) -> dict[str, list[float]]:

@@ -23,18 +23,40 @@ DPI = 100  # a page's width; the numbers are in verify.json
 
 def draw(report: dict[str, Any], folder: Path) -> None:
     """Write every figure."""
-    studies = report["studies"]
-    drawn = {
-        "ladders": ladders(report),
-        "hard": hard(studies["hard instances"]),
-        "inertia": inertia(studies["inertia"]),
-        "robustness": robustness(studies["robustness"]),
-    }
+    studies, drawn = report["studies"], {"tightness": tightness(report), "ladders": ladders(report)}
+    for table, figure_of in {"hard instances": hard, "inertia": inertia, "robustness": robustness}.items():
+        if table in studies:
+            drawn[figure_of.__name__] = figure_of(studies[table])
     for name, figure in drawn.items():
         drawing = io.BytesIO()
         figure.savefig(drawing, dpi=DPI, format="png")
         few_colours = Image.open(drawing).convert("RGB").quantize(COLOUR_COUNT)  # a quarter of the bytes
         few_colours.save(folder / f"{name}.png", optimize=True)
+
+
+def tightness(report: dict[str, Any]) -> Figure:
+    """Measured/bound of every case, a line for each regime: full for the smallest bound, empty for the paper's."""
+    regimes = sorted(dict.fromkeys(case["regime"] for case in report["cases"]))
+    figure = Figure(figsize=(7, 4.6), layout="constrained")
+    ax = figure.subplots()
+    for line, regime in enumerate(regimes):
+        colour = COLOURS[regime.startswith("nstorm")]
+        for case in _of(report["cases"], regime=regime):
+            ratios = {kind: values[-1] for kind, values in case["tightness"].items() if kind != "estimator error"}
+            smallest = max(ratios.values())
+            ax.semilogx([ratios["bound"], smallest], [line] * 2, color=colour, linewidth=0.6, alpha=0.5)
+            ax.semilogx(ratios["bound"], line, "o", markerfacecolor="none", color=colour, markersize=4)
+            ax.semilogx(smallest, line, "o", color=colour, markersize=4)
+    ax.axvline(1.0, color="black", linewidth=1)
+    ax.set_yticks(range(len(regimes)), regimes, fontsize=7)
+    ax.invert_yaxis()
+    ax.tick_params(axis="x", labelsize=7)
+    longest = report["settings"]["horizons"][-1]
+    ax.set_xlabel(
+        f"measured gradient norm / bound at T = {longest:,}: the paper's bound (empty), the smallest known (full)",
+        fontsize=8,
+    )
+    return figure
 
 
 def ladders(report: dict[str, Any]) -> Figure:
@@ -128,39 +150,37 @@ def inertia(rows: Sequence[dict[str, Any]]) -> Figure:
 
 
 def robustness(rows: Sequence[dict[str, Any]]) -> Figure:
-    """Gradient norm at equal SFO against γ at B = 0.5, and against B at the γ that was best there (thin: at each B)."""
+    """Gradient norm at equal SFO against γ at B = 0.5, and against B at the γ chosen there (dotted: at each B)."""
     problems = list(dict.fromkeys(row["problem"] for row in rows))
-    figure = Figure(figsize=(11, 5), layout="constrained")
-    axes = figure.subplots(len(problems), 4)
+    figure = Figure(figsize=(7.5, 5), layout="constrained")
+    axes = figure.subplots(len(problems), 2)
     for line, problem in zip(axes, problems, strict=True):
         for (method, look), mark in zip(
             styles(dict.fromkeys(row["method"] for row in rows)).items(), MARKS, strict=False
         ):
             colour = look["color"]
             own = _of(rows, problem=problem, method=method)
-            for column, what in enumerate(("final", "mean")):
-                usual = _of(own, B=0.5)
-                _median(line[column], [row["gamma"] for row in usual], usual, what, colour, mark, method)
-                gamma = min(usual, key=lambda row: row[what][1] or np.inf)["gamma"]
-                kept = _of(own, gamma=gamma)
-                _median(line[2 + column], [row["B"] for row in kept], kept, what, colour, mark, method)
-                best = {B: min(r[what][1] or np.inf for r in _of(own, B=B)) for B in (row["B"] for row in kept)}
-                line[2 + column].loglog(list(best), list(best.values()), color=colour, linewidth=0.6, linestyle=":")
-        for ax, title in zip(line, ("final", "mean", "final", "mean"), strict=True):
-            ax.set_title(f"{problem}: {title} ‖∇f‖", fontsize=7)
+            usual = _of(own, B=0.5)
+            _median(line[0], [row["gamma"] for row in usual], usual, colour, mark, method)
+            gamma = _of(usual, chosen=True)[0]["gamma"]
+            kept, chosen = _of(own, gamma=gamma), _of(own, chosen=True)
+            _median(line[1], [row["B"] for row in kept], kept, colour, mark, method)
+            medians = [row["late"][1] or np.nan for row in chosen]
+            line[1].loglog([row["B"] for row in chosen], medians, color=colour, linewidth=0.8, linestyle=":")
+        for ax in line:
+            ax.set_title(problem, fontsize=8)
             _plain_ticks(ax)
-    for ax, name in zip(axes[-1], ("γ, at B = 0.5", "γ, at B = 0.5", "B", "B"), strict=True):
+    for ax, name in zip(axes[-1], ("step size γ, at B = 0.5", "B, how fast the noise grows"), strict=True):
         ax.set_xlabel(name, fontsize=7)
+    figure.supylabel("‖∇f‖ over the last tenth of the budget", fontsize=7)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=7, frameon=False)
     return figure
 
 
-def _median(
-    ax: Axes, x: list[float], rows: Sequence[dict[str, Any]], what: str, colour: str, mark: str, label: str
-) -> None:
+def _median(ax: Axes, x: list[float], rows: Sequence[dict[str, Any]], colour: str, mark: str, label: str) -> None:
     """The median over seeds and the range of the middle 80 %; what diverged is not there."""
-    low, middle, high = (np.array([row[what][q] or np.nan for row in rows], float) for q in range(3))
+    low, middle, high = (np.array([row["late"][q] or np.nan for row in rows], float) for q in range(3))
     ax.loglog(x, middle, color=colour, marker=mark, label=label, **STYLE)
     ax.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
 

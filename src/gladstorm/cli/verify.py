@@ -78,7 +78,7 @@ def _print(report: Report) -> None:
     confidence, longest = answer["confidence"], answer["settings"]["horizons"][-1]
     table = Table(
         title=f"E‖∇f(x̂)‖ relative to the paper's and the sharpest bound, errors to theirs, at T = {longest:,}; slopes",
-        caption=f"{confidence['checks']} checks, {confidence['method']}: together wrong with probability at most "
+        caption=f"{confidence['numbers']} different numbers, {confidence['method']}: together wrong with probability at most "
         f"{confidence['family']:g}. A slope confirms the schedule, not the noise exponent; --json says what each check "
         "proves.",
         title_justify="left",
@@ -98,7 +98,7 @@ def _print(report: Report) -> None:
         if check["check"] == "printed bound is false":
             typer.echo(
                 f"{check['regime']}: measured {check['measured']:.4g} [{check['low']:.4g}, {check['high']:.4g}] at "
-                f"T = {check['horizon']:,}; the paper prints {check['claim'].lstrip('> ')}."
+                f"T = {check['horizon']:,}, which is {check['claim']}: the first is printed, the second corrected."
             )
     for failed in report.failures:
         row = failed.as_dict()
