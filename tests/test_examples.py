@@ -203,12 +203,6 @@ def test_intervals_and_p_values_are_student_s() -> None:
     assert [findings.Interval(mean, 1).sign for mean in (-2, -1, 0, 1, 2)] == [-1, 0, 0, 0, 1]
 
 
-def test_the_correction_stops_at_the_first_p_value_that_fails() -> None:
-    assert findings.holm({"c": 0.04, "a": 0.01, "d": 0.2, "b": 0.016}) == {"a", "b"}  # 4 · 0.01, 3 · 0.016, 2 · 0.04
-    assert findings.holm({"a": 0.013, "b": 0.016}) == {"a", "b"}
-    assert findings.holm({"a": 0.026, "b": 0.026}) == set()
-
-
 def test_the_digits_page_is_made_from_the_results_kept() -> None:
     assert (ROOT / "docs/digits.md").read_text("utf-8") == page.text(KEPT)
 

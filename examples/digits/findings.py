@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import product, takewhile
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
 
-from gladstorm.foundation.statistics import mean_of
+from gladstorm.foundation.statistics import holm, mean_of
 
 from .setting import FRAMEWORKS, METHODS, NETWORKS, NOISES, Arm
 
 Results = dict[str, Any]
-Key = TypeVar("Key")
 
 CLOSE = 2.0  # points of accuracy
 LEVEL = 0.95  # of every interval, and of Holm's correction over all comparisons together
@@ -102,7 +101,7 @@ def differences(results: Results) -> dict[tuple[tuple[str, ...], tuple[str, str]
     for place, pair in product(PLACES, PAIRS):
         this, that = (accuracies(found_for(results, *place, method)) for method in pair)
         paired[place, pair] = [a - b for a, b in zip(this, that, strict=True)]
-    surviving = holm({key: p_value(values) for key, values in paired.items()})
+    surviving = holm({key: p_value(values) for key, values in paired.items()}, 1 - LEVEL)
     return {key: Difference(interval(values), key in surviving) for key, values in paired.items()}
 
 
@@ -112,13 +111,6 @@ def p_value(values: Sequence[float]) -> float:
     if error == 0:
         return float(mean == 0)
     return float(2 * student.sf(mean / error, len(values) - 1))
-
-
-def holm(p_values: Mapping[Key, float]) -> set[Key]:
-    """Those rejected by Holm's procedure: from the smallest p on, while p ≤ (1 − LEVEL) / how many are left."""
-    ordered = sorted(p_values.items(), key=lambda item: item[1])
-    rejected = takewhile(lambda place: place[1][1] * (len(ordered) - place[0]) <= 1 - LEVEL, enumerate(ordered))
-    return {key for _, (key, _) in rejected}
 
 
 def _standard_error(values: Sequence[float]) -> float:

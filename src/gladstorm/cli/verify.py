@@ -36,7 +36,7 @@ def verify(
     scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check every theorem by simulation: bounds, rates, estimator errors, trajectories, the oracle.
+    """Check every theorem by simulation: bounds, rates, step sizes, estimator errors, the oracle.
 
     A regime is written method/smoothness/noise: nsgdm or nstorm; smooth, sublinear or linear; bg0, bounded or
     deterministic. All intervals together are wrong with probability at most 1 %, and the exit code is 1 if any check
@@ -78,9 +78,9 @@ def _print(report: Report) -> None:
     confidence, longest = answer["confidence"], answer["settings"]["horizons"][-1]
     table = Table(
         title=f"E‖∇f(x̂)‖ relative to the paper's and the sharpest bound, errors to theirs, at T = {longest:,}; slopes",
-        caption=f"{confidence['numbers']} different numbers, {confidence['method']}: together wrong with probability at most "
-        f"{confidence['family']:g}. A slope confirms the schedule, not the noise exponent; --json says what each check "
-        "proves.",
+        caption=f"{confidence['numbers']} different numbers, {confidence['method']}: together wrong with probability "
+        f"at most {confidence['family']:g}. A slope confirms the schedule, not the noise exponent; --json says what "
+        "each check proves.",
         title_justify="left",
         caption_justify="left",
     )

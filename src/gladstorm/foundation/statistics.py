@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,22 @@ def mean_of(values: np.ndarray) -> Mean:
     [-10.7062, 14.7062]
     """
     return Mean(float(values.mean()), float(values.std(ddof=1)), values.size)
+
+
+def holm(p_values: Mapping[Key, float], error: float = 0.05) -> set[Key]:
+    """The hypotheses that Holm's procedure rejects together: from the smallest p on, while p ≤ error/how many are left.
+
+    >>> sorted(holm({"c": 0.04, "a": 0.01, "d": 0.2, "b": 0.016}))  # 4 · 0.01, 3 · 0.016, 2 · 0.04
+    ['a', 'b']
+    >>> holm({"a": 0.026, "b": 0.026})
+    set()
+    """
+    rejected: set[Key] = set()
+    for key in sorted(p_values, key=p_values.__getitem__):
+        if p_values[key] * (len(p_values) - len(rejected)) > error:
+            break
+        rejected.add(key)
+    return rejected
 
 
 def over_seeds(values: np.ndarray) -> dict[str, Any]:
