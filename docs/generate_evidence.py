@@ -76,9 +76,9 @@ paper. {verdict} with the theory, once its slips are corrected; three bounds as 
 ![Measured gradient norm relative to its bounds, one line for each regime](evidence/tightness.png)
 
 No mark is to the right of 1, where a bound would be violated. Far to the left a bound is loose: the paper's bounds are
-up to {1 / loosest:.1g} times larger than what is measured, the smallest known ones {1 / max(ratios):.2g} to
-{1 / min(ratios):.1g} times. What a mark does not say is that the bound holds on *every* problem of its class, or that
-noise is what it measures: the way down alone, Δ/(γT), is {descent[0]:.0%} to {descent[-1]:.0%} of the measurement, half
+up to {_times(1 / loosest)} times larger than what is measured, the smallest known ones up to
+{_times(1 / min(ratios))} times. What a mark does not say is that the bound holds on *every* problem of its class, or
+that noise is what it measures: the way down alone, Δ/(γT), is {descent[0]:.0%} to {descent[-1]:.0%} of the measurement, half
 of the time more than {descent[len(descent) // 2]:.0%}. `gladstorm worst` searches for problems where noise is more.
 
 - **Problems.** For each class of smoothness a convex and a nonconvex one, with constants in closed form; and
@@ -109,13 +109,22 @@ def _way_down(case: dict[str, Any], T: int) -> float:
     return float(case["gap"] / (case["gamma0"] * T ** case["rate"]) / case["measured"][-1])
 
 
+def _times(ratio: float) -> str:
+    """Two digits, written out.
+
+    >>> _times(1234567.0)
+    '1,200,000'
+    """
+    return f"{float(f'{ratio:.2g}'):,.0f}"
+
+
 def _tightest(case: dict[str, Any]) -> float:
     return float(max(ratios[-1] for kind, ratios in case["tightness"].items() if kind != "estimator error"))
 
 
 def detectable(check: dict[str, Any], level: float) -> float:
     """The error that is found with probability `POWER`; one of half the interval's length is found every other time."""
-    half = (check["high"] - check["low"]) / 2
+    half: float = (check["high"] - check["low"]) / 2
     return half * float(1 + ndtri(POWER) / stdtrit(check["seeds"] - 1, (1 + level) / 2))
 
 
@@ -131,11 +140,13 @@ def _found(broken: list[dict[str, Any]]) -> str:
         for row in broken
     ]
     missed = [row["broken"] for row in broken if row["found_in"] < row["affects"]]
+    everywhere = (
+        f"**Not found everywhere: {'; '.join(missed)}.**" if missed else f"It finds all {len(broken)}, everywhere."
+    )
     return f"""## What would be found
 
 A check is worth something if it can fail. Each of these mistakes was put in the place of the right code, and
-`gladstorm verify --quick` was asked about the regimes that it affects. Found everywhere: all but {len(missed)} of
-{len(broken)}{": " + ", ".join(missed) if missed else ""}.
+`gladstorm verify --quick` was asked about the regimes that it affects. {everywhere}
 
 {markdown_table(["mistake", "found in", "checks that fail"], rows)}
 
