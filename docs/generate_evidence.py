@@ -78,8 +78,9 @@ paper. {verdict} with the theory, once its slips are corrected; three bounds as 
 No mark is to the right of 1, where a bound would be violated. Far to the left a bound is loose: the paper's bounds are
 up to {_times(1 / loosest)} times larger than what is measured, the smallest known ones up to
 {_times(1 / min(ratios))} times. What a mark does not say is that the bound holds on *every* problem of its class, or
-that noise is what it measures: the way down alone, Δ/(γT), is {descent[0]:.0%} to {descent[-1]:.0%} of the measurement, half
-of the time more than {descent[len(descent) // 2]:.0%}. `gladstorm worst` searches for problems where noise is more.
+that noise is what it measures: the way down alone, Δ/(γT), is {descent[0]:.0%} to {descent[-1]:.0%} of the
+measurement, half of the time more than {descent[len(descent) // 2]:.0%}. `gladstorm worst` searches for problems
+where noise is more.
 
 - **Problems.** For each class of smoothness a convex and a nonconvex one, with constants in closed form; and
   {" and ".join(own)}, whose noise is their own and of the class BG-0 with certified constants.

@@ -31,8 +31,9 @@ to the solution, the run ends where its budget ends, and the method with the lar
 does. The reading *equal step* gives NSGDM the γ of NSTORM and asks again.
 
 **What the paper leaves open.** It states T, d, m, G, α, γ0 and η0. It does not state B, σ², the η of STORM and the
-step-size grids, so its figures cannot be repeated from its text: ours are choices, listed with each experiment. None
-was made for a verdict's sake: after a first run the grids got ten points instead of eight, tuning a fourth seed and the
+step-size grids, so its figures cannot be repeated from its text: ours are choices, listed with each experiment. B
+was chosen such that the sentences on batch sizes can hold; that they do says little; no other choice was made for a
+verdict's sake. After a first run the grids got ten points instead of eight, tuning a fourth seed and the
 sensitivity more points, because the simulator had room for them, and every picked step size stayed the same.
 
 **How a verdict is made.** From a 95 % interval over seeds, claim by claim, without correction for their number. With
