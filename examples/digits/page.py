@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
 
 import numpy as np
@@ -19,6 +19,7 @@ from .findings import (
     PLACES,
     Difference,
     Results,
+    Span,
     accuracies,
     differences,
     found_for,
@@ -110,16 +111,23 @@ def _in_short(results: Results) -> str:
         accuracy, width = [], []
         for noise in NOISES:
             arms = [found_for(results, *place, method) for place in PLACES if place[-1] == noise]
-            accuracy.append(f"{np.mean([accuracies(found) for found in arms]):.1f}")
-            width.append(f"{np.mean([span(found).decades for found in arms]):.1f}")
+            accuracy.append(str(interval(np.mean([accuracies(found) for found in arms], axis=0).tolist())))
+            width.append(_from_to([span(found) for found in arms]))
         rows.append([method, *accuracy, *width])
     head = ["", "test accuracy, %", "with BG noise", "lr range, decades", "with BG noise"]
     return f"""{markdown_table(head, rows)}
 
-Means over two networks, PyTorch and JAX, and {len(s["seeds"])} seeds. Every run may compute {s["evaluations"]}
-mini-batch gradients; NSTORM computes two a step, so it makes half as many steps. Each method was tuned over
-{s["rates"]} learning rates. The last two columns say how wide the range of learning rates is that end within
-{CLOSE:g} points of the method's best: wider is easier to tune."""
+Means over two networks, PyTorch and JAX, and {len(s["seeds"])} seeds, with {PERCENT} intervals over seeds. Every run
+may compute {s["evaluations"]} mini-batch gradients; NSTORM computes two a step, so it makes half as many steps. Each
+method was tuned over {s["rates"]} learning rates. The last two columns say how wide the range of learning rates is that
+end within {CLOSE:g} points of the method's best, the narrowest and the widest of the four: wider is easier to tune. "≥": the grid
+ends before the range does, so these widths have no average."""
+
+
+def _from_to(spans: Sequence[Span]) -> str:
+    """The narrowest and the widest range in decades, marked if the grid ends before it does."""
+    ordered = sorted(spans, key=lambda each: (each.decades, each.open_below or each.open_above))
+    return " to ".join(dict.fromkeys(_decades(each) for each in (ordered[0], ordered[-1])))
 
 
 def _counted(results: Results) -> str:
@@ -203,7 +211,10 @@ method's own best, in decades, {" / ".join(LABELS.values())}. The grid knows hal
 
 
 def _width(results: Results, *arm: str) -> str:
-    found = span(found_for(results, *arm))
+    return _decades(span(found_for(results, *arm)))
+
+
+def _decades(found: Span) -> str:
     return f"{'≥ ' * (found.open_below or found.open_above)}{found.decades:.1f}"
 
 
