@@ -120,8 +120,8 @@ def _in_short(results: Results) -> str:
 Means over two networks, PyTorch and JAX, and {len(s["seeds"])} seeds, with {PERCENT} intervals over seeds. Every run
 may compute {s["evaluations"]} mini-batch gradients; NSTORM computes two a step, so it makes half as many steps. Each
 method was tuned over {s["rates"]} learning rates. The last two columns say how wide the range of learning rates is that
-end within {CLOSE:g} points of the method's best, the narrowest and the widest of the four: wider is easier to tune. "≥": the grid
-ends before the range does, so these widths have no average."""
+end within {CLOSE:g} points of the method's best, the narrowest and the widest of the four: wider is easier to tune.
+"≥": the grid ends before the range does, so these widths have no average."""
 
 
 def _from_to(spans: Sequence[Span]) -> str:
