@@ -146,8 +146,8 @@ def _found(broken: list[dict[str, Any]]) -> str:
     )
     return f"""## What would be found
 
-A check is worth something if it can fail. Each of these mistakes was put in the place of the right code, and
-`gladstorm verify --quick` was asked about the regimes that it affects. {everywhere}
+A check is worth something if it can fail. Each of these mistakes was put in the place of the right code, in every
+regime that it affects, and the checks of `gladstorm verify` that are made for it were asked. {everywhere}
 
 {markdown_table(["mistake", "found in", "checks that fail"], rows)}
 

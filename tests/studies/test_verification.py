@@ -237,7 +237,7 @@ def test_every_regime_passes_every_check_of_quick_and_a_second_call_reads_what_t
     assert all(check["holds"] for check in answer["checks"])
     assert {check["check"] for check in answer["checks"]} >= {"bound", "slope", "noise exponent", "travel"}
     measured = [check["measured"] for check in answer["checks"] if check["low"] < check["high"]]
-    assert len(set(measured)) == len(measured) == answer["confidence"]["random_numbers"]  # one number is one check
+    assert len(set(measured)) == len(measured) <= answer["confidence"]["random_numbers"]  # one number is one check
     own = {case["instance"]: case for case in answer["cases"] if case["regime"] == "nstorm/smooth/bg0"}
     assert {"streaming least squares, d = 2", "variational Gaussian, d = 1"} <= own.keys()
     for case in answer["cases"]:
