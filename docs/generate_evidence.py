@@ -1,4 +1,4 @@
-"""Write docs/evidence.md and its figures from what `gladstorm verify --full --seed 50000 --out out` left:
+"""Write docs/evidence.md and its figures from what `gladstorm verify --full --seed 60000 --out out` left:
 
 python docs/generate_evidence.py out
 
@@ -183,7 +183,7 @@ problems got rarer samples and longer runs, with half the margin. For this repor
 on a plane and the feedback problems were added (on seeds from 0 on), the studies got tuned η, equal grids and seeds of
 their own for tuning, the score of the robustness study became the last tenth instead of the last iterate, and to pay
 for that the runway's smallest ε and the inertia study's d = 100 were dropped. The seeds here, from
-{settings["first_seed"]:,} on, were fixed before; `--quick` had been run on them once, and nothing was changed after."""
+{settings["first_seed"]:,} on, were fixed before the first run with them, and nothing was changed after it."""
 
 
 def _meaning(report: dict[str, Any]) -> str:
