@@ -18,7 +18,7 @@ import pytest
 from gladstorm import objectives, theory
 from gladstorm.foundation.parts import part
 from gladstorm.foundation.statistics import Mean, mean_of
-from gladstorm.methods import Method
+from gladstorm.methods import Method, nstorm
 from gladstorm.oracles import BlumGladyshev, StreamingLeastSquares
 from gladstorm.studies.verification import (
     QUICK,
@@ -161,7 +161,7 @@ def test_a_hard_instance_is_tuned_on_seeds_that_are_not_reported(monkeypatch: py
 
     def ran(_hard: Any, tuned: Any, gamma: np.ndarray, second: np.ndarray, seeds: range) -> np.ndarray:
         asked.append((gamma, second, set(seeds)))
-        return tried if gamma.size == 9 else np.arange(1.0, 17.0)[None] * (2 if tuned.made is hardness.nstorm else 1)
+        return tried if gamma.size == 9 else np.arange(1.0, 17.0)[None] * (2 if tuned.made is nstorm else 1)
 
     monkeypatch.setattr(hardness, "_counts", ran)
     for row in hardness.rows(hardness.chain(0.0057), 0):
