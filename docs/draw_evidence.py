@@ -95,9 +95,8 @@ def hard(rows: Sequence[dict[str, Any]]) -> Figure:
         for (method, look), mark in zip(
             styles(dict.fromkeys(row["method"] for row in own)).items(), MARKS, strict=False
         ):
-            colour = look["color"]
             reached = [row for row in _of(own, method=method) if row["sfo"]]
-            ax.loglog([1 / r["eps"] for r in reached], [r["sfo"] for r in reached], color=colour, marker=mark, **STYLE)
+            ax.loglog([1 / r["eps"] for r in reached], [r["sfo"] for r in reached], marker=mark, **look, **STYLE)
             ax.lines[-1].set_label(method)
         needed = {1 / row["eps"]: row["needed"] for row in own}
         ax.loglog(list(needed), list(needed.values()), color="black", linestyle="--", label="needed by any method")
@@ -156,15 +155,14 @@ def robustness(rows: Sequence[dict[str, Any]]) -> Figure:
         for (method, look), mark in zip(
             styles(dict.fromkeys(row["method"] for row in rows)).items(), MARKS, strict=False
         ):
-            colour = look["color"]
             own = _of(rows, problem=problem, method=method)
             usual = _of(own, B=0.5)
-            _median(line[0], [row["gamma"] for row in usual], usual, colour, mark, method)
+            _median(line[0], [row["gamma"] for row in usual], usual, look, mark, method)
             gamma = _of(usual, chosen=True)[0]["gamma"]
             kept, chosen = _of(own, gamma=gamma), _of(own, chosen=True)
-            _median(line[1], [row["B"] for row in kept], kept, colour, mark, method)
+            _median(line[1], [row["B"] for row in kept], kept, look, mark, method)
             medians = [row["late"][1] or np.nan for row in chosen]
-            line[1].loglog([row["B"] for row in chosen], medians, color=colour, linewidth=0.8, linestyle=":")
+            line[1].loglog([row["B"] for row in chosen], medians, color=look["color"], linewidth=0.8, linestyle=":")
         for ax in line:
             ax.set_title(problem, fontsize=8)
             _plain_ticks(ax)
@@ -176,11 +174,13 @@ def robustness(rows: Sequence[dict[str, Any]]) -> Figure:
     return figure
 
 
-def _median(ax: Axes, x: list[float], rows: Sequence[dict[str, Any]], colour: str, mark: str, label: str) -> None:
+def _median(
+    ax: Axes, x: list[float], rows: Sequence[dict[str, Any]], look: dict[str, Any], mark: str, label: str
+) -> None:
     """The median over seeds and the range of the middle 80 %; what diverged is not there."""
     low, middle, high = (np.array([row["late"][q] or np.nan for row in rows], float) for q in range(3))
-    ax.loglog(x, middle, color=colour, marker=mark, label=label, **STYLE)
-    ax.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
+    ax.loglog(x, middle, marker=mark, label=label, **look, **STYLE)
+    ax.fill_between(x, low, high, color=look["color"], alpha=0.12, linewidth=0)
 
 
 def _plain_ticks(ax: Axes) -> None:
