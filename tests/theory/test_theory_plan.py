@@ -152,7 +152,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"gap": -1.0}, "problem: gap must be finite and > 0; got gap=-1.0."),
     ({"L0": None}, "nstorm: L0 must be given for alpha=0.5; got L0=None."),
     ({"L1": None}, "nstorm: L1 must be given for alpha=0.5; got L1=None."),
-    ({"alpha": 0}, "nstorm: L must be given for alpha=0; got L=None."),
+    ({"alpha": 0}, "nstorm: L must be given for alpha=0; got L=None. If the noise is added to f, it is √(L0² + B²)."),
     ({"gamma0": 0.0}, "nstorm: gamma0 must be finite and > 0; got gamma0=0.0."),
     ({"gamma0": -1.0}, "nstorm: gamma0 must be finite and > 0; got gamma0=-1.0."),
     ({"eta0": 0.0}, "plan: eta0 must be in (0, 1]; got eta0=0.0."),

@@ -26,7 +26,11 @@ def plan(
     L0: Annotated[float | None, typer.Option("--L0", help="Smoothness constant of f (nsgdm) or its oracle.")] = None,
     L1: Annotated[float | None, typer.Option("--L1", help="Growth constant, for alpha > 0.")] = None,
     L: Annotated[
-        float | None, typer.Option("--L", help="Mean-square constant of the oracle: nstorm, alpha = 0.")
+        float | None,
+        typer.Option(
+            "--L",
+            help="Mean-square smoothness, for nstorm with alpha = 0: √(L0² + B²) if noise is added to f.",
+        ),
     ] = None,
     horizon: Annotated[int | None, typer.Option(help="T, the number of iterates.")] = None,
     eps: Annotated[float | None, typer.Option(help="Accuracy to guarantee, instead of a horizon.")] = None,

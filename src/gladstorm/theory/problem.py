@@ -68,5 +68,6 @@ class Problem:
         """L0, L1 or L, refused if it was not given."""
         value: float | None = getattr(self, name)
         if value is None:
-            raise ValueError(f"{owner}: {name} must be given for alpha={self.alpha:g}; got {name}=None.")
+            way_out = " If the noise is added to f, it is √(L0² + B²)." if name == "L" else ""
+            raise ValueError(f"{owner}: {name} must be given for alpha={self.alpha:g}; got {name}=None.{way_out}")
         return value
