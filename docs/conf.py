@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import typer
 
 import gladstorm
 from gladstorm.cli.app import app as command_line
+from gladstorm.foundation.progress import quietly
 from gladstorm.foundation.provenance import ROOMS, source_digest
 
 DOCS = Path(__file__).parent
@@ -75,6 +77,9 @@ sphinx_gallery_conf = {
 }
 
 
+_QUIET = ExitStack()
+
+
 def _forget_what_older_source_made() -> None:
     """Scripts run again when their text changes, which sphinx-gallery sees to, and when the package does."""
     stamp, source = MADE / "source.txt", source_digest(list(ROOMS)[-1])
@@ -125,5 +130,6 @@ def _escaped(piece: str) -> str:
 def setup(app: Any) -> None:
     """Write the pages that are made from the code, and read docstrings as what they are."""
     _forget_what_older_source_made()
+    _QUIET.enter_context(quietly())  # how long a script took to simulate is no part of its page
     (MADE / "command_line.md").write_text(_command_line_page(), encoding="utf-8")
     app.connect("autodoc-process-docstring", _plain_to_rst)
