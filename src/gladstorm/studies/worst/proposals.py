@@ -1,0 +1,89 @@
+"""Shapes to begin a search with: what is known to be bad for normalized methods, with random numbers in it.
+
+- `pushed`: noise that is rare and large, on a slope that begins at x⁰. A method that follows the sign of an average of
+  few samples follows the typical one, and climbs.
+- `slid`: a wide bowl, as steep as the class admits, under fair coins. x stays where f' cancels the error of v.
+- `carried`: a corridor without noise, slightly downhill, to a place where BG-0 admits more of it; there `pushed`.
+- `descended`: the whole gap as one slope that takes all steps: what bounds pay Δ/(γT) for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gladstorm.studies.worst.family import FREE, ProblemClass, Shape
+
+FAIR: Final = 1e12  # a rarity that is cut off at q = 1/2
+
+
+def propose(rng: np.random.Generator, of: ProblemClass, *, with_gap: bool) -> np.ndarray:
+    """One vector, of a kind drawn at random. Without noise only the last kind is of use, and it takes the gap."""
+    if of.statement.noise == "deterministic":
+        return _descended(rng, of)
+    kinds = [_pushed, _slid, _carried, *([_descended] if with_gap else [])]
+    return kinds[rng.integers(len(kinds))](rng, of)
+
+
+def _pushed(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
+    shape = _blank(rng)
+    _slope(shape, 1, 0, _log(rng, 0.02, 2), rng, of)
+    shape.c[..., 0], shape.start[1] = 1.0, 1.0
+    shape.u[0] = -_log(rng, 0.1, 10)
+    return shape.written()
+
+
+def _slid(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
+    shape = _blank(rng)
+    steep = _log(rng, 0.1, 1)
+    shape.widths[:] = _log(rng, 0.1, 100)
+    shape.u[:] = np.outer([-1, 1], np.arange(1, FREE + 1)) * shape.widths * steep * _height(of)
+    shape.c[..., 0], shape.start[1] = 1.0, 1.0
+    shape.c[1, :, 0] = rng.choice([1.0, 0.0])
+    shape.q[:] = FAIR if rng.random() < 0.7 else shape.q
+    return shape.written()
+
+
+def _carried(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
+    shape = _blank(rng)
+    downhill = -_log(rng, 0.002, 0.2)
+    shape.widths[1, 0], shape.u[1, 0], shape.start[0] = _log(rng, 0.1, 0.9) * of.horizon * of.eta, downhill, downhill
+    shape.widths[1, 1], shape.u[1, 1] = _log(rng, 0.01, 1), downhill
+    _slope(shape, 1, 2, _log(rng, 0.02, 2), rng, of)
+    shape.c[1, 1:, 0] = 1.0
+    shape.u[0] = -_log(rng, 0.1, 10)
+    return shape.written()
+
+
+def _descended(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
+    shape = _blank(rng)
+    downhill = -of.statement.problem.gap / of.reach / of.level
+    shape.widths[1] = rng.dirichlet(np.ones(FREE)) * rng.uniform(0.8, 1.2) * of.horizon * of.eta
+    shape.u[1], shape.start[0] = downhill, downhill
+    shape.c[..., 0], shape.start[1] = 1.0, 1.0
+    return shape.written()
+
+
+def _blank(rng: np.random.Generator) -> Shape:
+    free = (2, FREE)
+    return Shape(np.full(free, _log(rng, 0.03, 3)), np.zeros(free), np.zeros((*free, 2)), np.zeros(3), _rarity(rng))
+
+
+def _slope(shape: Shape, side: int, piece: int, top: float, rng: np.random.Generator, of: ProblemClass) -> None:
+    """From here on f' = top; the piece where it rises is up to ten times as wide as it must be."""
+    shape.u[side, piece:] = top
+    shape.widths[side, piece] = top / _height(of) * _log(rng, 1, 10)
+
+
+def _height(of: ProblemClass) -> float:
+    """By how much f' may rise over a length γ/η, in its unit."""
+    return of.steepest(0.0) * of.gamma / of.eta / of.level
+
+
+def _rarity(rng: np.random.Generator) -> np.ndarray:
+    return np.array([_log(rng, 0.03, 3), _log(rng, 0.03, 100)])
+
+
+def _log(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(np.exp(rng.uniform(np.log(low), np.log(high))))

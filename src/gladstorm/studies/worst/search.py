@@ -1,0 +1,229 @@
+"""The search for the worst problem of a class: proposals, evolution, and a report on seeds the search has not seen."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+
+from gladstorm.foundation.progress import Progress
+from gladstorm.foundation.provenance import versions
+from gladstorm.foundation.rules import COUNT, SEED
+from gladstorm.foundation.statistics import mean_of
+from gladstorm.methods import from_plan
+from gladstorm.simulation.record import Record
+from gladstorm.simulation.simulate import run
+from gladstorm.studies.worst.audit import audit
+from gladstorm.studies.worst.evolution import Evolution
+from gladstorm.studies.worst.family import ProblemClass, gap, instance
+from gladstorm.studies.worst.line import Line, LineNoise
+from gladstorm.studies.worst.proposals import propose
+from gladstorm.theory import Plan, Problem, Statement, sharper, theorem
+from gladstorm.theory.rules import HORIZON
+
+FORMAT: Final = "gladstorm worst 1"
+FIRST_SEARCH_SEED: Final = 10**6  # those below are reported
+STEP: Final = 0.3  # of the evolution, at its beginning
+SHARE: Final = 0.1  # of the measurement that Δ/(γT) may be where the gap is not to count
+
+Kind = Literal["noise", "any"]
+Sweeps = Mapping[str, Any]  # store, executor and progress of `sweep`
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How much is searched and reported."""
+
+    proposals: int = 8  # populations of them
+    generations: int = 30
+    population: int = 32
+    seeds: int = 8  # of each candidate
+    reported: int = 256  # seeds
+    seed: int = 0  # of the search
+
+    def check(self) -> None:
+        """Raise a ValueError unless every number is a count; two seeds have an interval, one has none."""
+        for name in ("proposals", "population", "seeds"):
+            COUNT.require("worst", name, getattr(self, name))
+        SEED.require("worst", "generations", self.generations)
+        SEED.require("worst", "seed", self.seed)
+        if self.reported < 2 or self.reported > FIRST_SEARCH_SEED:
+            raise ValueError(f"worst: reported must be from 2 to {FIRST_SEARCH_SEED:,} seeds; got {self.reported}.")
+
+
+QUICK: Final = SearchSettings(proposals=1, generations=2, population=4, seeds=2, reported=4)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A problem inside a class, and what was measured on it."""
+
+    of: ProblemClass
+    kind: Kind
+    oracle: LineNoise
+    norms: np.ndarray  # E‖∇f(x̂)‖ of each seed
+    errors: np.ndarray  # the mean of ‖v − ∇f‖ of each seed
+    vector: np.ndarray | None = None  # in the units of the class; None where a problem was read from a file
+
+    @property
+    def measured(self) -> float:
+        """E‖∇f(x̂)‖."""
+        return float(self.norms.mean())
+
+    @property
+    def gap_share(self) -> float:
+        """Δ/(γT) of this problem, relative to the measurement."""
+        return gap(self.oracle) / self.of.reach / self.measured if self.measured else math.inf
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, JSON-ready: enough to measure again."""
+        statement, T = self.of.statement, self.of.horizon
+        second = sharper(statement, T)
+        eta, gamma, n_init, _ = statement.schedule(T)
+        bounds = {"bound": statement.bound(T), "sharper": second.bound if second else None}
+        return {
+            "kind": self.kind,
+            "regime": statement.regime,
+            "problem": asdict(statement.problem),
+            "method": statement.method,
+            "gamma0": statement.gamma0,
+            "eta0": statement.eta0,
+            "horizon": T,
+            "schedule": {"gamma": gamma, "eta": eta, "n_init": n_init},
+            "instance": _as_data(self.oracle),
+            "audit": audit(self.oracle, statement, self.of.reach),
+            "seeds": self.norms.size,
+            "measured": self.measured,
+            "interval": list(mean_of(self.norms).interval()),
+            "mean_error": float(self.errors.mean()),
+            "gap_share": self.gap_share,
+            **bounds,
+            "sharper_source": second.source if second else None,
+            "printed": statement.bound_as_printed(T),
+            "ratio": self.measured / bounds["bound"],
+            "ratio_to_sharper": self.measured / second.bound if second else None,
+            "terms": {term.name: term.value for term in statement.terms(T)},
+            "versions": versions(),
+        }
+
+
+def stated(method: str, problem: Problem, T: int, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
+    """The statement whose class is searched; without γ0, with the best one at T."""
+    HORIZON.require("worst", "horizon", T)
+    found = theorem(method, problem, gamma0=gamma0, eta0=eta0)
+    if gamma0 is None:
+        found = found.tune_gamma0(T)
+    if violations := found.violations():
+        raise ValueError(violations[0])
+    steepest = found.L if method == "nstorm" and found.smoothness == "smooth" else found.L0
+    if steepest == 0:
+        raise ValueError("worst: L0 (of nstorm with alpha = 0, L) must be > 0, f' changes by it; got 0.")
+    return found
+
+
+def worst(
+    statement: Statement,
+    horizon: int,
+    kind: Kind = "noise",
+    settings: SearchSettings | None = None,
+    *,
+    progress: bool = True,
+    store: str | os.PathLike[str] | None = None,
+    executor: Any = None,
+    begin: Sequence[np.ndarray] = (),
+) -> Found:
+    """The worst problem found for a statement's method, schedule and class. `begin` has vectors to try first.
+
+    For "noise", a problem counts in full only where the way down, Δ/(γT), is at most `SHARE` of what is measured.
+    `store` and `executor` are those of `sweep`.
+    """
+    settings = settings or SearchSettings()
+    settings.check()
+    of = ProblemClass(statement, horizon)
+    if kind not in get_args(Kind):
+        raise ValueError(f"worst: kind must be one of {', '.join(get_args(Kind))}; got kind={kind!r}.")
+    if kind == "noise" and statement.noise == "deterministic":
+        raise ValueError("worst: kind must be any where there is no noise; got kind='noise' with B = G = 0.")
+    sweeps = {"store": store, "executor": executor}
+    rng = np.random.default_rng(settings.seed)
+    chunk, first = settings.population, FIRST_SEARCH_SEED
+    rounds = settings.proposals + settings.generations + 1
+    candidates: list[tuple[float, np.ndarray]] = []
+
+    def values(vectors: Sequence[np.ndarray]) -> np.ndarray:
+        nonlocal first
+        oracles = [instance(vector, of) for vector in vectors]
+        seeds = range(first, first + len(oracles) * settings.seeds)
+        first = seeds.stop
+        record = _run([each for each in oracles for _ in range(settings.seeds)], of, seeds, sweeps)
+        norms = record.mean_grad_norm[0, :, -1].reshape(len(oracles), -1).mean(axis=1)
+        return norms if kind == "any" else counted(norms, np.array([gap(each) for each in oracles]) / of.reach)
+
+    with Progress("searching", rounds) as shown:
+        proposed = [*begin, *(propose(rng, of, with_gap=kind == "any") for _ in range(settings.proposals * chunk))]
+        for number in range(settings.proposals):
+            some = proposed[number * chunk : (number + 1) * chunk]
+            candidates += zip(values(some).tolist(), some, strict=True)
+            if progress:
+                shown(number + 1)
+        candidates.sort(key=lambda each: -each[0])
+        evolution = Evolution(candidates[0][1], STEP, chunk, rng)
+        for number in range(settings.generations):
+            evolution.tell(values(evolution.ask()))
+            if progress:
+                shown(settings.proposals + number + 1)
+        finalists = [vector for _, vector in candidates[: chunk - 1]] + [evolution.mean]
+        best = finalists[int(np.argmax(values(finalists)))]
+    return measure(of, kind, instance(best, of), settings.reported, vector=best, **sweeps)
+
+
+def counted(norms: np.ndarray, ways: np.ndarray) -> np.ndarray:
+    """What measurements count for where the way down, Δ/(γT), may be a tenth: the more it is, the less.
+
+    >>> counted(np.array([1.0, 1.0, 0.0]), np.array([0.05, 0.2, 0.0])).tolist()
+    [1.0, 0.5, 0.0]
+    """
+    allowed = SHARE * norms
+    return norms * np.divide(allowed, ways, out=np.ones_like(norms), where=ways > allowed)
+
+
+def measure(
+    of: ProblemClass,
+    kind: Kind,
+    oracle: LineNoise,
+    seeds: int,
+    *,
+    vector: np.ndarray | None = None,
+    store: str | os.PathLike[str] | None = None,
+    executor: Any = None,
+) -> Found:
+    """What a problem is, on the seeds 0, 1, …"""
+    record = _run(oracle, of, range(seeds), {"store": store, "executor": executor})
+    return Found(of, kind, oracle, record.mean_grad_norm[0, :, -1], record.mean_error[0, :, -1], vector)
+
+
+def again(kept: Mapping[str, Any], *, store: str | os.PathLike[str] | None = None, executor: Any = None) -> Found:
+    """Measure a problem that `as_dict` described once more: the same numbers on the same machine."""
+    statement = theorem(kept["method"], Problem(**kept["problem"]), gamma0=kept["gamma0"], eta0=kept["eta0"])
+    of, data = ProblemClass(statement, kept["horizon"]), kept["instance"]
+    line = Line(**{each.name: _array(data[each.name]) for each in fields(Line)})
+    rest = {each.name: _array(data[each.name]) for each in fields(LineNoise) if each.name != "objective"}
+    return measure(of, kept["kind"], LineNoise(line, **rest), kept["seeds"], store=store, executor=executor)
+
+
+def _run(oracle: LineNoise | list[LineNoise], of: ProblemClass, seeds: range, sweeps: Sweeps) -> Record:
+    method = from_plan(Plan(of.statement, of.horizon))
+    return run(oracle, method, steps=of.horizon - 1, seeds=seeds, records=1, progress=False, **sweeps)
+
+
+def _as_data(oracle: LineNoise) -> dict[str, Any]:
+    line = {each.name: np.asarray(getattr(oracle.objective, each.name)).tolist() for each in fields(Line)}
+    names = [each.name for each in fields(LineNoise) if each.name != "objective"]
+    return line | {name: np.asarray(getattr(oracle, name)).tolist() for name in names}
+
+
+_array: Callable[[Any], Any] = lambda value: np.asarray(value, float) if isinstance(value, list) else float(value)
