@@ -9,7 +9,7 @@ import pytest
 
 from gladstorm.theory import REGIMES, Problem, Statement, master, on_wrapper, sharper, theorem
 from gladstorm.theory.class_constants import expected, symmetric
-from gladstorm.theory.sharper_bounds import SECOND_OPINIONS, of_run
+from gladstorm.theory.sharper_bounds import SECOND_OPINIONS, MomentumLongStep, of_run
 
 GAP, L0, L1, L, GAMMA0, ETA0, T = 3.0, 1.5, 0.25, 2.0, 0.09, 0.8, 10_000
 ALPHA = {"smooth": 0.0, "sublinear": 0.5, "linear": 1.0}
@@ -64,11 +64,15 @@ SHARPER = {
     ("nsgdm", "smooth", "deterministic"): 0.334008333333333,
     ("nsgdm", "sublinear", "bg0"): 10.0539574911875,
     ("nsgdm", "sublinear", "bounded"): 4.77105703549660,
+    ("nsgdm", "linear", "bg0"): 7.4278656402075,
+    ("nsgdm", "linear", "bounded"): 3.48895771298213,
     ("nsgdm", "linear", "deterministic"): 0.334046073865223,
     ("nstorm", "smooth", "bg0"): 3.49775248594736,
     ("nstorm", "smooth", "bounded"): 1.68294996785548,
     ("nstorm", "sublinear", "bg0"): 18.7626560803430,
     ("nstorm", "sublinear", "bounded"): 6.90542343502678,
+    ("nstorm", "linear", "bg0"): 5.79989981531534,
+    ("nstorm", "linear", "bounded"): 1.78100073850056,
 }
 ON_WRAPPER = {"smooth": 3.56180083333333, "sublinear": 4.74919505883759, "linear": 7.12373666666667}
 RATES = {
@@ -182,17 +186,20 @@ def test_the_hyper_parameters_of_the_paper_come_out(
     assert (f"{schedule.gamma:.3e}", f"{schedule.eta:.3e}", schedule.n_init) == (gamma, eta, n_init)
 
 
-def test_the_phase_retrieval_run_of_the_paper_is_covered_by_the_long_step_bound_only() -> None:
+def test_the_phase_retrieval_run_of_the_paper_is_covered_by_bounds_of_this_project_only() -> None:
     problem = Problem(alpha=2 / 3, L0=17, L1=9.5, B=0.5, G=1, gap=1)
     statement = theorem("nsgdm", problem, gamma0=10)
     assert statement.violations()
     run = master(statement, 10_001)
     assert [condition.holds for condition in run.conditions()] == [True, False]
     assert run.gamma / run.eta == pytest.approx(2.154, abs=5e-4)
+    long_step = of_run(MomentumLongStep, problem, statement, 10_001)
+    assert all(condition.holds for condition in long_step.conditions())
+    assert long_step.bound / run.bound == pytest.approx(0.5 / 0.2114, rel=1e-3)
     second = sharper(statement, 10_001)
     assert second is not None
-    assert all(condition.holds for condition in second.conditions())
-    assert second.bound / run.bound == pytest.approx(0.5 / 0.2114, rel=1e-3)
+    assert second.source.startswith("S7")  # of α = 1, whose class contains it
+    assert second.bound < run.bound / 100
     at_a_million = master(statement, 10**6)
     assert at_a_million.gamma == pytest.approx(at_a_million.eta, rel=1e-12)
 

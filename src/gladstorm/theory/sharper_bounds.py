@@ -11,6 +11,7 @@ from abc import abstractmethod
 from typing import ClassVar
 
 from gladstorm.theory.class_constants import Expected, symmetric, young
+from gladstorm.theory.feedback_bounds import MomentumFeedback, StormFeedback, forgotten_error
 from gladstorm.theory.master_bounds import MASTERS, Bound, StormSublinear
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.rules import HORIZON, NON_NEGATIVE, POSITIVE
@@ -35,7 +36,7 @@ class MomentumSmooth(Bound):
         scale = 2 * math.sqrt(eta / (2 - eta))
         return {
             "gap": D / (gamma * T),
-            "initial error": _forgotten_error(self),
+            "initial error": forgotten_error(self),
             "drift": 2 * L0 * gamma * (1 - eta) / eta,
             "noise": scale * G,
             "noise growth": scale * B * gamma * K / 2,
@@ -56,7 +57,7 @@ class StormSmooth(Bound):
         scale = 2 / math.sqrt(eta * (2 - eta))
         return {
             "gap": D / (gamma * T),
-            "initial error": _forgotten_error(self),
+            "initial error": forgotten_error(self),
             "difference": scale * L * gamma,
             "noise": scale * eta * G,
             "noise growth": scale * eta * B * gamma * max(0.0, self.updates - 1) / 2,
@@ -194,11 +195,15 @@ SECOND_OPINIONS: dict[tuple[str, str, str], type[Bound]] = {
     ("nsgdm", "smooth", "deterministic"): MomentumSmooth,
     ("nsgdm", "sublinear", "bg0"): MomentumLongStep,
     ("nsgdm", "sublinear", "bounded"): MomentumLongStep,
+    ("nsgdm", "linear", "bg0"): MomentumFeedback,
+    ("nsgdm", "linear", "bounded"): MomentumFeedback,
     ("nsgdm", "linear", "deterministic"): ExactLinear,
     ("nstorm", "smooth", "bg0"): StormSmooth,
     ("nstorm", "smooth", "bounded"): StormSmooth,
     ("nstorm", "sublinear", "bg0"): StormSmallConstants,
     ("nstorm", "sublinear", "bounded"): StormSmallConstants,
+    ("nstorm", "linear", "bg0"): StormFeedback,
+    ("nstorm", "linear", "bounded"): StormFeedback,
 }
 
 
@@ -270,10 +275,3 @@ def travel_lower_bound(L0: float, gamma: float, T: int, descent: float) -> float
     POSITIVE.require("travel_lower_bound", "gamma", gamma)
     HORIZON.require("travel_lower_bound", "horizon", T)
     return descent / (gamma * float(T)) - L0 * gamma / 2
-
-
-def _forgotten_error(run: Bound) -> float:
-    # 2 b0 (1 − (1 − η)^T)/(η T): v⁰ is forgotten geometrically.
-    T = float(run.horizon)
-    forgotten = 1.0 if run.eta == 1 else -math.expm1(T * math.log1p(-run.eta))
-    return 2 * run.initial_error * forgotten / (run.eta * T)

@@ -29,6 +29,7 @@ FORMAT: Final = "gladstorm worst 1"
 FIRST_SEARCH_SEED: Final = 10**6  # those below are reported
 STEP: Final = 0.3  # of the evolution, at its beginning
 SHARE: Final = 0.1  # of the measurement that Δ/(γT) may be where the gap is not to count
+SEARCHED_SHARE: Final = 0.08  # that candidates are allowed: their measurement is rougher, and the largest of many
 
 Kind = Literal["noise", "any"]
 Sweeps = Mapping[str, Any]  # store, executor and progress of `sweep`
@@ -138,7 +139,7 @@ def worst(
 ) -> Found:
     """The worst problem found for a statement's method, schedule and class. `begin` has vectors to try first.
 
-    For "noise", a problem counts in full only where the way down, Δ/(γT), is at most `SHARE` of what is measured.
+    For "noise", a problem counts in full only where the way down, Δ/(γT), is at most a tenth of what is measured.
     `store` and `executor` are those of `sweep`.
     """
     settings = settings or SearchSettings()
@@ -182,12 +183,12 @@ def worst(
 
 
 def counted(norms: np.ndarray, ways: np.ndarray) -> np.ndarray:
-    """What measurements count for where the way down, Δ/(γT), may be a tenth: the more it is, the less.
+    """What measurements count for where the way down, Δ/(γT), is limited: the more it is, the less.
 
     >>> counted(np.array([1.0, 1.0, 0.0]), np.array([0.05, 0.2, 0.0])).tolist()
-    [1.0, 0.5, 0.0]
+    [1.0, 0.4, 0.0]
     """
-    allowed = SHARE * norms
+    allowed = SEARCHED_SHARE * norms
     return norms * np.divide(allowed, ways, out=np.ones_like(norms), where=ways > allowed)
 
 
