@@ -1,6 +1,6 @@
 """The command line: arguments in, tables or JSON out. Heavy imports wait until a command needs them."""
 
-from gladstorm.cli import compare, diagnose, plan, reproduce, simulate, suite, verify  # noqa: F401 - importing registers the commands
+from gladstorm.cli import compare, diagnose, plan, reproduce, simulate, suite, verify, worst  # noqa: F401 - importing registers the commands
 from gladstorm.cli.app import main
 
 __all__ = ["main"]

@@ -1,5 +1,16 @@
 """How tight the bounds are: the worst problem of a class, found by search, and the table over all regimes."""
 
 from gladstorm.studies.worst.search import FORMAT, QUICK, Found, SearchSettings, again, stated, worst
+from gladstorm.studies.worst.tightness import TABLE_FORMAT, tightness
 
-__all__ = ["FORMAT", "QUICK", "Found", "SearchSettings", "again", "stated", "worst"]
+__all__ = [
+    "FORMAT",
+    "QUICK",
+    "TABLE_FORMAT",
+    "Found",
+    "SearchSettings",
+    "again",
+    "stated",
+    "tightness",
+    "worst",
+]

@@ -64,6 +64,11 @@ class ProblemClass:
         return self.gamma * self.horizon
 
     @property
+    def memory(self) -> float:
+        """γ/η: as far as a run can go while v remembers a sample."""
+        return self.gamma / self.eta
+
+    @property
     def level(self) -> float:
         """A gradient norm that the bound's noise, drift and curvature amount to: the unit of f'."""
         kept = [term.value for term in self.statement.terms(self.horizon) if "gap" not in term.name]
@@ -114,7 +119,10 @@ class ProblemClass:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a vector of numbers proposes: widths in γ/η, f' in units of the level, shares of the noise, rarities in η."""
+    """What a vector of numbers proposes: f' in units of the level, shares of the noise, rarities in η, and widths.
+
+    The piece next to x⁰ is measured in γT, a share of the run; those behind it in γ/η, what a mean of samples remembers.
+    """
 
     widths: np.ndarray  # (side, piece)
     u: np.ndarray  # (side, piece): f' at the far end of each piece
@@ -166,7 +174,7 @@ def _laid_out(shape: Shape, side: int, first: Node, of: ProblemClass) -> list[No
     outwards = (-1.0, 1.0)[side]
     nodes = [first]
     for piece in range(FREE):
-        width = float(shape.widths[side, piece]) * of.gamma / of.eta
+        width = float(shape.widths[side, piece]) * (of.reach if piece == 0 else of.memory)
         wanted = Node(
             nodes[-1].x + outwards * min(width, of.reach),
             float(shape.u[side, piece]) * of.level,

@@ -37,8 +37,9 @@ def _pushed(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
 def _slid(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
     shape = _blank(rng)
     steep = _log(rng, 0.1, 1)
-    shape.widths[:] = _log(rng, 0.1, 100)
-    shape.u[:] = np.outer([-1, 1], np.arange(1, FREE + 1)) * shape.widths * steep * _height(of)
+    shape.widths[:, 0], shape.widths[:, 1:] = _log(rng, 0.1, 1), _log(rng, 0.1, 100)
+    lengths = shape.widths * np.array([of.reach, *[of.memory] * (FREE - 1)])
+    shape.u[:] = np.outer([-1, 1], np.ones(FREE)) * np.cumsum(lengths, axis=1) * steep * of.steepest(0.0) / of.level
     shape.c[..., 0], shape.start[1] = 1.0, 1.0
     shape.c[1, :, 0] = rng.choice([1.0, 0.0])
     shape.q[:] = FAIR if rng.random() < 0.7 else shape.q
@@ -48,7 +49,7 @@ def _slid(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
 def _carried(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
     shape = _blank(rng)
     downhill = -_log(rng, 0.002, 0.2)
-    shape.widths[1, 0], shape.u[1, 0], shape.start[0] = _log(rng, 0.1, 0.9) * of.horizon * of.eta, downhill, downhill
+    shape.widths[1, 0], shape.u[1, 0], shape.start[0] = rng.uniform(0.1, 0.9), downhill, downhill
     shape.widths[1, 1], shape.u[1, 1] = _log(rng, 0.01, 1), downhill
     _slope(shape, 1, 2, _log(rng, 0.02, 2), rng, of)
     shape.c[1, 1:, 0] = 1.0
@@ -59,7 +60,7 @@ def _carried(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
 def _descended(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
     shape = _blank(rng)
     downhill = -of.statement.problem.gap / of.reach / of.level
-    shape.widths[1] = rng.dirichlet(np.ones(FREE)) * rng.uniform(0.8, 1.2) * of.horizon * of.eta
+    shape.widths[1, 0], shape.widths[1, 1:] = rng.uniform(0.8, 1.2), _log(rng, 0.01, 1)
     shape.u[1], shape.start[0] = downhill, downhill
     shape.c[..., 0], shape.start[1] = 1.0, 1.0
     return shape.written()
@@ -73,12 +74,8 @@ def _blank(rng: np.random.Generator) -> Shape:
 def _slope(shape: Shape, side: int, piece: int, top: float, rng: np.random.Generator, of: ProblemClass) -> None:
     """From here on f' = top; the piece where it rises is up to ten times as wide as it must be."""
     shape.u[side, piece:] = top
-    shape.widths[side, piece] = top / _height(of) * _log(rng, 1, 10)
-
-
-def _height(of: ProblemClass) -> float:
-    """By how much f' may rise over a length γ/η, in its unit."""
-    return of.steepest(0.0) * of.gamma / of.eta / of.level
+    needed = top * of.level / of.steepest(0.0)
+    shape.widths[side, piece] = needed / (of.memory if piece else of.reach) * _log(rng, 1, 10)
 
 
 def _rarity(rng: np.random.Generator) -> np.ndarray:

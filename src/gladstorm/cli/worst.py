@@ -1,0 +1,197 @@
+"""`gladstorm worst` and `gladstorm tightness`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Work, Workers, app
+from gladstorm.cli.output import show, show_json
+from gladstorm.cli.places import require_folder, require_matplotlib
+from gladstorm.foundation import interrupts
+
+FILES = ("worst.json", "worst.png")
+
+
+@app.command(cls=Work)
+def worst(
+    method: Annotated[str | None, typer.Argument(help="nsgdm or nstorm.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="How curvature grows with the gradient: 0 not at all, up to 1.")
+    ] = None,
+    B: Annotated[float | None, typer.Option("--B", help="Growth of the noise with distance.")] = None,
+    G: Annotated[float | None, typer.Option("--G", help="Noise at the start.")] = None,
+    gap: Annotated[float | None, typer.Option(help="Δ: f(x⁰) − inf f is at most that.")] = None,
+    L0: Annotated[float | None, typer.Option("--L0", help="Smoothness constant of f (nsgdm) or its oracle.")] = None,
+    L1: Annotated[float | None, typer.Option("--L1", help="Growth constant, for alpha > 0.")] = None,
+    L: Annotated[
+        float | None, typer.Option("--L", help="Mean-square constant of the oracle: nstorm, alpha = 0.")
+    ] = None,
+    horizon: Annotated[int | None, typer.Option(help="T, the number of iterates.")] = None,
+    gamma0: Annotated[
+        float | None, typer.Option(help="Step constant γ0; default: the best the theorem admits.")
+    ] = None,
+    eta0: Annotated[float, typer.Option(help="Momentum constant η0 in (0, 1].")] = 1.0,
+    kind: Annotated[
+        str, typer.Option(help="noise: the way down, Δ/(γT), is at most a tenth of the measurement; or any.")
+    ] = "noise",
+    generations: Annotated[int | None, typer.Option(help="Generations of the evolution. [default: 30]")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Reported seeds. [default: 256]")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Little search, few seeds: every path, no evidence.")] = False,
+    again: Annotated[
+        Path | None, typer.Option(help="Measure the problem of a worst.json again, instead of a search.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for worst.json and worst.png.")] = None,
+    store: StoreFolder = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search a theorem's class for the problem on which its method, with its own schedule, does worst.
+
+    Problems are on a line, with constants certified by construction and checked by the definitions. The search is by
+    evolution, on other seeds than the report. worst.json has the problem as data, and --again measures it once more.
+
+    Example: gladstorm worst nstorm --alpha 0 --L 0.3 --B 0 --G 1 --gap 0.001 --gamma0 1 --eta0 0.1 --horizon 3000
+
+    Example: gladstorm worst --again out/worst.json
+    """
+    from dataclasses import replace
+
+    from gladstorm import devices
+    from gladstorm.foundation.files import load_json, save_json
+    from gladstorm.simulation import cluster, programs
+    from gladstorm.studies import worst as study
+    from gladstorm.theory import Problem
+
+    given: dict[str, Any] = {"method": method, "alpha": alpha, "B": B, "G": G, "gap": gap, "horizon": horizon}
+    missing = [name for name, value in given.items() if value is None]
+    if again is None and missing:
+        raise ValueError(f"worst: {missing[0]} must be given, or --again with a file; got {missing[0]}=None.")
+    if again is not None and len(missing) < len(given):
+        extra = next(name for name in given if name not in missing)
+        raise ValueError(f"worst: {extra} is in the file of --again, leave it out; got {extra}={given[extra]}.")
+    require_folder("worst", "--out", out, folders=[], files=FILES)
+    require_folder("worst", "--store", store, folders=[], files=[])
+    if out is not None:
+        require_matplotlib("worst")
+    kept = None if again is None else load_json("worst", again, study.FORMAT)
+    settings = study.QUICK if quick else study.SearchSettings()
+    changed = {"generations": generations, "reported": seeds, "seed": seed}
+    settings = replace(settings, **{name: value for name, value in changed.items() if value is not None})
+    settings.check()
+    stated = None
+    if kept is None:
+        problem = Problem(alpha=given["alpha"], L0=L0, L1=L1, L=L, B=given["B"], G=given["G"], gap=given["gap"])
+        stated = study.stated(given["method"], problem, given["horizon"], gamma0, eta0)
+    if store is not None:
+        interrupts.keeping(f"what had finished is in {store}; the same command goes on from there")
+    devices.tune()
+    programs.enable_program_cache()
+    with cluster.opened(workers, scheduler) as executor:
+        if stated is None:
+            found = study.again(kept or {}, store=store, executor=executor)
+        else:
+            found = study.worst(stated, given["horizon"], kind, settings, store=store, executor=executor)
+    result = found.as_dict()
+    if out is not None:
+        from gladstorm.pages import figures, worst_figures
+
+        out.mkdir(parents=True, exist_ok=True)
+        save_json(out / FILES[0], study.FORMAT, result)
+        figures.save(worst_figures.instance(result), out / FILES[1])
+    if as_json:
+        show_json(result)
+        return
+    _tell(result)
+    if out is not None:
+        typer.echo(f"worst.json and worst.png are in {out}.")
+
+
+@app.command(cls=Work)
+def tightness(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A few settings, little search: every path, no evidence.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option(help="Folder for tightness.json and tightness.png; a second run there resumes.")
+    ] = Path("tightness"),
+    store: StoreFolder = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search all eighteen regimes for their worst problems, along a ladder of horizons: how tight is each bound?
+
+    docs/tightness.md is made from the result. It takes about half an hour of one core.
+
+    Example: gladstorm tightness --out tightness
+    """
+    from gladstorm import devices
+    from gladstorm.foundation.files import save_json
+    from gladstorm.simulation import cluster, programs
+    from gladstorm.studies import worst as study
+
+    files = ("tightness.json", "tightness.png")
+    require_folder("tightness", "--out", out, folders=["store"], files=files)
+    require_folder("tightness", "--store", store, folders=[], files=[])
+    require_matplotlib("tightness")
+    kept = store or out / "store"
+    interrupts.keeping(f"what had finished is in {kept}; the same command goes on from there")
+    devices.tune()
+    programs.enable_program_cache()
+    with cluster.opened(workers, scheduler) as executor:
+        result = study.tightness(quick=quick, store=kept, executor=executor)
+    from gladstorm.pages import figures, worst_figures
+
+    out.mkdir(parents=True, exist_ok=True)
+    save_json(out / files[0], study.TABLE_FORMAT, result)
+    figures.save(worst_figures.tightness(result), out / files[1])
+    if as_json:
+        show_json(result)
+        return
+    _tell_table(result)
+    typer.echo(f"{files[0]} and {files[1]} are in {out}.")
+
+
+def _tell(result: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    title = f"{result['regime']}, T = {result['horizon']:,}: the worst problem found ({result['kind']})"
+    table = Table(title=title, title_justify="left")
+    table.add_column("quantity")
+    table.add_column("value", justify="right")
+    table.add_column("measured / value", justify="right")
+    low, high = result["interval"]
+    table.add_row(f"measured E‖∇f(x̂)‖, {result['seeds']} seeds", f"{result['measured']:.5g}", "")
+    table.add_row("95 % interval", f"{low:.5g} to {high:.5g}", "")
+    source = "" if result["sharper_source"] is None else f", {result['sharper_source']}"
+    for name, value in (
+        ("bound", result["bound"]),
+        (f"sharper bound{source}", result["sharper"]),
+        ("bound as printed", result["printed"]),
+    ):
+        if value is not None:
+            table.add_row(name, f"{value:.5g}", f"{result['measured'] / value:.4f}")
+    table.add_row("Δ/(γT) of the problem, of what is measured", f"{100 * result['gap_share']:.2f} %", "")
+    for name, used in result["audit"].items():
+        table.add_row(f"{name}: used of what the class admits", f"{100 * used:.2f} %", "")
+    show(table)
+
+
+def _tell_table(result: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(title=f"Worst found / bound at T = {result['horizons'][-1]:,}", title_justify="left")
+    for heading in ("regime", "leading", "Δ/(γT)", "bound", "sharper", "slope", "of the bound"):
+        table.add_column(heading, justify="left" if heading in ("regime", "leading") else "right")
+    for row in result["rows"]:
+        last = row["rungs"][-1]
+        sharper = "" if last["ratio_to_sharper"] is None else f"{last['ratio_to_sharper']:.3f}"
+        shares = (f"{100 * last['gap_share']:.1f} %", f"{last['ratio']:.3f}", sharper)
+        slopes = (f"{row['slope'][0]:.3f}", f"{row['slope_of_bound']:.3f}")
+        table.add_row(row["regime"], row["leading"], *shares, *slopes)
+    show(table)
