@@ -4,7 +4,8 @@
   few samples follows the typical one, and climbs.
 - `slid`: a wide bowl, as steep as the class admits, under fair coins. x stays where f' cancels the error of v.
 - `carried`: a corridor without noise, slightly downhill, to a place where BG-0 admits more of it; there `pushed`.
-- `descended`: the whole gap as one slope that takes all steps: what bounds pay Δ/(γT) for.
+- `descended`: the whole gap as one slope and then a valley, as narrow as the class admits: what bounds pay Δ/(γT) and
+  the curvature for.
 """
 
 from __future__ import annotations
@@ -59,9 +60,11 @@ def _carried(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
 
 def _descended(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
     shape = _blank(rng)
-    downhill = -of.statement.problem.gap / of.reach / of.level
-    shape.widths[1, 0], shape.widths[1, 1:] = rng.uniform(0.8, 1.2), _log(rng, 0.01, 1)
-    shape.u[1], shape.start[0] = downhill, downhill
+    width = _log(rng, 0.02, 1.1)
+    downhill = -of.statement.problem.gap / (width * of.reach) / of.level
+    shape.widths[1, 0], shape.u[1, 0], shape.start[0] = width, downhill, downhill
+    shape.u[1, 1:], shape.u[0] = -downhill, downhill
+    shape.widths[1, 1:] = 2 * -downhill * of.level / of.steepest(0.0) / of.memory * _log(rng, 1, 10)
     shape.c[..., 0], shape.start[1] = 1.0, 1.0
     return shape.written()
 
