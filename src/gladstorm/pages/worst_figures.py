@@ -52,8 +52,8 @@ def tightness(result: Mapping[str, Any]) -> Figure:
         last = row["rungs"][-1]
         ax.plot([last["ratio"]], [place], "o", color=COLOURS[0], markersize=4, label="bound" if not place else None)
         if last["ratio_to_sharper"] is not None:
-            style = {"color": COLOURS[1], "markersize": 4}
-            ax.plot([last["ratio_to_sharper"]], [place], "D", label="sharper bound" if not place else None, **style)
+            label = "sharper bound" if not place else None
+            ax.plot([last["ratio_to_sharper"]], [place], "D", color=COLOURS[1], markersize=4, label=label)
     ax.axvline(1 / 3, color="#bbbbbb", linewidth=0.8)
     ax.axvline(1, color="black", linewidth=0.8)
     ax.set(xscale="log", ylim=(len(rows) - 0.3, -0.7))

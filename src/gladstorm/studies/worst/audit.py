@@ -10,6 +10,7 @@ import itertools
 from typing import Final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gladstorm.studies.worst.line import LineNoise
@@ -60,12 +61,12 @@ def audit(oracle: LineNoise, statement: Statement, reach: float, seed: int = 0) 
 def samples(oracle: LineNoise, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The probability of each of the four samples, and their gradients at an array of points: one array for each."""
     with jax.enable_x64(True):
-        points = jax.vmap(oracle.at)(np.ravel(at)[:, None])
+        points = jax.vmap(oracle.at)(jnp.asarray(np.ravel(at)[:, None]))
         found = []
         for large in itertools.product((False, True), repeat=2):
             q = np.asarray(oracle.q)
             s = np.where(large, np.sqrt((1 - q) / q), -np.sqrt(q / (1 - q)))
-            gradients = jax.vmap(oracle.grad, (0, None))(points, s)
+            gradients = jax.vmap(oracle.grad, (0, None))(points, jnp.asarray(s))
             found.append((float(np.prod(np.where(large, q, 1 - q))), np.asarray(gradients)[:, 0].reshape(at.shape)))
     return np.array([p for p, _ in found]), np.stack([g for _, g in found])
 
@@ -75,6 +76,6 @@ def _gap(oracle: LineNoise, nodes: np.ndarray, reach: float) -> float:
     start = float(oracle.objective.start[0])
     grid = np.union1d(np.linspace(min(nodes[0], start) - reach, max(nodes[-1], start) + reach, 20001), [*nodes, start])
     with jax.enable_x64(True):
-        slopes = np.asarray(jax.vmap(oracle.objective.grad)(grid[:, None]))[:, 0]
+        slopes = np.asarray(jax.vmap(oracle.objective.grad)(jnp.asarray(grid[:, None])))[:, 0]
     values = np.concatenate([[0.0], np.cumsum(np.diff(grid) * (slopes[1:] + slopes[:-1]) / 2)])
     return float(values[np.searchsorted(grid, start)] - values.min())

@@ -33,7 +33,8 @@ class Evolution:
         scales, axes = np.linalg.eigh(self._covariance)
         self._root = axes * np.sqrt(np.maximum(scales, 1e-20))
         self._drawn = self.rng.normal(size=(self.population, self.mean.size))
-        return self.mean + self.step * self._drawn @ self._root.T
+        asked: np.ndarray = self.mean + self.step * self._drawn @ self._root.T
+        return asked
 
     def tell(self, values: np.ndarray) -> None:
         """The values of the vectors asked for last: the better half moves the mean, their spread the covariance."""

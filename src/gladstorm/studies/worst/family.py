@@ -6,10 +6,10 @@ sign that keeps f bounded below; and f is made flatter, if need be, until f(x⁰
 
 - f ∈ L*_sym(α): |f''| ≤ L0 + L1 |f'|^α on every piece, at its smallest |f'|. Multiplying f by t ≤ 1 keeps that.
 - Samples, where a method takes differences of one sample: with σ(x) c(x) the loudness of the two channels,
-  E|∇f(y; ξ) − ∇f(x; ξ)|² = |f'(y) − f'(x)|² + ‖σ(y) c(y) − σ(x) c(x)‖², hence on a piece of width h at most |y − x|² times
-  f''² + (‖Δc‖ σ/h + B ‖c‖)², with σ and ‖c‖ at their largest there. That is at most L² for mean-square smoothness. For
-  E L*_sym(α) it is at most (L0 + L1 |f'|)² if α = 1, L0² + L1² |f'|^{2α} if ½ ≤ α < 1, by Jensen's inequality, and L0² below.
-  Pieces add up by Minkowski's inequality.
+  E|∇f(y; ξ) − ∇f(x; ξ)|² = |f'(y) − f'(x)|² + ‖σ(y) c(y) − σ(x) c(x)‖², hence on a piece of width h at most |y − x|²
+  times f''² + (‖Δc‖ σ/h + B ‖c‖)², with σ and ‖c‖ at their largest there. That is at most L² for mean-square smoothness.
+  For E L*_sym(α) it is, by Jensen's inequality, at most (L0 + L1 |f'|)² if α = 1, L0² + L1² |f'|^{2α} if ½ ≤ α < 1,
+  and L0² below. Pieces add up by Minkowski's inequality.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ProblemClass:
 
     @property
     def largest_share(self) -> float:
-        """What ‖c‖ may be: less than 1 where samples must not differ by as much as noise of the whole variance would."""
+        """What ‖c‖ may be: less than 1 where samples must not differ by as much as noise of all variance would."""
         B = self.statement.problem.B
         if not self.takes_differences or B == 0:
             return 1.0
@@ -91,14 +91,14 @@ class ProblemClass:
         s = self.statement
         if s.smoothness == "smooth":
             return s.L if s.corrects_drift else s.L0
-        return s.L0 + s.L1 * u**s.problem.alpha
+        return s.L0 + s.L1 * math.pow(u, s.problem.alpha)
 
     def differing(self, u: float) -> float:
         """How fast samples may differ, in mean square, where |f'| is u or more."""
         s, alpha = self.statement, self.statement.problem.alpha
         if s.smoothness == "smooth" or alpha == 1:
             return self.steepest(u)
-        return math.hypot(s.L0, s.L1 * u**alpha) if alpha >= 1 / 2 else s.L0
+        return math.hypot(s.L0, s.L1 * math.pow(u, alpha)) if alpha >= 1 / 2 else s.L0
 
     def admits(self, one: Node, other: Node, start: float) -> bool:
         """Whether a piece between two nodes is in the class."""
@@ -121,7 +121,7 @@ class ProblemClass:
 class Shape:
     """What a vector of numbers proposes: f' in units of the level, shares of the noise, rarities in η, and widths.
 
-    The piece next to x⁰ is measured in γT, a share of the run; those behind it in γ/η, what a mean of samples remembers.
+    The piece next to x⁰ is measured in γT, a share of the run; those behind it in γ/η, as far as v remembers.
     """
 
     widths: np.ndarray  # (side, piece)
@@ -165,8 +165,8 @@ def gap(oracle: LineNoise) -> float:
     """f(x⁰) − inf f."""
     line = oracle.objective
     x = np.append(line.left, line.left[-1] + line.width[-1])
-    u = line.first + np.concatenate([[0.0], np.cumsum(line.slope * line.width)])
-    return _value(x, u, float(line.start[0])) - float(line.f_inf)
+    u = np.cumsum(np.append(line.first, line.slope * line.width))
+    return max(0.0, _value(x, u, float(line.start[0])) - line.f_inf)
 
 
 def _laid_out(shape: Shape, side: int, first: Node, of: ProblemClass) -> list[Node]:

@@ -10,16 +10,16 @@ from typing_extensions import override
 
 from gladstorm.foundation.constants import Constants
 from gladstorm.foundation.parts import Array, Data, Number, leaf, part
-from gladstorm.foundation.rules import FINITE, NON_NEGATIVE, POSITIVE, PROBABILITY, VECTOR
+from gladstorm.foundation.rules import FINITE, NON_NEGATIVE, PROBABILITY, VECTOR
 from gladstorm.oracles.biased_coins import successes
 from gladstorm.oracles.oracle import Oracle
 
 
 @part
 class Line:
-    """f'(x) = u₀ + Σ_j κ_j min(max(x − a_j, 0), h_j): continuous, linear on every piece [a_j, a_j + h_j], constant beyond.
+    """f'(x) = u₀ + Σ_j κ_j min(max(x − a_j, 0), h_j): continuous, and linear on every piece [a_j, a_j + h_j].
 
-    Pieces lie side by side. f = 0 at the left end of the first.
+    Pieces lie side by side, and beyond them f' is constant. f = 0 at the left end of the first.
     """
 
     start: Data = leaf(VECTOR)  # x⁰, one number
@@ -27,8 +27,13 @@ class Line:
     width: Data = leaf(VECTOR)  # h_j
     slope: Data = leaf(VECTOR)  # κ_j = f'' on the piece
     first: Number = leaf(FINITE)  # u₀ = f' at the left end
-    f_inf: Number = leaf(FINITE)
+    lowest: Number = leaf(FINITE)  # inf f
     constants: ClassVar[Constants | None] = None
+
+    @property
+    def f_inf(self) -> float:
+        """inf f."""
+        return float(self.lowest)
 
     def within(self, x: Array) -> Array:
         """How far into each piece x is."""
@@ -57,8 +62,8 @@ class Place(NamedTuple):
 class LineNoise(Oracle):
     """∇f(x; ξ) = ∇f(x) + σ(x) (c₁(x) s₁ + c₂(x) s₂), σ² = B²|x − x⁰|² + G², c₁² + c₂² ≤ 1: BG-0 with these B and G.
 
-    s₁ and s₂ are independent, of mean 0 and variance 1: √((1 − q)/q) with probability q and −√(q/(1 − q)) otherwise. The
-    shares c are linear on the pieces of f, so the samples of one ξ at two points differ by a known amount.
+    s₁ and s₂ are independent, of mean 0 and variance 1: √((1 − q)/q) with probability q and −√(q/(1 − q)) otherwise.
+    The shares c are linear on the pieces of f, so the samples of one ξ at two points differ by a known amount.
     """
 
     objective: Line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, Literal, get_args
 
@@ -64,7 +64,7 @@ class Found:
     """A problem inside a class, and what was measured on it."""
 
     of: ProblemClass
-    kind: Kind
+    kind: str
     oracle: LineNoise
     norms: np.ndarray  # E‖∇f(x̂)‖ of each seed
     errors: np.ndarray  # the mean of ‖v − ∇f‖ of each seed
@@ -85,7 +85,6 @@ class Found:
         statement, T = self.of.statement, self.of.horizon
         second = sharper(statement, T)
         eta, gamma, n_init, _ = statement.schedule(T)
-        bounds = {"bound": statement.bound(T), "sharper": second.bound if second else None}
         return {
             "kind": self.kind,
             "regime": statement.regime,
@@ -102,10 +101,11 @@ class Found:
             "interval": list(mean_of(self.norms).interval()),
             "mean_error": float(self.errors.mean()),
             "gap_share": self.gap_share,
-            **bounds,
+            "bound": statement.bound(T),
+            "sharper": second.bound if second else None,
             "sharper_source": second.source if second else None,
             "printed": statement.bound_as_printed(T),
-            "ratio": self.measured / bounds["bound"],
+            "ratio": self.measured / statement.bound(T),
             "ratio_to_sharper": self.measured / second.bound if second else None,
             "terms": {term.name: term.value for term in statement.terms(T)},
             "versions": versions(),
@@ -129,7 +129,7 @@ def stated(method: str, problem: Problem, T: int, gamma0: float | None = None, e
 def worst(
     statement: Statement,
     horizon: int,
-    kind: Kind = "noise",
+    kind: str = "noise",
     settings: SearchSettings | None = None,
     *,
     progress: bool = True,
@@ -174,7 +174,7 @@ def worst(
         candidates.sort(key=lambda each: -each[0])
         evolution = Evolution(candidates[0][1], STEP, chunk, rng)
         for number in range(settings.generations):
-            evolution.tell(values(evolution.ask()))
+            evolution.tell(values(list(evolution.ask())))
             if progress:
                 shown(settings.proposals + number + 1)
         finalists = [vector for _, vector in candidates[: chunk - 1]] + [evolution.mean]
@@ -189,12 +189,13 @@ def counted(norms: np.ndarray, ways: np.ndarray) -> np.ndarray:
     [1.0, 0.4, 0.0]
     """
     allowed = SEARCHED_SHARE * norms
-    return norms * np.divide(allowed, ways, out=np.ones_like(norms), where=ways > allowed)
+    kept: np.ndarray = np.divide(allowed, ways, out=np.ones_like(norms), where=ways > allowed)
+    return norms * kept
 
 
 def measure(
     of: ProblemClass,
-    kind: Kind,
+    kind: str,
     oracle: LineNoise,
     seeds: int,
     *,
@@ -227,4 +228,5 @@ def _as_data(oracle: LineNoise) -> dict[str, Any]:
     return line | {name: np.asarray(getattr(oracle, name)).tolist() for name in names}
 
 
-_array: Callable[[Any], Any] = lambda value: np.asarray(value, float) if isinstance(value, list) else float(value)
+def _array(value: Any) -> Any:
+    return np.asarray(value, float) if isinstance(value, list) else float(value)

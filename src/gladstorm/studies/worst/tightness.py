@@ -29,9 +29,9 @@ from gladstorm.theory.master_bounds import ERROR_TERMS
 TABLE_FORMAT: Final = "gladstorm tightness 1"
 ROW_FORMAT: Final = "gladstorm tightness row 1"
 HORIZONS: Final = (2000, 8000, 32_000)
-FULL: Final = SearchSettings(generations=20)
-BRIEF: Final = replace(FULL, proposals=2, generations=6)  # where the gap leads: one slope that takes all steps
-FURTHER: Final = replace(FULL, proposals=1, generations=4)  # at horizons after the first, from where that one ended
+FULL: Final = SearchSettings(proposals=6, generations=6, seeds=4, reported=64)
+BRIEF: Final = replace(FULL, proposals=2, generations=2)  # where the gap leads: proposals are nearly all there is
+FURTHER: Final = replace(FULL, proposals=1, generations=0, population=8)  # at later horizons, from the one before
 MARGIN: Final = 0.03  # of an exponent: closer than to any other term's
 
 
