@@ -10,13 +10,14 @@ import itertools
 from typing import Final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from gladstorm.foundation.parts import Array, in_float64
 from gladstorm.studies.worst.line import LineNoise
 from gladstorm.theory import Statement
 
-PAIRS: Final = 2000
+PAIRS: Final = 1000
+FINE: Final = 20_001  # points that f is looked at
 BETWEEN: Final = 33  # points on the way from x to y, beside the nodes
 
 
@@ -60,22 +61,33 @@ def audit(oracle: LineNoise, statement: Statement, reach: float, seed: int = 0) 
 
 def samples(oracle: LineNoise, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The probability of each of the four samples, and their gradients at an array of points: one array for each."""
-    with jax.enable_x64(True):
-        points = jax.vmap(oracle.at)(jnp.asarray(np.ravel(at)[:, None]))
-        found = []
-        for large in itertools.product((False, True), repeat=2):
-            q = np.asarray(oracle.q)
-            s = np.where(large, np.sqrt((1 - q) / q), -np.sqrt(q / (1 - q)))
-            gradients = jax.vmap(oracle.grad, (0, None))(points, jnp.asarray(s))
-            found.append((float(np.prod(np.where(large, q, 1 - q))), np.asarray(gradients)[:, 0].reshape(at.shape)))
-    return np.array([p for p, _ in found]), np.stack([g for _, g in found])
+    q = np.asarray(oracle.q)
+    probabilities, gradients = [], []
+    for large in itertools.product((False, True), repeat=2):
+        probabilities.append(np.prod(np.where(large, q, 1 - q)))
+        s = np.where(large, np.sqrt((1 - q) / q), -np.sqrt(q / (1 - q)))
+        with jax.enable_x64(True):
+            found = _gradients(in_float64(oracle), np.ravel(at)[:, None], s)
+        gradients.append(np.asarray(found)[:, 0].reshape(at.shape))
+    return np.array(probabilities), np.stack(gradients)
+
+
+@jax.jit
+def _gradients(oracle: LineNoise, x: Array, sample: Array) -> Array:
+    return jax.vmap(lambda each: oracle.grad(oracle.at(each), sample))(x)
+
+
+@jax.jit
+def _slopes(oracle: LineNoise, x: Array) -> Array:
+    return jax.vmap(oracle.objective.grad)(x)
 
 
 def _gap(oracle: LineNoise, nodes: np.ndarray, reach: float) -> float:
     """f(x⁰) − min f over a fine grid, f being the integral of f'."""
     start = float(oracle.objective.start[0])
-    grid = np.union1d(np.linspace(min(nodes[0], start) - reach, max(nodes[-1], start) + reach, 20001), [*nodes, start])
+    low, high = min(nodes[0], start) - reach, max(nodes[-1], start) + reach
+    grid = np.sort(np.concatenate([np.linspace(low, high, FINE), nodes, [start]]))
     with jax.enable_x64(True):
-        slopes = np.asarray(jax.vmap(oracle.objective.grad)(jnp.asarray(grid[:, None])))[:, 0]
+        slopes = np.asarray(_slopes(in_float64(oracle), grid[:, None]))[:, 0]
     values = np.concatenate([[0.0], np.cumsum(np.diff(grid) * (slopes[1:] + slopes[:-1]) / 2)])
     return float(values[np.searchsorted(grid, start)] - values.min())

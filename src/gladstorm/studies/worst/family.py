@@ -7,9 +7,10 @@ sign that keeps f bounded below; and f is made flatter, if need be, until f(x⁰
 - f ∈ L*_sym(α): |f''| ≤ L0 + L1 |f'|^α on every piece, at its smallest |f'|. Multiplying f by t ≤ 1 keeps that.
 - Samples, where a method takes differences of one sample: with σ(x) c(x) the loudness of the two channels,
   E|∇f(y; ξ) − ∇f(x; ξ)|² = |f'(y) − f'(x)|² + ‖σ(y) c(y) − σ(x) c(x)‖², hence on a piece of width h at most |y − x|²
-  times f''² + (‖Δc‖ σ/h + B ‖c‖)², with σ and ‖c‖ at their largest there. That is at most L² for mean-square smoothness.
+  times f''² + (‖Δc‖ σ/h + B ‖c‖)², with σ and ‖c‖ at their largest there: at most L² for mean-square smoothness.
   For E L*_sym(α) it is, by Jensen's inequality, at most (L0 + L1 |f'|)² if α = 1, L0² + L1² |f'|^{2α} if ½ ≤ α < 1,
-  and L0² below. Pieces add up by Minkowski's inequality.
+  and L0² below. Pieces add up by Minkowski's inequality. The part of the noise alone is at most L0² (L²), and then
+  multiplying f by t ≤ 1 keeps this, too: t² (A − n²) + n² ≤ L0² + t^{2α} (A − L0²) for n² ≤ L0² ≤ A.
 """
 
 from __future__ import annotations
@@ -109,7 +110,10 @@ class ProblemClass:
             return curvature <= (1 - ROUNDING) * self.steepest(smallest)
         turning = math.dist(one.c, other.c) / h * max(self.loudness(one.x - start), self.loudness(other.x - start))
         growing = self.statement.problem.B * max(math.hypot(*one.c), math.hypot(*other.c))
-        return math.hypot(curvature, turning + growing) <= (1 - ROUNDING / 2) * self.differing(smallest)
+        noise, rounded = turning + growing, 1 - ROUNDING / 2
+        if noise > rounded * self.differing(0.0):  # so that f may be made flatter
+            return False
+        return math.hypot(curvature, noise) <= rounded * self.differing(smallest)
 
     @property
     def takes_differences(self) -> bool:

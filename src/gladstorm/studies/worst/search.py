@@ -189,8 +189,8 @@ def counted(norms: np.ndarray, ways: np.ndarray) -> np.ndarray:
     [1.0, 0.4, 0.0]
     """
     allowed = SEARCHED_SHARE * norms
-    kept: np.ndarray = np.divide(allowed, ways, out=np.ones_like(norms), where=ways > allowed)
-    return norms * kept
+    found: np.ndarray = norms * np.divide(allowed, ways, out=np.ones_like(norms), where=ways > allowed)
+    return found
 
 
 def measure(
