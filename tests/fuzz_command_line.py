@@ -72,6 +72,8 @@ WEIGHTS = {
     "verify": 1,
     "diagnose": 1,
     "suite": 1,
+    "worst": 2,
+    "tightness": 1,
     "plot": 1,
     "methods": 1,
     "table": 1,
@@ -86,6 +88,8 @@ VALUES = {
     "--grid": ["0.1,1,2", "1e-2,1e-1,1"],
     "--problem": ["cubic", "counts"],
     "--role": ["development", "held-out"],
+    "--kind": ["noise", "any", "all"],
+    "--again": PATHS,
     "--regime": ["nstorm/smooth", "linear", "nsgdm"],
     "--save": PATHS,
     "--plot": PATHS,
@@ -246,7 +250,7 @@ def little_work() -> Iterator[None]:
     from gladstorm.cli import app as application
     from gladstorm.diagnosis import Probe, Probes
     from gladstorm.simulation import programs, simulate
-    from gladstorm.studies import comparison, suite, verification
+    from gladstorm.studies import comparison, suite, verification, worst
     from gladstorm.studies import reproduction as experiments
 
     begun = [0]
@@ -293,6 +297,9 @@ def little_work() -> Iterator[None]:
             (distributed, "LocalCluster", stop),
             (distributed, "Client", stop),
             (suite, "run", stop),
+            (worst, "worst", stop),
+            (worst, "again", stop),
+            (worst, "tightness", stop),
         ):
             stack.enter_context(mock.patch.object(owner, name, stand_in))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

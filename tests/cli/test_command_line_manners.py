@@ -14,12 +14,15 @@ from rich.table import Table
 import gladstorm as gs
 from gladstorm.cli.output import _in_ascii, show
 from gladstorm.simulation import simulate as simulating
-from gladstorm.studies import comparison, suite, verification
+from gladstorm.studies import comparison, suite, verification, worst
 from gladstorm.studies import reproduction as experiments
 
 Said = Callable[..., tuple[int, str, str]]
 
-COMMANDS = ("simulate", "compare", "diagnose", "methods", "plan", "table", "reproduce", "plot", "suite", "verify")
+COMMANDS = (
+    *("simulate", "compare", "diagnose", "methods", "plan", "table"),
+    *("reproduce", "plot", "suite", "tightness", "verify", "worst"),
+)
 SMALL = "simulate --objective cauchy --dim 2 --method sgd --gamma 0.1 --steps 5 --seeds 2".split()
 NAMES = ("nsgdm(eta=[0.5])", "storm(eta=0.5)+three_way_clipped(gamma=0.1,c0=[1,2],c1=1):smile:[/red]")
 PLAN = "plan nstorm --alpha 0.5 --L0 1.5 --L1 0.25 --B 0.4 --G 0.7 --gap 3 --horizon 10000 --gamma0 0.09".split()
@@ -123,7 +126,9 @@ def test_quiet_leaves_standard_error_to_errors(gladstorm: Said, monkeypatch: pyt
         assert gladstorm(*arguments, "--quiet", "--seeds", "0")[2].startswith("Error: ")
 
 
-@pytest.mark.parametrize("command", ["simulate", "compare", "reproduce", "plot", "suite", "verify"])
+@pytest.mark.parametrize(
+    "command", ["simulate", "compare", "reproduce", "plot", "suite", "tightness", "verify", "worst"]
+)
 def test_every_long_command_can_be_quiet(gladstorm: Said, command: str) -> None:
     assert "-q, --quiet" in gladstorm(command, "-h")[1]
 
@@ -141,12 +146,16 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
         (verification, "verify"),
         (experiments, "reproduce"),
         (suite, "run"),
+        (worst, "worst"),
+        (worst, "again"),
+        (worst, "tightness"),
         (gs.objectives.Cauchy, "from_seed"),
         (gs.theory, "plan"),
     ):
         monkeypatch.setattr(module, name, worked)
 
 
+WORST = "worst nsgdm --alpha 0 --L0 1 --B 0 --G 1 --gap 1"
 COMPARE, SIMULATE = "compare --objective cauchy --method sgd", "simulate --objective cauchy --method sgd --gamma 1"
 
 
@@ -183,6 +192,16 @@ COMPARE, SIMULATE = "compare --objective cauchy --method sgd", "simulate --objec
         ("suite --role both", "suite: role must be one of development, held-out; got 'both'."),
         ("suite --role held-out --problem cubic", "suite: some problem must have this name and role"),
         ("suite --method nadam", "method: must be one of"),
+        ("worst", "worst: method must be given, or --again with a file; got method=None."),
+        (WORST, "worst: horizon must be given, or --again with a file; got horizon=None."),
+        (f"{WORST} --again file", "worst: method is in the file of --again, leave it out; got method=nsgdm."),
+        ("worst --again file", "worst: file is damaged or not a JSON file that Gladstorm wrote."),
+        (f"{WORST} --horizon 0", "worst: horizon must be a whole number ≥ 1; got horizon=0."),
+        (f"{WORST} --horizon 9 --gamma0 1 --L0 0", "worst: L0 (of nstorm with alpha = 0, L) must be > 0"),
+        (f"{WORST} --horizon 9 --seeds 1", "worst: reported must be from 2 to 1,000,000 seeds; got 1."),
+        (f"{WORST} --horizon 9 --kind all", "worst: kind must be one of noise, any; got kind='all'."),
+        (f"{WORST} --horizon 9 --out file", "worst: --out must be a folder; got the file 'file' in the way."),
+        ("tightness --out /proc/x", "tightness: --out must be where files can be written"),
         ("reproduce --quick --out file/x", "reproduce: --out must be a folder"),
         ("reproduce --quick --out /proc/x", "reproduce: --out must be where files can be written"),
         ("reproduce --quick --out occupied", "got 'occupied' with the file 'occupied/cubic' in the way."),
@@ -212,6 +231,8 @@ def test_what_can_be_known_beforehand_is_refused_beforehand(gladstorm: Said, arg
         "plan nsgdm --alpha 0 --B 0 --G 0 --gap 1 --L0 1 --horizon 9 --plot x.png",
         "reproduce --quick",
         "suite --quick",
+        "tightness --quick",
+        f"{WORST} --horizon 9 --out x",
         "plot out",
     ],
 )

@@ -87,6 +87,7 @@ def worst(
     if kept is None:
         problem = Problem(alpha=given["alpha"], L0=L0, L1=L1, L=L, B=given["B"], G=given["G"], gap=given["gap"])
         stated = study.stated(given["method"], problem, given["horizon"], gamma0, eta0)
+        study.require_kind(kind, stated)
     if store is not None:
         interrupts.keeping(f"what had finished is in {store}; the same command goes on from there")
     devices.tune()

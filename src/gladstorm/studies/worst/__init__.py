@@ -1,6 +1,6 @@
 """How tight the bounds are: the worst problem of a class, found by search, and the table over all regimes."""
 
-from gladstorm.studies.worst.search import FORMAT, QUICK, Found, SearchSettings, again, stated, worst
+from gladstorm.studies.worst.search import FORMAT, QUICK, Found, SearchSettings, again, require_kind, stated, worst
 from gladstorm.studies.worst.tightness import TABLE_FORMAT, tightness
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Found",
     "SearchSettings",
     "again",
+    "require_kind",
     "stated",
     "tightness",
     "worst",

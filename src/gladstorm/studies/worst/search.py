@@ -12,7 +12,7 @@ import numpy as np
 
 from gladstorm.foundation.progress import Progress
 from gladstorm.foundation.provenance import versions
-from gladstorm.foundation.rules import COUNT, SEED
+from gladstorm.foundation.rules import COUNT, SEED, STEPS
 from gladstorm.foundation.statistics import mean_of
 from gladstorm.methods import from_plan
 from gladstorm.simulation.record import Record
@@ -23,7 +23,6 @@ from gladstorm.studies.worst.family import ProblemClass, gap, instance
 from gladstorm.studies.worst.line import Line, LineNoise
 from gladstorm.studies.worst.proposals import propose
 from gladstorm.theory import Plan, Problem, Statement, sharper, theorem
-from gladstorm.theory.rules import HORIZON
 
 FORMAT: Final = "gladstorm worst 1"
 FIRST_SEARCH_SEED: Final = 10**6  # those below are reported
@@ -114,7 +113,8 @@ class Found:
 
 def stated(method: str, problem: Problem, T: int, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
     """The statement whose class is searched; without γ0, with the best one at T."""
-    HORIZON.require("worst", "horizon", T)
+    for rule in (COUNT, STEPS):
+        rule.require("worst", "horizon", T)
     found = theorem(method, problem, gamma0=gamma0, eta0=eta0)
     if gamma0 is None:
         found = found.tune_gamma0(T)
@@ -144,11 +144,8 @@ def worst(
     """
     settings = settings or SearchSettings()
     settings.check()
+    require_kind(kind, statement)
     of = ProblemClass(statement, horizon)
-    if kind not in get_args(Kind):
-        raise ValueError(f"worst: kind must be one of {', '.join(get_args(Kind))}; got kind={kind!r}.")
-    if kind == "noise" and statement.noise == "deterministic":
-        raise ValueError("worst: kind must be any where there is no noise; got kind='noise' with B = G = 0.")
     sweeps = {"store": store, "executor": executor}
     rng = np.random.default_rng(settings.seed)
     chunk, first = settings.population, FIRST_SEARCH_SEED
@@ -180,6 +177,14 @@ def worst(
         finalists = [vector for _, vector in candidates[: chunk - 1]] + [evolution.mean]
         best = finalists[int(np.argmax(values(finalists)))]
     return measure(of, kind, instance(best, of), settings.reported, vector=best, **sweeps)
+
+
+def require_kind(kind: str, statement: Statement) -> None:
+    """Raise a ValueError unless problems of this kind can be searched for."""
+    if kind not in get_args(Kind):
+        raise ValueError(f"worst: kind must be one of {', '.join(get_args(Kind))}; got kind={kind!r}.")
+    if kind == "noise" and statement.noise == "deterministic":
+        raise ValueError("worst: kind must be any where there is no noise; got kind='noise' with B = G = 0.")
 
 
 def counted(norms: np.ndarray, ways: np.ndarray) -> np.ndarray:
