@@ -5,7 +5,9 @@ import runpy
 import tomllib
 from pathlib import Path
 
+from gladstorm.foundation.files import load_json
 from gladstorm.foundation.references import REFERENCES
+from gladstorm.studies import worst
 
 ROOT = Path(__file__).parent.parent
 WRITTEN_BY_THE_BUILD = ("made/gallery/index.rst", "made/command_line.md")
@@ -81,3 +83,18 @@ def test_every_number_of_the_readme_s_evidence_is_on_the_page_it_links_to() -> N
         known = set(re.findall(r"(?<![\w.])\d+(?:\.\d+)?", (ROOT / page).read_text()))
         assert numbers
         assert set(numbers) <= known, (page, set(numbers) - known)
+
+
+def test_the_page_of_tightness_and_its_problems_are_made_from_the_results_beside_it() -> None:
+    made_by = runpy.run_path(str(ROOT / "docs/generate_tightness.py"))
+    result = made_by["kept"]()
+    assert (ROOT / "docs/tightness.md").read_text() == made_by["page"](result)
+    problems = made_by["problems"](result["rows"])
+    assert len(problems) == 18
+    for name, problem in problems.items():
+        found = load_json("test", ROOT / "docs/tightness" / name, worst.FORMAT)
+        assert found == problem | {"format": worst.FORMAT}
+    for row in result["rows"]:
+        for rung in row["rungs"]:
+            assert max(rung["audit"].values()) <= 1 + 1e-6
+            assert rung["interval"][1] <= (rung["sharper"] or rung["bound"])  # or the bound would be false

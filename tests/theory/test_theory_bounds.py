@@ -21,6 +21,7 @@ from gladstorm.theory import (
     wrapped,
 )
 from gladstorm.theory.class_constants import expected, symmetric
+from gladstorm.theory.feedback_bounds import MomentumFeedback, StormFeedback
 from gladstorm.theory.master_bounds import (
     MASTERS,
     Bound,
@@ -29,7 +30,7 @@ from gladstorm.theory.master_bounds import (
     StormLinear,
     StormSublinear,
 )
-from gladstorm.theory.sharper_bounds import ExactLinear, MomentumLongStep, of_run
+from gladstorm.theory.sharper_bounds import ExactLinear, MomentumLongStep, MomentumSmooth, StormSmooth, of_run
 
 SETTINGS = sorted(REGIMES)
 STOCHASTIC = [setting for setting in SETTINGS if setting[2] != "deterministic"]
@@ -324,6 +325,22 @@ def test_a_run_too_long_for_its_own_bound_is_refused() -> None:
     second = of_run(ExactLinear, steep, theorem("nsgdm", steep, gamma0=10.0), 1)
     with pytest.raises(ValueError, match=r"gamma must be ≤ 1/\(2 L1\); got gamma=10"):
         second.terms()
+
+
+@pytest.mark.parametrize(("kept", "smooth"), [(MomentumFeedback, MomentumSmooth), (StormFeedback, StormSmooth)])
+def test_the_bounds_that_keep_the_feedback_end_in_those_without_it(kept: type[Bound], smooth: type[Bound]) -> None:
+    run = {"gamma": 0.01, "eta": 0.1, "initial_error": 0.5, "horizon": 1000}
+    flat = Problem(alpha=1, L0=1.5, L1=0, L=1.5, B=0.4, G=0.7, gap=3)
+    without = smooth(replace(flat, alpha=0.0), **run).terms()
+    terms = kept(flat, **run).terms()
+    assert {name: value for name, value in terms.items() if value} == pytest.approx(without)
+    exact = {"gamma": 0.1, "eta": 1.0, "initial_error": 0.0, "horizon": 100}
+    steep = Problem(alpha=1, L0=1.5, L1=2.0, B=0, G=0, gap=3)
+    assert MomentumFeedback(steep, **exact).bound == pytest.approx(ExactLinear(steep, **exact).bound, rel=1e-14)
+    too_long = kept(replace(flat, L1=10.0), **(run | {"gamma": 0.1}))
+    assert not all(condition.holds for condition in too_long.conditions())
+    with pytest.raises(ValueError, match=r"gamma must be small enough for its condition; got gamma=0\.1"):
+        too_long.terms()
 
 
 def test_what_the_error_of_momentum_feeds_back_is_what_youngs_inequality_left_of_the_drift() -> None:
