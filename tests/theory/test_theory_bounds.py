@@ -329,15 +329,14 @@ def test_a_run_too_long_for_its_own_bound_is_refused() -> None:
 
 @pytest.mark.parametrize(("kept", "smooth"), [(MomentumFeedback, MomentumSmooth), (StormFeedback, StormSmooth)])
 def test_the_bounds_that_keep_the_feedback_end_in_those_without_it(kept: type[Bound], smooth: type[Bound]) -> None:
-    run = {"gamma": 0.01, "eta": 0.1, "initial_error": 0.5, "horizon": 1000}
     flat = Problem(alpha=1, L0=1.5, L1=0, L=1.5, B=0.4, G=0.7, gap=3)
-    without = smooth(replace(flat, alpha=0.0), **run).terms()
-    terms = kept(flat, **run).terms()
+    without = smooth(replace(flat, alpha=0.0), 0.01, 0.1, 0.5, 1000).terms()
+    terms = kept(flat, 0.01, 0.1, 0.5, 1000).terms()
     assert {name: value for name, value in terms.items() if value} == pytest.approx(without)
-    exact = {"gamma": 0.1, "eta": 1.0, "initial_error": 0.0, "horizon": 100}
     steep = Problem(alpha=1, L0=1.5, L1=2.0, B=0, G=0, gap=3)
-    assert MomentumFeedback(steep, **exact).bound == pytest.approx(ExactLinear(steep, **exact).bound, rel=1e-14)
-    too_long = kept(replace(flat, L1=10.0), **(run | {"gamma": 0.1}))
+    exact = ExactLinear(steep, 0.1, 1.0, 0.0, 100)
+    assert MomentumFeedback(steep, 0.1, 1.0, 0.0, 100).bound == pytest.approx(exact.bound, rel=1e-14)
+    too_long = kept(replace(flat, L1=10.0), 0.1, 0.1, 0.5, 1000)
     assert not all(condition.holds for condition in too_long.conditions())
     with pytest.raises(ValueError, match=r"gamma must be small enough for its condition; got gamma=0\.1"):
         too_long.terms()
