@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from gladstorm.foundation.files import save_json
 from gladstorm.foundation.statistics import log_slope_weights
 from gladstorm.studies import worst as study
+from gladstorm.studies.worst import search
 from gladstorm.studies.worst.audit import audit, samples
 from gladstorm.studies.worst.evolution import Evolution
 from gladstorm.studies.worst.family import SIZE, ProblemClass, Shape, gap, instance
@@ -135,16 +136,26 @@ def planted(horizon: int = 1000) -> tuple[ProblemClass, np.ndarray]:
     return of, shape.written()
 
 
-def test_the_search_keeps_the_worst_it_was_shown_and_reports_it_on_other_seeds() -> None:
+def test_the_search_finds_a_planted_problem_among_harmless_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     of, vector = planted()
-    effort = study.SearchSettings(proposals=1, generations=1, population=4, seeds=2, reported=4)
-    found = study.worst(of.statement, of.horizon, "noise", effort, progress=False, begin=[vector])
-    assert found.vector is not None
-    alone = measure(of, "noise", instance(vector, of), 4)
-    assert found.measured >= alone.measured * (1 - 1e-12)
+    harmless = np.zeros(SIZE)  # no noise, no slope
+
+    def one_is_bad(rng: np.random.Generator, _: ProblemClass, *, with_gap: bool) -> np.ndarray:
+        assert not with_gap
+        return vector if rng.integers(100) == np.random.default_rng([0, 5]).integers(100) else harmless
+
+    monkeypatch.setattr(search, "propose", one_is_bad)
+    effort = study.SearchSettings(proposals=2, generations=0, population=4, seeds=2, reported=4)
+    found = study.worst(of.statement, of.horizon, "noise", effort, progress=False)
+    np.testing.assert_array_equal(found.oracle.objective.slope, instance(vector, of).objective.slope)
+    assert found.proposals[0] == 5
     assert found.gap_share <= 0.1
     # |f'| follows |e| = G, which is forgotten at the rate η: no less than a third of the sharper bound.
     assert found.as_dict()["ratio_to_sharper"] > 1 / 3
+    # Reported on seeds the search has not seen, and shown it again it begins with it.
+    assert found.measured == measure(of, "noise", instance(vector, of), 4).measured
+    once_more = study.worst(of.statement, of.horizon, "noise", replace(effort, proposals=1), progress=False, begin=[5])
+    assert once_more.measured == found.measured
 
 
 def test_a_problem_read_from_its_file_is_measured_to_the_same_bytes(tmp_path: Path) -> None:

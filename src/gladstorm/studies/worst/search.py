@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -67,7 +67,7 @@ class Found:
     oracle: LineNoise
     norms: np.ndarray  # E‖∇f(x̂)‖ of each seed
     errors: np.ndarray  # the mean of ‖v − ∇f‖ of each seed
-    vector: np.ndarray | None = None  # in the units of the class; None where a problem was read from a file
+    proposals: tuple[int, ...] = ()  # the numbers of the best ones, for a search of the same statement at another T
 
     @property
     def measured(self) -> float:
@@ -135,10 +135,11 @@ def worst(
     progress: bool = True,
     store: str | os.PathLike[str] | None = None,
     executor: Any = None,
-    begin: Sequence[np.ndarray] = (),
+    begin: Sequence[int] = (),
 ) -> Found:
-    """The worst problem found for a statement's method, schedule and class. `begin` has vectors to try first.
+    """The worst problem found for a statement's method, schedule and class. `begin` has proposals to try first.
 
+    A proposal has a number, and adapts itself to the horizon: what is bad at one is often bad at another.
     For "noise", a problem counts in full only where the way down, Δ/(γT), is at most a tenth of what is measured.
     `store` and `executor` are those of `sweep`.
     """
@@ -146,11 +147,11 @@ def worst(
     settings.check()
     require_kind(kind, statement)
     of = ProblemClass(statement, horizon)
-    sweeps = {"store": store, "executor": executor}
-    rng = np.random.default_rng(settings.seed)
+    sweeps: dict[str, Any] = {"store": store, "executor": executor}
     chunk, first = settings.population, FIRST_SEARCH_SEED
-    rounds = settings.proposals + settings.generations + 1
-    candidates: list[tuple[float, np.ndarray]] = []
+
+    def proposed(number: int) -> np.ndarray:
+        return propose(np.random.default_rng([settings.seed, number]), of, with_gap=kind == "any")
 
     def values(vectors: Sequence[np.ndarray]) -> np.ndarray:
         nonlocal first
@@ -161,22 +162,24 @@ def worst(
         norms = record.mean_grad_norm[0, :, -1].reshape(len(oracles), -1).mean(axis=1)
         return norms if kind == "any" else counted(norms, np.array([gap(each) for each in oracles]) / of.reach)
 
-    with Progress("searching", rounds) as shown:
-        proposed = [*begin, *(propose(rng, of, with_gap=kind == "any") for _ in range(settings.proposals * chunk))]
-        for number in range(settings.proposals):
-            some = proposed[number * chunk : (number + 1) * chunk]
-            candidates += zip(values(some).tolist(), some, strict=True)
+    with Progress("searching", settings.proposals + settings.generations + 1) as shown:
+        numbers = list(dict.fromkeys([*begin, *range(settings.proposals * chunk)]))[: settings.proposals * chunk]
+        found: list[float] = []
+        for done in range(settings.proposals):
+            found += values([proposed(number) for number in numbers[done * chunk : (done + 1) * chunk]]).tolist()
             if progress:
-                shown(number + 1)
-        candidates.sort(key=lambda each: -each[0])
-        evolution = Evolution(candidates[0][1], STEP, chunk, rng)
-        for number in range(settings.generations):
+                shown(done + 1)
+        best = [numbers[place] for place in np.argsort(-np.array(found), kind="stable")[: chunk - 1]]
+        evolution = Evolution(proposed(best[0]), STEP, chunk, np.random.default_rng(settings.seed))
+        for done in range(settings.generations):
             evolution.tell(values(list(evolution.ask())))
             if progress:
-                shown(settings.proposals + number + 1)
-        finalists = [vector for _, vector in candidates[: chunk - 1]] + [evolution.mean]
-        best = finalists[int(np.argmax(values(finalists)))]
-    return measure(of, kind, instance(best, of), settings.reported, vector=best, **sweeps)
+                shown(settings.proposals + done + 1)
+        finalists = [*(proposed(number) for number in best), evolution.mean]
+        order = np.argsort(-values(finalists), kind="stable")
+    chosen = instance(finalists[order[0]], of)
+    again_best = tuple(best[place] for place in order if place < len(best))
+    return replace(measure(of, kind, chosen, settings.reported, **sweeps), proposals=again_best)
 
 
 def require_kind(kind: str, statement: Statement) -> None:
@@ -204,13 +207,12 @@ def measure(
     oracle: LineNoise,
     seeds: int,
     *,
-    vector: np.ndarray | None = None,
     store: str | os.PathLike[str] | None = None,
     executor: Any = None,
 ) -> Found:
     """What a problem is, on the seeds 0, 1, …"""
     record = _run(oracle, of, range(seeds), {"store": store, "executor": executor})
-    return Found(of, kind, oracle, record.mean_grad_norm[0, :, -1], record.mean_error[0, :, -1], vector)
+    return Found(of, kind, oracle, record.mean_grad_norm[0, :, -1], record.mean_error[0, :, -1])
 
 
 def again(kept: Mapping[str, Any], *, store: str | os.PathLike[str] | None = None, executor: Any = None) -> Found:

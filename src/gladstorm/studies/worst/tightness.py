@@ -28,10 +28,10 @@ from gladstorm.theory.master_bounds import ERROR_TERMS
 
 TABLE_FORMAT: Final = "gladstorm tightness 1"
 ROW_FORMAT: Final = "gladstorm tightness row 1"
-HORIZONS: Final = (2000, 8000, 32_000)
-FULL: Final = SearchSettings(proposals=6, generations=6, seeds=4, reported=64)
-BRIEF: Final = replace(FULL, proposals=2, generations=2)  # where the gap leads: proposals are nearly all there is
-FURTHER: Final = replace(FULL, proposals=1, generations=0, population=8)  # at later horizons, from the one before
+HORIZONS: Final = (1000, 4000, 16_000)
+FULL: Final = SearchSettings(proposals=6, generations=4, seeds=4, reported=64)
+BRIEF: Final = replace(FULL, proposals=2, generations=0)  # where the gap leads: proposals are nearly all there is
+FURTHER: Final = replace(FULL, proposals=1, generations=0, population=16)  # at later horizons, from the one before
 MARGIN: Final = 0.03  # of an exponent: closer than to any other term's
 
 
@@ -137,7 +137,7 @@ def _row(setting: Setting, efforts: dict[int, SearchSettings]) -> Row:
     statement, horizons = setting.statement(), list(efforts)
     ladder: list[Found] = []
     for T, effort in efforts.items():
-        begin = [each.vector for each in ladder[-1:] if each.vector is not None]
+        begin = ladder[-1].proposals if ladder else ()
         ladder.append(worst(statement, T, setting.kind, effort, progress=False, begin=begin))
     rungs = [each.as_dict() for each in ladder]
     weights = log_slope_weights(horizons)
