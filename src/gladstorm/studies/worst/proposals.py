@@ -29,7 +29,7 @@ def propose(rng: np.random.Generator, of: ProblemClass, *, with_gap: bool) -> np
 
 def _pushed(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
     shape = _blank(rng)
-    _slope(shape, 1, 0, _log(rng, 0.02, 2), rng, of)
+    _slope(shape, 0, 0.0, rng, of)
     shape.c[..., 0], shape.start[1] = 1.0, 1.0
     shape.u[0] = -_log(rng, 0.1, 10)
     return shape.written()
@@ -38,7 +38,7 @@ def _pushed(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
 def _slid(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
     shape = _blank(rng)
     steep = _log(rng, 0.1, 1)
-    shape.widths[:, 0], shape.widths[:, 1:] = _log(rng, 0.1, 1), _log(rng, 0.1, 100)
+    shape.widths[:, 0], shape.widths[:, 1:] = _log(rng, 0.1, 0.8), _log(rng, 0.1, 100)
     lengths = shape.widths * np.array([of.reach, *[of.memory] * (FREE - 1)])
     shape.u[:] = np.outer([-1, 1], np.ones(FREE)) * np.cumsum(lengths, axis=1) * steep * of.steepest(0.0) / of.level
     shape.c[..., 0], shape.start[1] = 1.0, 1.0
@@ -49,10 +49,11 @@ def _slid(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
 
 def _carried(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
     shape = _blank(rng)
-    downhill = -_log(rng, 0.002, 0.2)
-    shape.widths[1, 0], shape.u[1, 0], shape.start[0] = rng.uniform(0.1, 0.9), downhill, downhill
+    width = rng.uniform(0.1, 0.9)
+    downhill = -_log(rng, 0.02, 0.8) * of.statement.problem.gap / (width * of.reach) / of.level
+    shape.widths[1, 0], shape.u[1, 0], shape.start[0] = width, downhill, downhill
     shape.widths[1, 1], shape.u[1, 1] = _log(rng, 0.01, 1), downhill
-    _slope(shape, 1, 2, _log(rng, 0.02, 2), rng, of)
+    _slope(shape, 2, shape.widths[1, 0] * of.reach, rng, of)
     shape.c[1, 1:, 0] = 1.0
     shape.u[0] = -_log(rng, 0.1, 10)
     return shape.written()
@@ -74,15 +75,19 @@ def _blank(rng: np.random.Generator) -> Shape:
     return Shape(np.full(free, _log(rng, 0.03, 3)), np.zeros(free), np.zeros((*free, 2)), np.zeros(3), _rarity(rng))
 
 
-def _slope(shape: Shape, side: int, piece: int, top: float, rng: np.random.Generator, of: ProblemClass) -> None:
-    """From here on f' = top; the piece where it rises is up to ten times as wide as it must be."""
-    shape.u[side, piece:] = top
-    needed = top * of.level / of.steepest(0.0)
-    shape.widths[side, piece] = needed / (of.memory if piece else of.reach) * _log(rng, 1, 10)
+def _slope(shape: Shape, piece: int, distance: float, rng: np.random.Generator, of: ProblemClass) -> None:
+    """From this piece to the right, f' rises to about what the typical sample is off by, and stays.
+
+    That is √q times the noise's deviation. The piece where it rises is up to three times as wide as it must be.
+    """
+    typical = np.sqrt(shape.q[0] * of.eta) * of.loudness(max(distance, 0.1 * of.reach))
+    top = rng.uniform(0.5, 1.2) * typical
+    shape.u[1, piece:] = top / of.level
+    shape.widths[1, piece] = top / of.steepest(0.0) / (of.memory if piece else of.reach) * _log(rng, 1, 3)
 
 
 def _rarity(rng: np.random.Generator) -> np.ndarray:
-    return np.array([_log(rng, 0.03, 3), _log(rng, 0.03, 100)])
+    return np.array([_log(rng, 0.1, 0.8), _log(rng, 0.1, 100)])
 
 
 def _log(rng: np.random.Generator, low: float, high: float) -> float:

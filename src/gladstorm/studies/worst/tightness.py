@@ -74,11 +74,11 @@ def _settings() -> tuple[Setting, ...]:
         found += [
             Setting("noise", "nsgdm", alpha, B=0.0, G=1.0, L0=0.2),
             Setting("noise", "nsgdm", alpha, B=0.01, G=1.0, L0=0.2),
-            Setting("noise growth", "nsgdm", alpha, B=1.0, G=0.01, L0=0.2),
+            Setting("noise growth", "nsgdm", alpha, B=1.0, G=0.01, L0=0.2, gap=0.01),
             Setting("initial error", "nstorm", alpha, B=0.0, G=1.0, L0=0.3, L1=0.001, eta0=0.1),
             Setting("noise", "nstorm", alpha, B=0.0, G=1.0, L0=0.1, L1=0.001),
             Setting("initial error", "nstorm", alpha, B=0.01, G=0.1, L0=0.1 if alpha < 1 else 0.2, L1=0.001),
-            Setting("noise growth", "nstorm", alpha, B=1.0, G=0.01, L0=1.2, L1=0.001),
+            Setting("noise growth", "nstorm", alpha, B=1.0, G=0.01, L0=1.2, L1=0.001, gap=0.01),
         ]
         for method in ("nsgdm", "nstorm"):
             for B, G in ((0.1, 0.1), (0.0, 0.1)):
