@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from gladstorm.pages.figures import COLOURS
+from gladstorm.pages.styles import COLOURS
 
 
 def instance(result: Mapping[str, Any]) -> Figure:
