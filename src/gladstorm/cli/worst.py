@@ -127,7 +127,7 @@ def tightness(
 ) -> None:
     """Search all eighteen regimes for their worst problems, along a ladder of horizons: how tight is each bound?
 
-    docs/tightness.md is made from the result. It takes about half an hour of one core.
+    docs/tightness.md is made from the result. It takes about two minutes of one core.
 
     Example: gladstorm tightness --out tightness
     """

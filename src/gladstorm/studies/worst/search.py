@@ -193,8 +193,8 @@ def require_kind(kind: str, statement: Statement) -> None:
 def counted(norms: np.ndarray, ways: np.ndarray) -> np.ndarray:
     """What measurements count for where the way down, Δ/(γT), is limited: the more it is, the less.
 
-    >>> counted(np.array([1.0, 1.0, 0.0]), np.array([0.05, 0.2, 0.0])).tolist()
-    [1.0, 0.4, 0.0]
+    >>> counted(np.array([1.0, 1.0, 0.0]), np.array([0.05, 0.16, 0.0])).tolist()
+    [1.0, 0.5, 0.0]
     """
     allowed = SEARCHED_SHARE * norms
     found: np.ndarray = norms * np.divide(allowed, ways, out=np.ones_like(norms), where=ways > allowed)
