@@ -30,12 +30,15 @@ def instance(result: Mapping[str, Any]) -> Figure:
         of_slope.axhline(sign * result["measured"], color=COLOURS[1], linestyle="--", linewidth=0.8)
     of_slope.set_title("f′; dashed: ± measured E‖∇f(x̂)‖", fontsize=8)
     for channel, q in enumerate(data["q"]):
+        if not loud[:, channel].any():
+            continue
         colour = COLOURS[(0, 2)[channel]]
         of_noise.plot(x, -loud[:, channel] * np.sqrt(q / (1 - q)), color=colour, label=f"probability {1 - q:.3g}")
         of_noise.plot(x, loud[:, channel] * np.sqrt((1 - q) / q), ":", color=colour, label=f"probability {q:.3g}")
     of_noise.set_yscale("symlog", linthresh=max(1e-12, float(np.abs(loud).max()) / 100))
     of_noise.set_title("noise of each channel", fontsize=8)
-    of_noise.legend(fontsize=6, frameon=False)
+    if loud.any():
+        of_noise.legend(fontsize=6, frameon=False)
     for ax in (of_f, of_slope, of_noise):
         ax.axvline(start, color="#bbbbbb", linewidth=0.8)
         ax.set_xlabel("x − x⁰" if start else "x, started at 0", fontsize=7)
