@@ -24,7 +24,7 @@ BETWEEN: Final = 33  # points on the way from x to y, beside the nodes
 def audit(oracle: LineNoise, statement: Statement, reach: float, seed: int = 0) -> dict[str, float]:
     """How much of each constant is used, at most: 1 is all of it, more is outside the class.
 
-    `reach` is how far from x⁰ a run can be. `bias` is the largest mean of the noise, relative to its deviation.
+    `reach` is how far from x⁰ a run can be.
     """
     problem, start = statement.problem, float(oracle.objective.start[0])
     rng = np.random.default_rng(seed)
