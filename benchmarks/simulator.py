@@ -23,6 +23,7 @@ from gladstorm import (
     objectives,
     run,
     sgd,
+    steered_landing,
     storm,
     sweep,
 )
@@ -129,11 +130,13 @@ def batches_and_methods() -> list[Row]:
         slower("streaming least squares, d = 100: batch of 10⁶ vs batch of 1", million_of_stream, one_of_stream, 3),
     ]
     for name, source, steps in (("phase retrieval", oracle, 600), ("cubic", cubic, 50_000)):
-        momentum, recursive = rounds(
+        momentum, recursive, untuned = rounds(
             simulated(source, nsgdm(3e-3, 2e-3), steps, RUNS, RUNS),
             simulated(source, nstorm(3e-3, 2e-3), steps, RUNS, RUNS),
+            simulated(source, steered_landing(), steps, RUNS, RUNS),
         )
         rows.append(slower(f"NSTORM vs NSGDM per step, {name}", recursive, momentum, 1.15))
+        rows.append(slower(f"steered_landing vs NSGDM per step, {name}", untuned, momentum, 1.3))
     return rows
 
 

@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 from untuned_problems import DEVELOPMENT, HELD_OUT, NETWORKS, SEEDS, Problem
 
-from gladstorm import Method, adam, clipped_sgd, nsgdm, nstorm, sgd, sweep, with_decay
+from gladstorm import Method, adam, clipped_sgd, devices, nsgdm, nstorm, sgd, sweep, with_decay
+from gladstorm.foundation.files import write_text
 from gladstorm.foundation.statistics import finite_list
 from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.estimators import Fresh
 from gladstorm.methods.schedules import LinearDecay
 from gladstorm.methods.steps import Steered
+from gladstorm.simulation.programs import enable_program_cache
 from gladstorm.simulation.record import Record
 
 DATA = Path(__file__).parent / "untuned"
@@ -55,8 +57,10 @@ LEFT_OUT: dict[str, dict[str, float]] = {
 
 
 def main() -> None:
-    """Run what is asked for and not there; a problem's budgets share a compiled program."""
+    """Run what is asked for and not there. A problem's budgets share their programs, which are kept for later runs."""
     kind, budgets, *names = sys.argv[1:]
+    devices.tune()
+    enable_program_cache()
     for name, problem in {"development": DEVELOPMENT, "held-out": HELD_OUT}[kind].items():
         for budget in map(int, budgets.split(",")):
             path = DATA / f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{budget}.json"
@@ -64,7 +68,7 @@ def main() -> None:
                 DATA.mkdir(exist_ok=True)
                 seeds = FEWER if name in NETWORKS and budget > 10**4 else SEEDS
                 found = {"problem": name, "kind": kind, "budget": budget} | judged(problem, budget, seeds)
-                path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+                write_text(path, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
 def judged(problem: Problem, budget: int, seeds: int) -> dict[str, Any]:

@@ -45,6 +45,20 @@ def test_a_multiple_of_x_changes_the_first_length_only_by_the_one_beside_the_nor
     assert walk(noise(40), 2 * NEAR)[0].tolist() != twice.tolist()
 
 
+def test_a_rotation_of_x_rotates_the_walk() -> None:
+    turn, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(2, 2)))
+    np.testing.assert_allclose(walk(noise(40) @ turn.T, turn @ NEAR)[0], walk(noise(40))[0] @ turn.T, rtol=1e-10)
+
+
+def test_in_one_dimension_it_walks_as_along_a_line_in_space() -> None:
+    along = np.array([0.6, -0.8])
+    sizes, start = noise(40)[:, :1], np.array([0.5])
+    line, courses = walk(sizes, start)
+    np.testing.assert_allclose(walk(sizes * along, start * along)[0], line * along, rtol=1e-10)
+    # There every cosine is 1 or −1, so that each step is judged as certain as any can be.
+    assert [float(each.certainty) for each in courses] == [10.0, *range(10, 50)]
+
+
 def test_no_step_is_longer_than_the_distance_travelled_by_a_root_of_the_reversals() -> None:
     points, courses = walk(noise(200))
     lengths = np.linalg.norm(np.diff(points, axis=0), axis=1)
