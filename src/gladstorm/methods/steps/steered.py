@@ -54,9 +54,7 @@ class Steered(Step):
     gain: Number = leaf(NON_NEGATIVE, default=1.0)  # κ
     least: Number = leaf(NON_NEGATIVE, default=1.0)  # the exponent of the lower limit
     most: Number = leaf(NON_NEGATIVE, default=0.5)  # and of the upper one
-    agreeing: Number = leaf(
-        UNIT_INTERVAL, default=0.0
-    )  # what a step with c ≥ 0 adds to n; one with c < 0 the rest of 2
+    agreeing: Number = leaf(UNIT_INTERVAL, default=0.0)  # what c ≥ 0 adds to n; c < 0 adds the rest of 2
 
     @override
     def init(self, x: Any) -> Course:
@@ -87,7 +85,7 @@ class Steered(Step):
         log_length = jnp.clip(steered, jnp.log(r) - self.least * doubt, jnp.log(r) - self.most * doubt)
 
         usual = memory.size + share * (size - memory.size)
-        by = jnp.maximum(self.width * usual, size / (n + 1) ** self.widening)
+        by = jnp.maximum(self.width * usual, size * jnp.exp(-self.widening * doubt))
         u = jax.tree.map(lambda v: v / jnp.where(by == 0, 1.0, by), v)
         m = jax.tree.map(lambda m, u: m + share * (u - m), memory.m, u)
         scale = self.gamma * jnp.exp(log_length)
