@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
 
-from gladstorm.pages.figures import save
-from gladstorm.pages.styles import COLOURS
+from gladstorm.pages.figures import COLOURS, METHOD_COLOURS, save
 
 if TYPE_CHECKING:
     from generate_untuned import Case
+    from matplotlib.axes import Axes
 
-OURS = "steered landing"
+OURS = "steered landing, untuned"
+MULTIPLES = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 50, 100)
+FAR = 1000.0  # a factor outside the picture
 
 
 def draw_ratios(path: Path, cases: list[Case]) -> None:
@@ -32,9 +35,10 @@ def draw_ratios(path: Path, cases: list[Case]) -> None:
         ax.errorbar(ratios, rows, xerr=around, fmt="o", color=colour, capsize=2, label=f"{budget:,} gradients")
     ax.axvline(1, color="#555555", linestyle=":")
     ax.set(xscale="log", xlabel="‖∇f‖, untuned, as a multiple of the best tuned rival's", yticks=range(len(problems)))
+    _tick_multiples(ax)
     ax.set_yticklabels(problems)
     ax.invert_yaxis()
-    ax.legend(frameon=False)
+    figure.legend(loc="outside upper right", ncols=len(budgets), frameon=False)
     save(figure, path)
 
 
@@ -42,12 +46,21 @@ def draw_profile(path: Path, cases: list[Case]) -> None:
     """The share of problems and budgets on which each method is within a factor of the best of all, rivals tuned."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     ax = figure.subplots()
-    scores = [each.rivals() | {f"{OURS}, untuned": each.norm()} for each in cases]
-    factors = np.geomspace(1, 10, 200)
-    for name, colour in zip(scores[0], COLOURS, strict=False):
-        multiples = np.array([each[name] / min(each.values()) for each in scores])
-        share = (multiples[:, None] <= factors).mean(axis=0)
-        ax.plot(factors, share, color=colour, label=name, linewidth=2.5 if OURS in name else 1.2)
-    ax.set(xscale="log", xlabel="a factor", ylabel="share of cases within the factor of the best", ylim=(0, 1.02))
-    ax.legend(frameon=False)
+    scores = [each.rivals() | {OURS: each.norm()} for each in cases]
+    shares = np.arange(len(scores) + 1) / len(scores)
+    for name in scores[0]:
+        factors = np.sort([min(each[name] / min(each.values()), FAR) for each in scores])
+        ours = name == OURS
+        colour, width = ("#000000", 2.5) if ours else (METHOD_COLOURS[name], 1.2)
+        ax.stairs(shares, [1, *factors, FAR], baseline=None, color=colour, label=name, linewidth=width)
+    ax.set(xscale="log", xlim=(1, 10), ylim=(0, 1.02))
+    ax.set(xlabel="factor", ylabel="share of cases within the factor of the best")
+    _tick_multiples(ax)
+    ax.legend(loc="lower right", frameon=False)
     save(figure, path)
+
+
+def _tick_multiples(ax: Axes) -> None:
+    ax.xaxis.set_major_locator(FixedLocator(MULTIPLES))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter("{x:g}")

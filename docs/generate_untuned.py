@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import runpy
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 from gladstorm.foundation.markdown import markdown_table
 
 DOCS = Path(__file__).parent
-OURS = "steered landing"
+OURS, ANYTIME = "steered landing", "without the decay (`steered`)"
 BUDGETS = (10**3, 10**4, 10**5)
 CONSTANT = ("SGD", "NSGDM", "NSTORM")
 DRAWS = 2000
@@ -23,55 +24,81 @@ HELD_OUT = DEVELOPMENT = 8  # problems in each list
 
 PAGE = """# If you do not want to tune
 
-`steered_landing()` has no number to choose for a problem; it is told the length of the run. This page says how it was
-judged and what came of it: what is expected of it was [registered](untuned_registered.md) before any of the held-out
-problems was run. Made by `docs/generate_untuned.py` from what `docs/run_untuned.py` kept in `docs/untuned/`.
+`steered_landing()` is a method with nothing to tune. You tell it how many steps the run has, and it finds the length of
+its steps on the way.
+{headline}
+
+{figure}
+Method, problems, rivals, seeds and the sentences below were [registered](untuned_registered.md): committed before any
+held-out problem was run. Each problem was run once. `docs/run_untuned.py` ran them and kept every seed in
+`docs/untuned/`; `docs/generate_untuned.py` makes this page from that.
 
 ## What it does
 
-x ← x − (1 − k/K) ℓ u, u the stochastic gradient by its usual size, cut where it is much larger, and ℓ a length
-between r/(n + 1) and r/√(n + 1): r is the largest distance from x⁰ so far and n counts, twice each, the steps whose
-gradient turned against the mean of those before. Between these limits ℓ grows while gradients agree and shrinks while
-they do not. `Steered` has the equations. Reported is an average of the iterates.
+x ← x − (1 − k/K) ℓ u. The direction u is the stochastic gradient divided by its usual size, and cut where it is much
+larger than that. The length ℓ lies between r/(n + 1) and r/√(n + 1): r is the largest distance from x⁰ so far, and n
+is twice the number of reversals, the steps whose gradient pointed against the mean of those before. Between these
+limits ℓ grows while gradients agree and shrinks while they disagree. The factor 1 − k/K brings the steps to 0 at the
+end of the run. The method reports an average of its iterates, in which late ones weigh more. `Steered` has the
+equations.
 
 ## The registered sentences
 
+A ratio is ‖∇f‖ of `steered_landing()` divided by that of the best tuned rival, each a mean over seeds.
+
 {sentences}
 
-{figures}
-## Held-out problems
+## Held-out problems, one by one
 
-‖∇f‖ untuned over that of the best tuned rival, which is named; 95 % intervals over seeds. Rivals had 22 settings,
-clipped SGD 44, chosen on the very seeds that are reported.
+Ratio, 95 % interval over seeds, and the best rival. Each rival was tuned on the very seeds that are reported: eleven
+step sizes, each constant and with a linear decay; clipped SGD with twice as many settings, for two levels.
 
 {held}
 
+{profile}
+Where inf f is known, the same ratio of f − inf f, with settings chosen by ‖∇f‖:
+
+{excess}
+
+## Without knowing the length of the run
+
+`steered()` is the same method without the factor 1 − k/K: it can be stopped at any time. This is its price, on the same
+held-out problems.
+
+{anytime}
+
 ## Development problems
 
-Everything was chosen on these, on prototypes of them: they say how well it was fitted, not how well it does. Of {all}
-problems {finished} were finished; this table and the next are of those.
+The method was chosen on prototypes of these problems, so this table says how well it was fitted and not how well it
+does elsewhere. {finished}
 
 {development}
 
 ## What each part is for
 
-The same ratio on the development problems, as geometric mean and worst case, with each part left out.
+The same ratio on the development problems, as geometric mean and worst case, with one part left out at a time. A part
+helps where its line is above the first one.
 
 {ablation}
 
 ## Limits
 
-- Nothing is proved about it. It is what worked on these problems.
-- It is told K. `steered()` is not: the line "without the decay" above is its price.
-- f times a constant changes nothing; x times a constant does, through the first length, a tenth of 1 + ‖x⁰‖.
-- No step is longer than r, so that a run cannot leave at once, but r may double at every step while gradients agree.
-- One length serves all coordinates: where they differ much in scale, Adam's do not.
-- It keeps x⁰ and a mean of directions beside x, and the average: three vectors.
+- No rate is proved for it.
+- f times a constant changes nothing. x times a constant does, through the first length, which is a tenth of 1 + ‖x⁰‖.
+- No step is longer than r, the largest distance so far, but r may double at every step while gradients agree.
+- One length serves all coordinates. Where their scales differ much, Adam has an advantage.
+- It keeps three vectors beside x: x⁰, a mean of directions, and the average.
 """
 
-FIGURES = """![ratio to the best tuned rival, problem by problem](untuned/ratios.svg)
+RATIOS = """![ratio to the best tuned rival, problem by problem](untuned/ratios.svg)
 
-![performance profile](untuned/profile.svg)
+*One method with one setting for everything, as a multiple of the best of five methods that were tuned for each problem
+and budget: left of the dotted line it is better. Bars are 95 % intervals over seeds.*
+"""
+PROFILE = """![performance profile](untuned/profile.svg)
+
+*In which share of problems and budgets a method ends within a factor of the best of all six. The five rivals are
+tuned.*
 """
 
 
@@ -157,14 +184,65 @@ def kept() -> tuple[list[Case], list[Case]]:
 def page(held: list[Case], development: list[Case]) -> str:
     """The page."""
     return PAGE.format(
+        headline=headline(held),
+        figure=RATIOS if held else "",
         sentences=sentences(held),
-        figures=FIGURES if held else "",
         held=table(held) if held else "None was finished.",
-        all=DEVELOPMENT,
-        finished=len({each.problem for each in development}),
+        profile=PROFILE if held else "",
+        excess=excesses(held),
+        anytime=anytime(held),
+        finished=missing(development, DEVELOPMENT, BUDGETS[:2]),
         development=table(development),
         ablation=ablation(development),
     )
+
+
+def headline(held: list[Case]) -> str:
+    """What came of it, in a few sentences."""
+    if not held:
+        return "No held-out problem has been run yet."
+    found = []
+    for budget, some in _by_budget(held).items():
+        ratios = [each.ratio() for each in some]
+        found.append(f"{_geometric(ratios):.2f} at {budget:,} gradients (at worst {max(ratios):.2f})")
+    lost = sum(each.diverged for each in held)
+    words = (
+        "We compared it with SGD, clipped SGD, Adam, NSGDM and NSTORM, each with the best of 22 or 44 settings for "
+        "every problem and budget, on problems that had no part in its design (two are new instances of families that "
+        "had). Its gradient norm at the end of the run "
+        f"was, in the geometric mean over problems, that of the best tuned rival times {', '.join(found)}. "
+        f"{f'{lost} runs' if lost else 'None of its runs'} diverged."
+    )
+    return textwrap.fill(words, 120)
+
+
+def missing(cases: list[Case], problems: int, budgets: Iterable[int]) -> str:
+    """Which problems and budgets were not finished."""
+    counts = {budget: sum(each.budget == budget for each in cases) for budget in budgets}
+    if all(count == problems for count in counts.values()):
+        return f"All {problems} were finished at every budget."
+    shown = ", ".join(f"{count} of {problems} at {budget:,}" for budget, count in counts.items())
+    return f"Finished in the time there was: {shown} gradients."
+
+
+def excesses(held: list[Case]) -> str:
+    """The ratio of f − inf f, where that is known."""
+    known = [each for each in held if each.excess is not None]
+    return _crossed(known, lambda case: f"{case.excess:.2f}", lambda case: case.excess) if known else "None yet."
+
+
+def anytime(held: list[Case]) -> str:
+    """Ratios of the anytime form, to the best tuned rival and to the form that knows the length of the run."""
+    if not held:
+        return "None yet."
+    rows = []
+    for budget, some in _by_budget(held).items():
+        to_rivals = [each.ratio(ANYTIME) for each in some]
+        to_landing = [each.norm(ANYTIME) / each.norm() for each in some]
+        cells = [f"{number:.2f}" for each in (to_rivals, to_landing) for number in (_geometric(each), max(each))]
+        rows.append((f"{budget:,}", *cells))
+    heads = ("gradients", "to the best tuned rival: mean", "worst", "to `steered_landing()`: mean", "worst")
+    return markdown_table(heads, rows)
 
 
 def sentences(held: list[Case]) -> str:
@@ -196,34 +274,26 @@ def sentences(held: list[Case]) -> str:
         of_means("f − inf f: ≤ 1 at 10⁴ and 10⁵", 1, "excess", middle, large),
     ]
     numbered = [(str(number), *row) for number, row in enumerate(rows, 1)]
-    counts = ", ".join(f"{len(at[budget])} of {HELD_OUT} at {budget:,}" for budget in BUDGETS)
     shown = markdown_table(("", "registered", "found", "verdict"), numbered)
-    return f"{shown}\n\nHeld-out problems that were finished: {counts} gradients."
+    return f"{shown}\n\n{missing(held, HELD_OUT, BUDGETS)}"
 
 
 def table(cases: list[Case]) -> str:
     """The ratio of every problem at every budget, with its interval and the best rival."""
-    problems = list(dict.fromkeys(each.problem for each in cases))
-    budgets = sorted({each.budget for each in cases})
-    found = {(each.problem, each.budget): each for each in cases}
-    rows = [(problem, *(_cell(found.get((problem, budget))) for budget in budgets)) for problem in problems]
-    means = [_geometric(each.ratio() for each in cases if each.budget == budget) for budget in budgets]
-    rows.append(("geometric mean", *(f"{mean:.3f}" for mean in means)))
-    return markdown_table(("problem", *(f"{budget:,}" for budget in budgets)), rows)
+    return _crossed(cases, _cell, Case.ratio)
 
 
 def ablation(cases: list[Case]) -> str:
     """Geometric mean and worst ratio of our method with each part left out."""
-    budgets = sorted({each.budget for each in cases})
-    variants = cases[0].found["ours"]
+    at = _by_budget(cases)
     rows = []
-    for variant in variants:
+    for variant in cases[0].found["ours"]:
         cells = []
-        for budget in budgets:
-            ratios = [each.ratio(variant) for each in cases if each.budget == budget]
-            cells += [f"{_geometric(ratios):.2f}", f"{max(ratios):.3g}"]
+        for some in at.values():
+            ratios = [each.ratio(variant) for each in some]
+            cells += [f"{_geometric(ratios):.3g}", f"{max(ratios):.3g}"]
         rows.append((variant, *cells))
-    heads = [head for budget in budgets for head in (f"mean, {budget:,}", f"worst, {budget:,}")]
+    heads = [head for budget in at for head in (f"mean, {budget:,}", f"worst, {budget:,}")]
     return markdown_table(("", *heads), rows)
 
 
@@ -242,9 +312,22 @@ def _geometric(values: Iterable[float | None]) -> float:
     return float(np.exp(np.mean(np.log(known)))) if known else float(np.nan)
 
 
-def _cell(case: Case | None) -> str:
-    if case is None:
-        return "missing"
+def _by_budget(cases: list[Case]) -> dict[int, list[Case]]:
+    budgets = sorted({each.budget for each in cases})
+    return {budget: [each for each in cases if each.budget == budget] for budget in budgets}
+
+
+def _crossed(cases: list[Case], cell: Callable[[Case], str], ratio: Callable[[Case], float | None]) -> str:
+    """A table of problems × budgets, with geometric means below."""
+    problems = list(dict.fromkeys(each.problem for each in cases))
+    at = _by_budget(cases)
+    found = {(each.problem, each.budget): cell(each) for each in cases}
+    rows = [(problem, *(found.get((problem, budget), "missing") for budget in at)) for problem in problems]
+    rows.append(("geometric mean", *(f"{_geometric(map(ratio, some)):.2f}" for some in at.values())))
+    return markdown_table(("problem", *(f"{budget:,}" for budget in at)), rows)
+
+
+def _cell(case: Case) -> str:
     low, high = case.interval
     return f"{case.ratio():.2f} ({low:.2f}–{high:.2f}), {case.winner}"
 
