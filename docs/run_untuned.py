@@ -10,19 +10,24 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from untuned_problems import DEVELOPMENT, HELD_OUT, NETWORKS, SEEDS, Problem
 
 from gladstorm import Method, adam, clipped_sgd, devices, nsgdm, nstorm, sgd, sweep, with_decay
 from gladstorm.foundation.files import write_text
+from gladstorm.foundation.parts import in_float64
 from gladstorm.foundation.statistics import finite_list
 from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.estimators import Fresh
 from gladstorm.methods.schedules import LinearDecay
 from gladstorm.methods.steps import Steered
+from gladstorm.oracles import Oracle
 from gladstorm.simulation.programs import enable_program_cache
 from gladstorm.simulation.record import Record
 
@@ -74,38 +79,61 @@ def main() -> None:
 def judged(problem: Problem, budget: int, seeds: int) -> dict[str, Any]:
     """‖∇f‖ and f − inf f of every seed, for our method with parts left out and for every rival's best settings."""
     oracles = [problem(seed) for seed in range(seeds)]
-    f_inf = [getattr(oracle.objective, "f_inf", None) for oracle in oracles]
     two = {"NSTORM": with_decay(RIVALS["NSTORM"], [0, 1])}
     one = {name: with_decay(rival, [0, 1]) for name, rival in RIVALS.items() if name not in two}
     numbers = {field: [(WHOLE | each)[field] for each in LEFT_OUT.values()] for field in WHOLE}
     power = numbers.pop("power")
     ours = Method(Fresh(), Steered(LinearDecay(1.0, power=power), **numbers), average=PolynomialAverage(4.0))
     shared: dict[str, Any] = {"seeds": seeds, "records": 2, "progress": False}
-    record = sweep(oracles, {"ours": ours} | one, steps=budget - 1, **shared)
-    record_of_two = sweep(oracles, two, steps=(budget - 1) // 2, **shared)
-    mine = [row for row, each in enumerate(record.configurations) if each.name == "ours"]
-    variants = {name: _scores(record, row, f_inf) for name, row in zip(LEFT_OUT, mine, strict=True)} | {
-        "the last iterate, no average": _scores(record, mine[0], f_inf, last=True)
-    }
-    rivals = {name: _best(record_of_two if name in two else record, name, f_inf) for name in RIVALS}
+    ends = Ends(sweep(oracles, {"ours": ours} | one, steps=budget - 1, **shared), oracles)
+    ends_of_two = Ends(sweep(oracles, two, steps=(budget - 1) // 2, **shared), oracles)
+    mine = ends.rows("ours")
+    variants = {name: ends.scores(row) for name, row in zip(LEFT_OUT, mine, strict=True)}
+    variants |= {"the last iterate, no average": ends.scores(mine[0], last=True)}
+    rivals = {name: (ends_of_two if name in two else ends).best(name) for name in RIVALS}
     return {"seeds": seeds, "ours": variants, "rivals": rivals}
 
 
-def _scores(record: Record, row: int, f_inf: list[float | None], *, last: bool = False) -> dict[str, Any]:
-    norms = (record.grad_norm if last else record.reported_grad_norm)[row, :, -1]
-    values = (record.value if last else record.reported_value)[row, :, -1]
-    known = None if None in f_inf else finite_list(values - np.array(f_inf, float))
-    return {"norm": finite_list(norms), "excess": known, "diverged": int((record.diverged[row] >= 0).sum())}
+class Ends:
+    """Where the runs of a record ended, judged by the exact gradient there, which not every problem records."""
+
+    def __init__(self, record: Record, oracles: Sequence[Oracle]) -> None:
+        self._record = record
+        self._f_inf = [getattr(oracle.objective, "f_inf", None) for oracle in oracles]
+        self._reported, self._last = (_norms(record, points, oracles) for points in (record.reported, record.last))
+
+    def rows(self, name: str) -> np.ndarray:
+        """The settings of a method."""
+        return np.array([row for row, each in enumerate(self._record.configurations) if each.name == name])
+
+    def scores(self, row: int, *, last: bool = False) -> dict[str, Any]:
+        """‖∇f‖ and, where inf f is known, f − inf f of every seed at what is reported, or at the last iterate."""
+        record = self._record
+        values = (record.value if last else record.reported_value)[row, :, -1]
+        known = None if None in self._f_inf else finite_list(values - np.array(self._f_inf, float))
+        norms = (self._last if last else self._reported)[row]
+        return {"norm": finite_list(norms), "excess": known, "diverged": int((record.diverged[row] >= 0).sum())}
+
+    def best(self, name: str) -> dict[str, Any]:
+        """The best setting by the mean over the seeds it is reported on, of all and of those without decay."""
+        rows = self.rows(name)
+        means = self._reported[rows].mean(axis=1)
+        means = np.where(np.isfinite(means), means, np.inf)
+        constant = self._record.numbers("gamma.power")[rows] == 0
+        chosen = {"best": rows[np.argmin(means)], "constant": rows[np.argmin(np.where(constant, means, np.inf))]}
+        return {which: {"setting": self._record.labels[row]} | self.scores(row) for which, row in chosen.items()}
 
 
-def _best(record: Record, name: str, f_inf: list[float | None]) -> dict[str, Any]:
-    """The best setting of a rival by the mean over the seeds it is reported on, of all and of those without decay."""
-    rows = np.array([row for row, each in enumerate(record.configurations) if each.name == name])
-    means = record.reported_grad_norm[rows, :, -1].mean(axis=1)
-    means = np.where(np.isfinite(means), means, np.inf)
-    constant = record.numbers("gamma.power")[rows] == 0
-    chosen = {"best": rows[np.argmin(means)], "constant": rows[np.argmin(np.where(constant, means, np.inf))]}
-    return {which: {"setting": record.labels[row]} | _scores(record, row, f_inf) for which, row in chosen.items()}
+def _norms(record: Record, points: np.ndarray, oracles: Sequence[Oracle]) -> np.ndarray:
+    """‖∇f‖ at one point of every run, not a number if that diverged."""
+
+    def of_seed(oracle: Any, points: Any) -> Any:
+        source = getattr(oracle, "source", oracle)
+        return jax.vmap(lambda x: jnp.linalg.norm(source.exact(source.at(x))))(points)
+
+    with jax.enable_x64(True):
+        columns = [of_seed(in_float64(oracle), points[:, seed]) for seed, oracle in enumerate(oracles)]
+    return np.where(record.diverged < 0, np.stack(columns, axis=1), np.nan)
 
 
 if __name__ == "__main__":
