@@ -36,7 +36,7 @@ class OneAtATime(Oracle):
         """One sample."""
         return self.source.batch(self.source.draw(key), jnp.ones((), int))
 
-    def batch(self, noise: Any, size: Any) -> Any:
+    def batch(self, noise: Any, _size: Any) -> Any:
         """That sample: no method here asks for more."""
         return noise
 
@@ -68,7 +68,7 @@ class OneExample(OneAtATime):
 
     def draw(self, key: Any) -> Any:
         """Its index."""
-        return jnp.argmax(super(OneExample, self).draw(key))
+        return jnp.argmax(super().draw(key))
 
     def grad(self, point: Any, sample: Any) -> Any:
         """∇f_i(x)."""
