@@ -81,6 +81,10 @@ helps where its line is above the first one.
 
 {ablation}
 
+The same on the held-out problems. Nothing was chosen by this table; it says what to try next.
+
+{ablation_held}
+
 ## Limits
 
 - No rate is proved for it.
@@ -194,6 +198,7 @@ def page(held: list[Case], development: list[Case]) -> str:
         finished=missing(development, DEVELOPMENT, BUDGETS[:2]),
         development=table(development),
         ablation=ablation(development),
+        ablation_held=ablation(held) if held else "None yet.",
     )
 
 
