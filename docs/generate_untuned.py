@@ -338,7 +338,7 @@ def _cell(case: Case) -> str:
 
 
 def _order(case: Case) -> tuple[str, int]:
-    return case.problem, case.budget
+    return case.problem.casefold(), case.budget
 
 
 def _mean(values: list[float | None]) -> float:
