@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from gladstorm.pages.figures import COLOURS, METHOD_COLOURS, save
+from gladstorm.pages.figures import save
+from gladstorm.pages.styles import BLACK, COLOURS, LOOKS
 
 if TYPE_CHECKING:
     from generate_untuned import Case
@@ -50,14 +51,17 @@ def draw_profile(path: Path, cases: list[Case]) -> None:
     shares = np.arange(len(scores) + 1) / len(scores)
     for name in scores[0]:
         factors = np.sort([min(each[name] / min(each.values()), FAR) for each in scores])
-        ours = name == OURS
-        colour, width = ("#000000", 2.5) if ours else (METHOD_COLOURS[name], 1.2)
-        ax.stairs(shares, [1, *factors, FAR], baseline=None, color=colour, label=name, linewidth=width)
+        look = {"color": BLACK, "linewidth": 2.5} if name == OURS else _look(name)
+        ax.stairs(shares, [1, *factors, FAR], baseline=None, label=name, **look)
     ax.set(xscale="log", xlim=(1, 10), ylim=(0, 1.02))
     ax.set(xlabel="factor", ylabel="share of cases within the factor of the best")
     _tick_multiples(ax)
     ax.legend(loc="lower right", frameon=False)
     save(figure, path)
+
+
+def _look(name: str) -> dict[str, Any]:
+    return {"color": LOOKS[name].colour, "linestyle": LOOKS[name].line, "linewidth": 1.4}
 
 
 def _tick_multiples(ax: Axes) -> None:
