@@ -33,8 +33,9 @@ its steps on the way.
 
 {figure}
 Method, problems, rivals, seeds and the sentences below were [registered](untuned_registered.md): committed before any
-held-out problem was run. Each problem was run once. `docs/run_untuned.py` ran them and kept every seed in
-`docs/untuned/`; `docs/generate_untuned.py` makes this page from that.
+held-out problem was run. Each problem was run once; the logistic posterior and one network were stopped before they had
+a result, and begun again with oracles that give the same samples at less cost. `docs/run_untuned.py` ran them and kept
+every seed in `docs/untuned/`; `docs/generate_untuned.py` makes this page from that.
 
 ## What it does
 
@@ -93,7 +94,10 @@ The same on the held-out problems. Nothing was chosen by this table; it says wha
 - No rate is proved for it.
 - f times a constant changes nothing. x times a constant does, through the first length, which is a tenth of 1 + ‖x⁰‖.
 - No step is longer than r, the largest distance so far, but r may double at every step while gradients agree.
-- One length serves all coordinates. Where their scales differ much, Adam has an advantage.
+- One length serves all coordinates. Where their scales differ much, Adam has an advantage, and f says so before ‖∇f‖:
+  on least squares of condition 100, f − inf f is tens of times the best rival's up to 10⁴ gradients.
+- A decay of the step size alone, without looking at the gradients, lasts better: at 10⁵ gradients ℓ = r/(n + 1)^¾ has
+  the better mean on the held-out problems. It does not land in 10³ gradients with d = 100.
 - It keeps three vectors beside x: x⁰, a mean of directions, and the average.
 """
 
@@ -275,14 +279,15 @@ def sentences(held: list[Case]) -> str:
     at = {budget: [each for each in held if each.budget == budget] for budget in BUDGETS}
     small, middle, large = BUDGETS
 
+    # One number that is too large decides, whatever else is missing.
     def of_means(words: str, limit: float, of: str, *budgets: int) -> tuple[str, str, str]:
         means = [_geometric([_value(each, of) for each in at[budget]]) for budget in budgets]
-        whole = all(len(at[budget]) == HELD_OUT for budget in budgets)
-        verdict = ("true" if max(means) <= limit else "**false**") if whole else "undecided"
+        whole = [len(at[budget]) == HELD_OUT for budget in budgets]
+        too_large = any(mean > limit for mean, finished in zip(means, whole, strict=True) if finished)
+        verdict = "**false**" if too_large else "true" if all(whole) else "undecided"
         return words, ", ".join(_shown(mean) for mean in means), verdict
 
     def of_each(words: str, limit: float, of: str, *budgets: int) -> tuple[str, str, str]:
-        """One that is too large decides, whatever is missing."""
         values = [_value(each, of) or 0.0 for budget in budgets for each in at[budget]]
         whole = len(values) == HELD_OUT * len(budgets)
         verdict = "**false**" if any(value > limit for value in values) else "true" if whole else "undecided"
