@@ -81,7 +81,7 @@ does elsewhere. {finished}
 ## What each part is for
 
 The same ratio on the development problems, as geometric mean and worst case, with one part left out at a time. A part
-helps where its line is above the first one.
+helps where its line has larger numbers than the first one; inf means that a seed diverged.
 
 {ablation}
 
