@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gladstorm.torch import NSGDM, NSTORM, normalized_step
-from gladstorm.torch.normalized import Block
+from gladstorm.torch.block import Block
 from gladstorm.torch.normalized_step import norm_of, normalized_step_
 from gladstorm.torch.transition import add_gradients
 

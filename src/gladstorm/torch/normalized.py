@@ -3,79 +3,33 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any, ClassVar, Never, Self, cast, overload
+from collections.abc import Iterable
+from typing import Any, ClassVar, Never, Self, cast
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
+from typing_extensions import override
 
 from gladstorm import theory
-from gladstorm.torch import normalized_step
-from gladstorm.torch.normalized_step import (
-    ORDINARY,
-    SHORT,
-    RowNorms,
-    norm_of,
-    normalized_step_,
-    normalized_steps_,
-    norms_of,
-    plain,
-    plains,
-)
+from gladstorm.torch.block import Block
+from gladstorm.torch.normalized_step import RowNorms, norm_of, normalized_step_, normalized_steps_, norms_of, plain
 from gladstorm.torch.options import (
-    check_implementation,
     check_options,
     estimate_dtype,
     refuse_parts,
     warn_of_fast_decay,
     warn_of_swallowed_steps,
 )
+from gladstorm.torch.strict import StrictOptimizer
 
 
-@dataclass
-class Block:
-    """Parameters of one group that move together, and an estimate for each."""
-
-    group: dict[str, Any]
-    params: list[Tensor]
-    estimates: list[Tensor]  # v
-    plain_params: list[Tensor] = field(init=False)  # both as the kernels want them
-    plain_estimates: list[Tensor] = field(init=False)
-    foreach: bool = field(init=False)  # what the group asks for; unless it does, fused kernels where they are faster
-
-    def __post_init__(self) -> None:
-        self.plain_params, self.plain_estimates = plains(self.params), plains(self.estimates)
-        asked: bool | None = self.group["foreach"]
-        self.foreach = all(map(_suits_foreach, self.params)) if asked is None else asked
-
-    @property
-    def is_readable(self) -> bool:
-        """Whether every estimate is whole here, and Python may look at it."""
-        return all(type(v) in ORDINARY and normalized_step.readable(v) for v in self.estimates)
-
-    def one_by_one(self) -> list[Block]:
-        """A block for each parameter."""
-        return [Block(self.group, [p], [v]) for p, v in zip(self.params, self.estimates, strict=True)]
-
-    @property
-    def plain_grads(self) -> list[Tensor]:
-        """The gradients in the precision of v; 0 for a parameter that has none."""
-        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.params]
-        pairs = zip(plains(gradients), self.plain_estimates, strict=True)
-        return [g if g.dtype is v.dtype else g.to(v.dtype) for g, v in pairs]
-
-
-class NormalizedOptimizer(torch.optim.Optimizer, ABC):
+class NormalizedOptimizer(StrictOptimizer):
     """x ← x − γ v/‖v‖ with γ = lr; a subclass says how v, `state[p]["momentum_buffer"]`, follows the gradients."""
 
     method: ClassVar[str]  # its name in gladstorm.theory
-    skip_nonfinite: bool | None = None
-    _skipped: int | Tensor = 0
     _blank = False  # whether the estimates are none yet, and 0 only so that a checkpoint has their shapes
+    _own = (*StrictOptimizer._own, "_blank")
     _rows: RowNorms | None = None  # of the estimates as they were last renewed
 
     def __init__(
@@ -94,16 +48,15 @@ class NormalizedOptimizer(torch.optim.Optimizer, ABC):
         skip_nonfinite: bool | None = None,
         **unknown: Never,
     ) -> None:
-        if unknown:  # torch's sentence, under the name the caller knows
-            raise TypeError(f"{self._name}.__init__() got an unexpected keyword argument {next(iter(unknown))!r}")
-        check_implementation(self._name, foreach, differentiable, fused)
-        self.skip_nonfinite = skip_nonfinite
-        if not isinstance(params, Tensor):  # torch has a sentence of its own for a bare tensor
-            params = cast(ParamsT, list(params))
-            if not params:
-                raise ValueError(f"{self._name}: params must hold at least one tensor; got params=[].")
         options = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "norm": norm}
-        super().__init__(params, {**options, "maximize": maximize, "foreach": foreach})
+        super().__init__(
+            params,
+            {**options, "maximize": maximize, "foreach": foreach},
+            differentiable=differentiable,
+            fused=fused,
+            skip_nonfinite=skip_nonfinite,
+            unknown=unknown,
+        )
         warn_of_swallowed_steps(self._name, self.param_groups)
         warn_of_fast_decay(self._name, self.param_groups)
 
@@ -138,90 +91,31 @@ class NormalizedOptimizer(torch.optim.Optimizer, ABC):
             options = {"n_init": n_init, **options}
         return cls(params, lr=gamma, momentum=1 - eta, **options)
 
-    @property
-    def _name(self) -> str:
-        return type(self).__name__
+    @override
+    def _check_group(self, options: dict[str, Any], params: list[Tensor]) -> None:
+        check_options(self._name, options)
+        refuse_parts(self._name, params, options["norm"])
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group, with its own options where it gives them; refused as the constructor would refuse them."""
-        if isinstance(param_group, dict):
-            options = {**self.defaults, **param_group}
-            check_options(self._name, options)
-            given = options.get("params", ())
-            refuse_parts(self._name, [given] if isinstance(given, Tensor) else list(given), options["norm"])
-        super().add_param_group(param_group)
-
-    @property
-    def skipped(self) -> int:
-        """How many steps were not taken, because a gradient was not finite or a two-phase step was not finished."""
-        return int(self._skipped)
-
+    @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As in torch; but an estimate wider than its parameter stays wide, where torch would round it.
-
-        Options that the checkpoint does not have, another optimizer's or an older one's, take their defaults.
-        """
         super().load_state_dict(state_dict)
-        saved = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
-        for key, p in zip(saved, self._all_params(), strict=True):
-            dtype, v = estimate_dtype(p), state_dict["state"].get(key, {}).get("momentum_buffer")
-            if dtype is not p.dtype and v is not None:
-                self.state[p]["momentum_buffer"] = v.to(p.device, dtype, copy=True)
         estimates = [v for p in self._all_params() if (v := self._estimate(p)) is not None]
         self._blank = bool(estimates) and not any(plain(v).any() for v in estimates)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # which gives the defaults a "differentiable" that groups do not have
-        options = {key: default for key, default in self.defaults.items() if key != "differentiable"}
-        for group in self.param_groups:
-            for key, default in options.items():
-                group.setdefault(key, default)
-
-    def __getstate__(self) -> dict[str, Any]:
-        own = ("skip_nonfinite", "_skipped", "_blank")  # torch's own copies and pickles would lose these
-        return {**super().__getstate__(), **{name: getattr(self, name) for name in own}}
-
-    @overload
-    def step(self, closure: None = None) -> None: ...
-
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """One step along the gradients; with a closure, which evaluates them, return its loss before the step."""
-        return self._step(closure)
-
-    @abstractmethod
-    def _step(self, closure: Callable[[], float] | None) -> float | None:
-        """Let v follow the gradients and move; return the closure's loss, if there is one."""
-
-    def _all_params(self) -> Iterable[Tensor]:
-        return chain.from_iterable(group["params"] for group in self.param_groups)
+    @override
+    def _state_dtype(self, p: Tensor, name: str) -> torch.dtype:
+        return estimate_dtype(p) if name == "momentum_buffer" else p.dtype
 
     def _estimate(self, p: Tensor) -> Tensor | None:
         """v, if there is one yet."""
         state: dict[str, Tensor] | None = self.state.get(p)
         return None if state is None else state.get("momentum_buffer")
 
-    def _with_gradients(self) -> list[Tensor]:
-        """The parameters that have a gradient, which must be dense."""
-        params = []
-        for p in self._all_params():
-            if (gradient := p.grad) is not None:
-                if gradient.layout is not torch.strided:
-                    raise ValueError(f"{self._name}: gradients must be dense; got {gradient.layout}.")
-                params.append(p)
-        return params
-
     def _only_shows_its_shapes(self) -> bool:
-        """Make estimates of 0 if this step is none: DCP takes one, along 0 by 0, to see what a state looks like."""
-        if torch.compiler.is_compiling() or any(float(group["lr"]) for group in self.param_groups):
+        """Make estimates of 0 if this step is none."""
+        if not self._is_a_trial():
             return False
-        params = [p for p in self._all_params() if p.grad is not None]
-        if not params or any(plain(cast(Tensor, p.grad)).any() for p in params):
-            return False
-        for p in params:
+        for p in self._with_gradients():
             self.state[p]["momentum_buffer"] = first_estimate(p)
         self._blank = True
         return True
@@ -314,20 +208,6 @@ class NormalizedOptimizer(torch.optim.Optimizer, ABC):
             subtracted=block.plain_grads if subtract else None,
         )
         return [block]
-
-    def _is_good(self, norm: Tensor) -> bool | Tensor:
-        """Whether a step may be taken; a bad one is counted. A tensor where only the device knows."""
-        readable = normalized_step.readable(norm)
-        if self.skip_nonfinite is False or (self.skip_nonfinite is None and not readable):
-            return True
-        good = math.isfinite(norm.item()) if readable else norm.isfinite()
-        self._skipped = self._skipped + (not good if isinstance(good, bool) else ~good)
-        return good
-
-
-def _suits_foreach(p: Tensor) -> bool:
-    """On a CPU fused kernels are loops that cost less than Python's; but a long tensor is better done with in cache."""
-    return p.numel() <= SHORT if p.is_cpu else p.device.type in ("cuda", "xpu")
 
 
 def first_estimate(p: Tensor) -> Tensor:

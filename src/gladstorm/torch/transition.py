@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.amp.grad_scaler import GradScaler
 
-from gladstorm.torch.normalized import Block
+from gladstorm.torch.block import Block
 from gladstorm.torch.normalized_step import RowNorms
 
 

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.amp.grad_scaler import GradScaler
 
 from gladstorm.torch import untouched
-from gladstorm.torch.normalized import Block, NormalizedOptimizer, first_estimate
+from gladstorm.torch.block import Block
+from gladstorm.torch.normalized import NormalizedOptimizer, first_estimate
 from gladstorm.torch.normalized_step import norm_of
 from gladstorm.torch.same_sample import remember, warning_of_buffers
 from gladstorm.torch.transition import Transition, add_gradients
