@@ -15,16 +15,22 @@ import gladstorm as gs
 import gladstorm.optax
 import gladstorm.torch
 from unrolled import Batch, noise, unrolled
+from unrolled_parameter_free import SteeredLanding
 from whole_step import begun, whole_step
 
 STEPS, SEED, N_INIT = 200, 11, 7
 B, G, GAMMA, ETA = 0.6, 0.9, 0.03, 0.15
 OBJECTIVE = gs.objectives.named("double-well", dim=5, start=1.0)
-METHODS = {"nsgdm": gs.nsgdm(GAMMA, ETA), "nstorm": gs.nstorm(GAMMA, ETA, n_init=N_INIT)}
+METHODS = {
+    "nsgdm": gs.nsgdm(GAMMA, ETA),
+    "nstorm": gs.nstorm(GAMMA, ETA, n_init=N_INIT),
+    "steered": gs.steered_landing(),
+}
 START = np.asarray(OBJECTIVE.start)
 CUT = 2  # the libraries hold x as two tensors, so that the norm over both is put to the test
 
 Vector = np.ndarray
+AVERAGES: dict[str, Vector] = {}  # of the iterates of "steered", as the two libraries report them
 
 
 def exact(x: Vector) -> Vector:
@@ -46,24 +52,32 @@ def by_hand(name: str) -> list[Vector]:
     def batch_size(k: int, distance2: float) -> int:
         return size(name, k)
 
+    if name == "steered":
+        step, visited = SteeredLanding(STEPS), [START]
+        for k in range(STEPS):
+            visited.append(step(k, visited[-1], sample(name, k)(visited[-1])))
+        return visited
     return unrolled(name, exact, START, B, G, STEPS, SEED, gamma=GAMMA, eta=ETA, size=batch_size).x
 
 
 def by_simulator(name: str) -> list[Vector]:
     oracle, method = gs.BlumGladyshev(OBJECTIVE, B, G), METHODS[name]
     with jax.enable_x64(True):
-        state = begun(oracle, method, SEED)
+        state = begun(oracle, method, SEED, STEPS)
         step = jax.jit(whole_step)
         visited = [np.asarray(state.point.x)]
         for k in range(1, STEPS + 1):
-            state = step(oracle, method, state, SEED, k)
+            state = step(oracle, method, state, SEED, k, STEPS)
             visited.append(np.asarray(state.point.x))
     return visited
 
 
 def by_optax(name: str) -> list[Vector]:
-    factory: Any = {"nsgdm": gladstorm.optax.nsgdm, "nstorm": gladstorm.optax.nstorm}[name]
-    optimizer = factory(GAMMA, 1 - ETA)
+    optimizer: Any = {
+        "nsgdm": gladstorm.optax.nsgdm(GAMMA, 1 - ETA),
+        "nstorm": gladstorm.optax.nstorm(GAMMA, 1 - ETA),
+        "steered": gladstorm.optax.steered(STEPS),
+    }[name]
 
     def grads(params: list[jax.Array], xi: Batch) -> list[jax.Array]:
         return [jnp.asarray(part) for part in np.split(xi(np.concatenate(params)), [CUT])]
@@ -79,6 +93,8 @@ def by_optax(name: str) -> list[Vector]:
             updates, state = update(grads(params, xi), state, params, **stale)
             params = optax.apply_updates(params, updates)
             visited.append(np.concatenate(params))
+        if name == "steered":
+            AVERAGES["optax"] = np.concatenate(gladstorm.optax.averaged(state, params))
     return visited
 
 
@@ -103,6 +119,14 @@ def by_torch(name: str) -> list[Vector]:
             nsgdm.zero_grad()
             nsgdm.step(closure(k))
             visited.append(x())
+    elif name == "steered":
+        steered = gladstorm.torch.Steered(params, horizon=STEPS)
+        for k in range(STEPS):
+            steered.zero_grad()
+            steered.step(closure(k))
+            visited.append(x())
+        with steered.averaged():
+            AVERAGES["torch"] = x()
     else:
         nstorm = gladstorm.torch.NSTORM(params, lr=GAMMA, momentum=1 - ETA)
         nstorm.initialize([closure(0)])
@@ -124,7 +148,7 @@ def iterates(arm: str, name: str) -> Vector:
     return rows
 
 
-@pytest.mark.parametrize("name", ["nsgdm", "nstorm"])
+@pytest.mark.parametrize("name", list(METHODS))
 @pytest.mark.parametrize("arm", ["simulator", "optax", "torch"])
 def test_every_iterate_is_that_of_the_recursion_by_hand(arm: str, name: str) -> None:
     np.testing.assert_allclose(iterates(arm, name), iterates("hand", name), rtol=0, atol=1e-12)
@@ -137,10 +161,18 @@ def test_every_step_is_as_long_as_the_learning_rate(arm: str, name: str) -> None
     np.testing.assert_allclose(lengths, GAMMA, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["nsgdm", "nstorm"])
+@pytest.mark.parametrize("name", list(METHODS))
 def test_a_run_of_the_simulator_ends_where_its_transitions_lead(name: str) -> None:
     record = gs.run(gs.BlumGladyshev(OBJECTIVE, B, G), METHODS[name], steps=STEPS, seeds=[SEED])
     np.testing.assert_allclose(record.last[0, 0], iterates("simulator", name)[-1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("arm", ["optax", "torch"])
+def test_the_average_is_the_one_a_run_of_the_simulator_reports(arm: str) -> None:
+    record = gs.run(gs.BlumGladyshev(OBJECTIVE, B, G), METHODS["steered"], steps=STEPS, seeds=[SEED])
+    last = iterates(arm, "steered")[-1]
+    np.testing.assert_allclose(AVERAGES[arm], record.reported[0, 0], rtol=0, atol=1e-12)
+    assert np.linalg.norm(AVERAGES[arm] - last) > 1e-3
 
 
 def test_another_recursion_would_be_told_apart_by_far() -> None:

@@ -22,6 +22,7 @@ norm: "global", one norm over the whole tree, is the paper's method; "tensor" gi
 axis_name: inside `jax.shard_map` or `jax.pmap`, the axis or axes every leaf is cut along, so that the norm is that of
     the whole tree. Under `jax.jit` arrays know their parts, and nothing is needed.
 
+`steered` has no number to tune: it finds the length of its updates itself, and `averaged` reads what it reports.
 `diagnose` tells whether the noise of a loss grows at all; `read_noise` measures it inside a training step.
 """
 
@@ -34,5 +35,18 @@ from gladstorm.optax.diagnosis import diagnose
 from gladstorm.optax.nsgdm import NsgdmState, nsgdm
 from gladstorm.optax.nstorm import NstormState, nstorm
 from gladstorm.optax.reading import Reading, probes_of, read_noise
+from gladstorm.optax.steered import SteeredState, averaged, steered
 
-__all__ = ["NsgdmState", "NstormState", "Reading", "diagnose", "nsgdm", "nstorm", "probes_of", "read_noise"]
+__all__ = [
+    "NsgdmState",
+    "NstormState",
+    "Reading",
+    "SteeredState",
+    "averaged",
+    "diagnose",
+    "nsgdm",
+    "nstorm",
+    "probes_of",
+    "read_noise",
+    "steered",
+]

@@ -8,6 +8,7 @@
 >>> optimizer.step()
 
 `NSTORM` evaluates each mini-batch at two points and therefore takes a closure, or the two-phase form `previous_point`.
+`Steered` has no number to tune: it finds the length of its steps itself, and keeps an average of the iterates.
 `PowerLR` is the schedule for a run without a known end. `diagnose` tells whether the noise of a model grows
 at all, and `NoiseProbe` rides along a training to tell.
 """
@@ -22,5 +23,6 @@ from gladstorm.torch.noise_probe import NoiseProbe
 from gladstorm.torch.nsgdm import NSGDM
 from gladstorm.torch.nstorm import NSTORM
 from gladstorm.torch.power_lr import PowerLR
+from gladstorm.torch.steered import Steered
 
-__all__ = ["NSGDM", "NSTORM", "NoiseProbe", "PowerLR", "diagnose"]
+__all__ = ["NSGDM", "NSTORM", "NoiseProbe", "PowerLR", "Steered", "diagnose"]

@@ -38,11 +38,21 @@ class Block:
         return [Block(self.group, [p], [v]) for p, v in zip(self.params, self.estimates, strict=True)]
 
     @property
-    def plain_grads(self) -> list[Tensor]:
+    def grads(self) -> list[Tensor]:
         """The gradients in the precision of v; 0 for a parameter that has none."""
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.params]
-        pairs = zip(plains(gradients), self.plain_estimates, strict=True)
+        pairs = zip(gradients, self.estimates, strict=True)
         return [g if g.dtype is v.dtype else g.to(v.dtype) for g, v in pairs]
+
+    @property
+    def plain_grads(self) -> list[Tensor]:
+        """The same, as the kernels want them."""
+        return plains(self.grads)
+
+    @property
+    def sign(self) -> int:
+        """1, or −1 to maximize."""
+        return -1 if self.group["maximize"] else 1
 
 
 def _suits_foreach(p: Tensor) -> bool:

@@ -46,12 +46,12 @@ def normalized_step_(
     """
     if isinstance(lr, Tensor):
         lr = lr.to(norm.device).reshape(())
-    factors = _factors(norm, -lr if maximize else lr)
+    numbers = factors(norm, -lr if maximize else lr)
     lists = (params, estimates) if subtracted is None else (params, estimates, subtracted)
     for device, (xs, vs, *gs) in alike(*lists):
         if weight_decay:
             torch._foreach_mul_(xs, (torch.ones_like(norm) - lr * weight_decay).to(device, vs[0].dtype))
-        *before, last = (f if isinstance(f, float) else f.to(device, vs[0].dtype) for f in factors)
+        *before, last = (f if isinstance(f, float) else f.to(device, vs[0].dtype) for f in numbers)
         if gs and isinstance(last, float) and not before and not foreach:
             for x, v, g in zip(xs, vs, *gs, strict=True):
                 x.add_(v, alpha=-last)
@@ -109,12 +109,12 @@ class RowNorms:
     def take(self, v: Tensor) -> None:
         """Take them now, on a CPU; an accelerator takes all norms at once later, a compiler as it sees fit."""
         if v.numel() > SHORT and readable(v):
-            self._taken[id(v)] = (v, v._version, _shorter(v))
+            self._taken[id(v)] = (v, v._version, shorter(v))
 
     def of(self, v: Tensor) -> list[Tensor]:
         """Vectors that together have the norm of v and are much shorter than it, taken anew if need be."""
         tensor, version, vectors = self._taken.get(id(v), (None, 0, []))
-        return vectors if tensor is v and version == v._version else _shorter(v)
+        return vectors if tensor is v and version == v._version else shorter(v)
 
 
 def norm_of(estimates: Sequence[Tensor], *, foreach: bool = False, rows: RowNorms | None = None) -> Tensor:
@@ -127,15 +127,15 @@ def norm_of(estimates: Sequence[Tensor], *, foreach: bool = False, rows: RowNorm
     """
     kinds: defaultdict[Any, list[Tensor]] = defaultdict(list)
     for estimate, v in zip(estimates, plains(estimates), strict=True):
-        kinds[None if v is estimate else _sharding(estimate), v.device, v.dtype].append(v)
+        kinds[None if v is estimate else sharding(estimate), v.device, v.dtype].append(v)
     if not kinds:
         return torch.zeros((), dtype=torch.float64)
     _, device, _ = next(iter(kinds))
     lengths = []
-    for (sharding, *_), vs in kinds.items():
+    for (where, *_), vs in kinds.items():
         length = _length(vs, foreach, rows or RowNorms())
-        everywhere = length if sharding is None else _of_all_processes(length, *sharding)
-        lengths.append(everywhere.to(device, _widest(device)))
+        everywhere = length if where is None else _of_all_processes(length, *where)
+        lengths.append(everywhere.to(device, widest(device)))
     return lengths[0] if len(lengths) == 1 and lengths[0].dim() == 0 else _scaled_length(lengths)
 
 
@@ -149,7 +149,7 @@ def norms_of(estimates: Iterable[Tensor], rows: RowNorms) -> list[float]:
     for v in estimates:
         square = math.nan
         if v.numel() <= SHORT:
-            (flat,) = _shorter(v)
+            (flat,) = shorter(v)
             square = torch.dot(flat, flat).item()
         norms.append(math.sqrt(square) if _in_range(square, v.dtype) else norm_of([v], rows=rows).item())
     return norms
@@ -157,7 +157,7 @@ def norms_of(estimates: Iterable[Tensor], rows: RowNorms) -> list[float]:
 
 def plain(tensor: Tensor) -> Tensor:
     """The tensor's entries on this process as real numbers, in the same memory: a DTensor's shard, complex as pairs."""
-    if type(tensor) not in ORDINARY and _sharding(tensor):
+    if type(tensor) not in ORDINARY and sharding(tensor):
         tensor = tensor.to_local()  # type: ignore[attr-defined]  # a DTensor's
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
@@ -179,7 +179,7 @@ def alike(*lists: Sequence[Tensor]) -> Iterator[tuple[torch.device, tuple[list[T
         yield device, tuple(list(column) for column in zip(*rows, strict=True))
 
 
-def _factors(norm: Tensor, lr: float | Tensor) -> list[Tensor] | list[float]:
+def factors(norm: Tensor, lr: float | Tensor) -> list[Tensor] | list[float]:
     """Numbers whose product is γ/‖v‖, or 0 where ‖v‖ = 0, and that float32 holds, as it may not hold γ/‖v‖."""
     if readable(norm):  # a dozen operations on tensors of no dimensions would cost more than a small model's step
         return factors_of(norm.item(), float(lr))
@@ -201,14 +201,15 @@ def readable(tensor: Tensor) -> bool:
     return tensor.is_cpu and not torch.compiler.is_compiling()
 
 
-def _widest(device: torch.device) -> torch.dtype:
+def widest(device: torch.device) -> torch.dtype:
+    """The type for numbers of the whole."""
     return torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64
 
 
 def _length(vs: list[Tensor], foreach: bool, rows: RowNorms) -> Tensor:
     """‖v‖ over tensors of one kind: by their squares where those stay in range, else by wider or by smaller numbers."""
     device, dtype = vs[0].device, vs[0].dtype
-    wide = _widest(device)
+    wide = widest(device)
     if readable(vs[0]):
         square = _square(torch.cat([vector for v in vs for vector in rows.of(v)]))
         if _in_range(square.item(), dtype):
@@ -248,10 +249,10 @@ def _norm(v: Tensor, **options: Any) -> Tensor:
 
 def _square(v: Tensor) -> Tensor:
     """The sum of squares of a vector."""
-    return torch.dot(v, v) if v.numel() <= SHORT else _square(torch.cat(_shorter(v)))
+    return torch.dot(v, v) if v.numel() <= SHORT else _square(torch.cat(shorter(v)))
 
 
-def _shorter(v: Tensor) -> list[Tensor]:
+def shorter(v: Tensor) -> list[Tensor]:
     """Vectors that together have the norm of v: the norms of its rows and what no row holds, or v if it is short."""
     # In the order of memory: no copy of a dense tensor, whatever its memory format.
     in_order = v if v.is_contiguous() else v.permute(sorted(range(v.dim()), key=v.stride, reverse=True)).contiguous()
@@ -269,7 +270,7 @@ def _row(entries: int) -> tuple[int, int]:
     return next(((row, 0) for row in range(ROW, ROW // 4, -1) if entries % row == 0), (ROW, entries % ROW))
 
 
-def _sharding(tensor: Tensor) -> tuple[Any, tuple[bool, ...]] | None:
+def sharding(tensor: Tensor) -> tuple[Any, tuple[bool, ...]] | None:
     """A DTensor's mesh and along which of its dimensions the tensor is cut; None for an ordinary tensor."""
     if type(tensor) in ORDINARY:
         return None
@@ -277,6 +278,11 @@ def _sharding(tensor: Tensor) -> tuple[Any, tuple[bool, ...]] | None:
     if mesh is None:
         return None
     return mesh, tuple(not p.is_replicate() for p in tensor.placements)  # type: ignore[attr-defined]  # a DTensor's
+
+
+def whole_sum(number: Tensor, where: tuple[Any, tuple[bool, ...]] | None) -> Tensor:
+    """The sum over processes of a number that each has of its shards."""
+    return number if where is None else _of_all_processes(number, *where).sum()
 
 
 def _of_all_processes(length: Tensor, mesh: Any, cut: tuple[bool, ...]) -> Tensor:

@@ -41,14 +41,17 @@ class Options(TypedDict, total=False):
 
 def check_options(owner: str, options: dict[str, Any]) -> None:
     """Raise a ValueError for the first option of a group that breaks its rule."""
-    for key, rule in RULES.items():
-        value = options[key]
-        if isinstance(value, Tensor):
-            value = value.item() if value.numel() == 1 else value.tolist()
-        rule.require(owner, key, value)
+    for key in RULES:
+        check_number(owner, key, options[key])
     if options["norm"] not in NORMS:
         wrong = options["norm"]
         raise ValueError(f"{owner}: norm must be one of {', '.join(NORMS)}; got norm={wrong!r}.")
+
+
+def check_number(owner: str, key: str, value: float | Tensor) -> None:
+    """Raise a ValueError unless the option's rule holds, for a number or a tensor of one entry."""
+    entries = value if not isinstance(value, Tensor) else value.item() if value.numel() == 1 else value.tolist()
+    RULES[key].require(owner, key, entries)
 
 
 def check_implementation(owner: str, foreach: bool | None, differentiable: bool, fused: bool | None) -> None:
@@ -61,11 +64,11 @@ def check_implementation(owner: str, foreach: bool | None, differentiable: bool,
         raise RuntimeError(f"{owner}: fused must be None or False, foreach=True fuses what there is; got fused=True.")
 
 
-def refuse_parts(owner: str, params: Iterable[Tensor], norm: str) -> None:
+def refuse_parts(owner: str, params: Iterable[Tensor], norm: str | None) -> None:
     """Raise a ValueError for tensors that are a process's part of the parameters and do not say so, as a DTensor does.
 
     FSDP1 marks what it has flattened. `ZeroRedundancyOptimizer` hands over whole tensors, but not all of them, and can
-    only be known by its construction being under way.
+    only be known by its construction being under way. A `norm` of None is over all tensors and cannot be another.
     """
     if any(getattr(p, "_fsdp_flattened", False) for p in params) and _processes() > 1:
         raise ValueError(
@@ -77,9 +80,10 @@ def refuse_parts(owner: str, params: Iterable[Tensor], norm: str) -> None:
         return
     constructing = zero.ZeroRedundancyOptimizer._init_local_optimizer.__code__
     if any(frame.f_code is constructing for frame, _ in traceback.walk_stack(sys._getframe())):
+        rule, got = ('norm must be "tensor"', f"norm={norm!r}") if norm else ("nothing", owner)
         raise ValueError(
-            f'{owner}: norm must be "tensor" inside a ZeroRedundancyOptimizer, which gives each process some of the '
-            f"tensors; got norm={norm!r}. For one norm use FSDP2, torch.distributed.fsdp.fully_shard."
+            f"{owner}: {rule} inside a ZeroRedundancyOptimizer, which gives each process some of the tensors; got "
+            f"{got}. For one norm use FSDP2, torch.distributed.fsdp.fully_shard."
         )
 
 
@@ -95,7 +99,7 @@ def warn_of_fast_decay(owner: str, groups: Iterable[dict[str, Any]]) -> None:
         warnings.warn(
             f"{owner}: lr · weight_decay = {part:.3g} is the part of the parameters that every step takes away; lr is "
             "the length of a step here, so a weight_decay that is usual for AdamW is too much.",
-            stacklevel=_callers_level(),
+            stacklevel=callers_level(),
         )
 
 
@@ -115,11 +119,11 @@ def warn_of_swallowed_steps(owner: str, groups: list[dict[str, Any]]) -> None:
             f"{owner}: a step moves an entry by lr/√d on average, which is below half an ulp of "
             f"{len(swallowed)} parameter tensor(s) of {kinds}, and rounding swallows it; "
             "keep the parameters in float32 (autocast computes in half precision) or raise lr.",
-            stacklevel=_callers_level(),
+            stacklevel=callers_level(),
         )
 
 
-def _callers_level() -> int:
+def callers_level() -> int:
     """The stacklevel of the line that made the optimizer, by its constructor or by `from_theory`."""
     callers = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_stack(sys._getframe(1)))
     return 1 + sum(1 for _ in takewhile(lambda name: name.startswith("gladstorm.torch."), callers))

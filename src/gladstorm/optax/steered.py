@@ -1,0 +1,98 @@
+"""The method that finds the length of its steps itself, as an Optax transformation."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from gladstorm.foundation.parts import Array
+from gladstorm.methods.averages import PolynomialAverage
+from gladstorm.methods.steps import Steered
+from gladstorm.methods.steps.steered import Course
+from gladstorm.optax.options import Schedule, at, require
+from gladstorm.optax.trees import Tree, cast_like, copy, zero_estimate
+
+AVERAGE = PolynomialAverage(4.0)
+
+
+class SteeredState(NamedTuple):
+    """What `steered` remembers."""
+
+    count: Array  # type: ignore[assignment]  # updates made; the name Optax gives it is one of a tuple's methods
+    course: Course  # x⁰, the mean of directions, and numbers of the run so far
+    average: Tree  # x̄ of the points before the parameters now; `averaged` adds those
+
+
+def steered(
+    horizon: int | Array | None = None, *, learning_rate: float | Array | Schedule = 1.0
+) -> optax.GradientTransformationExtraArgs:
+    """Steps that find their own length, from the distance travelled and from whether gradients agree: nothing to tune.
+
+    x ← x − learning_rate · (1 − k/horizon) · ℓ u, where u is the gradient by its usual size and ℓ is found on the way:
+    `gladstorm.methods.steps.Steered` has the equations. `horizon` is the number of updates there will be, at whose end
+    they have length 0; None is for runs without a known end. A `learning_rate` of 1 is the method. What it reports is
+    an average of the points visited: evaluate at `averaged(state, params)`.
+
+    Nothing is proved about it; docs/untuned.md says how it does. A gradient that is not finite moves nothing and is
+    not remembered. The state is three trees like the parameters: x⁰, the mean of u, and the average. To add weight
+    decay, add it to the loss. Inside `jax.shard_map` parameters must be whole on every device; under `jax.jit` they may
+    be cut.
+
+    >>> optimizer = steered(horizon=100)
+    >>> params = jnp.array([3.0, 4.0])
+    >>> state = optimizer.init(params)
+    >>> for _ in range(100):
+    ...     updates, state = optimizer.update(2 * params, state, params)
+    ...     params = optax.apply_updates(params, updates)
+    >>> bool(jnp.linalg.norm(averaged(state, params)) < 0.01)
+    True
+    """
+    require("steered", "learning_rate", learning_rate)
+    if horizon is not None:
+        require("steered", "horizon", horizon)
+
+    def init(params: Tree) -> SteeredState:
+        start = jax.tree.map(copy, params)
+        x = cast_like(start, zero_estimate(params))
+        course = jax.tree.map(copy, Steered().init(x)._replace(start=start))  # copies: a state may be donated
+        return SteeredState(jnp.zeros((), jnp.int32), course, jax.tree.map(copy, x))
+
+    def update(updates: Tree, state: SteeredState, params: Tree = None, **_: Any) -> tuple[Tree, SteeredState]:
+        if params is None:
+            raise ValueError("steered: params must be given to update; got params=None.")
+        left = 1 if horizon is None else jnp.maximum(1 - _wide(state.count) / horizon, 0)
+        step = Steered(at(learning_rate, state.count) * left)
+        x, v = cast_like(params, state.course.m), cast_like(updates, state.course.m)
+        arrived, course = step.move(state.course, x, v, _no_value)
+        moved = jax.tree.map(jnp.subtract, arrived, x)
+        later = SteeredState(optax.safe_increment(state.count), course, averaged(state, x))
+        return cast_like(moved, params), cast_like(later, state)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+def averaged(state: Any, params: Tree) -> Tree:
+    """The average x̄ of all points `steered` has visited, with the dtypes of the parameters, which are the last of them.
+
+    `state` may be that of a chain, or of any transformation around `steered`.
+    """
+    its = next((node for node in jax.tree.leaves(state, is_leaf=_is_steered) if _is_steered(node)), None)
+    if its is None:
+        raise ValueError("averaged: state must hold a SteeredState; got one without.")
+    w = AVERAGE.weight(_wide(its.count), jnp.zeros(()))
+    return jax.tree.map(lambda mean, x: jnp.asarray(mean + w * (x - mean), jnp.result_type(x)), its.average, params)
+
+
+def _wide(count: Array) -> Array:
+    return count.astype(jnp.result_type(float))  # where there is double precision, int32 alone would stay out of it
+
+
+def _is_steered(node: Any) -> bool:
+    return isinstance(node, SteeredState)
+
+
+def _no_value(x: Any) -> Array:
+    raise NotImplementedError("steered: no step asks for the value of f.")

@@ -1,0 +1,266 @@
+"""The method that finds the length of its steps itself, as a torch optimizer."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Never
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
+from typing_extensions import override
+
+from gladstorm.foundation.rules import COUNT
+from gladstorm.torch import normalized_step
+from gladstorm.torch.block import Block
+from gladstorm.torch.normalized_step import RowNorms, norm_of, plain, plains, widest
+from gladstorm.torch.options import callers_level, check_number, estimate_dtype, refuse_parts
+from gladstorm.torch.reminder import remind
+from gladstorm.torch.steering import (
+    Course,
+    average_,
+    distance_of,
+    first_course,
+    inner_of,
+    share,
+    steer,
+    steered_step_,
+    weight,
+)
+from gladstorm.torch.strict import StrictOptimizer
+
+
+class Steered(StrictOptimizer):
+    """Steps that find their own length, from the distance travelled and from whether gradients agree: nothing to tune.
+
+        x ← x − lr (1 − k/horizon) ℓ u
+
+    u is the gradient divided by its usual size, ℓ a length between r/(n + 1) and r/√(n + 1), r the largest distance
+    from the start so far and n twice the number of gradients that turned against the mean of those before.
+    `gladstorm.methods.steps.Steered` has the equations. Nothing is proved about it; docs/untuned.md says how it does.
+
+    params, maximize, foreach, capturable, differentiable, fused, skip_nonfinite: as in `NSGDM`; a gradient that is not
+        finite neither moves anything nor is remembered. There is no weight decay: add it to the loss.
+    lr: 1 is the method, for all groups or for each; a scheduler multiplies the length.
+    horizon: the number of steps there will be, at whose end their length is 0. None is the form for runs without a
+        known end, or for a scheduler that decays lr itself.
+    average: keep a mean of the iterates in which late ones weigh more. Read it, and evaluate or save it, by
+
+            with optimizer.averaged():
+                evaluate(model)
+
+        No switch has to be turned back: inside the parameters are the mean, and afterwards what they were.
+    model: warn once if it is evaluated, in the mode of `model.eval()`, without `averaged`.
+
+    State is `start` (x⁰), `direction` (the mean of u) and, unless average=False, `average`: a buffer or two more than
+    NSGDM's one; and `course`, eight numbers that all parameters share. Works under DDP, FSDP2 and torch.compile.
+
+    >>> x = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
+    >>> optimizer = Steered([x], horizon=100)
+    >>> for _ in range(100):
+    ...     optimizer.zero_grad()
+    ...     (x @ x).backward()
+    ...     optimizer.step()
+    >>> with optimizer.averaged():
+    ...     bool(x.norm() < 0.01)
+    True
+    """
+
+    _own = (*StrictOptimizer._own, "horizon", "average")
+    _reading = False  # whether the parameters are the average now
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1.0,
+        *,
+        horizon: int | None = None,
+        average: bool = True,
+        model: torch.nn.Module | None = None,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,  # noqa: ARG002 - every step is
+        differentiable: bool = False,
+        fused: bool | None = None,
+        skip_nonfinite: bool | None = None,
+        **unknown: Never,
+    ) -> None:
+        if horizon is not None:
+            COUNT.require(self._name, "horizon", horizon)
+        self.horizon = horizon
+        self.average = average
+        super().__init__(
+            params,
+            {"lr": lr, "maximize": maximize, "foreach": foreach},
+            differentiable=differentiable,
+            fused=fused,
+            skip_nonfinite=skip_nonfinite,
+            unknown=unknown,
+        )
+        if model is not None and average:
+            remind(self, model)
+
+    @override
+    def _check_group(self, options: dict[str, Any], params: list[Tensor]) -> None:
+        check_number(self._name, "lr", options["lr"])
+        if options.get("weight_decay"):
+            raise ValueError(
+                f"{self._name}: weight_decay must be 0, since no step has a length that it could go by; got "
+                f"weight_decay={options['weight_decay']}. Add it to the loss."
+            )
+        refuse_parts(self._name, params, None)
+
+    @override
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        if moved := [p for p in self._all_params() if "course" in self.state.get(p, ())]:
+            self._share(self.state[moved[0]]["course"], moved)
+
+    @override
+    def _state_dtype(self, p: Tensor, name: str) -> torch.dtype:
+        wide = {"course": widest(p.device), "direction": estimate_dtype(p), "average": estimate_dtype(p)}
+        return wide.get(name, p.dtype)
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Inside, the parameters are the average x̄ of all points visited; afterwards they are what they were.
+
+        Buffers stay as they are: for BatchNorm's statistics at x̄ see `torch.optim.swa_utils.update_bn`. Costs a copy of
+        the parameters while it lasts.
+        """
+        if not self.average:
+            raise RuntimeError(f"{self._name}: averaged() needs an average; got average=False.")
+        if self._reading:
+            raise RuntimeError(f"{self._name}: averaged() must not stand inside another; got two.")
+        moved = self._moved()
+        with torch.no_grad():
+            kept = [(p, p.clone()) for p in moved]
+            for p in moved:
+                mean = self.state[p]["average"].clone()
+                average_([plain(mean)], [plain(p)], weight(self._course([p])))
+                p.copy_(mean)
+        self._reading = True
+        try:
+            yield
+        finally:
+            self._reading = False
+            with torch.no_grad():
+                for p, before in kept:
+                    p.copy_(before)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is an average that the parameters are not, now."""
+        return not self._reading and bool(self._moved())
+
+    @override
+    def _step(self, closure: Callable[[], float] | None) -> float | None:
+        loss = None
+        if self._reading:
+            raise RuntimeError(f"{self._name}: step() must come after averaged(); got one inside.")
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        params = self._with_gradients()
+        is_first = not self._moved()
+        self._begin()
+        if params and not (is_first and closure is None and self._is_a_trial()):
+            self._advance(self._moved(), self._blocks())
+        return loss
+
+    def _advance(self, moved: list[Tensor], blocks: list[Block]) -> None:
+        course, rows = self._course(moved), RowNorms()
+        self._warn_of_the_end(course)
+        if self.average:
+            average_(plains(self._kept(moved, "average")), plains(moved), weight(course))
+        distance = distance_of(moved, self._kept(moved, "start"))
+        products = [block.sign * inner_of(block.grads, block.estimates, rows) for block in blocks]
+        product = torch.stack([each.to(course.r.device) for each in products]).sum()
+        size = norm_of([g for block in blocks for g in block.grads], rows=rows).to(course.r.device)
+        mean = norm_of([m for block in blocks for m in block.estimates], rows=rows).to(course.r.device)
+        cos = torch.where(product == 0, 0.0, product / (size * mean))
+
+        good = self._is_good(size)
+        after, by = steer(course, size, distance, cos)
+        if good is False:
+            self._write(course._replace(calls=after.calls), moved)
+            return
+        part, length = share(course), self._left(course) * after.log_length.exp()
+        if good is not True:  # the device knows, we do not: a bad step is one along 0, and nothing is remembered of it
+            part, by = part * good, torch.where(good, by, 0)
+            chosen = [torch.where(good, new, old) for new, old in zip(after, course, strict=True)]
+            after = Course(*chosen)._replace(calls=after.calls)
+        for block in blocks:
+            gs, lr = block.plain_grads, block.group["lr"]
+            steered_step_(
+                block.plain_params,
+                block.plain_estimates,
+                gs if good is True else [torch.where(good.to(g.device), g, 0) for g in gs],
+                by,
+                part,
+                length * (lr.to(length.device).reshape(()) if isinstance(lr, Tensor) else lr),
+                maximize=block.group["maximize"],
+                foreach=block.foreach,
+            )
+        self._write(after, moved)
+
+    def _begin(self) -> None:
+        """Remember where parameters are that have not moved yet."""
+        params = [p for p in self._all_params() if p.requires_grad or p.grad is not None]
+        new = [p for p in params if "start" not in self.state.get(p, ())]
+        if not new:
+            return
+        moved = self._moved()
+        course = (
+            self.state[moved[0]]["course"]
+            if moved
+            else torch.stack(first_course(norm_of([p.detach().to(estimate_dtype(p)) for p in new])))
+        )
+        for p in new:
+            x, wide = p.detach(), estimate_dtype(p)
+            self.state[p].update(start=x.clone(), direction=torch.zeros_like(x, dtype=wide))
+            if self.average:
+                self.state[p]["average"] = x.to(wide, copy=True)
+        self._share(course, [*moved, *new])
+
+    def _moved(self) -> list[Tensor]:
+        """The parameters whose start is known."""
+        return [p for p in self._all_params() if "course" in self.state.get(p, ())]
+
+    def _kept(self, params: list[Tensor], name: str) -> list[Tensor]:
+        return [self.state[p][name] for p in params]
+
+    def _blocks(self) -> list[Block]:
+        """The parameters that have a gradient, a block for each group that has any."""
+        groups = [(group, [p for p in group["params"] if p.grad is not None]) for group in self.param_groups]
+        return [Block(group, its, self._kept(its, "direction")) for group, its in groups if its]
+
+    def _course(self, moved: list[Tensor]) -> Course:
+        return Course(*self.state[moved[0]]["course"].unbind())
+
+    def _share(self, course: Tensor, params: list[Tensor]) -> None:
+        """One course for all parameters of a device."""
+        on = {device: course.to(device) for device in {p.device for p in params}}
+        for p in params:
+            self.state[p]["course"] = on[p.device]
+
+    def _write(self, course: Course, moved: list[Tensor]) -> None:
+        written: list[Tensor] = []
+        for shared in self._kept(moved, "course"):
+            if not any(shared is other for other in written):
+                written.append(shared.copy_(torch.stack(course)))
+
+    def _left(self, course: Course) -> Tensor:
+        """1 − k/horizon, not below 0."""
+        if self.horizon is None:
+            return torch.ones_like(course.calls)
+        return (1 - course.calls / self.horizon).clamp(min=0)
+
+    def _warn_of_the_end(self, course: Course) -> None:
+        if self.horizon is not None and normalized_step.readable(course.calls) and course.calls.item() >= self.horizon:
+            warnings.warn(
+                f"{self._name}: horizon={self.horizon} steps were taken, and every further one has length 0.",
+                stacklevel=callers_level(),
+            )
