@@ -53,7 +53,8 @@ def by_hand(name: str) -> list[Vector]:
         return size(name, k)
 
     if name == "steered":
-        step, visited = SteeredLanding(STEPS), [START]
+        step = SteeredLanding(STEPS)
+        visited: list[Vector] = [START]
         for k in range(STEPS):
             visited.append(step(k, visited[-1], sample(name, k)(visited[-1])))
         return visited

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gladstorm.torch import NSGDM, NSTORM, normalized_step
+from gladstorm.torch import NSGDM, NSTORM, Steered, normalized_step
 from gladstorm.torch.block import Block
 from gladstorm.torch.normalized_step import norm_of, normalized_step_
 from gladstorm.torch.transition import add_gradients
@@ -254,10 +254,14 @@ def test_a_step_never_waits_for_the_device(foreach: bool, lr: Any, monkeypatch: 
             p.grad = torch.ones_like(p)
         return 0.0
 
-    for kind in (NSGDM, NSTORM):
+    options: dict[Any, dict[str, Any]] = {
+        Steered: {"horizon": 5},
+        NSGDM: {"weight_decay": 0.05},
+        NSTORM: {"weight_decay": 0.05, "max_grad_norm": 1.0},
+    }
+    for kind, its_own in options.items():
         model = network()
-        clipping: dict[str, Any] = {"max_grad_norm": 1.0} if kind is NSTORM else {}
-        optimizer = kind(model.parameters(), lr=lr, weight_decay=0.05, foreach=foreach, skip_nonfinite=True, **clipping)
+        optimizer = kind(model.parameters(), lr=lr, foreach=foreach, skip_nonfinite=True, **its_own)
         optimizer.step(closure)
         with NoWaiting():
             optimizer.step(closure)

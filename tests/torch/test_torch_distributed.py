@@ -15,15 +15,20 @@ from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from gladstorm.torch import NSGDM, NSTORM, NoiseProbe
+from gladstorm.torch import NSGDM, NSTORM, NoiseProbe, Steered
 from gladstorm.torch.normalized_step import norm_of
 
 WORLD, STEPS = 2, 6
 TIMEOUT = 1200  # seconds, generous: no test is about time
-KINDS = {"nsgdm": NSGDM, "nstorm": NSTORM}
+OPTIONS: dict[str, Any] = {"lr": 0.1, "momentum": 0.8, "weight_decay": 0.05}
+MADE: dict[str, Callable[[Any], Any]] = {
+    "nsgdm": lambda params: NSGDM(params, **OPTIONS),
+    "nstorm": lambda params: NSTORM(params, **OPTIONS),
+    "steered": lambda params: Steered(params, horizon=STEPS),
+}
 PAIRS = [slice(i, i + 2) for i in range(0, 8, 2)]  # of the samples of a batch
 MEASURED = ("step", "distance", "groups", "samples", "noise", "gradient2")
-CASES = [("nsgdm", "closure"), ("nstorm", "closure"), ("nstorm", "two phases")]
+CASES = [("nsgdm", "closure"), ("nstorm", "closure"), ("nstorm", "two phases"), ("steered", "closure")]
 
 Results = dict[tuple[str, str, str], list[Tensor]]  # by way, method and form
 
@@ -50,7 +55,7 @@ def closure_of(model: torch.nn.Module, x: Tensor) -> Callable[[], float]:
 
 def train(model: torch.nn.Module, kind: str, share: slice, form: str = "closure") -> Any:
     """Each process evaluates its share of every batch."""
-    optimizer = KINDS[kind](model.parameters(), lr=0.1, momentum=0.8, weight_decay=0.05)
+    optimizer = MADE[kind](model.parameters())
     for k in range(STEPS):
         closure = closure_of(model, batch(k)[share])
         if isinstance(optimizer, NSTORM) and form == "two phases":
@@ -78,12 +83,19 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor.detach()
 
 
+def estimate(optimizer: Any, p: Tensor) -> Tensor:
+    kept: Tensor = optimizer.state[p]["direction" if isinstance(optimizer, Steered) else "momentum_buffer"]
+    return kept
+
+
 def refuses_parts() -> None:
     """FSDP1 and ZeroRedundancyOptimizer hand over a part of the parameters, and a part has another norm."""
     from torch.distributed.optim import ZeroRedundancyOptimizer  # warns, of torch's own doings
 
     with pytest.raises(ValueError, match=r"^NSTORM: norm must be \"tensor\" inside a ZeroRedundancyOptimizer"):
         ZeroRedundancyOptimizer(network().parameters(), NSTORM, lr=0.1)
+    with pytest.raises(ValueError, match=r"^Steered: it must not stand inside a ZeroRedundancyOptimizer"):
+        ZeroRedundancyOptimizer(network().parameters(), Steered)
     ZeroRedundancyOptimizer(network().parameters(), NSGDM, lr=0.1, norm="tensor")
     for original in (False, True):
         old = FullyShardedDataParallel(network(), use_orig_params=original, device_id=torch.device("cpu"))
@@ -122,7 +134,7 @@ def process(rank: int, folder: str) -> None:
         fully_shard(sharded, mesh=mesh)
         optimizer = train(sharded, kind, share, form)
         assert all(isinstance(p, DTensor) for p in sharded.parameters())
-        buffers = [optimizer.state[p]["momentum_buffer"] for p in sharded.parameters()]
+        buffers = [estimate(optimizer, p) for p in sharded.parameters()]
         assert all(isinstance(v, DTensor) for v in buffers)
         results["fsdp", kind, form] = [whole(p) for p in sharded.parameters()]
         results["fsdp estimate", kind, form] = [whole(v) for v in buffers]
@@ -162,7 +174,7 @@ def test_two_processes_agree_bit_for_bit_and_with_one_process_on_the_whole_batch
         torch.testing.assert_close(first, alone.detach(), rtol=0, atol=1e-12)
     if way == "fsdp":
         for v, p in zip(ranks[0]["fsdp estimate", kind, form], model.parameters(), strict=True):
-            torch.testing.assert_close(v, optimizer.state[p]["momentum_buffer"], rtol=0, atol=1e-12)
+            torch.testing.assert_close(v, estimate(optimizer, p), rtol=0, atol=1e-12)
 
 
 def test_a_probe_of_two_processes_has_the_numbers_of_one_process_with_the_same_micro_batches(

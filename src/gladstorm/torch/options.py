@@ -80,7 +80,7 @@ def refuse_parts(owner: str, params: Iterable[Tensor], norm: str | None) -> None
         return
     constructing = zero.ZeroRedundancyOptimizer._init_local_optimizer.__code__
     if any(frame.f_code is constructing for frame, _ in traceback.walk_stack(sys._getframe())):
-        rule, got = ('norm must be "tensor"', f"norm={norm!r}") if norm else ("nothing", owner)
+        rule, got = ('norm must be "tensor"', f"norm={norm!r}") if norm else ("it must not stand", "one")
         raise ValueError(
             f"{owner}: {rule} inside a ZeroRedundancyOptimizer, which gives each process some of the tensors; got "
             f"{got}. For one norm use FSDP2, torch.distributed.fsdp.fully_shard."

@@ -187,11 +187,12 @@ class Steered(StrictOptimizer):
         if good is False:
             self._write(course._replace(calls=after.calls), moved)
             return
-        part, length = share(course), self._left(course) * after.log_length.exp()
+        part = share(course)
         if good is not True:  # the device knows, we do not: a bad step is one along 0, and nothing is remembered of it
             part, by = part * good, torch.where(good, by, 0)
             chosen = [torch.where(good, new, old) for new, old in zip(after, course, strict=True)]
             after = Course(*chosen)._replace(calls=after.calls)
+        length = self._left(course) * after.log_length.exp()
         for block in blocks:
             gs, lr = block.plain_grads, block.group["lr"]
             steered_step_(

@@ -1,0 +1,279 @@
+"""`Steered` in torch beyond its equations: checkpoints, the average, groups, gradients that are not finite, devices."""
+
+import copy
+import pickle
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from gladstorm.torch import Steered, normalized_step
+
+NAN, INF = float("nan"), float("inf")
+
+
+def network(dtype: torch.dtype = torch.float32) -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)).to(dtype)
+
+
+def train(model: torch.nn.Module, optimizer: Steered, steps: Iterable[int]) -> None:
+    for k in steps:
+        optimizer.zero_grad()
+        dtype = next(model.parameters()).dtype
+        x = torch.randn(5, 3, generator=torch.Generator().manual_seed(k)).to(dtype)
+        (model(x).float() - 1).square().mean().backward()
+        optimizer.step()
+
+
+def values(params: Any) -> list[Any]:
+    return [p.tolist() for p in (params.parameters() if isinstance(params, torch.nn.Module) else params)]
+
+
+def vector(model: torch.nn.Module) -> Tensor:
+    return torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+
+
+def average(model: torch.nn.Module, optimizer: Steered) -> list[Any]:
+    with optimizer.averaged():
+        return values(model)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(dtype: torch.dtype, tmp_path: Path) -> None:
+    model = network(dtype)
+    optimizer = Steered(model.parameters(), horizon=12)
+    train(model, optimizer, range(5))
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "saved")
+    saved = torch.load(tmp_path / "saved", weights_only=True)
+    again = network(dtype)
+    resumed = Steered(again.parameters(), horizon=12)
+    again.load_state_dict(saved["model"])
+    resumed.load_state_dict(saved["optimizer"])
+    copied = copy.deepcopy((model, optimizer))
+    pickled = pickle.loads(pickle.dumps((model, optimizer)))
+    for its, other in ((model, optimizer), (again, resumed), copied, pickled):
+        train(its, other, range(5, 12))
+        assert values(its) == values(model)
+        assert average(its, other) == average(model, optimizer)
+        kept = [other.state[p] for p in its.parameters()]
+        assert {name: state.dtype for name, state in kept[0].items()} == {
+            "start": dtype,
+            "direction": torch.float32,
+            "average": torch.float32,
+            "course": torch.float64,
+        }
+        assert len({id(state["course"]) for state in kept}) == 1  # shared, so that a step writes it once
+
+
+def test_torch_s_distributed_checkpoints_may_be_taken_before_the_first_step_and_resumed() -> None:
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+
+    plain = network()
+    train(plain, Steered(plain.parameters(), horizon=8), range(8))
+    for first in (0, 3):
+        model = network()
+        optimizer = Steered(model.parameters(), horizon=8)
+        train(model, optimizer, range(first))
+        saved = get_optimizer_state_dict(model, optimizer)
+        again = network()
+        again.load_state_dict(model.state_dict())
+        resumed = Steered(again.parameters(), horizon=8)
+        set_optimizer_state_dict(again, resumed, saved)
+        train(again, resumed, range(first, 8))
+        train(model, optimizer, range(first, 8))
+        assert values(model) == values(again) == values(plain)
+
+
+@pytest.mark.parametrize("way", ["foreach", "device", "device, foreach", "skipping", "compiled"])
+def test_every_way_takes_the_same_steps(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, other = network(torch.float64), network(torch.float64)
+    train(model, Steered(model.parameters(), horizon=30, foreach=False), range(30))
+    if way.startswith(("device", "skipping")):  # the CPU stands for one: its values are not looked at
+        monkeypatch.setattr(normalized_step, "readable", lambda tensor: False)
+    optimizer = Steered(
+        other.parameters(),
+        horizon=30,
+        foreach=True if "foreach" in way else None,
+        skip_nonfinite=True if way == "skipping" else None,
+    )
+    if way == "compiled":
+        train(other, optimizer, range(1))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's own, of its profiler
+            optimizer.step = torch.compile(optimizer.step, backend="aot_eager", fullgraph=True)  # type: ignore[method-assign]
+            train(other, optimizer, range(1, 30))
+    else:
+        train(other, optimizer, range(30))
+    for p, q in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("where", ["CPU", "device"])
+@pytest.mark.parametrize("bad", [NAN, INF])
+def test_a_gradient_that_is_not_finite_is_as_if_it_had_not_been(
+    bad: float, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if where == "device":
+        monkeypatch.setattr(normalized_step, "readable", lambda tensor: False)
+    model, clean = network(), network()
+    skipping, untouched = (Steered(m.parameters(), skip_nonfinite=True) for m in (model, clean))
+    for optimizer, its in ((skipping, model), (untouched, clean)):
+        train(its, optimizer, range(4))
+    before = values(model)
+    for p in model.parameters():
+        p.grad = torch.full_like(p, bad)
+    skipping.step()
+    assert values(model) == before
+    assert skipping.skipped == 1
+    for optimizer, its in ((skipping, model), (untouched, clean)):
+        train(its, optimizer, range(4, 8))
+    assert values(model) == values(clean)
+    course, other = (o.state[next(iter(m.parameters()))]["course"] for o, m in ((skipping, model), (untouched, clean)))
+    assert course.tolist()[1:] == other.tolist()[1:]
+    assert (course - other).tolist()[0] == 1  # but the way to the horizon is one call shorter
+
+
+def test_the_average_is_read_inside_and_the_parameters_are_untouched_afterwards() -> None:
+    model = network(torch.float64)
+    optimizer = Steered(model.parameters(), horizon=6)
+    visited = [vector(model)]
+    for k in range(7):
+        mean = visited[0]
+        for j, x in enumerate(visited):
+            mean = mean + 5 / (j + 5) * (x - mean)
+        with optimizer.averaged():
+            torch.testing.assert_close(vector(model), mean)
+        assert torch.equal(vector(model), visited[-1])
+        if k < 6:
+            train(model, optimizer, [k])
+            visited.append(vector(model))
+    with optimizer.averaged(), pytest.raises(RuntimeError, match=r"^Steered: step\(\) must come after averaged\(\)"):
+        optimizer.step()
+    with optimizer.averaged(), pytest.raises(RuntimeError, match="must not stand inside another"):
+        optimizer.averaged().__enter__()
+    with pytest.raises(ZeroDivisionError), optimizer.averaged():
+        raise ZeroDivisionError
+    assert torch.equal(vector(model), visited[-1])
+
+
+def test_without_an_average_there_is_one_buffer_less_and_the_same_steps() -> None:
+    model, other = network(), network()
+    train(model, Steered(model.parameters()), range(5))
+    optimizer = Steered(other.parameters(), average=False)
+    train(other, optimizer, range(5))
+    assert values(model) == values(other)
+    assert set(optimizer.state[other[0].weight]) == {"start", "direction", "course"}
+    with pytest.raises(RuntimeError, match=r"^Steered: averaged\(\) needs an average; got average=False"):
+        average(other, optimizer)
+
+
+def test_who_evaluates_without_the_average_is_told_once() -> None:
+    model = network()
+    optimizer = Steered(model.parameters(), model=model)
+    x = torch.ones(1, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.eval()(x)  # nothing was visited yet but the start
+        train(model.train(), optimizer, range(3))
+        with optimizer.averaged():
+            model.eval()(x)
+        copy.deepcopy(model)(x)
+        pickle.loads(pickle.dumps(model))(x)
+    with pytest.warns(UserWarning, match=r"^Steered: the model is evaluated at the last iterate; .*averaged\(\)"):
+        model(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model(x)
+
+
+def test_past_the_horizon_nothing_moves_and_that_is_announced() -> None:
+    model = network()
+    optimizer = Steered(model.parameters(), horizon=3)
+    train(model, optimizer, range(3))
+    before = values(model)
+    with pytest.warns(UserWarning, match="^Steered: horizon=3 steps were taken, and every further one has length 0"):
+        train(model, optimizer, [3])
+    assert values(model) == before
+
+
+def steps_of(optimizer: Steered, params: list[torch.nn.Parameter], gradients: list[list[Tensor]]) -> list[Any]:
+    for given in gradients:
+        for p, g in zip(params, given, strict=True):
+            p.grad = g.clone()
+        optimizer.step()
+    return values(params)
+
+
+def pair() -> list[torch.nn.Parameter]:
+    return [torch.nn.Parameter(torch.tensor(x, dtype=torch.float64)) for x in ([3.0, 4.0], [1.0])]
+
+
+def gradients(steps: int) -> list[list[Tensor]]:
+    generator = torch.Generator().manual_seed(1)
+    return [[torch.randn(n, generator=generator, dtype=torch.float64) + 0.3 for n in (2, 1)] for _ in range(steps)]
+
+
+def test_to_maximize_is_to_minimize_the_negative_in_one_group_or_in_all() -> None:
+    given = gradients(20)
+    params = pair()
+    expected = steps_of(Steered(params), params, given)
+    params = pair()
+    negative = [[-g for g in each] for each in given]
+    assert steps_of(Steered(params, maximize=True), params, negative) == expected
+    params = pair()
+    groups = [{"params": params[:1], "maximize": True}, {"params": params[1:]}]
+    assert steps_of(Steered(groups), params, [[-a, b] for a, b in given]) == expected
+
+
+def test_a_multiple_of_the_loss_changes_nothing_and_lr_is_a_multiple_of_the_step() -> None:
+    given = gradients(20)
+    params = pair()
+    expected = steps_of(Steered(params), params, given)
+    params = pair()
+    assert steps_of(Steered(params), params, [[2.0**60 * g for g in each] for each in given]) == expected
+    params, others = pair(), pair()
+    start = torch.cat([p.detach() for p in params])
+    steps_of(Steered(params, lr=torch.tensor([0.5])), params, given[:1])
+    steps_of(Steered(others), others, given[:1])
+    half, whole = (torch.cat([p.detach() for p in ps]) - start for ps in (params, others))
+    torch.testing.assert_close(2 * half, whole)
+
+
+def test_a_parameter_without_a_gradient_stays_and_begins_when_it_has_one() -> None:
+    params = pair()
+    optimizer = Steered(params)
+    params[0].grad = torch.ones(2, dtype=torch.float64)
+    optimizer.step()
+    assert params[1].tolist() == [1.0]
+    params[1].grad = torch.ones(1, dtype=torch.float64)
+    optimizer.step()
+    assert params[1].item() < 1
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"lr": -1.0}, "lr must be"),
+        ({"horizon": 0}, "horizon must be a whole number ≥ 1; got horizon=0"),
+        ({"horizon": 2.5}, "horizon must be"),
+    ],
+)
+def test_an_option_is_refused(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"^Steered: {sentence}"):
+        Steered(pair(), **options)
+
+
+def test_a_group_with_weight_decay_is_refused_and_what_torch_offers_beyond_as_well() -> None:
+    with pytest.raises(ValueError, match=r"^Steered: weight_decay must be 0, .* Add it to the loss"):
+        Steered([{"params": pair(), "weight_decay": 0.1}])
+    Steered([{"params": pair(), "weight_decay": 0.0}])  # as the Hugging Face Trainer makes them
+    unknown: dict[str, Any] = {"momentum": 0.9}
+    with pytest.raises(TypeError, match=r"^Steered\.__init__\(\) got an unexpected keyword argument 'momentum'"):
+        Steered(pair(), **unknown)
+    with pytest.raises(RuntimeError, match=r"^Steered: fused must be None or False"):
+        Steered(pair(), fused=True)
