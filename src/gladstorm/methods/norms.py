@@ -1,4 +1,7 @@
-"""Lengths of pytrees. The largest entry is divided out first: squares neither overflow nor vanish."""
+"""Lengths of pytrees. The largest entry is divided out first: squares neither overflow nor vanish.
+
+`axes` are those of a mesh that every leaf is cut along, inside `jax.shard_map`: what is returned is of the whole.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +12,51 @@ import jax.numpy as jnp
 
 from gladstorm.foundation.parts import Array
 
+Axes = str | tuple[str, ...] | None
 
-def unit(v: Any) -> Any:
+
+def unit(v: Any, axes: Axes = None) -> Any:
     """v/‖v‖, and 0 where v = 0.
 
     >>> unit(jnp.array([3e30, 4e30])).tolist(), unit(jnp.zeros(2)).tolist()
     ([0.6000000238418579, 0.800000011920929], [0.0, 0.0])
     """
-    _, scaled, norm = _split(v)
+    _, scaled, norm = _split(v, axes)
     return jax.tree.map(lambda leaf: leaf / jnp.where(norm == 0, 1, norm), scaled)
 
 
-def length(v: Any) -> Array:
+def length(v: Any, axes: Axes = None) -> Array:
     """‖v‖.
 
     >>> float(length({"a": jnp.array([3.0]), "b": jnp.array([4.0])}))
     5.0
     """
-    largest, _, norm = _split(v)
+    largest, _, norm = _split(v, axes)
     return largest * norm
 
 
-def _split(v: Any) -> tuple[Array, Any, Array]:
+def inner(a: Any, b: Any, axes: Axes = None) -> Array:
+    """⟨a, b⟩, of complex numbers as of pairs of real ones.
+
+    >>> float(inner({"a": jnp.array([3.0])}, {"a": jnp.array([4.0])})), float(inner(jnp.array([1j]), jnp.array([1j])))
+    (12.0, 1.0)
+    """
+    products = jax.tree.map(lambda a, b: jnp.sum(jnp.real(a * jnp.conj(b))), a, b)
+    return _summed(jnp.asarray(sum(jax.tree.leaves(products))), axes)
+
+
+def _split(v: Any, axes: Axes) -> tuple[Array, Any, Array]:
     """The largest entry, v divided by it, and the length of that."""
     largest = jnp.max(jnp.array([jnp.max(jnp.abs(leaf), initial=0) for leaf in jax.tree.leaves(v)]), initial=0)
+    if axes is not None:
+        largest = jax.lax.pmax(largest, axes)
     scaled = jax.tree.map(lambda leaf: leaf / jnp.where(largest == 0, 1, largest), v)
-    return largest, scaled, jnp.sqrt(sum(jnp.sum(jnp.abs(leaf) ** 2) for leaf in jax.tree.leaves(scaled)))
+    return (
+        largest,
+        scaled,
+        jnp.sqrt(_summed(sum(jnp.sum(jnp.abs(leaf) ** 2) for leaf in jax.tree.leaves(scaled)), axes)),
+    )
+
+
+def _summed(number: Any, axes: Axes) -> Any:
+    return number if axes is None else jax.lax.psum(number, axes)

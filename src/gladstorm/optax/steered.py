@@ -12,7 +12,7 @@ from gladstorm.foundation.parts import Array
 from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.steps import Steered
 from gladstorm.methods.steps.steered import Course
-from gladstorm.optax.options import Schedule, at, require
+from gladstorm.optax.options import AxisName, Schedule, at, require
 from gladstorm.optax.trees import Tree, cast_like, copy, zero_estimate
 
 AVERAGE = PolynomialAverage(4.0)
@@ -27,7 +27,10 @@ class SteeredState(NamedTuple):
 
 
 def steered(
-    horizon: int | Array | None = None, *, learning_rate: float | Array | Schedule = 1.0
+    horizon: int | Array | None = None,
+    *,
+    learning_rate: float | Array | Schedule = 1.0,
+    axis_name: AxisName | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """Steps that find their own length, from the distance travelled and from whether gradients agree: nothing to tune.
 
@@ -37,9 +40,8 @@ def steered(
     an average of the points visited: evaluate at `averaged(state, params)`.
 
     Nothing is proved about it; docs/untuned.md says how it does. A gradient that is not finite moves nothing and is
-    not remembered. The state is three trees like the parameters: x⁰, the mean of u, and the average. To add weight
-    decay, add it to the loss. Inside `jax.shard_map` parameters must be whole on every device; under `jax.jit` they may
-    be cut.
+    not remembered. The state is three trees like the parameters: x⁰, the mean of u, and the average. To have weight
+    decay, add it to the loss. `axis_name` is as the package has it.
 
     >>> optimizer = steered(horizon=100)
     >>> params = jnp.array([3.0, 4.0])
@@ -54,17 +56,20 @@ def steered(
     if horizon is not None:
         require("steered", "horizon", horizon)
 
+    class Cut(Steered):
+        axes = axis_name
+
     def init(params: Tree) -> SteeredState:
         start = jax.tree.map(copy, params)
         x = cast_like(start, zero_estimate(params))
-        course = jax.tree.map(copy, Steered().init(x)._replace(start=start))  # copies: a state may be donated
+        course = jax.tree.map(copy, Cut().init(x)._replace(start=start))  # copies: a state may be donated
         return SteeredState(jnp.zeros((), jnp.int32), course, jax.tree.map(copy, x))
 
     def update(updates: Tree, state: SteeredState, params: Tree = None, **_: Any) -> tuple[Tree, SteeredState]:
         if params is None:
             raise ValueError("steered: params must be given to update; got params=None.")
         left = 1 if horizon is None else jnp.maximum(1 - _wide(state.count) / horizon, 0)
-        step = Steered(at(learning_rate, state.count) * left)
+        step = Cut(at(learning_rate, state.count) * left)
         x, v = cast_like(params, state.course.m), cast_like(updates, state.course.m)
         arrived, course = step.move(state.course, x, v, _no_value)
         moved = jax.tree.map(jnp.subtract, arrived, x)

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 
 from gladstorm.foundation.parts import Array
 from gladstorm.methods.estimators import Estimator
-from gladstorm.methods.norms import length
-from gladstorm.methods.steps import Normalized
+from gladstorm.methods.norms import length, unit
 from gladstorm.optax.options import AxisName
 
 Tree = Any
@@ -31,12 +30,7 @@ def move(gamma: Array, v: Tree, norm: str, axis_name: AxisName | None) -> Tree:
     """x^{k+1} − x^k: a step from 0."""
     if norm == "tensor":
         return jax.tree.map(lambda leaf: move(gamma, leaf, "global", axis_name), v)
-    if axis_name is not None:  # of one length on all devices, and then a unit vector divides by 1
-        largest = jax.lax.pmax(length(v), axis_name)
-        v = jax.tree.map(lambda leaf: leaf / jnp.where(largest == 0, 1, largest), v)
-        whole = jnp.sqrt(jax.lax.psum(length(v) ** 2, axis_name))
-        return jax.tree.map(lambda leaf: -gamma * leaf / jnp.where(whole == 0, 1, whole), v)
-    return Normalized(gamma)(jax.tree.map(jnp.zeros_like, v), v)
+    return jax.tree.map(lambda leaf: -gamma * leaf, unit(v, axis_name))
 
 
 def decayed(owner: str, moved: Tree, params: Tree, gamma: Any, weight_decay: Any) -> Tree:
@@ -52,9 +46,7 @@ def clipped(gradient: Tree, max_norm: Any, axis_name: AxisName | None) -> Tree:
     """g · min(1, max_norm/‖g‖), if there is a max_norm."""
     if max_norm is None:
         return gradient
-    norm = length(gradient)
-    if axis_name is not None:
-        norm = jnp.sqrt(jax.lax.psum(norm**2, axis_name))
+    norm = length(gradient, axis_name)
     factor = jnp.where(norm > max_norm, max_norm / norm, 1)
     return jax.tree.map(lambda g: g * factor, gradient)
 

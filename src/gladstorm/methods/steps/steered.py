@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from gladstorm.foundation.parts import Array, Number, leaf, part
 from gladstorm.foundation.rules import NON_NEGATIVE, POSITIVE, STEP_SIZE, UNIT_INTERVAL
-from gladstorm.methods.norms import length, unit
+from gladstorm.methods.norms import Axes, inner, length, unit
 from gladstorm.methods.steps.step import Step
 
 CALM = 10.0  # what Σ cos² begins with: as if ten steps had been judged, so that the first few do not decide
@@ -56,16 +56,18 @@ class Steered(Step):
     most: Number = leaf(NON_NEGATIVE, default=0.5)  # and of the upper one
     agreeing: Number = leaf(UNIT_INTERVAL, default=0.0)  # what c ≥ 0 adds to n; c < 0 adds the rest of 2
 
+    axes: ClassVar[Axes] = None  # of a mesh that x is cut along
+
     @override
     def init(self, x: Any) -> Course:
         """r = ℓ = ρ(1 + ‖x⁰‖), nothing learnt."""
         zero = jnp.zeros(())
-        r = self.first * (1 + length(x)) + zero
+        r = self.first * (1 + length(x, self.axes)) + zero
         return Course(x, zero, r, r, zero, zero + CALM, jnp.log(r), zero, jax.tree.map(jnp.zeros_like, x))
 
     @override
     def move(self, memory: Course, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Course]:
-        size = length(v)
+        size = length(v, self.axes)
         usable = jnp.isfinite(size)
         moved = self._moved(memory, x, v, size)
         chosen: tuple[Any, Course] = jax.tree.map(lambda new, old: jnp.where(usable, new, old), moved, (x, memory))
@@ -73,10 +75,10 @@ class Steered(Step):
 
     def _moved(self, memory: Course, x: Any, v: Any, size: Array) -> tuple[Any, Course]:
         share = 1 / jnp.sqrt(memory.k + 1)  # of this step in running means
-        r = jnp.maximum(memory.r, length(jax.tree.map(jnp.subtract, x, memory.start)))
+        r = jnp.maximum(memory.r, length(jax.tree.map(jnp.subtract, x, memory.start), self.axes))
         doubled = r > DOUBLED * memory.mark
 
-        cos = _inner(unit(v), unit(memory.m))
+        cos = inner(unit(v, self.axes), unit(memory.m, self.axes), self.axes)
         turn = jnp.where(cos < 0, 2 - self.agreeing, jnp.where(memory.k > 0, self.agreeing, 0.0))
         n = jnp.where(doubled, 0.0, memory.n + turn)
         certainty = memory.certainty + cos**2
@@ -101,7 +103,3 @@ class Steered(Step):
             m,
         )
         return jax.tree.map(lambda x, u: x - scale * u, x, u), course
-
-
-def _inner(a: Any, b: Any) -> Array:
-    return jnp.asarray(sum(jnp.sum(a * b) for a, b in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)))
