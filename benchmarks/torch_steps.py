@@ -96,6 +96,8 @@ def rows() -> list[Row]:
         Row(
             "torch: NSGDM state vs SGD", f"{bytes_of(normalized) / state:.2f} ×", "= 1 ×", bytes_of(normalized) == state
         ),
-        Row("torch: Steered state vs SGD", f"{bytes_of(untuned) / state:.2f} ×", "≤ 2 ×", bytes_of(untuned) <= 2 * state),
+        Row(
+            "torch: Steered state vs SGD", f"{bytes_of(untuned) / state:.2f} ×", "≤ 2 ×", bytes_of(untuned) <= 2 * state
+        ),
         Row("torch: NSTORM peak state vs SGD", f"{transition.peak / state:.2f} ×", "= 1 ×", transition.peak == state),
     ]

@@ -97,7 +97,10 @@ class Transformer(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.embedding, self.position = nn.Embedding(CHARACTERS, WIDTH), nn.Parameter(0.02 * torch.randn(CONTEXT, WIDTH))
+        self.embedding, self.position = (
+            nn.Embedding(CHARACTERS, WIDTH),
+            nn.Parameter(0.02 * torch.randn(CONTEXT, WIDTH)),
+        )
         self.layers = nn.Sequential(*(Layer() for _ in range(LAYERS)))
         self.last, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, CHARACTERS)
 

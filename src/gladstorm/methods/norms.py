@@ -42,7 +42,7 @@ def inner(a: Any, b: Any, axes: Axes = None) -> Array:
     (12.0, 1.0)
     """
     products = jax.tree.map(lambda a, b: jnp.sum(jnp.real(a * jnp.conj(b))), a, b)
-    return _summed(jnp.asarray(sum(jax.tree.leaves(products))), axes)
+    return jnp.asarray(_summed(sum(jax.tree.leaves(products)), axes))
 
 
 def _split(v: Any, axes: Axes) -> tuple[Array, Any, Array]:
