@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pydoc_data.topics import topics
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -86,10 +86,12 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From (batch, context, width) to the same."""
-        heads = self.attention(self.before_attention(x)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
-        attended = scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2).flatten(2)
+        query, key, value = (
+            self.attention(self.before_attention(x)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        )
+        attended = scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2).flatten(2)
         x = x + self.joined(attended)
-        return x + self.narrow(gelu(self.wide(self.before_network(x))))
+        return x + cast(Tensor, self.narrow(gelu(self.wide(self.before_network(x)))))
 
 
 class Transformer(nn.Module):

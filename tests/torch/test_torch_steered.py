@@ -21,13 +21,13 @@ def network(dtype: torch.dtype = torch.float32) -> torch.nn.Sequential:
     return torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)).to(dtype)
 
 
-def train(model: torch.nn.Module, optimizer: Steered, steps: Iterable[int]) -> None:
+def train(model: torch.nn.Module, optimizer: Steered, steps: Iterable[int], step: Any = None) -> None:
     for k in steps:
         optimizer.zero_grad()
         dtype = next(model.parameters()).dtype
         x = torch.randn(5, 3, generator=torch.Generator().manual_seed(k)).to(dtype)
         (model(x).float() - 1).square().mean().backward()
-        optimizer.step()
+        (step or optimizer.step)()
 
 
 def values(params: Any) -> list[Any]:
@@ -101,14 +101,11 @@ def test_every_way_takes_the_same_steps(way: str, monkeypatch: pytest.MonkeyPatc
         foreach=True if "foreach" in way else None,
         skip_nonfinite=True if way == "skipping" else None,
     )
-    if way == "compiled":
-        train(other, optimizer, range(1))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's own, of its profiler
-            optimizer.step = torch.compile(optimizer.step, backend="aot_eager", fullgraph=True)  # type: ignore[method-assign]
-            train(other, optimizer, range(1, 30))
-    else:
-        train(other, optimizer, range(30))
+    train(other, optimizer, range(1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, of its profiler
+        compiled = torch.compile(optimizer.step, backend="aot_eager", fullgraph=True)
+        train(other, optimizer, range(1, 30), compiled if way == "compiled" else None)
     for p, q in zip(model.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=0, atol=1e-10)
 
@@ -167,7 +164,7 @@ def test_without_an_average_there_is_one_buffer_less_and_the_same_steps() -> Non
     optimizer = Steered(other.parameters(), average=False)
     train(other, optimizer, range(5))
     assert values(model) == values(other)
-    assert set(optimizer.state[other[0].weight]) == {"start", "direction", "course"}
+    assert set(optimizer.state[next(other.parameters())]) == {"start", "direction", "course"}
     with pytest.raises(RuntimeError, match=r"^Steered: averaged\(\) needs an average; got average=False"):
         average(other, optimizer)
 
@@ -226,7 +223,7 @@ def test_to_maximize_is_to_minimize_the_negative_in_one_group_or_in_all() -> Non
     negative = [[-g for g in each] for each in given]
     assert steps_of(Steered(params, maximize=True), params, negative) == expected
     params = pair()
-    groups = [{"params": params[:1], "maximize": True}, {"params": params[1:]}]
+    groups: list[dict[str, Any]] = [{"params": params[:1], "maximize": True}, {"params": params[1:]}]
     assert steps_of(Steered(groups), params, [[-a, b] for a, b in given]) == expected
 
 
