@@ -118,8 +118,8 @@ def _ours(results: Results) -> str:
     words = {1: "above", -1: "below", 0: "not told apart from"}
     told = "; ".join(f"{words[sign]} that of {_listed(names)}" for sign, names in sides.items() if names)
     return f"""**Without tuning.** Counted by the intervals of the difference, the test loss of `Steered` with its
-horizon is {told}. The best tuned one is {best.name}, and the difference to it {_signed(gap)} nats. A tuned method has had
-{results["settings"]["rates"]} runs beforehand, `Steered` none."""
+horizon is {told}. The best tuned one is {best.name}, and the difference to it {_signed(gap)} nats. A tuned
+method has had {results["settings"]["rates"]} runs beforehand, `Steered` none."""
 
 
 def _decay(results: Results) -> str:

@@ -268,7 +268,9 @@ def test_an_option_is_refused(options: dict[str, Any], sentence: str) -> None:
 def test_a_group_with_weight_decay_is_refused_and_what_torch_offers_beyond_as_well() -> None:
     with pytest.raises(ValueError, match=r"^Steered: weight_decay must be 0, .* Add it to the loss"):
         Steered([{"params": pair(), "weight_decay": 0.1}])
-    Steered([{"params": pair(), "weight_decay": 0.0}])  # as the Hugging Face Trainer makes them
+    with pytest.raises(ValueError, match=r"^Steered: weight_decay must be 0"):
+        Steered(pair(), weight_decay=0.1)
+    Steered([{"params": pair(), "weight_decay": 0.0}], weight_decay=0.0)  # as the Hugging Face Trainer and timm do
     unknown: dict[str, Any] = {"momentum": 0.9}
     with pytest.raises(TypeError, match=r"^Steered\.__init__\(\) got an unexpected keyword argument 'momentum'"):
         Steered(pair(), **unknown)

@@ -42,10 +42,11 @@ class Steered(StrictOptimizer):
     `gladstorm.methods.steps.Steered` has the equations. Nothing is proved about it; docs/untuned.md says how it does.
 
     params, maximize, foreach, capturable, differentiable, fused, skip_nonfinite: as in `NSGDM`; a gradient that is not
-        finite neither moves anything nor is remembered. There is no weight decay: add it to the loss.
+        finite neither moves anything nor is remembered.
     lr: 1 is the method, for all groups or for each; a scheduler multiplies the length.
     horizon: the number of steps there will be, at whose end their length is 0. None is the form for runs without a
         known end, or for a scheduler that decays lr itself.
+    weight_decay: must be 0, and is there for programs that give it to every optimizer; add it to the loss instead.
     average: keep a mean of the iterates in which late ones weigh more. Read it, and evaluate or save it, by
 
             with optimizer.averaged():
@@ -79,6 +80,7 @@ class Steered(StrictOptimizer):
         horizon: int | None = None,
         average: bool = True,
         model: torch.nn.Module | None = None,
+        weight_decay: float = 0.0,
         maximize: bool = False,
         foreach: bool | None = None,
         capturable: bool = False,  # noqa: ARG002 - every step is
@@ -93,7 +95,7 @@ class Steered(StrictOptimizer):
         self.average = average
         super().__init__(
             params,
-            {"lr": lr, "maximize": maximize, "foreach": foreach},
+            {"lr": lr, "weight_decay": weight_decay, "maximize": maximize, "foreach": foreach},
             differentiable=differentiable,
             fused=fused,
             skip_nonfinite=skip_nonfinite,
@@ -105,7 +107,7 @@ class Steered(StrictOptimizer):
     @override
     def _check_group(self, options: dict[str, Any], params: list[Tensor]) -> None:
         check_number(self._name, "lr", options["lr"])
-        if options.get("weight_decay"):
+        if options["weight_decay"] != 0:
             raise ValueError(
                 f"{self._name}: weight_decay must be 0, since no step has a length that it could go by; got "
                 f"weight_decay={options['weight_decay']}. Add it to the loss."

@@ -1,0 +1,72 @@
+"""Run pytorch_optimizer's own tests of optimizers with NSGDM, NSTORM and Steered in the place of its own.
+
+    git clone --depth 1 https://github.com/kozistr/pytorch_optimizer
+    pip install pytorch_optimizer
+    python .ci/pytorch_optimizers_own_tests.py pytorch_optimizer
+
+Nothing is copied: the tests are read from the checkout, and the list of optimizers they run over is ours. What cannot
+apply is skipped, each with its reason.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gladstorm.torch import NSGDM, NSTORM, Steered
+
+UNDER_TEST: list[tuple[Any, dict[str, Any], int]] = [
+    (NSGDM, {"lr": 0.5}, 20),
+    (NSGDM, {"lr": 0.5, "weight_decay": 1e-3, "momentum": 0.5}, 20),
+    (NSGDM, {"lr": 0.5, "norm": "tensor"}, 20),
+    (NSTORM, {"lr": 0.5}, 20),
+    (Steered, {}, 40),
+    (Steered, {"horizon": 40}, 40),
+]
+FILES = ("test_optimizers.py", "test_gradients.py")
+NO_CLOSURE = "step() is called without a closure, which NSTORM evaluates twice"
+OWN_BASE = "it calls init_group, a method of that library's own base class"
+GIVEN = "gradients are given or none, and the closure computes none: NSTORM takes that for a forgotten backward()"
+
+
+def reason(name: str) -> str | None:
+    """Why a test cannot apply, if it cannot."""
+    if name.startswith("test_init_group"):
+        return OWN_BASE
+    if "NSTORM" not in name:
+        return None
+    return GIVEN if name.startswith("test_closure") else NO_CLOSURE
+
+
+class Ours:
+    """Of all tests those that run over the list of optimizers."""
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave the others out, and skip what cannot apply."""
+        kept = [item for item in items if any(kind.__name__ in item.name for kind, *_ in UNDER_TEST)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+        for item in items:
+            if why := reason(item.name):
+                item.add_marker(pytest.mark.skip(reason=why))
+
+
+def main() -> None:
+    """Run them."""
+    checkout = Path(sys.argv[1]).resolve()
+    sys.path.insert(0, str(checkout))
+    from tests import constants  # type: ignore[import-not-found]  # pytorch_optimizer's
+
+    constants.OPTIMIZERS[:] = UNDER_TEST
+    names = frozenset({"nsgdm", "nstorm", "steered"})
+    for group in ("FOREACH_OPTIMIZERS", "COMPLEX_OPTIMIZERS"):
+        setattr(constants, group, getattr(constants, group) | names)
+    files = [str(checkout / "tests" / file) for file in FILES]
+    sys.exit(pytest.main([*files, f"--rootdir={checkout}", "-p", "no:cacheprovider", "-rsf", "-q"], plugins=[Ours()]))
+
+
+if __name__ == "__main__":
+    main()
