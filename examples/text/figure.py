@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
-from gladstorm.pages.figures import COLOURS
+from gladstorm.pages.styles import BLACK, LOOKS, Look
 
 from .findings import Results, curves, tuning
 from .setting import METHODS, SCHEDULES, Arm
@@ -14,8 +14,7 @@ from .setting import METHODS, SCHEDULES, Arm
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Told apart by marker and dash as well as by colour.
-STYLES = dict(zip(METHODS, zip(COLOURS, "osD^v", ("-", "--", "-.", ":", "-"), strict=False), strict=True))
+STYLES = {**LOOKS, "AdamW": LOOKS["Adam"], "Steered": Look(BLACK, "-", "P")}
 
 
 def draw(results: Results) -> Figure:
@@ -34,7 +33,7 @@ def draw(results: Results) -> Figure:
 
 def _curves(ax: Axes, results: Results, schedule: str) -> None:
     for method in METHODS:
-        colour, marker, dash = STYLES[method]
+        colour, dash, marker = STYLES[method]
         counts, rows = curves(results, Arm(method, schedule))
         ax.fill_between(counts, rows.min(axis=0), rows.max(axis=0), color=colour, alpha=0.15, linewidth=0)
         ax.plot(counts, rows.mean(axis=0), color=colour, linestyle=dash, marker=marker, markersize=3.5, label=method)
@@ -45,7 +44,7 @@ def _curves(ax: Axes, results: Results, schedule: str) -> None:
 
 def _rates(ax: Axes, results: Results, schedule: str) -> None:
     for method in METHODS:
-        colour, marker, dash = STYLES[method]
+        colour, dash, marker = STYLES[method]
         tried = tuning(results, Arm(method, schedule))
         if tried:
             ax.plot(*zip(*tried, strict=True), color=colour, linestyle=dash, marker=marker, markersize=4)
