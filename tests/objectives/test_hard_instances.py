@@ -102,13 +102,15 @@ def test_nobody_gets_ahead_of_the_chain(monkeypatch: pytest.MonkeyPatch) -> None
     assert hard.length == 8
     assert hard.oracle.p == pytest.approx((46 * 0.004) ** 2)
     assert hard.needed == pytest.approx((8 - np.log(2)) / (2 * hard.oracle.p))
-    method, steps = hard.methods()["NSTORM"]
-    monkeypatch.setattr(hardness.Hard, "methods", lambda _: {"NSTORM": (method, steps)})
+    nstorm = hard.methods()["NSTORM"]
+    monkeypatch.setattr(hardness.Hard, "methods", lambda _: {"NSGDM": nstorm})  # which all are compared with
     (row,) = hardness.rows(hard, 0)
     assert hard.needed <= row["sfo"] < np.inf  # a median: half of the runs at least are not done before
 
     p, few = 0.02, 100  # a sample is shown at two points, and counts once
-    record = run(replace(hard.oracle, p=p), method, steps=few, seeds=hardness.SEEDS, progress=False)
+    record = run(
+        replace(hard.oracle, p=p), nstorm.made(*nstorm.grid()), steps=few, seeds=hardness.SEEDS, progress=False
+    )
     links = reached(record.last)
     assert links.max() <= stats.binom.isf(LEVEL / links.size, few + 1, p)
     assert np.all(links.mean(axis=1) <= p * few + stats.norm.isf(LEVEL) * np.sqrt(p * few / hardness.SEEDS))

@@ -99,5 +99,5 @@ def _is_steered(node: Any) -> bool:
     return isinstance(node, SteeredState)
 
 
-def _no_value(x: Any) -> Array:
-    raise NotImplementedError("steered: no step asks for the value of f.")
+def _no_value(_: Any) -> Array:
+    raise AssertionError("steered: no step asks for the value of f.")
