@@ -117,7 +117,7 @@ def _rst_of(paragraph: list[str]) -> list[str]:
     pieces = (re.split(r"(`[^`]+`|\*\*[^*]+\*\*)", line) for line in paragraph)
     lines = ["".join(_escaped(piece) for piece in each) for each in pieces]
     if any(line.startswith("    ") for line in lines):  # `name: what it is`, longer than a line
-        return [re.sub(r"^([\w\\, ]+?): ", r":\1: ", line) for line in lines]
+        return [re.sub(r"^(\w[\w\\, ]*?): ", r":\1: ", line) for line in lines]
     return lines
 
 
