@@ -235,6 +235,7 @@ def test_every_command_says_what_is_kept(
 
     monkeypatch.setattr("gladstorm.simulation.runs.Runs.__call__", interrupted)
     monkeypatch.setattr("gladstorm.studies.verification.settings.run", interrupted)
+    monkeypatch.setattr("gladstorm.studies.verification.run._checked", interrupted)
     code, out, err = gladstorm(*command.split())
     progress = [line for line in err.splitlines(keepends=True) if not line.startswith("compare: ")]
     assert (code, out, progress) == (130, "", [said])

@@ -55,11 +55,14 @@ def test_a_part_of_other_versions_or_of_other_code_is_another_part(
 
 
 def test_a_part_of_verify_is_found_by_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gladstorm.studies.verification.run._verified", lambda *_: FOUND)
+    parts = ["gladstorm.studies.verification.run._verified", "gladstorm.studies.verification.run._checked"]
+    for part in parts:
+        monkeypatch.setattr(part, lambda *_: FOUND)
     regime = ("nstorm/smooth/deterministic",)
     found = verify(QUICK, regime, tmp_path)
-    assert [verdict.check for verdict in found.verdicts] == [CHECK, CHECK]  # of two instances
-    monkeypatch.setattr("gladstorm.studies.verification.run._verified", _refused)
+    assert [verdict.check for verdict in found.verdicts] == [CHECK, CHECK, CHECK]  # of the plane and two instances
+    for part in parts:
+        monkeypatch.setattr(part, _refused)
     assert verify(QUICK, regime, tmp_path).as_dict() == found.as_dict()
     with pytest.raises(AssertionError, match="not computed"):
         verify(replace(QUICK, seed=1), regime, tmp_path)

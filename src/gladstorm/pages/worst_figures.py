@@ -28,7 +28,7 @@ def instance(result: Mapping[str, Any]) -> Figure:
     of_slope.plot(x, slope, color="black")
     for sign in (-1, 1):
         of_slope.axhline(sign * result["measured"], color=COLOURS[1], linestyle="--", linewidth=0.8)
-    of_slope.set_title("f′; dashed: ± measured E‖∇f(x̂)‖", fontsize=8)
+    of_slope.set_title("∇f; dashed: ± measured E‖∇f(x̂)‖", fontsize=8)
     for channel, q in enumerate(data["q"]):
         if not loud[:, channel].any():
             continue
