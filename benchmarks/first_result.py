@@ -20,11 +20,9 @@ ROUNDS = 3
 
 
 def command() -> list[str]:
-    """The first command under "From the command line", as its reader would copy it."""
-    text = README.read_text(encoding="utf-8").split("## From the command line")[1].split("```")[1]
-    program, *arguments = shlex.split(text.replace("\\\n", " "))
-    assert program == "gladstorm"
-    return [sys.executable, "-m", program, *arguments]
+    """README's first `gladstorm simulate`, as its reader would copy it."""
+    line = next(line for line in README.read_text(encoding="utf-8").splitlines() if line.startswith("gladstorm simulate"))
+    return [sys.executable, "-m", *shlex.split(line)]
 
 
 def rows() -> list[Row]:

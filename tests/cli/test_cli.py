@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks import first_result
 from gladstorm import Record, cli
 from gladstorm.foundation import interrupts
 from gladstorm.simulation import simulate
@@ -20,6 +21,14 @@ Said = Callable[..., tuple[int, str, str]]
 CLOSED_FORM = (
     "simulate --objective power:3 --start 5 --B 0 --G 0 --eta 1 --gamma 0.001 --steps 1000 --seeds 1 --json --method"
 ).split()
+
+
+def test_the_command_whose_first_result_the_bench_times_is_the_readmes_and_works(gladstorm: Said) -> None:
+    python, option, *command = first_result.command()
+    assert (python, option, command[:2]) == (sys.executable, "-m", ["gladstorm", "simulate"])
+    code, out, _ = gladstorm(*command[1:], "--steps", "5", "--seeds", "2")
+    assert code == 0
+    assert "nsgdm" in out
 
 
 @pytest.mark.parametrize(("method", "sfo"), [(["nsgdm"], 1001), (["nstorm", "--n-init", "4"], 2004)])
