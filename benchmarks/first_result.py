@@ -21,7 +21,9 @@ ROUNDS = 3
 
 def command() -> list[str]:
     """README's first `gladstorm simulate`, as its reader would copy it."""
-    line = next(line for line in README.read_text(encoding="utf-8").splitlines() if line.startswith("gladstorm simulate"))
+    line = next(
+        line for line in README.read_text(encoding="utf-8").splitlines() if line.startswith("gladstorm simulate")
+    )
     return [sys.executable, "-m", *shlex.split(line)]
 
 
