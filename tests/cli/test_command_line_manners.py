@@ -166,6 +166,12 @@ COMPARE, SIMULATE = "compare --objective cauchy --method sgd", "simulate --objec
         (f"{COMPARE} --plot x.bmp", "compare: --plot must end in .png, .pdf, .svg; got 'x.bmp'."),
         (f"{COMPARE} --plot file/x.png", "compare: --plot must be a file in a folder that exists"),
         (f"{COMPARE} --plot folder.png", "compare: --plot must be a file in a folder that exists"),
+        (
+            f"{COMPARE} --budget 9007199254740993",
+            "budget must be a whole number ≥ 1 and < 2⁵³; got budget=900719925474",
+        ),
+        (f"{SIMULATE} --save loop", "simulate: --save must be a regular file, or none yet; got 'loop'."),
+        (f"{SIMULATE} --save astray", "simulate: --save must be a file in a folder that exists; got 'astray'."),
         (f"{COMPARE} --save pipe", "compare: --save must be a regular file, or none yet; got 'pipe'."),
         (f"{COMPARE} --save /proc/x.parquet", "compare: --save must be where files can be written"),
         (f"{COMPARE} --seeds 0 --dim 1000000000", "compare: seeds must be a whole number ≥ 1"),
@@ -212,6 +218,8 @@ def test_what_can_be_known_beforehand_is_refused_beforehand(gladstorm: Said, arg
     Path("file").touch()
     Path("folder.png").mkdir()
     os.mkfifo("pipe")
+    Path("loop").symlink_to("loop")
+    Path("astray").symlink_to("nowhere/x.parquet")
     for name in ("occupied/parts", "occupied/cubic"):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).touch()

@@ -20,7 +20,7 @@ def simulated(**environment: str) -> "subprocess.CompletedProcess[str]":
     ("name", "value", "sentence"),
     [
         ("XLA_FLAGS", "nowhere.txt", "XLA_FLAGS must be flags or a readable file of them; got 'nowhere.txt'."),
-        ("JAX_PLATFORMS", "abacus", "JAX_PLATFORMS must name a platform JAX finds on this machine, such as cpu; got "),
+        ("JAX_PLATFORMS", "abacus,cpu", "JAX_PLATFORMS must name a platform JAX finds on this machine, such as cpu"),
     ],
 )
 def test_what_cannot_work_here_is_one_sentence_and_exit_code_2(name: str, value: str, sentence: str) -> None:

@@ -13,7 +13,20 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
-from gladstorm import BlumGladyshev, Fixed, Fresh, Method, Plain, PowerDecay, nsgdm, objectives, run, sgd, sweep
+from gladstorm import (
+    BlumGladyshev,
+    Fixed,
+    Fresh,
+    FromOptax,
+    Method,
+    Plain,
+    PowerDecay,
+    nsgdm,
+    objectives,
+    run,
+    sgd,
+    sweep,
+)
 from gladstorm.foundation import memory as space
 from gladstorm.foundation.parts import leaf, part
 from gladstorm.foundation.rules import VECTOR
@@ -170,6 +183,16 @@ ORACLES: list[tuple[Any, str]] = [
     (AtIsAnObject(GOOD, 0.5, 1.0), "AtIsAnObject: at must return arrays, or a NamedTuple of them"),
     (FiniteSum(GOOD), "FiniteSum: the objective must be a mean of losses, such as dro or phase-retrieval; got Cauchy"),
     (ChainOracle(GOOD, 0.5), "ChainOracle: the objective must hide coordinates, as ZeroChain and .*; got Cauchy"),
+    (
+        BlumGladyshev(GOOD, [0.5, 0.5, 0.5], 1.0),
+        r"BlumGladyshev: B must be one number, finite and ≥ 0; got B=\[0.5, 0.5",
+    ),
+    (
+        BlumGladyshev(GOOD, PowerDecay(1.0, 0.5), 1.0),
+        "BlumGladyshev: B must be one number, finite and ≥ 0; got B=Power",
+    ),
+    (bg(objectives.Cosh(ONES, growth=ONES)), r"Cosh: growth must be one number, finite and > 0; got growth=array"),
+    ("cauchy", "sweep: oracle must be an oracle such as BlumGladyshev.* got 'cauchy'"),
     (DuckTyped(GOOD), "sweep: oracle must be an oracle .* of a class that inherits Oracle"),
     (Scalar(GOOD, 0.5, 1.0), r"Scalar: grad must be float64 of shape \(3,\); got float64 of shape \(\)"),
 ]
@@ -200,6 +223,10 @@ METHODS: list[tuple[Any, str]] = [
     (Method(Fresh(), Plain(0.1), Half()), "Half: a batch rule must return one whole number; got float64"),
     (Method(Wide(), Plain(0.1)), r"Wide: direction must be float64 of shape \(3,\); got float64 of shape \(6,\)"),
     (Method(Forgetful(), Plain(0.1)), r"Forgetful: update must be float64 of shape \(3,\); got tuple of"),
+    (
+        Method(Fresh(), FromOptax(0.1, 1)),
+        r"FromOptax: make must be a function of the learning rate, such as optax.adam; got 1",
+    ),  # type: ignore[arg-type]
     (Method(Fresh(), Summing()), r"Summing: move must be float64 of shape \(3,\); got float64 of shape \(\)"),
 ]
 
@@ -226,8 +253,9 @@ def test_seeds_are_a_number_or_a_list(bad: Any) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_whole_numbers_may_be_written_as_floats_where_a_list_is_meant() -> None:
-    record = run(ORACLE, sgd(0.1), steps=5.0, seeds=np.array([2.0, 3.0]))  # type: ignore[arg-type]  # the point
+@pytest.mark.parametrize("seeds", [np.array([2.0, 3.0]), jnp.array([2, 3])])
+def test_whole_numbers_may_be_floats_and_lists_any_arrays(seeds: Any) -> None:
+    record = run(ORACLE, sgd(0.1), steps=5.0, seeds=seeds)  # type: ignore[arg-type]  # the point
     assert record.seeds.tolist() == record.config["seeds"] == [2, 3]
     assert record.config["steps"] == 5
 
@@ -246,6 +274,23 @@ def test_where_f_is_not_finite_a_run_has_diverged_at_step_0(broken: float) -> No
     assert np.all(record.sfo == 0)
     assert not np.isfinite(record.grad_norm).any()
     assert not np.isfinite(record.best_grad_norm).any()
+
+
+def test_where_f_stops_being_finite_a_run_has_diverged_although_its_gradients_are() -> None:
+    # f = ln x₀ is not a number left of 0, and its gradient is; the second coordinate has no part in it.
+    logarithm = objectives.from_function(lambda x: jnp.log(x[0]) + 0 * x[1], start=[0.45, 1.0])
+    exact = BlumGladyshev(logarithm, 0.0, 0.0)
+    record = sweep(exact, {"normalized": nsgdm(0.1, 1.0), "short": nsgdm(0.01, 1.0)}, steps=9, seeds=2)
+    assert record.diverged.tolist() == [[5, 5], [-1, -1]]
+    lost = record["normalized"]
+    assert np.isfinite(lost.value[..., :5]).all()
+    for curve in (lost.value, lost.grad_norm, lost.mean_grad_norm, lost.best_grad_norm, lost.drift2):
+        assert np.isnan(curve[..., 5:]).all()
+    assert lost.sfo[0, 0].tolist() == [1, 2, 3, 4, 5, 5, 5, 5, 5, 5]
+    assert lost.batch[0, 0].tolist() == [1, 1, 1, 1, 1, 0, 0, 0, 0, 0]
+    assert lost.max_batch[0, 0, -1] == 1
+    assert np.isfinite(record["short"].value).all()
+    assert record["short"].sfo[0, 0, -1] == 10
 
 
 def test_where_the_gradient_is_not_a_number_a_run_has_diverged_at_step_0() -> None:
@@ -308,7 +353,9 @@ def test_a_sweep_that_would_not_fit_is_not_begun(monkeypatch: pytest.MonkeyPatch
         run(ORACLE, sgd(0.1), steps=10**9, records=10**8)
     with pytest.raises(ValueError, match=rf"sweep: 1,000 × x of dimension 3, recorded at 20,001 steps, {ending}"):
         run(ORACLE, sgd(np.linspace(0.1, 0.2, 1000)), steps=10**6, records=10**4)
-    monkeypatch.setattr(simulate, "cut", lambda *_: pytest.fail("cut into tasks"))
+    monkeypatch.setattr(simulate, "expand", lambda *_: pytest.fail("expanded"))
+    with pytest.raises(ValueError, match=rf"sweep: 2,000,000 × x of dimension 3, recorded at 201 steps, {ending}"):
+        run(ORACLE, sgd(np.linspace(0.1, 0.2, 10**6)), steps=10**6, seeds=2)
     with pytest.raises(ValueError, match=rf"sweep: 4,294,967,296 × x of dimension 3, recorded at 3 steps, {ending}"):
         run(ORACLE, sgd(0.1), steps=2, seeds=2**32)
 

@@ -214,7 +214,16 @@ def test_a_label_out_of_range_is_named_by_its_example() -> None:
     assert "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize("bad", [np.array(["a", "b"]), np.ones(2, complex), [object(), object()]])
+@pytest.mark.parametrize(
+    "bad", [np.array(["a", "b"]), np.ones(2, complex), np.array([object(), object()]), "ab", object()]
+)
 def test_data_that_are_no_numbers_are_refused(bad: Any) -> None:
     with pytest.raises(ValueError, match="finite_sum: data must be arrays of real numbers"):
-        finite_sum(lambda x, e: x[0], {"rows": np.asarray(bad)}, start=[1.0])
+        finite_sum(lambda x, e: x[0], {"rows": bad}, start=[1.0])
+
+
+def test_lists_in_place_of_arrays_are_refused_with_the_way_out() -> None:
+    with pytest.raises(
+        ValueError, match=r"one example per row, equally many, np.array\(…\) of lists; got \[\(\), \(\)"
+    ):
+        finite_sum(lambda x, e: x[0], ([1.0, 2.0], [3.0, 4.0]), start=[1.0])

@@ -94,6 +94,13 @@ def test_places_and_numbers_select_configurations(record: Record) -> None:
         record.where(gamma=0.3)
 
 
+def test_steps_and_seeds_that_no_record_has_are_refused(record: Record) -> None:
+    with pytest.raises(ValueError, match=r"Record.until: step must be a whole number from 0 .* got step=-1"):
+        record.until(-1)
+    with pytest.raises(ValueError, match=r"Record.on_seeds: count must be a whole number ≥ 1; got count=0"):
+        record.on_seeds(0)
+
+
 def test_a_record_knows_its_numbers_by_field(record: Record) -> None:
     assert record.swept == ["gamma"]
     assert record.numbers("gamma").tolist()[1:] == [0.1, 0.2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,11 +15,12 @@ def require_file(owner: str, option: str, path: Path | None) -> None:
     """Raise a ValueError unless a file can be written there: a new one, or in place of a regular one."""
     if path is None:
         return
-    if path.is_dir() or not path.parent.is_dir():
+    target = Path(os.path.realpath(path))  # a link is followed
+    if target.is_dir() or not target.parent.is_dir():
         raise ValueError(f"{owner}: {option} must be a file in a folder that exists; got {str(path)!r}.")
-    if path.exists() and not path.is_file():
+    if target.is_symlink() or (target.exists() and not target.is_file()):  # a link after all is one to itself
         raise ValueError(f"{owner}: {option} must be a regular file, or none yet; got {str(path)!r}.")
-    _require_writable(owner, option, path.parent, path)
+    _require_writable(owner, option, target.parent, path)
 
 
 def require_folder(owner: str, option: str, path: Path | None, *, folders: Iterable[str], files: Iterable[str]) -> None:

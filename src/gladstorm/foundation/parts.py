@@ -154,6 +154,28 @@ def check(part: Any) -> None:
                     )
 
 
+def require_single_numbers(part: Any) -> None:
+    """Raise a ValueError for the first field of a number, here or in a nested part, that has several or a schedule.
+
+    Only methods are swept: of an oracle, two numbers would be taken for one of each coordinate.
+    """
+    owner = type(part).__name__
+    for field in dataclasses.fields(part):
+        value = getattr(part, field.name)
+        if (
+            getattr(field.type, "__name__", field.type) in SINGLE
+            and field.metadata.get("rule")
+            and (np.ndim(value) or is_part(value))
+        ):
+            words = field.metadata["rule"].words
+            raise ValueError(f"{owner}: {field.name} must be one number, {words}; got {field.name}={shown(value)}.")
+        if is_part(value):
+            require_single_numbers(value)
+
+
+SINGLE = ("Number", "float")  # how fields that hold a number are annotated
+
+
 def is_part(value: Any) -> bool:
     """Whether it is a dataclass that JAX can look into, as `part` makes them: a subclass needs it again."""
     is_instance = dataclasses.is_dataclass(value) and not isinstance(value, type)

@@ -16,6 +16,7 @@ class Rule:
     words: str
     holds: Callable[[Any], Any]
     with_zero: Rule | None = None  # the rule for the smallest number of a schedule, where that may be 0
+    beyond: str = ""  # what is added to the words for a number of 2⁵³ or more, which floats do not hold exactly
 
     def require(self, owner: str, name: str, value: Any) -> None:
         """Raise a ValueError naming owner, argument, rule and value unless the rule holds for every entry.
@@ -26,13 +27,14 @@ class Rule:
         ValueError: Plain: gamma must be finite and > 0; got gamma=-1.0.
         """
         array = np.asarray(value)
+        words = self.words + (self.beyond if isinstance(value, int) and value >= 2**53 else "")
         if array.dtype.kind not in "iuf" or not array.size:
-            raise ValueError(f"{owner}: {name} must be {self.words}; got {name}={value!r}.")
+            raise ValueError(f"{owner}: {name} must be {words}; got {name}={value!r}.")
         holds = np.asarray(self.holds(array))
         if not holds.all():
             wrong = array if holds.ndim == 0 or array.ndim == 0 else array[~holds][0]
             shown = str(wrong) if wrong.size <= 4 and wrong.ndim <= 1 else f"an array of shape {wrong.shape}"
-            raise ValueError(f"{owner}: {name} must be {self.words}; got {name}={shown}.")
+            raise ValueError(f"{owner}: {name} must be {words}; got {name}={shown}.")
 
     def require_throughout(self, owner: str, name: str, low: Any, high: Any) -> None:
         """Raise a ValueError unless the rule holds from `low` to `high`, which a schedule has in the argument's place.
@@ -72,7 +74,7 @@ FRACTION = Rule("in (0, 1]", lambda v: (v > 0) & (v <= 1))
 # A step or an average that is 0 now and then leaves things as they are; one that is always 0 is a mistake.
 STEP_SIZE = Rule(POSITIVE.words, POSITIVE.holds, with_zero=NON_NEGATIVE)
 SHARE = Rule(FRACTION.words, FRACTION.holds, with_zero=UNIT_INTERVAL)
-COUNT = Rule("a whole number ≥ 1", lambda v: (v >= 1) & (v == np.floor(v)) & (v < 2.0**53))
+COUNT = Rule("a whole number ≥ 1", lambda v: (v >= 1) & (v == np.floor(v)) & (v < 2.0**53), beyond=" and < 2⁵³")
 ABOVE_TWO = Rule("finite and > 2", lambda v: np.isfinite(v) & (v > 2))
 VECTOR = Rule("a vector of finite numbers", lambda v: v.ndim == 1 and np.isfinite(v).all())
 MATRIX = Rule("a matrix of finite numbers", lambda v: v.ndim == 2 and np.isfinite(v).all())

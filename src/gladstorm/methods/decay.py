@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from gladstorm.foundation.parts import Numbers
-from gladstorm.methods.method import Method
+from gladstorm.methods.method import Method, is_list, settings_of
 from gladstorm.methods.schedules import LinearDecay, RunLength, Tunable
 
 OF_THE_RUN = RunLength()
@@ -30,16 +30,11 @@ def with_decay(method: Method, power: Numbers = 1.0, *, horizon: Tunable = OF_TH
     """
     if np.ndim(power):
         power = np.asarray(power, np.float64)
-        settings = max(np.size(number) for number in jax.tree.leaves(method, is_leaf=_is_list))
-        method = jax.tree.map(lambda number, each=power.size: _repeated(number, each), method, is_leaf=_is_list)
-        power = np.tile(power, settings)
+        repeated = jax.tree.map(lambda number, each=power.size: _repeated(number, each), method, is_leaf=is_list)
+        method, power = repeated, np.tile(power, settings_of(method))
     step = method.step.with_step_size(lambda gamma: LinearDecay(gamma, horizon, power))
     return dataclasses.replace(method, step=step)
 
 
 def _repeated(number: Any, each: int) -> Any:
     return np.repeat(np.asarray(number, np.float64), each) if np.ndim(number) else number
-
-
-def _is_list(node: Any) -> bool:
-    return isinstance(node, list | tuple)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
+import numpy as np
+
 from gladstorm.foundation.parts import part
 from gladstorm.methods.averages import Average
 from gladstorm.methods.batches import BatchRule, BatchSizes, Fixed
@@ -26,3 +31,13 @@ class Method:
 def rule(batch: BatchSizes) -> BatchRule:
     """A batch rule from a size or a rule."""
     return batch if isinstance(batch, BatchRule) else Fixed(batch)
+
+
+def settings_of(method: Method) -> int:
+    """How many settings a method's arrays stand for."""
+    return max((np.size(number) for number in jax.tree.leaves(method, is_leaf=is_list)), default=1)
+
+
+def is_list(node: Any) -> bool:
+    """Whether these are the numbers of several settings."""
+    return isinstance(node, list | tuple)

@@ -152,7 +152,7 @@ def own_oracle(spec: str) -> str | None:
 
 def _read(spec: str) -> tuple[Any, str]:
     """The class of an objective, and what was written after its name."""
-    name, _, text = spec.partition(":")
+    name, _, text = str(spec).partition(":")
     known = registry()
     if name not in known:
         raise ValueError(f"objective: must be one of {', '.join(known)}; got {name!r}.")

@@ -29,7 +29,7 @@ def require_number(owner: str, name: str, function: Callable[..., Array], *argum
         except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as problem:
             raise ValueError(
                 f"{owner}: {name} must be written with jax.numpy, and without `if` on its numbers; "
-                f"JAX cannot trace it ({str(problem).partition(chr(10))[0]})"
+                f"JAX cannot trace it ({str(problem).partition(chr(10))[0].rstrip('.')})."
             ) from problem
         require_result(owner, name, result)
         program = jax.make_jaxpr(jax.value_and_grad(function))(*arguments)

@@ -16,6 +16,7 @@ from typing_extensions import override
 from gladstorm.foundation.constants import Constants
 from gladstorm.foundation.parts import Array, Data, as_data, leaf, part, static
 from gladstorm.foundation.rules import VECTOR
+from gladstorm.foundation.screen import shown
 from gladstorm.objectives import Objective
 from gladstorm.objectives import registry as objective_classes
 from gladstorm.objectives.functions import require_indices, require_number
@@ -152,14 +153,18 @@ def finite_sum(
     if not callable(loss):
         raise ValueError(f"finite_sum: loss must be callable; got {loss!r}.")
     vector, tree = planted("finite_sum", start)
+    kinds = {np.asarray(each).dtype for each in jax.tree.leaves(data)}
+    if unknown := sorted(str(kind) for kind in kinds if kind.kind not in "iufb"):
+        raise ValueError(f"finite_sum: data must be arrays of real numbers or booleans; got {', '.join(unknown)}.")
     data = jax.tree.map(as_data, data)
     arrays = jax.tree.leaves(data)
-    if unknown := sorted({str(array.dtype) for array in arrays if array.dtype.kind not in "iufb"}):
-        raise ValueError(f"finite_sum: data must be arrays of real numbers or booleans; got {', '.join(unknown)}.")
     sizes = {array.shape[0] if array.ndim else None for array in arrays}
     if len(sizes) != 1 or None in sizes or 0 in sizes:
-        shapes = [array.shape for array in arrays]
-        raise ValueError(f"finite_sum: data must be arrays with one example per row, equally many; got {shapes}.")
+        shapes = shown([array.shape for array in arrays])
+        raise ValueError(
+            "finite_sum: data must be arrays with one example per row, equally many, np.array(…) of lists; "
+            f"got {shapes}."
+        )
     oracle = FiniteSum(PerExample(vector, data, loss, constants, tree))
 
     def of_one(x: ArrayLike, example: Any) -> Array:

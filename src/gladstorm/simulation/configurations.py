@@ -13,6 +13,7 @@ import numpy as np
 
 from gladstorm.foundation.screen import shown
 from gladstorm.methods import Method
+from gladstorm.methods.method import is_list
 from gladstorm.simulation.fitting import fit_method
 
 
@@ -68,7 +69,7 @@ def expand(methods: dict[str, Method]) -> list[Configured]:
     """Every configuration the methods stand for, each with a label of its own."""
     found: dict[str, Configured] = {}
     for name, method in methods.items():
-        leaves, structure = jax.tree.flatten_with_path(method, is_leaf=lambda node: isinstance(node, list | tuple))
+        leaves, structure = jax.tree.flatten_with_path(method, is_leaf=is_list)
         try:
             columns = np.broadcast_arrays(*(np.atleast_1d(np.asarray(number, np.float64)) for _, number in leaves))
         except ValueError:
@@ -125,6 +126,6 @@ def _parts(method: Method) -> list[Any]:
 
 def _single_numbers(method: Method) -> dict[str, float]:
     """The numbers of a method that are not lists."""
-    leaves = jax.tree.flatten_with_path(method, is_leaf=lambda node: isinstance(node, list | tuple))[0]
+    leaves = jax.tree.flatten_with_path(method, is_leaf=is_list)[0]
     fields = _fields([path for path, _ in leaves])
     return {field: float(value) for field, (_, value) in zip(fields, leaves, strict=True) if np.ndim(value) == 0}

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gladstorm.foundation.memory import require_room
-from gladstorm.foundation.parts import check, describe, in_float64
+from gladstorm.foundation.parts import check, describe, in_float64, require_single_numbers
 from gladstorm.foundation.rules import COUNT, SEED, VECTOR
 from gladstorm.foundation.screen import shown
 from gladstorm.methods import Method
@@ -43,10 +43,11 @@ def fit_seeds(seeds: Any) -> Sequence[int]:
         return range(int(seeds))
     if not hasattr(seeds, "__len__") or np.ndim(seeds) != 1:
         raise ValueError(f"sweep: seeds must be a whole number ≥ 1, or a list of seeds; got seeds={shown(seeds)}.")
-    SEED.require("sweep", "seeds", list(seeds))
-    if len(set(seeds)) != len(seeds):
-        raise ValueError(f"sweep: seeds must be distinct, equal ones are the same run twice; got seeds={list(seeds)}.")
-    return [int(seed) for seed in seeds]
+    SEED.require("sweep", "seeds", seeds)
+    each = [int(seed) for seed in seeds]
+    if len(set(each)) != len(each):
+        raise ValueError(f"sweep: seeds must be distinct, equal ones are the same run twice; got seeds={shown(each)}.")
+    return each
 
 
 class Instances(NamedTuple):
@@ -61,7 +62,7 @@ class Instances(NamedTuple):
 
 def fit_oracles(oracle: Any, seeds: int) -> Instances:
     """The oracle, or one for each seed, all of one structure and size."""
-    several = isinstance(oracle, Sequence)
+    several = isinstance(oracle, Sequence) and not isinstance(oracle, str)
     oracles = oracle if several else [oracle]
     if several and len(oracles) != seeds:
         raise ValueError(f"sweep: oracle must be one, or a sequence of one per seed; got {len(oracles)} for {seeds}.")
@@ -143,6 +144,7 @@ def _require_oracle(oracle: Any) -> None:
             f"or a list of one per seed; got {shown(oracle, 60)}."
         )
     check(oracle)
+    require_single_numbers(oracle)
     owner = type(oracle.objective).__name__
     for name in ("start", "f_inf", "value", "grad"):
         if not hasattr(oracle.objective, name):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from gladstorm.foundation.rules import COUNT, STEPS
 from gladstorm.foundation.screen import LINE, LINES, cut_to, shown
 from gladstorm.objectives.trees import cut
 from gladstorm.simulation.configurations import Configuration
@@ -31,7 +32,8 @@ class Record:
 
     Curves have the axes (configuration, seed, recorded step); the mean and best are over *all* steps up to the recorded
     one, so `mean_grad_norm[..., -1]` is E‖∇f(x̂)‖ of the uniformly drawn output, exactly. Numbers of a run that diverged
-    are not finite from the step `diverged` on (−1: it did not), and it draws no more samples. What a method reports is
+    are not finite from the step `diverged` on (−1: it did not), and it draws no more samples: the first step with a
+    gradient that is not finite, or the first recorded one with such an f. What a method reports is
     its average x̄ if it has one, else x^k: comparisons read these.
     """
 
@@ -169,6 +171,7 @@ class Record:
 
     def on_seeds(self, count: int) -> Record:
         """The runs of the first `count` seeds."""
+        COUNT.require("Record.on_seeds", "count", count)
         arrays = {name: getattr(self, name)[:, :count] for name in (*CURVES, *PER_RUN)}
         arrays |= {"seeds": self.seeds[:count], "sampled_step": self.sampled_step[:count]}
         return dataclasses.replace(self, config=self.config | {"seeds": arrays["seeds"].tolist()}, **arrays)
@@ -184,6 +187,7 @@ class Record:
 
     def until(self, step: int) -> Record:
         """The curves up to a step."""
+        STEPS.require("Record.until", "step", step)
         count = int(np.searchsorted(self.steps, step, side="right"))
         curves = {name: getattr(self, name)[..., :count] for name in CURVES}
         reached = np.minimum(self.reached, self.steps[count - 1])

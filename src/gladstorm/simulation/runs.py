@@ -25,6 +25,7 @@ from gladstorm.simulation.record import CURVES, Record
 
 CALL_SECONDS = 0.25  # how long one call of the compiled program should take: the grain of progress and of Ctrl-C
 NEVER = 2**62  # a record time no run reaches
+COUNTS = ("sfo", "max_batch")  # curves that never fall
 LEAST_CAPACITY = 4096  # record times of a program, unless fewer are asked for
 
 
@@ -235,7 +236,7 @@ class _Simulation:
             there = np.arange(times.size) < recorded
             arrays |= {name: np.where(there, arrays[name], _blank(arrays[name])) for name in CURVES}
         arrays["reached"] = np.full(runs.diverged.shape, times[recorded - 1], np.int64)
-        return _marked(arrays)
+        return _marked(arrays, times[:recorded])
 
 
 def _blank(array: np.ndarray) -> float | int:
@@ -268,13 +269,17 @@ def _fleet(
     return engine.Fleet(oracle, tuple(padded), np.array(own, np.uint32), sampled, times, horizon)
 
 
-def _marked(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """A run that starts where f is not finite has diverged there, even if its gradients are finite."""
-    lost = ~np.isfinite(arrays["value"][..., 0])
-    if not lost.any():
+def _marked(arrays: dict[str, np.ndarray], times: np.ndarray) -> dict[str, np.ndarray]:
+    """A run has diverged at the first recorded step at which f is not finite, even if its gradients are finite."""
+    lost = np.logical_or.accumulate(~np.isfinite(arrays["value"][..., : times.size]), axis=-1)
+    unseen = lost[..., -1] & ((arrays["diverged"] < 0) | lost[..., 0])
+    if not unseen.any():
         return arrays
     marked = {name: array.copy() for name, array in arrays.items()}
+    marked["diverged"][unseen] = times[lost[unseen].argmax(axis=-1)]
     for name in CURVES:
-        marked[name][lost] = _blank(marked[name])
-    marked["diverged"][lost] = 0
+        curve = marked[name][..., : times.size]
+        # As where a gradient is not finite, it draws no more samples.
+        after = np.where(lost, 0, curve).max(axis=-1, keepdims=True) if name in COUNTS else _blank(curve)
+        curve[...] = np.where(lost & unseen[..., None], after, curve)
     return marked

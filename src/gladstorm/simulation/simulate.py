@@ -18,6 +18,7 @@ from gladstorm.foundation.rules import COUNT, STEPS
 from gladstorm.foundation.store import Store
 from gladstorm.foundation.tasks import Task, results
 from gladstorm.methods import Method
+from gladstorm.methods.method import settings_of
 from gladstorm.oracles import Oracle
 from gladstorm.simulation import devices, layout
 from gladstorm.simulation.cluster import executor_of
@@ -94,10 +95,11 @@ def sweep(
     recording = Recording(STEPS.whole("sweep", "steps", steps), COUNT.whole("sweep", "records", records))
     seeds = fit_seeds(seeds)
     instances = fit_oracles(oracle, len(seeds))
-    configured = expand(by_name(methods))
+    named = by_name(methods)
+    runs = sum(map(settings_of, named.values())) * len(seeds)
+    require_memory(instances, runs, 1, recording.most, recording.capacity)  # before any of them is made
+    configured = expand(named)
     require_fit(instances.first, (method for _, method in configured))
-    runs = len(configured) * len(seeds)
-    require_memory(instances, runs, 1, recording.most, recording.capacity)  # before any of them is laid out
     whole = Runs(instances.oracles, tuple(configured), tuple(seeds), len(seeds), recording)
     work = whole.work(instances.first, len(devices.available()))
     shares = cut(work, recording.steps, np.size(instances.first.objective.start), layout.MEASURED)
@@ -107,7 +109,7 @@ def sweep(
     require_memory(instances, runs, at_once, recording.most, recording.capacity)
     kept = None if store is None else Store(Path(store), Record, ".parquet", room="simulation")
     chosen = executor_of(executor)
-    named = _named(tasks, shares, instances, identified=kept is not None)
+    jobs = _named(tasks, shares, instances, identified=kept is not None)
     arrays, done = Arrays(len(configured), len(seeds)), 0
 
     def place(share: Share, found: Record) -> None:
@@ -122,7 +124,7 @@ def sweep(
         hearing(lambda more: shown(done + more) if progress else None),
     ):
         try:
-            for number, found in results(named, kept, chosen):
+            for number, found in results(jobs, kept, chosen):
                 place(shares[number], found)
                 done += tasks[number].weight
                 if progress:

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from gladstorm.methods import Method
+from gladstorm.methods.method import is_list, settings_of
 from gladstorm.methods.schedules import RunLength
 from gladstorm.oracles import Oracle
 from gladstorm.simulation.record import Record
@@ -21,11 +22,6 @@ PILOT = 20  # the share of the budget, one in so many, run first to see how many
 MARGIN = 1.1  # on the steps of a method whose price per step varies
 OFF = 0.01  # by how much the end of a decay may miss that of the budget, on average over seeds
 ROUNDS = 4  # of runs in which it may be sought
-
-
-def settings_of(method: Method) -> int:
-    """How many settings a method's arrays stand for."""
-    return max(np.size(number) for number in jax.tree.leaves(method, is_leaf=is_list))
 
 
 def setting(method: Method, row: int) -> Method:
@@ -37,11 +33,6 @@ def setting(method: Method, row: int) -> Method:
 
     one: Method = jax.tree.map(number, method, is_leaf=is_list)
     return one
-
-
-def is_list(node: Any) -> bool:
-    """Whether these are the numbers of several settings."""
-    return isinstance(node, list | tuple)
 
 
 def require_a_first_step(oracle: Oracle, methods: Mapping[str, Method], budget: int) -> None:

@@ -26,6 +26,7 @@ from gladstorm.foundation.rules import COUNT
 from gladstorm.foundation.screen import shown
 from gladstorm.foundation.statistics import finite_list
 from gladstorm.methods import Method, with_decay
+from gladstorm.methods.method import settings_of
 from gladstorm.methods.text import parse_method
 from gladstorm.oracles import Oracle
 from gladstorm.simulation.cluster import executor_of
@@ -33,7 +34,7 @@ from gladstorm.simulation.fitting import fit_method, fit_oracles, require_fit, r
 from gladstorm.simulation.record import POINTS, Record
 from gladstorm.simulation.runs import Recording
 from gladstorm.simulation.simulate import sweep
-from gladstorm.studies.budget import alike, pilot, require_a_first_step, setting, settings_of, spend
+from gladstorm.studies.budget import alike, pilot, require_a_first_step, setting, spend
 from gladstorm.studies.intervals import interval, per_seed, ratio
 from gladstorm.studies.scores import at, at_edge, reported, reported_scores, within
 

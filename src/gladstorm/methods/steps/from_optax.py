@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from gladstorm.foundation.parts import Array, Number, leaf, part, static
 from gladstorm.foundation.rules import STEP_SIZE
+from gladstorm.foundation.screen import shown
 from gladstorm.methods.steps.step import Step
 from gladstorm.oracles import Oracle
 
@@ -42,7 +43,11 @@ class FromOptax(Step):
 
     @override
     def misfit(self, oracle: Oracle) -> str | None:
-        """Optax must be installed."""
-        if importlib.util.find_spec("optax") is not None:
-            return None
-        return "FromOptax: needs Optax, which is not installed; pip install 'gladstorm[optax]'."
+        """Optax must be installed, and `make` a function."""
+        if importlib.util.find_spec("optax") is None:
+            return "FromOptax: needs Optax, which is not installed; pip install 'gladstorm[optax]'."
+        if not callable(self.make):
+            return (
+                f"FromOptax: make must be a function of the learning rate, such as optax.adam; got {shown(self.make)}."
+            )
+        return None

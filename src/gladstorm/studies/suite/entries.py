@@ -12,9 +12,9 @@ import numpy as np
 
 from gladstorm.foundation.parts import Array
 from gladstorm.methods import Method, with_decay
+from gladstorm.methods.method import settings_of
 from gladstorm.methods.text import parse_method
 from gladstorm.oracles import Oracle
-from gladstorm.studies.budget import settings_of
 
 # What users use. {size}: the size of a stochastic gradient at x⁰, which users read off their first steps. Clipping at
 # it is SGD, for gradients shrink on the way; a tenth of it is about their size near a solution, and cuts at once.
