@@ -9,6 +9,7 @@ import typer
 
 from gladstorm.cli import problem
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Work, Workers, app
+from gladstorm.cli.job import keep_in
 from gladstorm.cli.output import show, show_json
 from gladstorm.cli.places import require_figure, require_file, require_folder
 from gladstorm.pages.intervals import interval
@@ -80,8 +81,7 @@ def compare(
     one = objectives.named(objective, seed=instance, dim=dim, start=start)
     source = recipe.of(one) if start is not None else from_random_starts(recipe, objective, one, dim)
     interrupted = False
-    if store is not None:
-        interrupts.keeping(f"what had finished is in {store}; the same command goes on from there")
+    keep_in(store)
     try:
         with cluster.opened(workers, scheduler) as executor:
             found = comparison.compare(

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gladstorm.cli.app import AsJson, Scheduler, Work, Workers, app
+from gladstorm.cli.job import computing, keep_in
 from gladstorm.cli.output import plus_minus, show, show_json
 from gladstorm.cli.places import require_folder, require_matplotlib
 from gladstorm.foundation import interrupts
@@ -35,12 +36,10 @@ def reproduce(
 
     Examples: gladstorm reproduce --out out; gladstorm reproduce cubic --B 1 --seeds 30 --out cubic-b1
     """
-    interrupts.keeping(f"what had finished is in {out / 'cache'}; the same command goes on from there")
+    keep_in(out / "cache")
     from dataclasses import replace
 
-    from gladstorm import devices
     from gladstorm.pages.publication import Publication
-    from gladstorm.simulation import cluster, programs
     from gladstorm.studies.reproduction import QUICK, ReproductionSettings, choose
     from gladstorm.studies.reproduction import reproduce as run
 
@@ -52,9 +51,7 @@ def reproduce(
     folders = [*names, *(f"cache/{name}" for name in names)]
     require_folder("reproduce", "--out", out, folders=folders, files=["report.html"])
     require_matplotlib("reproduce")
-    devices.tune()
-    programs.enable_program_cache()
-    with cluster.opened(workers, scheduler) as executor, Publication(out) as publication:
+    with computing(out / "cache", workers, scheduler) as executor, Publication(out) as publication:
         for experiment in asked:
             (out / experiment.name).mkdir(parents=True, exist_ok=True)
             results = run(experiment, settings, out / "cache" / experiment.name, executor)

@@ -9,6 +9,7 @@ import typer
 
 from gladstorm.cli import problem
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Work, Workers, app
+from gladstorm.cli.job import keep_in
 from gladstorm.cli.output import plus_minus, show, show_json
 from gladstorm.cli.places import require_file, require_folder
 
@@ -79,8 +80,7 @@ def simulate(
         methods[text] = parse_method(text, shared)
     source = recipe.of(objectives.named(objective, seed=instance, dim=dim, start=start))
     interrupted = False
-    if store is not None:
-        interrupts.keeping(f"what had finished is in {store}; the same command goes on from there")
+    keep_in(store)
     try:
         with cluster.opened(workers, scheduler) as executor:
             record = sweep(source, methods, steps=steps, seeds=seeds, store=store, executor=executor)

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Work, Workers, app
+from gladstorm.cli.job import computing, write_study
 from gladstorm.cli.output import show, show_json
 from gladstorm.cli.places import require_folder, require_matplotlib
-from gladstorm.foundation import interrupts
 
 FILES = ("suite.json", "answers.png", "profiles.png", "problems.png")
 
@@ -53,9 +53,6 @@ def suite(
     """
     from dataclasses import replace
 
-    from gladstorm import devices
-    from gladstorm.foundation.files import save_json
-    from gladstorm.simulation import cluster, programs
     from gladstorm.studies import suite as study
     from gladstorm.studies.suite.entries import entries
 
@@ -69,19 +66,14 @@ def suite(
     require_folder("suite", "--store", store, folders=[], files=[])
     require_matplotlib("suite")
     kept = store or out / "store"
-    interrupts.keeping(f"what had finished is in {kept}; the same command goes on from there")
-    devices.tune()
-    programs.enable_program_cache()
-    with cluster.opened(workers, scheduler) as executor:
+    with computing(kept, workers, scheduler) as executor:
         result = study.run(rows, settings, store=kept, executor=executor)
-    from gladstorm.pages import figures, suite_figures
+    from gladstorm.pages import suite_figures
 
-    out.mkdir(parents=True, exist_ok=True)
-    save_json(out / "suite.json", study.FORMAT, result)
+    figures = {"profiles.png": suite_figures.profiles, "problems.png": suite_figures.problems}
     if result["answers"]:
-        figures.save(suite_figures.answers(result), out / "answers.png")
-    figures.save(suite_figures.profiles(result), out / "profiles.png")
-    figures.save(suite_figures.problems(result), out / "problems.png")
+        figures["answers.png"] = suite_figures.answers
+    write_study(out, "suite.json", study.FORMAT, result, figures)
     if as_json:
         show_json(result)
         return

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gladstorm.cli.app import AsJson, Scheduler, Work, Workers, app
+from gladstorm.cli.job import computing, keep_in
 from gladstorm.cli.output import show, show_json
 from gladstorm.cli.places import require_folder
-from gladstorm.foundation import interrupts
 
 if TYPE_CHECKING:
     from gladstorm.studies.verification import Report
@@ -45,21 +45,16 @@ def verify(
     Examples: gladstorm verify; gladstorm verify --regime nstorm/smooth --json; gladstorm verify --full --out evidence
     """
     folder = None if out is None else out / "parts"
-    if folder is not None:
-        interrupts.keeping(f"what had finished is in {folder}; the same command goes on from there")
+    keep_in(folder)
     from dataclasses import replace
 
-    from gladstorm import devices
     from gladstorm.foundation.rules import SEED
-    from gladstorm.simulation import cluster, programs
     from gladstorm.studies.verification import FULL, QUICK
     from gladstorm.studies.verification import verify as run
 
     SEED.require("verify", "seed", seed)
     require_folder("verify", "--out", out, folders=["parts"], files=["verify.json"])
-    devices.tune()
-    programs.enable_program_cache()
-    with cluster.opened(workers, scheduler) as executor:
+    with computing(folder, workers, scheduler) as executor:
         report = run(replace(FULL if full else QUICK, seed=seed), tuple(regime or ()), folder, executor)
     if out is not None:
         report.save(out)

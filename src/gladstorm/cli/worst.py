@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Work, Workers, app
+from gladstorm.cli.job import computing, write_study
 from gladstorm.cli.output import show, show_json
 from gladstorm.cli.places import require_folder, require_matplotlib
-from gladstorm.foundation import interrupts
 
 FILES = ("worst.json", "worst.png")
 
@@ -61,9 +61,7 @@ def worst(
     """
     from dataclasses import replace
 
-    from gladstorm import devices
-    from gladstorm.foundation.files import load_json, save_json
-    from gladstorm.simulation import cluster, programs
+    from gladstorm.foundation.files import load_json
     from gladstorm.studies import worst as study
     from gladstorm.theory import Problem
 
@@ -88,22 +86,16 @@ def worst(
         problem = Problem(alpha=given["alpha"], L0=L0, L1=L1, L=L, B=given["B"], G=given["G"], gap=given["gap"])
         stated = study.stated(given["method"], problem, given["horizon"], gamma0, eta0)
         study.require_kind(kind, stated)
-    if store is not None:
-        interrupts.keeping(f"what had finished is in {store}; the same command goes on from there")
-    devices.tune()
-    programs.enable_program_cache()
-    with cluster.opened(workers, scheduler) as executor:
+    with computing(store, workers, scheduler) as executor:
         if stated is None:
             found = study.again(kept or {}, store=store, executor=executor)
         else:
             found = study.worst(stated, given["horizon"], kind, settings, store=store, executor=executor)
     result = found.as_dict()
     if out is not None:
-        from gladstorm.pages import figures, worst_figures
+        from gladstorm.pages import worst_figures
 
-        out.mkdir(parents=True, exist_ok=True)
-        save_json(out / FILES[0], study.FORMAT, result)
-        figures.save(worst_figures.instance(result), out / FILES[1])
+        write_study(out, FILES[0], study.FORMAT, result, {FILES[1]: worst_figures.instance})
     if as_json:
         show_json(result)
         return
@@ -131,9 +123,6 @@ def tightness(
 
     Example: gladstorm tightness --out tightness
     """
-    from gladstorm import devices
-    from gladstorm.foundation.files import save_json
-    from gladstorm.simulation import cluster, programs
     from gladstorm.studies import worst as study
 
     files = ("tightness.json", "tightness.png")
@@ -141,16 +130,11 @@ def tightness(
     require_folder("tightness", "--store", store, folders=[], files=[])
     require_matplotlib("tightness")
     kept = store or out / "store"
-    interrupts.keeping(f"what had finished is in {kept}; the same command goes on from there")
-    devices.tune()
-    programs.enable_program_cache()
-    with cluster.opened(workers, scheduler) as executor:
+    with computing(kept, workers, scheduler) as executor:
         result = study.tightness(quick=quick, store=kept, executor=executor)
-    from gladstorm.pages import figures, worst_figures
+    from gladstorm.pages import worst_figures
 
-    out.mkdir(parents=True, exist_ok=True)
-    save_json(out / files[0], study.TABLE_FORMAT, result)
-    figures.save(worst_figures.tightness(result), out / files[1])
+    write_study(out, files[0], study.TABLE_FORMAT, result, {files[1]: worst_figures.tightness})
     if as_json:
         show_json(result)
         return
