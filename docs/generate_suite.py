@@ -27,9 +27,11 @@ OPENING = """\
 {methods} methods that people use, on {problems} problems, with {budgets} stochastic gradients. Every tuned method has
 {step_sizes} step sizes, {step} apart, once constant and once decaying linearly to zero; DoG has nothing to tune and
 reports its average. Settings are chosen on {tuning_seeds} seeds and reported on {seeds} others, and every seed has a
-random start of its own. The figure sets each of three deeds against leaving it undone.
+random start of its own.
 
 **{in_short}**
+
+{answers}
 
 ![The ratio of ‖∇f‖ with and without normalizing, clipping, variance reduction, case by case](suite/answers.png)
 """
@@ -77,18 +79,15 @@ def page(result: Mapping[str, Any]) -> str:
         "seeds": str(config["seeds"]),
         "cases": str(len(result["cases"])),
         "in_short": suite_tables.in_short(result["answers"]),
+        "answers": "\n".join(
+            f"- **{each['deed'].capitalize()}?** {suite_tables.sentence(each)}" for each in result["answers"]
+        ),
     }
     texts = {row["method"]: row["text"] for row in result["methods"].values()}
-    answers = "\n".join(
-        f"- **{each['deed'].capitalize()}?** {suite_tables.sentence(each)}" for each in result["answers"]
-    )
     return "\n".join(
         [
             TITLE,
             MARK + OPENING.format(**numbers),
-            "## The rows behind the sentence\n",
-            answers,
-            "",
             ANSWERED,
             LIMITS.format(**numbers),
             "## Over all cases\n",
@@ -109,10 +108,14 @@ def page(result: Mapping[str, Any]) -> str:
 
 
 ANSWERED = """\
-Each of the two methods of an answer runs as its tuning seeds prefer, with a constant step size or with a decay; ratios
-are of ‖∇f‖, paired by seed, and all intervals of the three answers are valid at the same time, with 95 % confidence.
-Where a seed diverged no ratio has a mean: there the verdict needs the exact interval of the share of paired seeds that
-did better, where to diverge is worst, and who is better must lose no more seeds.
+## How the three answers were found
+
+A case is a problem at a budget. An answer compares a method that normalizes, clips or reduces variance with one that
+does not. Each of the two runs as its tuning seeds prefer, with a constant step size or with a decay ("linear"). Ratios
+are of ‖∇f‖, paired by seed, and below 1 favours the first; all intervals of the three answers are valid at the same
+time, with 95 % confidence. Where a seed diverged, the ratio has no mean. There the verdict needs the exact interval of
+the share of paired seeds on which a method did better (to diverge is worst), and the better one must not lose more
+seeds.
 """
 
 PROFILES = """\

@@ -228,12 +228,18 @@ def test_the_answer_takes_each_method_as_tuning_prefers_it_and_says_where_it_is_
     assert answer["cases"][0]["relative"]["mean"] == pytest.approx(0.5, rel=1e-3)
     assert answer["cases"][2]["seeds"] == {"better": 4, "of": 4, "low": pytest.approx(0.3021, abs=1e-4), "high": 1}
     assert answer["where"] is None  # one of two cases is not more often than not
-    said = suite_tables.in_short([answer])
-    assert said.startswith("Normalize in some cases (counts at 100: NSGDM over SGD, linear 0.5 (")
-    assert "none of the 5 facts we tried says where" in said
-    assert "Most clearly worse: cubic at 100: NSGDM over SGD 2 (" in suite_tables.sentence(answer)
-    in_seeds = "better on 4 of 4 seeds (share 0.3 to 1; NSGDM loses 0 and SGD loses 4)"
-    assert suite_tables.row_of(answer["cases"][2]) == f"sampled-phases at 100: NSGDM over SGD {in_seeds}"
+    trial = "If you tune the step size, normalize only where a trial of your own shows that it helps."
+    assert suite_tables.in_short([answer]) == trial
+    told = suite_tables.sentence(answer)
+    assert told.startswith("NSGDM is better than SGD in 1 of 3 cases and worse in 1; in 1 the intervals cannot tell. ")
+    assert "None of the 5 facts about problems that we tried says where it is better" in told
+    assert "Runs that diverged: 0 with NSGDM, 4 with SGD." in told
+    assert "case for it: on counts with 100 gradients, ‖∇f‖ of “NSGDM” is 0.5 (" in told
+    assert ") times that of “SGD, linear”. " in told
+    assert "case against it: on cubic with 100 gradients, ‖∇f‖ of “NSGDM” is 2 (" in told
+    in_seeds = "on 4 of 4 seeds (share 0.3 to 1), and 0 against 4 runs diverge"
+    lost_row = f"on sampled-phases with 100 gradients, “NSGDM” does better than “SGD” {in_seeds}"
+    assert suite_tables.row_of(answer["cases"][2]) == lost_row
 
 
 def test_the_sentence_names_a_fact_that_holds_more_often_than_not_or_says_that_none_does() -> None:
@@ -249,15 +255,18 @@ def test_the_sentence_names_a_fact_that_holds_more_often_than_not_or_says_that_n
         [0, 2],
         0,
     )
-    said = suite_tables.in_short([answer])
-    assert said.startswith(
-        "Normalize where the noise grows faster than BG-0 allows (sampled-phases at 100: NSGDM over SGD 0.2 ("
+    where = "If you tune the step size, normalize where the noise grows faster than BG-0 allows."
+    assert suite_tables.in_short([answer]) == where
+    told = suite_tables.sentence(answer)
+    assert "it is better in 2 of 2 cases and worse in 0; elsewhere better in 0 of 2." in told
+    assert "case for it: on sampled-phases with 100 gradients, ‖∇f‖ of “NSGDM” is 0.2 (" in told
+    (never,) = answers(result_of({("counts", 100): worse, ("cubic", 100): alike}))
+    (open_,) = answers(result_of({("counts", 100): alike, ("cubic", 100): alike}))
+    assert suite_tables.in_short([answer, never, open_]) == (
+        "If you tune the step size, normalize where the noise grows faster than BG-0 allows, do not normalize, "
+        "and try for yourself whether to normalize."
     )
-    assert "it is better in 2 of 2 cases and worse in 0; elsewhere better in 0 of 2" in suite_tables.sentence(answer)
-    (answer,) = answers(result_of({("counts", 100): worse, ("cubic", 100): alike}))
-    assert suite_tables.in_short([answer]).startswith("Do not normalize: in no case is it better (counts at 100: NSGDM")
-    (answer,) = answers(result_of({("counts", 100): alike, ("cubic", 100): alike}))
-    assert suite_tables.in_short([answer]) == "When to normalize these intervals do not tell."
+    assert "case for it" not in suite_tables.sentence(never)
 
 
 TINY = SuiteSettings((6, 20), seeds=2, tuning_seeds=2, step_sizes=2, problems=("cubic",))

@@ -78,53 +78,60 @@ def over_cases(result: Mapping[str, Any]) -> Table:
 
 
 def in_short(answers: Sequence[Mapping[str, Any]]) -> str:
-    """One sentence for all questions, each part with the row that supports it, or that none does."""
-    text = "; ".join(map(_part, answers))
-    return text[:1].upper() + text[1:] + "."
+    """One sentence for all questions; `sentence` has the rows that support each of its parts."""
+    *first, last = map(_part, answers)
+    return f"If you tune the step size, {', '.join(first)}{', and ' * bool(first)}{last}."
 
 
 def _part(answer: Mapping[str, Any]) -> str:
     deed, where, clearest = answer["deed"], answer["where"], answer["clearest"]
     if where is not None:
-        return f"{deed} where {where['words']} ({row_of(where['clearest'])})"
+        return f"{deed} where {where['words']}"
     if clearest["better"] is not None:
-        told = f"{row_of(clearest['better'])}, but none of the {len(FACTS)} facts we tried says where"
-        return f"{deed} in some cases ({told})"
+        return f"{deed} only where a trial of your own shows that it helps"
     if clearest["worse"] is not None:
-        return f"do not {deed}: in no case is it better ({row_of(clearest['worse'])})"
-    return f"when to {deed} these intervals do not tell"
+        return f"do not {deed}"
+    return f"try for yourself whether to {deed}"
 
 
 def sentence(answer: Mapping[str, Any]) -> str:
-    """How often it is better, where, and the clearest rows for and against."""
+    """How often it is better, where, how often it diverges, and the clearest cases for and against."""
+    does, does_not = answer["does"], answer["does_not"]
     verdicts = [each["verdict"] for each in answer["cases"]]
     better, worse, rest = (verdicts.count(word) for word in ("better", "worse", "cannot tell"))
-    text = (
-        f"{answer['does']} is better than {answer['does_not']} in {better} of {len(verdicts)} cases, worse in {worse}, "
-    )
-    text += f"not to be told from it in {rest}."
+    lost = [sum(each["diverged"][place] for each in answer["cases"]) for place in (0, 1)]
+    told = [
+        f"{does[:1].upper()}{does[1:]} is better than {does_not} in {better} of {len(verdicts)} cases and worse in "
+        f"{worse}; in {rest} the intervals cannot tell"
+    ]
     if (where := answer["where"]) is not None:
         (good, such), (others, elsewhere) = where["better"], where["better_elsewhere"]
-        text += (
-            f" Where {where['words']} it is better in {good} of {such} cases and worse in {where['worse']}; elsewhere "
+        told.append(
+            f"Where {where['words']}, it is better in {good} of {such} cases and worse in {where['worse']}; elsewhere "
+            f"better in {others} of {elsewhere}"
         )
-        text += f"better in {others} of {elsewhere}."
-    for word, each in answer["clearest"].items():
-        if each is not None:
-            text += f" Most clearly {word}: {row_of(each)}."
-    return text
+    elif better:
+        told.append(f"None of the {len(FACTS)} facts about problems that we tried says where it is better")
+    told.append(f"Runs that diverged: {lost[0]} with {does}, {lost[1]} with {does_not}")
+    told += [f"The clearest case {word} it: {row_of(each)}" for word, each in _clearest(answer) if each is not None]
+    return ". ".join(told) + "."
+
+
+def _clearest(answer: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any] | None]]:
+    """The clearest cases for and against; where the answer names a fact, the first is one of which it holds."""
+    where, clearest = answer["where"], answer["clearest"]
+    return [("for", clearest["better"] if where is None else where["clearest"]), ("against", clearest["worse"])]
 
 
 def row_of(each: Mapping[str, Any]) -> str:
     """One comparison."""
-    one, other = each["rows"]
-    at = f"{each['problem']} at {each['budget']:,}: {one} over {other}"
+    one, other = (f"“{name}”" for name in each["rows"])
+    at = f"on {each['problem']} with {each['budget']:,} gradients"
     if each["relative"]["mean"] is not None:
-        return f"{at} {between(each['relative'])}"
-    seeds = each["seeds"]
-    lost = " and ".join(f"{name} loses {count}" for name, count in zip(each["rows"], each["diverged"], strict=True))
-    share = f"share {seeds['low']:.2g} to {seeds['high']:.2g}"
-    return f"{at} better on {seeds['better']} of {seeds['of']} seeds ({share}; {lost})"
+        return f"{at}, ‖∇f‖ of {one} is {between(each['relative'])} times that of {other}"
+    seeds, lost = each["seeds"], " against ".join(map(str, each["diverged"]))
+    better = f"{seeds['better']} of {seeds['of']} seeds (share {seeds['low']:.2g} to {seeds['high']:.2g})"
+    return f"{at}, {one} does better than {other} on {better}, and {lost} runs diverge"
 
 
 def between(found: Mapping[str, Any]) -> str:
