@@ -120,6 +120,49 @@ def test_a_disk_that_fills_up_costs_the_keeping_and_not_the_results(
     assert capsys.readouterr().err.count("No space left on device") == 1
 
 
+def test_a_disk_that_becomes_read_only_costs_the_keeping_and_not_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    store = _stored(tmp_path)
+    assert _all(_tasks([])[:3], store) == {n: _found(n) for n in range(3)}
+    damaged = min(tmp_path.glob("*/*/*.json"))
+    damaged.write_bytes(b"")
+    for writes in ("unlink", "write_text"):  # the claims of a job, and what it removes
+        monkeypatch.setattr(Path, writes, refused)
+    monkeypatch.setattr(PartResult, "save", refused)
+    computed: list[int] = []
+    assert _all(_tasks(computed), store) == EXPECTED
+    assert len(computed) == 4
+    assert capsys.readouterr().err.count("Read-only file system") == 1
+
+
+def test_a_store_with_results_of_other_jobs_only_says_so_once_and_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def later(name: str) -> list[Task[PartResult]]:
+        return [Task(task.name, {"job": name}, task.compute) for task in _tasks([])[:1]]
+
+    _all(later("first"), _stored(tmp_path))
+    _all(later("second"), _stored(tmp_path))  # of one process: nothing has changed between runs
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("gladstorm.foundation.store._TOLD", set())  # as in the next process
+    _all(later("first"), _stored(tmp_path))
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("gladstorm.foundation.store._TOLD", set())
+    store = _stored(tmp_path)
+    _all(later("third"), store)
+    _all(later("fourth"), store)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert (
+        f"{tmp_path} holds results of other jobs and none of this one, whose problem, methods, seeds or steps" in said
+    )
+    assert len(list(tmp_path.glob("*/*/*.json"))) == 4
+
+
 def test_a_store_where_a_file_stands_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"store: must be a folder that can be written to; got '.*file'"):

@@ -54,6 +54,7 @@ class Store(Generic[K]):
             raise ValueError(
                 f"store: must be a folder that can be written to; got {str(folder)!r} ({problem.strerror})."
             ) from None
+        self._from_before = folder not in _TOLD and any(self._folder.glob(f"*/*{suffix}"))
         if folder in _TOLD:
             return
         _TOLD.add(folder)
@@ -70,8 +71,17 @@ class Store(Generic[K]):
             return None
         except ValueError as damage:
             remark(f"{damage} It is computed again.")
-            path.unlink(missing_ok=True)
+            _remove(path)
             return None
+
+    def say_that_none_fits(self) -> None:
+        """Say, once, that all results found here are of other jobs: who meant to resume may have changed a number."""
+        if self._from_before:
+            remark(
+                f"store: {self._folder.parent} holds results of other jobs and none of this one, whose problem, "
+                "methods, seeds or steps differ; all of it is computed, and they are left as they are."
+            )
+        self._from_before = False
 
     def has(self, identity: Any) -> bool:
         """Whether there is a file for this identity."""
@@ -87,7 +97,7 @@ class Store(Generic[K]):
             if not self._full:
                 remark(f"store: results can no longer be kept in {path.parent} ({problem.strerror}); the job goes on.")
             self._full = True
-        path.with_suffix(_CLAIM).unlink(missing_ok=True)
+        _remove(path.with_suffix(_CLAIM))
 
     def recall(self, identity: Any, compute: Callable[[], K]) -> K:
         """The result of this identity: read if it is there whole, else computed and kept."""
@@ -113,6 +123,12 @@ class Store(Generic[K]):
         path = self._folder / key[:2] / f"{key}{self._suffix}"
         require_regular("store", path)
         return path
+
+
+def _remove(path: Path) -> None:
+    """Remove a file if it is there and may be: on a disk that has become read-only, what is kept can still be read."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def _others(folder: Path, own: Path) -> list[dict[str, str]]:

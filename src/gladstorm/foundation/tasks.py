@@ -64,6 +64,8 @@ def results(
             missing.append(number)
         else:
             yield number, found
+    if len(missing) == len(tasks):
+        store.say_that_none_fits()
     due = _Due(tasks, missing, store)
     for number, result in executor.compute(due.to_compute()):
         store.keep(tasks[number].identity, result)
