@@ -15,12 +15,12 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import jax
-import numpy as np
 
 from gladstorm import BlumGladyshev, Record, nsgdm, objectives, sgd, sweep
 from gladstorm.foundation.progress import quietly
@@ -43,16 +43,14 @@ def content(record: Record) -> bytes:
         return (Path(folder) / "record").read_bytes()
 
 
-def killing_workers(times: int, chance: random.Random) -> int:
-    """How many of so many sweeps, each with a worker killed while it ran, gave the bytes of an undisturbed one.
+def killing_workers(times: int, chance: random.Random) -> Iterator[bool]:
+    """Whether each of so many sweeps, with a worker killed while it ran, gave the bytes of an undisturbed one.
 
     Each has a cluster of its own: Dask does not start a worker again that is killed while it starts.
     """
-    same = 0
     for _ in range(times):
         with cluster.opened(2, None) as executor:
-            same += survives_a_killed_worker(executor, chance)
-    return same
+            yield survives_a_killed_worker(executor, chance)
 
 
 def survives_a_killed_worker(executor: Any, chance: random.Random) -> bool:
@@ -69,9 +67,9 @@ def survives_a_killed_worker(executor: Any, chance: random.Random) -> bool:
     return disturbed == undisturbed
 
 
-def killing_clients(times: int, chance: random.Random) -> int:
-    """How many of so many sweeps, killed and started again on the same store, gave the bytes of an undisturbed one."""
-    undisturbed, same = content(swept()), 0
+def killing_clients(times: int, chance: random.Random) -> Iterator[bool]:
+    """Whether each of so many sweeps, killed and started again on the same store, gave the bytes of an undisturbed one."""
+    undisturbed = content(swept())
     as_here = os.environ | {"JAX_NUM_CPU_DEVICES": str(len(jax.local_devices()))}  # runs cut otherwise round otherwise
     for _ in range(times):
         with tempfile.TemporaryDirectory() as folder:
@@ -82,8 +80,7 @@ def killing_clients(times: int, chance: random.Random) -> int:
                 assert not process.poll(), "failed before it was killed"
                 time.sleep(chance.uniform(0, 4))
                 process.kill()
-            same += content(swept(store=folder)) == undisturbed
-    return same
+            yield content(swept(store=folder)) == undisturbed
 
 
 def main() -> None:
@@ -95,12 +92,15 @@ def main() -> None:
     if given.once:
         swept(store=given.once)
         return
-    chance = random.Random(given.seed)
-    with quietly():
-        found = {"workers": killing_workers(given.times, chance), "clients": killing_clients(given.times, chance)}
-    for name, same in found.items():
-        print(f"{name} killed: {same} of {given.times} results have the bytes of an undisturbed one")
-    sys.exit(0 if np.all(np.array(list(found.values())) == given.times) else 1)
+    chance, survived = random.Random(given.seed), []
+    for name, kill in {"workers": killing_workers, "clients": killing_clients}.items():
+        same = 0
+        with quietly():
+            for number, alike in enumerate(kill(given.times, chance), 1):
+                same += alike
+                survived.append(alike)
+                print(f"{name} killed: {same} of {number} results have the bytes of an undisturbed one", flush=True)
+    sys.exit(0 if all(survived) else 1)
 
 
 if __name__ == "__main__":
