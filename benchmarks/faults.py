@@ -68,7 +68,7 @@ def survives_a_killed_worker(executor: Any, chance: random.Random) -> bool:
 
 
 def killing_clients(times: int, chance: random.Random) -> Iterator[bool]:
-    """Whether each of so many sweeps, killed and started again on the same store, gave the bytes of an undisturbed one."""
+    """Whether each of so many sweeps, killed and started again on its store, gave the bytes of an undisturbed one."""
     undisturbed = content(swept())
     as_here = os.environ | {"JAX_NUM_CPU_DEVICES": str(len(jax.local_devices()))}  # runs cut otherwise round otherwise
     for _ in range(times):

@@ -222,8 +222,55 @@ def test_the_mode_of_a_posterior_is_where_its_energy_is_least_for_separable_data
         objectives.VariationalLogistic.from_data(*separable, np.ones(2), family, prior=0.0)
     with pytest.raises(ValueError, match="labels must be a 0 or a 1 for each row"):
         objectives.VariationalLogistic.from_data(separable[0], np.array([1, 2, 3]), np.ones(2), family)
+    with pytest.raises(ValueError, match=r"must have a number other than 0, .* only zeros in row 1: leave it out"):
+        objectives.VariationalLogistic.from_data(np.array([[1.0], [0.0]]), np.array([1, 0]), np.ones(2), family)
     with pytest.raises(ValueError, match="dim must be ≤ 31, all there are; got dim=32"):
         objectives.named("variational-logistic", dim=32)
+
+
+@jax.jit
+def _value(objective: Any, x: Any) -> Any:
+    return objective.value(x)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("word", ["full-rank", "mean-field"])
+def test_the_value_of_a_logistic_posterior_is_that_of_a_quadrature_over_all_weights(word: str, dim: int) -> None:
+    """Features may be linearly dependent, as the last two columns are: the prior still makes the posterior proper."""
+    rng = np.random.default_rng(dim)
+    features, labels = rng.normal(size=(12, dim)), rng.integers(0, 2, 12)
+    features[:, -1] = 2 * features[:, -2]
+    family = GaussianFamily(word, dim)
+    posterior = objectives.VariationalLogistic.from_data(features, labels, np.ones(family.size), family, prior=0.5)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    normal = np.stack(np.meshgrid(*[nodes] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
+    weight = np.prod(np.stack(np.meshgrid(*[weights / weights.sum()] * dim, indexing="ij")), axis=0).ravel()
+    for x in rng.normal(size=(3, family.size)):
+        C = x[dim:].reshape(dim, dim) if word == "full-rank" else np.diag(x[dim:])
+        covariance = C @ C.T + float(posterior.floor) ** 2 * np.eye(dim)
+        z = x[:dim] + normal @ np.linalg.cholesky(covariance).T
+        signed = (2 * labels - 1)[:, None] * features
+        energy = weight @ (np.logaddexp(0, -z @ signed.T).sum(axis=1) + 0.25 * np.sum(z**2, axis=1))
+        with jax.enable_x64(True):
+            value = float(_value(posterior, x))
+        # Gauss–Hermite leaves an error of 1e-6.
+        assert value == pytest.approx((energy - np.linalg.slogdet(covariance)[1] / 2) / 12, rel=1e-5)
+
+
+@pytest.mark.parametrize("b", [1, 7, 100])
+def test_a_batch_of_a_logistic_posterior_has_the_law_of_brute_force_at_one_point_and_at_two(b: int) -> None:
+    oracle = oracle_of(objectives.named("variational-logistic:mean-field,1,5", dim=2))
+    objective, rng = oracle.objective, np.random.default_rng(b)
+    x, y = np.random.default_rng(1).normal(size=(2, 4))
+    sums = np.zeros((2, DRAWS, 4))
+    for _ in range(b):
+        u, w = rng.normal(size=(2, DRAWS, 2))
+        for total, point in zip(sums, (x, y), strict=True):
+            z = point[:2] + point[2:] * u + float(objective.floor) * w
+            r = (z - (1 / (1 + np.exp(z @ objective.examples.T))) @ objective.examples) / 5
+            entropy = -point[2:] / (point[2:] ** 2 + float(objective.floor) ** 2) / 5
+            total += np.concatenate([r, r * u + entropy], axis=1)
+    require_same_law(at_two_points(oracle, x, y, b), (sums[0] / b, sums[1] / b))
 
 
 def test_without_scikit_learn_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,11 @@ class VariationalLogistic:
         MATRIX.require("VariationalLogistic", "features", features)
         if labels.shape != features.shape[:1] or not np.isin(labels, (0, 1)).all():
             raise ValueError("VariationalLogistic: labels must be a 0 or a 1 for each row of features.")
+        if (empty := np.flatnonzero(~features.any(axis=1))).size:
+            raise ValueError(
+                "VariationalLogistic: every row of features must have a number other than 0, or it says nothing about "
+                f"the weights; got only zeros in row {empty[0]}: leave it out, or add a column of ones."
+            )
         examples = features * np.where(labels == 1, 1.0, -1.0)[:, None]
         floor = 0.5 * _largest_curvature(examples, prior) ** -0.5
         return cls(start, examples, _mode(examples, prior), prior, floor, family)
