@@ -73,6 +73,7 @@ SHARPER = {
     ("nstorm", "sublinear", "bounded"): 6.90542343502678,
     ("nstorm", "linear", "bg0"): 5.79989981531534,
     ("nstorm", "linear", "bounded"): 1.78100073850056,
+    ("nstorm", "linear", "deterministic"): 0.334046073865223,
 }
 ON_WRAPPER = {"smooth": 3.56180083333333, "sublinear": 4.74919505883759, "linear": 7.12373666666667}
 RATES = {

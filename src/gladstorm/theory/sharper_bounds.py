@@ -170,7 +170,7 @@ class StormOnLinearWrapper(StormOnWrapper):
 
 
 class ExactLinear(Bound):
-    """Normalized gradient descent, f ∈ L*_sym(1), exact gradients."""
+    """Normalized gradient descent, f ∈ L*_sym(1), exact gradients: without noise either method is that."""
 
     method = "nsgdm"
     source = "S6: deterministic, L*_sym(1)"
@@ -204,6 +204,7 @@ SECOND_OPINIONS: dict[tuple[str, str, str], type[Bound]] = {
     ("nstorm", "sublinear", "bounded"): StormSmallConstants,
     ("nstorm", "linear", "bg0"): StormFeedback,
     ("nstorm", "linear", "bounded"): StormFeedback,
+    ("nstorm", "linear", "deterministic"): ExactLinear,
 }
 
 
