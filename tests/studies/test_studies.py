@@ -14,7 +14,7 @@ from gladstorm.simulation.record import Record
 from gladstorm.studies.reproduction import EXPERIMENTS, ReproductionSettings
 from gladstorm.studies.reproduction.compared_methods import NSGDM, NSTORM
 from gladstorm.studies.reproduction.design import Design
-from gladstorm.studies.scores import best, last_tenth, scores
+from gladstorm.studies.scores import best, last_tenth, reported, scores
 from gladstorm.studies.verification import hardness, inertia_study, robustness
 
 STEPS = 30
@@ -68,6 +68,20 @@ def test_the_last_tenth_and_the_budget_are_read_off_the_record(heavy: Record) ->
     np.testing.assert_allclose(late[[0, 2]], norms[[0, 2], :, 10])  # of eleven iterates one is the last tenth
     assert late[1, 0] == np.inf  # diverged at step 5, before 10,000 were spent
     assert late[1, 1] == pytest.approx(norms[1, 1, 10])  # after
+
+
+def test_what_a_method_reports_is_read_where_the_budget_ends_and_an_accuracy_is_paid_in_stochastic_gradients(
+    heavy: Record,
+) -> None:
+    prices = np.broadcast_to(np.arange(STEPS + 1) * 1000, heavy.grad_norm.shape)
+    spent = replace(heavy, sfo=prices, reported_grad_norm=heavy.grad_norm)
+    np.testing.assert_array_equal(reported(spent, 10_999), heavy.grad_norm[..., 10])
+    eps = float(np.median(heavy.best_grad_norm[..., -1]))  # half of the runs get there
+    counts = hardness.sfo_until(spent, eps)
+    assert 0 < np.isinf(counts).sum() < counts.size
+    for norms, count in zip(heavy.grad_norm.reshape(-1, STEPS + 1), counts.ravel(), strict=True):
+        arrived = [1000 * k for k, norm in enumerate(norms) if norm <= eps]
+        assert count == (arrived[0] if arrived else np.inf)
 
 
 @pytest.mark.parametrize("below", [0, 3, 8])
