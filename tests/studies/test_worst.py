@@ -169,6 +169,15 @@ def test_a_problem_read_from_its_file_is_measured_to_the_same_bytes(tmp_path: Pa
     assert found["ratio"] == found["measured"] / of.statement.bound(of.horizon)
 
 
+@pytest.mark.parametrize("smoothness", ALPHA)
+@pytest.mark.parametrize("method", ["nsgdm", "nstorm"])
+def test_without_noise_one_of_the_first_proposals_attains_the_sharpest_bound(method: str, smoothness: str) -> None:
+    problem = Problem(alpha=ALPHA[smoothness], L0=0.8, L1=0.1, L=0.8, B=0.0, G=0.0, gap=0.05)
+    effort = study.SearchSettings(proposals=2, generations=0, population=4, seeds=2, reported=4)
+    found = study.worst(theorem(method, problem, gamma0=0.05), 300, "any", effort, progress=False).as_dict()
+    assert 0.98 < max(found["ratio"], found["ratio_to_sharper"] or 0) <= 1
+
+
 @pytest.mark.parametrize(
     ("kind", "noise", "changes", "sentence"),
     [

@@ -21,7 +21,7 @@ from gladstorm.theory import (
     travel_lower_bound,
     wrapped,
 )
-from gladstorm.theory.class_constants import expected, symmetric
+from gladstorm.theory.class_constants import expected, symmetric, young
 from gladstorm.theory.feedback_bounds import MomentumFeedback, StormFeedback
 from gladstorm.theory.master_bounds import (
     MASTERS,
@@ -399,3 +399,29 @@ def test_the_gradient_of_the_steepest_function_of_a_class_moves_by_less_than_its
         # The integrand is convex, so the midpoints make r too short, and the inequality harder.
         r = np.cumsum(np.diff(w) / (L0 + L1 * ((w[1:] + w[:-1]) / 2) ** alpha))
         assert np.all(w[1:] - u <= r * (k.base + k.gradient * u**alpha + k.distance * r**p))
+
+
+@pytest.mark.parametrize("noise", ["bounded", "deterministic"])
+@pytest.mark.parametrize("method", ["nsgdm", "nstorm"])
+@pytest.mark.parametrize("times", [1e-6, 1e6])
+def test_multiplying_f_and_its_noise_multiplies_the_bound_of_a_wider_class(
+    method: str, noise: str, times: float
+) -> None:
+    """So that the best scale of the gradient is found however small or large gradients are; a step stays a step."""
+    alpha, G = 0.9, NOISE[noise][1]
+    one = Problem(alpha=alpha, L0=1, L1=0.1, B=0, G=G, gap=1)
+    other = Problem(alpha=alpha, L0=times, L1=0.1 * times ** (1 - alpha), B=0, G=times * G, gap=times)
+    first, second = (sharper(theorem(method, each, gamma0=0.01), 1000) for each in (one, other))
+    assert first is not None
+    assert second is not None
+    assert first.problem.alpha == second.problem.alpha == 1
+    assert second.bound == pytest.approx(times * first.bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.8])
+@pytest.mark.parametrize("weight", [0.2, 3.0])
+def test_youngs_inequality_holds_everywhere_and_is_an_equality_somewhere(alpha: float, weight: float) -> None:
+    x = np.geomspace(1e-9, 1e9, 100_001)
+    slack = weight * x + young(alpha) * weight ** (-alpha / (1 - alpha)) - x**alpha
+    assert np.all(slack >= -1e-12 * x**alpha)
+    assert np.min(slack / x**alpha) < 1e-6

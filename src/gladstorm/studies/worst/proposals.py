@@ -6,6 +6,8 @@
 - `carried`: a corridor without noise, slightly downhill, to a place where BG-0 admits more of it; there `pushed`.
 - `descended`: the whole gap as one slope and then a valley, as narrow as the class admits: what bounds pay Δ/(γT) and
   the curvature for.
+- `rolled`: a bowl as deep as the gap. x rolls down and then steps to and fro across the bottom, where a parabola as
+  steep as the class admits makes every inequality of the proof without noise an equality.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ FAIR: Final = 1e12  # a rarity that is cut off at q = 1/2
 
 
 def propose(rng: np.random.Generator, of: ProblemClass, *, with_gap: bool) -> np.ndarray:
-    """One vector, of a kind drawn at random. Without noise only the last kind is of use, and it takes the gap."""
-    if of.statement.noise == "deterministic":
-        return _descended(rng, of)
+    """One vector, of a kind drawn at random. Without noise only the last two are of use, and they take the gap."""
     kinds = [_pushed, _slid, _carried, *([_descended] if with_gap else [])]
+    if of.statement.noise == "deterministic":
+        kinds = [_descended, _rolled]
     return kinds[rng.integers(len(kinds))](rng, of)
 
 
@@ -67,6 +69,15 @@ def _descended(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
     shape.u[1, 1:], shape.u[0] = -downhill, downhill
     shape.widths[1, 1:] = 2 * -downhill * of.level / of.steepest(0.0) / of.memory * _log(rng, 1, 10)
     shape.c[..., 0], shape.start[1] = 1.0, 1.0
+    return shape.written()
+
+
+def _rolled(rng: np.random.Generator, of: ProblemClass) -> np.ndarray:
+    shape = _blank(rng)
+    steep = of.steepest(0.0) * rng.choice([1.0, _log(rng, 0.1, 1)])
+    top = np.sqrt(2 * of.statement.problem.gap * steep)
+    shape.start[0], shape.u[0], shape.u[1] = -top / of.level, -top / of.level, top / of.level
+    shape.widths[1, 0] = 2 * top / steep / of.reach
     return shape.written()
 
 

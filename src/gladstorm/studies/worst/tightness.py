@@ -83,7 +83,9 @@ def _settings() -> tuple[Setting, ...]:
         for method in ("nsgdm", "nstorm"):
             for B, G in ((0.1, 0.1), (0.0, 0.1)):
                 found.append(Setting("gap", method, alpha, B, G, L0=0.2, L1=0.001, gap=4.0, kind="any"))
-            found.append(Setting("gap", method, alpha, 0.0, 0.0, L0=1.0, L1=0.1, gap=1.0, gamma0=None, kind="any"))
+            # Smooth: at the best γ0 gap and curvature are equal. Else the bounds have more factors on the curvature.
+            gamma0 = 0.05 if alpha else None
+            found.append(Setting("gap", method, alpha, 0.0, 0.0, L0=1.0, L1=0.1, gap=1.0, gamma0=gamma0, kind="any"))
     return tuple(found)
 
 
