@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -24,15 +25,18 @@ from gladstorm.studies.verification import (
     QUICK,
     Report,
     Verdict,
+    bounds,
     broken,
+    estimator_error,
     feedback,
     hardness,
     noise_exponents,
     on_a_plane,
     one_of,
     oracle_variance,
+    printed_bounds,
 )
-from gladstorm.studies.verification.cases import cases
+from gladstorm.studies.verification.cases import Ladder, cases
 from gladstorm.studies.verification.checks import (
     AtMost,
     Between,
@@ -128,7 +132,10 @@ def test_every_noise_problem_satisfies_its_theorem_and_its_gradient_at_full_reac
             assert not statement.violations(), problem.name
             term = next(term for term in statement.terms(T) if term.name == problem.term)
             assert term.exponent == statement.rate, problem.name
-            shares.append(problem.L0(T) * statement.schedule(T).gamma * T / term.value)
+            eta, gamma, *_ = statement.schedule(T)
+            pushed = np.sqrt(noise_exponents.RARE * eta) * max(problem.B * gamma * T, problem.G)
+            assert problem.L0(T) * gamma * T == pytest.approx(pushed / 2, rel=1e-12), problem.name
+            shares.append(problem.L0(T) * gamma * T / term.value)
         assert shares[0] == pytest.approx(shares[1], rel=1e-12), problem.name
 
 
@@ -173,6 +180,65 @@ def test_a_hard_instance_is_tuned_on_seeds_that_are_not_reported(monkeypatch: py
         relative = 2.0 if row["method"] == "NSTORM" else 1.0
         assert row["relative"] == pytest.approx([relative] * 3)
         assert row["sfo"] == 8.5 * relative
+
+
+def ladder_of(regime: str, norms: dict[int, float], error: float = 0.0, left: float = 0.0) -> Ladder:
+    """A case as if it had been run: E‖∇f(x̂)‖ by horizon, the mean error of v, and how much of the gap is left."""
+    case = next(iter(cases((regime,))))
+    records: dict[int, Any] = {
+        T: SimpleNamespace(
+            mean_grad_norm=np.full((1, 4, 1), norm),
+            mean_error=np.full((1, 4, 1), error),
+            gap=np.full((1, 4, 1), left * case.statement.problem.gap),
+        )
+        for T, norm in norms.items()
+    }
+    return Ladder(case, case.statement, case.instance.oracle(case.method, case.noise), records)
+
+
+@pytest.mark.parametrize("regime", ["nsgdm/sublinear/bg0", "nstorm/linear/bounded", "nstorm/linear/deterministic"])
+def test_a_measurement_is_held_against_the_smallest_bound_and_not_only_against_the_paper_s(regime: str) -> None:
+    smallest = min(bounds.bounds_at(ladder_of(regime, {}), 1000).values())
+    assert smallest < 0.6 * ladder_of(regime, {}).statement.bound(1000)
+    for norm, found in ((0.99 * smallest, set()), (1.01 * smallest, {"bound"})):
+        assert failures(bounds.checks(ladder_of(regime, {1000: norm}, left=1.0), 1000)) == found
+
+
+def test_a_slope_is_checked_on_both_sides_once_the_runs_have_descended() -> None:
+    def checked(exponent: float, left: float) -> list[Check]:
+        norms = {T: 1e-3 * T**exponent for T in (201, 1000, 10_000)}
+        every = bounds.checks(ladder_of("nsgdm/smooth/bg0", norms, left=left), 1000)
+        return [check for check in every if check.kind == "slope"]
+
+    assert not checked(-1 / 6, left=0.26)
+    for exponent, found in ((-1 / 6 - 0.04, set()), (-1 / 6 + 0.04, set()), (-0.22, {"slope"}), (-0.11, {"slope"})):
+        assert failures(checked(exponent, left=0.24)) == found
+
+
+@pytest.mark.parametrize("regime", ["nsgdm/linear/bg0", "nsgdm/sublinear/bounded", "nstorm/linear/bg0"])
+def test_the_error_of_v_may_be_as_large_as_the_level_and_the_feedback_together(regime: str) -> None:
+    T, norm = 1000, 50.0
+    bound = error_bound(ladder_of(regime, {}).statement, T)
+    assert bound.error_feedback > 0
+    allowed = bound.error_level + bound.error_feedback * norm
+    for share, found in ((0.99, set()), (1.01, {"estimator error"})):
+        ladder = ladder_of(regime, {T: norm}, error=share * allowed)
+        assert failures(estimator_error.checks(ladder)) == found
+        assert estimator_error.tightness(ladder) == pytest.approx([share])
+
+
+def test_the_counterexample_must_exceed_the_largest_printed_bound_and_stay_below_every_corrected_one() -> None:
+    run = SimpleNamespace(mean_grad_norm=np.ones((1, 4, 1)))
+    settings: Any = SimpleNamespace(counterexample=10**6, method=planned, simulate=lambda *_: run)
+    found = printed_bounds.measure(settings)
+    rows = found.rows["printed bounds"]
+    false, true = max(row["printed"] for row in rows), min(row["corrected"] for row in rows)
+    assert found.checks[0].claim == Between(pytest.approx(false, rel=1e-6), pytest.approx(true, rel=1e-6))
+
+
+def test_a_hard_instance_needs_half_of_the_waits_of_its_chain() -> None:
+    hard = hardness.chain(0.0057)
+    assert hard.needed * 2 * float(hard.oracle.p) + np.log(2) == pytest.approx(np.size(hard.oracle.objective.start))
 
 
 def test_a_third_method_is_not_taken_for_one_of_the_two() -> None:
