@@ -1,0 +1,64 @@
+"""The code that the guides show for Lightning and the Hugging Face Trainer runs as it stands there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+X = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
+Y = X.sum(1, keepdim=True)
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # these libraries' own
+
+
+def names_after(page: str, **given: Any) -> dict[str, Any]:
+    """What the page's block for these tests leaves behind, with what the page took for granted."""
+    text = (DOCS / page).read_text("utf-8")
+    (code,) = re.findall(r"<!-- run by the tests, make test-integrations -->\n```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(code, page, "exec"), given)
+    return given
+
+
+def test_the_module_of_the_lightning_page_makes_a_step_of_every_four_mini_batches(tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning")
+    torch.manual_seed(0)
+    module = names_after("lightning.md")["Regression"]()
+    before = module.network.weight.detach().clone()
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    trainer = lightning.Trainer(
+        max_epochs=1, accelerator="cpu", enable_checkpointing=False, default_root_dir=tmp_path, **quiet
+    )
+    data = torch.utils.data.TensorDataset(X, Y)
+    trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=8))
+    assert trainer.global_step == 2
+    moved = torch.dist(module.network.weight.detach(), before).item()
+    assert 0 < moved <= 2 * 0.1 + 1e-6  # the first call of a step only forms the estimate, or moves by lr
+
+
+def test_the_trainer_of_the_training_guide_trains(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    from gladstorm.torch import NSTORM
+
+    class Network(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 1)
+
+        def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"loss": (self.linear(x) - labels).square().mean()}
+
+    torch.manual_seed(0)
+    model, data = Network(), [{"x": x, "labels": y} for x, y in zip(X, Y, strict=True)]
+    arguments = transformers.TrainingArguments(
+        output_dir=str(tmp_path), max_steps=3, report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no"
+    )
+    trainer = names_after("training.md", NSTORM=NSTORM, model=model, arguments=arguments, data=data)["trainer"]
+    before = model.linear.weight.detach().clone()
+    trainer.train()
+    assert trainer.state.global_step == 3
+    assert 0 < torch.dist(model.linear.weight.detach(), before).item() <= 3 * 0.1 + 1e-6
