@@ -100,14 +100,15 @@ def compare(
     config = {"objective": objective, "oracle_text": oracle, "grid": gammas} | comparison.configured(
         source, found, budget
     )
-    starts = "a start for each" if start is None else "one start"
+    starts = "each with its own start" if start is None else "one start"
     title = f"{objective}, {oracle}, {budget:,} stochastic gradients, {seeds} seed{'s' * (seeds > 1)}, {starts}"
     if save is not None:
         comparison.save(found, save, config)
     if plot is not None:
         from gladstorm.pages import figures
+        from gladstorm.pages.styles import legend_names
 
-        names = [f"{name}: {each.tuned}" for name, each in zip(comparison.briefly(found), found.values(), strict=True)]
+        names = legend_names(list(found), comparison.briefly(found), [each.tuned for each in found.values()])
         curves = zip(names, (each.curves() for each in found.values()), strict=True)
         figures.save(figures.against_sfo(dict(curves), title, recipe.kind.field), plot)
     if as_json:

@@ -85,20 +85,26 @@ def _legend(ax: Axes) -> None:
 def against_sfo(curves: Mapping[str, Mapping[str, Any]], title: str, field: str = "∇f") -> Figure:
     """Gradient norm, drift and batch size of every method against stochastic gradients; mean ± std over seeds."""
     panels = {
-        "grad_norm": f"‖{field}‖ at xᵏ",
-        "drift2": "squared drift ‖xᵏ − x⁰‖²",
+        "grad_norm": f"‖{field}‖ (smaller is better; ○: smallest at the end)",
+        "drift2": "squared distance from the start ‖xᵏ − x⁰‖²",
         "max_batch": "largest batch so far",
     }
     looks = styles(curves)
-    figure = Figure(figsize=(9.0, 3.4 + 0.13 * -(-len(curves) // 4)), layout="constrained")
+    ends = {method: curve["grad_norm"]["mean"][-1] for method, curve in curves.items()}
+    best = min((method for method, end in ends.items() if np.isfinite(end)), key=lambda each: ends[each], default=None)
+    figure = Figure(figsize=(9.0, 3.4 + 0.13 * -(-len(curves) // 3)), layout="constrained")
     for ax, (name, heading) in zip(figure.subplots(1, 3), panels.items(), strict=True):
         ax.set(xscale="log", yscale="log")
         for method, curve in curves.items():
             mean, std = (curve[name][column][1:] for column in ("mean", "std"))
             draw_band(ax, curve["sfo"][1:], mean, std, in_words(method), looks[method])
+            if name == "grad_norm" and method == best:
+                ax.plot(
+                    curve["sfo"][-1], mean[-1], "o", markersize=9, markerfacecolor="none", color=looks[method]["color"]
+                )
         label_panel(ax, heading, "stochastic gradients")
     handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=6.5, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=6.5, frameon=False)
     figure.suptitle(title, fontsize=8)
     return figure
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 # Okabe and Ito's palette: told apart with any colour vision.
@@ -45,6 +45,20 @@ OTHER_NAMES = {
     "sgd + clipping": "clipped SGD",
     "storm+plain": "STORM",
 }
+# Methods that have a usual name and share the colours that a figure leaves over.
+USUAL_NAMES = {
+    "anchored_nstorm": "anchored NSTORM",
+    "beta_ngd": "β-normalized SGD",
+    "clipped_spider": "clipped SPIDER",
+    "ef21_sgdm": "‖EF21-SGDM‖",
+    "normalized_page": "normalized PAGE",
+    "normalized_spider": "normalized SPIDER",
+    "normalized_svrg": "normalized SVRG",
+    "page": "PAGE",
+    "pasta": "PASTA",
+    "svrg": "SVRG",
+}
+SYMBOLS = {"gamma": "γ", "eta": "η", "sigma2": "σ²", "beta": "β", "weight": "weight", "size": "large batch"}
 _BY_NAME = {name.lower(): name for name in LOOKS} | OTHER_NAMES
 
 
@@ -60,11 +74,37 @@ def method_of(label: str) -> str | None:
 def in_words(label: str) -> str:
     """A label with its method's usual name instead of that of the command line.
 
-    >>> in_words("nstorm (eta=0.1)"), in_words("page+plain")
-    ('NSTORM (eta=0.1)', 'page+plain')
+    >>> in_words("nstorm (eta=0.1)"), in_words("clipped_spider"), in_words("page+plain")
+    ('NSTORM (eta=0.1)', 'clipped SPIDER', 'page+plain')
     """
-    method = method_of(label)
-    return label if method is None else label.replace(_beginning(label), method, 1)
+    beginning = _beginning(label)
+    return label.replace(beginning, method_of(label) or USUAL_NAMES.get(beginning, beginning), 1)
+
+
+def legend_names(texts: Sequence[str], brief: Sequence[str], tuned: Sequence[str]) -> list[str]:
+    """Names of compared methods for a legend: in words where that tells them apart, with the numbers tuning chose.
+
+    >>> legend_names(["sgd", "sgd(batch=grow_with_distance(B=1))"], ["sgd", "sgd"], ["gamma=0.1", "gamma=0.0316228"])
+    ['SGD (γ = 0.1)', 'SGD, dynamic batch (γ = 0.0316)']
+    """
+    plain = [in_words(re.split(r"[(:]", name)[0].strip()) for name in brief]
+    words = [name + ", dynamic batch" * ("grow_with_distance" in text) for name, text in zip(plain, texts, strict=True)]
+    alike = Counter(words)
+    told = [word if alike[word] == 1 else in_words(name) for word, name in zip(words, brief, strict=True)]
+    return [f"{name} ({_symbols(numbers)})" if numbers else name for name, numbers in zip(told, tuned, strict=True)]
+
+
+def _symbols(numbers: str) -> str:
+    """Numbers as tuning prints them, in the paper's letters: "step.gamma=0.0316228" is "γ = 0.0316"."""
+    found = re.findall(r"(?:\w+\.)*(\w+)=([^,\s]+)", numbers)
+    return ", ".join(f"{SYMBOLS.get(name, name)} = {_short(value)}" for name, value in found)
+
+
+def _short(value: str) -> str:
+    try:
+        return f"{float(value):.3g}"
+    except ValueError:
+        return value
 
 
 def _beginning(label: str) -> str:
@@ -79,7 +119,7 @@ def styles(labels: Iterable[str]) -> dict[str, dict[str, Any]]:
     """
     methods = {label: method_of(label) for label in labels}
     taken = {LOOKS[method].colour for method in methods.values() if method}
-    free = [colour for colour in COLOURS if colour not in taken] or [GREY]
+    free = [colour for colour in reversed(COLOURS) if colour not in taken] or [GREY]  # SGD's green last
     spare = ((free[i % len(free)], LINES[(i + i // len(free)) % len(LINES)]) for i in itertools.count())
     many, seen = Counter(methods.values()), Counter[str]()
     found = {}
