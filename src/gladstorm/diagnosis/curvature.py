@@ -2,47 +2,70 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gladstorm.diagnosis.finding import Finding, found, two_digits, unknown
 from gladstorm.diagnosis.probes import Probes
-from gladstorm.diagnosis.resampling import Interval, Strata
+from gladstorm.diagnosis.resampling import Estimates, Fits, Interval, Strata, bootstrap_t, inverses
 
-ALPHAS = np.linspace(0.05, 1.0, 20)
+ALPHAS = np.linspace(0.02, 1.5, 75)  # beyond 1, so that an interval around 1 has two sides
 DECADE = 10.0
 FEWEST_CELLS, FEWEST = 4, 3  # cells, and probes in one
 NARROW = 0.5  # width of the interval of α
 RESAMPLES = 299
 SIGNIFICANT = 2.0  # standard errors
 FLAT = 0.1  # of the slope of log L against log‖∇f‖: with less, curvature does not follow the gradient
+SETTLED = 3  # rounds of reweighting
+LONGEST = 700.0  # a logarithm of a number that is finite
+
+
+class Cells(NamedTuple):
+    """Of every resample and cell: ‖∇f‖ and L, and the variances and covariance of the two; the first row as seen."""
+
+    norms: np.ndarray  # (resamples, cells)
+    L: np.ndarray
+    norms_var: np.ndarray
+    L_var: np.ndarray
+    both: np.ndarray
+    sizes: np.ndarray  # (cells,)
+
+    def residual_var(self, slope: np.ndarray) -> np.ndarray:
+        """Of L minus a function of ‖∇f‖ with this derivative: both are measured on the same samples."""
+        return np.maximum(self.L_var + slope**2 * self.norms_var - 2 * slope * self.both, 0.0)
 
 
 def curvature(probes: Probes, L: Finding, generator: np.random.Generator) -> dict[str, Finding]:
     """α, L0 and L1, from means over cells: probes of one direction and distance, or of one stretch of a path.
 
-    Choosing cells by the measured gradients would choose errors. Intervals are percentiles of resamples in the cells.
-    Where curvature does not follow the gradient α and L1 are 0, and L0 is L.
+    Choosing cells by the measured gradients would choose errors. Where curvature does not follow the gradient α and L1
+    are 0, and L0 is L.
     """
     cells = _cells(probes)
-    means = _means(np.stack([probes.gradient2, probes.L2], axis=1), cells, generator)
-    usable = np.all(means[0] > SIGNIFICANT * means[1:].std(axis=0), axis=1)
+    means, covariances = _means(np.stack([probes.gradient2, probes.L2], axis=1), cells, generator)
+    errors = Fits(means[0], covariances[0]).estimates.errors
+    usable = np.all(means[0] > SIGNIFICANT * errors, axis=1)
     norms2 = means[0, usable, 0]
     seen = float(np.sqrt(norms2.max() / norms2.min())) if usable.any() else 1.0
     if usable.sum() < FEWEST_CELLS or seen < DECADE:
         needs = f"gradient norms differ by a factor {seen:.2g}, needs {DECADE:.0f}"
         return dict.fromkeys(("alpha", "L0", "L1"), unknown(needs))
     sizes = np.array([len(cell) for cell in cells], float)[usable]
-    roots = np.sqrt(np.maximum(means[:, usable], 0.0))
-    resampled = [(each[:, 0], each[:, 1]) for each in roots if each.all()]
-    slopes = _interval([_slope(h, each, sizes) for h, each in resampled])
-    if slopes.high <= FLAT:
-        flat, nothing = Interval(0.0, 0.0, max(0.0, slopes.high)), Interval(0.0, 0.0, 0.0)
+    seen_cells = _roots(means[:, usable], covariances[:, usable], sizes)
+    (slope,) = bootstrap_t(_slopes(seen_cells))
+    if slope.high <= FLAT:
+        flat, nothing = Interval(0.0, 0.0, max(0.0, slope.high)), Interval(0.0, 0.0, 0.0)
         return {"alpha": found(flat), "L0": L, "L1": found(nothing)}
-    fits = zip(*(_fit(h, each, sizes) for h, each in resampled), strict=True)
-    intervals = {name: _interval(list(column)) for name, column in zip(("alpha", "L0", "L1"), fits, strict=True)}
-    low, high = intervals["alpha"][1:]
-    if slopes.low > 0 and high - low <= NARROW:
+    alpha, L0, log_L1 = bootstrap_t(_fits(seen_cells).estimates)
+    intervals = {
+        "alpha": Interval(*np.clip(alpha, 0.0, 1.0).tolist()),
+        "L0": Interval(*np.maximum(L0, 0.0).tolist()),
+        "L1": Interval(*np.exp(np.clip(log_L1, -LONGEST, LONGEST)).tolist()),
+    }
+    if slope.low > 0 and alpha.high - alpha.low <= NARROW:
         return {name: found(interval) for name, interval in intervals.items()}
+    low, high = intervals["alpha"][1:]
     needs = f"α from {low:.2g} to {high:.2g} fit; needs about {two_digits(4 * len(probes))} probes"
     return {name: unknown(needs, interval) for name, interval in intervals.items()}
 
@@ -61,42 +84,76 @@ def _cells(probes: Probes) -> list[np.ndarray]:
     return [cell for cell in cells if len(cell) >= FEWEST]
 
 
-def _means(values: np.ndarray, cells: list[np.ndarray], generator: np.random.Generator) -> np.ndarray:
-    """(resamples, cells, columns): means over the cells, in the first row as they are, then as they are resampled."""
-    means = np.empty((RESAMPLES + 1, len(cells), values.shape[1]))
+def _means(
+    values: np.ndarray, cells: list[np.ndarray], generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """(resamples, cells, columns): means over the cells, first as they are, then resampled; and their covariances.
+
+    As in `Strata.resample`, n − 1 of n are drawn.
+    """
+    k = values.shape[1]
+    means = np.empty((RESAMPLES + 1, len(cells), k))
+    covariances = np.empty((RESAMPLES + 1, len(cells), k, k))
     for i, cell in enumerate(cells):
-        n = len(cell)
-        drawn = generator.multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
-        means[:, i] = np.concatenate([np.ones((1, n)), drawn]) @ values[cell] / n
-    return means
+        n, inside = len(cell), values[cell]
+        drawn = generator.multinomial(n - 1, np.full(n, 1 / n), size=RESAMPLES) / (n - 1)
+        shares = np.concatenate([np.full((1, n), 1 / n), drawn])
+        means[:, i] = shares @ inside
+        products = shares @ (inside[:, :, None] * inside[:, None, :]).reshape(n, k * k)
+        covariances[:, i] = (products.reshape(-1, k, k) - means[:, i, :, None] * means[:, i, None, :]) / (n - 1)
+    return means, covariances
 
 
-def _interval(values: list[float]) -> Interval:
-    """The sample's own, which is the first, with percentiles of the resamples'."""
-    low, high = np.quantile(values, [0.025, 0.975])
-    return Interval(float(values[0]), float(low), float(high))
+def _roots(means: np.ndarray, covariances: np.ndarray, sizes: np.ndarray) -> Cells:
+    """From squares to lengths, by linearization; without the resamples in which a square is not positive."""
+    kept = np.all(means > 0, axis=(1, 2))
+    roots = np.sqrt(means[kept])
+    norms, L = roots[..., 0], roots[..., 1]
+    scaled = covariances[kept] / (4 * roots[..., :, None] * roots[..., None, :])
+    return Cells(norms, L, scaled[..., 0, 0], scaled[..., 1, 1], scaled[..., 0, 1], sizes)
 
 
-def _slope(norms: np.ndarray, L: np.ndarray, sizes: np.ndarray) -> float:
+def _slopes(cells: Cells) -> Estimates:
     """Of log L against log‖∇f‖: at most α, and 0 where curvature does not follow the gradient."""
-    x = np.log(norms)
-    x = sizes * (x - sizes @ x / sizes.sum())
-    return float(x @ np.log(L) / (x @ np.log(norms)))
+    x = np.log(cells.norms)
+    x = cells.sizes * (x - (x @ cells.sizes / cells.sizes.sum())[:, None])
+    x /= np.sum(x * np.log(cells.norms), axis=1, keepdims=True)
+    slope = np.sum(x * np.log(cells.L), axis=1, keepdims=True)
+    var = cells.residual_var(slope * cells.L / cells.norms) / cells.L**2
+    return Estimates(slope, np.sqrt(np.sum(x**2 * var, axis=1, keepdims=True)))
 
 
-def _fit(norms: np.ndarray, L: np.ndarray, sizes: np.ndarray) -> tuple[float, float, float]:
-    """α, and L0 and L1 ≥ 0, by least squares with errors in proportion to what is fitted."""
-    best, chosen = np.inf, (0.0, 0.0, 0.0)
-    for alpha in ALPHAS:
-        column, fitted = norms**alpha, L
-        for _ in range(3):
-            weights = sizes / fitted**2
-            w, x, y, xx, xy = (float(weights @ v) for v in (np.ones_like(L), column, L, column**2, column * L))
-            L1 = max(0.0, (w * xy - x * y) / (w * xx - x * x))
-            L0 = (y - L1 * x) / w
-            if L0 < 0:
-                L0, L1 = 0.0, xy / xx
-            fitted = L0 + L1 * column
-        if (loss := float(sizes @ np.log(L / fitted) ** 2)) < best:
-            best, chosen = loss, (float(alpha), L0, L1)
-    return chosen
+def _fits(cells: Cells) -> Fits:
+    """α, L0 and log L1, by least squares with errors in proportion to what is fitted.
+
+    L0 is left free, so that its interval is right at 0 too. For each α the fit is linear; α is the
+    best of a grid, and then where a parabola through three losses is least.
+    """
+    losses = np.stack([_linear(cells, np.full((len(cells.L), 1), alpha))[2] for alpha in ALPHAS])
+    alpha = ALPHAS[np.argmin(losses, axis=0)][:, None]
+    for step in (0.02, 0.002):
+        before, here, after = (_linear(cells, alpha + aside)[2] for aside in (-step, 0.0, step))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            aside = np.nan_to_num((before - after) / (2 * (before - 2 * here + after)))
+        alpha = alpha + step * np.clip(aside, -1.0, 1.0)[:, None]
+    L0, L1, _ = _linear(cells, alpha)
+    L1 = np.maximum(L1, np.finfo(float).tiny)[:, None]
+    grown = L1 * cells.norms**alpha
+    slopes = np.stack([grown * np.log(cells.norms), np.ones_like(grown), grown], axis=2)  # by α, L0 and log L1
+    weights = cells.sizes / np.maximum(L0[:, None] + grown, 0.1 * cells.L) ** 2
+    var = cells.residual_var(alpha * grown / cells.norms)
+    bread = inverses(np.einsum("rc,rci,rcj->rij", weights, slopes, slopes))
+    covariance = bread @ np.einsum("rc,rci,rcj->rij", weights**2 * var, slopes, slopes) @ bread
+    return Fits(np.stack([alpha[:, 0], L0, np.log(L1[:, 0])], axis=1), covariance)
+
+
+def _linear(cells: Cells, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """L0, L1 and the loss for a given α of each resample."""
+    column, fitted = cells.norms**alpha, cells.L
+    for _ in range(SETTLED):
+        weights = cells.sizes / fitted**2
+        w, x, y, xx, xy = (np.sum(weights * v, axis=1) for v in (1.0, column, cells.L, column**2, column * cells.L))
+        L1 = (w * xy - x * y) / (w * xx - x * x)
+        L0 = (y - L1 * x) / w
+        fitted = np.maximum(L0[:, None] + L1[:, None] * column, 0.1 * cells.L)
+    return L0, L1, np.sum(cells.sizes * np.log(cells.L / fitted) ** 2, axis=1)

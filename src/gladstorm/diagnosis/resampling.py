@@ -74,8 +74,17 @@ class Strata:
         self.sizes = self.indicator.sum(axis=0)
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        """For each probe, the mean of its stratum."""
-        return np.asarray((values @ self.indicator / self.sizes)[self.label])
+        """For each probe, the mean of its stratum; of each column, if there are several."""
+        return np.asarray(((self.indicator.T @ values).T / self.sizes).T[self.label])
+
+    def deviations(self, values: np.ndarray, finer: Strata) -> np.ndarray:
+        """Columns of values without what differs between finer strata, as large as in strata that were not joined.
+
+        A design's distances are the same in every repetition: how values differ between them is no error of a mean.
+        """
+        kinds = np.array([len(np.unique(finer.label[self.label == i])) for i in range(len(self.sizes))])
+        scale = np.sqrt((self.sizes - 1) / np.maximum(self.sizes - kinds, 1.0))
+        return np.asarray((values - finer.means(values)) * scale[self.label, None])
 
     def resample(self, generator: np.random.Generator, resamples: int = RESAMPLES) -> np.ndarray:
         """How often each probe is drawn, (resamples, probes): the first resample is the sample itself.
@@ -117,7 +126,7 @@ def fit_noise(columns: np.ndarray, noise: np.ndarray, weights: np.ndarray, count
     fitted = np.maximum(local, least)
     for _ in range(SETTLED):
         precision = counts * weights / fitted**2
-        inverse = _inverse((precision @ squares).reshape(-1, k, k))
+        inverse = inverses((precision @ squares).reshape(-1, k, k))
         theta = (inverse @ (precision @ (columns * noise[:, None]))[..., None])[..., 0]
         mean = theta @ columns.T
         fitted = np.maximum(mean, least)
@@ -126,7 +135,7 @@ def fit_noise(columns: np.ndarray, noise: np.ndarray, weights: np.ndarray, count
     return Fits(theta, covariance)
 
 
-def _inverse(matrices: np.ndarray) -> np.ndarray:
+def inverses(matrices: np.ndarray) -> np.ndarray:
     """Inverses of positive matrices whose columns may be of very different size; huge where there is none."""
     size = np.sqrt(np.diagonal(matrices, axis1=1, axis2=2))
     size = np.where(size > 0, size, 1.0)

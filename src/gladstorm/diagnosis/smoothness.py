@@ -24,9 +24,13 @@ def smoothness(probes: Probes, generator: np.random.Generator) -> dict[str, Find
         return dict.fromkeys(("ell", "L", "rho"), unknown(needs))
     pairs = probes.paired()
     measured = np.isfinite(pairs.L2)
-    strata = Strata(pairs.distance[measured], resampling.FEWEST)
-    values = np.stack([pairs.ell2, pairs.L2], axis=1)[measured]
-    means = mean_of_strata(values, strata.resample(generator), strata)
+    distance = pairs.distance[measured]
+    strata = Strata(distance, resampling.FEWEST)
+    freedom = (pairs.groups - 1)[measured, None]
+    # a pair counts twice: or the start, where nothing is paired, would have twice its share in the means
+    values = np.stack([pairs.ell2, pairs.L2], axis=1)[measured] * freedom / freedom.mean()
+    varying = values.mean(axis=0) + strata.deviations(values, Strata(distance))
+    means = mean_of_strata(varying, strata.resample(generator), strata)
     ell2, L2 = bootstrap_t(means.estimates)
     L = if_narrow(L2.root(), count)
     return {"ell": if_narrow(ell2.root(), count), "L": L, "rho": _ratio(means, L)}

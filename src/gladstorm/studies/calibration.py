@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from gladstorm.diagnosis import Finding, Probe, Probes, diagnose
 from gladstorm.diagnosis.design import OWN_PATH, STEP, Place, places, random_direction
 from gladstorm.foundation.parts import Array
 from gladstorm.foundation.statistics import share_interval
-from gladstorm.objectives import Quadratic, StreamingLeastSquares, VariationalGaussian
+from gladstorm.objectives import Power, Quadratic, StreamingLeastSquares, VariationalGaussian
 from gladstorm.oracles import BlumGladyshev, Oracle
 from gladstorm.oracles import StreamingLeastSquares as LeastSquaresNoise
 from gladstorm.oracles import VariationalGaussian as GaussianNoise
@@ -29,6 +30,7 @@ class Known:
     name: str
     oracle: Oracle
     path: np.ndarray | None = None  # where a path would lead, if there is one
+    curvature: Callable[[float], dict[str, float]] | None = None  # α, L0, L1 between points so far apart, if it is so
 
     @property
     def truth(self) -> dict[str, float]:
@@ -52,18 +54,30 @@ class Known:
 
 
 def problems() -> dict[str, Known]:
-    """The wrapper with and without growth, around a quadratic; and two problems whose noise grows by itself."""
+    """The wrapper, around a quadratic with and without growth and around a cubic; two whose noise grows by itself."""
     start = 0.2 * np.eye(10)[0]  # near the solution: farther out gradients are ten times as long
     grows, steady = (BlumGladyshev(Quadratic(start, np.ones(10)), B=B, G=0.5) for B in (0.5, 0.0))
+    cubic = BlumGladyshev(Power(np.zeros(10)), B=1.0, G=1.0)
     squares = StreamingLeastSquares.from_seed(0, 0.5, dim=10)
     gaussian = VariationalGaussian.from_seed(0, dim=3)
     known = [
-        Known("wrapper", grows, np.eye(10)[0]),
-        Known("wrapper, B = 0", steady, np.eye(10)[0]),
+        Known("wrapper", grows, np.eye(10)[0], _of_the_quadratic),
+        Known("wrapper, cubic", cubic, np.eye(10)[0], _of_the_cubic),
+        Known("wrapper, B = 0", steady, np.eye(10)[0], _of_the_quadratic),
         Known("streaming least squares", LeastSquaresNoise(squares), np.asarray(squares.optimum - squares.start)),
         Known("variational Gaussian", GaussianNoise(gaussian)),
     ]
     return {each.name: each for each in known}
+
+
+def _of_the_quadratic(step: float) -> dict[str, float]:  # noqa: ARG001 - its curvature is the same between any points
+    """½‖x‖²."""
+    return {"alpha": 0.0, "L0": 1.0, "L1": 0.0}
+
+
+def _of_the_cubic(step: float) -> dict[str, float]:
+    """‖x‖³, from r to r + h on a ray: (3(r + h)² − 3r²)/h = 3h + 6r, and 6r = 2√3 (3r²)^½."""
+    return {"alpha": 0.5, "L0": 3 * step, "L1": 2 * 3**0.5}
 
 
 def draw_probes(known: Known, radius: float, budget: int, repetitions: int, seed: int) -> tuple[list[Probes], float]:
@@ -141,7 +155,7 @@ def calibrate(known: Known, reach: float, budget: int, repetitions: int, seed: i
         "ell": (L2 + truth["B"] ** 2) ** 0.5,
         "rho": truth["B"] ** 2 / L2,
         "power": 2.0,
-        "alpha": 0.0,
+        **({} if known.curvature is None else known.curvature(STEP * radius)),
     }
     findings = [diagnose(table).findings for table in tables]
     return {
