@@ -19,17 +19,23 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from gladstorm.diagnosis import Probes, Report
 from gladstorm.foundation.files import write_text
 from gladstorm.pages import figures
-from gladstorm.pages.styles import COLOURS
+from gladstorm.pages.styles import BLUE, GREEN, GREY, ORANGE, VERMILION
 from gladstorm.torch import NoiseProbe, diagnose
 
 FOLDER = Path(__file__).parent / "diagnosis"
 STEPS, EVERY, BUDGET, BATCH, CONTEXT = 1000, 10, 192, 32, 32
+NETWORKS = {
+    "MLP": "perceptron on digits",
+    "conv": "convolutional network on digits",
+    "transformer": "transformer on text",
+}
 OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
     "Adam": lambda model: torch.optim.Adam(model.parameters(), lr=3e-3),
     "SGD": lambda model: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
@@ -121,35 +127,35 @@ def _kept(report: Report, probes: Probes) -> dict[str, Any]:
 
 
 def draw(results: list[dict[str, Any]]) -> Figure:
-    """Noise against distance: along the run, and in the designed directions."""
-    figure = Figure(figsize=(10, 5.4), layout="constrained")
-    names = list(dict.fromkeys(each["network"] for each in results))
-    axes = figure.subplots(2, len(names), sharex="col", sharey="col")
+    """Noise over that at the start, against distance: along the run, and where the probes looked."""
+    figure = Figure(figsize=(10, 6), layout="constrained")
+    figure.suptitle("Does gradient noise grow with the distance from where training starts?", fontsize=12)
+    axes = figure.subplots(2, len(NETWORKS))
     for ax, each in zip(axes.T.ravel(), results, strict=True):
-        for label, probes, marker, colour in (
-            ("along the run", each["along the path"]["probes"], "-", COLOURS[0]),
-            ("designed: path", _chosen(each, ("along", "start")), "o", COLOURS[1]),
-            ("designed: against it", _chosen(each, ("against", "start")), "s", COLOURS[2]),
-            ("designed: random", _chosen(each, ("random", "start")), "^", COLOURS[4]),
+        at_start = np.mean(_chosen(each, ("start",))["noise"])
+        ax.axhline(1.0, color=GREY, linewidth=0.8, zorder=0)
+        for label, probes, line, width, colour in (
+            ("along the training run", each["along the path"]["probes"], "-", 2.4, BLUE),
+            ("probe: towards the end of the run", _chosen(each, ("along", "start")), "o--", 1.0, VERMILION),
+            ("probe: away from it", _chosen(each, ("against", "start")), "s--", 1.0, GREEN),
+            ("probe: random directions", _chosen(each, ("random", "start")), "^--", 1.0, ORANGE),
         ):
             at, mean = _smooth(probes)
-            ax.plot(
-                at,
-                mean,
-                marker if marker == "-" else f"{marker}--",
-                color=colour,
-                markersize=3,
-                linewidth=0.9,
-                label=label,
-            )
+            ax.plot(at, np.array(mean) / at_start, line, color=colour, markersize=4, linewidth=width, label=label)
         ax.set_yscale("log")
-        ax.set_title(f"{each['network']}, {each['method']}", fontsize=8)
-        ax.tick_params(which="both", labelsize=7)
+        low, high = ax.get_ylim()
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0) if high < 50 * low else (1.0,)))
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        ax.yaxis.set_minor_locator(NullLocator())
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"×{value:,g}"))
+        ax.set_title(f"{NETWORKS[each['network']]}, {each['method']}", fontsize=9)
+        ax.tick_params(labelsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
     for ax in axes[-1]:
-        ax.set_xlabel("distance from the start", fontsize=8)
-    figure.supylabel("variance of one sample's gradient", fontsize=8)
+        ax.set_xlabel("distance from the start", fontsize=9)
+    figure.supylabel("variance of one sample's gradient, as a multiple of that at the start", fontsize=9)
     figure.legend(
-        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=7, frameon=False
+        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9, frameon=False
     )
     return figure
 
@@ -175,6 +181,6 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     where = FOLDER / "networks.json"
     if sys.argv[1:] != ["draw"]:
-        found = [run(name, method) for name in ("MLP", "conv", "transformer") for method in OPTIMIZERS]
+        found = [run(name, method) for name in NETWORKS for method in OPTIMIZERS]
         write_text(where, json.dumps(found) + "\n")
     figures.save(draw(json.loads(where.read_text(encoding="utf-8"))), FOLDER / "networks.png")
