@@ -52,6 +52,12 @@ def test_both_points_of_a_probe_draw_the_same_and_probes_do_not() -> None:
     ("changed", "said"),
     [
         ({"loss_fn": lambda params, batch: squared(params, batch) * jnp.nan}, "must be finite; got a loss of nan"),
+        ({"loss_fn": lambda params, batch: squared(params, batch) * len(batch)}, "must return the mean over the sampl"),
+        ({"loss_fn": lambda params, batch: jnp.mean(batch)}, "must depend on params"),
+        (
+            {"params": {"w": jnp.ones(3, "bfloat16"), "b": jnp.ones((), "bfloat16")}, "radius": 1e-3},
+            "more than rounding does",
+        ),
         ({"batches": DATA[:, :1]}, "at least 4 samples, one for each group; got 0 of 16"),
         ({"batches": iter(DATA[:3])}, "got 3 of 16"),
         ({"batches": [{"x": DATA[0], "scale": 2.0}]}, "every leaf of a mini-batch"),

@@ -163,6 +163,9 @@ def test_what_layers_mean_is_remarked() -> None:
     remarks = diagnose(classify, model, batch_of_dicts(), 16).probes.remarks
     assert "running statistics" in remarks[0]
     assert "switched off" in remarks[1]
+    assert "in eval mode" in diagnose(squared, linear().eval(), list(torch.tensor(BATCHES)), 16).probes.remarks[0]
+    with pytest.raises(ValueError, match="at least 12 samples, two, as BatchNorm needs, for each group"):
+        diagnose(classify, Everything(), batch_of_dicts(), 16, groups=6)
 
 
 class Streamed(torch.utils.data.IterableDataset[Tensor]):
@@ -185,7 +188,7 @@ BAD: dict[str, tuple[Callable[..., Any], Any, dict[str, Any], str]] = {
         lambda m, b: (100 * squared(m, b)).exp(),
         None,
         {"radius": 1e3},
-        "inf .* from the start. Look less far",
+        "inf, at distance .* from the start. Look less far",
     ),
     "no number": (lambda m, b: squared(m, b).item(), None, {}, "must return a tensor with one number"),
     "one loss each": (lambda m, b: m(b[:, :3]), None, {}, r"the mean loss; got a tensor of shape \(12, 1\)"),
@@ -214,6 +217,8 @@ def test_bad_input_is_refused_in_a_sentence(name: str) -> None:
 
 
 def test_a_model_without_trainable_parameters_and_one_in_half_precision_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"must be a torch.nn.Module; got function. Call diagnose\(loss_of, model"):
+        diagnose(linear(), squared, [], 16)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="some parameters of the model must require gradients"):
         diagnose(squared, linear().requires_grad_(False), [], 16)
     with pytest.raises(ValueError, match=r"by more than rounding does.*bfloat16"):

@@ -67,14 +67,19 @@ def diagnose(
         loss, numbers = measured(*points, batch, sample)
         if not bool(jnp.isfinite(jnp.stack([loss, *numbers])).all()):
             raise ValueError(
-                f"diagnose: losses and gradients must be finite; got a loss of {float(loss)} {distance:.3g} from the "
-                "start. Look less far, with radius=…, or start where the loss is finite."
+                f"diagnose: losses and gradients must be finite; got a loss of {float(loss)}, at distance "
+                f"{distance:.3g} from the start. Look less far, with radius=…, or start where the loss is finite."
             )
+        if step == 0:
+            _require_precision(*points, moved)
+            _require_mean(loss_fn, points[0], batch, sample, float(loss))
         noise, gradient2, of_change, change2 = map(float, numbers)
         ell2, L2 = (of_change + change2) / moved**2, change2 / moved**2
         samples = jax.tree.leaves(batch)[0].shape[1]
         where = (step, place.pair, place.direction, distance)
         rows.append(Probe(*where, groups, samples, noise, gradient2, moved, ell2, L2))
+    if not any(row.noise or row.gradient2 for row in rows):
+        raise ValueError("diagnose: the loss must depend on params; got gradients that are all 0.")
     return fit(Probes.of(rows), seed=seed)
 
 
@@ -143,6 +148,27 @@ def _cut(batches: Iterable[Tree], count: int, groups: int) -> Iterator[Tree]:
                 f"diagnose: batches must give mini-batches of at least {groups} samples, one for each group; got "
                 f"{found} of {count}. Give larger ones, fewer groups, or something that can be gone through again."
             )
+
+
+def _require_precision(x: Tree, y: Tree, moved: float) -> None:
+    apart = float(length(jax.tree.map(jnp.subtract, y, x)))
+    if abs(apart - moved) > 0.1 * moved:
+        raise ValueError(
+            f"diagnose: a probe must move params by more than rounding does; got a step of {apart:.3g} instead of "
+            f"{moved:.3g}. Keep params in float32, or give a larger radius."
+        )
+
+
+def _require_mean(loss_fn: Callable[..., Array], x: Tree, batch: Tree, key: Array | None, mean: float) -> None:
+    """Refuse a sum over samples, whose noise would seem to be that of another batch size."""
+    groups = jax.tree.leaves(batch)[0].shape[0]
+    whole = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), batch)
+    loss = float(loss_fn(x, whole, *(() if key is None else (key,))))
+    if abs(loss - groups * mean) < 0.1 * abs(loss - mean):
+        raise ValueError(
+            "diagnose: loss_fn must return the mean over the samples of a mini-batch; got their sum, "
+            f"{loss:.4g} for all and {mean:.4g} for one of {groups} groups."
+        )
 
 
 def _require_floats(params: Tree) -> None:

@@ -14,7 +14,7 @@ from gladstorm.diagnosis import Probe, Probes, Report, spread
 from gladstorm.diagnosis import diagnose as fit
 from gladstorm.diagnosis.design import OWN_PATH, STEP, Place, check, places, random_direction
 from gladstorm.torch.cutting import cut, size_of
-from gladstorm.torch.layer_remarks import remarks_on
+from gladstorm.torch.layer_remarks import remarks_on, samples_for
 from gladstorm.torch.normalized_step import norm_of
 from gladstorm.torch.options import rounding_swallows
 from gladstorm.torch.same_sample import remember
@@ -57,6 +57,11 @@ def diagnose(
     'not identifiable'
     """
     check(budget, groups, radius)
+    if not isinstance(model, torch.nn.Module):
+        raise ValueError(
+            f"diagnose: model must be a torch.nn.Module; got {type(model).__name__}. Call diagnose(loss_of, model, "
+            "loader)."
+        )
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module  # this process' data, without waiting for the others
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
@@ -76,10 +81,10 @@ def diagnose(
     measured = SampledLoss("diagnose", loss_of, model, params)
     rows: list[Probe] = []
     try:
-        batches = _batches(loader, len(design), groups)
+        batches = _batches(loader, len(design), groups, samples_for(model))
         for step, (place, batch) in enumerate(zip(design, batches, strict=True)):
             direction = path if place.draw == OWN_PATH and path is not None else _random(params, seed, place.draw)
-            measured.where = f" {place.radius * radius:.3g} from the start"
+            measured.where = f", at distance {place.radius * radius:.3g} from the start"
             if step == 0:
                 _require_mean(measured, batch, groups)
             rows.append(_probe(measured, step, place, batch, start, direction, radius, groups))
@@ -151,13 +156,13 @@ def _random(params: list[torch.nn.Parameter], seed: int, draw: int) -> list[Tens
     return [torch.as_tensor(part).to(p.dtype).to(p.device) for part, p in zip(parts, params, strict=True)]
 
 
-def _batches(loader: Iterable[Any], count: int, groups: int) -> Iterator[Any]:
-    """So many mini-batches that can be cut, from as many passes as it takes."""
+def _batches(loader: Iterable[Any], count: int, groups: int, samples: int) -> Iterator[Any]:
+    """So many mini-batches that can be cut into groups of so many samples, from as many passes as it takes."""
     found, skipped = 0, 0
     while found < count:
         before = found
         for batch in loader:
-            if size_of(batch) < groups:
+            if size_of(batch) < groups * samples:
                 skipped += 1
                 continue
             yield batch
@@ -166,9 +171,10 @@ def _batches(loader: Iterable[Any], count: int, groups: int) -> Iterator[Any]:
                 return
         if found == before:
             raise ValueError(
-                f"diagnose: loader must give mini-batches of at least {groups} samples, one for each group; got "
-                f"{found} of {count} and {skipped} that are smaller. Give a larger batch_size, fewer groups, or "
-                "a loader that can be gone through again."
+                f"diagnose: loader must give mini-batches of at least {groups * samples} samples, "
+                f"{'one' if samples == 1 else 'two, as BatchNorm needs,'} for each group; got {found} of {count} and "
+                f"{skipped} that are smaller. Give a larger batch_size, fewer groups, or a loader that can be "
+                "gone through again."
             )
 
 

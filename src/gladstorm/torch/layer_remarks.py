@@ -27,4 +27,15 @@ def remarks_on(model: torch.nn.Module) -> tuple[str, ...]:
         remarks.append("Dropout is part of the noise; call model.eval() before to leave it out.")
     elif drops:
         remarks.append("Dropout is switched off and not part of the noise; call model.train() before to count it.")
+    if not (model.training or norms or drops):
+        remarks.append("The model is in eval mode; call model.train() before to diagnose the loss that is trained on.")
     return tuple(remarks)
+
+
+def samples_for(model: torch.nn.Module) -> int:
+    """How many samples a group must have: BatchNorm in training mode normalizes two or more.
+
+    >>> samples_for(torch.nn.Sequential(torch.nn.BatchNorm1d(3)))
+    2
+    """
+    return 1 + any(isinstance(each, _BatchNorm) and each.training for each in model.modules())
