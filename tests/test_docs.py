@@ -19,6 +19,16 @@ def test_the_tables_of_methods_parts_complexities_and_works_are_the_code_s() -> 
         assert (ROOT / name).read_text() == renewed((ROOT / name).read_text())
 
 
+def test_every_file_contributing_names_is_there() -> None:
+    folders = [ROOT / name for name in ("src", "tests", "docs", "benchmarks")]
+    files = [path.as_posix() for folder in folders for path in folder.rglob("*.py")]
+    files += [path.as_posix() for path in ROOT.glob("*.py")]
+    named = re.findall(r"`(?:python )?([\w/]+\.py)\b", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(named) > 50
+    missing = [name for name in named if not any(file.endswith(f"/{name}") for file in files)]
+    assert [name for name in missing if "your_name" not in name] == []  # what the reader is to write
+
+
 def test_every_work_is_cited_and_every_citation_is_a_known_work() -> None:
     sources = [path.read_text() for path in (ROOT / "src").rglob("*.py") if path.name != "references.py"]
     pages = [path.read_text() for path in (ROOT / "docs").glob("*.md") if path.name != "bibliography.md"]

@@ -16,6 +16,7 @@ from gladstorm.methods import METHODS, averages, batches, estimators, schedules,
 # Public where they stand, not here: protocols and bases of parts, states, registries, tables of the documents.
 DELIBERATELY_NOT = {
     "foundation.parts": {
+        "require_single_numbers",
         "C",
         "Data",
         "Number",

@@ -17,6 +17,7 @@ import unrolled_family as by_hand
 import unrolled_parameter_free as sizes
 from gladstorm import BlumGladyshev, GrowWithDistance, Method, nsgdm, nstorm, objectives, pasta, run, sgd, sweep
 from gladstorm.methods import (
+    batches,
     d_adaptation,
     dog,
     dowg,
@@ -368,6 +369,10 @@ def example(cls: Any) -> Any:
 
 
 RULES: list[BatchRule] = [Fixed(2), FirstLarge(5), GrowWithDistance(B, G, 0.1), LARGE, NestedLoops(9)]
+
+
+def test_every_batch_rule_is_composed() -> None:
+    assert {type(rule) for rule in RULES} == set(batches.registry().values())
 
 
 @pytest.mark.parametrize("name", estimators.registry())
