@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +16,7 @@ from gladstorm.diagnosis import diagnose as fit
 from gladstorm.diagnosis.design import OWN_PATH, STEP, check, places, random_direction
 from gladstorm.foundation.parts import Array
 from gladstorm.optax.spread import length, spread
-
-Tree = Any
+from gladstorm.optax.trees import Tree
 
 
 def diagnose(

@@ -10,7 +10,7 @@ import optax
 from gladstorm.foundation.parts import Array
 from gladstorm.methods.estimators import Momentum
 from gladstorm.optax.from_theory import FromTheory
-from gladstorm.optax.options import AxisName, Schedule, at, check
+from gladstorm.optax.options import AxisName, UpdateSchedule, at, check
 from gladstorm.optax.trees import NOW, Tree, cast_like, decayed, estimate, move, zero_estimate
 
 
@@ -37,8 +37,8 @@ class _Nsgdm(FromTheory):
 
     def __call__(
         self,
-        learning_rate: float | Array | Schedule,
-        momentum: float | Array | Schedule = 0.9,
+        learning_rate: float | Array | UpdateSchedule,
+        momentum: float | Array | UpdateSchedule = 0.9,
         *,
         weight_decay: float | Array = 0.0,
         norm: str = "global",

@@ -13,7 +13,7 @@ from gladstorm.foundation.parts import Array
 from gladstorm.methods.estimators import Storm
 from gladstorm.optax import surroundings
 from gladstorm.optax.from_theory import FromTheory
-from gladstorm.optax.options import AxisName, Schedule, at, check
+from gladstorm.optax.options import AxisName, UpdateSchedule, at, check
 from gladstorm.optax.trees import (
     BEFORE,
     NOW,
@@ -63,12 +63,12 @@ class _Nstorm(FromTheory):
 
     def __call__(
         self,
-        learning_rate: float | Array | Schedule,
-        momentum: float | Array | Schedule = 0.9,
+        learning_rate: float | Array | UpdateSchedule,
+        momentum: float | Array | UpdateSchedule = 0.9,
         *,
         max_grad_norm: float | Array | None = None,
         n_init: int | Array = 1,
-        every_k: int | Array | Schedule = 1,
+        every_k: int | Array | UpdateSchedule = 1,
         weight_decay: float | Array = 0.0,
         norm: str = "global",
         axis_name: AxisName | None = None,

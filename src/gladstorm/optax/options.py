@@ -11,7 +11,7 @@ import jax
 from gladstorm.foundation.parts import Array
 from gladstorm.foundation.rules import Rule
 
-Schedule = Callable[[Array], Array]  # of the number of updates made
+UpdateSchedule = Callable[[Array], Array]  # of the number of updates made
 AxisName = str | tuple[str, ...]
 
 NORMS = ("global", "tensor")

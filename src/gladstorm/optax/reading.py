@@ -12,8 +12,7 @@ import numpy as np
 from gladstorm.diagnosis import Probe, Probes
 from gladstorm.foundation.parts import Array
 from gladstorm.optax.spread import length, spread
-
-Tree = Any
+from gladstorm.optax.trees import Tree
 
 
 class Reading(NamedTuple):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
 from gladstorm.foundation.parts import Array
-
-Tree = Any
+from gladstorm.optax.trees import Tree
 
 
 def spread(gradients: Tree, groups: int, samples: int) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from gladstorm.foundation.parts import Array
 from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.steps import Steered
 from gladstorm.methods.steps.steered import Course
-from gladstorm.optax.options import AxisName, Schedule, at, require
+from gladstorm.optax.options import AxisName, UpdateSchedule, at, require
 from gladstorm.optax.trees import Tree, cast_like, copy, zero_estimate
 
 AVERAGE = PolynomialAverage(4.0)
@@ -29,7 +29,7 @@ class SteeredState(NamedTuple):
 def steered(
     horizon: int | Array | None = None,
     *,
-    learning_rate: float | Array | Schedule = 1.0,
+    learning_rate: float | Array | UpdateSchedule = 1.0,
     axis_name: AxisName | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """Steps that find their own length, from the distance travelled and from whether gradients agree: nothing to tune.

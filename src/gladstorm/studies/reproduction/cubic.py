@@ -10,7 +10,8 @@ from gladstorm.studies.reproduction.compared_methods import COMPARED, NSGDM, NST
 from gladstorm.studies.reproduction.experiment import Experiment, half_decades
 
 
-def _zero(seed: int) -> tuple[np.ndarray, ...]:  # noqa: ARG001 - the minimiser of every instance
+def _zero(_seed: int) -> tuple[np.ndarray, ...]:
+    """The minimiser of every instance."""
     return (np.zeros(1),)
 
 
