@@ -71,6 +71,12 @@ def test_the_measured_variance_is_the_variance_over_the_examples() -> None:
     assert variance[2] > variance[0]
 
 
+@pytest.mark.parametrize("points", [np.ones(2), np.ones((1, 99)), [["a"]]])
+def test_points_that_are_no_rows_like_x_are_refused(points: Any) -> None:
+    with pytest.raises(ValueError, match="measured_variance: points must be"):
+        measured_variance(SUM, points)
+
+
 def test_saga_is_the_hand_unrolled_recursion() -> None:
     record = run(SUM, Method(Saga(), Plain(0.02)), steps=40, seeds=[7])
     rows: Any = jax.jit(lambda x: SUM.examples(SUM.at(x)))

@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
+
+from gladstorm import devices
 
 SIMULATE = "simulate --objective cauchy --dim 2 --method sgd --gamma 0.1 --steps 5 --seeds 1 --json".split()
 
@@ -39,3 +42,8 @@ def test_a_file_of_flags_is_read_and_no_home_is_needed() -> None:
     assert done.returncode != 0
     assert "Unknown flag in XLA_FLAGS: --xla_no_such_flag=1" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_tuning_too_late_says_so() -> None:
+    with pytest.raises(RuntimeError, match="devices: tune must be called before JAX computes anything"):
+        devices.tune(jax.device_count() + 1)

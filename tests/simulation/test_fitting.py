@@ -192,6 +192,7 @@ ORACLES: list[tuple[Any, str]] = [
         "BlumGladyshev: B must be one number, finite and ≥ 0; got B=Power",
     ),
     (bg(objectives.Cosh(ONES, growth=ONES)), r"Cosh: growth must be one number, finite and > 0; got growth=array"),
+    (bg(objectives.Cauchy([1.0, 2.0])), r"Cauchy: start must be an array, np.array\(…\); got start=\[1.0, 2.0\]"),  # type: ignore[arg-type]
     ("cauchy", "sweep: oracle must be an oracle such as BlumGladyshev.* got 'cauchy'"),
     (DuckTyped(GOOD), "sweep: oracle must be an oracle .* of a class that inherits Oracle"),
     (Scalar(GOOD, 0.5, 1.0), r"Scalar: grad must be float64 of shape \(3,\); got float64 of shape \(\)"),
@@ -224,9 +225,9 @@ METHODS: list[tuple[Any, str]] = [
     (Method(Wide(), Plain(0.1)), r"Wide: direction must be float64 of shape \(3,\); got float64 of shape \(6,\)"),
     (Method(Forgetful(), Plain(0.1)), r"Forgetful: update must be float64 of shape \(3,\); got tuple of"),
     (
-        Method(Fresh(), FromOptax(0.1, 1)),
+        Method(Fresh(), FromOptax(0.1, 1)),  # type: ignore[arg-type]
         r"FromOptax: make must be a function of the learning rate, such as optax.adam; got 1",
-    ),  # type: ignore[arg-type]
+    ),
     (Method(Fresh(), Summing()), r"Summing: move must be float64 of shape \(3,\); got float64 of shape \(\)"),
 ]
 

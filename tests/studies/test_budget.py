@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from gladstorm import BlumGladyshev, LinearDecay, Method, TailAverage, nsgdm, nstorm, objectives, sgd, with_decay
-from gladstorm.studies.budget import alike, setting, settings_of, spend
+from gladstorm.methods.method import settings_of
+from gladstorm.studies.budget import alike, setting, spend
 from gladstorm.studies.comparison import methods_from
 
 

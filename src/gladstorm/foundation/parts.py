@@ -155,20 +155,21 @@ def check(part: Any) -> None:
 
 
 def require_single_numbers(part: Any) -> None:
-    """Raise a ValueError for the first field of a number, here or in a nested part, that has several or a schedule.
+    """Raise a ValueError for the first field, here or in a nested part, that has several numbers where one is meant.
 
-    Only methods are swept: of an oracle, two numbers would be taken for one of each coordinate.
+    Only methods are swept: of an oracle, two numbers would be taken for one of each coordinate. Nor is a list an array:
+    to JAX it is as many numbers.
     """
     owner = type(part).__name__
     for field in dataclasses.fields(part):
-        value = getattr(part, field.name)
-        if (
-            getattr(field.type, "__name__", field.type) in SINGLE
-            and field.metadata.get("rule")
-            and (np.ndim(value) or is_part(value))
-        ):
-            words = field.metadata["rule"].words
-            raise ValueError(f"{owner}: {field.name} must be one number, {words}; got {field.name}={shown(value)}.")
+        value, rule = getattr(part, field.name), field.metadata.get("rule")
+        single = getattr(field.type, "__name__", field.type) in SINGLE
+        if rule and single and (np.ndim(value) or is_part(value)):
+            raise ValueError(
+                f"{owner}: {field.name} must be one number, {rule.words}; got {field.name}={shown(value)}."
+            )
+        if rule and not field.metadata.get("static") and isinstance(value, list | tuple):
+            raise ValueError(f"{owner}: {field.name} must be an array, np.array(…); got {field.name}={shown(value)}.")
         if is_part(value):
             require_single_numbers(value)
 

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from gladstorm.foundation.constants import Constants
 from gladstorm.foundation.parts import Array, Data, as_data, leaf, part, static
-from gladstorm.foundation.rules import VECTOR
+from gladstorm.foundation.rules import MATRIX, VECTOR
 from gladstorm.foundation.screen import shown
 from gladstorm.objectives import Objective
 from gladstorm.objectives import registry as objective_classes
@@ -185,6 +185,10 @@ def measured_variance(
     >>> measured_variance(oracle, np.array([[3.0, 4.0]]), draws=10)
     (array([5.]), array([100.]))
     """
+    MATRIX.require("measured_variance", "points", points)
+    dim = np.size(oracle.objective.start)
+    if np.shape(points)[1] != dim:
+        raise ValueError(f"measured_variance: points must be rows of {dim} numbers; got shape {np.shape(points)}.")
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), draws)
 

@@ -39,7 +39,10 @@ def tune(cores: int | None = None) -> None:
     """
     if cores is None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    jax.config.update("jax_num_cpu_devices", cores)
+    try:
+        jax.config.update("jax_num_cpu_devices", cores)
+    except RuntimeError:
+        raise RuntimeError("devices: tune must be called before JAX computes anything; it has begun.") from None
     flags = _given_flags()
     for option in (
         f"--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold={ONE_KERNEL_BYTES}",
