@@ -99,7 +99,8 @@ The same on the held-out problems. Nothing was chosen by this table; it says wha
   on least squares of condition 100, f − inf f is tens of times the best rival's up to 10⁴ gradients.
 - A decay of the step size alone, without looking at the gradients, lasts better: at 10⁵ gradients ℓ = r/(n + 1)^¾ has
   the better mean on the held-out problems. It does not land in 10³ gradients with d = 100.
-- It keeps three vectors beside x: x⁰, a mean of directions, and the average.
+- Beside x it keeps x⁰, a mean of directions, and the average. In torch and Optax the average is kept on request
+  only: it is worth little (the last lines of the tables above), and without it the state is two vectors.
 """
 
 RATIOS = """![ratio to the best tuned rival, problem by problem](untuned/ratios.svg)

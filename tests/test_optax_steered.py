@@ -52,7 +52,7 @@ def test_a_second_call_does_not_trace_again() -> None:
 
 
 def test_dtypes_and_structure_are_kept_and_the_state_has_single_precision_at_least() -> None:
-    visited, state = walk(steered(12), PARAMS)
+    visited, state = walk(steered(12, average=True), PARAMS)
     assert jax.tree.map(jnp.result_type, visited[-1]) == jax.tree.map(jnp.result_type, PARAMS)
     assert jax.tree.map(jnp.result_type, averaged(state, visited[-1])) == jax.tree.map(jnp.result_type, PARAMS)
     for tree in (state.average, state.course.m):
@@ -75,7 +75,7 @@ def test_complex_parameters_move_as_their_real_and_imaginary_parts() -> None:
 
 
 def test_a_run_resumed_from_its_saved_state_gives_the_same_bits_and_average() -> None:
-    optimizer, params = steered(12), jnp.array([1.0, -2.0])
+    optimizer, params = steered(12, average=True), jnp.array([1.0, -2.0])
     whole, last = walk(optimizer, params)
     half, state = walk(optimizer, params, SAMPLES[:5])
     rest, again = walk(optimizer, half[-1], SAMPLES[5:], jax.tree.map(np.array, state))
@@ -84,7 +84,7 @@ def test_a_run_resumed_from_its_saved_state_gives_the_same_bits_and_average() ->
 
 
 def test_the_average_is_found_in_any_state_and_counts_what_was_really_visited() -> None:
-    chain = optax.chain(optax.clip_by_global_norm(10.0), optax.masked(steered(), True), optax.scale(0.5))
+    chain = optax.chain(optax.clip_by_global_norm(10.0), optax.masked(steered(average=True), True), optax.scale(0.5))
     params = jnp.array([1.0, -2.0])
     visited, state = walk(chain, params)
     mean = np.array(params, np.float64)
@@ -93,6 +93,15 @@ def test_the_average_is_found_in_any_state_and_counts_what_was_really_visited() 
     np.testing.assert_allclose(averaged(state, visited[-1]), mean, rtol=1e-5)
     with pytest.raises(ValueError, match=r"^averaged: state must hold a SteeredState"):
         averaged(optax.sgd(0.1).init(params), params)
+
+
+def test_without_an_average_there_is_one_tree_less_and_the_same_steps() -> None:
+    params = jnp.array([1.0, -2.0])
+    visited, state = walk(steered(12), params)
+    assert [x.tolist() for x in visited] == [x.tolist() for x in walk(steered(12, average=True), params)[0]]
+    assert len([leaf for leaf in jax.tree.leaves(state) if leaf.shape == params.shape]) == 2
+    with pytest.raises(ValueError, match=r"^averaged: state must be of steered\(average=True\)"):
+        averaged(state, visited[-1])
 
 
 def test_a_gradient_that_is_not_finite_moves_nothing_and_is_not_remembered() -> None:
@@ -121,9 +130,9 @@ def test_init_takes_shapes_for_arrays() -> None:
 def test_state_lies_where_the_parameters_lie() -> None:
     sharding = NamedSharding(Mesh(np.array(jax.devices()[:2]), ("d",)), PartitionSpec("d"))
     params = jax.device_put(jnp.arange(8.0), sharding)
-    visited, state = walk(steered(12), params)
+    visited, state = walk(steered(12, average=True), params)
     assert isinstance(state, SteeredState)
-    for tree in (steered().init(params), state):
+    for tree in (steered(average=True).init(params), state):
         leaves = [leaf for leaf in jax.tree.leaves(tree) if leaf.shape == params.shape]
         assert len(leaves) == 3
         assert all(leaf.sharding.is_equivalent_to(sharding, 1) for leaf in leaves)

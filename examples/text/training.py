@@ -20,7 +20,7 @@ OPTIMIZERS: dict[str, Callable[[nn.Module, float], torch.optim.Optimizer]] = {
     "SGD": lambda model, lr: torch.optim.SGD(model.parameters(), lr, MOMENTUM),
     "NSGDM": lambda model, lr: NSGDM(model.parameters(), lr, MOMENTUM),
     "NSTORM": lambda model, lr: NSTORM(model.parameters(), lr, MOMENTUM),
-    "Steered": lambda model, lr: Steered(model.parameters(), lr),
+    "Steered": lambda model, lr: Steered(model.parameters(), lr, average=True),
 }
 
 

@@ -77,7 +77,7 @@ def by_optax(name: str) -> list[Vector]:
     optimizer: Any = {
         "nsgdm": gladstorm.optax.nsgdm(GAMMA, 1 - ETA),
         "nstorm": gladstorm.optax.nstorm(GAMMA, 1 - ETA),
-        "steered": gladstorm.optax.steered(STEPS),
+        "steered": gladstorm.optax.steered(STEPS, average=True),
     }[name]
 
     def grads(params: list[jax.Array], xi: Batch) -> list[jax.Array]:
@@ -121,7 +121,7 @@ def by_torch(name: str) -> list[Vector]:
             nsgdm.step(closure(k))
             visited.append(x())
     elif name == "steered":
-        steered = gladstorm.torch.Steered(params, horizon=STEPS)
+        steered = gladstorm.torch.Steered(params, horizon=STEPS, average=True)
         for k in range(STEPS):
             steered.zero_grad()
             steered.step(closure(k))

@@ -46,12 +46,12 @@ def average(model: torch.nn.Module, optimizer: Steered) -> list[Any]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(dtype: torch.dtype, tmp_path: Path) -> None:
     model = network(dtype)
-    optimizer = Steered(model.parameters(), horizon=12)
+    optimizer = Steered(model.parameters(), horizon=12, average=True)
     train(model, optimizer, range(5))
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "saved")
     saved = torch.load(tmp_path / "saved", weights_only=True)
     again = network(dtype)
-    resumed = Steered(again.parameters(), horizon=12)
+    resumed = Steered(again.parameters(), horizon=12, average=True)
     again.load_state_dict(saved["model"])
     resumed.load_state_dict(saved["optimizer"])
     copied = copy.deepcopy((model, optimizer))
@@ -111,6 +111,45 @@ def test_every_way_takes_the_same_steps(way: str, monkeypatch: pytest.MonkeyPatc
         torch.testing.assert_close(p, q, rtol=0, atol=1e-10)
 
 
+def long_steps(optimizer: Steered, params: list[torch.nn.Parameter], steps: Iterable[int]) -> list[Tensor]:
+    """Steps along gradients that depend on the point; before the fourth somebody else moves a parameter."""
+    for k in steps:
+        if k == 3:
+            with torch.no_grad():
+                params[0].mul_(3)
+        for p in params:
+            p.grad = p.detach() + torch.randn(p.shape, generator=torch.Generator().manual_seed(k)).to(p)
+        optimizer.step()
+    return [p.detach().clone() for p in params]
+
+
+def long_params(dtype: torch.dtype = torch.float64) -> list[torch.nn.Parameter]:
+    """Long enough for norms to be taken as tensors are written, and in memory in two ways."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in ((5003,), (60, 50))]
+    return [torch.nn.Parameter(drawn[0]), torch.nn.Parameter(drawn[1].t())]
+
+
+def test_norms_taken_while_tensors_are_in_the_cache_are_those_of_the_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    params = long_params()
+    taken = long_steps(Steered(params), params, range(8))
+    with monkeypatch.context() as patch:
+        patch.setattr(normalized_step, "readable", lambda tensor: False)  # as on a device, where none are
+        params = long_params()
+        for x, expected in zip(long_steps(Steered(params), params, range(8)), taken, strict=True):
+            torch.testing.assert_close(x, expected, rtol=0, atol=1e-11)
+
+
+def test_a_long_run_resumed_has_the_same_bits_though_it_takes_its_norms_anew() -> None:
+    params, others = long_params(torch.float32), long_params(torch.float32)
+    optimizer, resumed = Steered(params), Steered(others)
+    for other, x in zip(others, long_steps(optimizer, params, range(5)), strict=True):
+        other.data.copy_(x)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    again = long_steps(resumed, others, range(5, 8))
+    assert values(again) == values(long_steps(optimizer, params, range(5, 8)))
+
+
 @pytest.mark.parametrize("where", ["CPU", "device"])
 @pytest.mark.parametrize("bad", [NAN, INF])
 def test_a_gradient_that_is_not_finite_is_as_if_it_had_not_been(
@@ -138,7 +177,7 @@ def test_a_gradient_that_is_not_finite_is_as_if_it_had_not_been(
 
 def test_the_average_is_read_inside_and_the_parameters_are_untouched_afterwards() -> None:
     model = network(torch.float64)
-    optimizer = Steered(model.parameters(), horizon=6)
+    optimizer = Steered(model.parameters(), horizon=6, average=True)
     visited = [vector(model)]
     for k in range(7):
         mean = visited[0]
@@ -161,18 +200,25 @@ def test_the_average_is_read_inside_and_the_parameters_are_untouched_afterwards(
 
 def test_without_an_average_there_is_one_buffer_less_and_the_same_steps() -> None:
     model, other = network(), network()
-    train(model, Steered(model.parameters()), range(5))
-    optimizer = Steered(other.parameters(), average=False)
+    keeping = Steered(model.parameters(), average=True)
+    train(model, keeping, range(5))
+    optimizer = Steered(other.parameters())
     train(other, optimizer, range(5))
     assert values(model) == values(other)
     assert set(optimizer.state[next(other.parameters())]) == {"start", "direction", "course"}
     with pytest.raises(RuntimeError, match=r"^Steered: averaged\(\) needs an average; got average=False"):
         average(other, optimizer)
+    with pytest.raises(ValueError, match=r"^Steered: model= .* got average=False. Ask for average=True"):
+        Steered(other.parameters(), model=other)
+    kept, missing = keeping.state_dict(), optimizer.state_dict()
+    optimizer.load_state_dict(kept)
+    with pytest.raises(ValueError, match=r"^Steered: a run with average=True .* got a checkpoint without"):
+        keeping.load_state_dict(missing)
 
 
 def test_who_evaluates_without_the_average_is_told_once() -> None:
     model = network()
-    optimizer = Steered(model.parameters(), model=model)
+    optimizer = Steered(model.parameters(), average=True, model=model)
     x = torch.ones(1, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -22,7 +22,7 @@ norm: "global", one norm over the whole tree, is the paper's method; "tensor" gi
 axis_name: inside `jax.shard_map` or `jax.pmap`, the axis or axes every leaf is cut along, so that the norm is that of
     the whole tree. Under `jax.jit` arrays know their parts, and nothing is needed.
 
-`steered` has no number to tune: it finds the length of its updates itself, and `averaged` reads what it reports.
+`steered` has no number to tune: it finds the length of its updates itself, and `averaged` reads an average it may keep.
 `diagnose` tells whether the noise of a loss grows at all; `read_noise` measures it inside a training step.
 """
 

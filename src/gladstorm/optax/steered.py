@@ -23,27 +23,29 @@ class SteeredState(NamedTuple):
 
     count: Array  # type: ignore[assignment]  # updates made; the name Optax gives it is one of a tuple's methods
     course: Course  # x⁰, the mean of directions, and numbers of the run so far
-    average: Tree  # x̄ of the points before the parameters now; `averaged` adds those
+    average: Tree  # x̄ of the points before the parameters now, `averaged` adds those; None if it is not kept
 
 
 def steered(
     horizon: int | Array | None = None,
     *,
     learning_rate: float | Array | UpdateSchedule = 1.0,
+    average: bool = False,
     axis_name: AxisName | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """Steps that find their own length, from the distance travelled and from whether gradients agree: nothing to tune.
 
     x ← x − learning_rate · (1 − k/horizon) · ℓ u, where u is the gradient by its usual size and ℓ is found on the way:
     `gladstorm.methods.steps.Steered` has the equations. `horizon` is the number of updates there will be, at whose end
-    they have length 0; None is for runs without a known end. A `learning_rate` of 1 is the method. What it reports is
-    an average of the points visited: evaluate at `averaged(state, params)`.
+    they have length 0; None is for runs without a known end. A `learning_rate` of 1 is the method. With `average`, a
+    mean of the points visited is kept as well, which is what the simulator's method reports and worth little: evaluate
+    at `averaged(state, params)`.
 
     Nothing is proved about it; docs/untuned.md says how it does. A gradient that is not finite moves nothing and is
-    not remembered. The state is three trees like the parameters: x⁰, the mean of u, and the average. To have weight
-    decay, add it to the loss. `axis_name` is as the package has it.
+    not remembered. The state is two trees like the parameters, x⁰ and the mean of u; the average is a third. To have
+    weight decay, add it to the loss. `axis_name` is as the package has it.
 
-    >>> optimizer = steered(horizon=100)
+    >>> optimizer = steered(horizon=100, average=True)
     >>> params = jnp.array([3.0, 4.0])
     >>> state = optimizer.init(params)
     >>> for _ in range(100):
@@ -63,7 +65,7 @@ def steered(
         start = jax.tree.map(copy, params)
         x = cast_like(start, zero_estimate(params))
         course = jax.tree.map(copy, Cut().init(x)._replace(start=start))  # copies: a state may be donated
-        return SteeredState(jnp.zeros((), jnp.int32), course, jax.tree.map(copy, x))
+        return SteeredState(jnp.zeros((), jnp.int32), course, jax.tree.map(copy, x) if average else None)
 
     def update(updates: Tree, state: SteeredState, params: Tree = None, **_: Any) -> tuple[Tree, SteeredState]:
         if params is None:
@@ -73,7 +75,7 @@ def steered(
         x, v = cast_like(params, state.course.m), cast_like(updates, state.course.m)
         arrived, course = step.move(state.course, x, v, _no_value)
         moved = jax.tree.map(jnp.subtract, arrived, x)
-        later = SteeredState(optax.safe_increment(state.count), course, averaged(state, x))
+        later = SteeredState(optax.safe_increment(state.count), course, averaged(state, x) if average else None)
         return cast_like(moved, params), cast_like(later, state)
 
     return optax.GradientTransformationExtraArgs(init, update)
@@ -82,11 +84,13 @@ def steered(
 def averaged(state: Any, params: Tree) -> Tree:
     """The average x̄ of all points `steered` has visited, with the dtypes of the parameters, which are the last of them.
 
-    `state` may be that of a chain, or of any transformation around `steered`.
+    `state` may be that of a chain, or of any transformation around `steered(average=True)`.
     """
     its = next((node for node in jax.tree.leaves(state, is_leaf=_is_steered) if _is_steered(node)), None)
     if its is None:
         raise ValueError("averaged: state must hold a SteeredState; got one without.")
+    if its.average is None:
+        raise ValueError("averaged: state must be of steered(average=True); got one of average=False.")
     w = AVERAGE.weight(_wide(its.count), jnp.zeros(()))
     return jax.tree.map(lambda mean, x: jnp.asarray(mean + w * (x - mean), jnp.result_type(x)), its.average, params)
 

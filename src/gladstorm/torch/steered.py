@@ -47,19 +47,20 @@ class Steered(StrictOptimizer):
     horizon: the number of steps there will be, at whose end their length is 0. None is the form for runs without a
         known end, or for a scheduler that decays lr itself.
     weight_decay: must be 0, and is there for programs that give it to every optimizer; add it to the loss instead.
-    average: keep a mean of the iterates in which late ones weigh more. Read it, and evaluate or save it, by
+    average: keep a mean of the iterates as well, in which late ones weigh more: what the simulator's method reports,
+        and worth little (docs/untuned.md). Read it, and evaluate or save it, by
 
             with optimizer.averaged():
                 evaluate(model)
 
         No switch has to be turned back: inside the parameters are the mean, and afterwards what they were.
-    model: warn once if it is evaluated, in the mode of `model.eval()`, without `averaged`.
+    model: with average=True, warn once if it is evaluated, in the mode of `model.eval()`, without `averaged`.
 
-    State is `start` (x⁰), `direction` (the mean of u) and, unless average=False, `average`: a buffer or two more than
-    NSGDM's one; and `course`, eight numbers that all parameters share. Works under DDP, FSDP2 and torch.compile.
+    State is `start` (x⁰) and `direction` (the mean of u), a buffer more than NSGDM's one; with average=True
+    `average`, a third; and `course`, eight numbers that all parameters share. Works under DDP, FSDP2 and torch.compile.
 
     >>> x = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
-    >>> optimizer = Steered([x], horizon=100)
+    >>> optimizer = Steered([x], horizon=100, average=True)
     >>> for _ in range(100):
     ...     optimizer.zero_grad()
     ...     (x @ x).backward()
@@ -71,6 +72,7 @@ class Steered(StrictOptimizer):
 
     _own = (*StrictOptimizer._own, "horizon", "average")
     _reading = False  # whether the parameters are the average now
+    _rows: RowNorms | None = None  # of the directions, and of the way from the start, as the last step left them
 
     def __init__(
         self,
@@ -78,7 +80,7 @@ class Steered(StrictOptimizer):
         lr: float | Tensor = 1.0,
         *,
         horizon: int | None = None,
-        average: bool = True,
+        average: bool = False,
         model: torch.nn.Module | None = None,
         weight_decay: float = 0.0,
         maximize: bool = False,
@@ -101,7 +103,12 @@ class Steered(StrictOptimizer):
             skip_nonfinite=skip_nonfinite,
             unknown=unknown,
         )
-        if model is not None and average:
+        if model is not None:
+            if not average:
+                raise ValueError(
+                    f"{self._name}: model= is told of a forgotten average, so there must be one; got average=False. "
+                    "Ask for average=True, or leave model= out."
+                )
             remind(self, model)
 
     @override
@@ -116,8 +123,14 @@ class Steered(StrictOptimizer):
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        kept = [state for state in state_dict["state"].values() if "course" in state]
+        if self.average and not all("average" in state for state in kept):
+            raise ValueError(
+                f"{self._name}: a run with average=True must be resumed from one that kept an average; got a "
+                "checkpoint without. Resume it with average=False."
+            )
         super().load_state_dict(state_dict)
-        if moved := [p for p in self._all_params() if "course" in self.state.get(p, ())]:
+        if moved := self._moved():
             self._share(self.state[moved[0]]["course"], moved)
 
     @override
@@ -173,11 +186,11 @@ class Steered(StrictOptimizer):
         return loss
 
     def _advance(self, moved: list[Tensor], blocks: list[Block]) -> None:
-        course, rows = self._course(moved), RowNorms()
+        course, rows, later = self._course(moved), self._rows or RowNorms(), RowNorms()
         self._warn_of_the_end(course)
         if self.average:
             average_(plains(self._kept(moved, "average")), plains(moved), weight(course))
-        distance = distance_of(moved, self._kept(moved, "start"))
+        distance = distance_of(moved, self._kept(moved, "start"), rows)
         products = [block.sign * inner_of(block.grads, block.estimates, rows) for block in blocks]
         product = torch.stack([each.to(course.r.device) for each in products]).sum()
         size = norm_of([g for block in blocks for g in block.grads], rows=rows).to(course.r.device)
@@ -206,7 +219,10 @@ class Steered(StrictOptimizer):
                 length * (lr.to(length.device).reshape(()) if isinstance(lr, Tensor) else lr),
                 maximize=block.group["maximize"],
                 foreach=block.foreach,
+                starts=plains(self._kept(block.params, "start")),
+                rows=later,
             )
+        self._rows = later
         self._write(after, moved)
 
     def _begin(self) -> None:

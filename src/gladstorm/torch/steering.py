@@ -17,9 +17,8 @@ from gladstorm.torch.normalized_step import (
     RowNorms,
     alike,
     factors,
-    plain,
+    plains,
     sharding,
-    shorter,
     whole_sum,
     widest,
 )
@@ -85,18 +84,25 @@ def steered_step_(
     *,
     maximize: bool = False,
     foreach: bool = False,
+    starts: Sequence[Tensor],
+    rows: RowNorms,
 ) -> None:
-    """m ← m + share (u − m), x ← x − length · u in place; u = v/by, or 0 where by = 0, and v = g, or −g to maximize."""
+    """m ← m + share (u − m), x ← x − length · u in place; u = v/by, or 0 where by = 0, and v = g, or −g to maximize.
+
+    The norms of m and of x − x⁰, which the next step asks for, are taken at once, while both are in the cache.
+    """
     sign = -1.0 if maximize else 1.0
-    for device, (xs, ms, gs) in alike(params, means, gradients):
+    for device, (xs, ms, gs, x0s) in alike(params, means, gradients, starts):
         dtype = ms[0].dtype
         *before, last = (f if isinstance(f, float) else f.to(device, dtype) for f in factors(by, sign))
         if isinstance(last, float):
             past, new, step = 1 - share.item(), share.item() * last, -length.item() * last
-            for x, m, g in zip(xs, ms, gs, strict=True):
+            for x, m, g, start in zip(xs, ms, gs, x0s, strict=True):
                 u = g * before[0] if before else g
                 m.mul_(past).add_(u, alpha=new)
+                rows.take(m)
                 x.add_(u, alpha=step)
+                rows.take(x, less=start)
             continue
         keep, take, move = (t.to(device, dtype) for t in (1 - share, share * last, -length * last))
         if foreach:
@@ -119,31 +125,32 @@ def average_(averages: Iterable[Tensor], params: Iterable[Tensor], weight: Tenso
         )
 
 
-def distance_of(params: Sequence[Tensor], starts: Sequence[Tensor]) -> Tensor:
+def distance_of(params: Sequence[Tensor], starts: Sequence[Tensor], rows: RowNorms) -> Tensor:
     """‖x − x⁰‖ over all tensors and processes."""
-
-    def square(x: Tensor, start: Tensor) -> Tensor:
-        vectors = torch.cat(shorter(x - start)).to(widest(x.device))
-        return vectors @ vectors
-
-    return _over_all(square, params, starts).sqrt()
+    vectors: defaultdict[Any, list[Tensor]] = defaultdict(list)
+    for p, x, start in zip(params, plains(params), plains(starts), strict=True):
+        vectors[sharding(p), x.device] += rows.of(x, less=start)
+    wide = {key: torch.cat(parts).to(widest(parts[0].device)) for key, parts in vectors.items()}
+    return _over_all({key: vector @ vector for key, vector in wide.items()}).sqrt()
 
 
 def inner_of(these: Sequence[Tensor], others: Sequence[Tensor], rows: RowNorms) -> Tensor:
-    """⟨a, b⟩ over all tensors and processes; their norms are taken on the way, while they are in the cache."""
-
-    def product(a: Tensor, b: Tensor) -> Tensor:
+    """⟨a, b⟩ over all tensors and processes; the norms of these are taken on the way, while they are in the cache."""
+    products: defaultdict[Any, list[Tensor]] = defaultdict(list)
+    for tensor, a, b in zip(these, plains(these), plains(others), strict=True):
+        products[sharding(tensor), a.device].append(_inner(a, b))
         rows.take(a)
-        rows.take(b)
-        return (a * b).sum().to(widest(a.device))
-
-    return _over_all(product, these, others)
+    return _over_all({key: torch.stack(its).to(widest(its[0].device)).sum() for key, its in products.items()})
 
 
-def _over_all(number: Any, these: Sequence[Tensor], others: Sequence[Tensor]) -> Tensor:
-    """The sum over pairs of tensors, the other processes' shards included; on the first's device."""
-    sums: defaultdict[Any, list[Tensor]] = defaultdict(list)
-    for a, b in zip(these, others, strict=True):
-        sums[sharding(a)].append(number(plain(a), plain(b)).to(plain(these[0]).device))
-    totals = [whole_sum(torch.stack(numbers).sum(), where) for where, numbers in sums.items()]
-    return torch.stack(totals).sum()
+def _inner(a: Tensor, b: Tensor) -> Tensor:
+    """⟨a, b⟩; without a third tensor where both lie in memory alike, and Python rather than a compiler asks."""
+    if normalized_step.readable(a) and a.is_contiguous() and b.is_contiguous():
+        return torch.dot(a.view(-1), b.view(-1))
+    return (a * b).sum()
+
+
+def _over_all(numbers: dict[Any, Tensor]) -> Tensor:
+    """Their sum, the other processes' included; a number for each way tensors are cut and each device they are on."""
+    first = next(iter(numbers.values()))
+    return torch.stack([whole_sum(number, where).to(first) for (where, _), number in numbers.items()]).sum()
