@@ -133,8 +133,9 @@ def norm_of(estimates: Sequence[Tensor], *, foreach: bool = False, rows: RowNorm
     tensor(5.0000e+25, dtype=torch.float64)
     """
     kinds: defaultdict[Any, list[Tensor]] = defaultdict(list)
-    for estimate, v in zip(estimates, plains(estimates), strict=True):
-        kinds[None if v is estimate else sharding(estimate), v.device, v.dtype].append(v)
+    for v in estimates:
+        is_plain = type(v) in ORDINARY and not v.is_complex()
+        kinds[None if is_plain else sharding(v), v.device, v.dtype].append(v if is_plain else plain(v))
     if not kinds:
         return torch.zeros((), dtype=torch.float64)
     _, device, _ = next(iter(kinds))
@@ -261,13 +262,14 @@ def _square(v: Tensor) -> Tensor:
 
 def shorter(v: Tensor) -> list[Tensor]:
     """Vectors that together have the norm of v: the norms of its rows and what no row holds, or v if it is short."""
-    # In the order of memory: no copy of a dense tensor, whatever its memory format.
-    in_order = v if v.is_contiguous() else v.permute(sorted(range(v.dim()), key=v.stride, reverse=True)).contiguous()
-    flat = in_order if in_order.dim() == 1 else in_order.view(-1)
-    if flat.numel() <= SHORT:
+    if not v.is_contiguous():  # in the order of memory: no copy of a dense tensor, whatever its memory format
+        v = v.permute(sorted(range(v.dim()), key=v.stride, reverse=True)).contiguous()
+    flat = v if v.dim() == 1 else v.view(-1)
+    entries = flat.numel()
+    if entries <= SHORT:
         return [flat]
-    row, left = _row(flat.numel())
-    rows = _norm(flat.unfold(0, row, row), dim=1)
+    row, left = _row(entries)
+    rows = torch.linalg.vector_norm(flat.unfold(0, row, row), 2, 1)
     return [rows, flat[-left:]] if left else [rows]
 
 

@@ -146,7 +146,7 @@ def inner_of(these: Sequence[Tensor], others: Sequence[Tensor], rows: RowNorms) 
 def _inner(a: Tensor, b: Tensor) -> Tensor:
     """⟨a, b⟩; without a third tensor where both lie in memory alike, and Python rather than a compiler asks."""
     if normalized_step.readable(a) and a.is_contiguous() and b.is_contiguous():
-        return torch.dot(a.view(-1), b.view(-1))
+        return torch.dot(a, b) if a.dim() == 1 else torch.dot(a.view(-1), b.view(-1))
     return (a * b).sum()
 
 
