@@ -25,7 +25,8 @@ def parameters(tensors: int, entries: int) -> list[torch.nn.Parameter]:
 
 
 def bytes_of(optimizer: torch.optim.Optimizer) -> int:
-    return sum(tensor.nbytes for state in optimizer.state.values() for tensor in state.values())
+    """Of its buffers, which have the shape of their parameters; numbers of the whole run are none."""
+    return sum(t.nbytes for p, state in optimizer.state.items() for t in state.values() if t.shape == p.shape)
 
 
 def sgd(shape: tuple[int, int], **options: bool) -> torch.optim.SGD:
