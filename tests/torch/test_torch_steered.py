@@ -112,11 +112,10 @@ def test_every_way_takes_the_same_steps(way: str, monkeypatch: pytest.MonkeyPatc
 
 
 def long_steps(optimizer: Steered, params: list[torch.nn.Parameter], steps: Iterable[int]) -> list[Tensor]:
-    """Steps along gradients that depend on the point; before the fourth somebody else moves a parameter."""
+    """Steps along gradients that depend on the point; before the fourth somebody moves a parameter, unseen by torch."""
     for k in steps:
         if k == 3:
-            with torch.no_grad():
-                params[0].mul_(3)
+            params[0].data.mul_(3)
         for p in params:
             p.grad = p.detach() + torch.randn(p.shape, generator=torch.Generator().manual_seed(k)).to(p)
         optimizer.step()

@@ -100,28 +100,21 @@ def normalized_steps_(
 class RowNorms:
     """Norms of rows, taken right after their tensor was written, while that is in the processor's cache.
 
-    They count only while their tensor is not written again. With `less`, they are those of the tensor less another,
-    which stays what it is: how far it has come from there.
+    They count only while their tensor is not written again.
     """
 
     def __init__(self) -> None:
         self._taken: dict[int, tuple[Tensor, int, list[Tensor]]] = {}  # tensor, its version, what `of` returns
-        self._room: Tensor | None = None  # for differences: fresh memory would cost more than they do
 
-    def take(self, v: Tensor, less: Tensor | None = None) -> None:
+    def take(self, v: Tensor) -> None:
         """Take them now, on a CPU; an accelerator takes all norms at once later, a compiler as it sees fit."""
         if v.numel() > SHORT and readable(v):
-            self._taken[id(v)] = (v, v._version, shorter(v if less is None else self._difference(v, less)))
+            self._taken[id(v)] = (v, v._version, shorter(v))
 
-    def of(self, v: Tensor, less: Tensor | None = None) -> list[Tensor]:
+    def of(self, v: Tensor) -> list[Tensor]:
         """Vectors that together have the norm of v and are much shorter than it, taken anew if need be."""
         tensor, version, vectors = self._taken.get(id(v), (None, 0, []))
-        return vectors if tensor is v and version == v._version else shorter(v if less is None else v - less)
-
-    def _difference(self, v: Tensor, less: Tensor) -> Tensor:
-        if self._room is None or self._room.numel() < v.numel() or self._room.dtype is not v.dtype:
-            self._room = torch.empty(v.numel(), dtype=v.dtype)
-        return torch.sub(v, less, out=self._room[: v.numel()].view(v.shape))
+        return vectors if tensor is v and version == v._version else shorter(v)
 
 
 def norm_of(estimates: Sequence[Tensor], *, foreach: bool = False, rows: RowNorms | None = None) -> Tensor:

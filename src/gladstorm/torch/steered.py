@@ -72,7 +72,7 @@ class Steered(StrictOptimizer):
 
     _own = (*StrictOptimizer._own, "horizon", "average")
     _reading = False  # whether the parameters are the average now
-    _rows: RowNorms | None = None  # of the directions, and of the way from the start, as the last step left them
+    _rows: RowNorms | None = None  # of the directions, as the last step left them
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class Steered(StrictOptimizer):
         self._warn_of_the_end(course)
         if self.average:
             average_(plains(self._kept(moved, "average")), plains(moved), weight(course))
-        distance = distance_of(moved, self._kept(moved, "start"), rows)
+        distance = distance_of(moved, self._kept(moved, "start"))
         products = [block.sign * inner_of(block.grads, block.estimates, rows) for block in blocks]
         product = torch.stack([each.to(course.r.device) for each in products]).sum()
         size = norm_of([g for block in blocks for g in block.grads], rows=rows).to(course.r.device)
@@ -219,7 +219,6 @@ class Steered(StrictOptimizer):
                 length * (lr.to(length.device).reshape(()) if isinstance(lr, Tensor) else lr),
                 maximize=block.group["maximize"],
                 foreach=block.foreach,
-                starts=plains(self._kept(block.params, "start")),
                 rows=later,
             )
         self._rows = later

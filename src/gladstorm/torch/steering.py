@@ -19,6 +19,7 @@ from gladstorm.torch.normalized_step import (
     factors,
     plains,
     sharding,
+    shorter,
     whole_sum,
     widest,
 )
@@ -84,25 +85,24 @@ def steered_step_(
     *,
     maximize: bool = False,
     foreach: bool = False,
-    starts: Sequence[Tensor],
     rows: RowNorms,
 ) -> None:
     """m ← m + share (u − m), x ← x − length · u in place; u = v/by, or 0 where by = 0, and v = g, or −g to maximize.
 
-    The norms of m and of x − x⁰, which the next step asks for, are taken at once, while both are in the cache.
+    The norm of m, which the next step asks for, is taken at once, while m is in the cache. That of x − x⁰ is not: by
+    then somebody may have moved x.
     """
     sign = -1.0 if maximize else 1.0
-    for device, (xs, ms, gs, x0s) in alike(params, means, gradients, starts):
+    for device, (xs, ms, gs) in alike(params, means, gradients):
         dtype = ms[0].dtype
         *before, last = (f if isinstance(f, float) else f.to(device, dtype) for f in factors(by, sign))
         if isinstance(last, float):
             past, new, step = 1 - share.item(), share.item() * last, -length.item() * last
-            for x, m, g, start in zip(xs, ms, gs, x0s, strict=True):
+            for x, m, g in zip(xs, ms, gs, strict=True):
                 u = g * before[0] if before else g
                 m.mul_(past).add_(u, alpha=new)
                 rows.take(m)
                 x.add_(u, alpha=step)
-                rows.take(x, less=start)
             continue
         keep, take, move = (t.to(device, dtype) for t in (1 - share, share * last, -length * last))
         if foreach:
@@ -125,11 +125,11 @@ def average_(averages: Iterable[Tensor], params: Iterable[Tensor], weight: Tenso
         )
 
 
-def distance_of(params: Sequence[Tensor], starts: Sequence[Tensor], rows: RowNorms) -> Tensor:
+def distance_of(params: Sequence[Tensor], starts: Sequence[Tensor]) -> Tensor:
     """‖x − x⁰‖ over all tensors and processes."""
     vectors: defaultdict[Any, list[Tensor]] = defaultdict(list)
     for p, x, start in zip(params, plains(params), plains(starts), strict=True):
-        vectors[sharding(p), x.device] += rows.of(x, less=start)
+        vectors[sharding(p), x.device] += shorter(x - start)
     wide = {key: torch.cat(parts).to(widest(parts[0].device)) for key, parts in vectors.items()}
     return _over_all({key: vector @ vector for key, vector in wide.items()}).sqrt()
 
