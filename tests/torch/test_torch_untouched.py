@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
 from gladstorm.torch import NSTORM
+from gladstorm.torch.untouched import ClippingWatch
 
 LR = 0.1
 
@@ -63,15 +65,38 @@ def test_clipping_between_backward_and_step_is_refused_at_the_first_step(clip: C
 
 
 @pytest.mark.parametrize("clip", [clip_norm, clip_value])
-def test_clipping_that_begins_later_is_refused_once_two_steps_show_it(clip: Callable[[Tensor], Any]) -> None:
+def test_clipping_that_begins_later_is_refused_once_three_steps_show_it(clip: Callable[[Tensor], Any]) -> None:
     x = parameter()
     optimizer = NSTORM([x], lr=LR)
-    for sample, change in ((0.1, measure), (0.3, measure), (0.2, clip)):
+    for sample, change in ((0.1, measure), (0.3, measure), (0.2, clip), (0.4, clip)):
         two_phases(x, optimizer, sample, change)
     before = x.tolist()
     with pytest.raises(RuntimeError, match=r"^NSTORM: gradients must reach step\(\) as .* clipped in between, to 1"):
         two_phases(x, optimizer, 0.5, clip)
     assert x.tolist() == before
+
+
+@pytest.mark.parametrize("clip", [clip_grad_norm_, clip_grad_value_])
+def test_clipping_that_cuts_a_gradient_now_and_then_is_refused_the_second_time(clip: Callable[..., Any]) -> None:
+    x = parameter()
+    optimizer = NSTORM([x], lr=LR)
+    cut = {2: 1.5, 6: 2.5}  # the others have a norm of about 5 and entries below 5
+    for k in range(6):
+        two_phases(x, optimizer, cut.get(k, 0.02 * (-1) ** k), lambda x: clip([x], 6.0))
+    with pytest.raises(
+        RuntimeError, match=r"^NSTORM: gradients must reach step\(\) as .* to (6|8\.485) more than once"
+    ):
+        two_phases(x, optimizer, cut[6], lambda x: clip([x], 6.0))
+
+
+def test_two_gradients_of_one_size_among_many_are_not_taken_for_clipped() -> None:
+    watch, draws = ClippingWatch(), np.random.default_rng(0)
+    first = 1 + 0.1 * draws.standard_normal((30_000, 2))
+    second = first * (1 + 0.01 * draws.standard_normal((30_000, 2)))
+    apart = np.abs(np.diff(second, axis=0)) / second[1:]
+    assert (apart < 2e-6).any()  # by chance
+    for before, after in zip(first.tolist(), second.tolist(), strict=True):
+        watch.compare("NSTORM", (before[0], before[1]), (after[0], after[1]))
 
 
 def test_measuring_gradients_between_backward_and_step_is_not_taken_for_clipping() -> None:

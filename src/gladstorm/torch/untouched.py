@@ -42,30 +42,55 @@ class ClippingWatch:
     """Finds clipping between `backward` and `step`, which the first step may have been too small for.
 
     While nobody writes gradients there it looks at nothing. Who does may only measure, as the Hugging Face Trainer does
-    by clipping to infinity. But clipped gradients have the same norm, or the same largest entry, from step to step.
+    by clipping to infinity. But clipping is seen in two sizes, the norm and the largest entry.
     """
 
     suspects = False
-    _last: tuple[Sizes, Sizes] | None = None
+
+    def __init__(self) -> None:
+        self._seen = SizesSeen(), SizesSeen()
 
     def compare(self, owner: str, first: Sizes | None, second: Sizes) -> None:
-        """Raise a RuntimeError if, since the last time, the first gradients have changed and the second have not."""
-        if first is not None and self._last is not None:
-            before, after = self._last
-            for i in range(2):
-                if _apart(first[i], before[i]) > CHANGED and _apart(second[i], after[i]) < SAME:
-                    raise RuntimeError(
-                        f"{owner}: gradients must reach step() as backward() made them; got some clipped in between, "
-                        f"to {second[i]:.4g} in the last two steps. Clip with {owner}(max_grad_norm=…), which clips at "
-                        "both points, and switch other clipping off."
-                    )
-        self._last = None if first is None else (first, second)
+        """Raise a RuntimeError if the second gradients were cut to a size that the first gradients do not know."""
+        if first is None:
+            return
+        for seen, before, after in zip(self._seen, first, second, strict=True):
+            if seen.repeat(before, after):
+                raise RuntimeError(
+                    f"{owner}: gradients must reach step() as backward() made them; got some clipped in between, to "
+                    f"{after:.4g} more than once. Clip with {owner}(max_grad_norm=…), which clips at both points, and "
+                    "switch other clipping off."
+                )
+
+
+class SizesSeen:
+    """A size of the gradients of both points, from step to step: what is cut has the same size again and again.
+
+    Among thousands of steps two have the same size by chance, but hardly with the largest one of all, or three in a row.
+    """
+
+    def __init__(self) -> None:
+        self._largest: Sizes = (0.0, 0.0)  # by the second
+        self._last: Sizes = (0.0, 0.0)
+        self._in_a_row = 0
+
+    def repeat(self, first: float, second: float) -> bool:
+        """Whether the second size was there before, with another first one, and no chance."""
+        now = first, second
+        at_a_limit = _repeats(self._largest, now)
+        self._in_a_row = self._in_a_row + 1 if _repeats(self._last, now) else 0
+        self._largest, self._last = max(self._largest, now, key=lambda each: each[1]), now
+        return at_a_limit or self._in_a_row > 1
 
 
 def sizes(params: Iterable[Tensor]) -> Sizes:
     """Norm and largest entry of the gradients. Waits for the device."""
     gradients = [cast(Tensor, p.grad).detach() for p in params]
     return norm_of(gradients).item(), max((float(plain(g).abs().max()) for g in gradients if g.numel()), default=0.0)
+
+
+def _repeats(before: Sizes, now: Sizes) -> bool:
+    return _apart(before[0], now[0]) > CHANGED and _apart(before[1], now[1]) < SAME
 
 
 def _apart(a: float, b: float) -> float:
