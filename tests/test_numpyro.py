@@ -90,6 +90,23 @@ def test_a_run_of_svi_is_the_recursion_with_the_step_s_key_at_every_point(optimi
     assert len(set(losses)) == STEPS  # subsamples differ from step to step
 
 
+@pytest.mark.parametrize("optimizer", [TwoPoint(nstorm(LR)), nsgdm(LR)], ids=["nstorm", "nsgdm"])
+def test_svi_resumed_from_its_saved_state_has_the_bits_of_an_uninterrupted_run(optimizer: Any) -> None:
+    svi = SVI(model, guide, optimizer, Trace_ELBO())
+    step = jax.jit(lambda state: svi.update(state, DATA)[0])
+    half = step(step(svi.init(jax.random.key(1), DATA)))
+    saved = [jax.random.key_data(a) if _is_key(a) else np.asarray(a) for a in jax.tree.leaves(half)]
+    fresh, structure = jax.tree.flatten(svi.init(jax.random.key(1), DATA))
+    loaded = [jax.random.wrap_key_data(a) if _is_key(b) else a for a, b in zip(saved, fresh, strict=True)]
+    pairs = [svi.get_params(step(step(state))) for state in (half, jax.tree.unflatten(structure, loaded))]
+    assert pairs[0] == pairs[1]
+    assert pairs[0] != svi.get_params(half)
+
+
+def _is_key(leaf: Any) -> bool:
+    return bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+
+
 def test_forward_mode_and_an_optimizer_that_ignores_the_second_point_change_nothing() -> None:
     for ours, other in [
         ((TwoPoint(nstorm(LR)), False, True), (TwoPoint(nstorm(LR)),)),

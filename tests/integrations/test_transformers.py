@@ -128,6 +128,54 @@ def test_the_plain_trainer_refuses_nstorm_and_the_two_point_trainer_others(tmp_p
         fit(TwoPoint, lambda model: NSGDM(model.parameters(), LR), tmp_path, 2)
 
 
+def test_nsgdm_may_be_given_as_a_class_with_its_options(tmp_path: Path) -> None:
+    model = Network()
+    arguments = transformers.TrainingArguments(
+        output_dir=str(tmp_path),
+        max_steps=4,
+        per_device_train_batch_size=BATCH,
+        max_grad_norm=0.0,
+        lr_scheduler_type="constant",
+        save_strategy="no",
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+    )
+    Plain(model, arguments, train_dataset=DATA, optimizer_cls_and_kwargs=(NSGDM, {"lr": LR})).train()
+    assert_same(model, by_hand(lambda m: NSGDM(m.parameters(), LR), 4))
+
+
+def test_accelerate_resumes_to_the_bits_of_an_uninterrupted_run(tmp_path: Path) -> None:
+    accelerate.state.AcceleratorState._reset_state(True)
+    accelerate.state.GradientState._reset_state()
+    accelerator = accelerate.Accelerator(cpu=True)
+    plain = Network()
+    model, optimizer = accelerator.prepare(plain, NSTORM(plain.parameters(), LR))
+
+    def train(steps: range) -> list[list[float]]:
+        for k in steps:
+            x = X[k * BATCH : (k + 1) * BATCH]
+
+            def closure(x: Tensor = x) -> float:
+                optimizer.zero_grad()
+                loss = model(x, x.sum(1, keepdim=True))["loss"]
+                accelerator.backward(loss)
+                return float(loss)
+
+            optimizer.step(closure)
+        return [p.tolist() for p in plain.parameters()]
+
+    train(range(3))
+    accelerator.save_state(str(tmp_path))
+    whole = train(range(3, 6))
+    with torch.no_grad():
+        for p in plain.parameters():
+            p.zero_()
+    optimizer.state.clear()
+    accelerator.load_state(str(tmp_path))
+    assert train(range(3, 6)) == whole
+
+
 @pytest.mark.parametrize("form", ["closure", "two phases"])
 @pytest.mark.parametrize("accumulate", [1, 4])
 def test_accelerate_trains_as_a_plain_loop_or_its_accumulation_is_refused(form: str, accumulate: int) -> None:

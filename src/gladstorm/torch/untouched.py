@@ -66,7 +66,7 @@ class ClippingWatch:
 class SizesSeen:
     """A size of the gradients of both points, from step to step: what is cut has the same size again and again.
 
-    Among thousands of steps two have the same size by chance, but hardly with the largest one of all, or three in a row.
+    Among thousands of steps two have one size by chance, but hardly the largest of all, and hardly three in a row.
     """
 
     def __init__(self) -> None:
