@@ -95,7 +95,7 @@ def test_svi_resumed_from_its_saved_state_has_the_bits_of_an_uninterrupted_run(o
     svi = SVI(model, guide, optimizer, Trace_ELBO())
     step = jax.jit(lambda state: svi.update(state, DATA)[0])
     half = step(step(svi.init(jax.random.key(1), DATA)))
-    saved = [jax.random.key_data(a) if _is_key(a) else np.asarray(a) for a in jax.tree.leaves(half)]
+    saved: list[Any] = [jax.random.key_data(a) if _is_key(a) else np.asarray(a) for a in jax.tree.leaves(half)]
     fresh, structure = jax.tree.flatten(svi.init(jax.random.key(1), DATA))
     loaded = [jax.random.wrap_key_data(a) if _is_key(b) else a for a, b in zip(saved, fresh, strict=True)]
     pairs = [svi.get_params(step(step(state))) for state in (half, jax.tree.unflatten(structure, loaded))]

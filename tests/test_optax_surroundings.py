@@ -10,7 +10,7 @@ import optax
 import pytest
 from jax.sharding import Mesh, PartitionSpec
 
-from gladstorm.optax import nsgdm, nstorm
+from gladstorm.optax import nsgdm, nstorm, steered
 
 LR = 0.1
 BOTH = pytest.mark.parametrize("factory", [nsgdm, nstorm], ids=["nsgdm", "nstorm"])
@@ -155,17 +155,25 @@ def test_multi_transform_gives_each_label_a_norm_of_its_own(factory: Any) -> Non
 
 @BOTH
 def test_weight_decay_takes_its_part_of_the_parameters_and_never_enters_the_estimate(factory: Any) -> None:
-    decayed, plain = factory(LR, weight_decay=0.3), factory(LR)
+    decayed, plain = factory(LR, weight_decay=0.03), factory(LR)
     grads = gradient(PARAMS, 0.1)
     (updates, state), (bare, same) = (each.update(grads, each.init(PARAMS), PARAMS) for each in (decayed, plain))
-    assert_close(updates, jax.tree.map(lambda u, p: u - LR * 0.3 * p, bare, PARAMS))
+    assert_close(updates, jax.tree.map(lambda u, p: u - LR * 0.03 * p, bare, PARAMS))
     assert_close(state.estimate, same.estimate, atol=0)
-    scheduled = factory(lambda count: LR, weight_decay=jnp.asarray(0.3))
+    scheduled = factory(lambda count: LR, weight_decay=jnp.asarray(0.03))
     assert_close(scheduled.update(grads, scheduled.init(PARAMS), PARAMS)[0], updates)
     with pytest.raises(ValueError, match="params must be given to update"):
         decayed.update(grads, decayed.init(PARAMS))
     with pytest.raises(ValueError, match=r"weight_decay must be a number, finite and ≥ 0; got weight_decay=-1\.0"):
         factory(LR, weight_decay=-1.0)
+
+
+@BOTH
+def test_a_weight_decay_from_adamw_is_announced_and_a_modest_one_is_not(factory: Any) -> None:
+    with pytest.warns(UserWarning, match=r"learning_rate · weight_decay = 0\.03 is the part .* adamw") as made:
+        factory(0.3, weight_decay=0.1)
+    assert made[0].filename == __file__
+    factory(0.3, weight_decay=0.01)
 
 
 @BOTH
@@ -194,6 +202,33 @@ def test_inside_shard_map_the_norm_is_that_of_the_whole_if_the_axis_is_named(fac
     assert_close(updates, -LR * grads / size / np.linalg.norm(grads / size))
     if options:
         assert norm(v) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("factory", [nsgdm, nstorm, lambda rate, **options: steered(learning_rate=rate, **options)])
+def test_inside_shard_map_parts_that_nobody_named_are_refused_and_whole_ones_are_not(factory: Any) -> None:
+    mesh, cut, whole = Mesh(np.array(jax.devices()[:2]), ("d",)), PartitionSpec("d"), PartitionSpec()
+
+    def length_of_update(axis_name: Any, *specs: Any) -> float:
+        optimizer = factory(LR, axis_name=axis_name)
+
+        def step(grads: Any) -> Any:
+            params = jax.tree.map(jnp.zeros_like, grads)
+            return optimizer.update(grads, optimizer.init(params), params, prev_grads=grads)[0]
+
+        grads = tuple(jnp.arange(1.0, 9.0) for _ in specs)
+        return norm(jax.jit(jax.shard_map(step, mesh=mesh, in_specs=(specs,), out_specs=specs))(grads))
+
+    assert length_of_update("d", cut) == pytest.approx(length_of_update(None, whole))
+    alone = length_of_update((), cut)  # each of two devices makes a step of its own
+    assert alone == pytest.approx(2**0.5 * length_of_update("d", cut))
+    with pytest.raises(
+        ValueError, match=r"axis_name must name the axes .* got None for d\. Where devices train models"
+    ):
+        length_of_update(None, cut)
+    with pytest.raises(
+        ValueError, match=r"every leaf must be cut along axis_name, .* got some that are not cut along d"
+    ):
+        length_of_update("d", cut, whole)
 
 
 # Libraries

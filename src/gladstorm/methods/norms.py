@@ -48,7 +48,7 @@ def inner(a: Any, b: Any, axes: Axes = None) -> Array:
 def _split(v: Any, axes: Axes) -> tuple[Array, Any, Array]:
     """The largest entry, v divided by it, and the length of that."""
     largest = jnp.max(jnp.array([jnp.max(jnp.abs(leaf), initial=0) for leaf in jax.tree.leaves(v)]), initial=0)
-    if axes is not None:
+    if axes:
         largest = jax.lax.pmax(largest, axes)
     scaled = jax.tree.map(lambda leaf: leaf / jnp.where(largest == 0, 1, largest), v)
     return (
@@ -59,4 +59,4 @@ def _split(v: Any, axes: Axes) -> tuple[Array, Any, Array]:
 
 
 def _summed(number: Any, axes: Axes) -> Any:
-    return number if axes is None else jax.lax.psum(number, axes)
+    return jax.lax.psum(number, axes) if axes else number

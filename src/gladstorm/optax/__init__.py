@@ -20,7 +20,8 @@ weight_decay: decoupled, as in torch and in `optax.adamw`: the update also has â
 norm: "global", one norm over the whole tree, is the paper's method; "tensor" gives each leaf a step of its own length.
     `optax.multi_transform` with a transformation for each label has a norm for each label, torch's norm="group".
 axis_name: inside `jax.shard_map` or `jax.pmap`, the axis or axes every leaf is cut along, so that the norm is that of
-    the whole tree. Under `jax.jit` arrays know their parts, and nothing is needed.
+    the whole tree. Under `jax.jit` arrays know their parts, and nothing is needed. Inside `jax.shard_map` it may
+    not be left out; `axis_name=()` is for devices that train models of their own.
 
 `steered` has no number to tune: it finds the length of its updates itself, and `averaged` reads an average it may keep.
 `diagnose` tells whether the noise of a loss grows at all; `read_noise` measures it inside a training step.

@@ -10,7 +10,7 @@ import optax
 from gladstorm.foundation.parts import Array
 from gladstorm.methods.estimators import Momentum
 from gladstorm.optax.from_theory import FromTheory
-from gladstorm.optax.options import AxisName, UpdateSchedule, at, check
+from gladstorm.optax.options import AxisName, UpdateSchedule, at, check, require_axes
 from gladstorm.optax.trees import NOW, Tree, cast_like, decayed, estimate, move, zero_estimate
 
 
@@ -51,6 +51,7 @@ class _Nsgdm(FromTheory):
             return NsgdmState(jnp.zeros((), jnp.int32), zero_estimate(params))
 
         def update(updates: Tree, state: NsgdmState, params: Tree = None, **_: Any) -> tuple[Tree, NsgdmState]:
+            require_axes("nsgdm", axis_name, state.estimate)
             estimator = Momentum(1 - at(momentum, state.count))
             v = estimate(estimator, state.count, state.estimate, {NOW: cast_like(updates, state.estimate)})
             gamma = at(learning_rate, state.count)

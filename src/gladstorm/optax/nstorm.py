@@ -13,7 +13,7 @@ from gladstorm.foundation.parts import Array
 from gladstorm.methods.estimators import Storm
 from gladstorm.optax import surroundings
 from gladstorm.optax.from_theory import FromTheory
-from gladstorm.optax.options import AxisName, UpdateSchedule, at, check
+from gladstorm.optax.options import AxisName, UpdateSchedule, at, check, require_axes
 from gladstorm.optax.trees import (
     BEFORE,
     NOW,
@@ -95,6 +95,7 @@ class _Nstorm(FromTheory):
             if params is None:
                 raise ValueError("nstorm: params must be given to update; got params=None.")
             surroundings.refuse_what_stands_before()
+            require_axes("nstorm", axis_name, params)
             count, micro_step, v, previous = state
             stale = surroundings.at_previous(updates, state.count, previous, grad_fn, prev_grads)
             honest = grad_fn is None or surroundings.agree(updates, stale, count, params, previous)

@@ -12,7 +12,7 @@ from gladstorm.foundation.parts import Array
 from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.steps import Steered
 from gladstorm.methods.steps.steered import Course
-from gladstorm.optax.options import AxisName, UpdateSchedule, at, require
+from gladstorm.optax.options import AxisName, UpdateSchedule, at, require, require_axes
 from gladstorm.optax.trees import Tree, cast_like, copy, zero_estimate
 
 AVERAGE = PolynomialAverage(4.0)
@@ -70,6 +70,7 @@ def steered(
     def update(updates: Tree, state: SteeredState, params: Tree = None, **_: Any) -> tuple[Tree, SteeredState]:
         if params is None:
             raise ValueError("steered: params must be given to update; got params=None.")
+        require_axes("steered", axis_name, params)
         left = 1 if horizon is None else jnp.maximum(1 - _wide(state.count) / horizon, 0)
         step = Cut(at(learning_rate, state.count) * left)
         x, v = cast_like(params, state.course.m), cast_like(updates, state.course.m)
