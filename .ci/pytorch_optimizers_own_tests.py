@@ -1,7 +1,6 @@
 """Run pytorch_optimizer's own tests of optimizers with NSGDM, NSTORM and Steered in the place of its own.
 
     git clone --depth 1 https://github.com/kozistr/pytorch_optimizer
-    pip install pytorch_optimizer
     python .ci/pytorch_optimizers_own_tests.py pytorch_optimizer
 
 Nothing is copied: the tests are read from the checkout, and the list of optimizers they run over is ours. What cannot
