@@ -11,7 +11,7 @@ SMOKE := tests/torch/test_torch_sizes.py tests/torch/test_torch_equations.py tes
 help:
 	@echo "make reproduce   repeat the paper's two experiments: figures, verdicts and report.html in out/"
 	@echo "make test        formatting, lint, types, tests; CI=true make test measures coverage too"
-	@echo "make test-integrations   the optimizers inside Lightning, the Hugging Face Trainer, Accelerate, flax and equinox"
+	@echo "make test-integrations   the optimizers inside Lightning, the Hugging Face Trainer, Accelerate, flax, equinox and numpyro"
 	@echo "make test-oldest, test-newest   part of the tests with the oldest and the newest dependencies allowed"
 	@echo "make lint        formatting, lint, types"
 	@echo "make docs        the site, in docs/_build/index.html; make test-docs opens every page of it in Chromium"
@@ -59,7 +59,7 @@ test-integrations: .venv-integrations/installed
 
 # The site. Scripts of the gallery run again when they or the package have changed.
 docs: .venv-docs/installed
-	.venv-docs/bin/python -m sphinx -W --keep-going --quiet --jobs 2 docs docs/_build
+	.venv-docs/bin/python -m sphinx -W --keep-going --quiet docs docs/_build
 
 test-docs: docs browser
 	$(BIN)/python -m pytest tests/test_site.py --numprocesses=0

@@ -105,8 +105,14 @@ to standard error. The exit code is 0 if all went well, 1 if a check failed, 2 i
     return "\n".join([opening, *(f"## {name}\n\n```text\n{text}\n```\n" for name, text in texts.items())])
 
 
-def _plain_to_rst(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
+# Folders whose docstring tells contributors how they are arranged; their page says what they are for.
+FOLDERS = {f"gladstorm.{name}" for name in ("objectives", "oracles", "methods", "methods.estimators", "methods.steps")}
+
+
+def _plain_to_rst(_app: Any, what: str, name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
     """Docstrings are plain text with `code`, **bold**, formulas, lists of arguments and doctests; make rst of them."""
+    if (what == "module" and name in FOLDERS) or (lines[:1] and lines[0].startswith("Alias for field number")):
+        lines.clear()
     paragraphs = [paragraph.split("\n") for paragraph in "\n".join(lines).split("\n\n")]
     lines[:] = "\n\n".join("\n".join(_rst_of(paragraph)) for paragraph in paragraphs).split("\n")
 
