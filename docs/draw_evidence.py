@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from PIL import Image
 
-from gladstorm.pages.styles import COLOURS, styles
+from gladstorm.pages.styles import COLOURS, regime_in_words, styles
 
 MARKS = ("o", "s", "^", "D")
 STYLE: dict[str, Any] = {"markersize": 3, "linewidth": 1.0}
 COLOUR_COUNT = 64
-DPI = 100  # a page's width; the numbers are in verify.json
+DPI = 150  # sharp at a page's width; the numbers are in verify.json
 
 
 def draw(report: dict[str, Any], folder: Path) -> None:
@@ -48,11 +48,11 @@ def tightness(report: dict[str, Any]) -> Figure:
             ax.semilogx(ratios["bound"], line, "o", markerfacecolor="none", color=colour, markersize=4)
             ax.semilogx(smallest, line, "o", color=colour, markersize=4)
     ax.axvline(1.0, color="black", linewidth=1)
-    ax.set_yticks(range(len(regimes)), regimes, fontsize=7)
+    ax.set_yticks(range(len(regimes)), [regime_in_words(regime) for regime in regimes], fontsize=7)
     ax.invert_yaxis()
     ax.tick_params(axis="x", labelsize=7)
     longest = report["settings"]["horizons"][-1]
-    what = f"measured gradient norm / bound at T = {longest:,}\n"
+    what = f"measured gradient norm divided by its bound, at T = {longest:,} (1: attained)\n"
     ax.set_xlabel(f"{what}empty: the paper's bound; full: the smallest known", fontsize=8)
     return figure
 
@@ -76,13 +76,13 @@ def ladders(report: dict[str, Any]) -> Figure:
             sharpest = np.max([r for kind, r in case["tightness"].items() if kind != "estimator error"], axis=0)
             ax.loglog(horizons, measured / sharpest, color=colour, linestyle="--", linewidth=0.8)
             ax.loglog(horizons, measured / case["tightness"]["bound"], color=colour, linestyle=":", linewidth=0.8)
-        ax.set_title(regime, fontsize=6)
+        ax.set_title("\n".join(regime_in_words(regime).rsplit(", ", 1)), fontsize=6)
         _plain_ticks(ax)
     for first, last in zip(axes[:, 0], axes[:, -1], strict=True):
         place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5)}
         last.legend(*first.get_legend_handles_labels(), **place, fontsize=6.5, frameon=False)
     figure.supxlabel("T, iterates", fontsize=8)
-    figure.supylabel("E‖∇f(x̂)‖: measured (marks), sharpest bound (dashed), the paper's (dotted)", fontsize=8)
+    figure.supylabel("mean gradient norm: measured (marks), sharpest bound (dashed), the paper's (dotted)", fontsize=7)
     return figure
 
 
@@ -103,10 +103,10 @@ def hard(rows: Sequence[dict[str, Any]]) -> Figure:
         ax.set_title(instance, fontsize=8)
         ax.set_xticks(list(needed), [f"{each:.0f}" for each in needed])
         ax.set_xticks([], minor=True)
-        ax.set_xlabel("1/ε", fontsize=7)
+        ax.set_xlabel("1/ε, inverse of the accuracy", fontsize=7)
         _plain_ticks(ax)
         ax.legend(fontsize=6, frameon=False)
-    figure.supylabel("SFO until ‖∇f‖ ≤ ε, median", fontsize=7)
+    figure.supylabel("stochastic gradients until ‖∇f‖ ≤ ε, median", fontsize=7)
     return figure
 
 
@@ -142,7 +142,7 @@ def inertia(rows: Sequence[dict[str, Any]]) -> Figure:
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=7, frameon=False)
     figure.supxlabel("η of momentum and of STORM; μ of STORM with inertia", fontsize=7)
-    figure.supylabel("‖∇f‖, last tenth", fontsize=7)
+    figure.supylabel("‖∇f‖ over the last tenth of the run (smaller is better)", fontsize=7)
     return figure
 
 
@@ -168,7 +168,7 @@ def robustness(rows: Sequence[dict[str, Any]]) -> Figure:
             _plain_ticks(ax)
     for ax, name in zip(axes[-1], ("step size γ, at B = 0.5", "B, how fast the noise grows"), strict=True):
         ax.set_xlabel(name, fontsize=7)
-    figure.supylabel("‖∇f‖ over the last tenth of the budget", fontsize=7)
+    figure.supylabel("‖∇f‖ over the last tenth of the budget (smaller is better)", fontsize=7)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=7, frameon=False)
     return figure

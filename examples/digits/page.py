@@ -39,19 +39,19 @@ def text(results: Results) -> str:
     runs = len(PLACES) * len(METHODS) * (s["rates"] * len(s["tuning_seeds"]) + len(s["seeds"]))
     return f"""# Five optimizers on digits
 
-How do NSGDM and NSTORM train a real, small network, beside SGD, SGD with clipping and Adam? The data are scikit-learn's
-1797 handwritten digits, the frameworks PyTorch and JAX, and the gradients are taken as they are and with noise added
-that grows with the distance from the start ("BG noise").
-
-{_in_short(results)}
-
-The study can show whether the optimizers train real networks with dropout and BatchNorm, how they compare here, and how
-much the learning rate matters. It says nothing about large networks or long runs.
+How well do NSGDM and NSTORM train a small network, compared with SGD, SGD with clipping and Adam? We trained two
+networks on scikit-learn's 1797 handwritten digits, in PyTorch and in JAX, once with ordinary gradients and once with
+added noise that grows with the distance from the start ("BG noise"). The study shows whether the optimizers train real
+networks with dropout and BatchNorm, how they compare here, and how much the learning rate matters. It says nothing
+about large networks or long runs.
 
 ![Validation accuracy against the learning rate, and test accuracy at the picked one](digits/figure.png)
 
-Rows 1 and 2: mean over {len(s["tuning_seeds"])} tuning seeds, on an axis stretched towards 100 %. Row 3: every reported
-seed, their mean and its {PERCENT} interval, each panel on an axis of its own.
+*Higher is better. Rows 1 and 2: mean over {len(s["tuning_seeds"])} tuning seeds, on an axis stretched towards 100 %;
+circles mark the learning rates that were picked. Row 3: every reported seed, their mean and its {PERCENT} interval.
+Each panel of row 3 has its own axis.*
+
+{_in_short(results)}
 
 ## What was run
 
@@ -119,9 +119,9 @@ def _in_short(results: Results) -> str:
 
 Means over two networks, PyTorch and JAX, and {len(s["seeds"])} seeds, with {PERCENT} intervals over seeds. Every run
 may compute {s["evaluations"]} mini-batch gradients; NSTORM computes two a step, so it makes half as many steps. Each
-method was tuned over {s["rates"]} learning rates. The last two columns say how wide the range of learning rates is that
-end within {CLOSE:g} points of the method's best, the narrowest and the widest of the four: wider is easier to tune.
-"≥": the grid ends before the range does, so these widths have no average."""
+method was tuned over {s["rates"]} learning rates. The last two columns show how wide the range of learning rates is
+that ends within {CLOSE:g} points of the method's best, as the narrowest and the widest of the four settings; a wider
+range is easier to tune. "≥" means that the grid ends before the range does."""
 
 
 def _from_to(spans: Sequence[Span]) -> str:

@@ -40,37 +40,40 @@ def text(results: Results) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in s["versions"].items())
     return f"""# Variational inference with numpyro
 
-`pip install gladstorm[numpyro]`. NSGDM goes into `SVI` as it is; NSTORM evaluates each step's loss at two points, with
-the same draw from the guide and the same subsample of the data, which `TwoPoint` sees to:
+Install with `pip install gladstorm[numpyro]`. NSGDM works in `SVI` like any Optax optimizer. NSTORM evaluates each
+step's loss at two points, with the same draw from the guide and the same subsample of the data. Wrap it in `TwoPoint`,
+which takes care of that:
 
 ```python
 {USE}
 ```
 
-`TwoPoint` takes any Optax transformation that asks for `grad_fn`, as `optax.chain(nstorm(0.1), …)` does. Learning rates
-may be schedules: a normalized step does not shrink by itself, so let them decay.
+`TwoPoint` works with every Optax transformation that needs `grad_fn`, for example `optax.chain(nstorm(0.1), …)`.
+Learning rates may be schedules. Let them decay, because a normalized step does not get shorter when the gradient does.
 
 ## Five optimizers on a posterior
 
-A logistic regression on scikit-learn's breast cancer data (569 patients, 30 standardized features and a constant, a
-standard normal prior), with numpyro's `AutoNormal` and `AutoMultivariateNormal` as guides. The gradient's noise comes
-from the draw of the weights and grows with the guide's scale: nothing is added to it. Made by
-`python -m examples.posterior --out docs`; every number comes from [the results](posterior/results.json).
+How wide is the range of learning rates that work? We fitted the posterior of a logistic regression on scikit-learn's
+breast cancer data (569 patients, 30 standardized features and a constant, a standard normal prior) with numpyro's
+`AutoNormal` and `AutoMultivariateNormal` guides. The noise of the gradient comes from drawing the weights and grows
+with the guide's scale; no noise is added. `python -m examples.posterior --out docs` made this section; every number
+comes from [the results](posterior/results.json).
 
 - **Equal budget.** A run may compute {s["gradients"]} gradients, each of all the data with one draw from the guide. A
   step of NSTORM takes two, so it makes half as many steps.
 - **Not tuned**, but swept: {len(s["rates"])} learning rates from {s["rates"][0]:g} to {s["rates"][-1]:g}, constant and
   with a linear decay to 0; {s["seeds"]} seeds, each with its own start. Everything else is the default of its package.
-- **Measured**: how many nats the last ELBO is below the best of its family, which is
-  {bests}. Both are exact up to rounding: for this model the ELBO is
-  one integral over a normal number for each patient, and it is concave. Runs start {min(starts):.0f} to
-  {max(starts):.0f} nats below.
+- **Measured**: how many nats the last ELBO (the lower bound on the log evidence that SVI maximizes) is below the best
+  ELBO of its guide family, which is {bests}. Both are exact up
+  to rounding: for this model the ELBO is one integral over a normal number for each patient, and it is concave. Runs
+  start {min(starts):.0f} to {max(starts):.0f} nats below the best.
 - A learning rate **arrives** if every seed ends within {NEAR:g} nat, and a run **diverges** if it ends further away
   than it started.
 
 ![Gap to the best ELBO against the learning rate](posterior/figure.png)
 
-Median over the seeds. Runs that diverge stand at the upper edge.
+*Median over the seeds; smaller is better. Circles mark each optimizer's best learning rate. The grey line is
+{NEAR:g} nat, below which a learning rate "arrives". Runs that diverge are drawn at the upper edge.*
 
 {_table(results)}
 
@@ -78,8 +81,8 @@ Median over the seeds. Runs that diverge stand at the upper edge.
 
 {_seen(results)}
 
-One model, one data set, {s["seeds"]} seeds, one momentum: ranges may differ elsewhere, and differences of a factor two
-in a gap mean nothing here.
+This is one model, one data set, {s["seeds"]} seeds and one momentum. Ranges may differ elsewhere, and a factor of two
+between two gaps means nothing here.
 
 Versions: {versions}.
 """
@@ -158,11 +161,13 @@ def draw(results: Results) -> Figure:
         colour, dash, marker = LOOKS[name]
         shown = np.minimum(finding.medians, top)
         ax.plot(finding.rates, shown, color=colour, linestyle=dash, marker=marker, markersize=5, label=name)
-        ax.set(xscale="log", yscale="log", title=f"{guide}, {schedule}")
+        ax.set(xscale="log", yscale="log", title=f"{guide}, learning rate {schedule}")
+        gap, rate = finding.best
+        ax.plot(rate, gap, "o", color=colour, markersize=12, markerfacecolor="none")
         ax.axhline(NEAR, color="#999999", linewidth=0.8)
         ax.grid(color="#dddddd", linewidth=0.5)
     for row in panels:
-        row[0].set_ylabel("best ELBO − last ELBO, nats")
+        row[0].set_ylabel("best ELBO − last ELBO, nats (smaller is better)")
     for ax in panels[-1]:
         ax.set_xlabel("learning rate")
     handles: Any = panels[0][0].get_legend_handles_labels()

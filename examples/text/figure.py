@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from gladstorm.pages.styles import BLACK, LOOKS, Look
 
@@ -24,10 +25,12 @@ def draw(results: Results) -> Figure:
     for column, schedule in enumerate(SCHEDULES):
         _curves(axes[0][column], results, schedule)
         _rates(axes[1][column], results, schedule)
-    axes[0][0].set_ylabel("test loss, nats a character")
-    axes[1][0].set_ylabel("validation loss, nats a character")
+    axes[0][0].set_ylabel("test loss, nats per character (smaller is better)")
+    axes[1][0].set_ylabel("validation loss, nats per character")
     handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(METHODS), frameon=False)
+    ring = Line2D([], [], linestyle="", marker="o", markersize=10, markerfacecolor="none", color="black")
+    names = [*labels, "picked learning rate"]
+    figure.legend([*handles, ring], names, loc="outside upper center", ncols=len(names), frameon=False)
     return figure
 
 
@@ -48,6 +51,7 @@ def _rates(ax: Axes, results: Results, schedule: str) -> None:
         tried = tuning(results, Arm(method, schedule))
         if tried:
             ax.plot(*zip(*tried, strict=True), color=colour, linestyle=dash, marker=marker, markersize=4)
+            ax.plot(*min(tried, key=lambda each: each[1]), "o", color=colour, markersize=11, markerfacecolor="none")
     ax.set(xscale="log", xlabel="learning rate")
     _finish(ax)
 

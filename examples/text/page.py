@@ -34,26 +34,27 @@ def text(results: Results) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in s["versions"].items())
     return f"""# Five optimizers on text
 
-AdamW, SGD, NSGDM, NSTORM and [the method without tuning](untuned.md), `Steered`, on a transformer of
-{s["parameters"]:,} parameters that learns the documentation that ships with Python, character by character. Made by
-`python -m examples.text --out docs`; every number comes from [the results](text/results.json) of its
-{len(results["runs"])} runs.
-
-It can show how the optimizers compare on a small model early in its training, at an equal number of gradients. It says
-nothing about large models or long runs.
+How do the optimizers train a small transformer? AdamW, SGD, NSGDM, NSTORM and `Steered`,
+[the method without tuning](untuned.md), train a transformer of {s["parameters"]:,} parameters that learns the
+documentation of Python, character by character. All compute the same number of gradients. The study shows how they
+compare on a small model early in its training. It says nothing about large models or long runs.
 
 ![Test loss against gradients computed, and validation loss against the learning rate](text/figure.png)
 
-Above: mean over seeds {_listed(s["seeds"])}, and the range from the lowest to the highest. Below: the tuning, on seed
-{s["tuning_seed"]}; `Steered` is not tuned. What lies above 3.2 is cut off.
+*Smaller losses are better. Above: test loss during training, the mean over seeds {_listed(s["seeds"])} and the range
+from the lowest to the highest. Below: the tuning, on seed {s["tuning_seed"]}; circles mark the learning rates that were
+picked. `Steered` is not tuned. Losses above 3.2 are cut off.*
 
 ## What was run
 
+`python -m examples.text --out docs` made this page; every number comes from [the results](text/results.json) of its
+{len(results["runs"])} runs.
+
 - **Model.** {s["layers"]} layers of width {s["width"]} with {s["heads"]} heads, a context of {s["context"]} characters,
   no dropout; the {s["characters"]} characters of ASCII.
-- **Text.** Python's help topics (`pydoc_data.topics`), in the order they stand in: {s["text"]["train"]:,} characters to
+- **Text.** Python's help topics (`pydoc_data.topics`), in their own order: {s["text"]["train"]:,} characters to
   train on, {s["text"]["validation"]:,} to tune on and {s["text"]["test"]:,} to report. Losses are means over
-  {s["windows"]} windows spread evenly over the latter, the same for all, in nats a character.
+  {s["windows"]} windows spread evenly over the text, the same for all, in nats per character.
 - **Equal budget.** A run computes {s["evaluations"]:,} gradients of mini-batches of {s["batch"]} windows, drawn anew in
   every step. NSTORM evaluates each mini-batch at two points, so it makes half as many steps and sees half as much text.
 - **Equal tuning.** {s["rates"]} learning rates, √10 apart, for each method with each schedule: {grids}. The one with
@@ -115,11 +116,11 @@ def _ours(results: Results) -> str:
             sides[difference(results, OURS, arm).sign].append(arm.name)
     best = next(arm for arm in ranked(results) if arm.method != "Steered")
     gap = difference(results, OURS, best)
-    words = {1: "above", -1: "below", 0: "not told apart from"}
+    words = {1: "higher than", -1: "lower than", 0: "not clearly different from"}
     told = "; ".join(f"{words[sign]} that of {_listed(names)}" for sign, names in sides.items() if names)
-    return f"""**Without tuning.** Counted by the intervals of the difference, the test loss of `Steered` with its
-horizon is {told}. The best tuned one is {best.name}, and the difference to it {_signed(gap)} nats. A tuned
-method has had {results["settings"]["rates"]} runs beforehand, `Steered` none."""
+    return f"""**Without tuning.** Judged by the intervals of the differences, the test loss of `Steered` with its
+horizon is {told}. The best tuned method is {best.name}; the test loss of `Steered` minus its loss is {_signed(gap)} nats.
+A tuned method needed {results["settings"]["rates"]} runs beforehand, `Steered` none."""
 
 
 def _decay(results: Results) -> str:

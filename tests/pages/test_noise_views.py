@@ -18,7 +18,7 @@ def test_least_squares_noise_falls_on_the_way_from_the_start_and_grows_with_the_
     assert np.all(path.variance < 1.2 * path.allowed_from_anchor)  # 2,000 draws
     assert np.all(path.variance < path.allowed_from_start)
     figure = noise_views(path, "least squares")
-    assert [ax.get_xlabel() for ax in figure.axes] == ["‖xᵏ − x⁰‖", "distance from x*"]
+    assert [ax.get_xlabel() for ax in figure.axes] == ["distance from the start x⁰", "distance from x*"]
     assert figure.axes[0].lines[0].get_ydata() == pytest.approx(path.variance)
 
 

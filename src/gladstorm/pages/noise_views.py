@@ -20,13 +20,14 @@ def noise_views(path: NoiseAlongPath, title: str = "") -> Figure:
     """
     figure = Figure(figsize=(8.4, 3.6), layout="constrained")
     views = {
-        "‖xᵏ − x⁰‖": (path.from_start, path.allowed_from_start),
+        "distance from the start x⁰": (path.from_start, path.allowed_from_start),
         f"distance from {path.anchor}": (path.from_anchor, path.allowed_from_anchor),
     }
     for ax, (label, (distance, allowed)) in zip(figure.subplots(1, 2, sharey=True), views.items(), strict=True):
         ax.plot(distance, path.variance, "-o", color=COLOURS[0], markersize=3, linewidth=0.8, label="measured")
         ax.plot(distance, allowed, "--", color=COLOURS[1], linewidth=0.8, label="allowed by BG-0")
-        ax.annotate("k = 0", (distance[0], path.variance[0]), fontsize=7)
+        at = {"xytext": (0, 5), "textcoords": "offset points", "ha": "left" if distance[0] == 0 else "right"}
+        ax.annotate("start", (distance[0], path.variance[0]), fontsize=7, **at)
         ax.set(yscale="log", xlabel=label)
         ax.legend(fontsize=7, frameon=False)
     figure.axes[0].set_ylabel("variance of one stochastic gradient")

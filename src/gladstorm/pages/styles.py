@@ -111,6 +111,18 @@ def _beginning(label: str) -> str:
     return re.split(r"[,:]| \(| with ", label)[0].strip()
 
 
+def regime_in_words(regime: str) -> str:
+    """A regime's key as a reader would say it.
+
+    >>> regime_in_words("nstorm/sublinear/bg0"), regime_in_words("nsgdm/smooth/deterministic")
+    ('NSTORM, 0 < α < 1, growing noise', 'NSGDM, α = 0, no noise')
+    """
+    method, smoothness, noise = regime.split("/")
+    classes = {"smooth": "α = 0", "sublinear": "0 < α < 1", "linear": "α = 1"}
+    noises = {"bg0": "growing noise", "bounded": "bounded noise", "deterministic": "no noise"}
+    return f"{method.upper()}, {classes[smoothness]}, {noises[noise]}"
+
+
 def styles(labels: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Colour and line for every label of a figure. Variants of a method share its colour and differ in their lines.
 
