@@ -119,7 +119,7 @@ def _ours(results: Results) -> str:
     words = {1: "higher than", -1: "lower than", 0: "not clearly different from"}
     told = "; ".join(f"{words[sign]} that of {_listed(names)}" for sign, names in sides.items() if names)
     return f"""**Without tuning.** Judged by the intervals of the differences, the test loss of `Steered` with its
-horizon is {told}. The best tuned method is {best.name}; the test loss of `Steered` minus its loss is {_signed(gap)} nats.
+horizon is {told}. The best tuned method is {best.name}; the loss of `Steered` minus its loss is {_signed(gap)} nats.
 A tuned method needed {results["settings"]["rates"]} runs beforehand, `Steered` none."""
 
 
