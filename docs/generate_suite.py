@@ -24,16 +24,19 @@ MARK = "<!-- written by docs/generate_suite.py from suite/suite.json; a test com
 
 TITLE = "# When to normalize, when to clip, when to reduce variance\n"
 OPENING = """\
-{methods} methods that people use, on {problems} problems, with {budgets} stochastic gradients. Every tuned method has
-{step_sizes} step sizes, {step} apart, once constant and once decaying linearly to zero; DoG has nothing to tune and
-reports its average. Settings are chosen on {tuning_seeds} seeds and reported on {seeds} others, and every seed has a
-random start of its own.
+Does it help to normalize the step, to clip the gradient, or to reduce variance? We compared {methods} common methods on
+{problems} problems, each with {budgets} stochastic gradients. The figure shows the final gradient norm with each of the
+three measures, divided by the one without it: left of the dotted line the measure helps.
+
+![The ratio of ‖∇f‖ with and without normalizing, clipping, variance reduction, case by case](suite/answers.png)
 
 **{in_short}**
 
 {answers}
 
-![The ratio of ‖∇f‖ with and without normalizing, clipping, variance reduction, case by case](suite/answers.png)
+Every tuned method has {step_sizes} step sizes, {step} apart, once constant and once decaying linearly to zero
+("linear"). DoG has nothing to tune and reports its average. Settings are chosen on {tuning_seeds} seeds and reported
+on {seeds} others, and every seed has its own random start.
 """
 
 LIMITS = """## What this shows, and what it does not
@@ -48,10 +51,10 @@ LIMITS = """## What this shows, and what it does not
 - One instance of each problem, many starts. Intervals are over starts and noise, not over problems: the profile of
   {cases} cases has no interval, and another choice of problems would move it.
 - ‖∇f‖ is what the theory bounds, and it can be small at the wrong point; f stands beside it. On the problem `values`
-  it is the norm of TD's mean field, which is no gradient.
+  it is the norm of TD's mean field, which is not the gradient of a function.
 - Budgets are short: {budgets} stochastic gradients. Whether a method that is slower here is faster later is not seen.
-- "Where" names the one of five facts about problems that separates best, if the deed is better in more than half of
-  the cases it holds for. It describes these cases; it was chosen after they were seen.
+- "Where" names the one of five facts about problems that separates best, if the measure helps in more than half of the
+  cases for which the fact holds. It describes these cases; it was chosen after they were seen.
 - Prototypes of methods were tried on all development problems before there was a suite. Of the held-out ones none had
   any part in choosing a method.
 - Variational inference of a logistic regression is not among them: its exact gradient, by quadrature for every
@@ -111,17 +114,17 @@ ANSWERED = """\
 ## How the three answers were found
 
 A case is a problem at a budget. An answer compares a method that normalizes, clips or reduces variance with one that
-does not. Each of the two runs as its tuning seeds prefer, with a constant step size or with a decay ("linear"). Ratios
-are of ‖∇f‖, paired by seed, and below 1 favours the first; all intervals of the three answers are valid at the same
-time, with 95 % confidence. Where a seed diverged, the ratio has no mean. There the verdict needs the exact interval of
-the share of paired seeds on which a method did better (to diverge is worst), and the better one must not lose more
-seeds.
+does not. Each of the two uses a constant step size or a decay, whichever was better on the tuning seeds. Ratios are of
+‖∇f‖, paired by seed, and below 1 favours the first; all intervals of the three answers are valid at the same time, with
+95 % confidence. Where a seed diverged, the ratio has no mean. There the verdict uses the exact interval of the share of
+paired seeds on which a method did better (diverging is worst), and the better method must not diverge on more seeds.
 """
 
 PROFILES = """\
-Left: in what share of the {cases} cases a row is within a factor of the best one. Right: what share of its runs at the
-larger budget is below twice the best ‖∇f‖ of the case, for good, after so many stochastic gradients. What diverges, and
-what never gets there, counts; so does an average on an even function, whose score carries a ° below.
+Left: the share of the {cases} cases in which a method ends within a given factor of the best one. Right: the share of
+its runs at the larger budget whose ‖∇f‖ has fallen below twice the best of the case and stays there, after so many
+stochastic gradients. In both, higher is better. Runs that diverge or never get there count as failures. Averages on
+even functions count too; their scores carry a ° below.
 
 ![Share of cases within a factor of the best; share of runs that have reached the target](suite/profiles.png)
 """

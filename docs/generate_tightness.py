@@ -38,22 +38,26 @@ DRAWN = {"nsgdm/smooth/bounded": "pushed.png", "nstorm/smooth/bg0": "followed.pn
 OPENING = """# How tight the bounds are
 
 {mark}
-A bound that holds may still be far from the truth. `gladstorm worst` searches a theorem's class for the problem on
-which its method, with its own schedule, does worst; `gladstorm tightness` does so in all eighteen regimes, along T
-= {horizons}. This page is its result. Every problem is on a line and inside its class: constants are certified by
-construction, and checked by the definitions (the "audit" of every row; the largest use of any constant on this page
-is {audit}). The search and the report use different seeds; intervals are Student's, 95 %, over {seeds} seeds, each
-for itself. A search finds lower bounds of the worst case only: a small ratio means a loose bound, or a search that
-found too little.
+A valid bound may still be far from the truth. How far? `gladstorm worst` searches a theorem's class for the problem
+on which its method, with its own schedule, does worst, and `gladstorm tightness` does so in all eighteen regimes.
+This page shows what it found. A ratio of 1 means that a problem attains the bound. A small ratio means a loose bound,
+or a search that found too little: a search can only find lower bounds of the worst case.
 
 **{verdict}**
 
 ![Worst found over bound, for every setting](tightness/ratios.png)
 
-"Any" lets the gap count, as a run does that descends; "noise" allows Δ/(γT), the way down, at most a tenth of what
-is measured. Before is the better instance of `gladstorm verify` at T = 10⁵, where the way down was 77–100 % of the
-measurement. The sharper bounds are those of [proofs](proofs.md); each problem is a file that `gladstorm worst
---again FILE` measures once more.
+Every problem is a function of one variable and inside its class. Its constants are certified by construction and
+checked by the definitions (the "audit" of every row; the largest use of any constant on this page is {audit}).
+Horizons are T = {horizons}. The search and the report use different seeds; intervals are Student's, 95 %, over
+{seeds} seeds, each for itself. A regime is named method/smoothness/noise: *smooth* is α = 0, *sublinear* 0 < α < 1,
+*linear* α = 1; *bg0* is noise that grows with the distance, *bounded* noise of bounded variance, *deterministic* no
+noise.
+
+In the table, "any" is the worst problem of any kind, and "noise" the worst one on which the way down, Δ/(γT), is at
+most a tenth of what is measured. "Before" is the better instance of `gladstorm verify` at T = 10⁵, where the way down
+was 77–100 % of the measurement. The sharper bounds are those of [proofs](proofs.md); each problem is a file that
+`gladstorm worst --again FILE` measures once more.
 """
 
 REMARK = """
