@@ -95,7 +95,7 @@ The same on the held-out problems. Nothing was chosen by this table; it says wha
 - No rate is proved for it.
 - f times a constant changes nothing. x times a constant does, through the first length, which is a tenth of 1 + ‖x⁰‖.
 - No step is longer than r, the largest distance so far, but r may double at every step while gradients agree.
-- One length serves all coordinates. Where their scales differ much, Adam has an advantage, and f says so before ‖∇f‖:
+- One length serves all coordinates. Where their scales differ much, Adam has an advantage, which shows in f first:
   on least squares of condition 100, f − inf f is tens of times the best rival's up to 10⁴ gradients.
 - A decay of the step size alone, without looking at the gradients, lasts better: at 10⁵ gradients ℓ = r/(n + 1)^¾ has
   the better mean on the held-out problems. It does not land in 10³ gradients with d = 100.

@@ -51,7 +51,7 @@ def compare(
     """Compare methods at an equal budget of stochastic gradients, each tuned over as many settings.
 
     The score is ‖∇f‖ at what a method reports when the budget is spent, its last iterate or its average. The others are
-    judged against the first method, seed by seed on the same noise. Every seed starts at a random point of its own,
+    judged against the first method, seed by seed on the same noise. Every seed has its own random start,
     unless --start puts all of them at one.
 
     Example: gladstorm compare --objective power:3 --decay --method "nstorm(eta=0.01)" --method "nsgdm(eta=0.01)"
@@ -127,7 +127,7 @@ def compare(
 
 @app.command()
 def methods(as_json: AsJson = False) -> None:
-    """The named methods with price, known complexity and source, and the parts others can be composed of.
+    """List the named methods with price, known complexity and source, and the parts to compose your own from.
 
     Example: gladstorm methods
     """

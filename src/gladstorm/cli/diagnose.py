@@ -30,7 +30,7 @@ def diagnose(
     out: Annotated[Path | None, typer.Option(help="Write one page with everything to this file (html).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Does the noise grow with the distance travelled, how smooth is the loss, and what to do about it.
+    """Report whether noise grows with the distance travelled, how smooth the loss is, and which method fits.
 
     Every quantity has a 95 % interval and a verdict: estimated, not identifiable (with what would make it so), or no
     growth.

@@ -44,7 +44,7 @@ def plan(
     plot: Annotated[Path | None, typer.Option(help="Draw the bound against T into this file (png, pdf, svg).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The schedule a theorem prescribes, its conditions, its bound term by term, and what an accuracy costs.
+    """Print the schedule that a theorem prescribes, its conditions, its bound term by term, and what an accuracy costs.
 
     Example: gladstorm plan nstorm --alpha 0.5 --L0 1.5 --L1 0.25 --B 0.4 --G 0.7 --gap 3 --horizon 10000
     """
@@ -81,7 +81,7 @@ def plan(
 
 @app.command()
 def table(as_json: AsJson = False) -> None:
-    """Complexity of the methods around this paper, of its own eighteen regimes, and the known lower bounds.
+    """Print how many stochastic gradients an accuracy takes: this paper's eighteen regimes, related work, lower bounds.
 
     Example: gladstorm table
     """

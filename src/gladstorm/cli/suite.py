@@ -44,7 +44,7 @@ def suite(
 ) -> None:
     """Run methods on twelve problems: what users use, each with a constant step size and with a linear decay.
 
-    Every tuned row has as many step sizes, chosen on seeds of its own, and is reported on others, each from a random
+    Every tuned row has the same number of step sizes, chosen on some seeds and reported on others, each from a random
     start. Tables per problem, performance profiles and the budget to reach a target over all of them.
 
     Example: gladstorm suite --out suite
