@@ -111,10 +111,15 @@ FOLDERS = {f"gladstorm.{name}" for name in ("objectives", "oracles", "methods", 
 
 def _plain_to_rst(_app: Any, what: str, name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
     """Docstrings are plain text with `code`, **bold**, formulas, lists of arguments and doctests; make rst of them."""
-    if (what == "module" and name in FOLDERS) or (lines[:1] and lines[0].startswith("Alias for field number")):
+    if what == "module" and name in FOLDERS:
         lines.clear()
     paragraphs = [paragraph.split("\n") for paragraph in "\n".join(lines).split("\n\n")]
     lines[:] = "\n\n".join("\n".join(_rst_of(paragraph)) for paragraph in paragraphs).split("\n")
+
+
+def _without_aliases(_app: Any, _what: str, _name: str, obj: Any, _skip: bool, _options: Any) -> bool | None:
+    """Leave out the fields of named tuples, which the signature shows: Python documents them as aliases for numbers."""
+    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
 
 
 def _rst_of(paragraph: list[str]) -> list[str]:
@@ -139,3 +144,4 @@ def setup(app: Any) -> None:
     _QUIET.enter_context(quietly())  # how long a script took to simulate is no part of its page
     (MADE / "command_line.md").write_text(_command_line_page(), encoding="utf-8")
     app.connect("autodoc-process-docstring", _plain_to_rst)
+    app.connect("autodoc-skip-member", _without_aliases)
