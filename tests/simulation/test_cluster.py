@@ -1,8 +1,10 @@
 """Tasks on a Dask cluster: the numbers of one process, whatever dies; and a sentence for what cannot work."""
 
+import contextlib
 import os
 import random
 import signal
+import socketserver
 import subprocess
 import sys
 import threading
@@ -191,6 +193,25 @@ def test_a_cluster_that_cannot_be_is_one_sentence(
     assert (code, out) == (2, "")
     assert sentence in err
     assert err.count("\n") == 1
+
+
+def test_an_address_where_another_kind_of_server_answers_is_one_sentence(gladstorm: Any) -> None:
+    class Greeting(socketserver.BaseRequestHandler):
+        @override
+        def handle(self) -> None:
+            with contextlib.suppress(OSError):  # the client goes without a word
+                self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                while self.request.recv(1024):
+                    pass
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Greeting) as server:
+        threading.Thread(target=server.serve_forever).start()
+        address = f"tcp://127.0.0.1:{server.server_address[1]}"
+        command = "simulate --objective cauchy --method sgd --gamma 0.1 --scheduler".split()
+        code, out, err = gladstorm(*command, address)
+        server.shutdown()
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "(what answers there is no scheduler; a dashboard's address is not its scheduler's)." in err
 
 
 def test_without_dask_one_sentence_says_what_to_install(gladstorm: Any, monkeypatch: pytest.MonkeyPatch) -> None:

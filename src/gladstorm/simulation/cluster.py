@@ -77,10 +77,12 @@ def opened(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
     try:
         _require_answer(str(scheduler))
         client = distributed.Client(scheduler, timeout=ANSWER_SECONDS)
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, MemoryError) as problem:
+        # Dask takes the greeting of another kind of server for the length of a message, of exabytes.
+        other = "what answers there is no scheduler; a dashboard's address is not its scheduler's"
+        why = other if isinstance(problem, MemoryError) else shown(problem)
         raise ValueError(
-            f"--scheduler: a Dask scheduler must answer within {ANSWER_SECONDS} seconds; got {scheduler!r} "
-            f"({shown(problem)})."
+            f"--scheduler: a Dask scheduler must answer within {ANSWER_SECONDS} seconds; got {scheduler!r} ({why})."
         ) from None
     with client:
         yield OnDask(client)
