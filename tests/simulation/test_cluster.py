@@ -160,6 +160,21 @@ def test_what_cannot_be_sent_is_named(client: Any) -> None:
         list(results([task], None, cluster.OnDask(client)))  # type: ignore[type-var]  # not even a result
 
 
+def test_an_objective_that_cannot_be_sent_is_named_by_class_and_field(client: Any) -> None:
+    lock = threading.Lock()
+
+    def guarded(x: Array) -> Array:
+        with lock:
+            return jnp.sum(x**2)
+
+    oracle = gs.BlumGladyshev(gs.objectives.from_function(guarded, np.ones(2)), B=0.1, G=0.1)
+    with pytest.raises(
+        ValueError, match=r"must be picklable, and \w+\.\w+ is not \(.*lock.*\): define objectives"
+    ) as told:
+        gs.run(oracle, gs.sgd(0.1), steps=2, executor=client)
+    assert f"and {type(oracle.objective).__name__}." in str(told.value)
+
+
 def test_a_worker_gives_each_of_its_threads_a_device_of_its_own() -> None:
     assert len(devices.available()) == 2
     with devices.only(devices.available()[1:]):

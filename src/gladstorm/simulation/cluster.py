@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gladstorm.foundation import interrupts
@@ -205,10 +206,25 @@ def _pickled(task: Task[Any]) -> bytes:
         return bytes(cloudpickle.dumps(task.compute))
     except Exception as problem:  # whatever the user's object raises
         raise ValueError(
-            f"executor: what workers compute must be picklable, and {task.name} is not ({shown(problem)}): define its "
-            "objective, oracle and parts in a module that the workers can import, without open files, locks or "
-            "generators."
+            f"executor: what workers compute must be picklable, and {_unpicklable(task.compute, task.name)} is not "
+            f"({shown(problem)}): define objectives, oracles and parts in a module that the workers can import, "
+            "without open files, locks or generators."
         ) from problem
+
+
+def _unpicklable(value: Any, name: str) -> str:
+    """The name of the innermost thing in a value that cannot be pickled: the class of what holds it, and the field."""
+    import cloudpickle
+
+    inside = [(name, each) for each in value] if isinstance(value, list | tuple) else []
+    if is_dataclass(value):
+        inside = [(f"{type(value).__name__}.{each.name}", getattr(value, each.name)) for each in fields(value)]
+    for its_name, each in inside:
+        try:
+            cloudpickle.dumps(each)
+        except Exception:  # as above
+            return _unpicklable(each, its_name)
+    return name
 
 
 def made_with() -> dict[str, str]:

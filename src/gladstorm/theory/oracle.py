@@ -61,6 +61,9 @@ def for_oracle(
 ) -> Statement:
     """What the paper says about a method on this oracle: NSGDM with f's own constants, NSTORM with the oracle's.
 
+    Noise that is smallest at another point than x⁰ is brought to x⁰ by the triangle inequality: the constants stay true
+    and become larger, and `cost_of_moving(oracle.bg0, oracle.objective.start)` says by how much.
+
     Without `gamma0` the leading coefficient's minimiser is taken; `tune(T)` improves on it for one horizon.
 
     >>> import gladstorm as gs
