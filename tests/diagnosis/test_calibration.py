@@ -29,3 +29,12 @@ def test_repetitions_find_growth_where_it_is_and_only_there() -> None:
     assert all(grows["quantities"][name]["error"] < 0.5 for name in ("G", "B", "rho", "ell", "L"))
     for name, reach in (("wrapper", 0.3), ("wrapper, B = 0", 3.0)):
         assert "estimated" not in calibrate(known[name], reach, 48, 8)["quantities"]["B"]["verdicts"]
+
+
+def test_the_cubic_s_curvature_between_two_points_is_found_as_its_formula_says() -> None:
+    """Of eight tables, intervals that hold the truth with 95 % hold it in six or more with probability 0.994."""
+    quantities = calibrate(problems()["wrapper, cubic"], 3.0, 48, 8)["quantities"]
+    for name in ("alpha", "L0", "L1", "L", "ell"):
+        assert quantities[name]["covered"] >= 6, name
+        assert quantities[name]["verdicts"] == {"estimated": 8}
+    assert max(quantities[name]["error"] for name in ("alpha", "L1", "L")) < 0.1

@@ -254,6 +254,27 @@ def test_same_sample_and_mean_smoothness_of_least_squares_are_those_of_its_formu
     assert (rho.high or 0) - (rho.low or 0) < 0.5 * truth
 
 
+def test_smoothness_is_the_mean_over_probes_and_its_interval_no_wider_for_what_the_design_varies() -> None:
+    """L² differs by distance, without error: the interval has no width, and the start no more than its share."""
+    probes = table(budget=48)
+    exact = Probes(**{**vars(probes), "L2": 1 + probes.distance, "ell2": 2 + 3 * probes.distance})
+    found = diagnose(exact).findings
+    for name, squares in (("ell", exact.ell2), ("L", exact.L2)):
+        finding = found[name]
+        assert finding.estimate == pytest.approx(squares.mean() ** 0.5, rel=1e-12)
+        assert (finding.low, finding.high) == pytest.approx((finding.estimate, finding.estimate), rel=1e-6)
+    assert found["rho"].estimate == pytest.approx(exact.ell2.mean() / exact.L2.mean() - 1)
+
+
+def test_deviations_within_finer_strata_are_as_large_as_those_of_strata_that_were_not_joined() -> None:
+    generator = np.random.default_rng(0)
+    distance = np.repeat([0.0, 1.0, 2.0], 4)
+    values = 10 * distance[:, None] + generator.normal(size=(12, 20_000))
+    joined = Strata(distance, 12)
+    found = joined.deviations(values, Strata(distance))
+    assert np.mean(found.var(axis=0, ddof=1)) == pytest.approx(1.0, rel=0.02)
+
+
 def steps_along_a_path(alpha: float, L0: float, L1: float, decades: float) -> Probes:
     """Curvature L0 + L1 h^α at gradients of norm h, with errors of 5 %."""
     generator, rows = np.random.default_rng(3), []
@@ -270,6 +291,12 @@ def test_curvature_that_follows_the_gradient_is_found_where_a_decade_was_seen() 
     assert findings["alpha"].is_estimated
     assert findings["alpha"].estimate == pytest.approx(0.5, abs=0.11)
     assert findings["L1"].estimate == pytest.approx(3.0, rel=0.3)
+    for name, truth in {"alpha": 0.5, "L0": 0.0, "L1": 3.0}.items():
+        low, high = findings[name].low, findings[name].high
+        assert low is not None
+        assert high is not None
+        assert low <= truth <= high
+        assert high > low  # an interval without width would be one of a grid
     flat = diagnose(steps_along_a_path(0.5, 2.0, 0.0, 2)).findings
     assert (flat["alpha"].estimate, flat["alpha"].verdict) == (0.0, "estimated")
     assert flat["L0"].estimate == pytest.approx(2.0, rel=0.05)

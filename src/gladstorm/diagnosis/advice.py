@@ -81,15 +81,20 @@ def advise(report: Report, horizon: int | None, gap: float | None, alpha: float 
 
 def _off_the_path(path: Interval, batch: int) -> Advice:
     """For noise that grows around the start and, as far as can be told, not along the path."""
-    seen = (
-        f"Your noise grows around the start, but at the end of your path it is {path.estimate:.2g} times the variance"
-    )
+    seen = f"Your noise grows around the start, but at the end of your path its variance is {path.estimate:.2g}"
     if path.high >= 1:
-        return _named(None, f"{seen} at the start, and may be less: needs more probes along the path.", None, None)
+        return _named(
+            None,
+            f"{seen} ({path.low:.2g} to {path.high:.2g}) times that at the start: whether it grows on the way "
+            "cannot be told; needs more probes along the path.",
+            None,
+            None,
+        )
     return _named(
         "nsgdm",
-        f"{seen} at the start: constants around the start, though true, describe the wrong direction. Where noise "
-        "falls on the way, in the robust regression, NSGDM was better than NSTORM; tune its step, and let it decay.",
+        f"{seen} times that at the start: constants around the start, though true, describe the wrong direction. "
+        "Where noise falls on the way, in the robust regression, NSGDM was better than NSTORM; tune its step, and "
+        "let it decay.",
         AS_COMPARED,
         batch,
     )

@@ -43,6 +43,8 @@ def curvature(probes: Probes, L: Finding, generator: np.random.Generator) -> dic
     are 0, and L0 is L.
     """
     cells = _cells(probes)
+    if not cells:
+        return dict.fromkeys(("alpha", "L0", "L1"), unknown(L.needs or f"{len(probes)} probes, needs more"))
     means, covariances = _means(np.stack([probes.gradient2, probes.L2], axis=1), cells, generator)
     errors = Fits(means[0], covariances[0]).estimates.errors
     usable = np.all(means[0] > SIGNIFICANT * errors, axis=1)
@@ -132,8 +134,8 @@ def _fits(cells: Cells) -> Fits:
     losses = np.stack([_linear(cells, np.full((len(cells.L), 1), alpha))[2] for alpha in ALPHAS])
     alpha = ALPHAS[np.argmin(losses, axis=0)][:, None]
     for step in (0.02, 0.002):
-        before, here, after = (_linear(cells, alpha + aside)[2] for aside in (-step, 0.0, step))
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # at α = 0 there is no L1
+            before, here, after = (_linear(cells, alpha + aside)[2] for aside in (-step, 0.0, step))
             aside = np.nan_to_num((before - after) / (2 * (before - 2 * here + after)))
         alpha = alpha + step * np.clip(aside, -1.0, 1.0)[:, None]
     L0, L1, _ = _linear(cells, alpha)

@@ -17,7 +17,15 @@ from gladstorm.diagnosis.resampling import Strata
 from gladstorm.pages.styles import COLOURS
 
 STYLE = """body { font: 15px/1.5 system-ui, sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222 }
-td, th { text-align: left; padding: 0.15em 1em 0.15em 0; vertical-align: top } svg { width: 100%; height: auto }"""
+td, th { text-align: left; padding: 0.15em 1em 0.15em 0; vertical-align: top } svg { width: 100%; height: auto }
+td:nth-child(-n+3), th { white-space: nowrap }"""
+LABELS = {
+    "start": "at the start",
+    "along": "towards the checkpoint",
+    "against": "away from it",
+    "random": "random directions",
+    "path": "along the training run",
+}
 
 
 def diagnosis_figure(report: Report) -> Figure:
@@ -29,7 +37,9 @@ def diagnosis_figure(report: Report) -> Figure:
         chosen = probes.direction == direction
         if not chosen.any():
             continue
-        noise.plot(probes.distance[chosen], probes.noise[chosen], ".", color=colour, markersize=4, label=direction)
+        noise.plot(
+            probes.distance[chosen], probes.noise[chosen], ".", color=colour, markersize=4, label=LABELS[direction]
+        )
         at, mean = _means(probes, probes.gradient2, chosen)
         gradient.plot(at, np.sqrt(np.maximum(mean, 0)), "o-", color=colour, markersize=3, linewidth=0.8)
     _draw_fit(noise, report)
