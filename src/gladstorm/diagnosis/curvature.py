@@ -33,7 +33,7 @@ class Cells(NamedTuple):
 
     def residual_var(self, slope: np.ndarray) -> np.ndarray:
         """Of L minus a function of ‖∇f‖ with this derivative: both are measured on the same samples."""
-        return np.maximum(self.L_var + slope**2 * self.norms_var - 2 * slope * self.both, 0.0)
+        return np.asarray(np.maximum(self.L_var + slope**2 * self.norms_var - 2 * slope * self.both, 0.0))
 
 
 def curvature(probes: Probes, L: Finding, generator: np.random.Generator) -> dict[str, Finding]:
