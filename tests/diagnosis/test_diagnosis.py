@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
+from gladstorm.diagnosis.curvature import Cells, _fits, _slopes
 from gladstorm.diagnosis.design import places
 from gladstorm.diagnosis.resampling import Estimates, Strata, bootstrap_t, fit_noise, mean_of_strata
 from gladstorm.theory import plan
@@ -303,6 +304,26 @@ def test_curvature_that_follows_the_gradient_is_found_where_a_decade_was_seen() 
     narrow = diagnose(steps_along_a_path(0.5, 0.0, 3.0, 0.6)).findings["alpha"]
     assert narrow.verdict == "not identifiable"
     assert (narrow.needs or "").endswith("needs 10")
+
+
+def test_the_errors_of_a_curvature_law_are_as_large_as_its_estimates_vary() -> None:
+    """500 repetitions with errors of known size in ‖∇f‖ and L, which rise and fall together."""
+    generator = np.random.default_rng(0)
+    norms, sizes = np.geomspace(1, 100, 6), np.full(6, 10.0)
+    L = 2 + 3 * norms**0.5
+    common, own = 0.01 * generator.normal(size=(2, 500, 6))
+    variance = 1e-4 * np.ones((500, 1))
+    cells = Cells(
+        norms * (1 + common),
+        L * (1 + common + own),
+        variance * norms**2,
+        2 * variance * L**2,
+        variance * norms * L,
+        sizes,
+    )
+    for found in (_fits(cells).estimates, _slopes(cells)):
+        assert found.errors.mean(axis=0) == pytest.approx(found.values.std(axis=0), rel=0.1)
+    assert _fits(cells).values.mean(axis=0) == pytest.approx([0.5, 2.0, np.log(3.0)], rel=0.02)
 
 
 def verdicts(probes: Probes) -> dict[str, str]:
