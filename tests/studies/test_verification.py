@@ -204,6 +204,13 @@ def test_a_measurement_is_held_against_the_smallest_bound_and_not_only_against_t
         assert failures(bounds.checks(ladder_of(regime, {1000: norm}, left=1.0), 1000)) == found
 
 
+def test_a_bound_whose_conditions_fail_counts_for_nothing() -> None:
+    ladder = ladder_of("nsgdm/linear/deterministic", {})
+    assert bounds.bounds_at(ladder, 100).keys() == {"bound", "sharper bound"}
+    too_long = replace(ladder.statement, gamma0=100 * ladder.statement.largest_gamma0())
+    assert bounds.bounds_at(replace(ladder, statement=too_long), 100).keys() == {"bound"}
+
+
 def test_a_slope_is_checked_on_both_sides_once_the_runs_have_descended() -> None:
     def checked(exponent: float, left: float) -> list[Check]:
         norms = {T: 1e-3 * T**exponent for T in (201, 1000, 10_000)}
