@@ -185,8 +185,8 @@ their own for tuning, the score of the robustness study became the last tenth in
 for that the runway's smallest ε and the inertia study's d = 100 were dropped. The seeds here, from
 {settings["first_seed"]:,} on, were fixed before the first run with them. After it the bounds S7 and S8 were proved,
 and S6 for NSTORM; the checks were made again on the same seeds, with these smaller bounds in place of the old ones.
-Every number that was measured again came out the same, to all seven digits that are kept. Two rows of the inertia study, those
-of 20,001 iterates, were not measured again; no bound enters them."""
+Every number that was measured again came out the same, to all seven digits that are kept. Two rows of the inertia
+study, those of 20,001 iterates, were not measured again; no bound enters them."""
 
 
 def _meaning(report: dict[str, Any]) -> str:

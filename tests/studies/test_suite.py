@@ -234,11 +234,11 @@ def test_the_answer_takes_each_method_as_tuning_prefers_it_and_says_where_it_is_
     assert told.startswith("NSGDM is better than SGD in 1 of 3 cases and worse in 1; in 1 the intervals cannot tell. ")
     assert "None of the 5 facts about problems that we tried says where it is better" in told
     assert "Runs that diverged: 0 with NSGDM, 4 with SGD." in told
-    assert "case for it: on counts with 100 gradients, ‖∇f‖ of “NSGDM” is 0.5 (" in told
-    assert ") times that of “SGD, linear”. " in told
-    assert "case against it: on cubic with 100 gradients, ‖∇f‖ of “NSGDM” is 2 (" in told
+    assert 'case for it: on counts with 100 gradients, ‖∇f‖ of "NSGDM" is 0.5 (' in told
+    assert ') times that of "SGD, linear". ' in told
+    assert 'case against it: on cubic with 100 gradients, ‖∇f‖ of "NSGDM" is 2 (' in told
     in_seeds = "on 4 of 4 seeds (share 0.3 to 1), and 0 against 4 runs diverge"
-    lost_row = f"on sampled-phases with 100 gradients, “NSGDM” does better than “SGD” {in_seeds}"
+    lost_row = f'on sampled-phases with 100 gradients, "NSGDM" does better than "SGD" {in_seeds}'
     assert suite_tables.row_of(answer["cases"][2]) == lost_row
 
 
@@ -259,7 +259,7 @@ def test_the_sentence_names_a_fact_that_holds_more_often_than_not_or_says_that_n
     assert suite_tables.in_short([answer]) == where
     told = suite_tables.sentence(answer)
     assert "it is better in 2 of 2 cases and worse in 0; elsewhere better in 0 of 2." in told
-    assert "case for it: on sampled-phases with 100 gradients, ‖∇f‖ of “NSGDM” is 0.2 (" in told
+    assert 'case for it: on sampled-phases with 100 gradients, ‖∇f‖ of "NSGDM" is 0.2 (' in told
     (never,) = answers(result_of({("counts", 100): worse, ("cubic", 100): alike}))
     (open_,) = answers(result_of({("counts", 100): alike, ("cubic", 100): alike}))
     assert suite_tables.in_short([answer, never, open_]) == (

@@ -69,7 +69,7 @@ def diagnose(
                 f"{distance:.3g} from the start. Look less far, with radius=…, or start where the loss is finite."
             )
         if step == 0:
-            _require_precision(*points, moved)
+            _require_precision(points[0], points[1], moved)
             _require_mean(loss_fn, points[0], batch, sample, float(loss))
         noise, gradient2, of_change, change2 = map(float, numbers)
         ell2, L2 = (of_change + change2) / moved**2, change2 / moved**2

@@ -125,7 +125,7 @@ def _clearest(answer: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any] | 
 
 def row_of(each: Mapping[str, Any]) -> str:
     """One comparison."""
-    one, other = (f"“{name}”" for name in each["rows"])
+    one, other = (f'"{name}"' for name in each["rows"])
     at = f"on {each['problem']} with {each['budget']:,} gradients"
     if each["relative"]["mean"] is not None:
         return f"{at}, ‖∇f‖ of {one} is {between(each['relative'])} times that of {other}"
