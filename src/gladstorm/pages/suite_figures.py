@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from gladstorm.pages.styles import styles
+from gladstorm.pages.styles import LOOKS, method_of, styles
 from gladstorm.studies.suite.measures import profile, reaching
 
 FARTHEST = 100.0  # factor of the best that is drawn
@@ -64,7 +64,10 @@ def profiles(result: Mapping[str, Any]) -> Figure:
     left, right = figure.subplots(1, 2, sharey=True)
     cases, longest = result["cases"], max(result["config"]["budgets"])
     factors, shares = np.geomspace(1, FARTHEST, 200), np.linspace(0, 1, 201)
-    for name, style in _styles(result).items():
+    for place, (name, style) in enumerate(_styles(result).items()):
+        # Marks for those who see no colours, each row's elsewhere, so that they do not hide each other.
+        look = LOOKS.get(method_of(name) or "")
+        style = style | {"marker": look.marker if look else "*", "markersize": 3.2, "markevery": (3 * place, 40)}
         ratios = _array(case["rows"][name]["to_best"] for case in cases)
         left.step(factors, profile(ratios, factors), where="post", label=name, **style)
         late = [case["rows"][name]["reached"] for case in cases if case["budget"] == longest]
