@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from gladstorm.foundation.references import THIS_PAPER
 from gladstorm.theory import REGIMES, Problem, Statement, master, on_wrapper, sharper, theorem
 from gladstorm.theory.class_constants import expected, symmetric
 from gladstorm.theory.sharper_bounds import SECOND_OPINIONS, MomentumLongStep, of_run
@@ -93,8 +94,10 @@ def golden(method: str, smoothness: str, noise: str) -> Statement:
     return theorem(method, problem, gamma0=GAMMA0, eta0=ETA0 if regime.has_eta0 else 1.0)
 
 
-def test_there_are_two_by_three_by_three_regimes() -> None:
-    assert set(REGIMES) == {(m, s, n) for m in ("nsgdm", "nstorm") for s in ALPHA for n in NOISE}
+def test_the_paper_states_two_by_three_by_three_regimes_and_every_regime_has_golden_values() -> None:
+    papers = {setting for setting, regime in REGIMES.items() if regime.work is THIS_PAPER}
+    assert papers == {(m, s, n) for m in ("nsgdm", "nstorm") for s in ALPHA for n in NOISE}
+    assert set(BOUNDS) == set(SCHEDULES) == set(REGIMES)
 
 
 @pytest.mark.parametrize("setting", BOUNDS)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
 
+from gladstorm.foundation.references import THIS_PAPER, Reference
 from gladstorm.theory.problem import Exponent, Problem
 from gladstorm.theory.rules import FRACTION, HORIZON, POSITIVE, OutOfRange, in_range
 from gladstorm.theory.search import first, lowest
@@ -37,8 +38,9 @@ class Statement(ABC):
     calls_per_step: ClassVar[int]  # stochastic gradients per update
     corrects_drift: ClassVar[bool]  # whether v follows ∇f by differences of one sample, its error being noise alone
     has_eta0: ClassVar[bool] = False
-    source: ClassVar[str]  # statement and equation by their numbers in the paper
-    label: ClassVar[str]  # the equation's or corollary's name in the paper's LaTeX
+    work: ClassVar[Reference] = THIS_PAPER  # whose theorem it is
+    source: ClassVar[str]  # statement and equation by their numbers there
+    label: ClassVar[str] = ""  # the equation's or corollary's name in the paper's LaTeX, if it is one of the paper's
     errata: ClassVar[tuple[str, ...]] = ()  # entries of docs/errata.md about the printed bound
 
     def __init_subclass__(cls) -> None:

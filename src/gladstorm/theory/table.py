@@ -1,6 +1,6 @@
 """Complexity: stochastic gradients needed for E‖∇f‖ ≤ ε, in this paper and around it, as data.
 
-The rows of this paper follow from the rates of its statements; the others are those of its Table 1. The lower bounds
+The rows of statements follow from their rates; the others are those of its Table 1. The lower bounds
 are the two claimed for BG-0 noise by Fazla et al. 2026; this project has not checked them.
 """
 
@@ -17,7 +17,6 @@ from gladstorm.foundation.references import (
     FAZLA_2026,
     KHIRIRAT_2025,
     REISIZADEH_2025,
-    THIS_PAPER,
     ZHANG_2019,
 )
 from gladstorm.theory.planning import theorem
@@ -59,7 +58,7 @@ LOWER_BOUNDS = (
 
 
 def rows() -> tuple[Row, ...]:
-    """Related work, this paper's eighteen regimes, and the lower bounds.
+    """Related work, every regime that has a statement, and the lower bounds.
 
     >>> [row.complexity for row in rows() if row.method == "NSTORM" and row.noise == "BG-0"]
     ['O(ε^-4)', 'O(ε^-(4+α))', 'O(ε^-5)']
@@ -84,8 +83,8 @@ def _in_order(settings: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, 
 
 def _derived(method: str, smoothness: str, noise: str) -> Row:
     upper = f"O(ε^-{_complexity(method, smoothness, noise)})"
-    named = REGIMES[method, smoothness, noise].classes[smoothness]
-    return Row(str(THIS_PAPER), method.upper(), named, NOISE[noise], upper)
+    stated = REGIMES[method, smoothness, noise]
+    return Row(str(stated.work), method.upper(), stated.classes[smoothness], NOISE[noise], upper)
 
 
 def _complexity(method: str, smoothness: str, noise: str) -> str:
