@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from gladstorm.foundation.parts import Array, part
-from gladstorm.methods import Method, nsgdm, nstorm
+from gladstorm.methods import METHODS, Method
 from gladstorm.methods.estimators import Momentum, Storm
 from gladstorm.oracles import BlumGladyshev, Point
 from gladstorm.studies.verification.instances import Wrapper
@@ -47,9 +47,12 @@ class Broken:
 def rescheduled(statement: Statement, T: int, **factors: float) -> Method:
     """The method with multiples of its η, γ or N_init."""
     eta, gamma, n_init, _ = statement.schedule(T)
-    eta, gamma = min(1.0, eta * factors.get("eta", 1)), gamma * factors.get("gamma", 1)
-    n_init = max(1, round(n_init * factors.get("n_init", 1)))
-    return nstorm(gamma, eta, n_init=n_init) if statement.corrects_drift else nsgdm(gamma, eta)
+    changed = {
+        "gamma": gamma * factors.get("gamma", 1),
+        "eta": min(1.0, eta * factors.get("eta", 1)),
+        "n_init": max(1, round(n_init * factors.get("n_init", 1))),
+    }
+    return METHODS[statement.method].make(**{name: changed[name] for name in statement.settings(T)})
 
 
 def steep(statement: Statement, T: int) -> Method:
