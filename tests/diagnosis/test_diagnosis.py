@@ -14,9 +14,11 @@ import pytest
 from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
 from gladstorm.diagnosis.curvature import Cells, _fits, _slopes
 from gladstorm.diagnosis.design import places
+from gladstorm.diagnosis.report import MEANINGS
 from gladstorm.diagnosis.resampling import Estimates, Strata, bootstrap_t, fit_noise, mean_of_strata
 from gladstorm.theory import plan
 
+ROOT = Path(__file__).parents[2]
 QUANTITIES = ["G", "B", "power", "anchor", "ell", "L", "rho", "alpha", "L0", "L1"]
 M, N, D = 4, 8, 10  # groups, samples in each, dimension
 
@@ -387,7 +389,8 @@ def test_a_number_that_breaks_its_rule_is_refused(asked: dict[str, Any], said: s
 def test_a_report_is_json_of_the_contract_text_and_html() -> None:
     report: Report = diagnose(table(budget=48))
     content = json.loads(json.dumps(report.as_dict(horizon=1000), allow_nan=False))
-    assert [name for name in content if name in QUANTITIES] == QUANTITIES
+    assert [*report.findings] == [*MEANINGS] == QUANTITIES
+    assert f"`{', '.join(QUANTITIES)}`" in (ROOT / "docs/formats.md").read_text("utf-8")
     assert all(set(content[name]) == {"estimate", "low", "high", "verdict", "needs"} for name in QUANTITIES)
     assert set(content["recommendation"]) == {"method", "gamma", "eta", "n_init", "batch", "why", "source"}
     assert "48 probes up to 3 from the start, mini-batches of 32" in str(report)

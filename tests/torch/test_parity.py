@@ -149,6 +149,12 @@ def iterates(arm: str, name: str) -> Vector:
     return rows
 
 
+def test_every_optimizer_of_torch_is_here() -> None:
+    offered = (getattr(gladstorm.torch, name) for name in gladstorm.torch.__all__)
+    kinds = {each for each in offered if isinstance(each, type) and issubclass(each, torch.optim.Optimizer)}
+    assert {kind.__name__.lower() for kind in kinds} == set(METHODS)
+
+
 @pytest.mark.parametrize("name", list(METHODS))
 @pytest.mark.parametrize("arm", ["simulator", "optax", "torch"])
 def test_every_iterate_is_that_of_the_recursion_by_hand(arm: str, name: str) -> None:
