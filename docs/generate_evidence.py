@@ -2,8 +2,8 @@
 
 python docs/generate_evidence.py out
 
-From a report of `--quick`, which makes no studies, the page has none.
-What broken methods are found is in docs/evidence/broken.json, by docs/run_broken.py.
+From a report of `--quick`, which makes no studies, the page has none. Without a folder the page is written again from
+the report beside it. What broken methods are found is in docs/evidence/broken.json, by docs/run_broken.py.
 """
 
 from __future__ import annotations
@@ -327,16 +327,17 @@ def found() -> list[dict[str, Any]]:
     return rows
 
 
-def main(folder: Path) -> None:
-    """Keep the report beside the page, draw the figures, and write the page."""
+def keep(folder: Path) -> None:
+    """Keep the report beside the page, and draw the figures."""
     report = json.loads((folder / "verify.json").read_text("utf-8"))
     report["checks"] = packed(report["checks"])
     report["studies"] = {name: packed(rows) for name, rows in report["studies"].items()}
     DATA.parent.mkdir(exist_ok=True)
     DATA.write_text(json.dumps(report, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
     runpy.run_path(str(DOCS / "draw_evidence.py"))["draw"](kept(), DATA.parent)
-    (DOCS / "evidence.md").write_text(evidence(kept(), found()), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    for argument in sys.argv[1:]:
+        keep(Path(argument))
+    (DOCS / "evidence.md").write_text(evidence(kept(), found()), encoding="utf-8")
