@@ -50,7 +50,10 @@ def save_table(path: Path, pieces: Iterable[pa.Table], form: str, metadata: dict
     def write(temporary: str) -> None:
         remaining = iter(pieces)
         first = next(remaining)
-        with pq.ParquetWriter(temporary, first.schema, compression="zstd", store_schema=False) as writer:
+        repeated = [field.name for field in first.schema if not pa.types.is_floating(field.type)]
+        # Measured numbers seldom repeat: to look for those that do would take two thirds of the time.
+        options = {"compression": "zstd", "use_dictionary": repeated, "store_schema": False}
+        with pq.ParquetWriter(temporary, first.schema, **options) as writer:
             for piece in itertools.chain([first], remaining):
                 writer.write_table(piece)
             writer.add_key_value_metadata({_METADATA: text.encode()})  # once: Arrow's own schema would repeat it
