@@ -21,7 +21,7 @@ ORACLE = BlumGladyshev(objectives.named("power:3", start=4.7), 0.5, 0.5)
 METHODS = {"NSGDM": nsgdm(np.geomspace(1e-4, 1e-2, 10), 0.01), "SGD": sgd(np.geomspace(1e-4, 1e-2, 10))}
 STEPS, SEEDS = 100_000, 40  # four tasks of about two seconds
 MANY = 1000  # tasks
-ROUNDS = 3
+ROUNDS = 7  # a store costs a few hundredths, as much as rounds differ
 
 
 def rows() -> list[Row]:
