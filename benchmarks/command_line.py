@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from benchmarks.measuring import Row, rounds, seconds, slower
+from benchmarks.measuring import Row, as_installed, rounds, seconds, slower
 
 PLAN = "plan nsgdm --alpha 0 --L0 1 --B 0.5 --G 1 --gap 1 --horizon 100 --json"
 
@@ -14,7 +14,7 @@ PLAN = "plan nsgdm --alpha 0 --L0 1 --B 0.5 --G 1 --gap 1 --horizon 100 --json"
 def rows() -> list[Row]:
     def process(*arguments: str) -> Callable[[], float]:
         command = [sys.executable, *arguments]
-        return lambda: seconds(lambda: subprocess.run(command, check=True, capture_output=True))
+        return lambda: seconds(lambda: subprocess.run(command, check=True, capture_output=True, env=as_installed()))
 
     imported, helped, planned = rounds(
         process("-c", "import typer"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measuring import Row, seconds
+from benchmarks.measuring import Row, as_installed, seconds
 
 README = Path(__file__).parent.parent / "README.md"
 FIRST_SUM = "import jax; jax.numpy.add(1, 2)"
@@ -32,7 +31,7 @@ def rows() -> list[Row]:
     cold, warm, imported = [], [], []
     for _ in range(ROUNDS):
         with tempfile.TemporaryDirectory() as folder:
-            environment = {**os.environ, "XDG_CACHE_HOME": folder}
+            environment = {**as_installed(), "XDG_CACHE_HOME": folder}
             run = partial(subprocess.run, check=True, capture_output=True, cwd=folder, env=environment)
             imported.append(seconds(partial(run, [sys.executable, "-c", FIRST_SUM])))
             cold.append(seconds(partial(run, command())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -61,6 +62,11 @@ def seconds(job: Callable[[], object]) -> float:
     begun = time.perf_counter()
     job()
     return time.perf_counter() - begun
+
+
+def as_installed() -> dict[str, str]:
+    """The environment of a process that keeps its bytecode, as an installed package has it, whatever is set here."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def faster(what: str, other: np.ndarray, this: np.ndarray, goal: float) -> Row:

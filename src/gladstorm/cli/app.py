@@ -1,6 +1,7 @@
-"""The application the commands register with, the options they share, and how it ends."""
+"""The application the commands register with, the options they share, and how it ends.
 
-from __future__ import annotations
+No module of this folder postpones its annotations: typer would compile each of them twice before it answers --help.
+"""
 
 import sys
 from pathlib import Path

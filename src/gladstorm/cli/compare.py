@@ -1,7 +1,5 @@
 """`gladstorm compare` and `gladstorm methods`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -152,7 +150,7 @@ def methods(as_json: AsJson = False) -> None:
     show(methods_table, parts_table)
 
 
-def _print_table(title: str, field: str, found: dict[str, Compared], against: dict[str, dict[str, Any]]) -> None:
+def _print_table(title: str, field: str, found: "dict[str, Compared]", against: dict[str, dict[str, Any]]) -> None:
     from rich.table import Table
 
     first = next(iter(found))

@@ -1,7 +1,5 @@
 """What commands that run a study have in common: where its tasks are computed, and the files that come of it."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -20,7 +18,7 @@ def keep_in(folder: Path | None) -> None:
 
 
 @contextlib.contextmanager
-def computing(store: Path | None, workers: int | None, scheduler: str | None) -> Iterator[Executor]:
+def computing(store: Path | None, workers: int | None, scheduler: str | None) -> "Iterator[Executor]":
     """Where tasks are computed whose results a folder keeps: JAX made ready in this process, or a cluster."""
     from gladstorm import devices
     from gladstorm.simulation import cluster, programs

@@ -1,7 +1,5 @@
 """What the commands print: tables, JSON, and what becomes of characters a terminal does not have."""
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import io
@@ -29,7 +27,7 @@ _READABLE = {
 }  # fmt: skip
 
 
-def show(*tables: Table) -> None:
+def show(*tables: "Table") -> None:
     """Print tables as wide as the terminal or COLUMNS says; where neither does, as in a pipe, as wide as they need.
 
     What is too long for its column goes on in the next line: nothing is cut.

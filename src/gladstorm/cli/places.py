@@ -1,10 +1,7 @@
 """Where a command will write, and with what it will draw, asked before its work: hours later is too late to refuse."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -55,6 +52,8 @@ def require_matplotlib(owner: str) -> None:
 
 
 def _require_writable(owner: str, option: str, folder: Path, path: Path) -> None:
+    import tempfile  # not before: it loads random, which --help does without
+
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass

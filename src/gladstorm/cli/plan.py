@@ -1,19 +1,18 @@
 """`gladstorm plan` and `gladstorm table`: what the theorems say. Nothing heavier than typer is imported for --json."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gladstorm import theory
 from gladstorm.cli.app import AsJson, app
 from gladstorm.cli.output import show, show_json
 from gladstorm.cli.places import require_figure
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from gladstorm import theory
 
 
 @app.command()
@@ -48,6 +47,8 @@ def plan(
 
     Example: gladstorm plan nstorm --alpha 0.5 --L0 1.5 --L1 0.25 --B 0.4 --G 0.7 --gap 3 --horizon 10000
     """
+    from gladstorm import theory  # not before: --help does without
+
     require_figure("plan", "--plot", plot)
     given: dict[str, Any] = {"alpha": alpha, "L0": L0, "L1": L1, "L": L, "B": B, "G": G, "gap": gap}
     asked: dict[str, Any] = {"horizon": horizon, "eps": eps, "gamma0": gamma0, "eta0": eta0}
@@ -85,6 +86,8 @@ def table(as_json: AsJson = False) -> None:
 
     Example: gladstorm table
     """
+    from gladstorm import theory
+
     if as_json:
         show_json([row.as_dict() for row in theory.rows()])
         return
@@ -98,7 +101,7 @@ def table(as_json: AsJson = False) -> None:
     show(printed)
 
 
-def _tables(planned: theory.Plan) -> list[Table]:
+def _tables(planned: "theory.Plan") -> "list[Table]":
     from rich.table import Table
 
     answer = planned.as_dict()
@@ -137,7 +140,9 @@ def _tables(planned: theory.Plan) -> list[Table]:
     return [schedule, *([conditions] if answer["conditions"] else []), terms]
 
 
-def _caption(planned: theory.Plan) -> str:
+def _caption(planned: "theory.Plan") -> str:
+    from gladstorm import theory
+
     statement, T = planned.statement, planned.horizon
     largest = max(statement.terms(T), key=lambda term: term.value)
     lines = [f"dominated by {largest.name!r}"]
@@ -161,7 +166,7 @@ def _comparison(crossing: int | None) -> str:
     return f"NSTORM's bound is below NSGDM's from T = {crossing:,} on, with these tunings."
 
 
-def _draw(plans: list[theory.Plan], crossing: int | None, path: Path) -> None:
+def _draw(plans: "list[theory.Plan]", crossing: int | None, path: Path) -> None:
     from gladstorm.pages import figures
 
     figures.save(figures.bounds(plans, crossing), path)

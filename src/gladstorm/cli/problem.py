@@ -1,7 +1,5 @@
 """What `simulate` and `compare` run methods on: the options for an objective and its noise."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -42,6 +40,6 @@ def oracle_of(objective: str, given: str | None) -> str:
     return given or objectives.own_oracle(objective) or "blum-gladyshev"
 
 
-def noise_of(recipe: Recipe) -> dict[str, Any]:
+def noise_of(recipe: "Recipe") -> dict[str, Any]:
     """B and G of an oracle that has them: what methods and batch rules that leave theirs out are told."""
     return {name: number for name, number in recipe.numbers.items() if name in ("B", "G")}

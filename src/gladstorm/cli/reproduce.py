@@ -1,7 +1,5 @@
 """`gladstorm reproduce` and `gladstorm plot`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

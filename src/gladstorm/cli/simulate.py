@@ -1,7 +1,5 @@
 """`gladstorm simulate`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,7 +102,7 @@ def simulate(
         raise typer.Exit(interrupts.CODE)
 
 
-def _shown(record: Record, save: Path | None, store: Path | None) -> tuple[Record, str]:
+def _shown(record: "Record", save: Path | None, store: Path | None) -> "tuple[Record, str]":
     """What is shown of an interrupted sweep, and the words about it: what had finished, else all as far as it came."""
     finished = record.finished()
     goes_on = "runs all" if store is None else f"goes on from {store}"
@@ -145,7 +143,7 @@ def _number(name: str, text: str) -> float:
         raise ValueError(f"simulate: {name} must be a number; got {text!r}.") from None
 
 
-def _print_table(title: str, record: Record) -> None:
+def _print_table(title: str, record: "Record") -> None:
     from rich.table import Table
 
     from gladstorm.simulation.summary import summary

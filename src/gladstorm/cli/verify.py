@@ -1,7 +1,5 @@
 """`gladstorm verify`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,7 +64,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _print(report: Report) -> None:
+def _print(report: "Report") -> None:
     from rich.table import Table
 
     answer = report.as_dict()

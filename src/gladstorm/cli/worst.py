@@ -1,7 +1,5 @@
 """`gladstorm worst` and `gladstorm tightness`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 
