@@ -63,9 +63,10 @@ def tightness(result: Mapping[str, Any]) -> Figure:
     ax.set(xscale="log", ylim=(len(rows) - 0.3, -0.7))
     ax.set_yticks(range(len(rows)), [f"{regime_in_words(row['regime'])}: {row['leading']}" for row in rows], fontsize=6)
     ax.tick_params(axis="x", labelsize=7)
+    ax.xaxis.set_major_formatter("{x:g}")
     ax.set_xlabel(
-        "gradient norm on the worst problem found / bound; grey line: 1/3\n"
-        "empty: the paper's bound; full: the sharper bound\n"
+        "mean gradient norm on the worst problem found, divided by its bound\n"
+        "black line, 1: attained; grey line: 1/3; empty: the paper's bound; full: the sharper bound\n"
         "after the colon: which term of the bound leads",
         fontsize=7,
     )
