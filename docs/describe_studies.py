@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from gladstorm.foundation.markdown import markdown_table
+from gladstorm.pages.styles import regime_in_words
 from gladstorm.studies.scores import at_edge
 from gladstorm.studies.verification import hardness
 
@@ -15,7 +16,7 @@ Row = dict[str, Any]
 LOWER_BOUNDS = {"zero-chain": 4, "gated runway": 6}  # Ω(ε^−…), of hard_instances.py
 USUAL_B = 0.5  # at which the robustness study fixes γ
 NORMALIZED = ("NSGDM", "NSTORM")
-CHECK = ("regime", "instance", "check", "T", "measured", "interval", "claim", "seeds")
+CHECK = ("regime", "problem", "check", "T", "measured", "interval", "claim", "seeds")
 
 
 def checked(checks: Iterable[Row]) -> str:
@@ -26,7 +27,8 @@ def checked(checks: Iterable[Row]) -> str:
 def _check(check: Row) -> list[str]:
     numbers = [f"{check['measured']:.4g}", f"{check['low']:.4g} to {check['high']:.4g}", check["claim"]]
     horizon = f"{check['horizon']:,}" if check["horizon"] else ""
-    return [check["regime"], check["instance"], check["check"], horizon, *numbers, str(check["seeds"])]
+    where = [regime_in_words(check["regime"]), check["instance"], check["check"]]
+    return [*where, horizon, *numbers, str(check["seeds"])]
 
 
 def grouped(rows: Iterable[Row], verdict: Callable[[Row], str], name: Callable[[Row], str]) -> str:
@@ -47,6 +49,15 @@ def _between(numbers: Iterable[float]) -> str:
     return " to ".join(dict.fromkeys(f"{number:.2g}" for number in (found[0], found[-1])))
 
 
+def _two_digits(number: float) -> str:
+    """A number written out, for a reader.
+
+    >>> _two_digits(3812.5), _two_digits(0.00316)
+    ('3,800', '0.0032')
+    """
+    return f"{float(f'{number:.2g}'):,g}"
+
+
 def surprises(studies: dict[str, list[Row]]) -> str:
     """What a reader of the literature would not have expected, in one paragraph."""
     rows = studies["robustness ratios"]
@@ -64,9 +75,10 @@ def surprises(studies: dict[str, list[Row]]) -> str:
             for normalized in NORMALIZED
         )
     ]
-    return f"""With everything tuned, at equal SFO, one of the two kinds of SGD ends lower than both normalized methods
-in {len(plain)} of {len(settings)} settings, by intervals that are valid together; one of the normalized methods ends
-lower than both kinds of SGD in {len(beaten)} of them. {_inertia_surprise(studies["inertia"])}"""
+    return f"""with everything tuned and equally many stochastic gradients, one of the two kinds of SGD ends lower than
+  both normalized methods in {len(plain)} of {len(settings)} settings, by intervals that are valid together; one of the
+  normalized methods ends lower than both kinds of SGD in {len(beaten)} of them.
+  {_inertia_surprise(studies["inertia"])}"""
 
 
 def _inertia_surprise(rows: list[Row]) -> str:
@@ -75,8 +87,8 @@ def _inertia_surprise(rows: list[Row]) -> str:
         for words in ("less often than not", "more often than not")
     )
     return (
-        f"On phase retrieval with equal γ, STORM with its best η ends above momentum with its best in {len(behind)}\n"
-        f"of {len(rows)} settings and below it in {len(ahead)}, as far as is decided."
+        f"On phase retrieval with equal γ, STORM with its best η ends above momentum with its best η in {len(behind)} "
+        f"of {len(rows)} settings and below it in {len(ahead)}; the other settings are undecided."
     )
 
 
@@ -106,51 +118,46 @@ def _verdict(row: Row) -> str:
 def hard(rows: list[Row], progress: list[Row]) -> str:
     """The section on hard instances."""
     head = [
-        "instance",
-        "ε",
-        "length",
-        "p",
-        "method",
-        "γ",
-        "η or σ²",
-        "SFO to ε, median",
-        "needed",
-        "ratio",
-        "to NSGDM's",
+        *("problem", "ε", "length", "p", "method", "γ", "η or σ²", "stochastic gradients to ε, median"),
+        *("needed by any method", "times needed", "times NSGDM's"),
     ]
     runway = next(row for row in rows if row["B"])
     tried = rows[0]["tried"]
-    return f"""## Hard instances
+    return f"""## Hard instances: what no method can avoid
 
-A lower bound says that some problem is hard for every method. Here are two such problems, and what three methods need
-on them. The first is the zero-chain under bounded variance; the second is a chain behind a runway of length Δ/(8ε)
-under BG-0 noise, whose variance is largest where the chain is. L = Δ = 1; G = {rows[0]["G"]:g} on the chain,
-B = {runway["B"]:g} and G = {runway["G"]:g} on the runway. *Needed* is (length − log 2)/(2p): with fewer samples, any
-method that stays in the span of what it was shown is unfinished half of the time.
-
-Every method has {len(tried) * len(tried[0])} configurations, {len(tried)} step sizes times {len(tried[0])} values of η,
-or of the variance that dynamic batches keep. The best is chosen by the median over {rows[0]["tuning_seeds"]} seeds and
-reported on {rows[0]["seeds"]} others. *To NSGDM's* is the geometric mean of the ratio, seed by seed; these
-{hardness.COMPARISONS} intervals are valid together with 95 %. {_edges_of_steps(rows)}
+A lower bound says that some problem is hard for every method. Here are two such problems, and the number of stochastic
+gradients that three methods need to reach ‖∇f‖ ≤ ε on them; fewer is better.
 
 ![Stochastic gradients needed against 1/ε](evidence/hard.png)
 
+The *zero-chain* shows its next coordinate only with probability p, whatever the method does; its noise has bounded
+variance. The *gated runway* is a chain behind a runway of length Δ/(8ε), under noise that grows with the distance
+(BG-0) and so is largest where the chain is. L = Δ = 1; G = {rows[0]["G"]:g} on the chain, B = {runway["B"]:g} and
+G = {runway["G"]:g} on the runway. *Needed* is (length − log 2)/(2p) samples: with fewer, any method that stays in the
+span of what it was shown is unfinished half of the time.
+
 {_exponents(rows)}
 
-{_late(rows)}<details><summary>Every ε</summary>
+Every method has {len(tried) * len(tried[0])} configurations: {len(tried)} step sizes times {len(tried[0])} values of η,
+or of the variance σ² that dynamic batches keep. The best one by the median over {rows[0]["tuning_seeds"]} seeds is
+reported on {rows[0]["seeds"]} others. *Times NSGDM's* is the geometric mean of the ratio, seed by seed; its
+{hardness.COMPARISONS} intervals are valid at the same time, with 95 % confidence. {_edges_of_steps(rows)}
+
+{_late(rows)}<details><summary>Every ε in numbers</summary>
 
 {markdown_table(head, map(_hard_row, rows))}
 
 </details>
 
-Nobody gets ahead of the chain:
+No method gets ahead of the chain: the coordinates it has reached, divided by p times the samples it has drawn, are not
+above 1.
 
 {checked(progress)}"""
 
 
 def _hard_row(row: Row) -> list[str]:
     facts = [row["instance"], f"{row['eps']:g}", str(row["length"]), f"{row['p']:.2g}", row["method"]]
-    facts += [f"{row['gamma']:.2g}", f"{row['second']:.2g}"]
+    facts += [_two_digits(row["gamma"]), _two_digits(row["second"])]
     if row["sfo"] is None:
         return [*facts, "not in time", f"{row['needed']:,.0f}", "", ""]
     mean, low, high = row["relative"]
@@ -163,9 +170,9 @@ def _hard_row(row: Row) -> list[str]:
 def _edges_of_steps(rows: list[Row]) -> str:
     ends = [row for row in rows if _better_at_some_end(row["tried"])]
     if not ends:
-        return "No best is better by 5 % at an end of its grid than next to it."
+        return "No best setting is at an end of its grid and better there by 5 % than next to it."
     named = grouped(ends, lambda row: f"{row['method']} on the {row['instance']} at ε =", lambda row: f"{row['eps']:g}")
-    return f"At an end of its grid the best is better by 5 % than next to it, and a wider grid may do better: {named}."
+    return f"In these cases the best setting is at an end of its grid, and a wider grid may do better: {named}."
 
 
 def _better_at_some_end(medians: list[list[float | None]]) -> bool:
@@ -191,8 +198,8 @@ def _late(rows: list[Row]) -> str:
     if all(row["sfo"] for row in rows):
         return ""
     return (
-        "*Not in time*: half of the runs or more were unfinished when all links should have been seen, by "
-        f"{hardness.PATIENCE} standard deviations.\n\n"
+        "*Not in time*: half of the runs or more were unfinished "
+        f"{hardness.PATIENCE} standard deviations after all links should have been seen.\n\n"
     )
 
 
@@ -218,13 +225,13 @@ def _exponents(rows: list[Row]) -> str:
         return "faster:" if low > each["needed"] else "as fast, within the interval:"
 
     named = grouped(found, verdict, lambda each: f"{each['method']} on the {each['instance']}")
-    head = ["instance", "method", "values of ε", "measured", "interval", "needed, on these lengths", "lower bound"]
+    head = ["problem", "method", "values of ε", "exponent, measured", "interval", "exponent of what is needed here"]
     return (
-        "SFO grows like ε to the minus (least squares on logarithms, seed by seed; all intervals are valid at the\n"
-        "same time with 99 % confidence):\n\n"
-        + markdown_table(head, lines)
-        + f"\n\nCompared with what is needed SFO grows {named}. These are exponents over the ε in the table; lengths\n"
-        f"from {min(row['length'] for row in rows)} to {max(row['length'] for row in rows)} are not a limit."
+        "The number of stochastic gradients grows like a power of 1/ε. The table has the exponent, fitted by least\n"
+        "squares on logarithms, seed by seed. All intervals are valid at the same time, with 99 % confidence.\n\n"
+        + markdown_table([*head, "exponent of the lower bound"], lines)
+        + f"\n\nCompared with what is needed, the number grows {named}. These exponents are of the ε in the table;\n"
+        f"chains of length {min(row['length'] for row in rows)} to {max(row['length'] for row in rows)} are no limit."
     )
 
 
@@ -242,8 +249,7 @@ def inertia(rows: list[Row]) -> str:
     """The section on inertia."""
     lines = [
         [
-            row["noise"],
-            str(row["d"]),
+            "added" if row["noise"] == "wrapper" else row["noise"],
             f"{row['T']:,}",
             f"{row['multiple']:g}",
             str(row["instances"]),
@@ -253,28 +259,32 @@ def inertia(rows: list[Row]) -> str:
         for row in rows
     ]
     bests = [f"{name}, best" for name in rows[0]["best"]]
-    head = ["noise", "d", "T", "γ/schedule", "instances", *bests, *(f"P({words})" for words in QUESTIONS.values())]
-    return f"""## Inertia
+    head = ["noise", "T", "γ / scheduled γ", "instances", *bests, *(f"P({words})" for words in QUESTIONS.values())]
+    return f"""## Does momentum win by its inertia?
 
-Momentum averages stochastic gradients; STORM corrects them instead, and its direction is not an average. Is it inertia
-that momentum has and STORM lacks?
-
-Phase retrieval with B = 0.5, G = 1, a fresh instance for each seed, all methods at the same γ; the mean of ‖∇f‖ over
-the last tenth of the run. *STORM with inertia* averages STORM's direction before it is normalized,
-m ← (1 − μ) m + μ v. *Full rank* is noise of the wrapper's variance with an independent sign for every coordinate. The
-best of a grid of {len(next(iter(rows[0]["grids"].values())))} configurations each is chosen on the first half of the
-instances and judged on the second. P is the share of instances; its intervals are Clopper and Pearson's, and all are
-valid at the same time with 99 % confidence.
+NSGDM averages stochastic gradients. NSTORM corrects them instead, and its direction is not an average. Is this average,
+the inertia, what momentum has and STORM lacks? To find out we gave STORM inertia: *STORM with inertia* averages STORM's
+direction before it is normalized, m ← (1 − μ) m + μ v.
 
 ![Gradient norm over the last tenth against η or μ](evidence/inertia.png)
 
-What the intervals decide, a share of 1/2 being a coin flip:
-
-{_shares(rows)}
+*Mean of ‖∇f‖ over the last tenth of the run, with its standard error; smaller is better. Each column has its own number
+of iterates T and its own multiple of the scheduled step size γ. Top: the paper's noise, added to the gradient. Bottom:
+noise of the same variance with an independent sign for every coordinate ("full rank").*
 
 {_inertia_in_words(rows)}
 
-<details><summary>Every setting</summary>
+The problem is phase retrieval with d = {rows[0]["d"]}, B = 0.5 and G = 1, a fresh instance for each seed, and all
+methods have the same γ. Of the {len(next(iter(rows[0]["grids"].values())))} configurations of a method the best one is
+chosen on the first half of the instances and judged on the second. What counts is the share of instances on which one
+method ends below another; 1/2 is a coin flip. Its intervals are Clopper and Pearson's, and all are valid at the same
+time, with 99 % confidence. They decide this:
+
+{_shares(rows)}
+
+<details><summary>Every setting in numbers</summary>
+
+P is the share of instances with its interval.
 
 {markdown_table(head, lines)}
 
@@ -287,7 +297,8 @@ def just_enough(row: Row) -> bool:
 
 
 def _setting(row: Row) -> str:
-    return f"{row['noise']}, d = {row['d']}, T = {row['T']:,}, {row['multiple']:g} γ"
+    noise = "added noise" if row["noise"] == "wrapper" else f"{row['noise']} noise"
+    return f"{noise}, T = {row['T']:,}, {row['multiple']:g} × γ"
 
 
 def decided(share: list[float]) -> str:
@@ -299,7 +310,7 @@ def decided(share: list[float]) -> str:
 
 
 def _told(question: str, row: Row) -> str:
-    return f"{decided(row['below'][question])} at"
+    return f"{decided(row['below'][question])} for"
 
 
 def _shares(rows: list[Row]) -> str:
@@ -323,16 +334,17 @@ def _inertia_in_words(rows: list[Row]) -> str:
     far = "; ".join(
         f"{_setting(row)}: " + ", ".join(f"{name} {_away(row, name):.2g}" for name in row["best"]) for row in near
     )
-    return f"""Of the {len(rows)} settings STORM's best η leaves it behind momentum's in {len(behind)}, as far as is
-decided. An average of its direction brings it down in {len(helped)} of these, in {len(level)} so far that momentum's
-lead is no longer decided: there the lead is inertia, not the accuracy of the estimate.
+    return f"""Of the {len(rows)} settings STORM's best η leaves it behind momentum's in {len(behind)}; the rest are
+undecided or the other way round. Inertia brings STORM down in {len(helped)} of these, and in {len(level)} so far that
+momentum's lead is no longer decided. In such a setting the lead is inertia, and not the accuracy of the estimate.
 
-Where γT is just enough (the scheduled γ, T = 10,001) the best mean of STORM is {_ratios(near, "STORM")} times
-momentum's, that of STORM with inertia {_ratios(near, "STORM with inertia")} times; at other γ and T
-{_ratios(other, "STORM")} and {_ratios(other, "STORM with inertia")} times. A low gradient norm is not yet a solution:
-the mean distance to ±x*, at the same settings, is {far}.
+Where the steps are just long enough to arrive (the scheduled γ, T = 10,001), the best mean of STORM is {
+        _ratios(near, "STORM")
+    } times momentum's, and that of STORM with inertia {_ratios(near, "STORM with inertia")} times. At other γ and
+T these are {_ratios(other, "STORM")} and {_ratios(other, "STORM with inertia")} times. A low gradient norm does not
+mean that a run has found the solution x*. The mean distance to ±x*, at the same settings, is: {far}.
 
-The best is at an end of its grid, where a wider one may do better, for: {named or "none"}."""
+The best setting is at an end of its grid, where a wider grid may do better, for: {named or "none"}."""
 
 
 def _ratios(rows: list[Row], method: str) -> str:
@@ -375,35 +387,33 @@ def robustness(rows: list[Row], ratios: list[Row]) -> str:
             numbers = [f"{best['gamma']:g}", f"{best['second']:g}", _g(best["late"][1])]
             lines.append([problem, f"{B:g}", method, *numbers, f"{_wide(own):.1f}", f"{own[-1]['diverged']:.0%}"])
     head = [
-        "problem",
-        "B",
-        "method",
-        "γ",
-        "η or σ²",
-        "‖∇f‖, median",
-        "decades of γ within 3 ×",
-        "diverged at largest γ",
+        *("problem", "B", "method", "γ", "η or σ²", "‖∇f‖, median"),
+        *("decades of γ within 3 × of the best", "runs that diverge at the largest γ"),
     ]
-    return f"""## Robustness: step size and B at equal SFO
+    return f"""## Robustness to the step size and to the growth of the noise
 
-10,000 stochastic gradients for everybody, and {counted} for each method: nine γ over four decades, times
-four values of η (of the two normalized methods and of SGD with momentum) or of σ² (of dynamic batches). They are chosen
-by the median over {usual["tuning_seeds"]} seeds and reported on {usual["seeds"]} others; the score is the mean of ‖∇f‖
-over the last tenth of the iterates the budget pays for, and smaller is better. N_init is the theorems'. The phase
-retrieval has the paper's law at a tenth of its dimension, so that every seed can have an instance of its own. Lines are
-medians, bands the middle 80 % of the seeds; in the panels against B γ stays at what was chosen at B = {USUAL_B:g}, and
-dotted lines show the configuration chosen at each B. What diverged is missing from a line.
+How much does the step size matter, and what happens as noise grows faster? Every method may compute 10,000 stochastic
+gradients. The score is the mean of ‖∇f‖ over the last tenth of the iterates; smaller is better.
 
-![Gradient norm against γ and against B at equal SFO](evidence/robustness.png)
+![Gradient norm against γ and against B with equally many stochastic gradients](evidence/robustness.png)
+
+*Left: score against the step size γ, at B = {USUAL_B:g}. Right: score against B, which says how fast noise grows, with
+the γ that was best at B = {USUAL_B:g}; dotted, with the settings that were best at each B. Lines are medians, bands the
+middle 80 % of the seeds. Runs that diverged are missing.*
 
 {_robustness_in_words(rows, ratios)}
 
-<details><summary>Every comparison</summary>
+**How it was run.** Each method has {counted}: nine γ over four decades, times four values of η (NSGDM, NSTORM and SGD,
+which has momentum here) or of σ² (the variance that dynamic batches keep). The best one by the median over
+{usual["tuning_seeds"]} seeds is reported on {usual["seeds"]} others. N_init is the theorems'. The phase retrieval
+problem is the paper's at a tenth of its dimension, so that every seed can have its own instance.
 
-The geometric mean over seeds of one method's score divided by the other's, on the same noise from the same start.
-All {len(ratios)} intervals are valid at the same time with 95 % confidence.
+<details><summary>Every comparison in numbers</summary>
 
-{markdown_table(["problem", "B", "methods", "ratio", "verdict"], compared)}
+The ratio is the geometric mean over seeds of one method's score divided by the other's, on the same noise from the same
+start. Below 1 the first method is better. All {len(ratios)} intervals are valid at the same time, with 95 % confidence.
+
+{markdown_table(["problem", "B", "methods", "ratio", "the first method ends"], compared)}
 
 </details>
 
@@ -435,33 +445,35 @@ def _robustness_in_words(rows: list[Row], ratios: list[Row]) -> str:
         if _at_end_of_gammas(_of(rows, problem=problem, B=B, method=method))
     ]
     edges = grouped(ends, _method_and_problem, _growth)
-    return f"""**Level.** Which method ends lower, as far as the intervals tell:
+    return f"""**Which method ends lower.** For which B the first method ends lower or higher than the second; where the
+interval contains 1 it is undecided:
 
 {_levels(ratios)}
 
-**Stability.** Of the normalized methods at most {max(normalized):.0%} of the runs diverge, at any γ and B. Some run
-diverges of {named or "nothing else"}. With the γ that was chosen at B = {USUAL_B:g} the median grows from the smallest
-B to the largest by a factor of
+**Which runs diverge.** Of the normalized methods at most {max(normalized):.0%} of the runs diverge, at any γ and B. Of
+the others some runs diverge: {named or "none"}.
+
+**How much worse it gets.** With the γ that was best at B = {USUAL_B:g}, the median score grows from the smallest B to
+the largest by this factor (smaller is better):
 
 {_grown(rows)}
 
-**Width.** Step sizes within a factor of three of the best median span, in decades of γ: {widths}. Where a method does
-not arrive at all every γ is as bad, and that counts as wide.
+**How wide the range of good step sizes is.** The step sizes within a factor of three of the best median span, in
+decades of γ (wider is easier to tune): {widths}. Where a method does not arrive with any γ, all are equally bad, and
+that counts as wide.
 
-The chosen γ is at an end of the grid, where a wider one may do better, for: {edges or "none"}."""
+The best γ is at an end of the grid, where a wider grid may do better, for: {edges or "none"}."""
 
 
 def _levels(ratios: list[Row]) -> str:
+    pairs = dict.fromkeys((row["method"], row["against"], row["problem"]) for row in ratios)
+    told = [word for word in ("lower", "higher", "diverges", "undecided") if word in map(_verdict, ratios)]
     lines = []
-    for one, other in dict.fromkeys((row["method"], row["against"]) for row in ratios):
-        for problem in dict.fromkeys(row["problem"] for row in ratios):
-            own = _of(ratios, method=one, against=other, problem=problem)
-            lines.append(f"- {one} against {other}, {problem}: {grouped(own, _told_level, _growth)}.")
-    return "\n".join(lines)
-
-
-def _told_level(row: Row) -> str:
-    return f"{_verdict(row)} for B ="
+    for one, other, problem in pairs:
+        own = _of(ratios, method=one, against=other, problem=problem)
+        growths = [", ".join(_growth(row) for row in own if _verdict(row) == word) for word in told]
+        lines.append([f"{one} against {other}", problem, *(each or "–" for each in growths)])
+    return markdown_table(["methods", "problem", *(f"{word} for B =" for word in told)], lines)
 
 
 def _method_and_problem(row: Row) -> str:
@@ -496,7 +508,9 @@ def _grown(rows: list[Row]) -> str:
             usual = _chosen(_of(rows, problem=problem, method=method, B=USUAL_B))
             same = _of(rows, problem=problem, method=method, gamma=usual["gamma"])
             first, last = (row["late"][1] for row in same if row["B"] in (growths[0], growths[-1]))
-            grown.append(f"{method} {last / first:.2g}" if first and last else f"{method} without bound, it diverges")
+            grown.append(
+                f"{method} {_two_digits(last / first)}" if first and last else f"{method} without bound, it diverges"
+            )
         lines.append(f"- {problem}: {'; '.join(grown)}.")
     return "\n".join(lines)
 

@@ -13,8 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from PIL import Image
 
-from gladstorm.pages.styles import COLOURS, regime_in_words, styles
+from gladstorm.pages.styles import COLOURS, LOOKS, regime_in_words, styles
 
+SMOOTHNESS = ("smooth", "sublinear", "linear")
+NOISES = ("bg0", "bounded", "deterministic")
 MARKS = ("o", "s", "^", "D")
 STYLE: dict[str, Any] = {"markersize": 3, "linewidth": 1.0}
 COLOUR_COUNT = 64
@@ -36,11 +38,11 @@ def draw(report: dict[str, Any], folder: Path) -> None:
 
 def tightness(report: dict[str, Any]) -> Figure:
     """Measured/bound of every case, a line for each regime: full for the smallest bound, empty for the paper's."""
-    regimes = sorted(dict.fromkeys(case["regime"] for case in report["cases"]))
+    regimes = sorted(dict.fromkeys(case["regime"] for case in report["cases"]), key=_place)
     figure = Figure(figsize=(7, 4.6), layout="constrained")
     ax = figure.subplots()
     for line, regime in enumerate(regimes):
-        colour = COLOURS[regime.startswith("nstorm")]
+        colour = LOOKS[regime.split("/")[0].upper()].colour
         for case in _of(report["cases"], regime=regime):
             ratios = {kind: values[-1] for kind, values in case["tightness"].items() if kind != "estimator error"}
             smallest = max(ratios.values())
@@ -52,7 +54,7 @@ def tightness(report: dict[str, Any]) -> Figure:
     ax.invert_yaxis()
     ax.tick_params(axis="x", labelsize=7)
     longest = report["settings"]["horizons"][-1]
-    what = f"measured gradient norm divided by its bound, at T = {longest:,} (1: attained)\n"
+    what = f"measured gradient norm divided by its bound, at T = {longest:,} (black line, 1: attained)\n"
     ax.set_xlabel(f"{what}empty: the paper's bound; full: the smallest known", fontsize=8)
     return figure
 
@@ -66,10 +68,10 @@ def ladders(report: dict[str, Any]) -> Figure:
     regimes = list(dict.fromkeys(case["regime"] for case in report["cases"]))
     figure = Figure(figsize=(11, 5.6), layout="constrained")
     axes = figure.subplots(3, 6, sharex=True)
-    columns = [f"{method}/{noise}" for method in ("nsgdm", "nstorm") for noise in ("bg0", "bounded", "deterministic")]
+    columns = [f"{method}/{noise}" for method in ("nsgdm", "nstorm") for noise in NOISES]
     for regime in regimes:
         method, smoothness, noise = regime.split("/")
-        ax = axes[("smooth", "sublinear", "linear").index(smoothness), columns.index(f"{method}/{noise}")]
+        ax = axes[SMOOTHNESS.index(smoothness), columns.index(f"{method}/{noise}")]
         for case, colour, mark in zip(_of(report["cases"], regime=regime), COLOURS, MARKS, strict=False):
             measured = np.array(case["measured"])
             ax.loglog(horizons, measured, marker=mark, color=colour, label=case["instance"], **STYLE)
@@ -134,10 +136,12 @@ def inertia(rows: Sequence[dict[str, Any]]) -> Figure:
                     "marker": mark,
                     "label": label,
                     "capsize": 1.5,
+                    "markerfacecolor": colour if same is None else "white",
                 }
                 ax.errorbar(x, means[chosen], errors[chosen], **STYLE, **line)
         ax.set(xscale="log", yscale="log")
-        ax.set_title(f"{row['noise']}, d = {row['d']}, T = {row['T']:,}, {row['multiple']:g} γ", fontsize=6.5)
+        noise = "added noise" if row["noise"] == "wrapper" else f"{row['noise']} noise"
+        ax.set_title(f"{noise}, T = {row['T']:,}, {row['multiple']:g} × scheduled γ", fontsize=6.5)
         _plain_ticks(ax)
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=7, frameon=False)
@@ -172,6 +176,12 @@ def robustness(rows: Sequence[dict[str, Any]]) -> Figure:
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=7, frameon=False)
     return figure
+
+
+def _place(regime: str) -> tuple[str, int, int]:
+    """By method, then from smooth to linear, then from growing noise to none."""
+    method, smoothness, noise = regime.split("/")
+    return method, SMOOTHNESS.index(smoothness), NOISES.index(noise)
 
 
 def _median(

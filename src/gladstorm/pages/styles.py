@@ -59,6 +59,15 @@ USUAL_NAMES = {
     "svrg": "SVRG",
 }
 SYMBOLS = {"gamma": "γ", "eta": "η", "sigma2": "σ²", "beta": "β", "weight": "weight", "size": "large batch"}
+_CLASSES = {
+    "smooth": "α = 0",
+    "sublinear": "0 < α < 1",
+    "linear": "α = 1",
+    "*": "any α",
+    "bg0": "growing noise",
+    "bounded": "bounded noise",
+    "deterministic": "no noise",
+}
 _BY_NAME = {name.lower(): name for name in LOOKS} | OTHER_NAMES
 
 
@@ -112,15 +121,13 @@ def _beginning(label: str) -> str:
 
 
 def regime_in_words(regime: str) -> str:
-    """A regime's key as a reader would say it.
+    """A regime's key as a reader would say it; a method alone is a key too, and * any class.
 
-    >>> regime_in_words("nstorm/sublinear/bg0"), regime_in_words("nsgdm/smooth/deterministic")
-    ('NSTORM, 0 < α < 1, growing noise', 'NSGDM, α = 0, no noise')
+    >>> regime_in_words("nstorm/sublinear/bg0"), regime_in_words("nsgdm/*/deterministic")
+    ('NSTORM, 0 < α < 1, growing noise', 'NSGDM, any α, no noise')
     """
-    method, smoothness, noise = regime.split("/")
-    classes = {"smooth": "α = 0", "sublinear": "0 < α < 1", "linear": "α = 1"}
-    noises = {"bg0": "growing noise", "bounded": "bounded noise", "deterministic": "no noise"}
-    return f"{method.upper()}, {classes[smoothness]}, {noises[noise]}"
+    method, *classes = regime.split("/")
+    return ", ".join([in_words(method), *(_CLASSES[each] for each in classes)])
 
 
 def styles(labels: Iterable[str]) -> dict[str, dict[str, Any]]:
