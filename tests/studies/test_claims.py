@@ -90,7 +90,7 @@ def test_a_sentence_whose_readings_disagree_depends_on_the_reading() -> None:
     claims = lower_gradient_norm("s")
     low = record(grad_norm=0.1, mean_grad_norm=0.1)
     found = claims[0].test(results(NSTORM=low), SEEDS)
-    assert found.verdict.startswith("depends on the reading (holds: final, last10, mean")
+    assert found.verdict.startswith("depends on the reading (holds: last iterate, last tenth, all iterates")
     everywhere = results(NSTORM=low)
     everywhere.records[BUDGET, NSTORM] = low
     assert claims[0].test(everywhere, SEEDS).verdict == HOLDS

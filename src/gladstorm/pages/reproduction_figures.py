@@ -14,24 +14,27 @@ from gladstorm.pages.styles import styles
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MARKS = ("o", "s", "^")
 _CALLS = ("sfo", "stochastic gradients", "log")  # an axis: key, label and scale
 
 
 def figure(summary: Mapping[str, Any], curves: Mapping[str, Any]) -> Figure:
     """The paper's layout: gradient norm against SFO calls, drift and batch size against iterations; mean ± std."""
-    return _three_panels(summary, curves["main"], ("step", "iteration k", "linear"))
+    return _three_panels(summary, curves["main"], summary["methods"], ("step", "iteration k", "linear"))
 
 
 def budget(summary: Mapping[str, Any], curves: Mapping[str, Any]) -> Figure:
     """The same at equal budget, all against SFO calls: there a method with large batches makes few iterations."""
-    return _three_panels(summary, curves["budget"], _CALLS)
+    return _three_panels(summary, curves["budget"], summary["budget"]["methods"], _CALLS)
 
 
-def _three_panels(summary: Mapping[str, Any], curves: Mapping[str, Any], along: tuple[str, str, str]) -> Figure:
-    """Gradient norm against SFO calls; drift and batch size along the axis given."""
-    figure = Figure(figsize=(7.0, 2.75), layout="constrained")
+def _three_panels(
+    summary: Mapping[str, Any], curves: Mapping[str, Any], methods: Mapping[str, Any], along: tuple[str, str, str]
+) -> Figure:
+    """Gradient norm against SFO calls; drift and batch size along the axis given; step sizes in the legend."""
+    figure = Figure(figsize=(7.0, 2.9), layout="constrained")
     panels = (
-        ("grad_norm", "gradient norm ‖∇f(xᵏ)‖", "log", _CALLS),
+        ("grad_norm", "gradient norm ‖∇f(xᵏ)‖ (smaller is better)", "log", _CALLS),
         ("drift2", "squared distance ‖xᵏ − x⁰‖²", "linear", along),
         ("batch", "batch size", "log", along),
     )
@@ -40,11 +43,12 @@ def _three_panels(summary: Mapping[str, Any], curves: Mapping[str, Any], along: 
         for method, curve in curves.items():
             x = np.array(curve["step"] if key == "step" else curve["sfo"]["mean"], float)
             mean, std = (np.array(curve[name][column], float) for column in ("mean", "std"))
-            draw_band(ax, x, mean, std, method, styles(summary["methods"])[method], opacity=0.18)
+            label = f"{method} (γ = {methods[method]['step_size']:.3g})"
+            draw_band(ax, x, mean, std, label, styles(summary["methods"])[method], opacity=0.18)
         label_panel(ax, title, xlabel)
         ax.margins(x=0.02)
     handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=7, frameon=False)
+    figure.legend(handles, labels, loc="outside upper center", ncols=3, fontsize=7, frameon=False)
     _provenance(figure, summary)
     return figure
 
@@ -54,16 +58,20 @@ def sensitivity(summary: Mapping[str, Any], _curves: Mapping[str, Any]) -> Figur
     figure = Figure(figsize=(7.0, 2.9), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     looks = styles(summary["methods"])
-    for method, found in summary["tuning"].items():
-        _points(left, [(row["step_size"], row["last10_grad_norm"]) for row in found["grid"]], method, looks[method])
+    for (method, found), mark in zip(summary["tuning"].items(), MARKS, strict=False):
+        label = f"{method} (best: γ = {found['best']:.3g})"
+        rows = [(row["step_size"], row["last10_grad_norm"]) for row in found["grid"]]
+        _points(left, rows, label, mark, looks[method])
         left.plot([found["best"]], [_at(found["grid"], found["best"])], "*", color=looks[method]["color"], markersize=9)
-    for method, rows in summary["sensitivity"].items():
-        own = summary["schedule"][method]["gamma0"]
-        _points(right, [(row["gamma0"] / own, row["last10_grad_norm"]) for row in rows], method, looks[method])
+    for (method, rows), mark in zip(summary["sensitivity"].items(), MARKS, strict=False):
+        own = summary["schedule"][method]
+        label = f"{method} (γ0 = {own['gamma0']:.3g}, γ = {own['gamma']:.3g})"
+        points = [(row["gamma0"] / own["gamma0"], row["last10_grad_norm"]) for row in rows]
+        _points(right, points, label, mark, looks[method])
     right.axvline(1, color="#888888", linewidth=0.8, linestyle=":")
-    left.set_xlabel("step size γ (★: picked), on the tuning seeds", fontsize=7)
-    right.set_xlabel("γ0 relative to the paper's", fontsize=7)
-    left.set_ylabel("‖∇f‖, mean of the last tenth", fontsize=7)
+    left.set_xlabel("step size γ (★: best), on the tuning seeds", fontsize=7)
+    right.set_xlabel("γ0 divided by the paper's (dotted line: the paper's)", fontsize=7)
+    left.set_ylabel("‖∇f‖, mean of the last tenth (smaller is better)", fontsize=7)
     for ax in (left, right):
         ax.set(xscale="log", yscale="log")
         only_decades(ax)
@@ -72,11 +80,13 @@ def sensitivity(summary: Mapping[str, Any], _curves: Mapping[str, Any]) -> Figur
     return figure
 
 
-def _points(ax: Axes, rows: list[tuple[float, Mapping[str, Any]]], label: str, style: Mapping[str, Any]) -> None:
+def _points(
+    ax: Axes, rows: list[tuple[float, Mapping[str, Any]]], label: str, mark: str, style: Mapping[str, Any]
+) -> None:
     shown = [(x, value["mean"], value["std"]) for x, value in rows if value["mean"] is not None]
     x, mean, std = (np.array(column, float) for column in zip(*shown, strict=True))
     low = np.minimum(std, 0.9 * mean)  # a log axis has no 0
-    ax.errorbar(x, mean, yerr=[low, std], label=label, marker="o", markersize=3, linewidth=1, capsize=2, **style)
+    ax.errorbar(x, mean, yerr=[low, std], label=label, marker=mark, markersize=3, linewidth=1, capsize=2, **style)
 
 
 def _at(grid: Sequence[Mapping[str, Any]], step_size: float) -> float:

@@ -51,21 +51,30 @@ class Claim:
 
 def lower_gradient_norm(statement: str) -> tuple[Claim, ...]:
     """NSTORM ends below NSGDM: the sentence as a whole, then every way to read it."""
+    ways = {
+        "final": ("last iterate", "‖∇f(x^K)‖ of the last iterate, equal iterations", _final),
+        "last10": ("last tenth", "mean of ‖∇f‖ over the last tenth of the iterates, equal iterations", _last_tenth),
+        "mean": ("all iterates", "mean of ‖∇f‖ over all iterates (the theorems' E‖∇f(x̂)‖), equal iterations", _mean),
+        "equal-calls": (
+            "equal gradients",
+            "‖∇f‖ after as many stochastic gradients as NSGDM computes, the paper's schedules",
+            _equal_calls,
+        ),
+        "equal-budget": (
+            "equal budget",
+            "the last iterate, NSTORM scheduled for NSGDM's number of stochastic gradients",
+            _equal_budget,
+        ),
+        "equal-step": ("equal step size", "the last iterate, equal iterations, NSGDM given NSTORM's γ", _equal_step),
+    }
     readings = tuple(
         Claim(f"nstorm-below-nsgdm-{suffix}", statement, reading, _pairwise(pair))
-        for suffix, reading, pair in (
-            ("final", "‖∇f(x^K)‖ of the last iterate, equal iterations", _final),
-            ("last10", "mean of ‖∇f‖ over the last tenth of the iterates, equal iterations", _last_tenth),
-            ("mean", "mean of ‖∇f‖ over all iterates (the theorems' E‖∇f(x̂)‖), equal iterations", _mean),
-            ("equal-calls", "‖∇f‖ after as many SFO calls as NSGDM makes, the paper's schedules", _equal_calls),
-            ("equal-budget", "the last iterate, NSTORM scheduled for NSGDM's number of calls", _equal_budget),
-            ("equal-step", "the last iterate, equal iterations, NSGDM given NSTORM's γ", _equal_step),
-        )
+        for suffix, (_, reading, pair) in ways.items()
     )
 
     def whole(results: Results, seeds: int) -> Finding:
-        found = {claim.id.removeprefix("nstorm-below-nsgdm-"): claim.test(results, seeds) for claim in readings}
-        final = found["final"]
+        found = {name: claim.test(results, seeds) for (name, *_), claim in zip(ways.values(), readings, strict=True)}
+        final = found["last iterate"]
         by_verdict = {
             verdict: [name for name, each in found.items() if each.verdict == verdict]
             for verdict in (HOLDS, FAILS, UNDECIDED)
