@@ -10,32 +10,37 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from gladstorm.pages.figures import save
-from gladstorm.pages.styles import BLACK, COLOURS, LOOKS
+from gladstorm.pages.styles import BLACK, LOOKS
 
 if TYPE_CHECKING:
     from generate_untuned import Case
     from matplotlib.axes import Axes
 
 OURS = "steered landing, untuned"
+MARKS = (("o", "#AAAAAA"), ("s", "#666666"), ("D", BLACK))  # colours are of methods, and budgets are not
 MULTIPLES = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 50, 100)
 FAR = 1000.0  # a factor outside the picture
 
 
 def draw_ratios(path: Path, cases: list[Case]) -> None:
-    """The ratio to the best tuned rival, problem by problem, with intervals; a colour for each budget."""
+    """The ratio to the best tuned rival, problem by problem, with intervals; a mark for each budget."""
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     ax = figure.subplots()
     problems = list(dict.fromkeys(each.problem for each in cases))
     budgets = sorted({each.budget for each in cases})
-    for shift, (budget, colour) in enumerate(zip(budgets, COLOURS, strict=False)):
+    for shift, (budget, (mark, colour)) in enumerate(zip(budgets, MARKS, strict=False)):
         some = [each for each in cases if each.budget == budget]
         rows = np.array([problems.index(each.problem) for each in some]) + 0.2 * (shift - (len(budgets) - 1) / 2)
         ratios = np.array([each.ratio() for each in some])
         ends = np.array([each.interval for each in some]).T
         around = np.maximum([ratios - ends[0], ends[1] - ratios], 0)
-        ax.errorbar(ratios, rows, xerr=around, fmt="o", color=colour, capsize=2, label=f"{budget:,} gradients")
+        ax.errorbar(ratios, rows, xerr=around, fmt=mark, color=colour, capsize=2, label=f"{budget:,} gradients")
     ax.axvline(1, color="#555555", linestyle=":")
-    ax.set(xscale="log", xlabel="‖∇f‖, untuned, as a multiple of the best tuned rival's", yticks=range(len(problems)))
+    ax.set(
+        xscale="log",
+        xlabel="‖∇f‖ of steered landing, untuned, divided by the best tuned rival's (smaller is better)",
+        yticks=range(len(problems)),
+    )
     _tick_multiples(ax)
     ax.set_yticklabels(problems)
     ax.invert_yaxis()
@@ -54,7 +59,7 @@ def draw_profile(path: Path, cases: list[Case]) -> None:
         look = {"color": BLACK, "linewidth": 2.5} if name == OURS else _look(name)
         ax.stairs(shares, [1, *factors, FAR], baseline=None, label=name, **look)
     ax.set(xscale="log", xlim=(1, 10), ylim=(0, 1.02))
-    ax.set(xlabel="factor", ylabel="share of cases within the factor of the best")
+    ax.set(xlabel="factor of the best ‖∇f‖", ylabel="share of cases within the factor (higher is better)")
     _tick_multiples(ax)
     ax.legend(loc="lower right", frameon=False)
     save(figure, path)
