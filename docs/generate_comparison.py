@@ -20,6 +20,7 @@ from scipy.special import stdtr
 
 from gladstorm.foundation.markdown import markdown_table
 from gladstorm.foundation.statistics import holm, mean_of
+from gladstorm.pages.styles import in_symbols
 from gladstorm.studies.intervals import CONFIDENCE, ratio
 
 DOCS = Path(__file__).parent
@@ -45,12 +46,12 @@ NEW = ("normalized PAGE", "normalized SVRG", "anchored NSTORM", "NSTORM, dynamic
 
 PROBLEMS: dict[str, tuple[str, str, dict[str, float]]] = {
     "phase-retrieval": (
-        "Phase retrieval, d = 100, m = 3000, BG-0 noise",
+        "Phase retrieval, d = 100, m = 3000, growing noise",
         "--objective phase-retrieval --B 0.5 --G 1 --budget 3000 --grid 1e-3,1,7",
         {"k": 10, "B": 0.5, "G": 1, "low": 1, "high": 10},
     ),
     "cubic": (
-        "|x|³, BG-0 noise",
+        "|x|³, growing noise",
         "--objective power:3 --B 0.5 --G 0.5 --budget 10000 --grid 1e-4,0.1,7",
         {"k": 1, "B": 0.5, "G": 0.5, "low": 0.25, "high": 2.5},
     ),
@@ -64,47 +65,56 @@ SHARED = "--seeds 30 --tuning-seeds 3"
 
 OPENING = """# Twelve methods at an equal budget
 
-Which methods reach a smaller gradient norm than NSTORM if all may compute the same number of stochastic gradients?
+Which methods reach a smaller gradient norm than NSTORM if all may compute the same number of stochastic gradients? We
+compared every method of the paper's Table 1, and four new combinations of their parts, on three problems. Growing noise
+is noise whose variance grows with the distance from the start, the paper's BG-0 ([notation](notation.md)).
 {answers}
 
-![Gradient norm relative to NSTORM's with intervals, three problems](comparison/ratios.png)
+![Gradient norm divided by NSTORM's, with intervals, on three problems](comparison/ratios.png)
 
 *Final gradient norm of each method divided by NSTORM's, with its interval. Left of the line is better than NSTORM. A
 black triangle marks a clear difference, a grey dot none.*
 
-We compare every method of the paper's Table 1 and four new combinations: the estimators of PAGE and SVRG with a
-normalized step, NSTORM pulled towards an anchor, and NSTORM with a batch that grows with the distance from the start.
+## How it was compared
+
+The four combinations are the estimators of PAGE and SVRG with a normalized step, NSTORM pulled towards an anchor, and
+NSTORM with a batch that grows with the distance from the start.
 
 - **Tuning.** Every method has 28 settings: seven step sizes times four other choices. The best setting on three seeds
   is reported on thirty others. Every seed has its own random start.
-- **Score.** ‖∇f‖ when the budget is spent; smaller is better. *Relative* is the geometric mean over seeds of a method's
-  score divided by NSTORM's, on the same noise from the same start; below 1 is better.
+- **Score.** ‖∇f‖ when the budget is spent; smaller is better. *Divided by NSTORM's* is the geometric mean over seeds of
+  a method's score divided by NSTORM's, on the same noise from the same start; below 1 is better.
 - **Intervals.** All {comparisons} intervals are valid at the same time, with 95 % confidence (Bonferroni). Verdicts
   use Holm's correction, which is as safe and decides a little more. So a verdict can be "better" or "worse" although
   the interval just reaches 1.
 - **Edges.** A * marks a number that tuning left at the edge of its grid; a wider grid may do better.
 
-Limits of this comparison. Step sizes are constant; [the suite](suite.md) also has decaying ones, which help every tuned
-method there. The grids of η, c, q and p were moved once, after a first run on |x|³ had been seen. The budgets were cut
-to 3,000 (phase retrieval) and 2,000 (robust regression) before any result at larger budgets was known. An equal number
-of settings is not equal coverage: the relatives of NSTORM spend some settings on other numbers and try two values of η
-where NSTORM tries four. On the robust regression the noise is largest at the start and falls on the way, so B and G do
-not describe it; there they only set how fast a growing batch grows.
+This comparison has limits.
 
-Made by `python docs/generate_comparison.py phase-retrieval cubic dro`, from what `gladstorm compare` left in
+- Step sizes are constant. [The suite](suite.md) also has decaying ones, which help every tuned method there.
+- We moved the grids of η, c, q and p once, after we had seen a first run on |x|³. We cut the budgets to 3,000 (phase
+  retrieval) and 2,000 (robust regression) before any result at larger budgets was known.
+- An equal number of settings is not equal coverage. The relatives of NSTORM spend some settings on other numbers, and
+  try two values of η where NSTORM tries four.
+- On the robust regression the noise is largest at the start and falls on the way, so B and G do not describe it. There
+  they only set how fast a growing batch grows.
+
+`python docs/generate_comparison.py phase-retrieval cubic dro` makes this page, from what `gladstorm compare` left in
 `docs/comparison/`.
 """
 
 NOTES = """\
 If a combination wins where SPIDER or NSGDM wins too, the win is not due to the combination. With q = 2 the estimators
-of SPIDER and SVRG are the same, and in one dimension ‖EF21-SGDM‖ is the same as NSGDM, so their rows agree. {pasta}The
-budgets are small: {undecided} of the {comparisons} ratios do not differ clearly from 1. Without the correction for many
-comparisons, at 5 % each, {alone} of these would; {few} are expected by chance if no method differs.
+of SPIDER and SVRG are the same, and in one dimension ‖EF21-SGDM‖ is the same as NSGDM, so their rows agree.
+{pasta}
+The budgets are small: {undecided} of the {comparisons} ratios do not differ clearly from 1. Without the correction for
+many comparisons, at 5 % each, {alone} of these would; {few} are expected by chance if no method differs.
 """
 
-PASTA = """\
-On {problems} tuning chose the weight 0 for PASTA, which switches its anchor off. What is reported there is SGD with a
-dynamic batch, and says nothing about PASTA's anchor. """
+PASTA = """
+On these problems tuning chose the weight 0 for PASTA, which switches its anchor off: {problems}. What is reported there
+is SGD with a dynamic batch. It says nothing about PASTA's anchor.
+"""
 
 
 def command(name: str) -> list[str]:
@@ -169,9 +179,9 @@ def _answers(rows: Mapping[str, dict[str, dict[str, Any]]]) -> list[str]:
     lines = []
     for name, named in rows.items():
         of = {v: [m for m, row in named.items() if row["verdict"] == v] for v in ("better", "worse", "diverges")}
-        words = {"better": "better than NSTORM", "worse": "Worse", "diverges": "Diverges on some seed"}
+        words = {"better": "better than NSTORM", "worse": "Worse than NSTORM", "diverges": "On some seed diverge"}
         listed = [f"{words[verdict]}: {'; '.join(methods)}" for verdict, methods in of.items() if methods]
-        lines.append(f"- {PROBLEMS[name][0]}: {'. '.join(listed) or 'no method differs clearly from NSTORM'}.")
+        lines.append(f"- **{PROBLEMS[name][0]}**: {'. '.join(listed) or 'no method differs clearly from NSTORM'}.")
     return ["", *lines]
 
 
@@ -187,7 +197,7 @@ def _short(rows: Mapping[str, dict[str, dict[str, Any]]]) -> str:
     ]
     undecided = [row for named in rows.values() for row in named.values() if row["verdict"] == "no clear difference"]
     alone = sum(row["p"] <= 1 - CONFIDENCE for row in undecided)
-    off = [PROBLEMS[name][0].split(",")[0] for name, named in rows.items() if switched_off(named[ANCHORED])]
+    off = [_short_title(name) for name, named in rows.items() if switched_off(named[ANCHORED])]
     notes = NOTES.format(
         comparisons=_count(rows),
         undecided=len(undecided),
@@ -195,12 +205,25 @@ def _short(rows: Mapping[str, dict[str, dict[str, Any]]]) -> str:
         few=f"{(1 - CONFIDENCE) * len(undecided):.1f}",
         pasta=PASTA.format(problems=", ".join(off)) if off else "",
     )
-    return "\n".join(["## The four combinations\n", markdown_table(["combination", *rows], cells), "", notes])
+    told = "Each cell has the verdict and ‖∇f‖ divided by NSTORM's, with its interval; below 1 is better.\n"
+    return "\n".join(
+        [
+            "## The four combinations\n",
+            told,
+            markdown_table(["combination", *map(_short_title, rows)], cells),
+            "",
+            notes,
+        ]
+    )
+
+
+def _short_title(problem: str) -> str:
+    return PROBLEMS[problem][0].split(",")[0]
 
 
 def _problem(name: str, result: Mapping[str, Any], rows: Mapping[str, dict[str, Any]]) -> str:
     known = all(row["gap"] is not None for row in rows.values())
-    head = ["method", "as tuned", "‖∇f‖", "f − inf f" if known else "f", "relative", "against NSTORM"]
+    head = ["method", "as tuned", "‖∇f‖", "f − inf f" if known else "f", "‖∇f‖ divided by NSTORM's", "verdict"]
     lines = []
     for method, row in rows.items():
         setting = row["label"].removeprefix(list(result["methods"])[list(rows).index(method)]).strip(" ()")
@@ -208,12 +231,16 @@ def _problem(name: str, result: Mapping[str, Any], rows: Mapping[str, dict[str, 
         relative = "1" if method == "NSTORM" else _g(row["relative"])
         f = _g(row["gap"] if known else row["value"])
         shown = f"{method}, weight 0: SGD, dynamic batch" if switched_off(row) else method
-        lines.append([shown, f"{setting}{edge}", _g(row["grad_norm"]), f, relative, row["verdict"]])
+        lines.append([shown, f"{in_symbols(setting)}{edge}", _g(row["grad_norm"]), f, relative, row["verdict"]])
     return f"""## {PROBLEMS[name][0]}
 
-![gradient norm, drift and batch size against stochastic gradients](comparison/{name}.png)
+![Gradient norm, distance from the start and batch size against stochastic gradients](comparison/{name}.png)
+
+<details><summary>Every method in numbers: as tuned, with 95 % intervals</summary>
 
 {markdown_table(head, lines)}
+
+</details>
 
 <details><summary>The command</summary>
 
@@ -249,7 +276,7 @@ def draw(rows: Mapping[str, dict[str, dict[str, Any]]]) -> None:
         ax.set_xscale("log")
         ax.set_yticks(range(len(named) - 1), list(named)[1:], fontsize=8)
         ax.set_ylim(len(named) - 1.5, -0.5)
-        ax.set_title(PROBLEMS[name][0].split(",")[0], fontsize=9)
+        ax.set_title(_short_title(name), fontsize=9)
         ax.tick_params(axis="x", labelsize=7)
     figure.supxlabel("final ‖∇f‖ divided by NSTORM's (left of the line: better than NSTORM)", fontsize=8)
     figure.savefig(DATA / "ratios.png", dpi=120)

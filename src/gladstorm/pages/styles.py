@@ -100,11 +100,15 @@ def legend_names(texts: Sequence[str], brief: Sequence[str], tuned: Sequence[str
     words = [name + ", dynamic batch" * ("grow_with_distance" in text) for name, text in zip(plain, texts, strict=True)]
     alike = Counter(words)
     told = [word if alike[word] == 1 else in_words(name) for word, name in zip(words, brief, strict=True)]
-    return [f"{name} ({_symbols(numbers)})" if numbers else name for name, numbers in zip(told, tuned, strict=True)]
+    return [f"{name} ({in_symbols(numbers)})" if numbers else name for name, numbers in zip(told, tuned, strict=True)]
 
 
-def _symbols(numbers: str) -> str:
-    """Numbers as tuning prints them, in the paper's letters: "step.gamma=0.0316228" is "γ = 0.0316"."""
+def in_symbols(numbers: str) -> str:
+    """Numbers as tuning prints them, in the paper's letters.
+
+    >>> in_symbols("eta=0.1, step.gamma=0.0316228")
+    'η = 0.1, γ = 0.0316'
+    """
     found = re.findall(r"(?:\w+\.)*(\w+)=([^,\s]+)", numbers)
     return ", ".join(f"{SYMBOLS.get(name, name)} = {_short(value)}" for name, value in found)
 
