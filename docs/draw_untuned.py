@@ -38,7 +38,7 @@ def draw_ratios(path: Path, cases: list[Case]) -> None:
     ax.axvline(1, color="#555555", linestyle=":")
     ax.set(
         xscale="log",
-        xlabel="‖∇f‖ of steered landing, untuned, divided by the best tuned rival's (smaller is better)",
+        xlabel="‖∇f‖ divided by the best tuned rival's (smaller is better)",
         yticks=range(len(problems)),
     )
     _tick_multiples(ax)
