@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SETTINGS = tuple(product(NETWORKS, NOISES))  # a column each
-TITLES = {"none": "no added noise", "BG": "BG noise added"}
+TITLES = {"none": "no added noise", "BG": "growing noise added"}
 LABELS = {"torch": "PyTorch", "jax": "JAX"}
 STYLES = {method: LOOKS[method_of(method) or method] for method in METHODS}
 

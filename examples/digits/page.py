@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -41,55 +41,18 @@ def text(results: Results) -> str:
 
 How well do NSGDM and NSTORM train a small network, compared with SGD, SGD with clipping and Adam? We trained two
 networks on scikit-learn's 1797 handwritten digits, in PyTorch and in JAX, once with ordinary gradients and once with
-added noise that grows with the distance from the start ("BG noise"). The study shows whether the optimizers train real
-networks with dropout and BatchNorm, how they compare here, and how much the learning rate matters. It says nothing
-about large networks or long runs.
+added noise that grows with the distance from the start (*growing noise*). {_answer(differences(results))}
+
+The study shows whether the optimizers train real networks with dropout and BatchNorm, how they compare here, and how
+much the learning rate matters. It says nothing about large networks or long runs.
 
 ![Validation accuracy against the learning rate, and test accuracy at the picked one](digits/figure.png)
 
-*Higher is better. Rows 1 and 2: mean over {len(s["tuning_seeds"])} tuning seeds, on an axis stretched towards 100 %;
-circles mark the learning rates that were picked. Row 3: every reported seed, their mean and its {PERCENT} interval.
-Each panel of row 3 has its own axis.*
+*Accuracy; higher is better. Rows 1 and 2: mean over {len(s["tuning_seeds"])} tuning seeds, on an axis stretched towards
+100 %; circles mark the learning rates that were picked. Row 3: every reported seed, their mean and its {PERCENT}
+interval. Each panel of row 3 has its own axis.*
 
 {_in_short(results)}
-
-## What was run
-
-Made by `python -m examples.digits --out docs`, in about 15 minutes of one core; every number comes from
-[the results](digits/results.json) of its {runs:,} runs. With `--quick` it runs every method once in about a minute.
-
-- **Networks.** MLP: 64 → 64 → 10 with BatchNorm and dropout {s["dropout"]:g}. conv: two 3 × 3 convolutions of 8 and 16
-  channels with max pooling, and a linear layer. First weights as torch draws them, in both frameworks.
-- **Noise.** "BG" adds B ρ (x − x⁰) + G u to every mini-batch gradient, with ρ = ±1, u ~ N(0, I/d), B = {s["B"]:g} and
-  G = {s["G"]:g}: variance B²‖x − x⁰‖² + G², where x is all parameters together. It is written into the loss, as
-  ½ B ρ ‖x − x⁰‖² + G u·x, so that NSTORM's two evaluations of a mini-batch see the same ρ and u, as they see the same
-  dropout mask.
-- **Equal budget.** A run may compute {s["evaluations"]} gradients of mini-batches of {s["batch"]}, whatever the method.
-  An NSTORM step evaluates its mini-batch at two points and is charged both, so NSTORM makes half as many steps and sees
-  half as many images as the others. Counted in the runs: {_counted(results)}. In PyTorch NSTORM's first call only forms
-  v⁰, from one evaluation; in JAX, under `jit`, it costs two like every other. Nothing was run at equal steps.
-- **Equal tuning.** {s["rates"]} learning rates for each method, √10 apart: {grids}.
-  Each is run on seeds {_listed(s["tuning_seeds"])}, and the one with the best mean accuracy on {s["validation"]}
-  validation images is picked, the smallest of equals. {_ends(results)}
-- **Not tuned.** Momentum is {s["momentum"]:g} for all (Adam's β₁; its β₂ is 0.999), clipping is at norm {s["clip"]:g},
-  the learning rate falls linearly to 0. A run that diverges counts with the accuracy it ends with.
-- **Choices, in order.** B and G were fixed before any run. Then came pilots of three learning rates per method, on seed
-  100, at 600 and at 300 evaluations; then {s["evaluations"]} evaluations were chosen for the time they take. Seed 100
-  is also a tuning seed; no reported seed was in a pilot. Most of the JAX runs were made twice: between, the drawing of
-  first weights moved from JAX to NumPy, so that the tests compile less. The second runs are reported.
-- **Report.** Seeds {_listed(s["seeds"])} at the picked learning rate, trained on the same {s["train"]} images; their
-  accuracy on the {1797 - s["train"] - s["validation"]} test images. A seed sets first weights, order of the images,
-  dropout and noise.
-- **Intervals** are {PERCENT}, Student's t over the {len(s["seeds"])} seeds. They do not include the luck of the split,
-  which for an accuracy of 97 % is another ±1.5 points, largely common to all methods, nor that of tuning; and where
-  single seeds fail they are rough.
-
-## Results
-
-Test accuracy in %, the picked learning rate, and the range of learning rates around it in which mean validation
-accuracy is within {CLOSE:g} points of the best ("≤" and "≥": the grid ends there).
-
-{_table(results)}
 
 ## What we see
 
@@ -98,6 +61,49 @@ accuracy is within {CLOSE:g} points of the best ("≤" and "≥": the grid ends 
 {_sensitivity(results)}
 
 {_frameworks(results)}
+
+## Every setting
+
+<details><summary>Test accuracy and learning rates in every setting</summary>
+
+Test accuracy in % (higher is better), the picked learning rate ("lr"), and the range of learning rates around it in
+which mean validation accuracy is within {CLOSE:g} points of the best. "≤" and "≥" mean that the grid ends there.
+
+{_table(results)}
+
+</details>
+
+## What was run
+
+`python -m examples.digits --out docs` makes this page in about 15 minutes of one core. Every number comes from
+[the results](digits/results.json) of its {runs:,} runs. With `--quick` it runs every method once in about a minute.
+
+- **Networks.** *MLP* is a perceptron, 64 → 64 → 10, with BatchNorm and dropout {s["dropout"]:g}. *conv* has two 3 × 3
+  convolutions of 8 and 16 channels with max pooling, and a linear layer. First weights are as torch draws them, in both
+  frameworks.
+- **Noise.** Growing noise ("BG") adds B ρ (x − x⁰) + G u to every mini-batch gradient, with ρ = ±1, u ~ N(0, I/d),
+  B = {s["B"]:g} and G = {s["G"]:g}. Its variance is B²‖x − x⁰‖² + G², where x is all parameters together. It is written
+  into the loss, as ½ B ρ ‖x − x⁰‖² + G u·x. So NSTORM's two evaluations of a mini-batch have the same ρ and u, and the
+  same dropout mask.
+- **Equal budget.** A run may compute {s["evaluations"]} gradients of mini-batches of {s["batch"]}, whatever the method.
+  An NSTORM step evaluates its mini-batch at two points and is charged for both, so NSTORM makes half as many steps and
+  sees half as many images as the others. Counted in the runs: {_counted(results)}. In PyTorch NSTORM's first call only
+  forms v⁰, from one evaluation; in JAX, under `jit`, it costs two like every other. Nothing was run at equal steps.
+- **Equal tuning.** Each method has {s["rates"]} learning rates, √10 apart: {grids}. Each is run on seeds
+  {_listed(s["tuning_seeds"])}. The one with the best mean accuracy on {s["validation"]} validation images is picked,
+  the smallest of equals. {_ends(results)}
+- **Not tuned.** Momentum is {s["momentum"]:g} for all (Adam's β₁; its β₂ is 0.999), clipping is at norm {s["clip"]:g},
+  and the learning rate falls linearly to 0. A run that diverges counts with the accuracy it ends with.
+- **Choices, in order.** B and G were fixed before any run. Then came pilots of three learning rates per method, on seed
+  100, at 600 and at 300 evaluations. Then {s["evaluations"]} evaluations were chosen for the time they take. Seed 100
+  is also a tuning seed; no reported seed was in a pilot. Most of the JAX runs were made twice, because meanwhile the
+  drawing of first weights moved from JAX to NumPy, so that the tests compile less. The second runs are reported.
+- **Report.** Each method is trained with its picked learning rate on seeds {_listed(s["seeds"])}, on the same
+  {s["train"]} images, and its accuracy on the {1797 - s["train"] - s["validation"]} test images is reported. A seed
+  sets the first weights, the order of the images, dropout and noise.
+- **Intervals** are {PERCENT}, Student's t over the {len(s["seeds"])} seeds. They do not include the luck of tuning, nor
+  that of the split into training and test images, which for an accuracy of 97 % is another ±1.5 points, largely common
+  to all methods. Where single seeds fail the intervals are rough.
 
 Versions: {versions}.
 """
@@ -114,14 +120,17 @@ def _in_short(results: Results) -> str:
             accuracy.append(str(interval(np.mean([accuracies(found) for found in arms], axis=0).tolist())))
             width.append(_from_to([span(found) for found in arms]))
         rows.append([method, *accuracy, *width])
-    head = ["", "test accuracy, %", "with BG noise", "lr range, decades", "with BG noise"]
+    head = [
+        *("method", "test accuracy, %, no added noise", "test accuracy, %, growing noise"),
+        *("good learning rates, decades, no added noise", "good learning rates, decades, growing noise"),
+    ]
     return f"""{markdown_table(head, rows)}
 
-Means over two networks, PyTorch and JAX, and {len(s["seeds"])} seeds, with {PERCENT} intervals over seeds. Every run
-may compute {s["evaluations"]} mini-batch gradients; NSTORM computes two a step, so it makes half as many steps. Each
-method was tuned over {s["rates"]} learning rates. The last two columns show how wide the range of learning rates is
-that ends within {CLOSE:g} points of the method's best, as the narrowest and the widest of the four settings; a wider
-range is easier to tune. "≥" means that the grid ends before the range does."""
+Accuracies are means over two networks, PyTorch and JAX, and {len(s["seeds"])} seeds, with {PERCENT} intervals over
+seeds. Every run may compute {s["evaluations"]} mini-batch gradients; NSTORM computes two per step, so it makes half as
+many steps. Each method was tuned over {s["rates"]} learning rates. *Good* learning rates end within {CLOSE:g} points of
+the method's best. The columns show the width of their range in the narrowest and the widest of the four settings; a
+wider range is easier to tune. "≥" means that the grid ends before the range does."""
 
 
 def _from_to(spans: Sequence[Span]) -> str:
@@ -173,15 +182,37 @@ def _compared(found: dict[tuple[tuple[str, ...], tuple[str, str]], Difference]) 
             places = [place for place in PLACES if place[-1] == noise]
             row.append(_tally([found[place, (this, that)] for place, that in product(places, those)]))
         tallies.append(row)
-    return f"""**Test accuracy.** The difference in points, seed by seed, mean and {PERCENT} interval. These are
-{len(found)} comparisons, of which {(1 - LEVEL) * len(found):.1f} would exclude 0 by chance if all methods were equal;
-bold are those that stay after Holm's correction for all of them together, at {100 * (1 - LEVEL):.0f} %.
+    return f"""**Test accuracy.** This table counts comparisons whose {PERCENT} interval excludes 0. In brackets are
+those that stay after Holm's correction for all {len(found)} comparisons together, at {100 * (1 - LEVEL):.0f} %. Without the
+correction {(1 - LEVEL) * len(found):.1f} would exclude 0 by chance if all methods were equal.
 
-{markdown_table(["", *(f"{this} − {that}" for this, that in PAIRS)], rows)}
+{markdown_table(["methods", *TITLES.values()], tallies)}
 
-Counted by the intervals, with those that stay after correction in brackets:
+<details><summary>The {len(found)} differences in test accuracy</summary>
 
-{markdown_table(["", *TITLES.values()], tallies)}"""
+In points, seed by seed: mean and {PERCENT} interval. Above 0 the first method is better. Bold are those that stay after
+the correction.
+
+{markdown_table(["setting", *(f"{this} − {that}" for this, that in PAIRS)], rows)}
+
+</details>"""
+
+
+def _answer(found: Mapping[tuple[tuple[str, ...], tuple[str, str]], Difference]) -> str:
+    """How often our methods end above and below the others, in one sentence."""
+    parts = []
+    for noise, words in zip(NOISES, ("without added noise", "with growing noise"), strict=True):
+        told = []
+        for ours in OURS:
+            signs = [
+                found[place, (ours, that)].interval.sign
+                for place, that in product(PLACES, BASELINES)
+                if place[-1] == noise
+            ]
+            told.append(f"{ours} was better in {signs.count(1)} and worse in {signs.count(-1)}")
+        parts.append(f"{words} {', '.join(told)}")
+    return f"""By {PERCENT} intervals, each for itself, and in {len(signs)} comparisons with these three:
+{"; ".join(parts)}."""
 
 
 def _tally(found: list[Difference]) -> str:
@@ -203,9 +234,10 @@ def _sensitivity(results: Results) -> str:
         ]
         for method in METHODS
     ]
-    head = ["", *(f"{network}, {TITLES[noise]}" for network, noise in SETTINGS)]
-    return f"""**Sensitivity to the learning rate.** Width of the range within {CLOSE:g} points of the
-method's own best, in decades, {" / ".join(LABELS.values())}. The grid knows half decades only; "≥": it ends first.
+    head = ["method", *(f"{network}, {TITLES[noise]}" for network, noise in SETTINGS)]
+    return f"""**Sensitivity to the learning rate.** The width of the range of learning rates within {CLOSE:g} points of
+the method's own best, in decades, {" / ".join(LABELS.values())}; wider is easier to tune. The grid has half decades
+only. "≥" means that the grid ends first.
 
 {markdown_table(head, rows)}"""
 
@@ -228,8 +260,8 @@ def _frameworks(results: Results) -> str:
             apart.append(abs(a.mean - b.mean) > np.hypot(a.half_width, b.half_width))
     rows = len(SETTINGS) * len(METHODS)
     return f"""**PyTorch and JAX** picked the same learning rate in {len(apart)} of the {rows} rows. In {sum(apart)} of
-these their mean test accuracies differ by more than the {PERCENT} interval of the difference, where chance
-gives one in twenty."""
+these their mean test accuracies differ by more than the {PERCENT} interval of the difference; by chance it
+would be one in twenty."""
 
 
 def _place(place: tuple[str, ...]) -> str:
