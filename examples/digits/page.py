@@ -165,7 +165,7 @@ def _table(results: Results) -> str:
         head += [f"{LABELS[framework]}: test", "lr", f"lr within {CLOSE:g} points"]
     rows = []
     for (network, noise), method in product(SETTINGS, METHODS):
-        row = [network, noise, method]
+        row = [network, TITLES[noise], method]
         for framework in FRAMEWORKS:
             found = found_for(results, framework, network, noise, method)
             row += [str(interval(accuracies(found))), f"{found['picked']:g}", str(span(found))]
@@ -183,8 +183,8 @@ def _compared(found: dict[tuple[tuple[str, ...], tuple[str, str]], Difference]) 
             row.append(_tally([found[place, (this, that)] for place, that in product(places, those)]))
         tallies.append(row)
     return f"""**Test accuracy.** This table counts comparisons whose {PERCENT} interval excludes 0. In brackets are
-those that stay after Holm's correction for all {len(found)} comparisons together, at {100 * (1 - LEVEL):.0f} %. Without the
-correction {(1 - LEVEL) * len(found):.1f} would exclude 0 by chance if all methods were equal.
+those that stay after Holm's correction for all {len(found)} comparisons together, at {100 * (1 - LEVEL):.0f} %. Without
+the correction {(1 - LEVEL) * len(found):.1f} would exclude 0 by chance if all methods were equal.
 
 {markdown_table(["methods", *TITLES.values()], tallies)}
 
@@ -201,7 +201,7 @@ the correction.
 def _answer(found: Mapping[tuple[tuple[str, ...], tuple[str, str]], Difference]) -> str:
     """How often our methods end above and below the others, in one sentence."""
     parts = []
-    for noise, words in zip(NOISES, ("without added noise", "with growing noise"), strict=True):
+    for noise, words in zip(NOISES, ("Without added noise", "With growing noise"), strict=True):
         told = []
         for ours in OURS:
             signs = [
@@ -210,9 +210,9 @@ def _answer(found: Mapping[tuple[tuple[str, ...], tuple[str, str]], Difference])
                 if place[-1] == noise
             ]
             told.append(f"{ours} was better in {signs.count(1)} and worse in {signs.count(-1)}")
-        parts.append(f"{words} {', '.join(told)}")
-    return f"""By {PERCENT} intervals, each for itself, and in {len(signs)} comparisons with these three:
-{"; ".join(parts)}."""
+        parts.append(f"{words} {', and '.join(told)}")
+    return f"""Each of the two is compared
+{len(signs)} times with these three, by a {PERCENT} interval each. {parts[0]}. {parts[1]}."""
 
 
 def _tally(found: list[Difference]) -> str:
