@@ -81,8 +81,16 @@ def coverage(rows: list[dict[str, Any]]) -> str:
                 continue
             error = "" if found["error"] is None else f", {found['error']:.0%}"
             cells.append(f"{found['covered'] / found['stated']:.1%}{error}")
-        lines.append([row["problem"], *cells])
+        lines.append([_problem(row), *cells])
     return markdown_table(["problem", *shown.values()], lines)
+
+
+def _problem(row: dict[str, Any]) -> str:
+    """A problem in a reader's words: a wrapper adds the paper's noise to exact gradients."""
+    name: str = row["problem"]
+    return {"wrapper": "added noise, ½‖x‖²", "wrapper, cubic": "added noise, ‖x‖³"}.get(
+        name, name.replace("wrapper", "added noise, ½‖x‖²")
+    )
 
 
 def verdicts(rows: list[dict[str, Any]]) -> str:
@@ -93,13 +101,14 @@ def verdicts(rows: list[dict[str, Any]]) -> str:
         found = row["quantities"]["B"]["verdicts"]
         radius = f"{row['reach']:g} G" if "B = 0" in row["problem"] else f"{row['reach']:g} G/B"
         shares = [f"{found.get(name, 0) / row['repetitions']:.1%}" for name in names]
-        lines.append([row["problem"], radius, str(row["probes"]), *shares])
+        lines.append([_problem(row), radius, str(row["probes"]), *shares])
     return markdown_table(["problem", "radius", "probes", *names], lines)
 
 
 def networks(trained: list[dict[str, Any]]) -> str:
     """What the probes along the run and the designed ones say about each network."""
-    headings = ["network, method", "travelled", "variance along the run", "end/start", "B along the run", "B designed"]
+    headings = ["network, method", "distance travelled", "variance along the run", "variance, end/start"]
+    headings += ["B, probes of the run", "B, designed probes"]
     lines = []
     for each in trained:
         run, designed = each["along the path"], each["designed"]["report"]
@@ -115,7 +124,7 @@ def networks(trained: list[dict[str, Any]]) -> str:
                 *(_said(designed[name]) for name in ("B", "power", "rho")),
             ]
         )
-    return markdown_table([*headings, "power", "ρ"], lines)
+    return markdown_table([*headings, "power, designed probes", "ρ, designed probes"], lines)
 
 
 def _running(values: list[float], width: int) -> list[float]:

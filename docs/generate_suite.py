@@ -25,12 +25,14 @@ MARK = "<!-- written by docs/generate_suite.py from suite/suite.json; a test com
 TITLE = "# When to normalize, when to clip, when to reduce variance\n"
 OPENING = """\
 Does it help to normalize the step, to clip the gradient, or to reduce variance? We compared {methods} common methods on
-{problems} problems, each with {budgets} stochastic gradients. The figure shows the final gradient norm with each of the
-three measures, divided by the one without it: left of the dotted line the measure helps.
+{problems} problems, each with {budgets} stochastic gradients.
+
+**{in_short}**
 
 ![The ratio of ‖∇f‖ with and without normalizing, clipping, variance reduction, case by case](suite/answers.png)
 
-**{in_short}**
+*Final gradient norm with each of the three measures, divided by that without it. Left of the dotted line the measure
+helps; right of it, it hurts. Grey: the interval cannot tell. Empty: the smaller budget, full: the larger one.*
 
 {answers}
 
@@ -41,29 +43,33 @@ on {seeds} others, and every seed has its own random start.
 
 LIMITS = """## What this shows, and what it does not
 
-- It shows what a user gets who tunes a step size for a fixed budget. It does not show how a method would do with more
+- It shows what you get if you tune a step size for a fixed budget. It does not show how a method would do with more
   numbers tuned: η = 0.1 for NSGDM and NSTORM, Adam's moments as Optax has them, one level of clipping. A row with a *
   may gain from step sizes beyond the grid.
-- The level of clipping was chosen before this run. At the median size of stochastic gradients at the start, clipping
-  did what SGD does, for gradients shrink on the way; at a tenth of it, about their size near a solution, it cuts from
-  the first step. Another level may do better on each problem, and would be one more number to tune.
+- The level of clipping was chosen before this run. With a level at the median size of stochastic gradients at the
+  start, clipping does what SGD does, because gradients shrink on the way. A tenth of it, the level here, is about their
+  size near a solution, and cuts from the first step. Another level may do better on each problem, and would be one more
+  number to tune.
 - NSGDM differs from SGD by its momentum as well as by its normalization.
-- One instance of each problem, many starts. Intervals are over starts and noise, not over problems: the profile of
+- Each problem has one instance and many starts. Intervals are over starts and noise, not over problems. The profile of
   {cases} cases has no interval, and another choice of problems would move it.
-- ‖∇f‖ is what the theory bounds, and it can be small at the wrong point; f stands beside it. On the problem `values`
+- ‖∇f‖ is what the theory bounds, and it can be small at the wrong point; so f stands beside it. On the problem `values`
   it is the norm of TD's mean field, which is not the gradient of a function.
-- Budgets are short: {budgets} stochastic gradients. Whether a method that is slower here is faster later is not seen.
-- "Where" names the one of five facts about problems that separates best, if the measure helps in more than half of the
-  cases for which the fact holds. It describes these cases; it was chosen after they were seen.
-- Prototypes of methods were tried on all development problems before there was a suite. Of the held-out ones none had
-  any part in choosing a method.
-- Variational inference of a logistic regression is not among them: its exact gradient, by quadrature for every
+- Budgets are short: {budgets} stochastic gradients. They do not show whether a method that is slower here is faster
+  later.
+- "Where", in the answers, names the one of five facts about problems that separates best, if the measure helps in more
+  than half of the cases for which the fact holds. It describes these cases; it was chosen after they were seen.
+- Prototypes of methods were tried on all development problems before there was a suite. The held-out problems had no
+  part in choosing a method.
+- Variational inference of a logistic regression is not among the problems: its exact gradient, by quadrature for every
   example, costs two milliseconds a step, hours for the suite.
 
-Three traps of evaluation have answers here. *Lattice*: from one start a step of fixed length visits the same points
-on every seed, so starts are random. *Symmetry*: an average on an even function is near its minimum because iterates
-on both sides cancel; such scores carry a °. *Another stationary point*: a score whose ‖∇f‖ is beyond doubt below the
-reference's while its f is above carries a !.
+An evaluation like this can go wrong in three ways, and we guard against them:
+
+- *Lattice*: from one start a step of fixed length visits the same points on every seed. So starts are random.
+- *Symmetry*: an average on an even function is near its minimum because iterates on both sides cancel. Such scores
+  carry a °.
+- *Another stationary point*: a score can have ‖∇f‖ beyond doubt below the reference's, and f above it. It carries a !.
 """
 
 
@@ -95,13 +101,12 @@ def page(result: Mapping[str, Any]) -> str:
             LIMITS.format(**numbers),
             "## Over all cases\n",
             PROFILES.format(**numbers),
-            markdown_table(*suite_tables.over_cases(result)),
-            "",
+            _behind("Every method over all cases, in numbers", markdown_table(*suite_tables.over_cases(result))),
             "## The problems\n",
-            _problems(result),
+            "![‖∇f‖ of every method relative to the reference, problem by problem](suite/problems.png)",
             "",
-            "![‖∇f‖ of every row relative to the reference, problem by problem](suite/problems.png)",
-            "",
+            f"*‖∇f‖ divided by that of {config['reference']}, with its interval; left of the dotted line is better.*\n",
+            _behind("What the problems are", _problems(result)),
             "## Case by case\n",
             suite_tables.LEGEND.replace("the reference,", f"that of {config['reference']},", 1) + "\n",
             "\n".join(_case(result, case) for case in result["cases"]),
@@ -113,28 +118,31 @@ def page(result: Mapping[str, Any]) -> str:
 ANSWERED = """\
 ## How the three answers were found
 
-A case is a problem at a budget. An answer compares a method that normalizes, clips or reduces variance with one that
-does not. Each of the two uses a constant step size or a decay, whichever was better on the tuning seeds. Ratios are of
-‖∇f‖, paired by seed, and below 1 favours the first; all intervals of the three answers are valid at the same time, with
-95 % confidence. Where a seed diverged, the ratio has no mean. There the verdict uses the exact interval of the share of
-paired seeds on which a method did better (diverging is worst), and the better method must not diverge on more seeds.
+A *case* is a problem at a budget. An answer compares a method that normalizes, clips or reduces variance with one that
+does not. Each of the two uses a constant step size or a decay, whichever was better on the tuning seeds. The ratio is
+that of their ‖∇f‖, paired by seed; below 1 the first is better. All intervals of the three answers are valid at the
+same time, with 95 % confidence. Where a seed diverged, the ratio has no mean. There the verdict uses the share of
+paired seeds on which a method did better (diverging is worst), with its exact interval, and the better method must not
+diverge on more seeds.
 """
 
 PROFILES = """\
-Left: the share of the {cases} cases in which a method ends within a given factor of the best one. Right: the share of
+![Share of cases within a factor of the best; share of runs that have reached the target](suite/profiles.png)
+
+*Left: the share of the {cases} cases in which a method ends within a given factor of the best one. Right: the share of
 its runs at the larger budget whose ‖∇f‖ has fallen below twice the best of the case and stays there, after so many
 stochastic gradients. In both, higher is better. Runs that diverge or never get there count as failures. Averages on
-even functions count too; their scores carry a ° below.
-
-![Share of cases within a factor of the best; share of runs that have reached the target](suite/profiles.png)
+even functions count too; their scores carry a ° below.*
 """
 
 MADE = """## How it was made
 
-`gladstorm suite --out FOLDER`, then `python docs/generate_suite.py FOLDER`. {methods}; {{size}} is the median norm of
-{samples} stochastic gradients at the start of a tuning seed. `gladstorm suite --method "nigt(eta=0.1)"` puts a method
-of yours beside them, and `--role development` leaves the held-out problems alone. It resumes where it was, and runs on
-[Dask](cluster.md) like every long job.
+`gladstorm suite --out FOLDER` runs the suite, and `python docs/generate_suite.py FOLDER` makes this page. The methods
+are: {methods}. Here {{size}} is the median norm of {samples} stochastic gradients at the start of a tuning seed.
+
+`gladstorm suite --method "nigt(eta=0.1)"` puts a method of yours beside them, and `--role development` leaves the
+held-out problems alone. A suite that was stopped goes on where it was, and runs on [Dask](cluster.md) like every long
+job.
 """
 
 
@@ -152,7 +160,7 @@ def _problems(result: Mapping[str, Any]) -> str:
         "what it is",
         "d",
         "noise",
-        "outside the model, because",
+        "outside the paper's model, because",
         "starts",
         "even",
         "inf f known",
@@ -162,7 +170,12 @@ def _problems(result: Mapping[str, Any]) -> str:
 
 def _case(result: Mapping[str, Any], case: Mapping[str, Any]) -> str:
     table = markdown_table(*suite_tables.of_case(result, case))
-    return f"<details><summary>{suite_tables.title(result, case)}</summary>\n\n{table}\n\n</details>\n"
+    return _behind(suite_tables.title(result, case), table)
+
+
+def _behind(summary: str, text: str) -> str:
+    """What a reader opens on request."""
+    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>\n"
 
 
 def kept() -> dict[str, Any]:

@@ -211,8 +211,8 @@ def _answer(found: Mapping[tuple[tuple[str, ...], tuple[str, str]], Difference])
             ]
             told.append(f"{ours} was better in {signs.count(1)} and worse in {signs.count(-1)}")
         parts.append(f"{words} {', and '.join(told)}")
-    return f"""Each of the two is compared
-{len(signs)} times with these three, by a {PERCENT} interval each. {parts[0]}. {parts[1]}."""
+    return f"""In each case there are {len(signs)}
+comparisons with these three, each judged by its own {PERCENT} interval. {parts[0]}. {parts[1]}."""
 
 
 def _tally(found: list[Difference]) -> str:

@@ -12,12 +12,13 @@ from gladstorm.studies.suite.answers import FACTS
 from gladstorm.studies.suite.measures import profile
 
 LEGEND = """\
-‖∇f‖ is the geometric mean over seeds, f the median, at what a row reports when the budget is spent. *Relative* is the
-geometric mean over seeds of its ratio to the reference, on the same noise from the same start, below 1 better; all
-intervals hold together with 95 % (Bonferroni). *Target reached* is the median of the stochastic gradients after which
-‖∇f‖ stays below twice the best score of the case, and how many of the runs get there. * tuning chose the smallest or
-largest step size that was tried. ° an average on an even function: iterates that jump over the minimum cancel, for no
-merit. ! ‖∇f‖ below the reference's and f above it, both beyond doubt: another stationary point."""
+‖∇f‖ is the geometric mean over seeds, f the median, at what a row reports when the budget is spent; smaller is better.
+*Relative* is the geometric mean over seeds of its ratio to the reference, on the same noise from the same start; below
+1 is better. All intervals are valid at the same time, with 95 % confidence (Bonferroni). *Target reached* is the median
+number of stochastic gradients after which ‖∇f‖ stays below twice the best score of the case, and how many of the runs
+get there. * means that tuning chose the smallest or largest step size that was tried. ° marks an average on an even
+function: iterates that jump over the minimum cancel, for no merit. ! marks another stationary point: ‖∇f‖ is below the
+reference's and f above it, both beyond doubt."""
 MARKS = {"symmetry": "°", "elsewhere": "!"}
 
 Table = tuple[list[str], list[list[str]]]  # headings, rows
