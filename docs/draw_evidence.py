@@ -19,6 +19,12 @@ SMOOTHNESS = ("smooth", "sublinear", "linear")
 NOISES = ("bg0", "bounded", "deterministic")
 MARKS = ("o", "s", "^", "D")
 STYLE: dict[str, Any] = {"markersize": 3, "linewidth": 1.0}
+RING: dict[str, Any] = {
+    "marker": "o",
+    "markersize": 8,
+    "markerfacecolor": "none",
+    "linestyle": "",
+}  # around what tuning chose
 COLOUR_COUNT = 64
 DPI = 150  # sharp at a page's width; the numbers are in verify.json
 
@@ -139,13 +145,15 @@ def inertia(rows: Sequence[dict[str, Any]]) -> Figure:
                     "markerfacecolor": colour if same is None else "white",
                 }
                 ax.errorbar(x, means[chosen], errors[chosen], **STYLE, **line)
+            best = grid.index(row["best"][method]["eta_mu"])
+            ax.plot((eta if method == "STORM" else mu)[best], means[best], color=colour, **RING)
         ax.set(xscale="log", yscale="log")
         noise = "added noise" if row["noise"] == "wrapper" else f"{row['noise']} noise"
         ax.set_title(f"{noise}, T = {row['T']:,}, {row['multiple']:g} × scheduled γ", fontsize=6.5)
         _plain_ticks(ax)
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=7, frameon=False)
-    figure.supxlabel("η of momentum and of STORM; μ of STORM with inertia", fontsize=7)
+    figure.supxlabel("η of momentum and of STORM; μ of STORM with inertia (○: chosen by tuning)", fontsize=7)
     figure.supylabel("‖∇f‖ over the last tenth of the run (smaller is better)", fontsize=7)
     return figure
 
@@ -162,7 +170,9 @@ def robustness(rows: Sequence[dict[str, Any]]) -> Figure:
             own = _of(rows, problem=problem, method=method)
             usual = _of(own, B=0.5)
             _median(line[0], [row["gamma"] for row in usual], usual, look, mark, method)
-            gamma = _of(usual, chosen=True)[0]["gamma"]
+            (best,) = _of(usual, chosen=True)
+            gamma = best["gamma"]
+            line[0].loglog(gamma, best["late"][1], color=look["color"], **RING)
             kept, chosen = _of(own, gamma=gamma), _of(own, chosen=True)
             _median(line[1], [row["B"] for row in kept], kept, look, mark, method)
             medians = [row["late"][1] or np.nan for row in chosen]
@@ -170,7 +180,9 @@ def robustness(rows: Sequence[dict[str, Any]]) -> Figure:
         for ax in line:
             ax.set_title(problem, fontsize=8)
             _plain_ticks(ax)
-    for ax, name in zip(axes[-1], ("step size γ, at B = 0.5", "B, how fast the noise grows"), strict=True):
+    for ax, name in zip(
+        axes[-1], ("step size γ, at B = 0.5 (○: chosen by tuning)", "B, how fast the noise grows"), strict=True
+    ):
         ax.set_xlabel(name, fontsize=7)
     figure.supylabel("‖∇f‖ over the last tenth of the budget (smaller is better)", fontsize=7)
     handles, labels = axes[0, 0].get_legend_handles_labels()

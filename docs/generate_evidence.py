@@ -277,9 +277,10 @@ Where α > 0, NSTORM's schedule takes a large η, and its rate is lower for it. 
 feedback L1 (B γT)^α γ/√η. It is there because the curvature of a sample may grow with the sample's own gradient, and so
 with the noise, and STORM adds up how its samples change. Does this happen?
 
-It does if large noise turns faster than small noise. On a plane, where runs go straight, we measured the mean error of
-the estimate, ‖v − ∇f‖. With the schedule of its class it should fall with the exponent −1/(4+α). With the schedule of
-the smooth class, which does not know of the feedback, it should fall only with −(1 − α)/4.
+It does if large noise turns faster than small noise; we call it winding noise. On a plane, where runs go straight, we
+measured the mean error of the estimate, ‖v − ∇f‖. With the schedule of its class it should fall with the exponent
+−1/(4+α). With the schedule of the smooth class, which does not know of the feedback, it should fall only with
+−(1 − α)/4.
 
 {markdown_table(["noise and schedule", "predicted exponent", "measured", "error, shortest to longest run"], rows)}
 
