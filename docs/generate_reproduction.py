@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gladstorm.foundation.markdown import markdown_table
+from gladstorm.foundation.markdown import folded, markdown_table
 from gladstorm.pages import figures, reproduction_figures
 from gladstorm.pages.styles import in_words
 
@@ -124,6 +124,7 @@ def _experiment(summary: dict[str, Any]) -> str:
     shown = "The figure is at the top of this page." if name == NAMES[0] else _figure(summary)
     choices = markdown_table(["what", "value", "why"], [[c["what"], c["value"], c["why"]] for c in config["choices"]])
     seeds = ", ".join(map(str, config["seeds"]["paper"]))
+    counted = f"The numbers after equally many iterations: mean ± standard deviation over the seeds {seeds}"
     return f"""## {summary["title"]}
 
 {summary["about"]} T = {config["horizon"]:,}, α = {config["alpha"]:.3g}, G = {config["G"]:g}.
@@ -136,16 +137,11 @@ def _experiment(summary: dict[str, Any]) -> str:
 
 {_violations(violated)}
 
-{_behind("What we chose, because the paper does not state it", choices)}
+{folded("What we chose, because the paper does not state it", choices)}
 
-{_behind("The verdicts, reading by reading", _claims(summary["claims"]))}
+{folded("The verdicts, reading by reading", _claims(summary["claims"]))}
 
-{
-        _behind(
-            f"The numbers after equally many iterations: mean ± standard deviation over the seeds {seeds}",
-            _methods(summary["methods"]),
-        )
-    }
+{folded(counted, _methods(summary["methods"]))}
 
 ### {summary["title"]} at {summary["budget"]["sfo"]:,} stochastic gradients
 
@@ -154,7 +150,7 @@ Step sizes: {_step_sizes(summary["budget"]["methods"])}.
 
 ![The same three panels after equally many stochastic gradients](reproduction/{name}/budget.png)
 
-{_behind("The numbers after equally many stochastic gradients", _methods(summary["budget"]["methods"]))}
+{folded("The numbers after equally many stochastic gradients", _methods(summary["budget"]["methods"]))}
 
 ### {summary["title"]}: how much the step size matters
 
@@ -162,13 +158,8 @@ Left: the tuned methods on their grids. Right: the normalized methods, with the 
 
 ![Gradient norm over the last tenth of the run against the step size](reproduction/{name}/sensitivity.png)
 
-{_behind("The grids and what was picked", _tuning(summary["tuning"]))}
+{folded("The grids and what was picked", _tuning(summary["tuning"]))}
 """
-
-
-def _behind(summary: str, text: str) -> str:
-    """What a reader opens on request."""
-    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
 
 
 def _violations(sentences: list[str]) -> str:

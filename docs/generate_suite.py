@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gladstorm.foundation.files import load_json
-from gladstorm.foundation.markdown import markdown_table
+from gladstorm.foundation.markdown import folded, markdown_table
 from gladstorm.pages import figures, suite_figures, suite_tables
 from gladstorm.studies.suite import FORMAT
 from gladstorm.studies.suite.entries import SAMPLES
@@ -101,12 +101,12 @@ def page(result: Mapping[str, Any]) -> str:
             LIMITS.format(**numbers),
             "## Over all cases\n",
             PROFILES.format(**numbers),
-            _behind("Every method over all cases, in numbers", markdown_table(*suite_tables.over_cases(result))),
+            folded("Every method over all cases, in numbers", markdown_table(*suite_tables.over_cases(result))) + "\n",
             "## The problems\n",
             "![‖∇f‖ of every method relative to the reference, problem by problem](suite/problems.png)",
             "",
             f"*‖∇f‖ divided by that of {config['reference']}, with its interval; left of the dotted line is better.*\n",
-            _behind("What the problems are", _problems(result)),
+            folded("What the problems are", _problems(result)) + "\n",
             "## Case by case\n",
             suite_tables.LEGEND.replace("the reference,", f"that of {config['reference']},", 1) + "\n",
             "\n".join(_case(result, case) for case in result["cases"]),
@@ -170,12 +170,7 @@ def _problems(result: Mapping[str, Any]) -> str:
 
 def _case(result: Mapping[str, Any], case: Mapping[str, Any]) -> str:
     table = markdown_table(*suite_tables.of_case(result, case))
-    return _behind(suite_tables.title(result, case), table)
-
-
-def _behind(summary: str, text: str) -> str:
-    """What a reader opens on request."""
-    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>\n"
+    return folded(suite_tables.title(result, case), table) + "\n"
 
 
 def kept() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gladstorm.foundation.files import load_json, save_json
-from gladstorm.foundation.markdown import markdown_table
+from gladstorm.foundation.markdown import folded, markdown_table
 from gladstorm.pages import figures, worst_figures
 from gladstorm.pages.styles import regime_in_words
 from gladstorm.studies.worst import FORMAT, TABLE_FORMAT
@@ -166,24 +166,19 @@ def page(result: Mapping[str, Any]) -> str:
     return "\n".join(
         [
             opening,
-            _behind("The 18 regimes in numbers", _regimes(rows)),
+            folded("The 18 regimes in numbers", _regimes(rows)),
             remark,
             MEANING.format(margin=MARGIN),
-            _behind(f"All {len(rows)} settings, as a figure and in numbers", settings),
+            folded(f"All {len(rows)} settings, as a figure and in numbers", settings),
             "",
             LOOSE,
-            _behind("The shares used in every setting with noise alone", _uses(rows)),
+            folded("The shares used in every setting with noise alone", _uses(rows)),
             "",
             PICTURES,
             _pictures(),
             QUESTIONS,
         ]
     )
-
-
-def _behind(summary: str, text: str) -> str:
-    """What a reader opens on request."""
-    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
 
 
 def verdict(rows: Sequence[Mapping[str, Any]]) -> str:
