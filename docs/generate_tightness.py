@@ -110,8 +110,8 @@ inequality cannot be improved. The product of the two shares is about the ratio 
 
 PICTURES = """## Two of the problems found
 
-Each row of panels is one problem. On the left is f, in the middle its gradient, on the right what a sample adds to the
-gradient, with the probability of that sample.
+Each row of panels is one problem. On the left is f. In the middle is its gradient; dashed lines mark the mean gradient
+norm that was measured. On the right is what a sample adds to the gradient, with the probability of that sample.
 """
 
 QUESTIONS = """## Open questions

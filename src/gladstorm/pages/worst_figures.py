@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from gladstorm.pages.styles import COLOURS, LOOKS, regime_in_words
+from gladstorm.pages.styles import BLACK, GREY, LOOKS, regime_in_words
 
 
 def instance(result: Mapping[str, Any]) -> Figure:
@@ -24,15 +24,15 @@ def instance(result: Mapping[str, Any]) -> Figure:
     figure = Figure(figsize=(8, 2.6), layout="constrained")
     of_f, of_slope, of_noise = figure.subplots(1, 3)
     of_f.plot(x, value - value.min(), color="black")
-    of_f.set_title("f − min f", fontsize=8)
+    of_f.set_title("f, above its minimum", fontsize=8)
     of_slope.plot(x, slope, color="black")
     for sign in (-1, 1):
-        of_slope.axhline(sign * result["measured"], color=COLOURS[1], linestyle="--", linewidth=0.8)
+        of_slope.axhline(sign * result["measured"], color=GREY, linestyle="--", linewidth=1)
     of_slope.set_title("∇f; dashed: ± measured E‖∇f(x̂)‖", fontsize=8)
     for channel, q in enumerate(data["q"]):
         if not loud[:, channel].any():
             continue
-        colour = COLOURS[(0, 2)[channel]]
+        colour = (BLACK, GREY)[channel]
         of_noise.plot(x, -loud[:, channel] * np.sqrt(q / (1 - q)), color=colour, label=f"probability {1 - q:.3g}")
         of_noise.plot(x, loud[:, channel] * np.sqrt((1 - q) / q), ":", color=colour, label=f"probability {q:.3g}")
     of_noise.set_yscale("symlog", linthresh=max(1e-12, float(np.abs(loud).max()) / 100))
