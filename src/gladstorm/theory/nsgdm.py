@@ -32,10 +32,10 @@ class Nsgdm(Statement):
     calls_per_step = 1
     corrects_drift = False
 
-    @property
-    def needs(self) -> tuple[str, ...]:
+    @classmethod
+    def needs(cls) -> tuple[str, ...]:
         """L0 of f, and L1 of f ∈ L*_sym(α)."""
-        return ("L0",) if self.smoothness == "smooth" else ("L0", "L1")
+        return ("L0",) if cls.smoothness == "smooth" else ("L0", "L1")
 
 
 class GrowingNoise(Nsgdm):

@@ -48,10 +48,10 @@ class Nstorm(Statement):
         """NSTORM's, with the size of its first batch."""
         return {**super().settings(T), "n_init": self.schedule(T).n_init}
 
-    @property
-    def needs(self) -> tuple[str, ...]:
+    @classmethod
+    def needs(cls) -> tuple[str, ...]:
         """The oracle's mean-square constant, or L0 and L1 of E L*_sym(α)."""
-        return ("L",) if self.smoothness == "smooth" else ("L0", "L1")
+        return ("L",) if cls.smoothness == "smooth" else ("L0", "L1")
 
 
 class BoundedNoise(Nstorm):

@@ -57,7 +57,7 @@ class Statement(ABC):
         if setting != (self.smoothness, self.noise):
             owner, wanted = type(self).__name__, (self.smoothness, self.noise)
             raise ValueError(f"{owner}: problem must have smoothness and noise {wanted}; got problem={setting}.")
-        for name in self.needs:
+        for name in self.needs():
             self.problem.constant(self.method, name)
         POSITIVE.require(self.method, "gamma0", self.gamma0)
         FRACTION.require(self.method, "eta0", self.eta0)
@@ -91,10 +91,10 @@ class Statement(ABC):
         """The problem this statement is about, from f's own constants and the wrapper's noise: f's, as they are."""
         return problem
 
-    @property
+    @classmethod
     @abstractmethod
-    def needs(self) -> tuple[str, ...]:
-        """Constants the problem must give."""
+    def needs(cls) -> tuple[str, ...]:
+        """The names of the smoothness constants that the problem must give."""
 
     @property
     @abstractmethod

@@ -120,7 +120,7 @@ def stated(method: str, problem: Problem, T: int, gamma0: float | None = None, e
         found = found.tune_gamma0(T)
     if violations := found.violations():
         raise ValueError(violations[0])
-    steepest = "L" if "L" in found.needs else "L0"
+    steepest = "L" if "L" in found.needs() else "L0"
     if getattr(found, steepest) == 0:
         raise ValueError("worst: L0 (of nstorm with alpha = 0, L) must be > 0, f' changes by it; got 0.")
     return found

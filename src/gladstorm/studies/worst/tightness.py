@@ -25,6 +25,7 @@ from gladstorm.foundation.tasks import HERE, Executor, Task, results
 from gladstorm.studies.worst.search import QUICK, Found, Kind, SearchSettings, stated, worst
 from gladstorm.theory import Problem, Statement, sharper
 from gladstorm.theory.master_bounds import ERROR_TERMS
+from gladstorm.theory.planning import regime
 
 TABLE_FORMAT: Final = "gladstorm tightness 1"
 ROW_FORMAT: Final = "gladstorm tightness row 1"
@@ -44,17 +45,19 @@ class Setting:
     alpha: float
     B: float
     G: float
-    L0: float  # of nstorm with alpha = 0, L
-    L1: float = 0.01  # where alpha > 0
+    L0: float  # or L, if the statement asks for that
+    L1: float = 0.01  # for statements that ask for it: those with alpha > 0
     gap: float = 1e-3
     gamma0: float | None = 1.0
     eta0: float = 1.0
     kind: Kind = "noise"
 
     def statement(self) -> Statement:
-        """What the paper says."""
-        L1, L = (self.L1 if self.alpha else None), (self.L0 if self.method == "nstorm" and self.alpha == 0 else None)
-        problem = Problem(alpha=self.alpha, L0=self.L0, L1=L1, L=L, B=self.B, G=self.G, gap=self.gap)
+        """What the paper says; L0 stands for L where the statement asks for that."""
+        problem = Problem(alpha=self.alpha, L0=self.L0, B=self.B, G=self.G, gap=self.gap)
+        constants = {"L0": self.L0, "L1": self.L1, "L": self.L0}
+        needed = {name: constants[name] for name in regime(self.method, problem).needs()}
+        problem = replace(problem, **needed)
         return stated(self.method, problem, HORIZONS[0], self.gamma0, self.eta0)
 
     def ladder(self) -> dict[int, SearchSettings]:
