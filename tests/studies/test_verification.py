@@ -23,8 +23,8 @@ from gladstorm.methods import Method, nstorm
 from gladstorm.oracles import BlumGladyshev, StreamingLeastSquares
 from gladstorm.studies.verification import (
     QUICK,
-    Report,
     Verdict,
+    VerificationReport,
     bounds,
     broken,
     estimator_error,
@@ -76,7 +76,7 @@ def test_claims_about_one_number_and_numbers_without_randomness_make_no_interval
     again = replace(alone, regime="another", claim=NotAbove(5.0))
     exact = [replace(alone, measured=Mean(float(n), 0.0, 31), claim=Equals(float(n))) for n in range(100)]
     assert [verdict.holds for verdict in decide([alone, again, *exact])] == [True] * 102
-    report = Report(QUICK, decide([alone, again, *exact]), {}).as_dict()["confidence"]
+    report = VerificationReport(QUICK, decide([alone, again, *exact]), {}).as_dict()["confidence"]
     assert (report["checks"], report["numbers"], report["random_numbers"], report["level"]) == (102, 101, 1, 0.99)
 
 

@@ -58,7 +58,7 @@ def _be_quiet(ctx: Any, _option: Any, quiet: bool) -> None:
         ctx.with_resource(quietly())
 
 
-class Work(TyperCommand):
+class CommandWithProgress(TyperCommand):
     """A command that shows its progress, unless it is told to be quiet."""
 
     def __init__(self, *arguments: Any, params: list[Any], **options: Any) -> None:

@@ -5,14 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from gladstorm.cli.app import AsJson, Scheduler, Work, Workers, app
+from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, Workers, app
 from gladstorm.cli.job import computing, keep_in
 from gladstorm.cli.output import plus_minus, show, show_json
 from gladstorm.cli.places import require_folder, require_matplotlib
 from gladstorm.foundation import interrupts
 
 
-@app.command(cls=Work)
+@app.command(cls=CommandWithProgress)
 def reproduce(
     experiments: Annotated[
         list[str] | None, typer.Argument(help="phase-retrieval, cubic; both if none is named.")
@@ -58,7 +58,7 @@ def reproduce(
     _tell(publication.summaries, out, as_json)
 
 
-@app.command(cls=Work)
+@app.command(cls=CommandWithProgress)
 def plot(
     folder: Annotated[Path, typer.Argument(help="A folder `gladstorm reproduce` wrote.")],
     as_json: AsJson = False,

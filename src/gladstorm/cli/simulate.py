@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gladstorm.cli import problem
-from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Work, Workers, app
+from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
 from gladstorm.cli.job import keep_in
 from gladstorm.cli.output import plus_minus, show, show_json
 from gladstorm.cli.places import require_file, require_folder
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gladstorm.simulation.record import Record
 
 
-@app.command(cls=Work)
+@app.command(cls=CommandWithProgress)
 def simulate(
     objective: problem.ObjectiveText,
     method: Annotated[

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Work, Workers, app
+from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
 from gladstorm.cli.job import computing, write_study
 from gladstorm.cli.output import show, show_json
 from gladstorm.cli.places import require_folder, require_matplotlib
@@ -13,7 +13,7 @@ from gladstorm.cli.places import require_folder, require_matplotlib
 FILES = ("suite.json", "answers.png", "profiles.png", "problems.png")
 
 
-@app.command(cls=Work)
+@app.command(cls=CommandWithProgress)
 def suite(
     method: Annotated[
         list[str] | None,

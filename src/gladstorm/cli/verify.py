@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gladstorm.cli.app import AsJson, Scheduler, Work, Workers, app
+from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, Workers, app
 from gladstorm.cli.job import computing, keep_in
 from gladstorm.cli.output import show, show_json
 from gladstorm.cli.places import require_folder
 
 if TYPE_CHECKING:
-    from gladstorm.studies.verification import Report
+    from gladstorm.studies.verification import VerificationReport
 
 
-@app.command(cls=Work)
+@app.command(cls=CommandWithProgress)
 def verify(
     full: Annotated[
         bool,
@@ -64,7 +64,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _print(report: "Report") -> None:
+def _print(report: "VerificationReport") -> None:
     from rich.table import Table
 
     answer = report.as_dict()

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Work, Workers, app
+from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
 from gladstorm.cli.job import computing, write_study
 from gladstorm.cli.output import show, show_json
 from gladstorm.cli.places import require_folder, require_matplotlib
@@ -13,7 +13,7 @@ from gladstorm.cli.places import require_folder, require_matplotlib
 FILES = ("worst.json", "worst.png")
 
 
-@app.command(cls=Work)
+@app.command(cls=CommandWithProgress)
 def worst(
     method: Annotated[str | None, typer.Argument(help="nsgdm or nstorm.")] = None,
     alpha: Annotated[
@@ -102,7 +102,7 @@ def worst(
         typer.echo(f"worst.json and worst.png are in {out}.")
 
 
-@app.command(cls=Work)
+@app.command(cls=CommandWithProgress)
 def tightness(
     quick: Annotated[
         bool, typer.Option("--quick", help="A few settings, little search: every path, no evidence.")

@@ -32,7 +32,7 @@ MOST_SETTINGS = 10_000  # combinations of the lists of one text
 
 
 @dataclass(frozen=True)
-class Kind:
+class ArgumentKind:
     """What an argument may be."""
 
     words: str
@@ -45,14 +45,14 @@ def _is_numbers(value: Any) -> bool:
 
 
 KINDS = {  # by the annotation of the parameter
-    "Number": Kind("a number, a list or one of ", _is_numbers, schedules.registry),
-    "Tunable": Kind("a number, a list or one of ", _is_numbers, schedules.registry),
-    "BatchSizes": Kind("a number, a list or one of ", _is_numbers, batches.registry),
-    "Numbers": Kind("a number or a list", _is_numbers),
-    "BatchRule": Kind("one of ", lambda _: False, batches.registry),
-    "float": Kind("one number", lambda value: np.ndim(value) == 0),
-    "int": Kind("one whole number", lambda value: np.ndim(value) == 0 and value == int(value)),
-    "tuple[int, ...]": Kind("numbers in brackets, such as (2, 4)", lambda value: isinstance(value, tuple)),
+    "Number": ArgumentKind("a number, a list or one of ", _is_numbers, schedules.registry),
+    "Tunable": ArgumentKind("a number, a list or one of ", _is_numbers, schedules.registry),
+    "BatchSizes": ArgumentKind("a number, a list or one of ", _is_numbers, batches.registry),
+    "Numbers": ArgumentKind("a number or a list", _is_numbers),
+    "BatchRule": ArgumentKind("one of ", lambda _: False, batches.registry),
+    "float": ArgumentKind("one number", lambda value: np.ndim(value) == 0),
+    "int": ArgumentKind("one whole number", lambda value: np.ndim(value) == 0 and value == int(value)),
+    "tuple[int, ...]": ArgumentKind("numbers in brackets, such as (2, 4)", lambda value: isinstance(value, tuple)),
 }
 # What no text can hold, and what to do instead.
 NOT_AS_TEXT = {
@@ -155,7 +155,7 @@ def _make(piece: Call, known: Mapping[str, Maker], expected: str, given: Mapping
         ) from None
 
 
-def _value(value: Any, owner: str, kind: Kind, given: Mapping[str, Any]) -> Any:
+def _value(value: Any, owner: str, kind: ArgumentKind, given: Mapping[str, Any]) -> Any:
     """The value of an argument, if it is of the kind its parameter takes."""
     nested = kind.nested()
     if isinstance(value, Call) and value.name in nested:

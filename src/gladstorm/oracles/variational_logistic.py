@@ -22,7 +22,7 @@ class Reparameterized(NamedTuple):
     w: Array
 
 
-class Place(NamedTuple):
+class PointWithEntropy(NamedTuple):
     """x, ∇f(x), and the entropy's part of it, which all samples have."""
 
     x: Array
@@ -43,11 +43,11 @@ class VariationalLogistic(Streamed):
     at_once: ClassVar[int] = 1  # each multiplies all examples
 
     @override
-    def at(self, x: Array) -> Place:
+    def at(self, x: Array) -> PointWithEntropy:
         objective = self.objective
         m, C = objective.family.read(x)
         entropy = objective.family.written(jnp.zeros_like(m), objective.slope(C)) / len(objective.examples)
-        return Place(x, objective.grad(x), entropy)
+        return PointWithEntropy(x, objective.grad(x), entropy)
 
     @override
     def single(self, key: Array) -> Reparameterized:
@@ -55,7 +55,7 @@ class VariationalLogistic(Streamed):
         return Reparameterized(normals[0], normals[1])
 
     @override
-    def gradient(self, point: Place, single: Reparameterized) -> Array:
+    def gradient(self, point: PointWithEntropy, single: Reparameterized) -> Array:
         objective, family = self.objective, self.objective.family
         m, C = family.read(point.x)
         z = m + ((C @ single.u[..., None])[..., 0] + objective.floor * single.w).ravel()

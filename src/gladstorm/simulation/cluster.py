@@ -121,7 +121,7 @@ class OnDask:
 
     def compute(self, tasks: Iterable[tuple[int, Task[R]]]) -> Iterator[tuple[int, R]]:
         """Every task's result with its number, as they arrive."""
-        work = _Work(self._client, iter(tasks))
+        work = _Dispatch(self._client, iter(tasks))
         try:
             while work.begin_more():
                 if (finished := work.next_finished()) is not None:
@@ -135,7 +135,7 @@ class OnDask:
             )
 
 
-class _Work:
+class _Dispatch:
     """Tasks under way: a few more than the workers have threads for, so that nobody waits and little is held."""
 
     def __init__(self, client: Client, tasks: Iterator[tuple[int, Task[Any]]]) -> None:

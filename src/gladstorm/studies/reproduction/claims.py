@@ -29,7 +29,7 @@ ABOUT_A_THOUSAND: Final = (500, 2000)
 
 
 @dataclass(frozen=True)
-class Finding:
+class Decision:
     """What the data say about a claim."""
 
     verdict: str
@@ -41,12 +41,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, how it is read, and the test: results and a number of seeds to a finding."""
+    """A sentence of the paper, how it is read, and the test: results and a number of seeds to a decision."""
 
     id: str
     statement: str
     reading: str
-    test: Callable[[Results, int], Finding]
+    test: Callable[[Results, int], Decision]
 
 
 def lower_gradient_norm(statement: str) -> tuple[Claim, ...]:
@@ -72,7 +72,7 @@ def lower_gradient_norm(statement: str) -> tuple[Claim, ...]:
         for suffix, (_, reading, pair) in ways.items()
     )
 
-    def whole(results: Results, seeds: int) -> Finding:
+    def whole(results: Results, seeds: int) -> Decision:
         found = {name: claim.test(results, seeds) for (name, *_), claim in zip(ways.values(), readings, strict=True)}
         final = found["last iterate"]
         by_verdict = {
@@ -82,7 +82,7 @@ def lower_gradient_norm(statement: str) -> tuple[Claim, ...]:
         said = "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items() if names)
         decided = [verdict for verdict, names in by_verdict.items() if names]
         verdict = decided[0] if len(decided) == 1 else f"depends on the reading ({said})"
-        return Finding(verdict, final.estimate, final.ci, final.seeds, f"Last iterate: {final.detail}")
+        return Decision(verdict, final.estimate, final.ci, final.seeds, f"Last iterate: {final.detail}")
 
     sentence = Claim("nstorm-below-nsgdm", statement, "all readings below taken together; numbers: last iterate", whole)
     return (sentence, *readings)
@@ -122,8 +122,8 @@ def _end(record: Record) -> np.ndarray:
     return np.asarray(record.grad_norm[0, :, -1])
 
 
-def _pairwise(pair: Callable[[Results], Pair]) -> Callable[[Results, int], Finding]:
-    def test(results: Results, seeds: int) -> Finding:
+def _pairwise(pair: Callable[[Results], Pair]) -> Callable[[Results, int], Decision]:
+    def test(results: Results, seeds: int) -> Decision:
         storm, momentum = (values[:seeds] for values in pair(results))
         wins, n = int(np.sum(storm < momentum)), storm.size
         low, high = share_interval(wins, n)
@@ -133,7 +133,7 @@ def _pairwise(pair: Callable[[Results], Pair]) -> Callable[[Results, int], Findi
             f"difference seed by seed {_difference(storm - momentum)}. The estimate is the probability that it is "
             "below; to hold, the interval must lie above 1/2."
         )
-        return Finding(verdict, wins / n, (low, high), n, detail)
+        return Decision(verdict, wins / n, (low, high), n, detail)
 
     return test
 
@@ -141,8 +141,8 @@ def _pairwise(pair: Callable[[Results], Pair]) -> Callable[[Results, int], Findi
 def drift_stabilises(statement: str) -> tuple[Claim, ...]:
     """‖x^k − x⁰‖² stops growing, for each normalized method."""
 
-    def growth(method: str) -> Callable[[Results, int], Finding]:
-        def test(results: Results, seeds: int) -> Finding:
+    def growth(method: str) -> Callable[[Results, int], Decision]:
+        def test(results: Results, seeds: int) -> Decision:
             record = results.runs(MAIN, method)
             before = np.searchsorted(record.steps, 0.9 * record.steps[-1])
             values = (record.drift2[0, :, -1] / record.drift2[0, :, before] - 1)[:seeds]
@@ -166,7 +166,7 @@ def single_sample_sgd_drifts(statement: str) -> Claim:
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(second_half.std(axis=-1) / second_half.mean(axis=-1))
 
-    def test(results: Results, seeds: int) -> Finding:
+    def test(results: Results, seeds: int) -> Decision:
         said = "standard deviation of ‖x−x⁰‖² over the second half of a run, relative to its mean"
         tuned = _mean_within(wandering(results.runs(MAIN, SGD))[0, :seeds], WANDERING, np.inf, said)
         along = np.nan_to_num(wandering(results.runs(TUNING, SGD)), nan=np.inf).mean(axis=-1)
@@ -182,7 +182,7 @@ def single_sample_sgd_drifts(statement: str) -> Claim:
         if wild and verdict == FAILS:
             verdict = f"depends on the step size (from γ = {min(wild):g} on, not at the tuned {picked:g})"
         detail = f"{tuned.detail} Larger step sizes of the grid at which it is above {WANDERING}: {grid}."
-        return Finding(verdict, tuned.estimate, tuned.ci, tuned.seeds, detail)
+        return Decision(verdict, tuned.estimate, tuned.ci, tuned.seeds, detail)
 
     reading = f"at its tuned step size ‖x−x⁰‖² varies by more than {WANDERING:.0%} over the second half of the run"
     return Claim("single-sample-sgd-drifts", statement, reading, test)
@@ -192,7 +192,7 @@ def grows_to_a_thousand(statement: str) -> Claim:
     """Dynamic batches of the order of 10³."""
     low, high = ABOUT_A_THOUSAND
 
-    def test(results: Results, seeds: int) -> Finding:
+    def test(results: Results, seeds: int) -> Decision:
         largest = np.maximum(*(results.runs(MAIN, method).max_batch[0, :, -1][:seeds] for method in DYNAMIC))
         said = "largest batch of either baseline; B and σ², our choices, set it: N ≈ B²‖x−x⁰‖²/σ²"
         return _mean_within(largest.astype(float), low, high, said)
@@ -203,7 +203,7 @@ def grows_to_a_thousand(statement: str) -> Claim:
 def grows_tenfold(statement: str) -> Claim:
     """Dynamic batches that grow by over an order of magnitude."""
 
-    def test(results: Results, seeds: int) -> Finding:
+    def test(results: Results, seeds: int) -> Decision:
         records = [results.runs(MAIN, method) for method in DYNAMIC]
         ratios = [(record.max_batch[0, :, -1] / record.batch[0, :, 0])[:seeds] for record in records]
         said = "largest batch relative to the first, the smaller of both baselines; B and σ² are our choices"
@@ -215,28 +215,28 @@ def grows_tenfold(statement: str) -> Claim:
 def batch_stays_one(statement: str) -> Claim:
     """The normalized methods use one sample per step."""
 
-    def test(results: Results, seeds: int) -> Finding:
+    def test(results: Results, seeds: int) -> Decision:
         records = [results.runs(MAIN, method) for method in NORMALIZED]
         largest = max(int(record.batch[0, :seeds, 1:].max()) for record in records)
         n = min(seeds, records[0].seeds.size)
         first = int(records[1].batch[0, 0, 0])
         detail = f"Largest batch after the first estimate: {largest}. NSTORM's first estimate averages {first} samples."
-        return Finding(HOLDS if largest == 1 else FAILS, float(largest), None, n, detail)
+        return Decision(HOLDS if largest == 1 else FAILS, float(largest), None, n, detail)
 
     return Claim("normalized-methods-keep-batch-one", statement, "every batch after the first estimate is 1", test)
 
 
-def _mean_within(values: np.ndarray, low: float, high: float, what: str) -> Finding:
+def _mean_within(values: np.ndarray, low: float, high: float, what: str) -> Decision:
     """Whether the mean over seeds lies between two numbers, by Student's interval."""
     n, mean = values.size, float(values.mean())
     detail = f"Mean over {n} seeds of the {what}."
     if not np.isfinite(values).all():
-        return Finding(UNDECIDED, None, None, n, f"{detail} Some runs diverged.")
+        return Decision(UNDECIDED, None, None, n, f"{detail} Some runs diverged.")
     if n == 1:
-        return Finding(UNDECIDED, mean, None, n, detail)
+        return Decision(UNDECIDED, mean, None, n, detail)
     ci = mean_of(values).interval()
     inside, outside = low < ci[0] and ci[1] < high, ci[1] < low or ci[0] > high
-    return Finding(HOLDS if inside else FAILS if outside else UNDECIDED, mean, ci, n, detail)
+    return Decision(HOLDS if inside else FAILS if outside else UNDECIDED, mean, ci, n, detail)
 
 
 def _difference(paired: np.ndarray) -> str:

@@ -15,7 +15,7 @@ from gladstorm.studies.verification.settings import VerificationSettings
 
 
 @dataclass(frozen=True)
-class Report:
+class VerificationReport:
     """Every check, decided."""
 
     settings: VerificationSettings

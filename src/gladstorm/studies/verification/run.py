@@ -27,7 +27,7 @@ from gladstorm.studies.verification import (
 from gladstorm.studies.verification.cases import Case, Ladder, cases
 from gladstorm.studies.verification.checks import Check, decide, rounded
 from gladstorm.studies.verification.part_result import PartResult
-from gladstorm.studies.verification.report import Report
+from gladstorm.studies.verification.report import VerificationReport
 from gladstorm.studies.verification.settings import VerificationSettings
 
 Compute = Callable[[], PartResult]
@@ -35,7 +35,7 @@ Compute = Callable[[], PartResult]
 
 def verify(
     settings: VerificationSettings, regimes: tuple[str, ...] = (), folder: Path | None = None, executor: Executor = HERE
-) -> Report:
+) -> VerificationReport:
     """Check the regimes whose names contain one of the words given, all if none is.
 
     With a folder, every finished part is kept there and a second call goes on where the first was killed.
@@ -55,7 +55,7 @@ def verify(
         checks += found[number].checks
         for table, more in found[number].rows.items():
             rows.setdefault(table, []).extend(more)
-    return Report(settings, decide(checks), rows)
+    return VerificationReport(settings, decide(checks), rows)
 
 
 def _parts(settings: VerificationSettings, regimes: tuple[str, ...]) -> dict[str, Compute]:

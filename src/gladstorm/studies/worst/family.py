@@ -30,7 +30,7 @@ FREE: Final = PIECES - 1
 ROUNDING: Final = 1e-9  # kept away from every limit
 HALVINGS: Final = 40
 
-Share = tuple[float, float]
+Channels = tuple[float, float]  # c, the share of each channel in the noise
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Node:
 
     x: float
     u: float
-    c: Share
+    c: Channels
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def _largest(holds: Callable[[float], bool]) -> float:
     return low
 
 
-def _share(c: np.ndarray, of: ProblemClass) -> Share:
+def _share(c: np.ndarray, of: ProblemClass) -> Channels:
     scale = of.largest_share / max(1.0, float(np.linalg.norm(c)))
     return float(c[0]) * scale, float(c[1]) * scale
 

@@ -50,7 +50,7 @@ class Line:
         return (self.first + self.slope @ self.within(x))[None]
 
 
-class Place(NamedTuple):
+class PointWithLoudness(NamedTuple):
     """x, ∇f(x) and how loud each channel of the noise is there."""
 
     x: Array
@@ -85,13 +85,13 @@ class LineNoise(Oracle):
         return (successes(noise, b, self.q) - b * self.q) / (b * jnp.sqrt(self.q * (1 - self.q)))
 
     @override
-    def at(self, x: Array) -> Place:
+    def at(self, x: Array) -> PointWithLoudness:
         into = self.objective.within(x)
         loud = jnp.sqrt((self.B * (x[0] - self.objective.start[0])) ** 2 + self.G**2)
-        return Place(x, self.objective.grad(x), loud * (self.share + into @ self.turns))
+        return PointWithLoudness(x, self.objective.grad(x), loud * (self.share + into @ self.turns))
 
     @override
-    def grad(self, point: Place, sample: Array) -> Array:
+    def grad(self, point: PointWithLoudness, sample: Array) -> Array:
         """∇f(x) + σ(x) (c₁(x) s₁ + c₂(x) s₂)."""
         return point.grad + point.loudness @ sample
 

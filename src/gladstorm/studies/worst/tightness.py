@@ -96,7 +96,7 @@ SETTINGS: Final = _settings()
 
 
 @dataclass(frozen=True)
-class Row:
+class TightnessRow:
     """What was found in one setting, JSON-ready, as it is kept so that a killed table resumes."""
 
     content: dict[str, Any]
@@ -106,9 +106,9 @@ class Row:
         save_json(path, ROW_FORMAT, self.content)
 
     @classmethod
-    def load(cls, path: Path) -> Row:
+    def load(cls, path: Path) -> TightnessRow:
         """Read what `save` wrote; a ValueError says when a file is damaged or another one."""
-        content = load_json("Row.load", path, ROW_FORMAT)
+        content = load_json("TightnessRow.load", path, ROW_FORMAT)
         del content["format"]
         return cls(content)
 
@@ -123,7 +123,7 @@ def tightness(
         Task(each.name, [repr(each), repr(ladder)], partial(_row, each, ladder))
         for each, ladder in zip(settings, ladders, strict=True)
     ]
-    kept = None if store is None else Store(Path(store), Row, ".json", room="studies")
+    kept = None if store is None else Store(Path(store), TightnessRow, ".json", room="studies")
     rows: dict[int, dict[str, Any]] = {}
     with Progress("searching", len(tasks)) as shown:
         shown(0)
@@ -138,7 +138,7 @@ def _quick_ladder() -> dict[int, SearchSettings]:
     return {20: QUICK, 40: QUICK}
 
 
-def _row(setting: Setting, efforts: dict[int, SearchSettings]) -> Row:
+def _row(setting: Setting, efforts: dict[int, SearchSettings]) -> TightnessRow:
     statement, horizons = setting.statement(), list(efforts)
     ladder: list[Found] = []
     for T, effort in efforts.items():
@@ -148,7 +148,7 @@ def _row(setting: Setting, efforts: dict[int, SearchSettings]) -> Row:
     weights = log_slope_weights(horizons)
     bounds = {name: [rung[name] for rung in rungs] for name in ("bound", "sharper")}
     slope = slope_of(np.stack([each.norms for each in ladder]), weights)
-    return Row(
+    return TightnessRow(
         {
             "regime": statement.regime,
             "leading": setting.leading,
