@@ -67,7 +67,7 @@ class CommandWithProgress(TyperCommand):
             is_flag=True,
             expose_value=False,
             callback=_be_quiet,
-            help="No progress and no remarks on standard error; errors still.",
+            help="Show no progress and no remarks on standard error, only errors.",
         )
         super().__init__(*arguments, params=[*params, quiet], **options)
 
@@ -75,14 +75,14 @@ class CommandWithProgress(TyperCommand):
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 StoreFolder = Annotated[
     Path | None,
-    typer.Option("--store", help="Folder that keeps what is finished: the same command there goes on after any end."),
+    typer.Option("--store", help="Folder that keeps finished parts: the same command computes only what is missing."),
 ]
 Workers = Annotated[
-    int | None, typer.Option("--workers", help="Compute in so many processes of this machine (a local Dask cluster).")
+    int | None, typer.Option("--workers", help="Compute in this many processes on this machine (a local Dask cluster).")
 ]
 Scheduler = Annotated[
     str | None,
-    typer.Option("--scheduler", help="Compute on the Dask cluster of this address, such as tcp://host:8786."),
+    typer.Option("--scheduler", help="Compute on the Dask cluster at this address, such as tcp://host:8786."),
 ]
 
 

@@ -22,15 +22,18 @@ def compare(
     method: Annotated[
         list[str],
         typer.Option(
-            help="nstorm(eta=1e-3), or parts: storm(eta=1e-3)+normalized. What is a list, as in eta=[0.01,0.1] or "
-            "eta=grid(1e-3,1,4), is tuned; so is γ if left out. See `gladstorm methods`."
+            help="A named method, such as nstorm(eta=1e-3) (`gladstorm methods` lists them), or parts: "
+            "storm(eta=1e-3)+normalized. Values given as a list, eta=[0.01,0.1] or eta=grid(1e-3,1,4), are tuned; "
+            "if γ is left out, it is tuned over --grid. Repeatable."
         ),
     ],
     oracle: problem.OracleText = None,
-    budget: Annotated[int, typer.Option(help="Stochastic gradients each run may spend.")] = 10_000,
-    grid: Annotated[str, typer.Option(help="Step sizes γ tried: FROM,TO,HOW MANY, in equal ratios.")] = "1e-4,1,9",
-    seeds: Annotated[int, typer.Option(help="Reported runs per method.")] = 10,
-    tuning_seeds: Annotated[int, typer.Option(help="Runs per method and setting; their seeds are others.")] = 3,
+    budget: Annotated[int, typer.Option(help="Number of stochastic gradients that each run may evaluate.")] = 10_000,
+    grid: Annotated[str, typer.Option(help="Step sizes γ to try: FROM,TO,HOW MANY, in equal ratios.")] = "1e-4,1,9",
+    seeds: Annotated[int, typer.Option(help="Runs per method that are reported.")] = 10,
+    tuning_seeds: Annotated[
+        int, typer.Option(help="Runs per method and setting that choose the setting, on seeds of their own.")
+    ] = 3,
     decay: Annotated[
         bool, typer.Option("--decay", help="Try every setting twice: as it is, and with γ decaying linearly to 0.")
     ] = False,
@@ -46,11 +49,11 @@ def compare(
     scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare methods at an equal budget of stochastic gradients, each tuned over as many settings.
+    """Compare methods at an equal budget of stochastic gradients, each tuned over equally many settings.
 
-    The score is ‖∇f‖ at what a method reports when the budget is spent, its last iterate or its average. The others are
-    judged against the first method, seed by seed on the same noise. Every seed has its own random start,
-    unless --start puts all of them at one.
+    The score is ‖∇f‖ at the point that a method reports when the budget is spent: its last iterate, or its average if
+    it has one. Smaller is better. Every other method is compared with the first, seed by seed on the same noise. Every
+    seed has its own random start, unless --start gives all of them the same one.
 
     Example: gladstorm compare --objective power:3 --decay --method "nstorm(eta=0.01)" --method "nsgdm(eta=0.01)"
 
@@ -125,7 +128,7 @@ def compare(
 
 @app.command()
 def methods(as_json: AsJson = False) -> None:
-    """List the named methods with price, known complexity and source, and the parts to compose your own from.
+    """List the named methods with their cost, known complexity and source, and the parts to compose your own from.
 
     Example: gladstorm methods
     """

@@ -12,26 +12,25 @@ from gladstorm.cli.places import require_figure, require_file, require_matplotli
 
 @app.command()
 def diagnose(
-    run: Annotated[
-        Path, typer.Argument(help="A parquet file of probes, as NoiseProbe or report.probes.save wrote it.")
-    ],
+    run: Annotated[Path, typer.Argument(help="A parquet file of probes, written by NoiseProbe or report.probes.save.")],
     horizon: Annotated[
         int | None,
-        typer.Option(help="Mini-batch gradients to come: with --gap, numbers by a theorem where one applies."),
+        typer.Option(help="Mini-batch gradients of your training; with --gap, a theorem gives numbers if one applies."),
     ] = None,
-    gap: Annotated[float | None, typer.Option(help="Δ = f(x⁰) − inf f, which probes cannot tell.")] = None,
+    gap: Annotated[float | None, typer.Option(help="Δ = f(x⁰) − inf f, which probes cannot measure.")] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="0 to assume that curvature does not grow with the gradient, if not measured.")
+        float | None, typer.Option(help="α to use instead of the measured one; 0: curvature does not grow.")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="Samples in a mini-batch, if not those of a probe.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Samples in a mini-batch of your training. [default: as many as in a probe]")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw noise and smoothness into this file (png, pdf, svg).")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write one page with everything to this file (html).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write everything as one page to this file (html).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Report whether noise grows with the distance travelled, how smooth the loss is, and which method fits.
 
-    Every quantity has a 95 % interval and a verdict: estimated, not identifiable (with what would make it so), or no
-    growth.
+    Every quantity has a 95 % interval and a verdict: estimated, not identifiable (and what would help), or no growth.
 
     Example: gladstorm diagnose run.parquet --horizon 10000 --gap 2.3 --alpha 0
     """

@@ -11,26 +11,27 @@ ObjectiveText = Annotated[
     str,
     typer.Option(
         "--objective",
-        help="NAME or NAME:NUMBER,…: power:3, phase-retrieval, quadratic:1,10, dro, …; or a problem that is noisy by "
-        "itself, such as streaming-least-squares.",
+        help="The function to minimise, as NAME or NAME:NUMBER,…: power:3, phase-retrieval, quadratic:1,10, dro, …; or "
+        "a problem with noise of its own, such as streaming-least-squares.",
     ),
 ]
 OracleText = Annotated[
     str | None,
     typer.Option(
         "--oracle",
-        help="NAME(argument=number, …): blum-gladyshev, full-rank, skewed(q=0.1), gradient-coupled(scale=1), or "
-        "finite-sum, which draws examples. --B and --G fill in what is left out. Left out, it is the noise that the "
-        "objective has by itself, or else blum-gladyshev.",
+        help="The noise of the gradients, as NAME(argument=number, …): blum-gladyshev, full-rank, skewed(q=0.1), "
+        "gradient-coupled(scale=1), or finite-sum, which draws examples. --B and --G give numbers that are left out. "
+        "[default: the objective's own noise if it has any, else blum-gladyshev]",
     ),
 ]
-Growth = Annotated[float, typer.Option("--B", help="Growth of the noise with distance.")]
-AtStart = Annotated[float, typer.Option("--G", help="Noise at the start.")]
-Dimension = Annotated[int | None, typer.Option("--dim", help="Dimension, where the objective leaves it open.")]
+Growth = Annotated[float, typer.Option("--B", help="Growth of the noise: its variance is B²‖x−x⁰‖² + G².")]
+AtStart = Annotated[float, typer.Option("--G", help="Standard deviation of the noise at the start x⁰.")]
+Dimension = Annotated[int | None, typer.Option("--dim", help="Dimension of x. [default: the objective's own]")]
 Start = Annotated[
-    float | None, typer.Option("--start", help="Every coordinate of x⁰, instead of the objective's own, a random one.")
+    float | None,
+    typer.Option("--start", help="Every coordinate of x⁰. [default: the objective's own start, mostly random]"),
 ]
-Instance = Annotated[int, typer.Option("--instance", help="Seed of the objective's data and start.")]
+Instance = Annotated[int, typer.Option("--instance", help="Seed that the objective's data and start are drawn from.")]
 
 
 def oracle_of(objective: str, given: str | None) -> str:

@@ -15,22 +15,32 @@ from gladstorm.foundation import interrupts
 @app.command(cls=CommandWithProgress)
 def reproduce(
     experiments: Annotated[
-        list[str] | None, typer.Argument(help="phase-retrieval, cubic; both if none is named.")
+        list[str] | None, typer.Argument(help="phase-retrieval or cubic; both if none is named.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder to write to; a second run there resumes.")] = Path("out"),
-    B: Annotated[float | None, typer.Option("--B", help="Growth of the noise with distance. [default: 0.5]")] = None,
-    sigma2: Annotated[float | None, typer.Option(help="σ² of the dynamic batches. [default: G²]")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Seeds of the verdicts; figures show three. [default: 100]")] = None,
-    steps: Annotated[int | None, typer.Option(help="K; the paper's T is K + 1. [default: 10000]")] = None,
-    grid: Annotated[str | None, typer.Option(help="Step sizes of the tuned methods, e.g. 1e-3,1e-2,1e-1.")] = None,
-    quick: Annotated[bool, typer.Option(help="Small problems, few seeds: every path in seconds, no evidence.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the results; a second run with it resumes.")] = Path("out"),
+    B: Annotated[
+        float | None, typer.Option("--B", help="Growth of the noise: its variance is B²‖x−x⁰‖² + G². [default: 0.5]")
+    ] = None,
+    sigma2: Annotated[float | None, typer.Option(help="Variance σ² that dynamic batches have. [default: G²]")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Number of seeds behind the verdicts; figures show three. [default: 100]")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="K, the number of steps; the paper's T is K + 1. [default: 10000]")
+    ] = None,
+    grid: Annotated[
+        str | None, typer.Option(help="Step sizes to try for the tuned methods, e.g. 1e-3,1e-2,1e-1.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option(help="Small problems and few seeds, in seconds: a trial of the program, no evidence.")
+    ] = False,
     workers: Workers = None,
     scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
     """Repeat the paper's experiments: tuned baselines, figures, a verdict on every claim, one report.html.
 
-    Killed at any moment, it resumes where it was when called again with the same arguments.
+    If it is killed at any moment, the same command resumes where it was.
 
     Examples: gladstorm reproduce --out out; gladstorm reproduce cubic --B 1 --seeds 30 --out cubic-b1
     """
@@ -60,10 +70,10 @@ def reproduce(
 
 @app.command(cls=CommandWithProgress)
 def plot(
-    folder: Annotated[Path, typer.Argument(help="A folder `gladstorm reproduce` wrote.")],
+    folder: Annotated[Path, typer.Argument(help="A folder that `gladstorm reproduce` wrote.")],
     as_json: AsJson = False,
 ) -> None:
-    """Draw figures and report again from saved results, without computing.
+    """Draw the figures and the report again from saved results, without new simulations.
 
     Example: gladstorm plot out
     """

@@ -20,21 +20,31 @@ if TYPE_CHECKING:
 def simulate(
     objective: problem.ObjectiveText,
     method: Annotated[
-        list[str], typer.Option(help="nsgdm, nstorm, … (gladstorm methods), sgd(gamma=0.1), or parts: storm+normalized")
+        list[str],
+        typer.Option(
+            help="A named method, such as nsgdm or sgd(gamma=0.1) (`gladstorm methods` lists them), or parts: "
+            "storm+normalized. Repeatable."
+        ),
     ],
     oracle: problem.OracleText = None,
-    gamma: Annotated[list[float] | None, typer.Option(help="Step size γ; repeat for a sweep.")] = None,
-    eta: Annotated[list[float] | None, typer.Option(help="Momentum η in (0, 1]; repeat for a sweep.")] = None,
-    n_init: Annotated[int, typer.Option(help="Samples in nstorm's first estimate.")] = 1,
-    batch: Annotated[str, typer.Option(help="Batch size, or `distance`: ⌈(B²‖x−x⁰‖²+G²)/σ²⌉.")] = "1",
-    sigma2: Annotated[float | None, typer.Option(help="σ² of --batch distance.")] = None,
-    cap: Annotated[int | None, typer.Option(help="Largest batch of --batch distance.")] = None,
+    gamma: Annotated[list[float] | None, typer.Option(help="Step size γ > 0; repeat it to run several.")] = None,
+    eta: Annotated[
+        list[float] | None, typer.Option(help="Weight η in (0, 1] of the newest gradient; repeat it to run several.")
+    ] = None,
+    n_init: Annotated[int, typer.Option(help="Number of samples in nstorm's first estimate.")] = 1,
+    batch: Annotated[
+        str, typer.Option(help="Samples per step: a number, or `distance` for ⌈(B²‖x−x⁰‖²+G²)/σ²⌉.")
+    ] = "1",
+    sigma2: Annotated[
+        float | None, typer.Option(help="σ² of --batch distance: the variance that its batches have.")
+    ] = None,
+    cap: Annotated[int | None, typer.Option(help="Largest batch of --batch distance. [default: 2³¹ − 1]")] = None,
     B: problem.Growth = 0.5,
     G: problem.AtStart = 1.0,
     dim: problem.Dimension = None,
     start: problem.Start = None,
     instance: problem.Instance = 0,
-    steps: Annotated[int, typer.Option(help="K: iterates x⁰..x^K.")] = 1000,
+    steps: Annotated[int, typer.Option(help="K, the number of steps: the iterates are x⁰..x^K.")] = 1000,
     seeds: Annotated[int, typer.Option(help="Runs per method, each with its own noise.")] = 10,
     save: Annotated[Path | None, typer.Option(help="Write the record to this parquet file.")] = None,
     store: StoreFolder = None,
@@ -42,7 +52,7 @@ def simulate(
     scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run methods on an objective with noisy gradients and report gradient norms, drift and cost.
+    """Run methods on an objective with noisy gradients; report gradient norms, distance travelled and cost.
 
     Example: gladstorm simulate --objective power:3 --method nsgdm --method nstorm --gamma 1e-3 --eta 0.01
 

@@ -18,32 +18,39 @@ def suite(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="A method beside the baselines, as in `compare`; {size} stands for the size of a stochastic gradient "
-            "at x⁰, {size/10} for a tenth of it. Tuned if γ is left out, else run as it is; repeatable."
+            help="A method to run beside the baselines, written as in `compare`; {size} stands for the size of a "
+            "stochastic gradient at x⁰, {size/10} for a tenth of it. If γ is left out, it is tuned. Repeatable."
         ),
     ] = None,
-    problem: Annotated[list[str] | None, typer.Option(help="Only this problem; repeatable.")] = None,
-    role: Annotated[str | None, typer.Option(help="Only development or held-out problems.")] = None,
-    budget: Annotated[
-        list[int] | None, typer.Option(help="Stochastic gradients; repeatable. [default: 1000 and 10000]")
+    problem: Annotated[list[str] | None, typer.Option(help="Run only this problem; repeatable.")] = None,
+    role: Annotated[
+        str | None, typer.Option(help="Run only the problems of one kind: development or held-out.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Reported runs per row. [default: 20]")] = None,
-    tuning_seeds: Annotated[int | None, typer.Option(help="Runs per row and setting. [default: 5]")] = None,
+    budget: Annotated[
+        list[int] | None,
+        typer.Option(help="Number of stochastic gradients per run; repeatable. [default: 1000 and 10000]"),
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Runs per row that are reported. [default: 20]")] = None,
+    tuning_seeds: Annotated[
+        int | None, typer.Option(help="Runs per row and setting that choose the setting. [default: 5]")
+    ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Two problems, small budgets, few seeds: every path, no evidence.")
+        bool,
+        typer.Option("--quick", help="Two problems, small budgets, few seeds: a trial of the program, no evidence."),
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for suite.json and figures; a second run there resumes.")] = Path(
-        "suite"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder for suite.json and the figures; a second run with it resumes.")
+    ] = Path("suite"),
     store: StoreFolder = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run methods on twelve problems: what users use, each with a constant step size and with a linear decay.
+    """Run the common methods, and yours, on twelve problems, with a constant and with a linearly decaying step size.
 
-    Every tuned row has the same number of step sizes, chosen on some seeds and reported on others, each from a random
-    start. Tables per problem, performance profiles and the budget to reach a target over all of them.
+    Every tuned row tries the same number of step sizes. One is chosen on some seeds and reported on others, and every
+    seed has its own random start. The result is a table for each problem and, over all of them, performance profiles
+    and the budgets that reach a target.
 
     Example: gladstorm suite --out suite
 

@@ -20,16 +20,16 @@ def verify(
         bool,
         typer.Option(
             "--full/--quick",
-            help="Horizons to 10⁵ and the studies of docs/evidence.md (minutes), or to 10⁴ (under two minutes).",
+            help="--full: horizons up to 10⁵ and the studies of docs/evidence.md, in minutes. --quick: horizons up to "
+            "10⁴, in under two minutes.",
         ),
     ] = False,
     regime: Annotated[
-        list[str] | None, typer.Option(help="Only regimes whose name contains this, e.g. nstorm/smooth; repeatable.")
+        list[str] | None,
+        typer.Option(help="Check only regimes whose name contains this, e.g. nstorm/smooth; repeatable."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The first seed: everything follows from it.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder to write verify.json to; a second run there resumes.")
-    ] = None,
+    seed: Annotated[int, typer.Option(help="The first seed: all random numbers follow from it.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for verify.json; a second run with it resumes.")] = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
     as_json: AsJson = False,
@@ -37,8 +37,8 @@ def verify(
     """Check every theorem by simulation: bounds, rates, step sizes, estimator errors, the oracle.
 
     A regime is written method/smoothness/noise: nsgdm or nstorm; smooth, sublinear or linear; bg0, bounded or
-    deterministic. All intervals together are wrong with probability at most 1 %, and the exit code is 1 if any check
-    fails. The same seed gives the same bytes on the same machine.
+    deterministic. All intervals are valid at the same time, with 99 % confidence. The exit code is 1 if a check fails.
+    The same seed gives the same bytes on the same machine.
 
     Examples: gladstorm verify; gladstorm verify --regime nstorm/smooth --json; gladstorm verify --full --out evidence
     """

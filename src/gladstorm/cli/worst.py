@@ -17,30 +17,41 @@ FILES = ("worst.json", "worst.png")
 def worst(
     method: Annotated[str | None, typer.Argument(help="nsgdm or nstorm.")] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="How curvature grows with the gradient: 0 not at all, up to 1.")
+        float | None, typer.Option(help="α in [0, 1]: curvature grows like ‖∇f‖^α; with 0 it does not grow.")
     ] = None,
-    B: Annotated[float | None, typer.Option("--B", help="Growth of the noise with distance.")] = None,
-    G: Annotated[float | None, typer.Option("--G", help="Noise at the start.")] = None,
-    gap: Annotated[float | None, typer.Option(help="Δ: f(x⁰) − inf f is at most that.")] = None,
-    L0: Annotated[float | None, typer.Option("--L0", help="Smoothness constant of f (nsgdm) or its oracle.")] = None,
-    L1: Annotated[float | None, typer.Option("--L1", help="Growth constant, for alpha > 0.")] = None,
+    B: Annotated[
+        float | None, typer.Option("--B", help="Growth of the noise: its variance is at most B²‖x−x⁰‖² + G².")
+    ] = None,
+    G: Annotated[float | None, typer.Option("--G", help="Standard deviation of the noise at the start x⁰.")] = None,
+    gap: Annotated[float | None, typer.Option(help="Δ, an upper bound on f(x⁰) − inf f.")] = None,
+    L0: Annotated[
+        float | None, typer.Option("--L0", help="Smoothness constant of f (nsgdm) or of its oracle (nstorm).")
+    ] = None,
+    L1: Annotated[
+        float | None, typer.Option("--L1", help="How fast curvature grows with the gradient, for alpha > 0.")
+    ] = None,
     L: Annotated[
         float | None, typer.Option("--L", help="Mean-square constant of the oracle: nstorm, alpha = 0.")
     ] = None,
     horizon: Annotated[int | None, typer.Option(help="T, the number of iterates.")] = None,
     gamma0: Annotated[
-        float | None, typer.Option(help="Step constant γ0; default: the best the theorem admits.")
+        float | None, typer.Option(help="Step constant γ0. [default: the best that the theorem admits]")
     ] = None,
     eta0: Annotated[float, typer.Option(help="Momentum constant η0 in (0, 1].")] = 1.0,
     kind: Annotated[
-        str, typer.Option(help="noise: the way down, Δ/(γT), is at most a tenth of the measurement; or any.")
+        str,
+        typer.Option(
+            help="noise: only problems where the descent, Δ/(γT), is at most a tenth of what is measured; or any."
+        ),
     ] = "noise",
-    generations: Annotated[int | None, typer.Option(help="Generations of the evolution. [default: 30]")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Reported seeds. [default: 256]")] = None,
+    generations: Annotated[int | None, typer.Option(help="Generations of the search. [default: 30]")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds that are reported. [default: 256]")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Little search, few seeds: every path, no evidence.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A short search and few seeds: a trial of the program, no evidence.")
+    ] = False,
     again: Annotated[
-        Path | None, typer.Option(help="Measure the problem of a worst.json again, instead of a search.")
+        Path | None, typer.Option(help="Measure the problem in this worst.json again, instead of searching.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for worst.json and worst.png.")] = None,
     store: StoreFolder = None,
@@ -48,10 +59,11 @@ def worst(
     scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search a theorem's class for the problem on which its method, with its own schedule, does worst.
+    """Search the problems that a theorem covers for the one on which its method and schedule do worst.
 
-    Problems are on a line, with constants certified by construction and checked by the definitions. The search is by
-    evolution, on other seeds than the report. worst.json has the problem as data, and --again measures it once more.
+    The problems have one dimension. Their constants are certified by construction and checked by the definitions. The
+    search is an evolution strategy, and its seeds are not those that are reported. worst.json holds the problem as
+    data, and --again measures it once more.
 
     Example: gladstorm worst nstorm --alpha 0 --L 0.3 --B 0 --G 1 --gap 0.001 --gamma0 1 --eta0 0.1 --horizon 3000
 
@@ -69,7 +81,7 @@ def worst(
         raise ValueError(f"worst: {missing[0]} must be given, or --again with a file; got {missing[0]}=None.")
     if again is not None and len(missing) < len(given):
         extra = next(name for name in given if name not in missing)
-        raise ValueError(f"worst: {extra} is in the file of --again, leave it out; got {extra}={given[extra]}.")
+        raise ValueError(f"worst: {extra} must be left out with --again, its file has it; got {extra}={given[extra]}.")
     require_folder("worst", "--out", out, folders=[], files=FILES)
     require_folder("worst", "--store", store, folders=[], files=[])
     if out is not None:
@@ -105,19 +117,19 @@ def worst(
 @app.command(cls=CommandWithProgress)
 def tightness(
     quick: Annotated[
-        bool, typer.Option("--quick", help="A few settings, little search: every path, no evidence.")
+        bool, typer.Option("--quick", help="Few settings and a short search: a trial of the program, no evidence.")
     ] = False,
     out: Annotated[
-        Path, typer.Option(help="Folder for tightness.json and tightness.png; a second run there resumes.")
+        Path, typer.Option(help="Folder for tightness.json and tightness.png; a second run with it resumes.")
     ] = Path("tightness"),
     store: StoreFolder = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search all eighteen regimes for their worst problems, along a ladder of horizons: how tight is each bound?
+    """Search for the worst problem of all eighteen regimes, at three horizons each: how tight is every bound?
 
-    docs/tightness.md is made from the result. It takes about two minutes of one core.
+    It takes about two minutes of one core. docs/tightness.md is made from the result.
 
     Example: gladstorm tightness --out tightness
     """
@@ -159,7 +171,7 @@ def _tell(result: dict[str, Any]) -> None:
     ):
         if value is not None:
             table.add_row(name, f"{value:.5g}", f"{result['measured'] / value:.4f}")
-    table.add_row("Δ/(γT) of the problem, of what is measured", f"{100 * result['gap_share']:.2f} %", "")
+    table.add_row("Δ/(γT) of the problem, relative to the measurement", f"{100 * result['gap_share']:.2f} %", "")
     for name, used in result["audit"].items():
         table.add_row(f"{name}: used of what the class admits", f"{100 * used:.2f} %", "")
     show(table)
