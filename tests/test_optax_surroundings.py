@@ -59,7 +59,7 @@ def trained(optimizer: Any, params: Any = PARAMS) -> Any:
 )
 def test_what_stands_before_nstorm_in_a_chain_is_refused(chain: Any, jit: bool) -> None:
     update = partial(chain.update, grad_fn=partial(gradient, sample=0.1))
-    with pytest.raises(ValueError, match=r"nstorm: nstorm must stand first in an optax\.chain, .* max_grad_norm"):
+    with pytest.raises(ValueError, match=r"nstorm: nstorm must be the first in an optax\.chain, .* max_grad_norm"):
         (jax.jit(update) if jit else update)(gradient(PARAMS, 0.1), chain.init(PARAMS), PARAMS)
 
 

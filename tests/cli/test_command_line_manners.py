@@ -200,7 +200,7 @@ COMPARE, SIMULATE = "compare --objective cauchy --method sgd", "simulate --objec
         ("suite --method nadam", "method: must be one of"),
         ("worst", "worst: method must be given, or --again with a file; got method=None."),
         (WORST, "worst: horizon must be given, or --again with a file; got horizon=None."),
-        (f"{WORST} --again file", "worst: method is in the file of --again, leave it out; got method=nsgdm."),
+        (f"{WORST} --again file", "worst: method must be left out with --again, its file has it; got method=nsgdm."),
         ("worst --again file", "worst: file is damaged or not a JSON file that Gladstorm wrote."),
         (f"{WORST} --horizon 0", "worst: horizon must be a whole number ≥ 1; got horizon=0."),
         (f"{WORST} --horizon 9 --gamma0 1 --L0 0", "worst: L0 (of nstorm with alpha = 0, L) must be > 0"),

@@ -65,7 +65,7 @@ def test_both_points_of_a_probe_draw_the_same_and_probes_do_not() -> None:
         ({"params": {}}, "at least one array"),
         ({"params": {"w": jnp.zeros(3), "b": jnp.array(0.0)}}, "radius must be given"),
         ({"checkpoint": {"w": jnp.ones(2), "b": jnp.array(0.0)}}, "a tree of the same shapes"),
-        ({"checkpoint": start()}, "elsewhere than params"),
+        ({"checkpoint": start()}, "differ from params"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(changed: dict[str, Any], said: str) -> None:

@@ -224,7 +224,7 @@ def test_the_mode_of_a_posterior_is_where_its_energy_is_least_for_separable_data
         objectives.VariationalLogistic.from_data(separable[0], np.array([1, 2, 3]), np.ones(2), family)
     with pytest.raises(ValueError, match=r"must have a number other than 0, .* only zeros in row 1: leave it out"):
         objectives.VariationalLogistic.from_data(np.array([[1.0], [0.0]]), np.array([1, 0]), np.ones(2), family)
-    with pytest.raises(ValueError, match="dim must be ≤ 31, all there are; got dim=32"):
+    with pytest.raises(ValueError, match="dim must be ≤ 31, as the data; got dim=32"):
         objectives.named("variational-logistic", dim=32)
 
 

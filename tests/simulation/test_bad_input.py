@@ -38,7 +38,7 @@ CASES: list[tuple[Any, str]] = [
     ({"method": sgd([0.1, -0.2])}, r"got gamma=-0\.2"),
     ({"method": sgd([])}, "gamma must be finite"),
     ({"method": nsgdm([0.1, 0.2], [0.1, 0.2, 0.3])}, "must have one length"),
-    ({"method": sgd(np.array([[0.1, 0.2]]))}, "must be single or in a list"),
+    ({"method": sgd(np.array([[0.1, 0.2]]))}, "must be single or a plain list"),
     ({"method": "sgd"}, "must be Method objects"),
     *(({"steps": bad}, "sweep: steps must be a whole number from 0 to") for bad in (-1, 1.5, NAN, 2**32, [3])),
     *(({"seeds": bad}, "sweep: seeds must be a whole number") for bad in (0, -2, [], [-1], [0.5], [2**32])),
@@ -66,7 +66,7 @@ def test_a_sweep_needs_methods_with_labels_of_their_own_and_an_oracle_for_each_s
         sweep(oracle, {}, steps=1)
     with pytest.raises(ValueError, match=r"own label; got 'SGD \(gamma=0.1\)' twice"):
         sweep(oracle, {"SGD": sgd([0.1, 0.1])}, steps=1)
-    with pytest.raises(ValueError, match="one per seed; got 2 for 3"):
+    with pytest.raises(ValueError, match="one for each seed; got 2 oracles for 3 seeds"):
         sweep([oracle, oracle], {"SGD": sgd(0.1)}, steps=1, seeds=3)
     with pytest.raises(ValueError, match="must be Method objects"):
         sweep(oracle, {"SGD": Plain(0.1)}, steps=1)  # type: ignore[dict-item]  # the point of the test

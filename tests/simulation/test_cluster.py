@@ -146,7 +146,8 @@ def test_other_versions_on_a_worker_are_said(client: Any, monkeypatch: pytest.Mo
 def test_what_a_worker_says_of_other_versions() -> None:
     asked = cluster.made_with() | {"jax": "0.0.1"}
     with pytest.raises(
-        ValueError, match=r"workers must have the versions of who asks; one has jax .* where 0\.0\.1 asks"
+        ValueError,
+        match=r"workers must have the versions of the process that sends tasks; one has jax .* where 0\.0\.1 asks",
     ):
         cluster.compute_on_worker(b"", asked)
 

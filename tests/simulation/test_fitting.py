@@ -160,7 +160,7 @@ ONES = np.ones(3)
 ORACLES: list[tuple[Any, str]] = [
     (None, "sweep: oracle must be an oracle such as BlumGladyshev.* got None"),
     ((ORACLE for _ in range(2)), "sweep: oracle must be an oracle .* or a list of one per seed; got <generator"),
-    (GOOD, r"sweep: oracle must be a source of stochastic gradients; .*wrap it, BlumGladyshev\(objective"),
+    (GOOD, r"sweep: oracle must be a source of stochastic gradients, .*wrap it, BlumGladyshev\(objective"),
     (objectives, "sweep: oracle must be an oracle such as"),
     ([ORACLE, None], "sweep: oracle must be an oracle"),
     (
@@ -170,7 +170,7 @@ ORACLES: list[tuple[Any, str]] = [
     ([ORACLE, bg(objectives.named("cosh", dim=3))], "oracles must be of one structure.* oracle 1 is .*Cosh"),
     (
         PlainDataclass(GOOD, 0.5, 1.0),
-        "PlainDataclass: must be a part, @gladstorm.part above its class",
+        "PlainDataclass: must be a part, with @gladstorm.part above its class",
     ),
     (bg(object()), "BlumGladyshev: objective must be a part, @gladstorm.part .* got <object"),
     (bg(None), "NoneType: an objective must have start, f_inf, value and grad; start is missing"),
@@ -209,11 +209,11 @@ def test_an_oracle_is_refused(oracle: Any, sentence: str) -> None:
 METHODS: list[tuple[Any, str]] = [
     (
         Method(Bare(), Plain(0.1)),
-        "Method: estimator must be a part, @gladstorm.part above its class",
+        "Method: estimator must be a part, with @gladstorm.part above its class",
     ),
     (
         Method(Fresh(), Inherited(0.1)),
-        "Inherited: must be a part, @gladstorm.part above its class",
+        "Inherited: must be a part, with @gladstorm.part above its class",
     ),
     (Method(3, Plain(0.1)), "Method: estimator must be of a class that inherits Estimator, with @part above it; got 3"),  # type: ignore[arg-type]
     (Method(Fresh, Plain(0.1)), "Method: estimator must be of a class that inherits Estimator"),  # type: ignore[arg-type]
@@ -263,7 +263,7 @@ def test_whole_numbers_may_be_floats_and_lists_any_arrays(seeds: Any) -> None:
 
 @pytest.mark.parametrize("methods", [sgd(0.1), 3, None])
 def test_methods_are_a_list_or_a_dict(methods: Any) -> None:
-    with pytest.raises(ValueError, match="sweep: methods must be a list of them, or a dict with their names"):
+    with pytest.raises(ValueError, match="sweep: methods must be a list of methods, or a dict of them by name"):
         sweep(ORACLE, methods, steps=5)
 
 

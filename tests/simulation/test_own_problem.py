@@ -224,6 +224,6 @@ def test_data_that_are_no_numbers_are_refused(bad: Any) -> None:
 
 def test_lists_in_place_of_arrays_are_refused_with_the_way_out() -> None:
     with pytest.raises(
-        ValueError, match=r"one example per row, equally many, np.array\(…\) of lists; got \[\(\), \(\)"
+        ValueError, match=r"one example per row and as many rows in each, np.array\(…\) of lists; got \[\(\), \(\)"
     ):
         finite_sum(lambda x, e: x[0], ([1.0, 2.0], [3.0, 4.0]), start=[1.0])

@@ -190,7 +190,9 @@ def test_the_first_method_is_what_others_are_measured_by(found: dict[str, Compar
 
 def test_methods_are_tuned_over_equally_many_settings_or_not_at_all() -> None:
     oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
-    with pytest.raises(ValueError, match=r"as many settings, or be fixed; got 2 for one, 3 for other, 1 for fixed\."):
+    with pytest.raises(
+        ValueError, match=r"equally many settings, or just one; got 2 for one, 3 for other, 1 for fixed\."
+    ):
         compare(oracle, {"one": sgd([1, 2]), "other": sgd([1, 2, 3]), "fixed": sgd(1)}, budget=10)
 
 

@@ -101,7 +101,7 @@ def test_tuning_leaves_an_inadmissible_gamma0_for_an_admissible_one() -> None:
 
 
 def test_what_has_no_best_gamma0_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"gamma0 must be given, the bound falls in it for ever; got gamma0=None\."):
+    with pytest.raises(ValueError, match=r"gamma0 must be given, as no gamma0 has the least bound; got gamma0=None\."):
         theorem("nsgdm", Problem(alpha=0, L0=0, B=0, G=0, gap=1))
 
 

@@ -92,8 +92,8 @@ def test_what_is_given_and_not_used_is_remarked() -> None:
     ready = plan("nsgdm", horizon=100, eta0=0.8, **GOLDEN | {"alpha": 0})
     assert ready.statement.eta0 == 1
     assert ready.remarks == (
-        "L1 is not used, with alpha = 0 curvature does not grow; got L1=0.25.",
-        "eta0 is not used, this schedule has none; got eta0=0.8.",
+        "L1 is not used, as curvature does not grow with alpha = 0; got L1=0.25.",
+        "eta0 is not used, as this schedule has none; got eta0=0.8.",
     )
     assert plan("nstorm", horizon=100, eta0=0.8, **GOLDEN).remarks == ()
 
@@ -264,7 +264,7 @@ def test_a_class_is_as_weak_as_itself() -> None:
 
 
 def test_a_stronger_class_is_not_claimed() -> None:
-    with pytest.raises(ValueError, match=r"weaken: alpha must be ≥ 0\.5, the alpha f is known for; got alpha=0\.3\."):
+    with pytest.raises(ValueError, match=r"weaken: alpha must be ≥ 0\.5, the alpha that f declares; got alpha=0\.3\."):
         weaken(Constants(L0=0.0, L1=1.0, alpha=0.5, f_inf=0.0), 0.3)
 
 

@@ -160,7 +160,7 @@ def _print_table(title: str, field: str, found: "dict[str, Compared]", against: 
     if found[first].record.seeds.size == 1:
         remarks = ["one seed cannot tell which method is better: two or more give intervals"]
     else:
-        together = f"relative to the first: paired, {len(against)} intervals that hold together, below 1 is better"
+        together = f"relative to the first: paired, {len(against)} intervals valid at the same time, below 1 is better"
         remarks = ["mean over seeds [95 % interval]", *([together] if against else [])]
     caption = "; ".join([*remarks, "* a tuned number is at the edge of its grid"])
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")

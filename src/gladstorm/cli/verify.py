@@ -70,10 +70,10 @@ def _print(report: "VerificationReport") -> None:
     answer = report.as_dict()
     confidence, longest = answer["confidence"], answer["settings"]["horizons"][-1]
     table = Table(
-        title=f"E‖∇f(x̂)‖ relative to the paper's and the sharpest bound, errors to theirs, at T = {longest:,}; slopes",
-        caption=f"{confidence['numbers']} different numbers, {confidence['method']}: together wrong with probability "
-        f"at most {confidence['family']:g}. A slope confirms the schedule, not the noise exponent; --json says what "
-        "each check proves.",
+        title=f"E‖∇f(x̂)‖ and the estimator's error, divided by their bounds, at T = {longest:,}; slopes over all T",
+        caption=f"{confidence['numbers']} different numbers, {confidence['method']}: the probability that any interval "
+        f"is wrong is at most {confidence['family']:g}. A slope confirms the schedule, not the noise exponent; --json "
+        "says what each check proves.",
         title_justify="left",
         caption_justify="left",
     )

@@ -31,7 +31,8 @@ def worst(
         float | None, typer.Option("--L1", help="How fast curvature grows with the gradient, for alpha > 0.")
     ] = None,
     L: Annotated[
-        float | None, typer.Option("--L", help="Mean-square constant of the oracle: nstorm, alpha = 0.")
+        float | None,
+        typer.Option("--L", help="Mean-square smoothness constant of the oracle, for nstorm with alpha = 0."),
     ] = None,
     horizon: Annotated[int | None, typer.Option(help="T, the number of iterates.")] = None,
     gamma0: Annotated[

@@ -124,7 +124,7 @@ def check(part: Any) -> None:
     owner = type(part).__name__
     if not is_part(part):
         raise ValueError(
-            f"{owner}: must be a part, @gladstorm.part above its class, so that JAX can look into it; "
+            f"{owner}: must be a part, with @gladstorm.part above its class, so that JAX can look into it; "
             f"got {shown(part)}."
         )
     for field in dataclasses.fields(part):
@@ -143,13 +143,13 @@ def check(part: Any) -> None:
         elif rule:
             if field.metadata.get("static") and isinstance(value, list | np.ndarray):
                 name = f"{owner}: {field.name}"
-                raise ValueError(f"{name} must be one number, another makes another program; got {list(value)}.")
+                raise ValueError(f"{name} must be one number, as it decides the program; got {list(value)}.")
             rule.require(owner, field.name, value)
         elif not field.metadata.get("static"):
             for each in jax.tree.leaves(value):
                 if np.asarray(each).dtype.kind == "O":
                     raise ValueError(
-                        f"{owner}: {field.name} must be a part, @gladstorm.part above its class, or arrays; "
+                        f"{owner}: {field.name} must be a part, with @gladstorm.part above its class, or arrays; "
                         f"got {shown(each)}."
                     )
 

@@ -131,7 +131,7 @@ def named(spec: str, *, seed: int = 0, dim: int | None = None, start: float | No
     except TypeError:
         raise ValueError(f"objective: {name!r} takes fewer numbers; got {text!r}.") from None
     except MemoryError:
-        raise ValueError(f"objective: {name!r} must fit in memory; got dim={dim}, {text!r}: take less.") from None
+        raise ValueError(f"objective: {name!r} must fit in memory; got dim={dim}, {text!r}: choose less.") from None
     if start is None:
         return objective
     return dataclasses.replace(objective, start=np.full(objective.start.shape, float(start)))

@@ -37,8 +37,8 @@ def require_number(owner: str, name: str, function: Callable[..., Array], *argum
     if narrow is not None:
         raise ValueError(
             f"{owner}: {name} must compute in float64; it has a {narrow.dtype} array of shape {narrow.shape}: "
-            "what it captures must be NumPy arrays that no float32 program of JAX has captured before: copy them, "
-            "np.array(array, np.float64)."
+            "arrays that it captures must be NumPy arrays that no float32 program of JAX has captured before: copy "
+            "them, np.array(array, np.float64)."
         )
 
 

@@ -56,10 +56,12 @@ class TemporalDifferences:
                 f"got {shapes}."
             )
         if np.any(P < 0) or not np.allclose(P.sum(axis=1), 1, atol=1e-9):
-            raise ValueError(f"{owner}: transitions must be rows of probabilities that add up to 1; got others.")
+            raise ValueError(f"{owner}: transitions must be rows of probabilities that add up to 1; some rows do not.")
         mu = _stationary(P)
         if mu is None:
-            raise ValueError(f"{owner}: transitions must lead from every state to every other; got some that do not.")
+            raise ValueError(
+                f"{owner}: transitions must lead from every state to every other; some states are cut off."
+            )
         rank = int(np.linalg.matrix_rank(Phi))
         if rank < d:
             raise ValueError(

@@ -52,7 +52,7 @@ def planted(owner: str, start: Any) -> tuple[np.ndarray, Tree | None]:
     arrays = [np.asarray(leaf) for _, leaf in leaves]
     if any(array.dtype.kind not in "iuf" for array in arrays) or not sum(array.size for array in arrays):
         kinds = ", ".join(sorted({str(array.dtype) for array in arrays if array.size})) or "nothing"
-        raise ValueError(f"{owner}: start must be {START.words}, real ones; got {kinds}.")
+        raise ValueError(f"{owner}: start must be {START.words}, all of them real; got {kinds}.")
     vector = np.concatenate([array.astype(np.float64).ravel() for array in arrays])
     START.require(owner, "start", vector)
     if jax.tree_util.all_leaves([start]):

@@ -47,7 +47,7 @@ class VariationalLogistic:
         columns = np.column_stack([np.ones(len(features)), features])
         for name, wanted, most in (("dim", dim, columns.shape[1]), ("examples", int(examples), columns.shape[0])):
             if wanted > most:
-                raise ValueError(f"VariationalLogistic: {name} must be ≤ {most}, all there are; got {name}={wanted}.")
+                raise ValueError(f"VariationalLogistic: {name} must be ≤ {most}, as the data; got {name}={wanted}.")
         chosen, rows = GaussianFamily(family, dim), slice(int(examples))
         start = chosen.start(np.random.default_rng(seed).normal(0, 1, dim), 1.0)
         return cls.from_data(columns[rows, :dim], labels[rows], start, chosen, prior)

@@ -117,7 +117,7 @@ def _path(checkpoint: Tree | None, params: Tree) -> tuple[Tree | None, float]:
     apart = jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype) - b, checkpoint, params)
     distance = float(length(apart))
     if not 0 < distance < math.inf:
-        raise ValueError(f"diagnose: checkpoint must be finite and elsewhere than params; got one {distance} away.")
+        raise ValueError(f"diagnose: checkpoint must be finite and differ from params; got one {distance} away.")
     return jax.tree.map(lambda a: a / jnp.asarray(distance, a.dtype), apart), distance
 
 
@@ -144,7 +144,7 @@ def _cut(batches: Iterable[Tree], count: int, groups: int) -> Iterator[Tree]:
         if found == before:
             raise ValueError(
                 f"diagnose: batches must give mini-batches of at least {groups} samples, one for each group; got "
-                f"{found} of {count}. Give larger ones, fewer groups, or something that can be gone through again."
+                f"{found} of {count}. Give larger ones, fewer groups, or batches that can be read again."
             )
 
 

@@ -43,7 +43,7 @@ def at_previous(
     if grad_fn is not None and hidden:
         raise ValueError(
             "nstorm: prev_grads must be given inside optax.masked and optax.multi_transform, which hide parameters "
-            "that grad_fn needs; got grad_fn. To hold parameters still, put optax.masked(optax.set_to_zero(), …) after "
+            "that grad_fn needs; got grad_fn. To freeze parameters, put optax.masked(optax.set_to_zero(), …) after "
             "nstorm in a chain."
         )
     stale = prev_grads if grad_fn is None else grad_fn(previous)
@@ -74,8 +74,9 @@ def agree(grads: Tree, stale: Tree, count: Array, params: Tree, previous: Tree) 
         return agreed
     if not agreed:
         raise ValueError(
-            "nstorm: grads must be what grad_fn returns at params; got others at the first update, as after clipping "
-            "or with another sample or key. Clip with nstorm(..., max_grad_norm=…), which clips at both points."
+            "nstorm: grads must be what grad_fn returns at params; got others at the first update, as happens after "
+            "clipping or with another sample or key. To clip, use nstorm(..., max_grad_norm=…), which clips at both "
+            "points."
         )
     return True
 
@@ -97,8 +98,8 @@ def refuse_what_stands_before() -> None:
     for frame, _ in traceback.walk_stack(sys._getframe()):
         if frame.f_code in CHAINS and frame.f_locals.get("new_state"):  # of those that stand before
             raise ValueError(
-                "nstorm: nstorm must stand first in an optax.chain, what comes before it would change one of its two "
-                "gradients only; got it further back. To clip, use nstorm(..., max_grad_norm=…)."
+                "nstorm: nstorm must be the first in an optax.chain, or what comes before it changes only one of its "
+                "two gradients; got it further back. To clip, use nstorm(..., max_grad_norm=…)."
             )
 
 

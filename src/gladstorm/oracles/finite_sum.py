@@ -162,7 +162,7 @@ def finite_sum(
     if len(sizes) != 1 or None in sizes or 0 in sizes:
         shapes = shown([array.shape for array in arrays])
         raise ValueError(
-            "finite_sum: data must be arrays with one example per row, equally many, np.array(…) of lists; "
+            "finite_sum: data must be arrays with one example per row and as many rows in each, np.array(…) of lists; "
             f"got {shapes}."
         )
     oracle = FiniteSum(PerExample(vector, data, loss, constants, tree))

@@ -130,8 +130,8 @@ class OnDask:
             work.cancel()
         if work.failed:
             raise TasksFailedError(
-                f"executor: {len(work.failed)} tasks failed {TRIES} times each, all others are done; what they raised "
-                f"is above. The first is {work.failed[0]}."
+                f"executor: {len(work.failed)} tasks failed {TRIES} times each, and all others are done; their errors "
+                f"are printed above. The first is {work.failed[0]}."
             )
 
 
@@ -237,7 +237,7 @@ def compute_on_worker(pickled: bytes, asked_with: dict[str, str]) -> Any:
     here = made_with()
     if other := {name: (here[name], asked) for name, asked in asked_with.items() if here[name] != asked}:
         told = ", ".join(f"{name} {has} where {asked} asks" for name, (has, asked) in other.items())
-        raise ValueError(f"executor: workers must have the versions of who asks; one has {told}.")
+        raise ValueError(f"executor: workers must have the versions of the process that sends tasks; one has {told}.")
     compute: Callable[[], Any] = pickle.loads(pickled)
     device = _FREE.get()
     try:

@@ -57,7 +57,7 @@ class Configured(NamedTuple):
 def by_name(methods: Any) -> dict[str, Method]:
     """The methods by name, each fit to be run."""
     if isinstance(methods, Method) or not isinstance(methods, Mapping | Sequence):
-        raise ValueError(f"sweep: methods must be a list of them, or a dict with their names; got {shown(methods)}.")
+        raise ValueError(f"sweep: methods must be a list of methods, or a dict of them by name; got {shown(methods)}.")
     if not methods:
         raise ValueError("sweep: methods must be at least one Method; got none.")
     if isinstance(methods, Mapping):
@@ -76,7 +76,9 @@ def expand(methods: dict[str, Method]) -> list[Configured]:
             shapes = [np.shape(number) for _, number in leaves]
             raise ValueError(f"sweep: the arrays in {name!r} must have one length; got shapes {shapes}.") from None
         if columns[0].ndim != 1:
-            raise ValueError(f"sweep: numbers in {name!r} must be single or in a list; got shape {columns[0].shape}.")
+            raise ValueError(
+                f"sweep: numbers in {name!r} must be single or a plain list; got shape {columns[0].shape}."
+            )
         fields = _fields([path for path, _ in leaves])
         swept = tuple(field for field, (_, given) in zip(fields, leaves, strict=True) if np.ndim(given))
         for values in zip(*(column.tolist() for column in columns), strict=True):

@@ -42,7 +42,7 @@ def tune(cores: int | None = None) -> None:
     try:
         jax.config.update("jax_num_cpu_devices", cores)
     except RuntimeError:
-        raise RuntimeError("devices: tune must be called before JAX computes anything; it has begun.") from None
+        raise RuntimeError("devices: tune must be called before JAX computes anything; it already has.") from None
     flags = _given_flags()
     for option in (
         f"--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold={ONE_KERNEL_BYTES}",

@@ -46,7 +46,7 @@ def fit_seeds(seeds: Any) -> Sequence[int]:
     SEED.require("sweep", "seeds", seeds)
     each = [int(seed) for seed in seeds]
     if len(set(each)) != len(each):
-        raise ValueError(f"sweep: seeds must be distinct, equal ones are the same run twice; got seeds={shown(each)}.")
+        raise ValueError(f"sweep: seeds must be distinct, or the same run counts twice; got seeds={shown(each)}.")
     return each
 
 
@@ -65,7 +65,10 @@ def fit_oracles(oracle: Any, seeds: int) -> Instances:
     several = isinstance(oracle, Sequence) and not isinstance(oracle, str)
     oracles = oracle if several else [oracle]
     if several and len(oracles) != seeds:
-        raise ValueError(f"sweep: oracle must be one, or a sequence of one per seed; got {len(oracles)} for {seeds}.")
+        raise ValueError(
+            f"sweep: oracle must be one oracle, or a sequence with one for each seed; got {len(oracles)} oracles for "
+            f"{seeds} seeds."
+        )
     first = oracles[0]
     described, infima, nbytes = [], set(), 0
     for number, each in enumerate(oracles):
@@ -135,13 +138,13 @@ def require_memory(instances: Instances, runs: int, at_once: int, times: int, ca
 def _require_oracle(oracle: Any) -> None:
     if not isinstance(oracle, Oracle) and all(hasattr(oracle, name) for name in ("start", "value", "grad")):
         raise ValueError(
-            "sweep: oracle must be a source of stochastic gradients; got an objective: "
-            f"wrap it, BlumGladyshev(objective, B=0.5, G=1.0); got {shown(oracle, 60)}."
+            "sweep: oracle must be a source of stochastic gradients, not an objective: wrap it, "
+            f"BlumGladyshev(objective, B=0.5, G=1.0); got {shown(oracle, 60)}."
         )
     if not isinstance(oracle, Oracle):
         raise ValueError(
             "sweep: oracle must be an oracle such as BlumGladyshev(objective, B, G), of a class that inherits Oracle, "
-            f"or a list of one per seed; got {shown(oracle, 60)}."
+            f"or a list with one for each seed; got {shown(oracle, 60)}."
         )
     check(oracle)
     require_single_numbers(oracle)

@@ -171,7 +171,7 @@ def compare(
     counts = {name: settings_of(method) for name, method in methods.items()}
     if len({count for count in counts.values() if count > 1}) > 1:
         listed = ", ".join(f"{count} for {name}" for name, count in counts.items())
-        raise ValueError(f"compare: every method must be tuned over as many settings, or be fixed; got {listed}.")
+        raise ValueError(f"compare: all methods must have equally many settings, or just one; got {listed}.")
     require_a_first_step(instances.first, methods, budget)
     kept, times = tuning_seeds * sum(counts.values()) + seeds * len(methods), Recording(pilot(budget)).most
     require_memory(instances, kept, 1, times, times)

@@ -23,7 +23,7 @@ def weaken(constants: Constants, alpha: float, *, scale: float = 1.0) -> Constan
     ALPHA.require("weaken", "alpha", alpha)
     POSITIVE.require("weaken", "scale", scale)
     if alpha < constants.alpha:
-        raise ValueError(f"weaken: alpha must be ≥ {constants.alpha:g}, the alpha f is known for; got alpha={alpha}.")
+        raise ValueError(f"weaken: alpha must be ≥ {constants.alpha:g}, the alpha that f declares; got alpha={alpha}.")
     if alpha == constants.alpha:
         return constants
     if constants.alpha == 0:

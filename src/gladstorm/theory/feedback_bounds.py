@@ -97,5 +97,5 @@ def _with_what_is_left(run: Bound, feedback: float, terms: dict[str, float]) -> 
     left = 1 - feedback
     if left <= 0:
         owner = type(run).__name__
-        raise ValueError(f"{owner}: gamma must be small enough for its condition; got gamma={run.gamma}.")
+        raise ValueError(f"{owner}: gamma must be small enough for the bound's condition; got gamma={run.gamma}.")
     return {name: value / left for name, value in terms.items()}

@@ -156,11 +156,11 @@ def plan(
     problem = Problem(alpha=alpha, L0=L0, L1=L1, L=L, B=B, G=G, gap=gap)
     remarks = []
     if L1 and problem.smoothness == "smooth":
-        remarks.append(f"L1 is not used, with alpha = 0 curvature does not grow; got L1={L1}.")
+        remarks.append(f"L1 is not used, as curvature does not grow with alpha = 0; got L1={L1}.")
     if eta0 is not None:
         FRACTION.require("plan", "eta0", eta0)
         if eta0 != 1 and not regime(method, problem).has_eta0:
-            remarks.append(f"eta0 is not used, this schedule has none; got eta0={eta0}.")
+            remarks.append(f"eta0 is not used, as this schedule has none; got eta0={eta0}.")
             eta0 = None
     choice = _Choice(method, problem, gamma0, 1.0 if eta0 is None else eta0)
     if horizon is not None and eps is None:

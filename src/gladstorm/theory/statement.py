@@ -214,7 +214,7 @@ class Statement(ABC):
         low = min(max(1e-200, 1e-290 * self.problem.gap), high)  # Δ/γ0 does not overflow
         gamma0 = lowest(lambda g: replace(self, gamma0=g)._cost_or_infinity(T), low, high)
         if gamma0 == 1e200:
-            raise ValueError(f"{self.method}: gamma0 must be given, the bound falls in it for ever; got gamma0=None.")
+            raise ValueError(f"{self.method}: gamma0 must be given, as no gamma0 has the least bound; got gamma0=None.")
         return self._better(replace(self, gamma0=gamma0), T)
 
     def tune(self, T: int | None = None) -> Self:
