@@ -22,13 +22,13 @@ OUTSIDE = "docs/natural.md"
 class Advice:
     """A method and its numbers, None where the evidence names none, with the reason and where that is shown."""
 
-    method: str | None
-    gamma: float | None
-    eta: float | None
-    n_init: int | None
-    batch: int | None
-    why: str
-    source: str | None
+    method: str | None  #: its name, or None if the evidence names none
+    gamma: float | None  #: step size γ
+    eta: float | None  #: weight η of the newest gradient
+    n_init: int | None  #: samples of the first estimate
+    batch: int | None  #: samples in a mini-batch
+    why: str  #: the reason, in a sentence or two
+    source: str | None  #: the theorem or the page that shows it
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON-ready data."""

@@ -24,9 +24,9 @@ class Alternative:
     predicts better if excess < −2 error, worse if excess > 2 error, and otherwise cannot be told apart.
     """
 
-    model: str
-    excess: float
-    error: float
+    model: str  #: what the variance depends on
+    excess: float  #: how much worse it predicts
+    error: float  #: the standard error of `excess`
 
     @property
     def verdict(self) -> str:

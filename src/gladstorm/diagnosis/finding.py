@@ -17,11 +17,11 @@ WIDEST = 3.0  # an interval's upper end over its lower one, in an estimate
 class Finding:
     """An estimate with the ends of its 95 % interval, None where there is none, and a verdict on it."""
 
-    estimate: float | None
-    low: float | None
-    high: float | None
-    verdict: str
-    needs: str | None = None  # what would make it identifiable
+    estimate: float | None  #: the estimate, if there is one
+    low: float | None  #: the lower end of its 95 % interval
+    high: float | None  #: the upper end
+    verdict: str  #: estimated, not identifiable, or no growth
+    needs: str | None = None  #: what would make it identifiable
 
     @property
     def is_estimated(self) -> bool:

@@ -36,10 +36,10 @@ MEANINGS = {
 class Report:
     """What probes tell about the noise and the smoothness of a loss; `print` it, or look at `findings`."""
 
-    probes: Probes
-    findings: dict[str, Finding]
-    alternatives: list[Alternative]
-    path: Interval | None  # the variance at the end of the path over that at the start
+    probes: Probes  #: the probes it was made from
+    findings: dict[str, Finding]  #: a finding for each quantity: G, B, power, anchor, ell, L, rho, alpha, L0, L1
+    alternatives: list[Alternative]  #: other models of the noise, compared with G² + B² r²
+    path: Interval | None  #: the variance at the end of the path, divided by that at the start
 
     @property
     def batch(self) -> int:

@@ -17,10 +17,10 @@ class Constants:
     α = 0 is L0-smoothness (L1 = 0).
     """
 
-    L0: float
-    L1: float
-    alpha: float  # α
-    f_inf: float  # inf f
+    L0: float  #: L0 ≥ 0, the largest curvature where the gradient is 0
+    L1: float  #: L1 ≥ 0, how fast curvature grows with ‖∇f‖^α
+    alpha: float  #: α in [0, 1]
+    f_inf: float  #: inf f
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +31,8 @@ class Bg0:
     at the solution.
     """
 
-    B: float
-    G: float
-    anchor: np.ndarray | jax.Array  # a
-    where: str = "x⁰"  # the anchor's name
-    affine: bool = True  # whether the noise of a difference, one sample at x and y, is at most B‖y − x‖ in mean square
+    B: float  #: growth of the noise
+    G: float  #: standard deviation of the noise at the anchor
+    anchor: np.ndarray | jax.Array  #: a, where the noise is smallest
+    where: str = "x⁰"  #: the anchor's name
+    affine: bool = True  #: whether one sample at x and y has a difference with noise of at most B‖y − x‖ in mean square

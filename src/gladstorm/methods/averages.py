@@ -34,7 +34,7 @@ class PolynomialAverage(Average):
     0.5
     """
 
-    degree: Number = leaf(NON_NEGATIVE, default=8.0)  # s
+    degree: Number = leaf(NON_NEGATIVE, default=8.0)  #: s ≥ 0
 
     @override
     def weight(self, k: Array, horizon: Array) -> Array:
@@ -45,7 +45,7 @@ class PolynomialAverage(Average):
 class ExponentialAverage(Average):
     """x^j weighs (1 − a)^{k−j}: w_k = a/(1 − (1 − a)^{k+1}), which is a after about 1/a steps."""
 
-    rate: Number = leaf(FRACTION)  # a
+    rate: Number = leaf(FRACTION)  #: a in (0, 1]
 
     @override
     def weight(self, k: Array, horizon: Array) -> Array:
@@ -59,7 +59,7 @@ class TailAverage(Average):
     Rakhlin et al. 2012.
     """
 
-    share: Number = leaf(UNIT_INTERVAL, default=0.5)  # q
+    share: Number = leaf(UNIT_INTERVAL, default=0.5)  #: q in [0, 1], the share of the run that is averaged
     of_the_run: ClassVar[bool] = True
 
     @override
@@ -75,7 +75,7 @@ class ScheduleFreeAverage(Average):
     There y = (1 − β) z + βx and x ← (1 − c) x + c z; without z, x is this average of the y.
     """
 
-    beta: Number = leaf(BELOW_ONE, default=0.9)  # β
+    beta: Number = leaf(BELOW_ONE, default=0.9)  #: β in [0, 1)
 
     @override
     def weight(self, k: Array, horizon: Array) -> Array:

@@ -32,7 +32,7 @@ BatchSizes = Numbers | BatchRule  # what a method takes for a batch
 class Fixed(BatchRule):
     """The same size at every step."""
 
-    size: Number = leaf(COUNT, default=1)
+    size: Number = leaf(COUNT, default=1)  #: samples per step, ≥ 1
 
     @override
     def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
@@ -43,8 +43,8 @@ class Fixed(BatchRule):
 class FirstLarge(BatchRule):
     """N_init samples for v⁰, then another rule."""
 
-    n_init: Number = leaf(COUNT)  # N_init
-    then: BatchRule = Fixed()
+    n_init: Number = leaf(COUNT)  #: N_init ≥ 1, the samples of v⁰
+    then: BatchRule = Fixed()  #: the rule for all later steps
 
     @override
     def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
@@ -55,10 +55,10 @@ class FirstLarge(BatchRule):
 class GrowWithDistance(BatchRule):
     """N = max(1, ⌈(B²‖x − x⁰‖² + G²)/σ²⌉): the variance of the batch mean stays at σ², up to a cap."""
 
-    B: Number = leaf(NON_NEGATIVE)
-    G: Number = leaf(NON_NEGATIVE)
-    sigma2: Number = leaf(POSITIVE)  # σ²
-    cap: Number = leaf(COUNT, default=2**31 - 1)
+    B: Number = leaf(NON_NEGATIVE)  #: growth of the noise, ≥ 0
+    G: Number = leaf(NON_NEGATIVE)  #: standard deviation of the noise at x⁰, ≥ 0
+    sigma2: Number = leaf(POSITIVE)  #: σ² > 0, the variance to keep
+    cap: Number = leaf(COUNT, default=2**31 - 1)  #: the largest size
 
     @override
     def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
@@ -70,8 +70,8 @@ class GrowWithDistance(BatchRule):
 class LargeOnRefresh(BatchRule):
     """One rule where the estimator starts afresh, step 0 included, another one in between."""
 
-    large: BatchRule
-    small: BatchRule = Fixed()
+    large: BatchRule  #: the rule where the estimator starts afresh
+    small: BatchRule = Fixed()  #: the rule for all other steps
 
     @override
     def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
@@ -85,9 +85,9 @@ class NestedLoops(BatchRule):
     Its theory has a = 6.
     """
 
-    n_init: Number = leaf(COUNT)
-    base: Number = leaf(COUNT, default=1)  # a
-    loops: tuple[int, ...] = static(COUNT, default=(2, 2, 4))  # T_1..T_K, as in the estimator
+    n_init: Number = leaf(COUNT)  #: the size when every loop has ended
+    base: Number = leaf(COUNT, default=1)  #: a ≥ 1
+    loops: tuple[int, ...] = static(COUNT, default=(2, 2, 4))  #: T_1..T_K, as in the estimator
 
     @override
     def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:

@@ -22,10 +22,10 @@ class Method:
     reports it, and moves as it would without.
     """
 
-    estimator: Estimator
-    step: Step
-    batch: BatchRule = Fixed()
-    average: Average | None = None
+    estimator: Estimator  #: forms the direction v
+    step: Step  #: moves x along v
+    batch: BatchRule = Fixed()  #: samples per step: a rule or a number
+    average: Average | None = None  #: what is reported in place of the last iterate; None for the last iterate
 
 
 def rule(batch: BatchSizes) -> BatchRule:

@@ -28,7 +28,7 @@ class Clock(NamedTuple):
 
     k: Array | float
     squares: Any  # Σ ‖∇f(x^i; ξ^i)‖² over the steps before; () where no schedule asks for it
-    horizon: Array | float  # K, the number of steps of the run
+    horizon: Array | float  #: T > 0, in steps; the length of the run if not given
 
 
 _FIRST = Clock(0.0, 0.0, 0.0)
@@ -89,9 +89,9 @@ class LinearDecay(Schedule):
     0.5
     """
 
-    initial: Number = leaf(STEP_SIZE)  # c
-    horizon: Number = leaf(ABOVE_ZERO, default=RunLength())  # T
-    power: Number = leaf(NON_NEGATIVE, default=1.0)  # p
+    initial: Number = leaf(STEP_SIZE)  #: c, the first value
+    horizon: Number = leaf(ABOVE_ZERO, default=RunLength())  #: T > 0, in steps; the length of the run if not given
+    power: Number = leaf(NON_NEGATIVE, default=1.0)  #: p ≥ 0
 
     @override
     def at(self, clock: Clock) -> Array:
@@ -102,7 +102,7 @@ class LinearDecay(Schedule):
 class CosineDecay(Schedule):
     """c (1 + cos(πk/T))/2, and 0 after T; T is the length of the run if not given."""
 
-    initial: Number = leaf(STEP_SIZE)  # c
+    initial: Number = leaf(STEP_SIZE)  #: c, the first value
     horizon: Number = leaf(ABOVE_ZERO, default=RunLength())  # T
 
     @override
@@ -115,8 +115,8 @@ class CosineDecay(Schedule):
 class WarmUp(Schedule):
     """min(1, (k + 1)/w) c: for the first w steps a growing share of c, which may be a schedule of its own."""
 
-    steps: Number = leaf(ABOVE_ZERO)  # w
-    then: Number = leaf(STEP_SIZE)  # c
+    steps: Number = leaf(ABOVE_ZERO)  #: w > 0
+    then: Number = leaf(STEP_SIZE)  #: c, a number or a schedule
 
     @override
     def at(self, clock: Clock) -> Array:
@@ -131,9 +131,9 @@ class PowerDecay(Schedule):
     1.0
     """
 
-    initial: Number = leaf(STEP_SIZE)  # c
-    exponent: Number = leaf(NON_NEGATIVE)  # a
-    shift: Number = leaf(POSITIVE, default=1.0)  # s
+    initial: Number = leaf(STEP_SIZE)  #: c
+    exponent: Number = leaf(NON_NEGATIVE)  #: a ≥ 0
+    shift: Number = leaf(POSITIVE, default=1.0)  #: s > 0
 
     @override
     def at(self, clock: Clock) -> Array:
@@ -144,8 +144,8 @@ class PowerDecay(Schedule):
 class CubeRootDecay(Schedule):
     """c/(w + Σ_{i≤k} ‖∇f(x^i; ξ^i)‖²)^{1/3}: the step size of STORM, which adapts to the noise."""
 
-    scale: Number = leaf(STEP_SIZE)  # c, the paper's k
-    offset: Number = leaf(POSITIVE)  # w
+    scale: Number = leaf(STEP_SIZE)  #: c
+    offset: Number = leaf(POSITIVE)  #: w > 0
     adaptive: ClassVar[bool] = True
 
     @override
@@ -157,8 +157,8 @@ class CubeRootDecay(Schedule):
 class SquareOf(Schedule):
     """min(1, c γ²), γ another schedule: the η of STORM."""
 
-    factor: Number = leaf(POSITIVE)  # c
-    of: Number = leaf(STEP_SIZE)  # γ
+    factor: Number = leaf(POSITIVE)  #: c > 0
+    of: Number = leaf(STEP_SIZE)  #: γ, a number or a schedule
 
     @override
     def at(self, clock: Clock) -> Array:

@@ -16,7 +16,7 @@ from gladstorm.foundation.rules import VECTOR
 class Cauchy:
     """f(x) = Σ_i log(1 + x_i²)."""
 
-    start: Data = leaf(VECTOR)  # x⁰
+    start: Data = leaf(VECTOR)  #: x⁰, where runs start
     f_inf: ClassVar[float] = 0.0
 
     @classmethod

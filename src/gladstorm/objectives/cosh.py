@@ -14,9 +14,9 @@ from gladstorm.foundation.rules import POSITIVE, VECTOR
 class Cosh:
     """f(x) = A Σ_i cosh(a x_i)."""
 
-    start: Data = leaf(VECTOR)  # x⁰
-    growth: Number = leaf(POSITIVE, default=1.0)  # a
-    height: Number = leaf(POSITIVE, default=1.0)  # A
+    start: Data = leaf(VECTOR)  #: x⁰, where runs start
+    growth: Number = leaf(POSITIVE, default=1.0)  #: a > 0
+    height: Number = leaf(POSITIVE, default=1.0)  #: A > 0
 
     @classmethod
     def from_seed(cls, seed: int, growth: float = 1.0, height: float = 1.0, *, dim: int = 1) -> Cosh:

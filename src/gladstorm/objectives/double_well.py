@@ -16,7 +16,7 @@ from gladstorm.foundation.rules import VECTOR
 class DoubleWell:
     """f(x) = (‖x‖² − 1)² / 4."""
 
-    start: Data = leaf(VECTOR)  # x⁰
+    start: Data = leaf(VECTOR)  #: x⁰, where runs start
     f_inf: ClassVar[float] = 0.0
 
     @classmethod

@@ -20,10 +20,10 @@ class Dro:
     l_i(w) = ½ (a_i·w − y_i)² + 0.1 Σ_j ln(1 + |w_j|); the variable is x = (w, t). Its curvature grows with 1/λ.
     """
 
-    A: Data = leaf(MATRIX)  # rows a_i
-    y: Data = leaf(VECTOR)
-    start: Data = leaf(VECTOR)  # x⁰
-    lam: float = leaf(POSITIVE, default=0.01)  # λ
+    A: Data = leaf(MATRIX)  #: the features, a row a_i for each example
+    y: Data = leaf(VECTOR)  #: the labels
+    start: Data = leaf(VECTOR)  #: x⁰, where runs start
+    lam: float = leaf(POSITIVE, default=0.01)  #: λ > 0: the smaller, the more robust
     constants: ClassVar[None] = None
     f_inf: ClassVar[None] = None
 

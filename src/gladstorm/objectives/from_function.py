@@ -23,10 +23,10 @@ class FromFunction:
     float32 unless within `jax.enable_x64(True)`.
     """
 
-    start: Data = leaf(VECTOR)  # x⁰
-    function: Callable[[Any], Array] = static()
-    constants: Constants | None = static(default=None)
-    tree: Tree | None = static(default=None)  # what the function takes, if not a vector
+    start: Data = leaf(VECTOR)  #: x⁰, where runs start
+    function: Callable[[Any], Array] = static()  #: f
+    constants: Constants | None = static(default=None)  #: its smoothness constants, if known
+    tree: Tree | None = static(default=None)  #: how a vector is read as the tree that f takes; None if f takes a vector
 
     @property
     def f_inf(self) -> float | None:

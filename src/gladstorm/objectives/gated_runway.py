@@ -26,10 +26,10 @@ class GatedRunway:
     ε ≤ √(L Δ)/100; ‖∇f‖ ≥ 2ε before the end of the runway, and beyond until the chain's last coordinate has been moved.
     """
 
-    start: Data = leaf(VECTOR)  # x⁰ = 0 in 1 + T dimensions
-    L: Number = leaf(POSITIVE)
-    gap: Number = leaf(POSITIVE)  # Δ
-    eps: Number = leaf(POSITIVE)  # ε
+    start: Data = leaf(VECTOR)  #: x⁰ = 0 in 1 + T dimensions
+    L: Number = leaf(POSITIVE)  #: smoothness constant, > 0
+    gap: Number = leaf(POSITIVE)  #: Δ > 0, a bound on f(x⁰) − inf f
+    eps: Number = leaf(POSITIVE)  #: ε > 0
     f_inf: ClassVar[None] = None
     constants: ClassVar[Constants | None] = None
 

@@ -21,10 +21,10 @@ class PhaseRetrieval:
     The transpose of A is kept beside it because XLA multiplies a transposed float64 matrix at half speed.
     """
 
-    A: Data = leaf(MATRIX)  # rows a_r
-    A_transposed: Data = leaf(MATRIX)
-    y: Data = leaf(VECTOR)
-    start: Data = leaf(VECTOR)  # x⁰
+    A: Data = leaf(MATRIX)  #: the measurement vectors, a row a_r for each
+    A_transposed: Data = leaf(MATRIX)  #: its transpose
+    y: Data = leaf(VECTOR)  #: the squared measurements y_r
+    start: Data = leaf(VECTOR)  #: x⁰, where runs start
     f_inf: ClassVar[float] = 0.0
 
     @classmethod

@@ -20,9 +20,9 @@ class PoissonRegression:
     as well, so it declares no constants.
     """
 
-    start: Data = leaf(VECTOR)  # x⁰
-    optimum: Data = leaf(VECTOR)  # x*
-    spread: Number = leaf(POSITIVE)  # s
+    start: Data = leaf(VECTOR)  #: x⁰, where runs start
+    optimum: Data = leaf(VECTOR)  #: x*, the solution
+    spread: Number = leaf(POSITIVE)  #: s > 0, the standard deviation of the features
     constants: ClassVar[None] = None
     own_oracle: ClassVar[str] = "poisson-regression"
 

@@ -16,8 +16,8 @@ from gladstorm.foundation.rules import ABOVE_TWO, VECTOR
 class Power:
     """f(x) = ‖x‖^p, p > 2."""
 
-    start: Data = leaf(VECTOR)  # x⁰
-    p: float = static(ABOVE_TWO, default=3.0)
+    start: Data = leaf(VECTOR)  #: x⁰, where runs start
+    p: float = static(ABOVE_TWO, default=3.0)  #: the power, > 2
     f_inf: ClassVar[float] = 0.0
 
     @classmethod

@@ -16,8 +16,8 @@ from gladstorm.foundation.rules import NON_NEGATIVE, VECTOR
 class Quadratic:
     """f(x) = ½ Σ_i a_i x_i². Axis-aligned without loss: every method here and the BG-0 noise commute with rotations."""
 
-    start: Data = leaf(VECTOR)  # x⁰
-    curvature: Data = leaf(NON_NEGATIVE, default=1.0)  # a, one number or one per coordinate
+    start: Data = leaf(VECTOR)  #: x⁰, where runs start
+    curvature: Data = leaf(NON_NEGATIVE, default=1.0)  #: a ≥ 0: one number for all coordinates, or one for each
     f_inf: ClassVar[float] = 0.0
 
     @classmethod

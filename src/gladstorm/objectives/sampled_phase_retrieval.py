@@ -20,9 +20,9 @@ class SampledPhaseRetrieval:
     and all x orthogonal to x* with 3‖x‖² = ‖x*‖²: where ‖∇f‖ is small, look at f.
     """
 
-    start: Data = leaf(VECTOR)  # x⁰
-    signal: Data = leaf(VECTOR)  # x*
-    sigma: Number = leaf(NON_NEGATIVE)  # σ
+    start: Data = leaf(VECTOR)  #: x⁰, where runs start
+    signal: Data = leaf(VECTOR)  #: x*, a solution
+    sigma: Number = leaf(NON_NEGATIVE)  #: σ ≥ 0, the standard deviation of the measurement error
     own_oracle: ClassVar[str] = "sampled-phase-retrieval"
 
     @classmethod

@@ -21,10 +21,10 @@ class StreamingLeastSquares:
     notice. `from_covariance` turns a problem with any Σ into them.
     """
 
-    start: Data = leaf(VECTOR)  # x⁰
-    optimum: Data = leaf(VECTOR)  # x*
-    spectrum: Data = leaf(POSITIVE)  # the eigenvalues λ of Σ, one for each coordinate
-    sigma: Number = leaf(NON_NEGATIVE, default=1.0)  # σ
+    start: Data = leaf(VECTOR)  #: x⁰, where runs start
+    optimum: Data = leaf(VECTOR)  #: x*, the solution
+    spectrum: Data = leaf(POSITIVE)  #: the eigenvalues λ > 0 of Σ, one for each coordinate
+    sigma: Number = leaf(NON_NEGATIVE, default=1.0)  #: σ ≥ 0, the standard deviation of the measurement error
     own_oracle: ClassVar[str] = "streaming-least-squares"
 
     @classmethod

@@ -21,13 +21,13 @@ class TemporalDifferences:
     discount γ and a row φ_s of features for each state. TD(0) does not descend f: its own oracle has the mean field.
     """
 
-    start: Data = leaf(VECTOR)  # θ⁰
-    features: Data = leaf(MATRIX)  # Φ, a row for each state
-    transitions: Data = leaf(MATRIX)  # P
-    rewards: Data = leaf(VECTOR)  # r
-    discount: Number = leaf(BELOW_ONE)  # γ
-    stationary: Data = leaf(VECTOR)  # μ
-    solution: Data = leaf(VECTOR)  # θ*
+    start: Data = leaf(VECTOR)  #: θ⁰, where runs start
+    features: Data = leaf(MATRIX)  #: Φ, a row for each state
+    transitions: Data = leaf(MATRIX)  #: P, the probabilities of going from the state of a row to that of a column
+    rewards: Data = leaf(VECTOR)  #: r, one for each state
+    discount: Number = leaf(BELOW_ONE)  #: γ in [0, 1)
+    stationary: Data = leaf(VECTOR)  #: μ, the share of time in each state
+    solution: Data = leaf(VECTOR)  #: θ*, where TD(0) ends
     f_inf: ClassVar[float] = 0.0
     own_oracle: ClassVar[str] = "temporal-differences"
     flaw: ClassVar[None] = None

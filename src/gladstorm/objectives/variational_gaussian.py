@@ -21,11 +21,11 @@ class VariationalGaussian:
     m = z̄, CCᵀ = Λ⁻¹ − δ²I. Not convex: C and −C are the same, and C = 0 is a saddle. `gaussian_families` says why δ.
     """
 
-    start: Data = leaf(VECTOR)  # x⁰ = (m⁰, C⁰)
-    center: Data = leaf(VECTOR)  # z̄
-    precision: Data = leaf(POSITIVE)  # λ
-    floor: Number = leaf(POSITIVE)  # δ
-    family: GaussianFamily = static()
+    start: Data = leaf(VECTOR)  #: x⁰ = (m⁰, the free entries of C⁰)
+    center: Data = leaf(VECTOR)  #: z̄, the mean of the target
+    precision: Data = leaf(POSITIVE)  #: λ > 0, the precisions of the target
+    floor: Number = leaf(POSITIVE)  #: δ > 0, the least standard deviation of the approximation
+    family: GaussianFamily = static()  #: which entries of C are free
     f_inf: ClassVar[float] = 0.0
     own_oracle: ClassVar[str] = "variational-gaussian"
     words: ClassVar[tuple[str, ...]] = WORDS

@@ -24,12 +24,12 @@ class VariationalLogistic:
     by quadrature within 1e-9 (`logistic_normal`); ∇f is the derivative of that quadrature.
     """
 
-    start: Data = leaf(VECTOR)  # x⁰ = (m⁰, C⁰)
-    examples: Data = leaf(MATRIX)  # rows s_i
-    mode: Data = leaf(VECTOR)  # z̄, where U is smallest
-    prior: Number = leaf(POSITIVE)  # p
-    floor: Number = leaf(POSITIVE)  # δ
-    family: GaussianFamily = static()
+    start: Data = leaf(VECTOR)  #: x⁰ = (m⁰, the free entries of C⁰)
+    examples: Data = leaf(MATRIX)  #: a row s_i for each example
+    mode: Data = leaf(VECTOR)  #: z̄, where U is smallest
+    prior: Number = leaf(POSITIVE)  #: p > 0, the precision of the prior
+    floor: Number = leaf(POSITIVE)  #: δ > 0, the least standard deviation of the approximation
+    family: GaussianFamily = static()  #: which entries of C are free
     f_inf: ClassVar[None] = None
     own_oracle: ClassVar[str] = "variational-logistic"
     words: ClassVar[tuple[str, ...]] = WORDS

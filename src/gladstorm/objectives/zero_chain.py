@@ -75,9 +75,9 @@ def _phi_slope(t: Array) -> Array:
 class ZeroChain:
     """f(x) = (L λ²/ℓ1) F_T(x/λ), λ = 2 ε ℓ1/L: L-smooth, and ‖∇f‖ > 2ε until the last coordinate has been moved."""
 
-    start: Data = leaf(VECTOR)  # x⁰ = 0; its dimension is the chain's length
-    L: Number = leaf(POSITIVE)
-    eps: Number = leaf(POSITIVE)  # ε
+    start: Data = leaf(VECTOR)  #: x⁰ = 0; its dimension is the length of the chain
+    L: Number = leaf(POSITIVE)  #: smoothness constant, > 0
+    eps: Number = leaf(POSITIVE)  #: ε > 0
     f_inf: ClassVar[None] = None
 
     @classmethod

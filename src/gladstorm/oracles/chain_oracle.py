@@ -51,7 +51,7 @@ class ChainOracle(Oracle):
     """
 
     objective: Chain
-    p: Number = leaf(PROBABILITY)
+    p: Number = leaf(PROBABILITY)  #: the probability in (0, 1) that a hidden coordinate is shown
 
     @override
     @classmethod

@@ -31,7 +31,7 @@ class GradientCoupled(ExactBg0):
     with the curvature, hence with ‖∇f‖^α. Methods that evaluate a sample once cannot tell the two apart, STORM can.
     """
 
-    scale: Number = leaf(POSITIVE)  # s, the change of the gradient over which the noise turns
+    scale: Number = leaf(POSITIVE)  #: s > 0, the change of the gradient over which the noise turns
     affine: ClassVar[bool] = False
 
     @override

@@ -89,8 +89,8 @@ class ExactBg0(Oracle):
     """Noise around x⁰ of exactly the variance that BG-0 allows, E‖∇f(x; ξ) − ∇f(x)‖² = B²‖x − x⁰‖² + G²."""
 
     objective: Objective
-    B: Number = leaf(NON_NEGATIVE)
-    G: Number = leaf(NON_NEGATIVE)
+    B: Number = leaf(NON_NEGATIVE)  #: growth of the noise, ≥ 0
+    G: Number = leaf(NON_NEGATIVE)  #: standard deviation of the noise at x⁰, ≥ 0
     affine: ClassVar[bool] = True  # whether the noise of a difference, one sample at x and y, is at most B‖y − x‖
 
     @override

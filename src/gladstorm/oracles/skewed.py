@@ -21,7 +21,7 @@ class Skewed(ExactBg0):
     follows the typical sample. With B = 0 this is the noise of the errata's counterexample.
     """
 
-    q: Number = leaf(PROBABILITY)
+    q: Number = leaf(PROBABILITY)  #: the probability in (0, 1) of a large value
 
     @override
     def draw(self, key: Array) -> Array:

@@ -37,28 +37,28 @@ class Record:
     its average x̄ if it has one, else x^k: comparisons read these.
     """
 
-    configurations: tuple[Configuration, ...]
-    seeds: np.ndarray
-    steps: np.ndarray  # the recorded k, from 0 to K
-    grad_norm: np.ndarray  # ‖∇f(x^k)‖
-    value: np.ndarray  # f(x^k)
-    drift2: np.ndarray  # ‖x^k − x⁰‖²
-    batch: np.ndarray  # samples v^k averages
-    max_batch: np.ndarray  # the largest batch up to step k
-    sfo: np.ndarray  # stochastic gradients evaluated so far
-    error: np.ndarray  # ‖v^k − ∇f(x^k)‖
-    mean_grad_norm: np.ndarray  # over x⁰..x^k
-    mean_error: np.ndarray
-    best_grad_norm: np.ndarray
-    reported_grad_norm: np.ndarray  # ‖∇f‖ at what the method reports at step k
-    reported_value: np.ndarray  # f there
-    diverged: np.ndarray  # (configuration, seed)
-    reached: np.ndarray  # the last recorded step there is: K, or less if an interrupt came; −1: not begun
-    last: np.ndarray  # x^K: (configuration, seed, d)
-    sampled: np.ndarray  # x̂: (configuration, seed, d)
-    reported: np.ndarray  # x̄ at step K, or x^K: (configuration, seed, d)
-    sampled_step: np.ndarray  # its step: (seed,)
-    config: dict[str, Any]
+    configurations: tuple[Configuration, ...]  #: the methods, each with its numbers
+    seeds: np.ndarray  #: the seeds
+    steps: np.ndarray  #: the recorded steps k, from 0 to K
+    grad_norm: np.ndarray  #: ‖∇f(x^k)‖
+    value: np.ndarray  #: f(x^k)
+    drift2: np.ndarray  #: ‖x^k − x⁰‖²
+    batch: np.ndarray  #: samples that v^k averages
+    max_batch: np.ndarray  #: the largest batch up to step k
+    sfo: np.ndarray  #: stochastic gradients evaluated up to step k
+    error: np.ndarray  #: ‖v^k − ∇f(x^k)‖
+    mean_grad_norm: np.ndarray  #: the mean of ‖∇f‖ over x⁰..x^k
+    mean_error: np.ndarray  #: the mean of ‖v − ∇f‖ over the same steps
+    best_grad_norm: np.ndarray  #: the smallest ‖∇f‖ among x⁰..x^k
+    reported_grad_norm: np.ndarray  #: ‖∇f‖ at the point that the method reports at step k
+    reported_value: np.ndarray  #: f at that point
+    diverged: np.ndarray  #: the step at which a run diverged, or −1: (configuration, seed)
+    reached: np.ndarray  #: the last recorded step of a run: K, less after an interrupt, −1 if not begun
+    last: np.ndarray  #: x^K: (configuration, seed, d)
+    sampled: np.ndarray  #: x̂, drawn uniformly from x⁰..x^K: (configuration, seed, d)
+    reported: np.ndarray  #: the point reported at step K: (configuration, seed, d)
+    sampled_step: np.ndarray  #: the step of x̂: (seed,)
+    config: dict[str, Any]  #: what was run, as JSON-ready data
 
     def __len__(self) -> int:
         """How many configurations there are."""

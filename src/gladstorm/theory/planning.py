@@ -54,10 +54,10 @@ def for_wrapper(method: str, problem: Problem, *, gamma0: float | None = None, e
 class Plan:
     """A statement at one horizon."""
 
-    statement: Statement
-    horizon: int  # T
-    remarks: tuple[str, ...] = ()  # what was given and is not used
-    asked: Problem | None = None  # if the statement is about a class that contains the problem's
+    statement: Statement  #: the theorem, with its γ0 and η0
+    horizon: int  #: T, the number of iterates
+    remarks: tuple[str, ...] = ()  #: what was given and is not used
+    asked: Problem | None = None  #: the problem asked about, if the statement is about a wider class
 
     def __post_init__(self) -> None:
         self.statement.bound(self.horizon)  # refused here if it does not fit in double precision

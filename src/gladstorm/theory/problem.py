@@ -23,13 +23,13 @@ class Problem:
     'bg0'
     """
 
-    alpha: float  # α
-    L0: float | None = None
-    L1: float | None = None
-    L: float | None = None  # E‖∇f(y; ξ) − ∇f(x; ξ)‖² ≤ L²‖y − x‖²
-    B: float
-    G: float
-    gap: float  # Δ = f(x⁰) − f_inf
+    alpha: float  #: α in [0, 1]: curvature grows like ‖∇f‖^α
+    L0: float | None = None  #: smoothness constant: the largest curvature where ‖∇f‖ = 0
+    L1: float | None = None  #: how fast curvature grows with ‖∇f‖^α
+    L: float | None = None  #: mean-square constant: E‖∇f(y; ξ) − ∇f(x; ξ)‖² ≤ L²‖y − x‖²
+    B: float  #: growth of the noise, ≥ 0
+    G: float  #: standard deviation of the noise at x⁰, ≥ 0
+    gap: float  #: Δ = f(x⁰) − inf f > 0
 
     def __post_init__(self) -> None:
         ALPHA.require("problem", "alpha", self.alpha)

@@ -12,10 +12,10 @@ from gladstorm.theory.problem import Exponent
 class Condition:
     """An inequality a theorem asks for, with both sides."""
 
-    statement: str
-    left: float
-    right: float
-    strict: bool = False
+    statement: str  #: the inequality in words
+    left: float  #: its left-hand side
+    right: float  #: its right-hand side
+    strict: bool = False  #: whether it is < instead of ≤
 
     @property
     def holds(self) -> bool:

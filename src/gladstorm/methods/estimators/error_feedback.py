@@ -27,9 +27,9 @@ class ErrorFeedback(Estimator):
     C keeps the k entries largest in size. Every client samples the same f (Khirirat et al. 2025).
     """
 
-    eta: Number = leaf(SHARE)  # η
-    k: Number = leaf(COUNT)
-    clients: int = static(COUNT, default=1)  # n
+    eta: Number = leaf(SHARE)  #: η in (0, 1], the weight of the newest gradient
+    k: Number = leaf(COUNT)  #: entries that a client sends per step, ≥ 1
+    clients: int = static(COUNT, default=1)  #: n ≥ 1, how many clients there are
     queries: ClassVar[int] = 1
 
     @property

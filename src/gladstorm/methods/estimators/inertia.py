@@ -30,7 +30,7 @@ class Inertia(Storm):
     With μ = 1 this is STORM. With η = 1 it is momentum, μ in the place of its η, since v is then the fresh gradient.
     """
 
-    mu: Number = leaf(SHARE)  # μ
+    mu: Number = leaf(SHARE)  #: μ in (0, 1], the weight of the newest v
 
     @override
     def init(self, grad: Grad, point: Any) -> Averaged:

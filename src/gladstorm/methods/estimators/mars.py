@@ -22,9 +22,9 @@ class Mars(Estimator):
     without preconditioner. s = 1 and r = ∞ is STORM's recursion.
     """
 
-    eta: Number = leaf(FRACTION)  # η = 1 − β₁
-    scale: Number = leaf(NON_NEGATIVE, default=0.025)  # s, their γ
-    clip: Number = leaf(ABOVE_ZERO, default=1.0)  # r
+    eta: Number = leaf(FRACTION)  #: η in (0, 1], which is 1 − β₁ in their paper
+    scale: Number = leaf(NON_NEGATIVE, default=0.025)  #: s ≥ 0, their γ
+    clip: Number = leaf(ABOVE_ZERO, default=1.0)  #: r > 0, the largest length of c
     queries: ClassVar[int] = 2
 
     @override

@@ -16,7 +16,7 @@ from gladstorm.methods.estimators.estimator import Estimator, Grad
 class Momentum(Estimator):
     """v^{k+1} = (1 − η) v^k + η ∇f(x^{k+1}; ξ^{k+1})."""
 
-    eta: Number = leaf(SHARE)  # η
+    eta: Number = leaf(SHARE)  #: η in (0, 1], the weight of the newest gradient
     queries: ClassVar[int] = 1
 
     @override

@@ -15,7 +15,7 @@ from gladstorm.methods.estimators.spider import Recursive
 class Page(Recursive):
     """With probability p a fresh gradient, else v^{k+1} = v^k + ∇f(x^{k+1}; ξ) − ∇f(x^k; ξ) (Li et al. 2021)."""
 
-    p: Number = leaf(FRACTION)
+    p: Number = leaf(FRACTION)  #: the probability in (0, 1] of a fresh gradient
     flips: ClassVar[bool] = True
 
     @override

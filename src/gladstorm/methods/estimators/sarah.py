@@ -29,8 +29,8 @@ class Sarah(Recursive):
     this one where the last one ended: an estimator does not move x, and going back would drop steps that were paid for.
     """
 
-    m: Number = leaf(COUNT)
-    shrink: Number = leaf(NON_NEGATIVE, default=0.0)  # c
+    m: Number = leaf(COUNT)  #: the most steps of a loop, ≥ 1
+    shrink: Number = leaf(NON_NEGATIVE, default=0.0)  #: c ≥ 0
 
     @override
     def init(self, grad: Grad, point: Any) -> Loop:

@@ -30,7 +30,7 @@ class Snvrg(Estimator):
     all have ended, g^(0) is a fresh gradient.
     """
 
-    loops: tuple[int, ...] = static(COUNT, default=(2, 2, 4))  # T_1..T_K
+    loops: tuple[int, ...] = static(COUNT, default=(2, 2, 4))  #: T_1..T_K, the runs of each loop in the one before
     queries: ClassVar[int] = 2
     starts_afresh: ClassVar[bool] = True
 

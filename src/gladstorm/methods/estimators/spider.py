@@ -27,7 +27,7 @@ class Recursive(Estimator):
 class Spider(Recursive):
     """v^{k+1} = v^k + ∇f(x^{k+1}; ξ) − ∇f(x^k; ξ), and every q steps a fresh gradient (Fang et al. 2018)."""
 
-    q: Number = leaf(COUNT)
+    q: Number = leaf(COUNT)  #: steps from one fresh gradient to the next, ≥ 1
 
     @override
     def refreshes(self, state: Any, k: Array, coin: Array) -> Array:

@@ -16,7 +16,7 @@ from gladstorm.methods.estimators.estimator import Estimator, Grad
 class Storm(Estimator):
     """v^{k+1} = ∇f(x^{k+1}; ξ^{k+1}) + (1 − η) (v^k − ∇f(x^k; ξ^{k+1})): one sample at two points."""
 
-    eta: Number = leaf(SHARE)  # η
+    eta: Number = leaf(SHARE)  #: η in (0, 1], the weight of the newest gradient
     queries: ClassVar[int] = 2
 
     @override

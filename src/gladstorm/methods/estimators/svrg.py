@@ -27,7 +27,7 @@ class Svrg(Estimator):
     Johnson and Zhang 2013. Their μ is the exact gradient of a finite sum; on a stream it is that of the rule's batch.
     """
 
-    q: Number = leaf(COUNT)
+    q: Number = leaf(COUNT)  #: steps from one fresh gradient to the next, ≥ 1
     queries: ClassVar[int] = 2
     starts_afresh: ClassVar[bool] = True
 

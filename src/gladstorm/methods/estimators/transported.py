@@ -15,7 +15,7 @@ from gladstorm.methods.estimators.estimator import Estimator
 class Transported(Estimator):
     """v^{k+1} = (1 − η) v^k + η ∇f(x^{k+1} + (1 − η)/η (x^{k+1} − x^k); ξ^{k+1}) (Cutkosky and Mehta 2020)."""
 
-    eta: Number = leaf(FRACTION)  # η
+    eta: Number = leaf(FRACTION)  #: η in (0, 1], the weight of the newest gradient
     queries: ClassVar[int] = 1
 
     @override

@@ -32,9 +32,9 @@ class Anchored(Step):
     epoch, so a = x⁰, and a β that decreases.
     """
 
-    step: Step
-    weight: Number = leaf(UNIT_INTERVAL)  # β
-    epoch: Number = leaf(COUNT, default=2**53 - 1)  # steps; one epoch if not given
+    step: Step  #: the step that is pulled
+    weight: Number = leaf(UNIT_INTERVAL)  #: β in [0, 1], how strongly
+    epoch: Number = leaf(COUNT, default=2**53 - 1)  #: steps from one anchor to the next; without it, x⁰ stays
 
     @override
     def init(self, x: Any) -> Anchor:

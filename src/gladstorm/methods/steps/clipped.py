@@ -18,8 +18,8 @@ from gladstorm.methods.steps.step import Memoryless
 class Clipped(Memoryless):
     """x^{k+1} = x^k − γ min{1, c/‖v^k‖} v^k (Zhang et al. 2019)."""
 
-    gamma: Number = leaf(STEP_SIZE)  # γ
-    c: Number = leaf(POSITIVE)
+    gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
+    c: Number = leaf(POSITIVE)  #: the length of v, > 0, above which it is cut
 
     @override
     def __call__(self, x: Any, v: Any) -> Any:

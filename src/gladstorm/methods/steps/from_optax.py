@@ -25,8 +25,8 @@ class FromOptax(Step):
     A transformation that asks for the `value` of the loss is told f(x^k), exactly.
     """
 
-    gamma: Number = leaf(STEP_SIZE)  # the learning rate
-    make: Transformation = static()
+    gamma: Number = leaf(STEP_SIZE)  #: the learning rate, > 0
+    make: Transformation = static()  #: a function of the learning rate, such as `optax.adam`
 
     @override
     def init(self, x: Any) -> Any:

@@ -21,8 +21,8 @@ class GeneralizedSign(Step):
     Crawshaw et al. 2022, whose code adds 1e-8 to √u. β₂ = 0 is a sign step.
     """
 
-    gamma: Number = leaf(STEP_SIZE)  # γ
-    beta2: Number = leaf(BELOW_ONE, default=0.999)  # β₂
+    gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
+    beta2: Number = leaf(BELOW_ONE, default=0.999)  #: β₂ in [0, 1)
 
     @override
     def init(self, x: Any) -> Any:

@@ -17,7 +17,7 @@ from gladstorm.methods.steps.step import Memoryless
 class Normalized(Memoryless):
     """x^{k+1} = x^k − γ v^k/‖v^k‖, one norm over all of v; x stays where v = 0."""
 
-    gamma: Number = leaf(STEP_SIZE)  # γ
+    gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
 
     @override
     def __call__(self, x: Any, v: Any) -> Any:

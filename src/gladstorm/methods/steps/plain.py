@@ -16,7 +16,7 @@ from gladstorm.methods.steps.step import Memoryless
 class Plain(Memoryless):
     """x^{k+1} = x^k − γ v^k."""
 
-    gamma: Number = leaf(STEP_SIZE)  # γ
+    gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
 
     @override
     def __call__(self, x: Any, v: Any) -> Any:

@@ -22,8 +22,8 @@ class Polyak(Step):
     T is the horizon of their inexact form, for a lower bound l below inf f; T = 1 and l = inf f is Polyak's own.
     """
 
-    lower: Number = leaf(FINITE)  # l
-    horizon: Number = leaf(COUNT, default=1)  # T
+    lower: Number = leaf(FINITE)  #: l, a lower bound of f
+    horizon: Number = leaf(COUNT, default=1)  #: T ≥ 1
 
     @override
     def move(self, memory: Any, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Any]:

@@ -17,8 +17,8 @@ from gladstorm.methods.steps.step import Memoryless
 class PowerNormalized(Memoryless):
     """x^{k+1} = x^k − γ v^k/‖v^k‖^β: β = 0 is a plain step, β = 1 a normalized one (Chen et al. 2023)."""
 
-    gamma: Number = leaf(STEP_SIZE)  # γ
-    beta: Number = leaf(UNIT_INTERVAL)  # β
+    gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
+    beta: Number = leaf(UNIT_INTERVAL)  #: β in [0, 1]
 
     @override
     def __call__(self, x: Any, v: Any) -> Any:

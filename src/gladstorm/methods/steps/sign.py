@@ -17,7 +17,7 @@ from gladstorm.methods.steps.step import Memoryless
 class Sign(Memoryless):
     """x^{k+1} = x^k − γ sign(v^k), coordinate by coordinate; sign(0) = 0."""
 
-    gamma: Number = leaf(STEP_SIZE)  # γ
+    gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
 
     @override
     def __call__(self, x: Any, v: Any) -> Any:

@@ -18,9 +18,9 @@ from gladstorm.methods.steps.step import Memoryless
 class ThreeWayClipped(Memoryless):
     """x^{k+1} = x^k − γ min{1, c₀/‖v^k‖, c₁/‖v^k‖²} v^k (Reisizadeh et al. 2025)."""
 
-    gamma: Number = leaf(STEP_SIZE)  # γ
-    c0: Number = leaf(POSITIVE)
-    c1: Number = leaf(POSITIVE)
+    gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
+    c0: Number = leaf(POSITIVE)  #: > 0
+    c1: Number = leaf(POSITIVE)  #: > 0
 
     @override
     def __call__(self, x: Any, v: Any) -> Any:
