@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Constants:
-    """f ∈ L*_sym(α): ‖∇f(y) − ∇f(x)‖ ≤ (L0 + L1 max_θ ‖∇f(x_θ)‖^α) ‖y − x‖ on the segment, and inf f.
+    """The smoothness constants of f, and inf f.
 
-    α = 0 is L0-smoothness (L1 = 0).
+    f is in the class L*_sym(α): ‖∇f(y) − ∇f(x)‖ ≤ (L0 + L1 max ‖∇f‖^α) ‖y − x‖ for all x and y, with the maximum over
+    the segment from x to y. With α = 0 and L1 = 0, f is L0-smooth.
     """
 
     L0: float  #: L0 ≥ 0, the largest curvature where the gradient is 0
@@ -25,9 +26,9 @@ class Constants:
 
 @dataclass(frozen=True, eq=False)
 class Bg0:
-    """BG-0 around an anchor a, the point where the noise is smallest: E‖∇f(x; ξ) − ∇f(x)‖² ≤ B²‖x − a‖² + G².
+    """BG-0 noise around an anchor a, the point where it is smallest: E‖∇f(x; ξ) − ∇f(x)‖² ≤ B²‖x − a‖² + G².
 
-    Noise we add to f is anchored at x⁰. Noise that a problem has by itself rarely is: that of least squares is smallest
+    Noise that is added to f has its anchor at x⁰. A problem's own noise rarely has: that of least squares is smallest
     at the solution.
     """
 

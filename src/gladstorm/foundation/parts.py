@@ -53,23 +53,23 @@ class Data(Protocol):
 
 
 def leaf(rule: Rule, default: Any = dataclasses.MISSING) -> Any:
-    """A traced field with the rule its value must obey."""
+    """Declare a field that holds numbers, with the rule they must obey. New numbers need no new compilation."""
     return dataclasses.field(default=default, metadata={"rule": rule})
 
 
 def static(rule: Rule | None = None, default: Any = dataclasses.MISSING) -> Any:
-    """A field that belongs to the structure: another value is another program."""
+    """Declare a field that decides what is compiled: another value is another program."""
     return dataclasses.field(default=default, metadata={"rule": rule, "static": True})
 
 
 # Frozen too, but mypy (2.4) is not told: of a field a part inherits it would then read what may be given for it.
 @dataclass_transform(field_specifiers=(leaf, static, dataclasses.field))
 def part(cls: type[C]) -> type[C]:
-    """Make a class a frozen dataclass and a pytree.
+    """Make a class a frozen dataclass that JAX can look into (a pytree).
 
-    Not with `jax.tree_util.register_dataclass`: as of JAX 0.10 two structures that differ only in which dataclasses
-    they are made of compare equal, and `jax.jit` now and then runs the program of the other one. Here the class is
-    part of the structure.
+    It does not use `jax.tree_util.register_dataclass`: in JAX 0.10, two structures that differ only in their
+    dataclasses compare equal, and `jax.jit` sometimes runs the program of the other one. Here the class is part of the
+    structure.
 
     >>> from gladstorm.methods.steps import Normalized, Plain
     >>> jax.tree.structure(Plain(1.0)) == jax.tree.structure(Normalized(1.0))

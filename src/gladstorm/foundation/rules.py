@@ -1,4 +1,4 @@
-"""The rules arguments obey, and the one sentence said when they do not: owner, argument, rule, value."""
+"""The rules that arguments must obey, and the error if they do not: it names owner, argument, rule and value."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Rule:
-    """What an argument must be, in words and as a test of a NumPy array, entry by entry or as a whole."""
+    """What an argument must be: in words, and as a test of a NumPy array, entry by entry or as a whole."""
 
-    words: str
-    holds: Callable[[Any], Any]
-    with_zero: Rule | None = None  # the rule for the smallest number of a schedule, where that may be 0
-    beyond: str = ""  # what is added to the words for a number of 2⁵³ or more, which floats do not hold exactly
+    words: str  #: what comes after "must be", such as "finite and > 0"
+    holds: Callable[[Any], Any]  #: the test, from an array to one truth value, or to one for each entry
+    with_zero: Rule | None = None  #: the rule for the smallest number of a schedule, if that may be 0
+    beyond: str = ""  #: what is added to the words for numbers from 2⁵³ on, which floats do not hold exactly
 
     def require(self, owner: str, name: str, value: Any) -> None:
-        """Raise a ValueError naming owner, argument, rule and value unless the rule holds for every entry.
+        """Raise a ValueError that names owner, argument, rule and value, unless the rule holds for every entry.
 
         >>> POSITIVE.require("Plain", "gamma", -1.0)
         Traceback (most recent call last):
@@ -37,7 +37,7 @@ class Rule:
             raise ValueError(f"{owner}: {name} must be {words}; got {name}={shown}.")
 
     def require_throughout(self, owner: str, name: str, low: Any, high: Any) -> None:
-        """Raise a ValueError unless the rule holds from `low` to `high`, which a schedule has in the argument's place.
+        """Raise a ValueError unless the rule holds for all values of a schedule, which lie from `low` to `high`.
 
         >>> FRACTION.require_throughout("Transported", "eta", 0.0, 0.5)
         Traceback (most recent call last):
@@ -49,7 +49,7 @@ class Rule:
             replace(rule, words=f"{rule.words} at every step").require(owner, name, value)
 
     def whole(self, owner: str, name: str, value: Any) -> int:
-        """The value, if it is one number: where a single one is meant, a list is as wrong as what breaks the rule.
+        """The value as an int, if it is one number that obeys the rule; a list raises a ValueError too.
 
         >>> COUNT.whole("sweep", "records", [3])
         Traceback (most recent call last):
@@ -83,7 +83,7 @@ SEED = Rule("a whole number from 0 to 2³² − 1", lambda v: (v >= 0) & (v == n
 
 
 def unlike_shapes(owner: str, **arrays: Any) -> str | None:
-    """Why these do not go together, in one sentence, or None if they have one shape."""
+    """None if these arrays have the same shape; otherwise a sentence that says so."""
     shapes = [np.shape(each) for each in arrays.values()]
     if len(set(shapes)) == 1:
         return None

@@ -62,19 +62,19 @@ __all__ = [
 
 
 class Objective(Protocol):
-    """What the oracle needs of f."""
+    """A function f to minimise: its value, its gradient, where runs start, and what is known about it."""
 
     @property
     def start(self) -> Array:
-        """x⁰."""
+        """x⁰, where runs start."""
 
     @property
     def f_inf(self) -> float | None:
-        """inf f, or None where it is not known."""
+        """inf f, or None if it is not known."""
 
     @property
     def constants(self) -> Constants | None:
-        """Smoothness constants, or None where none are known in closed form."""
+        """The smoothness constants, or None if none are known in closed form."""
 
     def value(self, x: Array) -> Array:
         """f(x)."""
@@ -84,7 +84,7 @@ class Objective(Protocol):
 
 
 def registry() -> dict[str, Any]:
-    """The classes of the objectives that can be named on the command line: those whose instance a seed decides.
+    """The classes of all objectives that the command line can name: those that can be drawn from a seed.
 
     >>> registry()["power"].__name__
     'Power'
@@ -93,7 +93,7 @@ def registry() -> dict[str, Any]:
 
 
 def names() -> list[str]:
-    """The objectives that can be named on the command line.
+    """The names of all objectives that the command line and `named` know.
 
     >>> names()[:3]
     ['cauchy', 'cosh', 'double-well']
@@ -102,11 +102,13 @@ def names() -> list[str]:
 
 
 def named(spec: str, *, seed: int = 0, dim: int | None = None, start: float | None = None) -> Any:
-    """The objective written NAME or NAME:NUMBER[,NUMBER…], its instance drawn from the seed.
+    """Make an objective from a text NAME or NAME:NUMBER,NUMBER,….
 
-    Where an objective has `words`, one of them may stand among the numbers, as in variational-gaussian:mean-field.
-
-    `start` puts every coordinate of x⁰ at that number instead.
+    spec: the text. The numbers are the arguments of the class's `from_seed`; some objectives also know words, as in
+        variational-gaussian:mean-field.
+    seed: the objective's data and start are drawn from it.
+    dim: the dimension of x; the objective's own if not given.
+    start: every coordinate of x⁰; the objective's own start if not given.
 
     >>> named("power:4", dim=2, start=5.0)
     Power(start=array([5., 5.]), p=4.0)
@@ -142,7 +144,7 @@ def _what_follows(kind: Any) -> str:
 
 
 def own_oracle(spec: str) -> str | None:
-    """The name of the oracle with the noise that an objective has by itself; None if it has none.
+    """The name of the oracle for an objective's own noise; None if the objective has no noise of its own.
 
     >>> own_oracle("streaming-least-squares"), own_oracle("power:3")
     ('streaming-least-squares', None)

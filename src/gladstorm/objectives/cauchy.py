@@ -14,7 +14,7 @@ from gladstorm.foundation.rules import VECTOR
 
 @part
 class Cauchy:
-    """f(x) = Σ_i log(1 + x_i²)."""
+    """f(x) = Σ_i log(1 + x_i²), the Cauchy loss: nonconvex, 2-smooth, unbounded."""
 
     start: Data = leaf(VECTOR)  #: x⁰, where runs start
     f_inf: ClassVar[float] = 0.0

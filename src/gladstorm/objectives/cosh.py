@@ -12,7 +12,7 @@ from gladstorm.foundation.rules import POSITIVE, VECTOR
 
 @part
 class Cosh:
-    """f(x) = A Σ_i cosh(a x_i)."""
+    """f(x) = A Σ_i cosh(a x_i): its curvature grows like its gradient, α = 1."""
 
     start: Data = leaf(VECTOR)  #: x⁰, where runs start
     growth: Number = leaf(POSITIVE, default=1.0)  #: a > 0
@@ -38,6 +38,6 @@ class Cosh:
 
     @property
     def constants(self) -> Constants:
-        """cosh t ≤ 1 + |sinh t|, and the largest coordinate dominates."""
+        """α = 1, L0 = A a², L1 = a: cosh t ≤ 1 + |sinh t|, and the largest coordinate dominates."""
         a, A = float(self.growth), float(self.height)
         return Constants(L0=A * a * a, L1=a, alpha=1.0, f_inf=self.f_inf)

@@ -14,7 +14,7 @@ from gladstorm.foundation.rules import VECTOR
 
 @part
 class DoubleWell:
-    """f(x) = (‖x‖² − 1)² / 4."""
+    """f(x) = (‖x‖² − 1)² / 4, the double well; its minima are the points with ‖x‖ = 1."""
 
     start: Data = leaf(VECTOR)  #: x⁰, where runs start
     f_inf: ClassVar[float] = 0.0

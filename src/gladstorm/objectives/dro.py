@@ -15,9 +15,10 @@ from gladstorm.foundation.rules import COUNT, MATRIX, POSITIVE, VECTOR
 
 @part
 class Dro:
-    """f(w, t) = λ/n Σ_i ψ*((l_i(w) − t)/λ) + t with ψ*(s) = max(s/2 + 1, 0)² − 1, the χ² divergence's conjugate.
+    """Distributionally robust regression: f(w, t) = λ/n Σ_i ψ*((l_i(w) − t)/λ) + t, ψ*(s) = max(s/2 + 1, 0)² − 1.
 
-    l_i(w) = ½ (a_i·w − y_i)² + 0.1 Σ_j ln(1 + |w_j|); the variable is x = (w, t). Its curvature grows with 1/λ.
+    The variable is x = (w, t), the loss of example i is l_i(w) = ½ (a_i·w − y_i)² + 0.1 Σ_j ln(1 + |w_j|), and ψ* is
+    the conjugate of the χ² divergence. The curvature grows like 1/λ.
     """
 
     A: Data = leaf(MATRIX)  #: the features, a row a_i for each example
@@ -29,7 +30,7 @@ class Dro:
 
     @classmethod
     def from_seed(cls, seed: int, n: float = 2000, *, dim: int = 35) -> Dro:
-        """Standard normal a_i and w⁰, y = a·w* + N(0, 1) standardised, t⁰ = 0.1; `dim` counts t."""
+        """n examples: a_i and w⁰ standard normal, y = a·w* + N(0, 1) standardised, t⁰ = 0.1. `dim` counts w and t."""
         COUNT.require("Dro", "n", n)
         if dim < 2:
             raise ValueError(f"Dro: dim must be at least 2, one of them t; got dim={dim}.")
@@ -53,6 +54,6 @@ class Dro:
         return self.losses(x).mean()
 
     def grad(self, x: Array) -> Array:
-        """∇f(x); at w_j = 0, where |w_j| has a kink, as if it had none."""
+        """∇f(x), with 0 for the derivative of |w_j| where w_j = 0."""
         gradient: Array = jax.grad(self.value)(x)
         return gradient

@@ -16,11 +16,11 @@ from gladstorm.objectives.trees import Tree, grown, planted
 
 @part
 class FromFunction:
-    """f given as a function of a vector, or of a tree of arrays; the gradient by autodiff.
+    """f given as a function of a vector or of a tree of arrays; JAX differentiates it.
 
-    As of every objective, `value` takes and `grad` takes and returns a vector; where f takes a tree, `tree.flat` makes
-    one of a tree and `tree.of` a tree of it. Called outside `run` and `sweep` they compute as JAX is configured, in
-    float32 unless within `jax.enable_x64(True)`.
+    `value` and `grad` take a vector, as those of every objective do. If f takes a tree, `tree.flat` turns a tree into a
+    vector and `tree.of` a vector into a tree. Outside `run` and `sweep` they compute in JAX's own precision, which is
+    float32 unless you are inside `jax.enable_x64(True)`.
     """
 
     start: Data = leaf(VECTOR)  #: x⁰, where runs start
@@ -44,11 +44,12 @@ class FromFunction:
 
 
 def from_function(function: Callable[[Any], Array], start: Any, *, constants: Constants | None = None) -> FromFunction:
-    """An objective from your own function of x to a number, written with jax.numpy.
+    """Make an objective from your own function.
 
-    x is what `start` is: a vector, or any tree of arrays, such as the dict of matrices of a network. Arrays the
-    function captures must be NumPy's, in float64: JAX would have made others float32. Give `constants` if you know
-    them; theorems ask for them, simulations do not.
+    function: takes x and returns one number; written with jax.numpy. Arrays that it captures must be NumPy arrays in
+        float64, since JAX makes its own arrays float32.
+    start: x⁰, a vector or any tree of arrays, such as the dict of matrices of a network. x has the same form.
+    constants: the smoothness constants, if you know them. Theorems need them, simulations do not.
 
     >>> import jax.numpy as jnp
     >>> objective = from_function(lambda x: jnp.sum(x**4), start=[1.0, 2.0])

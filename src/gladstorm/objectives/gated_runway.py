@@ -22,8 +22,8 @@ from gladstorm.objectives.zero_chain import DEPTH, SEEN, chain_grad, chain_value
 class GatedRunway:
     """f(y, z) = h(y) + Θ(y) κ (F_T(z/λ) − 12 T): down a slope of 2ε for a length R = Δ/(8ε), then a zero-chain.
 
-    The gate Θ opens between R/2 and R, so there is nothing to be noisy about closer to x⁰ than R/2. L-smooth for
-    ε ≤ √(L Δ)/100; ‖∇f‖ ≥ 2ε before the end of the runway, and beyond until the chain's last coordinate has been moved.
+    The gate Θ opens between R/2 and R, so the noise is 0 closer to x⁰ than R/2. f is L-smooth for ε ≤ √(L Δ)/100, and
+    ‖∇f‖ ≥ 2ε on the runway and after it until the last coordinate of the chain has been moved.
     """
 
     start: Data = leaf(VECTOR)  #: x⁰ = 0 in 1 + T dimensions
@@ -35,7 +35,7 @@ class GatedRunway:
 
     @classmethod
     def of(cls, L: float, gap: float, eps: float) -> GatedRunway:
-        """The longest chain the gap pays for: 2 ε R + ε w + κ (24 T + 2.1) ≤ Δ.
+        """The longest chain that the gap Δ allows: 2 ε R + ε w + κ (24 T + 2.1) ≤ Δ.
 
         >>> GatedRunway.of(L=1.0, gap=1.0, eps=2e-3).start.size - 1
         6
@@ -48,12 +48,12 @@ class GatedRunway:
 
     @property
     def runway(self) -> Array | float:
-        """R."""
+        """R, the length of the runway."""
         return self.gap / (8 * self.eps)
 
     @property
     def scale(self) -> Array | float:
-        """λ = 608 ε/L."""
+        """λ = 608 ε/L, how far a coordinate of the chain has to be moved."""
         return 608 * self.eps / self.L
 
     def value(self, x: Array) -> Array:
@@ -74,7 +74,7 @@ class GatedRunway:
         return jnp.concatenate([along[None], 2 * self.eps * self._gate(y) * chain_grad(z)])
 
     def hidden(self, x: Array) -> Array:
-        """Coordinates of the chain beyond prog_¼(z/λ); the runway is always seen."""
+        """Which coordinates the oracle shows only with probability p: those of the chain beyond prog_¼(z/λ)."""
         beyond = jnp.arange(1, x.size) > progress(x[1:] / self.scale, SEEN)
         return jnp.concatenate([jnp.zeros(1, bool), beyond])
 

@@ -14,7 +14,7 @@ from gladstorm.foundation.rules import VECTOR
 
 @part
 class GemanMcclure:
-    """f(x) = Σ_i x_i² / (1 + x_i²)."""
+    """f(x) = Σ_i x_i² / (1 + x_i²), the Geman–McClure loss: nonconvex, 2-smooth, bounded."""
 
     start: Data = leaf(VECTOR)  #: x⁰, where runs start
     f_inf: ClassVar[float] = 0.0

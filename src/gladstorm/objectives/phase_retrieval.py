@@ -16,9 +16,9 @@ from gladstorm.foundation.rules import COUNT, MATRIX, VECTOR
 
 @part
 class PhaseRetrieval:
-    """f(x) = 1/(2m) Σ_r (y_r − (a_r·x)²)².
+    """f(x) = 1/(2m) Σ_r (y_r − (a_r·x)²)²: recover x* from the squared measurements y_r = (a_r·x*)².
 
-    The transpose of A is kept beside it because XLA multiplies a transposed float64 matrix at half speed.
+    The transpose of A is stored too, because XLA multiplies by a transposed float64 matrix at half the speed.
     """
 
     A: Data = leaf(MATRIX)  #: the measurement vectors, a row a_r for each
@@ -29,7 +29,7 @@ class PhaseRetrieval:
 
     @classmethod
     def from_seed(cls, seed: int, m: float = 3000, *, dim: int = 100) -> PhaseRetrieval:
-        """The paper's instance: a ~ N(0, 0.1²), x* ~ N(0, I), x⁰ ~ N(5, I).
+        """The paper's instance with m measurements: a ~ N(0, 0.1²), x* ~ N(0, I), x⁰ ~ N(5, I).
 
         >>> PhaseRetrieval.from_seed(0, m=30, dim=4).A.shape
         (30, 4)
@@ -39,12 +39,12 @@ class PhaseRetrieval:
 
     @staticmethod
     def signal(seed: int, m: float = 3000, *, dim: int = 100) -> np.ndarray:
-        """x* of `from_seed`'s instance: f(x*) = f(−x*) = 0."""
+        """x* of the instance that `from_seed` makes: f(x*) = f(−x*) = 0."""
         return _paper_draw(seed, m, dim)[1]
 
     @classmethod
     def from_measurements(cls, A: ArrayLike, y: ArrayLike, start: ArrayLike) -> PhaseRetrieval:
-        """The objective of given measurement vectors (the rows of A), squared measurements and start."""
+        """The objective for your own measurement vectors (the rows of A), squared measurements y and start."""
         rows, squares, first = (np.asarray(array, np.float64) for array in (A, y, start))
         if rows.ndim != 2 or squares.shape != rows.shape[:1] or first.shape != rows.shape[1:]:
             shapes = f"{rows.shape}, {squares.shape}, {first.shape}"
@@ -69,7 +69,7 @@ class PhaseRetrieval:
 
     @property
     def constants(self) -> Constants | None:
-        """α = 2/3 with L0, L1 certified from the measurements; None where A lacks full column rank.
+        """α = 2/3, with L0 and L1 certified from the measurements; None if A does not have full column rank.
 
         With R = ‖x‖: ‖∇²f‖ ≤ max(6 Λ R², 2‖Y‖) and ‖∇f‖ ≥ λ R³ once R² ≥ 2‖Y‖/λ, for Λ ≥ max_u and λ ≤ min_u of
         (1/m) Σ (a_r·u)⁴ over unit u, and Y = (1/m) Σ y_r a_r a_rᵀ. Takes a second for thousands of measurements.

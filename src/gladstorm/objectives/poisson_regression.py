@@ -14,10 +14,10 @@ from gladstorm.objectives.random_points import start_and_unit
 
 @part
 class PoissonRegression:
-    """f(x) = E[exp(a·x) − y a·x], a ~ N(0, s²I), y ~ Poisson(exp(a·x*)): the negative log-likelihood of a stream.
+    """f(x) = E[exp(a·x) − y a·x], a ~ N(0, s²I), y ~ Poisson(exp(a·x*)): Poisson regression on a stream of data.
 
-    = exp(s²‖x‖²/2) − s² x·x* exp(s²‖x*‖²/2), smallest at x*. Its curvature grows faster than any power of the gradient
-    as well, so it declares no constants.
+    f is the expected negative log-likelihood, f(x) = exp(s²‖x‖²/2) − s² x·x* exp(s²‖x*‖²/2), and is smallest at x*. Its
+    curvature grows faster than any power of the gradient, so it has no smoothness constants.
     """
 
     start: Data = leaf(VECTOR)  #: x⁰, where runs start
@@ -33,7 +33,7 @@ class PoissonRegression:
 
     @property
     def flaw(self) -> str | None:
-        """What is wrong with its numbers taken together, in one sentence, or None."""
+        """None if its numbers fit together; otherwise a sentence that says what is wrong."""
         return unlike_shapes("PoissonRegression", start=self.start, optimum=self.optimum)
 
     @property

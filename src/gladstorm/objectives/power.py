@@ -14,7 +14,7 @@ from gladstorm.foundation.rules import ABOVE_TWO, VECTOR
 
 @part
 class Power:
-    """f(x) = ‖x‖^p, p > 2."""
+    """f(x) = ‖x‖^p, p > 2: curvature grows like ‖∇f‖^α with α = (p − 2)/(p − 1). p = 3 is the paper's cubic."""
 
     start: Data = leaf(VECTOR)  #: x⁰, where runs start
     p: float = static(ABOVE_TWO, default=3.0)  #: the power, > 2
@@ -22,7 +22,7 @@ class Power:
 
     @classmethod
     def from_seed(cls, seed: int, p: float = 3.0, *, dim: int = 1) -> Power:
-        """The paper's start, x⁰ ~ N(5, 0.1) in every coordinate, 0.1 read as the variance."""
+        """The paper's start: every coordinate of x⁰ is drawn from N(5, 0.1), where 0.1 is the variance."""
         return cls(np.random.default_rng(seed).normal(5, np.sqrt(0.1), dim), p)
 
     def value(self, x: Array) -> Array:
@@ -37,7 +37,7 @@ class Power:
 
     @property
     def constants(self) -> Constants:
-        """‖∇²f‖ = p(p−1)‖x‖^(p−2) = L1 ‖∇f‖^α exactly."""
+        """L0 = 0, and ‖∇²f‖ = p(p−1)‖x‖^(p−2) = L1 ‖∇f‖^α exactly."""
         p = self.p
         return Constants(L0=0.0, L1=(p - 1) * p ** (1 / (p - 1)), alpha=(p - 2) / (p - 1), f_inf=self.f_inf)
 

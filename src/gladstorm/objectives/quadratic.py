@@ -14,7 +14,10 @@ from gladstorm.foundation.rules import NON_NEGATIVE, VECTOR
 
 @part
 class Quadratic:
-    """f(x) = ½ Σ_i a_i x_i². Axis-aligned without loss: every method here and the BG-0 noise commute with rotations."""
+    """f(x) = ½ Σ_i a_i x_i².
+
+    A rotated quadratic would behave alike: nearly all methods, and the BG-0 noise, do not depend on the axes.
+    """
 
     start: Data = leaf(VECTOR)  #: x⁰, where runs start
     curvature: Data = leaf(NON_NEGATIVE, default=1.0)  #: a ≥ 0: one number for all coordinates, or one for each
@@ -22,7 +25,7 @@ class Quadratic:
 
     @classmethod
     def from_seed(cls, seed: int, *curvature: float, dim: int | None = None) -> Quadratic:
-        """x⁰ ~ N(0, I); one curvature for all coordinates (default 1), or one each."""
+        """x⁰ ~ N(0, I); one curvature for all coordinates (1 if not given), or one for each."""
         dim = dim or max(1, len(curvature))
         if len(curvature) not in (0, 1, dim):
             raise ValueError(f"Quadratic: curvature must be one number or dim={dim}; got {len(curvature)} numbers.")

@@ -16,8 +16,8 @@ from gladstorm.objectives.random_points import start_and_unit
 class SampledPhaseRetrieval:
     """f(x) = ½ E(y − (a·x)²)², a ~ N(0, I), y = (a·x*)² + σε: phase retrieval with fresh measurements.
 
-    = ½ (3‖x‖⁴ + 3‖x*‖⁴ − 2‖x‖²‖x*‖² − 4 (x·x*)² + σ²), smallest at x* and −x*. Stationary, and no solutions, are x = 0
-    and all x orthogonal to x* with 3‖x‖² = ‖x*‖²: where ‖∇f‖ is small, look at f.
+    f(x) = ½ (3‖x‖⁴ + 3‖x*‖⁴ − 2‖x‖²‖x*‖² − 4 (x·x*)² + σ²), smallest at x* and −x*. The gradient is also 0 at x = 0 and
+    at all x orthogonal to x* with 3‖x‖² = ‖x*‖², which are no solutions: where ‖∇f‖ is small, look at f.
     """
 
     start: Data = leaf(VECTOR)  #: x⁰, where runs start
@@ -32,7 +32,7 @@ class SampledPhaseRetrieval:
 
     @property
     def flaw(self) -> str | None:
-        """What is wrong with its numbers taken together, in one sentence, or None."""
+        """None if its numbers fit together; otherwise a sentence that says what is wrong."""
         return unlike_shapes("SampledPhaseRetrieval", start=self.start, signal=self.signal)
 
     @property

@@ -17,8 +17,8 @@ from gladstorm.foundation.rules import AT_LEAST_ONE, MATRIX, NON_NEGATIVE, POSIT
 class StreamingLeastSquares:
     """f(x) = ½ E(a·x − y)² = ½ (x − x*)ᵀΣ(x − x*) + σ²/2, where a ~ N(0, Σ) and y = a·x* + σε, ε ~ N(0, 1).
 
-    Coordinates are along the axes of Σ, so that its spectrum says all of it: methods that commute with rotations do not
-    notice. `from_covariance` turns a problem with any Σ into them.
+    Σ is diagonal, given by its eigenvalues. Methods that do not depend on the axes behave alike for every Σ with these
+    eigenvalues; `from_covariance` turns a problem with any Σ into this form.
     """
 
     start: Data = leaf(VECTOR)  #: x⁰, where runs start
@@ -31,7 +31,7 @@ class StreamingLeastSquares:
     def from_seed(
         cls, seed: int, sigma: float = 1.0, condition: float = 1.0, *, dim: int = 10
     ) -> StreamingLeastSquares:
-        """x* ~ N(0, I), x⁰ ~ N(5, I), and eigenvalues in equal ratios from 1 down to 1/condition."""
+        """x* ~ N(0, I), x⁰ ~ N(5, I), and eigenvalues that fall in equal ratios from 1 to 1/condition."""
         AT_LEAST_ONE.require("StreamingLeastSquares", "condition", condition)
         rng = np.random.default_rng(seed)
         return cls(rng.normal(5, 1, dim), rng.normal(0, 1, dim), np.geomspace(1, 1 / condition, dim), sigma)
@@ -40,7 +40,7 @@ class StreamingLeastSquares:
     def from_covariance(
         cls, covariance: ArrayLike, optimum: ArrayLike, start: ArrayLike, sigma: float = 1.0
     ) -> StreamingLeastSquares:
-        """The problem of any Σ, symmetric and positive definite, in the coordinates of its axes.
+        """The problem with a covariance Σ, symmetric and positive definite, in the coordinates of its eigenvectors.
 
         >>> StreamingLeastSquares.from_covariance([[2, 1], [1, 2]], optimum=[0, 0], start=[1, 1]).spectrum.tolist()
         [1.0, 3.0]
@@ -61,7 +61,7 @@ class StreamingLeastSquares:
 
     @property
     def flaw(self) -> str | None:
-        """What is wrong with its numbers taken together, in one sentence, or None."""
+        """None if its numbers fit together; otherwise a sentence that says what is wrong."""
         return unlike_shapes("StreamingLeastSquares", start=self.start, optimum=self.optimum, spectrum=self.spectrum)
 
     @property

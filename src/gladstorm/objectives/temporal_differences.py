@@ -15,10 +15,11 @@ from gladstorm.foundation.rules import BELOW_ONE, COUNT, MATRIX, VECTOR
 
 @part
 class TemporalDifferences:
-    """f(θ) = ½ Σ_s μ_s (φ_s·(θ − θ*))²: how far θ's values are from those TD(0) ends with, in the long run.
+    """f(θ) = ½ Σ_s μ_s (φ_s·(θ − θ*))²: policy evaluation by TD(0) on a Markov chain with linear features.
 
-    θ* solves Φᵀ D (Φθ − r − γPΦθ) = 0: a chain with transitions P, stationary distribution μ = diag D, rewards r,
-    discount γ and a row φ_s of features for each state. TD(0) does not descend f: its own oracle has the mean field.
+    f measures how far the values φ_s·θ are from those at θ*, where TD(0) ends: Φᵀ D (Φθ* − r − γPΦθ*) = 0. The chain
+    has transitions P, stationary distribution μ = diag D, rewards r, discount γ and features φ_s for each state s.
+    TD(0) does not follow ∇f: the oracle of this name has its direction.
     """
 
     start: Data = leaf(VECTOR)  #: θ⁰, where runs start
@@ -34,7 +35,7 @@ class TemporalDifferences:
 
     @classmethod
     def from_seed(cls, seed: int, states: float = 10, discount: float = 0.9, *, dim: int = 3) -> TemporalDifferences:
-        """Transitions uniform on the simplex, features, rewards and θ⁰ normal."""
+        """A random chain: transitions uniform on the simplex; features, rewards and θ⁰ standard normal."""
         COUNT.require("TemporalDifferences", "states", states)
         rng, n = np.random.default_rng(seed), int(states)
         chain = rng.dirichlet(np.ones(n), n)
@@ -44,7 +45,7 @@ class TemporalDifferences:
     def from_chain(
         cls, transitions: ArrayLike, features: ArrayLike, rewards: ArrayLike, discount: float, start: ArrayLike
     ) -> TemporalDifferences:
-        """The problem of a chain that visits every state, and of features that are linearly independent."""
+        """The problem for your own chain. It must visit every state, and the features must be linearly independent."""
         owner = "TemporalDifferences"
         P, Phi, r, first = (np.asarray(each, np.float64) for each in (transitions, features, rewards, start))
         BELOW_ONE.require(owner, "discount", discount)

@@ -15,10 +15,11 @@ from gladstorm.objectives.gaussian_families import WORDS, GaussianFamily, entrop
 
 @part
 class VariationalGaussian:
-    """f(m, C) = KL(N(m, CCᵀ + δ²I) ‖ N(z̄, Λ⁻¹)), Λ = diag(λ).
+    """f(m, C) = KL(N(m, CCᵀ + δ²I) ‖ N(z̄, Λ⁻¹)), Λ = diag(λ): variational inference of a Gaussian.
 
-    = ½ Σ_i λ_i ((m_i − z̄_i)² + ‖C_i‖² + δ²) − ½ log det(CCᵀ + δ²I) − ½ Σ_i log λ_i − d/2, C_i the rows of C. It is 0 at
-    m = z̄, CCᵀ = Λ⁻¹ − δ²I. Not convex: C and −C are the same, and C = 0 is a saddle. `gaussian_families` says why δ.
+    With C_i the rows of C, f is ½ Σ_i λ_i ((m_i − z̄_i)² + ‖C_i‖² + δ²) − ½ log det(CCᵀ + δ²I) − ½ Σ_i log λ_i − d/2. It
+    is 0 at m = z̄, CCᵀ = Λ⁻¹ − δ²I. It is not convex: C and −C have the same value, and C = 0 is a saddle. The floor δ
+    makes f smooth.
     """
 
     start: Data = leaf(VECTOR)  #: x⁰ = (m⁰, the free entries of C⁰)
@@ -34,7 +35,10 @@ class VariationalGaussian:
     def from_seed(
         cls, seed: int, family: str = "full-rank", condition: float = 1.0, *, dim: int = 5
     ) -> VariationalGaussian:
-        """z̄ ~ N(0, I), m⁰ ~ N(3, I), C⁰ = I, λ in equal ratios from 1 to `condition`, δ = ½ λ_max^(−½)."""
+        """z̄ ~ N(0, I), m⁰ ~ N(3, I), C⁰ = I, δ = ½ λ_max^(−½), and λ that grows in equal ratios from 1 to `condition`.
+
+        `family` says which entries of C are free: full-rank, lower-triangular or mean-field.
+        """
         AT_LEAST_ONE.require("VariationalGaussian", "condition", condition)
         rng = np.random.default_rng(seed)
         chosen = GaussianFamily(family, dim)
@@ -43,7 +47,7 @@ class VariationalGaussian:
 
     @property
     def flaw(self) -> str | None:
-        """What is wrong with its numbers taken together, in one sentence, or None."""
+        """None if its numbers fit together; otherwise a sentence that says what is wrong."""
         sizes = [np.size(each) for each in (self.start, self.center, self.precision)]
         if sizes != [self.family.size, self.family.dim, self.family.dim]:
             wanted = f"{self.family.size}, {self.family.dim} and {self.family.dim} numbers"
@@ -68,6 +72,6 @@ class VariationalGaussian:
 
     @property
     def constants(self) -> Constants:
-        """Curvatures of the energy are λ, those of the entropy within [−1/δ², 1/(8δ²)]."""
+        """α = 0: the curvatures of the energy are λ, those of the entropy lie within [−1/δ², 1/(8δ²)]."""
         L0 = smoothness(float(np.max(self.precision)), float(np.min(self.precision)), float(self.floor))
         return Constants(L0=L0, L1=0.0, alpha=0.0, f_inf=self.f_inf)

@@ -19,9 +19,9 @@ from gladstorm.objectives.logistic_normal import expected_loss
 class VariationalLogistic:
     """f(m, C) = 1/n (E U(z) − ½ log det(CCᵀ + δ²I)), z ~ N(m, CCᵀ + δ²I), U(z) = Σ_i log(1 + e^(−s_i·z)) + p‖z‖²/2.
 
-    That is KL(N(m, CCᵀ + δ²I) ‖ posterior)/n up to a constant: n examples, of which s_i is the label ±1 times the
-    features, and a normal prior of precision p. Each s_i·z is normal, so that f is n integrals in one dimension, each
-    by quadrature within 1e-9 (`logistic_normal`); ∇f is the derivative of that quadrature.
+    Up to a constant this is KL(N(m, CCᵀ + δ²I) ‖ posterior)/n for logistic regression with n examples and a normal
+    prior of precision p; s_i is the label ±1 times the features of example i. Each s_i·z is normal, so f is n integrals
+    in one dimension, each by quadrature within 1e-9; ∇f is the derivative of that quadrature.
     """
 
     start: Data = leaf(VECTOR)  #: x⁰ = (m⁰, the free entries of C⁰)
@@ -38,9 +38,9 @@ class VariationalLogistic:
     def from_seed(
         cls, seed: int, family: str = "mean-field", prior: float = 1.0, examples: float = 569, *, dim: int = 31
     ) -> VariationalLogistic:
-        """Breast-cancer data, standardized: an intercept and the first dim − 1 measurements of the first examples.
+        """scikit-learn's breast-cancer data, standardized; m⁰ ~ N(0, I), C⁰ = I.
 
-        m⁰ ~ N(0, I), C⁰ = I.
+        `examples` is how many of the 569 examples are used, and `dim` counts the intercept and dim − 1 measurements.
         """
         COUNT.require("VariationalLogistic", "examples", examples)
         features, labels = _breast_cancer()
@@ -56,9 +56,9 @@ class VariationalLogistic:
     def from_data(
         cls, features: np.ndarray, labels: np.ndarray, start: np.ndarray, family: GaussianFamily, prior: float = 1.0
     ) -> VariationalLogistic:
-        """The posterior of other data: a row of features and a label, 0 or 1, for each example; δ = ½ M^(−½).
+        """The posterior of your own data: for each example a row of features and a label, 0 or 1; δ = ½ M^(−½).
 
-        The prior makes it proper, for separable data too, whose likelihood alone has no mode.
+        The prior makes the posterior proper even for separable data, whose likelihood alone has no mode.
         """
         if not prior > 0:
             raise ValueError(
@@ -80,7 +80,7 @@ class VariationalLogistic:
 
     @property
     def flaw(self) -> str | None:
-        """What is wrong with its numbers taken together, in one sentence, or None."""
+        """None if its numbers fit together; otherwise a sentence that says what is wrong."""
         shapes = [np.shape(self.start), np.shape(self.examples)[1:], np.shape(self.mode)]
         wanted = [(self.family.size,), (self.family.dim,), (self.family.dim,)]
         if shapes == wanted:

@@ -73,7 +73,13 @@ def _phi_slope(t: Array) -> Array:
 
 @part
 class ZeroChain:
-    """f(x) = (L λ²/ℓ1) F_T(x/λ), λ = 2 ε ℓ1/L: L-smooth, and ‖∇f‖ > 2ε until the last coordinate has been moved."""
+    """f(x) = (L λ²/ℓ1) F_T(x/λ), λ = 2 ε ℓ1/L: the zero-chain, on which every zero-respecting method is slow.
+
+    f is L-smooth, and ‖∇f‖ > 2ε until the last coordinate has been moved. A coordinate has a gradient only once the one
+    before it has been moved, and the oracle shows it only with probability p.
+
+    Carmon et al. 2020; Arjevani et al. 2023.
+    """
 
     start: Data = leaf(VECTOR)  #: x⁰ = 0; its dimension is the length of the chain
     L: Number = leaf(POSITIVE)  #: smoothness constant, > 0
@@ -82,7 +88,7 @@ class ZeroChain:
 
     @classmethod
     def of(cls, L: float, gap: float, eps: float) -> ZeroChain:
-        """The longest chain with f(0) − inf f ≤ gap: T = ⌊L Δ/(4 · 12 · 152 ε²)⌋.
+        """The longest chain with f(0) − inf f ≤ Δ = `gap`: T = ⌊L Δ/(4 · 12 · 152 ε²)⌋.
 
         >>> ZeroChain.of(L=1.0, gap=1.0, eps=5e-3).start.size
         5
@@ -96,7 +102,7 @@ class ZeroChain:
 
     @property
     def scale(self) -> Array | float:
-        """λ: how far a coordinate has to be moved."""
+        """λ, how far a coordinate has to be moved."""
         return 2 * self.eps * SMOOTHNESS / self.L
 
     @property
@@ -117,5 +123,5 @@ class ZeroChain:
         return 2 * self.eps * chain_grad(x / self.scale)
 
     def hidden(self, x: Array) -> Array:
-        """Which coordinates the oracle shows with probability p only: those beyond prog_¼(x/λ)."""
+        """Which coordinates the oracle shows only with probability p: those beyond prog_¼(x/λ)."""
         return jnp.arange(1, x.size + 1) > progress(x / self.scale, SEEN)

@@ -53,7 +53,7 @@ __all__ = [
 
 
 def registry() -> dict[str, type[Oracle]]:
-    """Every oracle by its name on the command line.
+    """The classes of all oracles, by their names on the command line.
 
     >>> registry()["full-rank"].__name__
     'FullRank'
@@ -62,7 +62,7 @@ def registry() -> dict[str, type[Oracle]]:
 
 
 def names() -> list[str]:
-    """The oracles that can be named on the command line.
+    """The names of all oracles that the command line and `named` know.
 
     >>> names()[:3]
     ['blum-gladyshev', 'chain-oracle', 'finite-sum']
@@ -71,7 +71,9 @@ def names() -> list[str]:
 
 
 def named(text: str, objective: Any, given: Mapping[str, float] | None = None) -> Oracle:
-    """The oracle of an objective written NAME(argument=number, …); `given` has numbers for what the text leaves out.
+    """Make the oracle of an objective from a text NAME(argument=number, …).
+
+    `given` has numbers for arguments that the text leaves out.
 
     >>> from gladstorm import objectives
     >>> named("skewed(B=0.5, q=0.1)", objectives.named("cauchy", start=5.0), {"B": 2.0, "G": 1.0})
@@ -82,13 +84,13 @@ def named(text: str, objective: Any, given: Mapping[str, float] | None = None) -
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a text says of an oracle: all but the objective."""
+    """What a text says about an oracle: everything but its objective."""
 
-    kind: type[Oracle]
-    numbers: dict[str, float]
+    kind: type[Oracle]  #: the class
+    numbers: dict[str, float]  #: its arguments
 
     def of(self, objective: Any) -> Oracle:
-        """The oracle of an objective, if it can be drawn from that one."""
+        """Make the oracle of this objective; a ValueError says so if the two do not go together."""
         if why := self.kind.misfit(objective):
             raise ValueError(why)
         make: Callable[..., Oracle] = self.kind
@@ -96,7 +98,7 @@ class Recipe:
 
 
 def read(text: str, given: Mapping[str, float] | None = None) -> Recipe:
-    """What a text says, known before there is an objective.
+    """Read the text of an oracle without making it, before there is an objective.
 
     >>> read("full-rank(B=0.5)", {"G": 1.0}).numbers
     {'B': 0.5, 'G': 1.0}

@@ -22,10 +22,10 @@ class Sample(NamedTuple):
 
 @part
 class BlumGladyshev(ExactBg0):
-    """BG-0 noise of exact variance: ∇f(x; ξ) = ∇f(x) + B ρ (x − x⁰) + G u, ρ = ±1, u ~ N(0, I/d).
+    """The paper's noise, added to f: ∇f(x; ξ) = ∇f(x) + B ρ (x − x⁰) + G u, ρ = ±1, u ~ N(0, I/d).
 
-    E‖∇f(x; ξ) − ∇f(x)‖² = B²‖x − x⁰‖² + G². B = 0 is bounded variance, B = G = 0 is no noise.
-    Blum 1954 and Gladyshev 1965 allowed noise to grow so; the wrapper has exactly that much.
+    Its variance is exactly the one that BG-0 allows: E‖∇f(x; ξ) − ∇f(x)‖² = B²‖x − x⁰‖² + G². With B = 0 the variance
+    is bounded, with B = G = 0 there is no noise. Blum 1954 and Gladyshev 1965 first allowed noise to grow like this.
 
     >>> from gladstorm import objectives
     >>> oracle = BlumGladyshev(objectives.named("power:3", start=5.0), B=0.5, G=0.5)
@@ -33,12 +33,12 @@ class BlumGladyshev(ExactBg0):
 
     @override
     def draw(self, key: Array) -> Array:
-        """One normal for ρ, d for u."""
+        """One normal number for ρ and d for u."""
         return jax.random.normal(key, (self.objective.start.size + 1,), jnp.result_type(float))
 
     @override
     def batch(self, noise: Array, size: Array) -> Sample:
-        """ρ̄ = (2 Binomial(b, ½) − b)/b and ū ~ N(0, I/(d b)): sufficient for the batch mean of b samples."""
+        """The means over b samples: ρ̄ = (2 Binomial(b, ½) − b)/b and ū ~ N(0, I/(d b))."""
         z, u = noise[0], noise[1:]
         b = jnp.asarray(size, u.dtype)
         return Sample((2 * heads(z, size) - b) / b, u / jnp.sqrt(u.size * b))

@@ -45,9 +45,10 @@ class Visible(NamedTuple):
 
 @part
 class ChainOracle(Oracle):
-    """[∇f(x; ζ)]_i = ∂_i f(x) (1 + 1{i hidden} (ζ/p − 1)), ζ ~ Bernoulli(p): unbiased, variance ≤ (46 ε)² (1 − p)/p.
+    """[∇f(x; ζ)]_i = ∂_i f(x) (1 + 1{i hidden} (ζ/p − 1)), ζ ~ Bernoulli(p), for `ZeroChain` and `GatedRunway`.
 
-    Of the hidden coordinates only the first has a gradient at all.
+    It is unbiased, and its variance is at most (46 ε)² (1 − p)/p. Of the hidden coordinates only the first has a
+    gradient.
     """
 
     objective: Chain
@@ -63,7 +64,10 @@ class ChainOracle(Oracle):
 
     @classmethod
     def with_variance(cls, objective: Chain, sigma2: float) -> ChainOracle:
-        """The least p with variance ≤ σ². On the runway BG-0 noise with B²R²/4 + G² = σ²."""
+        """The oracle with the least p for which the variance is at most σ².
+
+        On `GatedRunway` it is BG-0 noise for B²R²/4 + G² = σ².
+        """
         p = (2 * LARGEST * float(objective.eps)) ** 2 / sigma2
         if p >= 1:
             raise ValueError(f"ChainOracle: sigma2 must be > {p * sigma2:.4g}, or nothing is hidden; got {sigma2=}.")
@@ -76,13 +80,13 @@ class ChainOracle(Oracle):
 
     @override
     def batch(self, noise: Array, size: Array) -> Array:
-        """The share of successes among b samples."""
+        """The share of b samples that show the hidden coordinates."""
         b = jnp.asarray(size, noise.dtype)
         return successes(noise, b, self.p) / b
 
     @override
     def at(self, x: Array) -> Visible:
-        """x, its gradient and what is hidden there."""
+        """x, ∇f(x), and which coordinates are hidden there."""
         return Visible(x, self.objective.grad(x), self.objective.hidden(x))
 
     @override

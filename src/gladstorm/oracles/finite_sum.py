@@ -35,7 +35,9 @@ class Sum(Objective, Protocol):
 
 @part
 class FiniteSum(OfExamples):
-    """∇f(x; ξ) = Σ_i w_i ∇f_i(x), w_i = how often example i was drawn/b. A batch of n or more is every example once.
+    """∇f(x; ξ) = Σ_i w_i ∇f_i(x): examples are drawn with replacement, and w_i is the share of example i in the batch.
+
+    f must be a mean of n losses. A batch of n or more samples is every example once.
 
     >>> from gladstorm import objectives
     >>> oracle = FiniteSum(objectives.PhaseRetrieval.from_seed(0, m=30, dim=4))
@@ -57,13 +59,13 @@ class FiniteSum(OfExamples):
     @property
     @override
     def largest(self) -> int:
-        """n, the largest batch there is."""
+        """n, the number of examples."""
         size: int = jax.eval_shape(self.objective.losses, self.objective.start).shape[0]
         return size
 
     @override
     def draw(self, key: Array) -> Array:
-        """A key: how much will be drawn from it depends on the batch size."""
+        """A key for random numbers: how many are drawn from it depends on the batch size."""
         return jax.random.key_data(key)
 
     @override
@@ -140,10 +142,13 @@ class PerExample:
 def finite_sum(
     loss: Callable[[Any, Any], Array], data: Any, start: Any, *, constants: Constants | None = None
 ) -> FiniteSum:
-    """An oracle from your own loss of (x, example) and your examples, stacked along the first axis of every array.
+    """Make an oracle from your own loss and your own examples.
 
-    `data` is any tree of arrays and an example the same tree of their rows: integers and booleans stay what they are,
-    other numbers become float64. x is what `start` is, a vector or any tree of arrays.
+    loss: takes (x, example) and returns one number; written with jax.numpy.
+    data: the examples, stacked along the first axis of an array or of every array of a tree. `loss` gets one row of
+        each. Integers and booleans stay as they are, other numbers become float64.
+    start: x⁰, a vector or any tree of arrays. x has the same form.
+    constants: the smoothness constants, if you know them. Theorems need them, simulations do not.
 
     >>> A, y = np.eye(3), np.ones(3)
     >>> oracle = finite_sum(lambda x, example: (example[0] @ x - example[1]) ** 2, (A, y), start=np.zeros(3))
@@ -178,7 +183,9 @@ def finite_sum(
 def measured_variance(
     oracle: Oracle, points: ArrayLike, *, draws: int = 1000, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """‖x − x⁰‖ and E‖∇f(x; ξ) − ∇f(x)‖² of a single sample at each row of `points`, over `draws` samples.
+    """Measure the noise: ‖x − x⁰‖ and E‖∇f(x; ξ) − ∇f(x)‖² of one sample, at each row x of `points`.
+
+    `draws` is the number of samples that each mean is over, and `seed` decides them.
 
     >>> from gladstorm import BlumGladyshev, objectives
     >>> oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=0.0), B=2.0, G=0.0)

@@ -26,9 +26,10 @@ class Turning(NamedTuple):
 class GradientCoupled(ExactBg0):
     """∇f(x; ξ) = ∇f(x) + B ρ (x − x⁰) + G (u ⊙ sin θ + u' ⊙ cos θ), θ = ∇f(x)/s, ρ = ±1, u and u' ~ N(0, I/d).
 
-    At one point this is the wrapper's noise, in law: sin² + cos² = 1. At two points it is not: the difference has
-    variance B²‖y − x‖² + 2 (G²/d) Σ_i (1 − cos(θ_i(y) − θ_i(x))) ≤ B²‖y − x‖² + (G²/(d s²)) ‖∇f(y) − ∇f(x)‖². It grows
-    with the curvature, hence with ‖∇f‖^α. Methods that evaluate a sample once cannot tell the two apart, STORM can.
+    At one point this has the law of the noise of `BlumGladyshev`, since sin² + cos² = 1. At two points it has not: the
+    difference of one sample has variance B²‖y − x‖² + 2 (G²/d) Σ_i (1 − cos(θ_i(y) − θ_i(x))), which is at most
+    B²‖y − x‖² + (G²/(d s²)) ‖∇f(y) − ∇f(x)‖² and grows with the curvature, hence with ‖∇f‖^α. Methods that evaluate a
+    sample once cannot tell the two kinds of noise apart; STORM can.
     """
 
     scale: Number = leaf(POSITIVE)  #: s > 0, the change of the gradient over which the noise turns
@@ -36,12 +37,12 @@ class GradientCoupled(ExactBg0):
 
     @override
     def draw(self, key: Array) -> Array:
-        """One normal for ρ, d each for u and u'."""
+        """One normal number for ρ, and d each for u and u'."""
         return jax.random.normal(key, (2 * self.objective.start.size + 1,), jnp.result_type(float))
 
     @override
     def batch(self, noise: Array, size: Array) -> Turning:
-        """As the wrapper's: one binomial count and two Gaussian vectors."""
+        """The means over b samples: one from a binomial count, and two Gaussian vectors."""
         b = jnp.asarray(size, noise.dtype)
         u, quadrature = (noise[1:] / jnp.sqrt(self.objective.start.size * b)).reshape(2, -1)
         return Turning((2 * heads(noise[0], size) - b) / b, u, quadrature)

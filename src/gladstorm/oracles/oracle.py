@@ -23,12 +23,12 @@ class Point(NamedTuple):
 
 
 class Oracle(ABC):
-    """A source of stochastic gradients of f: draw once, evaluate anywhere.
+    """A source of stochastic gradients of f: a sample is drawn once and can be evaluated at any point.
 
-    The simulator draws the randomness of a step, turns it into one sample for whatever batch size the method asks for,
-    looks at every point the run visits, and hands both to the estimator, which may evaluate a sample at several points.
-    A point is a NamedTuple with a field `x`; estimators read `x` and pass the rest on. This class remembers ∇f(x)
-    there, so that all samples at x and the record share one exact gradient.
+    In each step the simulator calls `draw` for the randomness, `batch` to turn it into one sample for the batch size
+    that the method asks for, and `at` for the new point. The estimator then calls `grad` with the sample, at one or
+    more points. A point is a NamedTuple with a field `x`; estimators read `x` and pass the rest on. This class keeps
+    ∇f(x) in the point, so that all samples at x and the record share one exact gradient.
     """
 
     objective: Objective
@@ -37,50 +37,50 @@ class Oracle(ABC):
 
     @classmethod
     def misfit(cls, _objective: Any) -> str | None:
-        """Why samples of this objective cannot be drawn, in one sentence, or None."""
+        """None if samples of this objective can be drawn; otherwise a sentence that says why not."""
         return None
 
     @property
     def largest(self) -> int | None:
-        """The largest batch there is; None if there is no largest."""
+        """The largest batch size; None if there is no limit."""
         return None
 
     @abstractmethod
     def draw(self, key: Array) -> Any:
-        """The randomness of one step, whatever the batch size will be: arrays of a fixed shape."""
+        """The randomness of one step, for any batch size: arrays of a fixed shape."""
 
     @abstractmethod
     def batch(self, noise: Any, size: Array) -> Any:
-        """The mean of `size` samples, in law, as one sample; `size` is a traced whole number."""
+        """One sample with the law of the mean of `size` samples; `size` is a traced whole number."""
 
     def drawn_at(self, _point: Any, sample: Any) -> Any:
-        """The sample, told where the run is when it is drawn.
+        """The sample, once the point is known at which the run draws it; by default the sample as it is.
 
-        Most samples are functions of x as they come. One that would be expensive as such may use that every estimator
-        evaluates its sample at the newest point and at one other at most: knowing the first, it is exact at both.
+        Every estimator evaluates its sample at the newest point and at no more than one other. An oracle for which that
+        is cheaper may prepare the sample here for the newest point, as long as it is exact at both.
         """
         return sample
 
     def at(self, x: Array) -> Any:
-        """x together with what the oracle wants to remember about x."""
+        """The point x, with whatever the oracle wants to keep about it."""
         return Point(x, self.objective.grad(x))
 
     @abstractmethod
     def grad(self, point: Any, sample: Any) -> Array:
-        """∇f(x; ξ)."""
+        """∇f(x; ξ), the gradient of a sample at a point."""
 
     def exact(self, point: Any) -> Array:
-        """∇f(x), for the record."""
+        """∇f(x), the exact gradient, for the record."""
         gradient: Array = point.grad
         return gradient
 
     def variance(self, _point: Any) -> Array | None:
-        """E‖∇f(x; ξ) − ∇f(x)‖² of a single sample, if it is known in closed form: the tests compare."""
+        """E‖∇f(x; ξ) − ∇f(x)‖² of one sample; None if it is not known in closed form."""
         return None
 
     @property
     def bg0(self) -> Bg0 | None:
-        """Constants with which BG-0 holds, and where the noise is smallest; None where none are known."""
+        """Constants B and G with which BG-0 holds, and the point where the noise is smallest; None if not known."""
         return None
 
 
@@ -104,8 +104,8 @@ class ExactBg0(Oracle):
 
 
 class OfExamples(Oracle):
-    """An oracle whose samples are weighted examples of a finite sum: w_i is the share of example i in the batch."""
+    """An oracle whose samples are weights of the examples of a finite sum: w_i is the share of i in the batch."""
 
     @abstractmethod
     def examples(self, point: Any) -> Array:
-        """∇f_1(x), …, ∇f_n(x), a row each: what SAGA remembers."""
+        """∇f_1(x), …, ∇f_n(x), one row for each example. SAGA remembers them."""

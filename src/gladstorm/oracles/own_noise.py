@@ -11,9 +11,9 @@ from gladstorm.oracles.oracle import Oracle
 
 
 class OwnNoise(Oracle):
-    """Samples as the problem makes them: oracle and objective have one name, and all numbers are the objective's.
+    """Samples with the problem's own noise: oracle and objective have the same name, and the objective has all numbers.
 
-    Such an objective names its oracle in `own_oracle`, and has a `flaw`: a sentence if its numbers do not go together.
+    Such an objective names its oracle in `own_oracle`. Its `flaw` is a sentence if its numbers do not fit together.
     """
 
     @override

@@ -27,7 +27,8 @@ class Count(NamedTuple):
 class PoissonRegression(Streamed):
     """∇f(x; a, y) = a (exp(a·x) − y), a ~ N(0, s²I), y ~ Poisson(exp(a·x*)).
 
-    Its variance is of order exp(2s²‖x‖²): outside BG-0, with any constants. A batch costs as many draws as it has.
+    Its variance grows like exp(2s²‖x‖²), faster than BG-0 allows with any constants. A batch of b samples costs b
+    draws.
     """
 
     objective: Objective

@@ -25,7 +25,8 @@ class Measurement(NamedTuple):
 class SampledPhaseRetrieval(Streamed):
     """∇f(x; a, y) = 2 ((a·x)² − y) (a·x) a, a ~ N(0, I), y = (a·x*)² + σε.
 
-    Its variance is of order 60 (d + 6) ‖x‖⁶: outside BG-0, with any constants. A batch costs as many draws as it has.
+    Its variance grows like 60 (d + 6) ‖x‖⁶, faster than BG-0 allows with any constants. A batch of b samples costs b
+    draws.
     """
 
     objective: Objective

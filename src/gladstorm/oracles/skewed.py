@@ -14,11 +14,11 @@ from gladstorm.oracles.oracle import ExactBg0, Point
 
 @part
 class Skewed(ExactBg0):
-    """∇f(x; ξ) = ∇f(x) + B s₀ (x − x⁰) + (G/√d) s: BG-0 noise of exact variance, from d + 1 skewed two-point numbers.
+    """∇f(x; ξ) = ∇f(x) + B s₀ (x − x⁰) + (G/√d) s: BG-0 noise of exact variance that is rare and large.
 
-    Each of s₀, s₁..s_d is √((1 − q)/q) with probability q and −√(q/(1 − q)) otherwise: mean 0 and variance 1. For small
-    q the mean of a few samples is below its expectation most of the time, and a method that only sees directions
-    follows the typical sample. With B = 0 this is the noise of the errata's counterexample.
+    Each of s₀, s₁..s_d is √((1 − q)/q) with probability q and −√(q/(1 − q)) otherwise: it has mean 0 and variance 1. If
+    q is small, the mean of a few samples is below its expectation most of the time, and a normalized method follows the
+    typical sample. With B = 0 this is the noise of the counterexample in the errata.
     """
 
     q: Number = leaf(PROBABILITY)  #: the probability in (0, 1) of a large value

@@ -25,7 +25,7 @@ class Stream(NamedTuple):
 
 
 class Streamed(OwnNoise):
-    """An oracle whose batch is b samples, one after the other: it costs b and is exact at any number of points."""
+    """An oracle that draws all b samples of a batch: it costs b draws, and is exact at any number of points."""
 
     at_once: ClassVar[int] = 8  # samples drawn together: a batch costs a loop over as many of these as it needs
 

@@ -40,14 +40,15 @@ class Batch(NamedTuple):
 class StreamingLeastSquares(OwnNoise):
     """∇f(x; a, ε) = a (a·(x − x*) − σε), a ~ N(0, Σ), ε ~ N(0, 1).
 
-    With e = x − x* its variance is trΣ·eᵀΣe + ‖Σe‖² + σ² trΣ, smallest at x* and not at x⁰, and that of a difference
-    trΣ·δᵀΣδ + ‖Σδ‖², δ = y − x. So BG-0 holds around x* with B² = λ trΣ + λ² and G² = σ² trΣ, λ the largest eigenvalue.
+    With e = x − x* its variance is trΣ·eᵀΣe + ‖Σe‖² + σ² trΣ, which is smallest at x* and not at x⁰. The difference of
+    one sample at x and y has variance trΣ·δᵀΣδ + ‖Σδ‖², δ = y − x. So BG-0 holds around x* with B² = λ trΣ + λ² and
+    G² = σ² trΣ, where λ is the largest eigenvalue.
 
-    A batch of any size costs O(d). Let Σ = I and rotate the b samples among themselves, which changes neither their law
-    nor the sum: so that the first has all that they have along x − x*, the second what is left of their ε, and the
-    third what is left of them along y − x*. These three lengths are √χ² of b, b − 1 and b − 2: Bartlett's factor of a
-    Wishart matrix. That needs to know x: a sample is told where it is drawn (`drawn_at`) and is exact there and at one
-    other point together. A single sample is exact everywhere.
+    A batch of any size costs O(d). For Σ = I, the b samples can be rotated among themselves, which changes neither
+    their law nor their sum: the first then has all that they have along x − x*, the second what is left of their ε, and
+    the third what is left of them along y − x*. The three lengths are √χ² of b, b − 1 and b − 2 (Bartlett's factor of a
+    Wishart matrix). The rotation depends on x, so `drawn_at` tells a batch where it is drawn; it is exact there and at
+    one other point together. A single sample is exact everywhere.
 
     >>> from gladstorm import objectives
     >>> oracle = StreamingLeastSquares(objectives.named("streaming-least-squares", dim=3))
@@ -59,14 +60,14 @@ class StreamingLeastSquares(OwnNoise):
 
     @override
     def draw(self, key: Array) -> Draws:
-        """Three normal vectors, and what ε and the lengths are made of."""
+        """Three normal vectors, and the random numbers for ε and the lengths."""
         count = 3 * self.objective.start.size + 1 + 3 * PER_LENGTH
         normals = jax.random.normal(key, (count,), jnp.result_type(float))
         return Draws(normals, jax.random.key_data(key))
 
     @override
     def batch(self, noise: Draws, size: Array) -> Batch:
-        """Three vectors for b samples: of a batch of one the first is all, of two the first two."""
+        """Three vectors that stand for b samples; a batch of one uses the first, a batch of two the first two."""
         first, of_lengths, vectors = jnp.split(noise.normals, [1, 1 + 3 * PER_LENGTH])
         left = jnp.asarray(size) - jnp.arange(3)
         key = jax.random.wrap_key_data(noise.key, impl="threefry2x32")
@@ -78,7 +79,7 @@ class StreamingLeastSquares(OwnNoise):
 
     @override
     def drawn_at(self, point: Point, sample: Batch) -> Batch:
-        """Rotated so that the first of them has all that they have along x − x*."""
+        """The batch, rotated so that its first vector has all that the samples have along x − x*."""
         home = _unit(self._whitened(point))
         along = jnp.stack([sample.most, jnp.zeros_like(sample.most)])
         there = sample.a + jnp.outer(jnp.where(jnp.any(home != 0), along - sample.a @ home, 0.0), home)

@@ -19,11 +19,11 @@ from gladstorm.oracles.own_noise import OwnNoise
 
 @part
 class TemporalDifferences(OwnNoise):
-    """g(θ; s, s') = φ_s (φ_s·θ − r_s − γ φ_s'·θ), s ~ μ, s' ~ P_s: the direction TD(0) subtracts, of independent pairs.
+    """g(θ; s, s') = φ_s (φ_s·θ − r_s − γ φ_s'·θ), s ~ μ, s' ~ P_s: what TD(0) subtracts, for independent pairs.
 
-    Its mean h(θ) = Φᵀ D (Φθ − r − γPΦθ) stands where ∇f stands elsewhere, and is the gradient of no function: the
-    theorems say nothing about it. Its variance is a quadratic in θ, so that BG-0 holds around the θ where it is least,
-    with B² its largest curvature. A batch is how often each pair (s, s') occurs among b: it costs O(n²) for n states.
+    Its mean, the mean field h(θ) = Φᵀ D (Φθ − r − γPΦθ), takes the place of ∇f. It is not the gradient of a function,
+    so the theorems do not apply. Its variance is quadratic in θ, so BG-0 holds around the θ where it is smallest, with
+    B² its largest curvature. A batch is the share of each pair (s, s') among b, and costs O(n²) for n states.
     """
 
     objective: Objective
@@ -32,7 +32,7 @@ class TemporalDifferences(OwnNoise):
 
     @override
     def draw(self, key: Array) -> Array:
-        """Uniform numbers for the counts of pairs."""
+        """Uniform random numbers for the counts of pairs."""
         return jax.random.uniform(key, (uniforms_for(self.objective.transitions.size),), jnp.result_type(float))
 
     @override

@@ -40,13 +40,13 @@ class Moments(NamedTuple):
 class VariationalGaussian(OwnNoise):
     """∇f(x; u, w) = (r, r uᵀ) + ∇ of the entropy, r = Λ(z − z̄), z = m + Cu + δw, u and w ~ N(0, I); free entries only.
 
-    That is the gradient of the energy at z through z (the reparameterization trick); the entropy's is exact. With n_i
-    free entries in row i, e = m − z̄ and rows C_i, the energy's second moment is
+    This is the reparameterization trick: the gradient of the energy at z, taken through z. The entropy's gradient is
+    exact. With n_i free entries in row i, e = m − z̄ and rows C_i, the second moment of the energy's gradient is
     Σ_i λ_i² [(n_i + 1)(e_i² + δ²) + (n_i + 3)‖C_i‖²], so the variance is Σ_i λ_i² [n_i e_i² + (n_i + 1) δ² +
-    (n_i + 2)‖C_i‖²]: BG-0 around z̄ and C = 0, which is neither x⁰ nor the solution, with B² = max_i λ_i² (n_i + 2) and
-    G² = δ² Σ_i λ_i² (n_i + 1). The noise is affine in x.
+    (n_i + 2)‖C_i‖²]. So BG-0 holds around z̄ and C = 0, which is neither x⁰ nor the solution, with
+    B² = max_i λ_i² (n_i + 2) and G² = δ² Σ_i λ_i² (n_i + 1). The noise is affine in x.
 
-    A batch costs O(d²), or O(d) where C is diagonal, whatever its size and at any number of points: with the mean ū and
+    A batch of any size costs O(d²), or O(d) if C is diagonal, and is exact at any number of points: with the mean ū and
     Bartlett's factor T of b − 1 vectors, the mean of uuᵀ is ūūᵀ + TTᵀ/b and that of wuᵀ is w̄ūᵀ + NTᵀ/b, N normal.
     """
 
@@ -70,7 +70,7 @@ class VariationalGaussian(OwnNoise):
 
     @override
     def grad(self, point: Point, sample: Moments) -> Array:
-        """∇f(x) and what the sample's moments are beside their means."""
+        """∇f(x), plus what the sample's moments differ from their means."""
         objective, family = self.objective, self.objective.family
         m, C = family.read(point.x)
         e = family.rows(m - objective.center)

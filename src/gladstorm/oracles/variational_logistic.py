@@ -34,9 +34,9 @@ class PointWithEntropy(NamedTuple):
 class VariationalLogistic(Streamed):
     """∇f(x; u, w) = (r, r uᵀ) + ∇ of the entropy, r = ∇U(z)/n, z = m + Cu + δw, u and w ~ N(0, I); free entries only.
 
-    U/n being M-smooth with its smallest value at z̄, E‖(r, r uᵀ)‖² ≤ M² [(d + 1)(‖m − z̄‖² + dδ²) + (d + 3)‖C‖²]
-    (Domke 2019): BG-0 around z̄ and C = 0 with B² = M² (d + 3) and G² = M² d (d + 1) δ², and so for differences. On
-    these data that is loose by orders of magnitude. A batch costs as many draws as it has.
+    U/n is M-smooth and smallest at z̄, so E‖(r, r uᵀ)‖² ≤ M² [(d + 1)(‖m − z̄‖² + dδ²) + (d + 3)‖C‖²] (Domke 2019). Hence
+    BG-0 holds around z̄ and C = 0 with B² = M² (d + 3) and G² = M² d (d + 1) δ², also for differences of one sample. On
+    the breast-cancer data this is loose by orders of magnitude. A batch of b samples costs b draws.
     """
 
     objective: Objective

@@ -28,13 +28,14 @@ FORMAT = "gladstorm record 3"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Record:
-    """Runs of some configurations × seeds, recorded at some steps.
+    """What was measured: every configuration (a method with its numbers) on every seed, at the recorded steps.
 
-    Curves have the axes (configuration, seed, recorded step); the mean and best are over *all* steps up to the recorded
-    one, so `mean_grad_norm[..., -1]` is E‖∇f(x̂)‖ of the uniformly drawn output, exactly. Numbers of a run that diverged
-    are not finite from the step `diverged` on (−1: it did not), and it draws no more samples: the first step with a
-    gradient that is not finite, or the first recorded one with such an f. What a method reports is
-    its average x̄ if it has one, else x^k: comparisons read these.
+    Curves are arrays with the axes (configuration, seed, recorded step). Means and minima are over all steps up to the
+    recorded one, so `mean_grad_norm[..., -1]` is exactly E‖∇f(x̂)‖ for an output x̂ drawn uniformly from the iterates.
+    A method reports its average x̄ if it has one, and x^k otherwise.
+
+    A run diverges at the first step with a gradient that is not finite, or at the first recorded step with an f that is
+    not. From then on its numbers are not finite, and it evaluates no more samples.
     """
 
     configurations: tuple[Configuration, ...]  #: the methods, each with its numbers
@@ -66,16 +67,16 @@ class Record:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The configurations for people, in their order."""
+        """A name for each configuration, with the numbers that tell it from others of that name."""
         return tuple(each.label for each in self.configurations)
 
     @property
     def swept(self) -> list[str]:
-        """The fields in which configurations of one name differ, as `sweep` was given lists of numbers for them."""
+        """The fields for which `sweep` was given lists of numbers, such as gamma."""
         return list(dict.fromkeys(field for each in self.configurations for field in each.swept))
 
     def numbers(self, field: str) -> np.ndarray:
-        """A number of every configuration, such as `gamma`; not a number where there is no such field."""
+        """The value of a field, such as `gamma`, in every configuration; NaN in those that have no such field."""
         known = dict.fromkeys(name for each in self.configurations for name in each.numbers)
         if field not in known:
             raise ValueError(f"Record: the field must be one of {', '.join(known)}; got {field!r}.")
@@ -98,7 +99,7 @@ class Record:
         return self.select(rows.tolist())
 
     def select(self, rows: Sequence[int]) -> Record:
-        """The runs of some configurations by their places, in the order given."""
+        """The runs of the configurations with these indices, in the order given."""
         chosen = tuple(self.configurations[row] for row in rows)
         arrays = {name: getattr(self, name)[list(rows)] for name in (*CURVES, *PER_RUN)}
         methods = {each.label: self.config["methods"][each.label] for each in chosen}
@@ -141,15 +142,15 @@ class Record:
         ], more
 
     def plot(self) -> Figure:
-        """Draw ‖∇f(x^k)‖ against stochastic gradients, a curve for each configuration: mean ± std over seeds."""
+        """Draw ‖∇f(x^k)‖ against stochastic gradients: for each configuration, mean ± standard deviation over seeds."""
         # By name: figures stand on records, and matplotlib is needed for nothing else.
         figure: Figure = importlib.import_module("gladstorm.pages.figures").gradient_norms(self)
         return figure
 
     def tree(self, name: Literal["last", "sampled", "reported"] = "last") -> dict[str, np.ndarray]:
-        """A point of every run as the arrays that x is made of, by name, with the axes (configuration, seed, …).
+        """One point of every run, as the named arrays that x consists of, with the axes (configuration, seed, …).
 
-        A vector has the name x; of nested trees the names are joined by dots, as in layers.0.bias.
+        A plain vector has the name x. Names inside nested trees are joined by dots, as in layers.0.bias.
         """
         if name not in POINTS:
             raise ValueError(f"Record.tree: name must be one of {', '.join(POINTS)}; got {name!r}.")
@@ -158,13 +159,13 @@ class Record:
 
     @property
     def field(self) -> str:
-        """What `grad_norm` is the norm of: ∇f, unless the oracle follows something that is no gradient."""
+        """What `grad_norm` is the norm of: ∇f, or the name of the oracle's direction if that is no gradient."""
         name: str = self.config.get("field", "∇f")
         return name
 
     @property
     def gap(self) -> np.ndarray:
-        """f(x^k) − inf f; not a number where the objective declares no infimum."""
+        """f(x^k) − inf f; NaN if the objective does not declare inf f."""
         return np.asarray(
             self.value - self.config["f_inf"] if self.config["f_inf"] is not None else self.value * np.nan
         )
@@ -178,15 +179,15 @@ class Record:
 
     @property
     def partial(self) -> bool:
-        """Whether an interrupt cut some run short: its curves are not a number after the step `reached`."""
+        """Whether an interrupt cut a run short; its curves are NaN after the step `reached`."""
         return bool((self.reached < self.steps[-1]).any())
 
     def finished(self) -> Record:
-        """The configurations of which every run came to its last step: all of them, unless an interrupt came."""
+        """The configurations of which every run reached its last step: all of them, unless there was an interrupt."""
         return self.select(np.flatnonzero((self.reached == self.steps[-1]).all(axis=1)).tolist())
 
     def until(self, step: int) -> Record:
-        """The curves up to a step."""
+        """The same runs, with curves that end at this step."""
         STEPS.require("Record.until", "step", step)
         count = int(np.searchsorted(self.steps, step, side="right"))
         curves = {name: getattr(self, name)[..., :count] for name in CURVES}
@@ -194,17 +195,17 @@ class Record:
         return dataclasses.replace(self, steps=self.steps[:count], reached=reached, **curves)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per configuration, seed and recorded step.
+        """A table with one row per configuration, seed and recorded step.
 
-        The columns are the method's name, the swept numbers by field, the curves, `diverged`, `reached`, and in a run's
-        last row the points `last` (x^K), `sampled` (x̂) and `reported` (x̄, or x^K).
+        The columns are the method's name, each swept number, the curves, `diverged` and `reached`. The last row of a
+        run also has the points `last` (x^K), `sampled` (x̂) and `reported` (x̄, or x^K).
         """
         frame: pd.DataFrame = self.to_arrow().to_pandas()
         frame.insert(list(frame.columns).index("drift2"), "gap", self.gap.ravel())
         return frame
 
     def to_arrow(self) -> pa.Table:
-        """The same table in Arrow's form, without `gap`: what is written to files."""
+        """The same table in Arrow's format, without `gap`, as it is written to files."""
         return self._rows(slice(None))
 
     def _rows(self, some: slice) -> pa.Table:
@@ -224,7 +225,7 @@ class Record:
         return pa.table(columns)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the table as parquet, configuration and versions in its metadata; whole or not at all."""
+        """Write the table as a parquet file, with configuration and versions in its metadata; never half a file."""
         from gladstorm.foundation.files import save_table
 
         few = max(1, ROWS_AT_ONCE // (self.seeds.size * self.steps.size))
@@ -232,12 +233,12 @@ class Record:
         save_table(Path(path), pieces, FORMAT, self.metadata())
 
     def metadata(self) -> dict[str, Any]:
-        """What `from_arrow` needs beside the table, JSON-ready."""
+        """What `from_arrow` needs besides the table, as JSON-ready data."""
         return {"config": self.config, "configurations": [each.as_dict() for each in self.configurations]}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Record:
-        """Read what `save` wrote; a ValueError says when a file is damaged or not a record."""
+        """Read a file that `save` wrote. A damaged file, or another kind of file, raises a ValueError."""
         from gladstorm.foundation.files import load_table
 
         table, metadata = load_table("Record.load", Path(path), FORMAT)
@@ -248,7 +249,7 @@ class Record:
 
     @classmethod
     def from_arrow(cls, table: pa.Table, metadata: dict[str, Any]) -> Record:
-        """The record whose `to_arrow` and `metadata` these are."""
+        """The record from which `to_arrow` and `metadata` made these two."""
         configurations = tuple(map(Configuration.from_dict, metadata["configurations"]))
         step = table["step"].to_numpy()
         size = int(np.argmax(step)) + 1  # steps increase within a run
@@ -270,7 +271,7 @@ class Record:
 
     @staticmethod
     def stacked(records: Sequence[Record]) -> Record:
-        """Records of different configurations on the same seeds and steps, as one."""
+        """One record from several with different configurations and the same seeds and steps."""
         arrays = {name: np.concatenate([getattr(each, name) for each in records]) for name in (*CURVES, *PER_RUN)}
         methods = {label: method for each in records for label, method in each.config["methods"].items()}
         configurations = tuple(each for record in records for each in record.configurations)
@@ -279,7 +280,7 @@ class Record:
 
     @staticmethod
     def joined(records: Sequence[Record]) -> Record:
-        """Records of the same configurations and steps on different seeds, as one."""
+        """One record from several with different seeds and the same configurations and steps."""
         axes = dict.fromkeys((*CURVES, *PER_RUN), 1) | {"seeds": 0, "sampled_step": 0}
         arrays: dict[str, Any] = {
             name: np.concatenate([getattr(each, name) for each in records], axis) for name, axis in axes.items()

@@ -41,7 +41,7 @@ def run(
     store: str | os.PathLike[str] | None = None,
     executor: Any = None,
 ) -> Record:
-    """Run one method: iterates x⁰..x^K and estimates v⁰..v^K for K = `steps`. See `sweep`.
+    """Run one method for K = `steps` steps: iterates x⁰..x^K, estimates v⁰..v^K. The arguments are those of `sweep`.
 
     >>> from gladstorm import BlumGladyshev, nstorm, objectives
     >>> oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), B=0.5, G=1.0)
@@ -72,19 +72,21 @@ def sweep(
     store: str | os.PathLike[str] | None = None,
     executor: Any = None,
 ) -> Record:
-    """Run every method on every seed, in float64, whatever JAX is configured to.
+    """Run every method on every seed, in float64 whatever JAX's own setting is, and record what happens.
 
-    A method whose numbers are arrays stands for one configuration per entry. A sequence of oracles gives each seed its
-    own instance. The noise of a run depends on its seed and step only: methods are compared on the same noise.
-    `seeds` is how many (0, 1, …) or which. About 2·`records` steps are recorded, evenly and geometrically spaced; means
-    and minima are over all steps. The runs are spread over all of JAX's devices; on a CPU, call
-    `gladstorm.devices.tune()` before the first use of JAX to put every core to full use.
+    oracle: where stochastic gradients come from; a sequence has one for each seed.
+    methods: a dict of methods by name, or a list. A method whose numbers are lists is run once for each entry.
+    steps: K, the number of steps of every run.
+    seeds: how many seeds (0, 1, …), or a list of them. The noise of a run depends only on its seed and step, so all
+        methods meet the same noise.
+    records: about 2·`records` steps are recorded, evenly and geometrically spaced. Means and minima are over all steps.
+    progress: whether to show a progress bar on standard error.
+    store: a folder that keeps finished parts. After a kill, or in a second process, the same call computes only what
+        is missing. A part takes about two seconds.
+    executor: a `dask.distributed.Client` whose workers compute the parts, in place of this process.
 
-    A sweep is cut into tasks of about two seconds. `store` is a folder that keeps finished ones: the same call there,
-    after a kill or in a second process, computes only what is missing. `executor` is a `dask.distributed.Client` whose
-    workers compute the tasks instead of this process.
-
-    Ctrl-C and SIGTERM raise `Interrupted`, a KeyboardInterrupt whose `record` holds what there is of every run.
+    Runs are spread over all of JAX's devices; on a CPU, call `gladstorm.devices.tune()` before the first use of JAX to
+    use every core. Ctrl-C and SIGTERM raise `Interrupted`, whose `record` holds all that was recorded until then.
 
     >>> from gladstorm import BlumGladyshev, nsgdm, objectives, sgd
     >>> oracle = BlumGladyshev(objectives.named("quadratic", dim=2, start=1.0), B=0.1, G=0.1)
@@ -138,9 +140,9 @@ def sweep(
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a sweep; `record` has what there is of the runs that had begun, or is None before any had.
+    """Ctrl-C during a sweep. `record` holds the runs that had begun, up to the interrupt; it is None if none had begun.
 
-    `record.reached` says how far each run came, and its curves are not a number after that.
+    `record.reached` is the last recorded step of each run; its curves are NaN after that.
     """
 
     def __init__(self, record: Record | None) -> None:

@@ -45,7 +45,7 @@ NO_SCALES = ("power", "horizon")  # numbers of a decay: to have one or not is no
 
 @dataclass(frozen=True)
 class Compared:
-    """One method: every setting on the tuning seeds, and the best one on the reported seeds."""
+    """What `compare` found for one method: all settings on the tuning seeds, and the best one on the reported seeds."""
 
     tuning: Record
     record: Record
@@ -53,7 +53,7 @@ class Compared:
 
     @property
     def at_edge(self) -> list[str]:
-        """The numbers whose best value is the smallest or largest that was tried: a wider grid may do better."""
+        """The tuned numbers whose best value is the smallest or largest one tried: a wider grid may do better."""
         chosen = int(np.argmin(self.settings))
         scales = [field for field in self.tuning.swept if field.rpartition(".")[2] not in NO_SCALES]
         tried = {field: self.tuning.numbers(field) for field in scales}
@@ -61,45 +61,45 @@ class Compared:
 
     @property
     def tuned(self) -> str:
-        """The chosen numbers, of those that were tried in several values, for a legend."""
+        """The values that tuning chose, as a text for a legend."""
         chosen = int(np.argmin(self.settings))
         return ", ".join(f"{field}={self.tuning.numbers(field)[chosen]:.3g}" for field in self.tuning.swept)
 
     @property
     def settings(self) -> np.ndarray:
-        """The score of every setting that was tried: the mean over the tuning seeds, ∞ where one diverged."""
+        """The score of every setting: its mean over the tuning seeds, ∞ if one diverged. Smaller is better."""
         return reported_scores(self.tuning, self.budget)
 
     @property
     def ends(self) -> np.ndarray:
-        """Per seed the index of the last recorded step within the budget."""
+        """For each seed, the index of the last recorded step within the budget."""
         ends: np.ndarray = within(self.record, self.budget)[0]
         return ends
 
     @property
     def grad_norm(self) -> np.ndarray:
-        """The score of each reported seed: ‖∇f‖ at what the method reports when the budget is spent."""
+        """The score of each reported seed: ‖∇f‖ at the point that the method reports when the budget is spent."""
         values: np.ndarray = reported(self.record, self.budget)[0]
         return values
 
     @property
     def value(self) -> np.ndarray:
-        """f there."""
+        """f at the same point."""
         return at(self.record.reported_value[0], self.ends)
 
     @property
     def gap(self) -> np.ndarray | None:
-        """f − inf f there; None where the infimum is not known."""
+        """f − inf f at the same point; None if the objective does not declare inf f."""
         infimum = self.record.config["f_inf"]
         return None if infimum is None else self.value - infimum
 
     @property
     def diverged(self) -> int:
-        """Of how many reported seeds the run diverged: they are part of every number, which is then not finite."""
+        """On how many reported seeds the run diverged. They count in every mean, which is then not finite."""
         return int(np.sum(self.record.diverged[0] >= 0))
 
     def as_dict(self) -> dict[str, Any]:
-        """What is reported, JSON-ready."""
+        """All that is reported about the method, as JSON-ready data."""
         record, ends = self.record, self.ends
         names = ("mean_grad_norm", "best_grad_norm", "drift2", "sfo", "max_batch")
         at_end = {name: at(getattr(record, name)[0], ends) for name in names}
@@ -118,7 +118,7 @@ class Compared:
         }
 
     def curves(self) -> dict[str, Any]:
-        """Means and standard deviations over seeds against stochastic gradients, up to the budget."""
+        """Means and standard deviations over seeds, as functions of stochastic gradients up to the budget."""
         record, last = self.record, int(self.ends.min()) + 1
         named = {name: getattr(record, name)[0, :, :last] for name in ("grad_norm", "drift2", "max_batch")}
         spread = {name: {"mean": curve.mean(0), "std": curve.std(0)} for name, curve in named.items()}
@@ -126,7 +126,7 @@ class Compared:
 
 
 class ComparisonInterrupted(KeyboardInterrupt):
-    """Ctrl-C during a comparison; `found` has the methods that had finished."""
+    """Ctrl-C during a comparison. `found` holds the methods that had finished."""
 
     def __init__(self, found: dict[str, Compared]) -> None:
         super().__init__()
@@ -144,15 +144,19 @@ def compare(
     store: str | os.PathLike[str] | None = None,
     executor: Any = None,
 ) -> dict[str, Compared]:
-    """Tune and run every method within `budget` stochastic gradients; an entry of a method's arrays is a setting.
+    """Tune every method, then run it on new seeds, all within the same budget of stochastic gradients.
 
-    `oracle` may be a function of the seed, so that every seed has a start of its own. With one start for all, a step of
-    fixed length visits the same lattice on every seed, and may be lucky on all of them.
+    oracle: where stochastic gradients come from, or a function from a seed to it, so that every seed has its own start.
+        With one start for all, steps of a fixed length may be lucky on every seed.
+    methods: a dict of methods by name. Lists among a method's numbers are its settings; the best one is reported. All
+        methods must have equally many settings, or just one, so that none has more chances to be lucky.
+    budget: the number of stochastic gradients that each run may evaluate. A decay ends with the budget;
+        `with_decay(method, [0, 1])` tries every setting without and with a linear decay.
+    seeds: how many seeds are reported.
+    tuning_seeds: how many other seeds choose the setting.
+    progress, store, executor: as in `sweep`.
 
-    All methods have as many settings, or one: another number would be another chance to be lucky. A decay lasts as long
-    as the budget, and `with_decay(method, [0, 1])` is every setting without one and with one. `store` and `executor`
-    are those of `sweep`: a folder that keeps what is finished, and a cluster. Ctrl-C raises `ComparisonInterrupted`,
-    whose `found` holds the methods that had finished.
+    Ctrl-C raises `ComparisonInterrupted`, whose `found` holds the methods that had finished.
 
     >>> from gladstorm import BlumGladyshev, nsgdm, objectives
     >>> def problem(seed):
@@ -238,9 +242,9 @@ def _arguments(text: str) -> list[str]:
 
 
 def against_first(found: Mapping[str, Compared]) -> dict[str, dict[str, Any]]:
-    """Every other method relative to the first, in ‖∇f‖ and in f − inf f where it is known; their number accounted for.
+    """Every other method relative to the first, in ‖∇f‖ and, where it is known, in f − inf f.
 
-    The intervals of each of the two hold together.
+    For each of the two, all intervals are valid at the same time.
     """
     first, *others = found.values()
 
