@@ -36,4 +36,4 @@ class Bg0:
     G: float  #: standard deviation of the noise at the anchor
     anchor: np.ndarray | jax.Array  #: a, where the noise is smallest
     where: str = "x⁰"  #: the anchor's name
-    affine: bool = True  #: whether one sample at x and y has a difference with noise of at most B‖y − x‖ in mean square
+    affine: bool = True  #: whether the noise of ∇f(y; ξ) − ∇f(x; ξ) is at most B‖y − x‖ in mean square

@@ -1,7 +1,7 @@
-"""What a method reports instead of its last iterate: an average x̄ of the iterates, kept as they come.
+"""Averages x̄ of the iterates, which a method may report instead of its last iterate.
 
-x̄ moves nothing: with any average a method visits the points it visits without one. Every average is
-x̄^k = (1 − w_k) x̄^{k−1} + w_k x^k from x̄⁰ = x⁰, and its class says w_k.
+An average does not change where a method goes. Every average is x̄^k = (1 − w_k) x̄^{k−1} + w_k x^k, starting with
+x̄⁰ = x⁰; its class says what w_k is.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from gladstorm.foundation.rules import BELOW_ONE, FRACTION, NON_NEGATIVE, UNIT_I
 
 
 class Average(ABC):
-    """A weighted mean of x⁰..x^k at every k."""
+    """A weighted mean of x⁰..x^k for every k."""
 
     of_the_run: ClassVar[bool] = False  # whether it depends on where the run ends
 
     @abstractmethod
     def weight(self, k: Array, horizon: Array) -> Array:
-        """w_k for k ≥ 1, in a run of K = `horizon` steps: the share of x^k in x̄^k."""
+        """w_k for k ≥ 1, the share of x^k in x̄^k, in a run of K = `horizon` steps."""
 
 
 @part
 class PolynomialAverage(Average):
-    """w_k = (s + 1)/(k + s + 1): x^j weighs about j^s, and s = 0 is the mean of all (Shamir and Zhang 2013).
+    """w_k = (s + 1)/(k + s + 1): x^j has a weight of about j^s; s = 0 is the plain mean (Shamir and Zhang 2013).
 
     >>> float(PolynomialAverage(8.0).weight(jnp.array(9), jnp.array(100)))
     0.5
@@ -43,7 +43,7 @@ class PolynomialAverage(Average):
 
 @part
 class ExponentialAverage(Average):
-    """x^j weighs (1 − a)^{k−j}: w_k = a/(1 − (1 − a)^{k+1}), which is a after about 1/a steps."""
+    """w_k = a/(1 − (1 − a)^{k+1}): x^j has a weight of (1 − a)^{k−j}; w_k is close to a after about 1/a steps."""
 
     rate: Number = leaf(FRACTION)  #: a in (0, 1]
 
@@ -54,9 +54,9 @@ class ExponentialAverage(Average):
 
 @part
 class TailAverage(Average):
-    """The mean of x^j over j ≥ ⌈(1 − q) K⌉, the last half of the run if q is not given; before them, x^k itself.
+    """The mean of x^j over the last part of the run, j ≥ ⌈(1 − q) K⌉; before that part begins, x^k itself.
 
-    Rakhlin et al. 2012.
+    By default that is the second half, q = ½ (Rakhlin et al. 2012).
     """
 
     share: Number = leaf(UNIT_INTERVAL, default=0.5)  #: q in [0, 1], the share of the run that is averaged
@@ -72,7 +72,7 @@ class TailAverage(Average):
 class ScheduleFreeAverage(Average):
     """w_k = c/(1 − β + βc), c = 1/k: the x of Schedule-Free SGD, whose y are the iterates (Defazio et al. 2024).
 
-    There y = (1 − β) z + βx and x ← (1 − c) x + c z; without z, x is this average of the y.
+    Schedule-Free SGD has y = (1 − β) z + βx and x ← (1 − c) x + c z. If z is eliminated, x is this average of the y.
     """
 
     beta: Number = leaf(BELOW_ONE, default=0.9)  #: β in [0, 1)
@@ -84,7 +84,7 @@ class ScheduleFreeAverage(Average):
 
 
 def registry() -> dict[str, type[Average]]:
-    """Every average by its name in a composition."""
+    """The classes of all averages, by their names in a method's text."""
     return {
         "polynomial_average": PolynomialAverage,
         "exponential_average": ExponentialAverage,

@@ -1,6 +1,7 @@
-"""How many samples step k uses, given the squared distance ‖x^k − x⁰‖² and whether the estimator starts afresh there.
+"""Batch rules: how many samples step k uses.
 
-Sizes are values, not shapes.
+A rule may depend on k, on the squared distance ‖x^k − x⁰‖², and on whether the estimator starts afresh at step k. A new
+size needs no new compilation.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class FirstLarge(BatchRule):
 
 @part
 class GrowWithDistance(BatchRule):
-    """N = max(1, ⌈(B²‖x − x⁰‖² + G²)/σ²⌉): the variance of the batch mean stays at σ², up to a cap."""
+    """N = max(1, ⌈(B²‖x − x⁰‖² + G²)/σ²⌉): the batch mean has variance σ² at most, until N reaches the cap."""
 
     B: Number = leaf(NON_NEGATIVE)  #: growth of the noise, ≥ 0
     G: Number = leaf(NON_NEGATIVE)  #: standard deviation of the noise at x⁰, ≥ 0
@@ -68,7 +69,7 @@ class GrowWithDistance(BatchRule):
 
 @part
 class LargeOnRefresh(BatchRule):
-    """One rule where the estimator starts afresh, step 0 included, another one in between."""
+    """One rule for the steps at which the estimator starts afresh, step 0 included, and another for all other steps."""
 
     large: BatchRule  #: the rule where the estimator starts afresh
     small: BatchRule = Fixed()  #: the rule for all other steps
@@ -80,9 +81,9 @@ class LargeOnRefresh(BatchRule):
 
 @part
 class NestedLoops(BatchRule):
-    """The batches of `Snvrg`: n_init when every loop has ended, else a^{K−l+1} (T_l⋯T_K)² at level l.
+    """The batches of `Snvrg`: n_init when every loop has ended, otherwise a^{K−l+1} (T_l⋯T_K)² at level l.
 
-    Its theory has a = 6.
+    In its theory a = 6.
     """
 
     n_init: Number = leaf(COUNT)  #: the size when every loop has ended
@@ -97,7 +98,7 @@ class NestedLoops(BatchRule):
 
 
 def registry() -> dict[str, type[BatchRule]]:
-    """Every batch rule by its name in a composition."""
+    """The classes of all batch rules, by their names in a method's text."""
     rules = (Fixed, FirstLarge, GrowWithDistance, LargeOnRefresh, NestedLoops)
     return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", rule.__name__).lower(): rule for rule in rules}
 

@@ -16,10 +16,11 @@ OF_THE_RUN = RunLength()
 
 
 def with_decay(method: Method, power: Numbers = 1.0, *, horizon: Tunable = OF_THE_RUN) -> Method:
-    """The method with (1 − k/T)^p times its step size, which ends at 0; T is the length of each run if not given.
+    """The method with its step size multiplied by (1 − k/T)^p at step k, so that it ends at 0.
 
-    Several powers are crossed with the settings the method has: `power=[0, 1]` is each of them without a decay and
-    with a linear one, in one program.
+    power: p ≥ 0: 1 is a linear decay, 0 none. A list is combined with all settings of the method: `power=[0, 1]` is
+        every setting without a decay and with a linear one.
+    horizon: T, in steps; the length of each run if not given.
 
     >>> from gladstorm import sgd
     >>> with_decay(sgd(0.1)).step

@@ -16,10 +16,10 @@ from gladstorm.methods.steps import Step
 
 @part
 class Method:
-    """x^{k+1} = step(x^k, v^k); v^{k+1} = estimator at x^{k+1} with a batch of the rule's size.
+    """An estimator, a step and a batch rule: x^{k+1} = step(x^k, v^k), then the estimator forms v^{k+1} at x^{k+1}.
 
-    `run` and `sweep` read a whole number in place of the rule as that size at every step. A method with an average
-    reports it, and moves as it would without.
+    A whole number in place of the batch rule is that batch size at every step. An average changes what a method
+    reports, and not how it moves.
     """
 
     estimator: Estimator  #: forms the direction v

@@ -1,8 +1,7 @@
-"""Numbers that change from step to step: any number of an estimator, a step or an average may be a schedule instead.
+"""Schedules: numbers that change from step to step. A schedule may replace any number of an estimator, step or average.
 
-The engine replaces every schedule by its value before a part is used, so no part knows about them, and a method
-without schedules runs the program it always ran. The numbers of a schedule may be schedules themselves:
-`LinearDecay(PowerDecay(0.1, 0.5))` is the product of both. What is constant is a number.
+The simulator replaces every schedule by its value before a part is used, so parts do not know about them. The numbers
+of a schedule may be schedules themselves: `LinearDecay(PowerDecay(0.1, 0.5))` is the product of both.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from gladstorm.foundation.rules import ABOVE_ZERO, NON_NEGATIVE, POSITIVE, STEP_
 
 
 class Clock(NamedTuple):
-    """What a schedule may depend on."""
+    """What a schedule may depend on: the step k, the gradients so far, and the length of the run."""
 
     k: Array | float
     squares: Any  # Σ ‖∇f(x^i; ξ^i)‖² over the steps before; () where no schedule asks for it
-    horizon: Array | float  #: T > 0, in steps; the length of the run if not given
+    horizon: Array | float  # K, the number of steps of the run
 
 
 _FIRST = Clock(0.0, 0.0, 0.0)
@@ -42,13 +41,12 @@ class Schedule(ABC):
 
     @abstractmethod
     def at(self, clock: Clock) -> Array:
-        """The number at this time; schedules among the numbers of this one have been replaced by theirs."""
+        """The value at this time. Schedules among this one's own numbers have already been replaced by their values."""
 
     def reach(self) -> tuple[np.ndarray, np.ndarray]:
-        """The smallest and the largest number there can be: those a rule is checked with.
+        """The smallest and the largest value that the schedule can have, for checking it against a rule.
 
-        A schedule that rises and falls says so itself; this is right for `at` that goes one way only, in time and in
-        each of its numbers.
+        This is right if `at` is monotone in time and in each of the schedule's numbers; other schedules override it.
         """
         given, structure = jax.tree.flatten(self, is_leaf=lambda node: node is not self and _is_whole(node))
         ends = [each.reach() if _is_schedule(each) else (np.asarray(each, np.float64),) for each in given]
@@ -74,7 +72,7 @@ Tunable = Numbers | Schedule  # what a method takes for a number of an estimator
 
 @part
 class RunLength(Schedule):
-    """K, the number of steps of the run, at least 1: the same at every step."""
+    """K, the number of steps of the run, at least 1; the same at every step."""
 
     @override
     def at(self, clock: Clock) -> Array:
@@ -83,7 +81,7 @@ class RunLength(Schedule):
 
 @part
 class LinearDecay(Schedule):
-    """c (1 − k/T)^p, and 0 after T; T is the length of the run if not given. p = 1 is linear, p = 0 no decay.
+    """c (1 − k/T)^p, and 0 after step T. p = 1 is a linear decay, p = 0 none.
 
     >>> float(LinearDecay(initial=2.0, horizon=4).at(Clock(3, (), 4)))
     0.5
@@ -100,10 +98,10 @@ class LinearDecay(Schedule):
 
 @part
 class CosineDecay(Schedule):
-    """c (1 + cos(πk/T))/2, and 0 after T; T is the length of the run if not given."""
+    """c (1 + cos(πk/T))/2, and 0 after step T."""
 
     initial: Number = leaf(STEP_SIZE)  #: c, the first value
-    horizon: Number = leaf(ABOVE_ZERO, default=RunLength())  # T
+    horizon: Number = leaf(ABOVE_ZERO, default=RunLength())  #: T > 0, in steps; the length of the run if not given
 
     @override
     def at(self, clock: Clock) -> Array:
@@ -113,7 +111,7 @@ class CosineDecay(Schedule):
 
 @part
 class WarmUp(Schedule):
-    """min(1, (k + 1)/w) c: for the first w steps a growing share of c, which may be a schedule of its own."""
+    """min(1, (k + 1)/w) c: it grows linearly for the first w steps, and is c after them."""
 
     steps: Number = leaf(ABOVE_ZERO)  #: w > 0
     then: Number = leaf(STEP_SIZE)  #: c, a number or a schedule
@@ -125,7 +123,7 @@ class WarmUp(Schedule):
 
 @part
 class PowerDecay(Schedule):
-    """c/(k + s)^a, which needs no horizon.
+    """c/(k + s)^a: it does not depend on the length of the run.
 
     >>> float(PowerDecay(initial=2.0, exponent=0.5).at(Clock(3, (), 4)))
     1.0
@@ -142,7 +140,7 @@ class PowerDecay(Schedule):
 
 @part
 class CubeRootDecay(Schedule):
-    """c/(w + Σ_{i≤k} ‖∇f(x^i; ξ^i)‖²)^{1/3}: the step size of STORM, which adapts to the noise."""
+    """c/(w + Σ_{i≤k} ‖∇f(x^i; ξ^i)‖²)^{1/3}: STORM's step size, which adapts to the noise."""
 
     scale: Number = leaf(STEP_SIZE)  #: c
     offset: Number = leaf(POSITIVE)  #: w > 0
@@ -155,7 +153,7 @@ class CubeRootDecay(Schedule):
 
 @part
 class SquareOf(Schedule):
-    """min(1, c γ²), γ another schedule: the η of STORM."""
+    """min(1, c γ²) for another schedule γ: STORM's η."""
 
     factor: Number = leaf(POSITIVE)  #: c > 0
     of: Number = leaf(STEP_SIZE)  #: γ, a number or a schedule
@@ -166,7 +164,7 @@ class SquareOf(Schedule):
 
 
 def registry() -> dict[str, type[Schedule]]:
-    """Every schedule by its name in a composition."""
+    """The classes of all schedules, by their names in a method's text."""
     return {
         "linear": LinearDecay,
         "cosine": CosineDecay,
@@ -179,7 +177,7 @@ def registry() -> dict[str, type[Schedule]]:
 
 
 def resolved(parts: Any, clock: Clock) -> Any:
-    """The parts with the value at this time in place of every schedule."""
+    """The parts, with every schedule replaced by its value at this time."""
     return jax.tree.map(lambda node: _value(node, clock) if _is_schedule(node) else node, parts, is_leaf=_is_schedule)
 
 

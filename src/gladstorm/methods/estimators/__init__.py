@@ -44,7 +44,7 @@ __all__ = [
 
 
 def registry() -> dict[str, type[Estimator]]:
-    """Every estimator by its name on the command line.
+    """The classes of all estimators, by their names on the command line.
 
     >>> registry()["storm"].__name__
     'Storm'

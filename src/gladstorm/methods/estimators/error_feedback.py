@@ -24,7 +24,7 @@ class Clients(NamedTuple):
 class ErrorFeedback(Estimator):
     """v_i ← (1 − η) v_i + η ∇f(x; ξ_i), g_i ← g_i + C(v_i − g_i); the direction is the mean of the g_i.
 
-    C keeps the k entries largest in size. Every client samples the same f (Khirirat et al. 2025).
+    C keeps the k largest entries and sets the others to 0. All n clients sample the same f (Khirirat et al. 2025).
     """
 
     eta: Number = leaf(SHARE)  #: η in (0, 1], the weight of the newest gradient
@@ -35,7 +35,7 @@ class ErrorFeedback(Estimator):
     @property
     @override
     def samples(self) -> int:
-        """One for each client."""
+        """n, one for each client."""
         return self.clients
 
     @override
@@ -56,7 +56,7 @@ class ErrorFeedback(Estimator):
 
     @override
     def misfit(self, oracle: Oracle) -> str | None:
-        """No more entries can be sent than there are."""
+        """A client cannot send more entries than x has."""
         dim = oracle.objective.start.size
         return f"ErrorFeedback: k must be at most the dimension, {dim}; got k={self.k:g}." if self.k > dim else None
 

@@ -13,10 +13,10 @@ Grad = Callable[[Any], Any]  # the gradient of the current sample, batch mean in
 
 
 class Estimator(ABC):
-    """A recursion for v, the direction a step takes.
+    """A recursion for v, the direction that a step moves along.
 
-    What it remembers is a pytree of its own; for most that is v itself. One that `starts_afresh` now and then says when
-    with `refreshes`: at these steps `init` runs on a batch of the rule's refresh size instead of `update`.
+    Its state is a pytree; for most estimators that is v itself. An estimator that `starts_afresh` now and then says in
+    `refreshes` at which steps: there `init` is called instead of `update`, with a batch of the rule's refresh size.
     """
 
     queries: ClassVar[int]  # how many points an update evaluates its sample at; `init` takes one
@@ -25,25 +25,25 @@ class Estimator(ABC):
 
     @property
     def samples(self) -> int:
-        """Independent samples per step; with more than one, `grad(point)` has one row for each."""
+        """The number of independent samples per step; if it is more than one, `grad(point)` has a row for each."""
         return 1
 
     def init(self, grad: Grad, point: Any) -> Any:
-        """What is remembered after v⁰ = ∇f(x⁰; ξ⁰)."""
+        """The state after v⁰ = ∇f(x⁰; ξ⁰)."""
         return grad(point)
 
     @abstractmethod
     def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
-        """The next state, with the new sample's gradient available at x^k (previous) and x^{k+1} (point)."""
+        """The next state. `grad` gives the new sample's gradient at x^k (`previous`) and at x^{k+1} (`point`)."""
 
     def direction(self, state: Any) -> Any:
-        """v."""
+        """v, from the state."""
         return state
 
     def refreshes(self, _state: Any, _k: Array, _coin: Array, /) -> Array | bool:
-        """Whether step k starts afresh; the coin is uniform on [0, 1). False, not an array, if it never does."""
+        """Whether step k starts afresh; `_coin` is uniform on [0, 1). The plain False means that it never does."""
         return False
 
     def misfit(self, _oracle: Oracle, /) -> str | None:
-        """Why this oracle cannot serve, in one sentence, or None."""
+        """None if the estimator works with this oracle; otherwise a sentence that says why not."""
         return None

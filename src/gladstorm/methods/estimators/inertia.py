@@ -25,9 +25,9 @@ class Averaged(NamedTuple):
 
 @part
 class Inertia(Storm):
-    """m^{k+1} = (1 − μ) m^k + μ v^{k+1}, m⁰ = v⁰, where v is STORM's; the direction is m.
+    """m^{k+1} = (1 − μ) m^k + μ v^{k+1}, m⁰ = v⁰, where v is that of STORM; the direction is m.
 
-    With μ = 1 this is STORM. With η = 1 it is momentum, μ in the place of its η, since v is then the fresh gradient.
+    With μ = 1 this is STORM. With η = 1 it is momentum with μ as its η, since v is then the fresh gradient.
     """
 
     mu: Number = leaf(SHARE)  #: μ in (0, 1], the weight of the newest v

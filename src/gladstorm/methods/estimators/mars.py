@@ -16,10 +16,10 @@ from gladstorm.methods.norms import length
 
 @part
 class Mars(Estimator):
-    """c = g + s (1 − η)/η (g − g'), cut to length r; v ← (1 − η) v + η c, with g, g' of one sample at x^{k+1} and x^k.
+    """v ← (1 − η) v + η c, c = g + s (1 − η)/η (g − g') cut to length r; g and g' of one sample at x^{k+1} and x^k.
 
-    v is 0 before the first gradient, so v⁰ = η c with c = g⁰ cut. Yuan et al. 2025, their β₁ = 1 − η and γ = s,
-    without preconditioner. s = 1 and r = ∞ is STORM's recursion.
+    v is 0 before the first gradient, so v⁰ = η c with c = g⁰ cut to length r. This is Yuan et al. 2025 without the
+    preconditioner; their β₁ is 1 − η and their γ is s. With s = 1 and r = ∞ it is STORM's recursion.
     """
 
     eta: Number = leaf(FRACTION)  #: η in (0, 1], which is 1 − β₁ in their paper

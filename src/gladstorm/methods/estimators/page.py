@@ -20,5 +20,5 @@ class Page(Recursive):
 
     @override
     def refreshes(self, state: Any, k: Array, coin: Array) -> Array:
-        """With probability p."""
+        """True with probability p."""
         return coin < self.p

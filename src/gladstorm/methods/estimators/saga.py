@@ -23,7 +23,8 @@ class Table(NamedTuple):
 class Saga(Estimator):
     """v = Σ_i w_i (∇f_i(x) − a_i) + mean(a), w_i the share of example i in the batch; then a_i = ∇f_i(x) where w_i > 0.
 
-    Defazio et al. 2014, for batches. The table begins with the examples of the first batch and zeros.
+    Defazio et al. 2014, for batches. At first a_i is ∇f_i(x⁰) for the examples of the first batch, and 0 for the
+    others.
     """
 
     queries: ClassVar[int] = 1
@@ -48,7 +49,7 @@ class Saga(Estimator):
 
     @override
     def misfit(self, oracle: Oracle) -> str | None:
-        """Only a finite sum has examples to remember."""
+        """Only a finite sum has examples whose gradients can be remembered."""
         if isinstance(oracle, OfExamples):
             return None
         return f"Saga: the oracle must be a FiniteSum, whose examples can be remembered; got {type(oracle).__name__}."

@@ -25,8 +25,8 @@ class Loop(NamedTuple):
 class Sarah(Recursive):
     """SPIDER's recursion for m steps, or until ‖v‖² ≤ c ‖v at the loop's start‖²; then a fresh gradient.
 
-    c = 0 is SARAH (Nguyen et al. 2017), c = 1/8 their SARAH+. Theirs starts a loop at a random iterate of the last one,
-    this one where the last one ended: an estimator does not move x, and going back would drop steps that were paid for.
+    c = 0 is SARAH and c = 1/8 is SARAH+ (Nguyen et al. 2017). There a loop starts at a random iterate of the loop
+    before; here it starts where that loop ended, since an estimator does not move x and no paid step is thrown away.
     """
 
     m: Number = leaf(COUNT)  #: the most steps of a loop, ≥ 1
@@ -34,7 +34,7 @@ class Sarah(Recursive):
 
     @override
     def init(self, grad: Grad, point: Any) -> Loop:
-        """A loop's start."""
+        """The state at the start of a loop."""
         v = grad(point)
         return Loop(v, length(v), 0)
 
@@ -48,5 +48,5 @@ class Sarah(Recursive):
 
     @override
     def refreshes(self, state: Loop, k: Array, coin: Array) -> Array:
-        """After m steps, or when v has shrunk."""
+        """True after m steps, or when v has shrunk enough."""
         return (state.age >= self.m) | (length(state.v) ** 2 <= self.shrink * state.first**2)

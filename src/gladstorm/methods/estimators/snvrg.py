@@ -26,8 +26,8 @@ class Nest(NamedTuple):
 class Snvrg(Estimator):
     """v = Σ_l g^(l) over nested levels l = 0..K; loop l runs T_l times inside loop l − 1 (Zhou et al. 2018).
 
-    Where the loops below level r end: g^(r) = ∇f(x; ξ) − ∇f(x^(r−1); ξ), x^(l) = x for l ≥ r, g^(l) = 0 for l > r. When
-    all have ended, g^(0) is a fresh gradient.
+    When the loops below level r end, g^(r) = ∇f(x; ξ) − ∇f(x^(r−1); ξ), x^(l) = x for l ≥ r, and g^(l) = 0 for l > r.
+    When all loops have ended, g^(0) is a fresh gradient.
     """
 
     loops: tuple[int, ...] = static(COUNT, default=(2, 2, 4))  #: T_1..T_K, the runs of each loop in the one before
@@ -36,7 +36,7 @@ class Snvrg(Estimator):
 
     @override
     def init(self, grad: Grad, point: Any) -> Nest:
-        """Every level at x."""
+        """The state with every reference point at x."""
         g = grad(point)
         levels = len(self.loops)
         points = jax.tree.map(lambda a: jnp.stack([a] * levels), point)
@@ -61,7 +61,7 @@ class Snvrg(Estimator):
 
     @override
     def refreshes(self, state: Nest, k: Array, coin: Array) -> Array:
-        """When every loop has ended."""
+        """True when every loop has ended."""
         return k % math.prod(self.loops) == 0
 
 

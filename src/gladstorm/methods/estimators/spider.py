@@ -25,11 +25,11 @@ class Recursive(Estimator):
 
 @part
 class Spider(Recursive):
-    """v^{k+1} = v^k + ∇f(x^{k+1}; ξ) − ∇f(x^k; ξ), and every q steps a fresh gradient (Fang et al. 2018)."""
+    """v^{k+1} = v^k + ∇f(x^{k+1}; ξ) − ∇f(x^k; ξ), and a fresh gradient every q steps (Fang et al. 2018)."""
 
     q: Number = leaf(COUNT)  #: steps from one fresh gradient to the next, ≥ 1
 
     @override
     def refreshes(self, state: Any, k: Array, coin: Array) -> Array:
-        """Every q-th step."""
+        """True at every q-th step."""
         return k % self.q == 0

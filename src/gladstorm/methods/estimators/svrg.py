@@ -24,7 +24,8 @@ class AtReference(NamedTuple):
 class Svrg(Estimator):
     """v^{k+1} = ∇f(x^{k+1}; ξ) − ∇f(x̃; ξ) + μ; every q steps x̃ = x^{k+1} and v = μ = a fresh gradient there.
 
-    Johnson and Zhang 2013. Their μ is the exact gradient of a finite sum; on a stream it is that of the rule's batch.
+    Johnson and Zhang 2013. There μ is the exact gradient of a finite sum; on a stream it is the gradient of a large
+    batch.
     """
 
     q: Number = leaf(COUNT)  #: steps from one fresh gradient to the next, ≥ 1
@@ -33,7 +34,7 @@ class Svrg(Estimator):
 
     @override
     def init(self, grad: Grad, point: Any) -> AtReference:
-        """A new snapshot."""
+        """The state with a new reference point x̃."""
         gradient = grad(point)
         return AtReference(gradient, point, gradient)
 
@@ -48,5 +49,5 @@ class Svrg(Estimator):
 
     @override
     def refreshes(self, state: AtReference, k: Array, coin: Array) -> Array:
-        """Every q-th step."""
+        """True at every q-th step."""
         return k % self.q == 0

@@ -33,9 +33,10 @@ def pasta(
     p: Tunable = 1.0,
     small: BatchSizes = 1,
 ) -> Method:
-    """PASTA: x ← βa + (1 − β)x − γv, β = λγ; v by PAGE with refresh batches N = ⌈(B²‖x − x⁰‖² + G²)/σ²⌉.
+    """PASTA: x ← βa + (1 − β)x − γv, β = λγ; v is that of PAGE, with refresh batches N = ⌈(B²‖x − x⁰‖² + G²)/σ²⌉.
 
-    p = 1 and λ = 0 is SGD with a dynamic batch.
+    The anchor a is where the last `epoch` steps began, or x⁰ if `epoch` is not given. p = 1 and λ = 0 is SGD with a
+    dynamic batch.
     """
     batch = LargeOnRefresh(GrowWithDistance(B, G, sigma2), rule(small))
     return Method(Page(p), Anchored(Plain(gamma), np.multiply(lam, gamma), epoch), batch)
@@ -48,13 +49,13 @@ def pasta(
     assumptions="BG-0, convex and smooth",
 )
 def stochastic_halpern(gamma: Numbers, *, a: Numbers = 2.0, batch: BatchSizes = 1) -> Method:
-    """x ← (1 − β_k) x + β_k x⁰ − γ_k ∇f(x; ξ), β_k = a/(k + a), γ_k = γ/(k + a)^{3/4}; their γ is (L² + 2B²)^{−1/2}."""
+    """x ← (1 − β_k) x + β_k x⁰ − γ_k g, β_k = a/(k + a), γ_k = γ/(k + a)^{3/4}; in theory γ = (L² + 2B²)^{−1/2}."""
     return Method(Fresh(), Anchored(Plain(PowerDecay(gamma, 0.75, shift=a)), PowerDecay(a, 1.0, shift=a)), rule(batch))
 
 
 @declared(source=f"{KRASNOSELSKII_1955}, {MANN_1953}", sfo="K + 1")
 def krasnoselskii_mann(gamma: Numbers, *, weight: Numbers = 0.5, batch: BatchSizes = 1) -> Method:
-    """x ← (1 − a) x + a (x − γ ∇f(x; ξ)), a = `weight`: averaged gradient steps, which is SGD with step size aγ."""
+    """x ← (1 − a) x + a (x − γ g), a = `weight`: averaged gradient steps, the same as SGD with step size aγ."""
     return Method(Fresh(), Plain(np.multiply(weight, gamma)), rule(batch))
 
 
@@ -62,5 +63,5 @@ def krasnoselskii_mann(gamma: Numbers, *, weight: Numbers = 0.5, batch: BatchSiz
 def anchored_nstorm(
     gamma: Tunable, eta: Tunable, weight: Tunable, *, epoch: Tunable = ONE_EPOCH, n_init: Numbers = 1
 ) -> Method:
-    """NSTORM pulled towards where its epoch began: x ← x − γ v/‖v‖ + β (a − x)."""
+    """NSTORM with a pull towards the point a where its epoch began: x ← x − γ v/‖v‖ + β (a − x), β = `weight`."""
     return Method(Storm(eta), Anchored(Normalized(gamma), weight, epoch), FirstLarge(n_init))

@@ -14,9 +14,9 @@ from gladstorm.theory import Plan, for_schedule
 
 
 def from_plan(plan: Plan, **instead: Any) -> Method:
-    """The method a plan is about, with its schedule; `instead` replaces some of its arguments.
+    """Make the method that a plan is about, with the numbers of its schedule; `instead` replaces some of them.
 
-    T iterates are `steps=T - 1`.
+    A horizon of T iterates is `steps=T - 1` of `run`.
 
     >>> from gladstorm import theory
     >>> plan = theory.plan("nstorm", horizon=100, alpha=0, L=1.0, B=0.1, G=0.5, gap=1.0, gamma0=0.5)
@@ -34,7 +34,7 @@ def from_plan(plan: Plan, **instead: Any) -> Method:
     assumptions="BG-0, any smoothness class of the paper",
 )
 def nsgdm_by_theory(gamma0: Numbers, horizon: int, B: float, G: float) -> Method:
-    """NSGDM as scheduled for T = `horizon` iterates under the given noise: the same for every class of smoothness.
+    """NSGDM with γ and η as its theorem sets them for T = `horizon` iterates and noise (B, G), for any smoothness.
 
     >>> nsgdm_by_theory(10, 10_001, B=0.5, G=1).step.gamma.round(6).item()
     0.004641
@@ -49,7 +49,9 @@ def nsgdm_by_theory(gamma0: Numbers, horizon: int, B: float, G: float) -> Method
     assumptions="BG-0, mean-square smooth of exponent α",
 )
 def nstorm_by_theory(gamma0: Numbers, horizon: int, B: float, G: float, *, alpha: float = 0.0) -> Method:
-    """NSTORM as scheduled for T = `horizon` iterates under the given noise; α = 0 is mean-square smoothness.
+    """NSTORM with γ, η and n_init as its theorem sets them for T = `horizon` iterates, noise (B, G) and α.
+
+    α = 0 stands for mean-square smoothness.
 
     >>> nstorm_by_theory(7.5, 10_001, B=0.5, G=1, alpha=2 / 3).batch.n_init
     4

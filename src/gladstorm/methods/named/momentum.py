@@ -28,7 +28,7 @@ from gladstorm.methods.steps import Normalized, Plain
     assumptions="bounded variance σ², L-smooth",
 )
 def nsgdm_for_horizon(horizon: Numbers, gap: Numbers, L: Numbers, sigma: Numbers, *, batch: BatchSizes = 1) -> Method:
-    """NSGDM with η = min{√(ΔL)/(σ√T), 1} and γ = √(Δη/(TL))."""
+    """NSGDM with η = min{√(ΔL)/(σ√T), 1} and γ = √(Δη/(TL)), for T = `horizon` steps and Δ = `gap`."""
     eta = np.minimum(np.sqrt(np.divide(np.multiply(gap, L), horizon)) / sigma, 1.0)
     return nsgdm(np.sqrt(gap * eta / np.multiply(horizon, L)), eta, batch=batch)
 
@@ -40,7 +40,10 @@ def nsgdm_for_horizon(horizon: Numbers, gap: Numbers, L: Numbers, sigma: Numbers
     assumptions="bounded variance, (L0, L1)-smooth, no constant known",
 )
 def nsgdm_agnostic(gamma: Numbers, *, batch: BatchSizes = 1) -> Method:
-    """NSGDM with γ_k = γ (k + 1)^{−3/4} and η_k = (k + 1)^{−1/2}: no horizon, no constant. v/‖v‖ has no 1e-6 added."""
+    """NSGDM with γ_k = γ (k + 1)^{−3/4} and η_k = (k + 1)^{−1/2}, which need no horizon and no constants of f.
+
+    No 1e-6 is added to ‖v‖.
+    """
     return Method(Momentum(PowerDecay(1.0, 0.5)), Normalized(PowerDecay(gamma, 0.75)), rule(batch))
 
 
@@ -51,7 +54,7 @@ def nsgdm_agnostic(gamma: Numbers, *, batch: BatchSizes = 1) -> Method:
     assumptions="bounded variance, Lipschitz Hessian",
 )
 def nigt(gamma: Tunable, eta: Tunable, *, batch: BatchSizes = 1) -> Method:
-    """NIGT: NSGDM with its gradients taken ahead, at x + (1 − η)/η (x − x⁻)."""
+    """NIGT: NSGDM with gradients at an extrapolated point, x + (1 − η)/η (x − x⁻), where x⁻ is the iterate before x."""
     return Method(Transported(eta), Normalized(gamma), rule(batch))
 
 
@@ -59,7 +62,7 @@ def nigt(gamma: Tunable, eta: Tunable, *, batch: BatchSizes = 1) -> Method:
     source=str(KHIRIRAT_2025), sfo="n (K + 1)", complexity="O(ε^-4)", assumptions="bounded variance, (L0, L1)-smooth"
 )
 def ef21_sgdm(gamma: Tunable, eta: Tunable, k: Tunable, *, clients: int = 1, batch: BatchSizes = 1) -> Method:
-    """‖EF21-SGDM‖: NSGDM over n clients that send the k largest entries of what changed."""
+    """‖EF21-SGDM‖: NSGDM with n clients, each of which sends only the k largest entries of what changed."""
     return Method(ErrorFeedback(eta, k, clients), Normalized(gamma), rule(batch))
 
 
@@ -70,7 +73,7 @@ def ef21_sgdm(gamma: Tunable, eta: Tunable, k: Tunable, *, clients: int = 1, bat
     assumptions="bounded variance, every sample smooth and Lipschitz",
 )
 def adaptive_storm(gamma: Numbers, offset: Numbers, factor: Numbers, *, batch: BatchSizes = 1) -> Method:
-    """STORM with γ_k = γ/(w + Σ_{i≤k} ‖∇f(x^i; ξ^i)‖²)^{1/3} and η_{k+1} = min(1, c γ_k²); `offset` is w."""
+    """STORM with γ_k = γ/(w + Σ_{i≤k} ‖∇f(x^i; ξ^i)‖²)^{1/3}, η_{k+1} = min(1, c γ_k²), w = `offset`, c = `factor`."""
     pace = CubeRootDecay(gamma, offset)
     return Method(Storm(SquareOf(factor, pace)), Plain(pace), rule(batch))
 
@@ -82,9 +85,10 @@ def adaptive_storm(gamma: Numbers, offset: Numbers, factor: Numbers, *, batch: B
     assumptions="bounded variance, every sample smooth and Lipschitz",
 )
 def storm_by_theory(lipschitz: Numbers, L: Numbers, *, b: Numbers = 1.0, batch: BatchSizes = 1) -> Method:
-    """STORM's own k = b g^{2/3}/L, w = g² max((4b)³, 2, (28b + 1/(7b²))³/64), c = L² (28 + 1/(7b³)), any b > 0.
+    """`adaptive_storm` with γ = b g^{2/3}/L, w = g² max((4b)³, 2, (28b + 1/(7b²))³/64), c = L² (28 + 1/(7b³)), b > 0.
 
-    Every sample is g-Lipschitz (`lipschitz`) and L-smooth. Then γ_k ≤ 1/(4L) and η ≤ 1.
+    These are the numbers of STORM's theorem, for samples that are all g-Lipschitz (`lipschitz`) and L-smooth. They give
+    γ_k ≤ 1/(4L) and η ≤ 1.
     """
     L, b = np.asarray(L), np.asarray(b)
     scale = b * np.power(lipschitz, 2 / 3) / L
@@ -94,5 +98,5 @@ def storm_by_theory(lipschitz: Numbers, L: Numbers, *, b: Numbers = 1.0, batch: 
 
 @declared(source=f"{YUAN_2025}, exact form without preconditioner", sfo="1 + 2K")
 def mars(gamma: Tunable, eta: Tunable, *, scale: Tunable = 0.025, batch: BatchSizes = 1) -> Method:
-    """MARS: STORM's correction scaled by `scale` and cut to unit length; x ← x − γ v."""
+    """MARS: x ← x − γ v, where v is that of STORM with its correction scaled by `scale` and cut to unit length."""
     return Method(Mars(eta, scale), Plain(gamma), rule(batch))

@@ -17,31 +17,31 @@ from gladstorm.methods.steps import Clipped, FromOptax, GeneralizedSign, PowerNo
 
 @declared(source=str(ZHANG_2019), sfo="K + 1", complexity="O(ε^-4)", assumptions="L*_H, noise bounded almost surely")
 def clipped_sgd(gamma: Tunable, c: Tunable, *, batch: BatchSizes = 1) -> Method:
-    """x ← x − min{γ, cγ/‖g‖} g."""
+    """Clipped SGD: x ← x − min{γ, cγ/‖g‖} g."""
     return Method(Fresh(), Clipped(gamma, c), rule(batch))
 
 
 @declared(source=f"{ZHANG_2019}, with a decay", sfo="K + 1")
 def decaying_clipped_sgd(gamma: Tunable, c: Tunable, *, batch: BatchSizes = 1) -> Method:
-    """x ← x − min{γ_k, cγ_k/‖g‖} g with γ_k = γ (1 − k/K): clipping, ended by a decay over the run."""
+    """Clipped SGD with a linear decay: x ← x − min{γ_k, cγ_k/‖g‖} g, γ_k = γ (1 − k/K)."""
     return with_decay(clipped_sgd(gamma, c, batch=batch))
 
 
 @declared(source=str(CHEN_2023), sfo="K + 1", complexity="O(ε^-2)", assumptions="L*_sym(α), no noise, β ≥ α")
 def beta_ngd(gamma: Tunable, beta: Tunable, *, batch: BatchSizes = 1) -> Method:
-    """β-normalized gradient descent, x ← x − γ g/‖g‖^β; on an oracle with B = G = 0, g = ∇f."""
+    """β-normalized gradient descent, x ← x − γ g/‖g‖^β; g is ∇f if the oracle has B = G = 0."""
     return Method(Fresh(), PowerNormalized(gamma, beta), rule(batch))
 
 
 @declared(source=str(CRAWSHAW_2022), sfo="K + 1")
 def generalized_signsgd(gamma: Tunable, eta: Tunable, *, beta2: Tunable = 0.999, batch: BatchSizes = 1) -> Method:
-    """m ← (1 − η) m + η g, u ← β₂ u + (1 − β₂) m², x ← x − γ m/√u. m begins with the first gradient, not with 0."""
+    """Generalized SignSGD: m ← (1 − η) m + η g, u ← β₂ u + (1 − β₂) m², x ← x − γ m/√u; at first m = g."""
     return Method(Momentum(eta), GeneralizedSign(gamma, beta2), rule(batch))
 
 
 @declared(source=f"{KINGMA_BA_2015}, Optax's", sfo="K + 1")
 def adam(gamma: Tunable, *, batch: BatchSizes = 1) -> Method:
-    """Adam with Optax's other defaults."""
+    """Adam with learning rate γ, and Optax's defaults for all other numbers."""
     return Method(Fresh(), FromOptax(gamma, _adam), rule(batch))
 
 

@@ -19,9 +19,10 @@ from gladstorm.methods.steps import Normalized, Plain
     assumptions="BG-0, L0-smooth; see docs/theory.md",
 )
 def nsgdm(gamma: Tunable, eta: Tunable, *, batch: BatchSizes = 1) -> Method:
-    """NSGDM, normalized SGD with momentum: x ← x − γ v/‖v‖, v ← (1 − η) v + η ∇f(x; ξ). SFO: K + 1.
+    """NSGDM, normalized SGD with momentum: x ← x − γ v/‖v‖, v ← (1 − η) v + η ∇f(x; ξ).
 
-    Cutkosky and Mehta 2020; under BG-0 noise the paper's equation (2) and Theorem 1.
+    K steps cost K + 1 stochastic gradients. Cutkosky and Mehta 2020; under BG-0 noise the paper's equation (2) and
+    Theorem 1.
     """
     return Method(Momentum(eta), Normalized(gamma), rule(batch))
 
@@ -33,20 +34,24 @@ def nsgdm(gamma: Tunable, eta: Tunable, *, batch: BatchSizes = 1) -> Method:
     assumptions="BG-0, mean-square smooth; see docs/theory.md",
 )
 def nstorm(gamma: Tunable, eta: Tunable, *, n_init: Numbers = 1, batch: BatchSizes = 1) -> Method:
-    """NSTORM, normalized STORM: x ← x − γ v/‖v‖, v ← ∇f(x⁺; ξ) + (1 − η)(v − ∇f(x; ξ)). SFO: n_init + 2K.
+    """NSTORM, normalized STORM: x⁺ = x − γ v/‖v‖, v ← ∇f(x⁺; ξ) + (1 − η)(v − ∇f(x; ξ)).
 
-    The paper's equation (3) and Theorem 2; `n_init` samples form v⁰.
+    Every sample is evaluated at two points, and `n_init` samples form v⁰, so K steps cost n_init + 2K stochastic
+    gradients. The paper's equation (3) and Theorem 2.
     """
     return Method(Storm(eta), Normalized(gamma), FirstLarge(n_init, rule(batch)))
 
 
 @declared(source=str(ROBBINS_MONRO_1951), sfo="K + 1")
 def sgd(gamma: Tunable, *, batch: BatchSizes = 1) -> Method:
-    """SGD: x ← x − γ ∇f(x; ξ). SFO: the sum of the batch sizes, K + 1 with single samples."""
+    """SGD: x ← x − γ ∇f(x; ξ). K steps cost K + 1 batches."""
     return Method(Fresh(), Plain(gamma), rule(batch))
 
 
 @declared(source=f"{CUTKOSKY_ORABONA_2019}, constant γ and η", sfo="1 + 2K")
 def storm(gamma: Tunable, eta: Tunable, *, batch: BatchSizes = 1) -> Method:
-    """STORM (Cutkosky and Orabona 2019) with constant γ and η: v as in NSTORM, x ← x − γ v. SFO: b₀ + 2 Σ b_k."""
+    """STORM (Cutkosky and Orabona 2019) with constant γ and η: v as in NSTORM, x ← x − γ v.
+
+    K steps with batches b_0, …, b_K cost b_0 + 2 Σ_{k≥1} b_k stochastic gradients.
+    """
     return Method(Storm(eta), Plain(gamma), rule(batch))

@@ -1,6 +1,6 @@
-"""Methods that find their own step size: γ multiplies it, and 1 is their authors' choice.
+"""Methods that find their own step size: γ multiplies it, and γ = 1 is the authors' choice.
 
-Most are Optax's, with its other defaults. What their authors evaluate is an average where these say so.
+Most are Optax's, with its other defaults. Some report an average, as their authors do.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ from gladstorm.methods.steps import CubeRoot, FromOptax
 
 @declared(source=f"{IVGI_2023}, Optax's", sfo="K + 1")
 def dog(gamma: Tunable = 1.0, *, batch: BatchSizes = 1) -> Method:
-    """DoG, distance over gradients: x ← x − γ r g/√(Σ‖g‖²), r the largest distance so far; the average is reported."""
+    """DoG, distance over gradients: x ← x − γ r g/√(Σ‖g‖²), r the largest distance so far. It reports an average."""
     return Method(Fresh(), FromOptax(gamma, _dog), rule(batch), PolynomialAverage())
 
 
 @declared(source=f"{KHALED_2023}, Optax's", sfo="K + 1")
 def dowg(gamma: Tunable = 1.0, *, batch: BatchSizes = 1) -> Method:
-    """DoWG, distance over weighted gradients: x ← x − γ r² g/√(Σ r²‖g‖²), r as in DoG; the average is reported."""
+    """DoWG, distance over weighted gradients: x ← x − γ r² g/√(Σ r²‖g‖²), r as in DoG. It reports an average."""
     return Method(Fresh(), FromOptax(gamma, _dowg), rule(batch), PolynomialAverage())
 
 
 @declared(source=f"{DEFAZIO_MISHCHENKO_2023}, with Adam, Optax's", sfo="K + 1")
 def d_adaptation(gamma: Tunable = 1.0, *, batch: BatchSizes = 1) -> Method:
-    """Adam with a step size from a lower bound on the distance to the solution, found on the way."""
+    """D-Adaptation: Adam with a step size from a lower bound on the distance to the solution, found during the run."""
     return Method(Fresh(), FromOptax(gamma, _d_adaptation), rule(batch))
 
 
 @declared(source=f"{MISHCHENKO_DEFAZIO_2024}, Optax's", sfo="K + 1")
 def prodigy(gamma: Tunable = 1.0, *, batch: BatchSizes = 1) -> Method:
-    """D-Adaptation that weighs late gradients more and so finds its step size sooner."""
+    """Prodigy: D-Adaptation that weights late gradients more, and so finds its step size sooner."""
     return Method(Fresh(), FromOptax(gamma, _prodigy), rule(batch))
 
 
 @declared(source=f"{DEFAZIO_2024}, Optax's", sfo="K + 1")
 def schedule_free(gamma: Tunable, *, batch: BatchSizes = 1) -> Method:
-    """Schedule-Free SGD: z ← z − γ ∇f(y; ξ), x ← (1 − 1/k) x + z/k, y = z/10 + 9x/10; iterates are y, reported is x.
+    """Schedule-Free SGD: z ← z − γ ∇f(y; ξ), x ← (1 − 1/k) x + z/k, y = z/10 + 9x/10; it iterates y and reports x.
 
-    It has a step size and needs no decay.
+    Its step size has to be tuned; it needs no decay.
     """
     return Method(Fresh(), FromOptax(gamma, _schedule_free), rule(batch), ScheduleFreeAverage(SCHEDULE_FREE_BETA))
 
 
 @declared(source=f"{SCHAIPP_2024}, Optax's, from the exact value of f", sfo="K + 1")
 def momo(gamma: Tunable = 1.0, *, batch: BatchSizes = 1) -> Method:
-    """MoMo: momentum with Polyak's step size for its model of f ≥ 0, at most γ."""
+    """MoMo: momentum with Polyak's step size, from a model of f with f ≥ 0; the step size is at most γ."""
     return Method(Fresh(), FromOptax(gamma, _momo), rule(batch))
 
 

@@ -1,4 +1,4 @@
-"""Methods that start afresh with a large batch now and then; `large` and `small` are sizes or batch rules."""
+"""Methods that start afresh with a large batch now and then; `large` and `small` are batch sizes or rules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COINS = "large with probability p, else 2 small"
     source=f"{FANG_2018}; {CHEN_2023}", sfo=_LOOPS, complexity="O(ε^-3)", assumptions="E L*_sym(α), variance not BG-0"
 )
 def normalized_spider(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
-    """Normalized SPIDER: x ← x − γ v/‖v‖."""
+    """Normalized SPIDER: x ← x − γ v/‖v‖, v by `Spider`."""
     return Method(Spider(q), Normalized(gamma), _batches(large, small))
 
 
@@ -38,14 +38,14 @@ def normalized_spider(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: B
     assumptions="bounded variance σ², mean-square smooth",
 )
 def spider_by_theory(eps: float, L: float, sigma: float) -> Method:
-    """Normalized SPIDER with n₀ = 1: γ = ε/L, batches ⌈2σ²/ε²⌉ and ⌈2σ/ε⌉, q = ⌈σ/ε⌉."""
+    """Normalized SPIDER with the numbers of its theorem, n₀ = 1: γ = ε/L, batches ⌈2σ²/ε²⌉ and ⌈2σ/ε⌉, q = ⌈σ/ε⌉."""
     large, small = math.ceil(2 * sigma**2 / eps**2), math.ceil(2 * sigma / eps)
     return normalized_spider(eps / L, math.ceil(sigma / eps), large, small=small)
 
 
 @declared(source=str(WANG_2019), sfo=_LOOPS)
 def spiderboost(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
-    """SpiderBoost: SPIDER's estimator with x ← x − γ v."""
+    """SpiderBoost: x ← x − γ v, v by `Spider`."""
     return Method(Spider(q), Plain(gamma), _batches(large, small))
 
 
@@ -53,13 +53,13 @@ def spiderboost(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSi
 def clipped_spider(
     gamma: Tunable, c0: Tunable, c1: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1
 ) -> Method:
-    """SPIDER with x ← x − γ min{1, c₀/‖v‖, c₁/‖v‖²} v."""
+    """Clipped SPIDER: x ← x − γ min{1, c₀/‖v‖, c₁/‖v‖²} v, v by `Spider`."""
     return Method(Spider(q), ThreeWayClipped(gamma, c0, c1), _batches(large, small))
 
 
 @declared(source=str(LI_2021), sfo=_COINS, complexity="O(ε^-3)", assumptions="bounded variance, mean-square smooth")
 def page(gamma: Tunable, p: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
-    """PAGE: x ← x − γ v."""
+    """PAGE: x ← x − γ v, v by `Page`."""
     return Method(Page(p), Plain(gamma), _batches(large, small))
 
 
@@ -70,7 +70,7 @@ def page(gamma: Tunable, p: Tunable, large: BatchSizes, *, small: BatchSizes = 1
     assumptions="bounded variance, mean-square smooth",
 )
 def page_by_theory(L: float, large: int) -> Method:
-    """PAGE with batches b = `large` and b' = ⌊√b⌋, p = b'/(b + b') and γ = 1/(L (1 + √((1 − p)/(p b'))))."""
+    """PAGE as in its theorem: batches b = `large` and b' = ⌊√b⌋, p = b'/(b + b'), γ = 1/(L (1 + √((1 − p)/(p b'))))."""
     small = math.isqrt(large)
     p = small / (large + small)
     return page(1 / (L * (1 + math.sqrt((1 - p) / (p * small)))), p, large, small=small)
@@ -78,19 +78,19 @@ def page_by_theory(L: float, large: int) -> Method:
 
 @declared(source="composed here", sfo=_COINS)
 def normalized_page(gamma: Tunable, p: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
-    """PAGE's estimator with a normalized step."""
+    """Normalized PAGE: x ← x − γ v/‖v‖, v by `Page`."""
     return Method(Page(p), Normalized(gamma), _batches(large, small))
 
 
 @declared(source=f"{JOHNSON_ZHANG_2013}, on a stream", sfo=_LOOPS)
 def svrg(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
-    """SVRG: x ← x − γ v."""
+    """SVRG: x ← x − γ v, v by `Svrg`."""
     return Method(Svrg(q), Plain(gamma), _batches(large, small))
 
 
 @declared(source="composed here", sfo=_LOOPS)
 def normalized_svrg(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
-    """SVRG's estimator with a normalized step."""
+    """Normalized SVRG: x ← x − γ v/‖v‖, v by `Svrg`."""
     return Method(Svrg(q), Normalized(gamma), _batches(large, small))
 
 

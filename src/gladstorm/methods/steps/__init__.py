@@ -36,7 +36,7 @@ __all__ = [
 
 
 def registry() -> dict[str, type[Step]]:
-    """Every step by its name on the command line.
+    """The classes of all steps, by their names on the command line.
 
     >>> registry()["plain"].__name__
     'Plain'

@@ -26,10 +26,10 @@ class Anchor(NamedTuple):
 
 @part
 class Anchored(Step):
-    """x^{k+1} = step(x^k, v^k) + β (a − x^k); the anchor a is the iterate at which the last epoch began.
+    """x^{k+1} = step(x^k, v^k) + β (a − x^k); the anchor a is the iterate at which the current epoch began.
 
-    With a plain step and β = λγ this is x ← βa + (1 − β)x − γv, a step on f + λ/2 ‖x − a‖². Halpern's iteration has one
-    epoch, so a = x⁰, and a β that decreases.
+    With a plain step and β = λγ this is x ← βa + (1 − β)x − γv, a step on f + λ/2 ‖x − a‖². Halpern's iteration is one
+    epoch, so that a = x⁰, with a β that decreases.
     """
 
     step: Step  #: the step that is pulled
@@ -51,10 +51,10 @@ class Anchored(Step):
 
     @override
     def with_step_size(self, change: Callable[[Any], Any]) -> Anchored:
-        """The step size is the inner step's; the pull towards the anchor stays."""
+        """Change the step size of the inner step; the pull towards the anchor stays the same."""
         return dataclasses.replace(self, step=self.step.with_step_size(change))
 
     @override
     def misfit(self, oracle: Oracle) -> str | None:
-        """As the inner step."""
+        """What the inner step says."""
         return self.step.misfit(oracle)

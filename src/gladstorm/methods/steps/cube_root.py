@@ -17,7 +17,7 @@ from gladstorm.methods.steps.step import Step
 
 @part
 class CubeRoot(Step):
-    """S ← S + ‖v^k‖²/η, x^{k+1} = x^k − γ v^k/S^{1/3}, from S = 0 and with 0/0 = 0 (Levy et al. 2021, γ = 1)."""
+    """S ← S + ‖v^k‖²/η, x^{k+1} = x^k − γ v^k/S^{1/3}, starting with S = 0, and 0/0 = 0 (Levy et al. 2021, γ = 1)."""
 
     gamma: Number = leaf(STEP_SIZE)  #: γ > 0, a factor of the step size
     eta: Number = leaf(FRACTION)  #: η in (0, 1] of the estimate that follows

@@ -20,9 +20,9 @@ Transformation = Callable[[Array | float], Any]  # Optax's, of a learning rate: 
 
 @part
 class FromOptax(Step):
-    """x^{k+1} = x^k + the update Optax makes of v^k; `make` is a function of the learning rate like `optax.adam`.
+    """x^{k+1} = x^k + the update that an Optax optimizer makes from v^k; `make` is one such as `optax.adam`.
 
-    A transformation that asks for the `value` of the loss is told f(x^k), exactly.
+    An optimizer that needs the `value` of the loss gets f(x^k), exactly.
     """
 
     gamma: Number = leaf(STEP_SIZE)  #: the learning rate, > 0
@@ -30,7 +30,7 @@ class FromOptax(Step):
 
     @override
     def init(self, x: Any) -> Any:
-        """What Optax remembers."""
+        """Optax's state."""
         return self.make(self.gamma).init(x)
 
     @override

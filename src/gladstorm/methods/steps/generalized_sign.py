@@ -16,9 +16,9 @@ from gladstorm.methods.steps.step import Step
 
 @part
 class GeneralizedSign(Step):
-    """u ← β₂ u + (1 − β₂) v², x ← x − γ v/√u, coordinate by coordinate, from u = 0 and with 0/0 = 0.
+    """u ← β₂ u + (1 − β₂) v², x ← x − γ v/√u, coordinate by coordinate, starting with u = 0, and 0/0 = 0.
 
-    Crawshaw et al. 2022, whose code adds 1e-8 to √u. β₂ = 0 is a sign step.
+    Crawshaw et al. 2022; their code adds 1e-8 to √u. With β₂ = 0 it is a sign step.
     """
 
     gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0

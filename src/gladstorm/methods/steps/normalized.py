@@ -15,7 +15,7 @@ from gladstorm.methods.steps.step import Memoryless
 
 @part
 class Normalized(Memoryless):
-    """x^{k+1} = x^k − γ v^k/‖v^k‖, one norm over all of v; x stays where v = 0."""
+    """x^{k+1} = x^k − γ v^k/‖v^k‖, with one norm over all of v; x does not move if v = 0."""
 
     gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
 

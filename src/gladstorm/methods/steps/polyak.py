@@ -19,7 +19,8 @@ from gladstorm.methods.steps.step import Step
 class Polyak(Step):
     """x^{k+1} = x^k − (f(x^k) − l)/(√T ‖v^k‖²) v^k, from the exact value of f (Takezawa et al. 2024).
 
-    T is the horizon of their inexact form, for a lower bound l below inf f; T = 1 and l = inf f is Polyak's own.
+    With T = 1 and l = inf f this is Polyak's own step. T is the horizon of the inexact form, whose l may be below inf
+    f.
     """
 
     lower: Number = leaf(FINITE)  #: l, a lower bound of f

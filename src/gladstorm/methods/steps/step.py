@@ -14,25 +14,25 @@ from gladstorm.oracles import Oracle
 
 
 class Step(ABC):
-    """One move of x along v, both pytrees of the same structure."""
+    """How x moves along v; both are pytrees of the same structure."""
 
     def init(self, _x: Any, /) -> Any:
-        """What is remembered at x⁰."""
+        """What the step remembers at x⁰."""
         return ()
 
     @abstractmethod
     def move(self, memory: Any, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Any]:
-        """x^{k+1} and what is remembered then; f is there for the steps that look at its value."""
+        """x^{k+1}, and what the step remembers next. `f` is for steps that need the value of the objective."""
 
     def with_step_size(self, change: Callable[[Any], Any]) -> Step:
-        """The same step with another step size γ: what `change` makes of its own."""
+        """The same step with the step size `change(γ)` in place of γ."""
         if not hasattr(self, "gamma"):
             raise ValueError(f"{type(self).__name__}: the step must have a step size, a field gamma; it has none.")
         changed: Step = dataclasses.replace(cast("Any", self), gamma=change(self.gamma))
         return changed
 
     def misfit(self, _oracle: Oracle, /) -> str | None:
-        """Why this oracle cannot serve, in one sentence, or None."""
+        """None if the step works with this oracle; otherwise a sentence that says why not."""
         return None
 
 
