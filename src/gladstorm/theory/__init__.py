@@ -1,4 +1,4 @@
-"""The paper's theorems as objects a user can ask. Plain Python: no JAX, no NumPy.
+"""The paper's theorems as objects that answer questions: which step size, which bound, how many gradients.
 
 >>> from gladstorm import theory
 >>> problem = theory.Problem(alpha=0, L=2, B=0.4, G=0.7, gap=3)
@@ -8,8 +8,9 @@
 >>> f"{statement.bound(10_000):.8g}"
 '3.5906233'
 
-A statement also answers `horizon(eps)`, `tune(T)` and `violations()`. `plan` does all of it in one call, `for_oracle`
-starts from a simulated oracle, `master` is the bound behind a statement and `sharper` a second opinion on it.
+A statement also answers `horizon(eps)`, `tune(T)` and `violations()`. `plan` does all of this in one call, `for_oracle`
+starts from a simulated oracle, `master` is the general bound behind a statement, and `sharper` a smaller bound that
+this project derived. It is plain Python and needs neither JAX nor NumPy.
 """
 
 from gladstorm.theory.anchors import around_start, cost_of_moving

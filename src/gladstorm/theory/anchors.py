@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def around_start(noise: Bg0, start: jax.Array | np.ndarray) -> Bg0:
-    """BG-0 around x⁰ from BG-0 around a, by ‖x − a‖² ≤ 2‖x − x⁰‖² + 2‖x⁰ − a‖²: B² doubles, G² grows by 2B²‖x⁰ − a‖².
+    """Constants for BG-0 around x⁰, where the theorems need it, from those around another point a.
 
-    The constants are true and pessimistic: noise that falls on the way from x⁰ to a is said to grow.
+    By ‖x − a‖² ≤ 2‖x − x⁰‖² + 2‖x⁰ − a‖², B² doubles and G² grows by 2B²‖x⁰ − a‖². The new constants are valid but
+    pessimistic: they allow noise to grow even on the way from x⁰ to a, where it falls.
 
     >>> import numpy as np
     >>> moved = around_start(Bg0(B=1.0, G=1.0, anchor=np.zeros(2), where="x*"), np.array([3.0, 4.0]))
@@ -31,7 +32,7 @@ def around_start(noise: Bg0, start: jax.Array | np.ndarray) -> Bg0:
 
 
 def cost_of_moving(noise: Bg0, start: jax.Array | np.ndarray) -> str:
-    """What that costs, in one sentence.
+    """A sentence that says how much larger `around_start` makes B and G.
 
     >>> import numpy as np
     >>> cost_of_moving(Bg0(B=1.0, G=1.0, anchor=np.zeros(2), where="x*"), np.array([3.0, 4.0]))

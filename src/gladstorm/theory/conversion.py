@@ -11,11 +11,11 @@ from gladstorm.theory.rules import ALPHA, POSITIVE
 
 
 def weaken(constants: Constants, alpha: float, *, scale: float = 1.0) -> Constants:
-    """f ∈ L*_sym(a) with (L0, L1) is in L*_sym(α) for every α ≥ a, with these constants.
+    """The constants of f for a larger α: every f in L*_sym(a) is also in L*_sym(α) for α ≥ a.
 
-    With r = a/α and any gradient norm s, the weighted mean of 1 and (t/s)^α gives t^a ≤ s^a (1 − r) + s^(a−α) r t^α, so
-    L0 grows by L1 s^a (1 − r) and L1 becomes L1 s^(a−α) r. `scale` is s: gradients of that norm lose nothing. A smooth
-    f (a = 0) is in every class with L1 = 0. The other direction is false.
+    With r = a/α and any gradient norm s, the weighted mean of 1 and (t/s)^α gives t^a ≤ s^a (1 − r) + s^(a−α) r t^α. So
+    L0 grows by L1 s^a (1 − r), and L1 becomes L1 s^(a−α) r. `scale` is s; at gradients of that norm nothing is lost. A
+    smooth f (a = 0) is in every class with L1 = 0. The converse is false.
 
     >>> weaken(Constants(L0=0.0, L1=4.0, alpha=0.5, f_inf=0.0), alpha=1)
     Constants(L0=2.0, L1=2.0, alpha=1, f_inf=0.0)
@@ -34,7 +34,9 @@ def weaken(constants: Constants, alpha: float, *, scale: float = 1.0) -> Constan
 
 
 def wrapped(problem: Problem) -> Problem:
-    """f's problem as its BG-0 wrapper's: ∇f(x; ξ) = ∇f(x) + B ρ (x − x⁰) + G u, the setting NSTORM's theorems read.
+    """The oracle's constants, which NSTORM needs, from f's own, if the noise of `BlumGladyshev` is added to f.
+
+    That noise is ∇f(x; ξ) = ∇f(x) + B ρ (x − x⁰) + G u.
 
     - Smooth f: E‖∇f(y; ξ) − ∇f(x; ξ)‖² = ‖∇f(y) − ∇f(x)‖² + B²‖y − x‖², so L = √(L0² + B²).
     - f ∈ L*_sym(α): (L0 + L1 m)² ≤ 2 L0² + 2 L1² m², so L0 becomes √(2 L0² + B²); and L1 becomes √2 L1 if the sample

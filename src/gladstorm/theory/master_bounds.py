@@ -316,7 +316,7 @@ MASTERS: dict[tuple[str, str], type[Bound]] = {
 
 
 def master(statement: Statement, T: int) -> Bound:
-    """The master bound at the statement's schedule for T, with the exact initial error G/√N_init.
+    """The general bound behind a statement, for its schedule at T and with the exact initial error G/√N_init.
 
     >>> from gladstorm.theory import Problem, theorem
     >>> statement = theorem("nstorm", Problem(alpha=0, L=2, B=0.4, G=0.7, gap=3), gamma0=0.09)

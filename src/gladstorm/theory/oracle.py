@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 
 def problem_of(oracle: Oracle, *, alpha: float | None = None) -> Problem:
-    """The setting of an oracle, with f's own constants and BG-0 around x⁰: what NSGDM's theorems read.
+    """The `Problem` of an oracle, with f's own constants and BG-0 noise around x⁰, as NSGDM's theorems need it.
 
-    `alpha` asks for a weaker class than the objective declares (see `weaken`). Noise that is smallest elsewhere is
-    brought to x⁰ (see `around_start`; `cost_of_moving` says what that costs).
+    alpha: use this α, larger than the one that the objective declares (see `weaken`).
+        The objective's own α if not given.
+
+    If the noise is smallest at another point, its constants are moved to x⁰ (see `around_start` and `cost_of_moving`).
     """
     import jax
 
@@ -38,7 +40,7 @@ def problem_of(oracle: Oracle, *, alpha: float | None = None) -> Problem:
         gap = float(objective.value(objective.start)) - constants.f_inf
     if gap <= 0:
         raise ValueError(
-            "for_oracle: start must be a point where f is above its infimum, at a minimiser there is nothing to bound; "
+            "for_oracle: start must be a point where f is above its infimum, or there is nothing to bound; "
             f"got f(x⁰) − inf f = {gap:g}."
         )
     return Problem(
@@ -61,10 +63,14 @@ def for_oracle(
 ) -> Statement:
     """What the paper says about a method on this oracle: NSGDM with f's own constants, NSTORM with the oracle's.
 
-    Noise that is smallest at another point than x⁰ is brought to x⁰ by the triangle inequality: the constants stay true
-    and become larger, and `cost_of_moving(oracle.bg0, oracle.objective.start)` says by how much.
+    method: "nsgdm" or "nstorm".
+    alpha: as in `problem_of`.
+    gamma0: γ0 of the schedule. If not given, the one with the smallest leading coefficient; `tune(T)` then improves it
+        for one horizon.
+    eta0: η0 in (0, 1] of the schedule, if it has one.
 
-    Without `gamma0` the leading coefficient's minimiser is taken; `tune(T)` improves on it for one horizon.
+    If the noise is smallest at another point than x⁰, its constants are moved to x⁰. They stay valid and become larger;
+    `cost_of_moving(oracle.bg0, oracle.objective.start)` says by how much.
 
     >>> import gladstorm as gs
     >>> oracle = gs.BlumGladyshev(gs.objectives.named("quadratic", dim=2, start=1.0), B=0.5, G=0.5)

@@ -18,9 +18,12 @@ COVERED_METHODS = tuple(sorted({method for method, _, _ in REGIMES}))
 
 
 def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
-    """The paper's statement about a method on a problem; the regime follows from the problem's numbers.
+    """The paper's statement about a method on a problem. The numbers of the problem decide which theorem applies.
 
-    Without `gamma0` the admissible minimiser of the leading coefficient is taken.
+    method: "nsgdm" or "nstorm".
+    gamma0: γ0 of the schedule. If not given, the admissible one with the
+        smallest leading coefficient.
+    eta0: η0 in (0, 1] of the schedule, if it has one.
 
     >>> theorem("nsgdm", Problem(alpha=0, L0=1, B=0, G=1, gap=2)).source
     'Corollary 4.2 (Standard smoothness under bounded variance), equation (36)'
@@ -31,9 +34,10 @@ def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0:
 
 
 def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float = 1.0, eta0: float = 1.0) -> Statement:
-    """A statement to take η, γ and N_init from: they depend on neither the smoothness constants nor the gap.
+    """A statement for its η, γ and N_init only, which do not depend on the smoothness constants or the gap.
 
-    Its bound and conditions are those of constants nobody gave; ask `plan` for real ones.
+    Do not use its bound and conditions: they are for made-up constants. `plan` has those for yours. B only decides the
+    kind of noise.
 
     >>> for_schedule("nstorm", alpha=0, gamma0=1.0, G=0.7).schedule(10_000).n_init
     49
@@ -42,7 +46,7 @@ def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float
 
 
 def for_wrapper(method: str, problem: Problem, *, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
-    """The statement about a method on the BG-0 wrapper around f; the problem holds f's own constants.
+    """The statement about a method if the noise of `BlumGladyshev` is added to f; `problem` has f's own constants.
 
     >>> for_wrapper("nstorm", Problem(alpha=0, L0=3, B=4, G=1, gap=1), gamma0=1.0).problem.L
     5.0
@@ -52,7 +56,7 @@ def for_wrapper(method: str, problem: Problem, *, gamma0: float | None = None, e
 
 @dataclass(frozen=True)
 class Plan:
-    """A statement at one horizon."""
+    """A statement at one horizon: print it, or ask for its schedule, its source, or all of it with `as_dict`."""
 
     statement: Statement  #: the theorem, with its γ0 and η0
     horizon: int  #: T, the number of iterates
@@ -83,12 +87,12 @@ class Plan:
 
     @property
     def problem(self) -> Problem:
-        """The problem asked about."""
+        """The problem that was asked about."""
         return self.statement.problem if self.asked is None else self.asked
 
     @property
     def source(self) -> str:
-        """The theorem, and where it is one about a wider class, with what constants that contains the problem's."""
+        """The theorem. If it is about a wider class than the problem's, also the constants in that class."""
         return "; ".join([self.statement.source, *self._wider()])
 
     def _wider(self) -> list[str]:
@@ -99,7 +103,7 @@ class Plan:
 
     @property
     def schedule(self) -> Prescription:
-        """η, γ, N_init and λ."""
+        """η, γ, N_init and λ at the horizon."""
         return self.statement.schedule(self.horizon)
 
     def as_dict(self) -> dict[str, Any]:
@@ -146,8 +150,13 @@ def plan(
 ) -> Plan:
     """The schedule and the guarantee for a horizon, or for the smallest horizon that guarantees eps.
 
-    Without `gamma0` the bound at the horizon is minimised over it, subject to the theorem's conditions; `eta0` is 1
-    unless given. A gamma0 that violates a condition is not an error: ask the statement for its `violations()`.
+    method: "nsgdm" or "nstorm".
+    horizon: T, the number of iterates. Give either horizon or eps.
+    eps: the bound on E‖∇f(x̂)‖ to reach.
+    alpha, L0, L1, L, B, G, gap: the constants of your problem, as in `Problem`.
+    gamma0: γ0 of the schedule. If not given, the one with the smallest bound that satisfies the theorem's conditions.
+        A value that violates a condition is no error: `plan(...).statement.violations()` says so.
+    eta0: η0 in (0, 1] of the schedule; 1 if not given.
 
     >>> ready = plan("nstorm", horizon=10_000, alpha=0.5, L0=1.5, L1=0.25, B=0.4, G=0.7, gap=3, gamma0=0.09, eta0=0.8)
     >>> f"{ready.as_dict()['bound']:.8g}"
@@ -240,9 +249,9 @@ class _Choice:
 
 
 def overtakes(challenger: Statement, leader: Statement) -> int | None:
-    """The T from which on the challenger's bound is the smaller one; None if it never is within 10^300 iterates.
+    """The T from which on the challenger's bound is smaller than the leader's; None if there is none up to 10^300.
 
-    Bounds are sums of powers and may cross more than once: this is the last crossing, found by halving T from above.
+    Bounds are sums of powers and may cross more than once; this is the last crossing, found by halving T from above.
 
     >>> problem = Problem(alpha=0, L0=1, L=1, B=0.5, G=1, gap=1)
     >>> overtakes(theorem("nstorm", problem, gamma0=3.0), theorem("nsgdm", problem, gamma0=0.25))
@@ -270,7 +279,7 @@ def counted(number: int) -> str:
 
 
 def regime(method: str, problem: Problem) -> type[Statement]:
-    """The statements about a method in the regime that a problem's numbers amount to."""
+    """The class of the statement about a method that applies to a problem."""
     setting = (problem.smoothness, problem.noise)
     if (method, *setting) not in REGIMES:
         covered = [each for each in COVERED_METHODS if (each, *setting) in REGIMES]

@@ -15,9 +15,9 @@ Exponent = Fraction | float  # a Fraction wherever alpha is a simple ratio
 class Problem:
     """Minimise f from x⁰ with stochastic gradients of variance at most B²‖x − x⁰‖² + G².
 
-    Smoothness is what the theorem asked about needs. NSGDM reads f's own constants: L0 for alpha = 0, and (L0, L1) of
-    L*_sym(α) above. NSTORM reads the oracle's: the mean-square constant L for alpha = 0, and (L0, L1) of
-    E L*_sym(α) above; `gladstorm.theory.conversion` makes the latter from the former.
+    Give the smoothness constants that your theorem needs. NSGDM needs those of f: L0 if alpha = 0, otherwise (L0, L1)
+    of the class L*_sym(α). NSTORM needs those of the oracle: the mean-square constant L if alpha = 0, otherwise (L0,
+    L1) of the class E L*_sym(α). `wrapped` computes the oracle's constants if the noise is added to f.
 
     >>> Problem(alpha=0.5, L0=1.5, L1=0.25, B=0.4, G=0.7, gap=3.0).noise
     'bg0'
@@ -42,21 +42,21 @@ class Problem:
 
     @property
     def noise(self) -> str:
-        """What B and G amount to: "bg0", "bounded" (variance) or "deterministic"."""
+        """The kind of noise: "bg0" if B > 0, "bounded" if only G > 0, "deterministic" if both are 0."""
         if self.B > 0:
             return "bg0"
         return "bounded" if self.G > 0 else "deterministic"
 
     @property
     def smoothness(self) -> str:
-        """How curvature grows with the gradient: "smooth" (not at all), "sublinear" or "linear"."""
+        """How curvature grows with the gradient: "smooth" (α = 0, not at all), "sublinear", or "linear" (α = 1)."""
         if self.alpha == 0:
             return "smooth"
         return "linear" if self.alpha == 1 else "sublinear"
 
     @cached_property
     def exact_alpha(self) -> Exponent:
-        """α as the ratio of small whole numbers it was meant to be, if it is one.
+        """α as a fraction of small whole numbers, if it is one; otherwise the float.
 
         >>> Problem(alpha=2 / 3, B=0, G=0, gap=1).exact_alpha
         Fraction(2, 3)
@@ -65,7 +65,7 @@ class Problem:
         return simple if float(simple) == self.alpha else self.alpha
 
     def constant(self, owner: str, name: str) -> float:
-        """L0, L1 or L, refused if it was not given."""
+        """L0, L1 or L by name; a ValueError that names `owner` if it was not given."""
         value: float | None = getattr(self, name)
         if value is None:
             way_out = " If the noise is added to f, it is √(L0² + B²)." if name == "L" else ""

@@ -209,9 +209,10 @@ SECOND_OPINIONS: dict[tuple[str, str, str], type[Bound]] = {
 
 
 def sharper(statement: Statement, T: int) -> Bound | None:
-    """The sharper bound for the run a statement prescribes, with the exact initial error; None where there is none.
+    """This project's smaller bound for a statement's run, with the exact initial error; None if there is none.
 
-    For 0 < α < 1 it may be one of α = 1, whose class contains the problem's: `bound.problem` and `bound.source` say so.
+    It is not in the paper; docs/proofs.md has the proof. For 0 < α < 1 it may be a bound for α = 1, whose class
+    contains the problem's; `bound.problem` and `bound.source` say so.
 
     >>> from gladstorm.theory import Problem, theorem
     >>> statement = theorem("nsgdm", Problem(alpha=0, L0=1.5, B=0.4, G=0.7, gap=3), gamma0=0.09)
@@ -257,9 +258,9 @@ _ON_WRAPPER: dict[tuple[str, str], type[Bound]] = {
 
 
 def on_wrapper(statement: Statement, problem: Problem, T: int) -> Bound | None:
-    """The bound of a statement's method with its schedule on the BG-0 wrapper around f; None where there is none.
+    """A bound for a statement's run if the noise of `BlumGladyshev` is added to f; None if there is none.
 
-    The problem holds f's own constants.
+    `problem` has f's own constants.
     """
     kind = _ON_WRAPPER.get((statement.method, problem.smoothness))
     if kind is None:
@@ -268,9 +269,9 @@ def on_wrapper(statement: Statement, problem: Problem, T: int) -> Bound | None:
 
 
 def travel_lower_bound(L0: float, gamma: float, T: int, descent: float) -> float:
-    """What the mean of ‖∇f‖ over T normalized steps cannot fall below: descent/(γ T) − L0 γ/2, for L0-smooth f.
+    """A lower bound on the mean of ‖∇f‖ over T normalized steps, for L0-smooth f: descent/(γ T) − L0 γ/2.
 
-    `descent` is f(x⁰) − f(x^T). A step of length γ descends by at most γ‖∇f‖ + L0 γ²/2, whatever the estimator.
+    `descent` is f(x⁰) − f(x^T). A step of length γ lowers f by at most γ‖∇f‖ + L0 γ²/2, whatever the estimator.
     """
     NON_NEGATIVE.require("travel_lower_bound", "L0", L0)
     POSITIVE.require("travel_lower_bound", "gamma", gamma)

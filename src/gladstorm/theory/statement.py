@@ -20,16 +20,17 @@ REGIMES: dict[tuple[str, str, str], type[Statement]] = {}  # by method, smoothne
 
 @dataclass(frozen=True)
 class Statement(ABC):
-    """E‖∇f(x̂)‖ ≤ Σ c T^(−e) for a method run with η = η0 T^(−eta_exponent), γ = γ0 T^(−gamma_exponent) on T iterates.
+    """What a theorem says about T iterates of a method: E‖∇f(x̂)‖ ≤ Σ c T^(−e) for a certain schedule of η and γ.
 
-    x̂ is uniform on x⁰..x^{T−1}, so the left-hand side is the mean of ‖∇f‖ over the trajectory. A subclass with a source
-    is one regime, and is found in REGIMES by its setting. What a statement reads, the method it is about and its row in
-    the table of complexities are its own facts: nothing else in the package asks for a method by name.
+    The schedule is η = η0 T^(−eta_exponent), γ = γ0 T^(−gamma_exponent). x̂ is uniform on x⁰..x^{T−1}, so the left-hand
+    side is the mean of ‖∇f‖ over the trajectory. A subclass with a source is one regime, and REGIMES has it by method,
+    smoothness and noise. Which constants a statement needs, its method and its row in the table of complexities are
+    attributes of the statement: nothing else in the package asks for a method by name.
     """
 
     problem: Problem
-    gamma0: float  # γ0
-    eta0: float = 1.0  # η0
+    gamma0: float  #: γ0 > 0
+    eta0: float = 1.0  #: η0 in (0, 1]; 1 in schedules without it
 
     method: ClassVar[str]  # by its name in `gladstorm.methods`
     classes: ClassVar[Mapping[str, str]]  # what each kind of smoothness is called in the table
@@ -81,14 +82,14 @@ class Statement(ABC):
 
     @property
     def regime(self) -> str:
-        """Method, smoothness and noise in one word, as `gladstorm verify --regime` names it."""
+        """The text method/smoothness/noise, as in `gladstorm verify --regime`."""
         return f"{self.method}/{self.smoothness}/{self.noise}"
 
     # What a regime states.
 
     @classmethod
     def reads(cls, problem: Problem) -> Problem:
-        """The problem this statement is about, from f's own constants and the wrapper's noise: f's, as they are."""
+        """The problem that this statement is about, if noise is added to f and `problem` has f's own constants."""
         return problem
 
     @classmethod
@@ -108,12 +109,12 @@ class Statement(ABC):
 
     @property
     def n_init_exponent(self) -> Exponent | None:
-        """N_init = max(1, ⌈G² T^n_init_exponent⌉), so that b0 ≤ T^(−n_init_exponent/2); None for a single sample."""
+        """N_init = max(1, ⌈G² T^n_init_exponent⌉), so that b0 ≤ T^(−n_init_exponent/2); None if N_init = 1."""
         return None
 
     @property
     def young_weight0(self) -> float | None:
-        """λ0 in λ = λ0 T^(−young_exponent), at the largest value the conditions admit."""
+        """λ0 in λ = λ0 T^(−young_exponent), the largest value that the conditions admit."""
         return None
 
     @property
@@ -147,45 +148,45 @@ class Statement(ABC):
         )
 
     def settings(self, T: int) -> dict[str, float]:
-        """The arguments of the named method for T iterates."""
+        """The arguments of the method in `gladstorm.methods` for T iterates."""
         schedule = self.schedule(T)
         return {"gamma": schedule.gamma, "eta": schedule.eta}
 
     def conditions(self) -> tuple[Condition, ...]:
-        """Every inequality the theorem asks for, with both sides. In these schedules none depends on T."""
+        """Every inequality that the theorem requires, with both sides. None depends on T in these schedules."""
         return tuple(Condition(words, self.gamma0, r) for words, r in self._limits().items() if r < math.inf)
 
     @cached_property
     def powers(self) -> tuple[PowerOfT, ...]:
-        """The bound as powers of T."""
+        """The terms of the bound, as powers of T."""
         return self._checked(self._corollary)
 
     def terms(self, T: int) -> tuple[Term, ...]:
-        """The bound's terms at T."""
+        """The terms of the bound, with their values at T."""
         HORIZON.require(self.method, "horizon", T)
         return tuple(Term(*power, power.coefficient * _power(T, power.exponent)) for power in self.powers)
 
     def bound(self, T: int) -> float:
-        """The right-hand side at T."""
+        """The right-hand side at T, an upper bound on E‖∇f(x̂)‖."""
         return math.fsum(term.value for term in self.terms(T))
 
     def bound_as_printed(self, T: int) -> float:
-        """The right-hand side of the paper's own corollary, which `errata` may say is not a bound."""
+        """The right-hand side as printed in the paper; where `errata` lists an entry, it may be false."""
         HORIZON.require(self.method, "horizon", T)
         return math.fsum(power.coefficient * _power(T, power.exponent) for power in self._checked(self._printed))
 
     @property
     def rate(self) -> Exponent:
-        """bound = O(T^(−rate))."""
+        """The exponent in bound = O(T^(−rate)); larger is better."""
         return min(power.exponent for power in self.powers)
 
     def sfo(self, T: int) -> int:
-        """Stochastic gradients paid for T iterates: those of v⁰, then those of T − 1 updates."""
+        """The number of stochastic gradients for T iterates: those of v⁰ and of T − 1 updates."""
         HORIZON.require(self.method, "horizon", T)
         return self._n_init(T) + self.calls_per_step * (int(T) - 1)
 
     def horizon(self, eps: float) -> int:
-        """The smallest T with bound(T) ≤ eps; what it costs is sfo(T)."""
+        """The smallest T with bound(T) ≤ eps. It costs sfo(T) stochastic gradients."""
         POSITIVE.require(self.method, "eps", eps)
         T = first(lambda T: self.bound(T) <= eps)
         if T is None:
@@ -193,11 +194,11 @@ class Statement(ABC):
         return T
 
     def largest_gamma0(self) -> float:
-        """The largest γ0 the conditions admit, infinite if they admit every one."""
+        """The largest γ0 that the conditions admit; infinite if they admit every γ0."""
         return min(self._limits().values(), default=math.inf)
 
     def violations(self) -> tuple[str, ...]:
-        """One sentence for each condition that fails: which, by how much, and the largest admissible γ0."""
+        """A sentence for each condition that fails: which one, by how much, and the largest admissible γ0."""
         return tuple(
             f"{self.method}: the theorem needs {c.statement}, but {c.left!r} > {c.right!r}, "
             f"{c.left / c.right:.4g} times too large; the largest admissible gamma0 is {self.largest_gamma0()!r}."
@@ -206,9 +207,10 @@ class Statement(ABC):
         )
 
     def tune_gamma0(self, T: int | None = None) -> Self:
-        """The same statement with the admissible γ0 of the smallest bound at T, or of the smallest leading coefficient.
+        """The same statement with the best admissible γ0: the one with the smallest bound at T.
 
-        Never worse than this one, unless this one violates a condition.
+        Without T, the one with the smallest leading coefficient. Its bound is never larger than this one's, unless this
+        one violates a condition.
         """
         high = min(self.largest_gamma0(), 1e200)
         low = min(max(1e-200, 1e-290 * self.problem.gap), high)  # Δ/γ0 does not overflow
@@ -218,9 +220,10 @@ class Statement(ABC):
         return self._better(replace(self, gamma0=gamma0), T)
 
     def tune(self, T: int | None = None) -> Self:
-        """The same statement with the admissible γ0, and η0 where there is one, of the smallest bound at T.
+        """The same statement with the best admissible γ0, and η0 if it has one: those with the smallest bound at T.
 
-        Without T the coefficient of the slowest power is made smallest, which is best for every T large enough.
+        Without T, those with the smallest coefficient of the slowest power of T, which is best for every T large
+        enough.
         """
         if not self.has_eta0:
             return self.tune_gamma0(T)

@@ -58,7 +58,7 @@ LOWER_BOUNDS = (
 
 
 def rows() -> tuple[Row, ...]:
-    """Related work, every regime that has a statement, and the lower bounds.
+    """The rows of the table of complexities: related work, the paper's theorems, and lower bounds.
 
     >>> [row.complexity for row in rows() if row.method == "NSTORM" and row.noise == "BG-0"]
     ['O(ε^-4)', 'O(ε^-(4+α))', 'O(ε^-5)']

@@ -10,7 +10,7 @@ from gladstorm.theory.problem import Exponent
 
 @dataclass(frozen=True)
 class Condition:
-    """An inequality a theorem asks for, with both sides."""
+    """An inequality that a theorem requires, with the values of both sides."""
 
     statement: str  #: the inequality in words
     left: float  #: its left-hand side
@@ -28,7 +28,7 @@ class Condition:
 
 
 class PowerOfT(NamedTuple):
-    """coefficient · T^(−exponent)."""
+    """A term coefficient · T^(−exponent) of a bound, by name."""
 
     name: str
     coefficient: float
@@ -36,7 +36,7 @@ class PowerOfT(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A power of T and its value at one T."""
+    """A term of a bound, with its value at one T."""
 
     name: str
     coefficient: float
@@ -45,7 +45,10 @@ class Term(NamedTuple):
 
 
 class Prescription(NamedTuple):
-    """The parameters a theorem prescribes for T iterates."""
+    """The numbers that a theorem prescribes for T iterates: η, γ, N_init (the samples of v⁰), and λ.
+
+    λ is used in the analysis only; it is None if the bound does not contain it.
+    """
 
     eta: float  # η
     gamma: float  # γ
