@@ -122,14 +122,24 @@ def _without_aliases(_app: Any, _what: str, _name: str, obj: Any, _skip: bool, _
     return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
 
 
+ARGUMENT = re.compile(r"(\w[\w, ]*): ")  # a paragraph of such lines, longer ones indented, is a list
+
+
 def _rst_of(paragraph: list[str]) -> list[str]:
     if paragraph[0].startswith(">>> "):
         return paragraph
     pieces = (re.split(r"(`[^`]+`|\*\*[^*]+\*\*)", line) for line in paragraph)
     lines = ["".join(_escaped(piece) for piece in each) for each in pieces]
-    if any(line.startswith("    ") for line in lines):  # `name: what it is`, longer than a line
-        return [re.sub(r"^(\w[\w\\, ]*?): ", r":\1: ", line) for line in lines]
+    if len(paragraph) > 1 and all(ARGUMENT.match(line) or line.startswith("    ") for line in paragraph):
+        return [_item(*each) for each in zip(paragraph, lines, strict=True)]
     return lines
+
+
+def _item(line: str, escaped: str) -> str:
+    """A line of a list of arguments: the name as code and what it is, or the next line about it."""
+    if name := ARGUMENT.match(line):
+        return f"* ``{name[1]}``: {escaped.partition(': ')[2]}"
+    return escaped.removeprefix("  ")
 
 
 def _escaped(piece: str) -> str:

@@ -29,14 +29,14 @@ __all__ = ["TwoPointModule"]
 
 
 class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
-    """A module whose optimizer is an NSTORM; write `loss` in the place of `training_step`.
+    """A LightningModule whose optimizer is an NSTORM. Define `loss` instead of `training_step`.
 
-    The micro-batches of a step wait until `accumulate` of them are there, or the epoch ends; then all are evaluated at
-    the previous point and all again at the new one, with the same dropout. A step is one `global_step`, and counts for
-    `max_steps`. Optimization is manual: clip by NSTORM's `max_grad_norm`, and step schedules yourself.
+    It keeps micro-batches until there are `accumulate` of them, or the epoch ends. Then it evaluates all of them at the
+    previous point and all again at the new one, with the same dropout. That is one `global_step`, which counts for
+    `max_steps`. Optimization is manual: clip with NSTORM's `max_grad_norm`, and step learning-rate schedules yourself.
     """
 
-    accumulate: int = 1  # micro-batches to a step
+    accumulate: int = 1  #: micro-batches per step
 
     def __init__(self, *positional: Any, **named: Any) -> None:
         super().__init__(*positional, **named)
@@ -44,11 +44,11 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
         self._waiting: list[tuple[Any, int]] = []
 
     def loss(self, batch: Any, index: int) -> torch.Tensor:  # noqa: ARG002 - for who defines it
-        """The mean loss of a micro-batch; called twice, so whatever it logs is logged twice."""
+        """The mean loss of a micro-batch. It is called twice per micro-batch, so whatever it logs is logged twice."""
         raise TypeError(f"{type(self).__name__}: loss(batch, index) must be defined by the module; got none.")
 
     def training_step(self, batch: Any, index: int) -> None:
-        """A step, if this is the last of its micro-batches."""
+        """Make a step if this is the last of its micro-batches."""
         self._waiting.append((batch, index))
         if len(self._waiting) < self.accumulate and not self.trainer.is_last_batch:
             return

@@ -38,12 +38,12 @@ Loss = Callable[[Tree], tuple[Array, Any]]  # parameters to (loss, mutable state
 
 
 class TwoPoint(optim._NumPyroOptim):  # type: ignore[misc]  # what SVI asks for; numpyro publishes no types
-    """An Optax transformation that takes `grad_fn`, as an optimizer for SVI.
+    """An optimizer for SVI, made from an Optax transformation that takes `grad_fn`.
 
-    `SVI.update` draws one key for a step and hands the optimizer a loss with that key inside. So the gradient at any
-    point, `grad_fn`, is that of the same draw from the guide and of the same subsample of the data. A step of NSTORM
-    evaluates it at two points and costs two gradients, the first step too. The loss that SVI reports, and the mutable
-    state it keeps, are those of the current parameters.
+    In each step, `SVI.update` draws one key and gives the optimizer a loss with that key inside. So `grad_fn` evaluates
+    the same draw from the guide, and the same subsample of the data, at any point. NSTORM evaluates it at two points,
+    so every step costs two gradients, including the first. The loss that SVI reports, and the mutable state that it
+    keeps, are those at the current parameters.
     """
 
     def __init__(self, transformation: optax.GradientTransformation) -> None:
@@ -75,7 +75,7 @@ class TwoPoint(optim._NumPyroOptim):  # type: ignore[misc]  # what SVI asks for;
     def eval_and_stable_update(
         self, fn: Loss, state: tuple[Array, Tree], forward_mode_differentiation: bool = False
     ) -> tuple[tuple[Array, Any], tuple[Array, Tree]]:
-        """The same, but a step with a loss or a gradient that is not finite changes nothing, and its loss is NaN."""
+        """The same, except that a step with a loss or gradient that is not finite changes nothing and returns NaN."""
         (loss, aux), moved = self.eval_and_update(fn, state, forward_mode_differentiation)
         # A gradient that is not finite ends in the new state: there inf − inf and 0 · inf are NaN.
         pairs = zip(jax.tree.leaves(moved), jax.tree.leaves(state), strict=True)

@@ -27,9 +27,9 @@ __all__ = ["TwoPointTrainer"]
 class TwoPointTrainer(Trainer):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
     """A Trainer whose optimizer is an NSTORM.
 
-    The micro-batches of a step wait until the last of them is there; then all are evaluated at the previous point and
-    all again at the new one, with the same dropout. `max_grad_norm` of the arguments, 1 by default, becomes NSTORM's,
-    which clips at both points, unless NSTORM has one of its own. The loss reported is that at the new point.
+    It keeps the micro-batches of a step until the last one. Then it evaluates all of them at the previous point and all
+    again at the new one, with the same dropout. The `max_grad_norm` of the training arguments, 1 by default, becomes
+    NSTORM's, which clips at both points, unless NSTORM has its own. The reported loss is that at the new point.
     """
 
     def __init__(self, *positional: Any, **named: Any) -> None:

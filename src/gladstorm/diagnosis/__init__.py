@@ -1,7 +1,8 @@
-"""Is this my noise? From a table of probes to G, B, smoothness, verdicts and advice: NumPy, no JAX, no torch.
+"""Does the noise of your gradients grow? From a table of probes to estimates, verdicts and advice.
 
-The probes come from `gladstorm.torch.diagnose`, `gladstorm.optax.diagnose`, or from a training that a
-`gladstorm.torch.NoiseProbe` rode along.
+A probe is one measurement of noise and smoothness at one point. Probes come from `gladstorm.torch.diagnose`, from
+`gladstorm.optax.diagnose`, or from a `gladstorm.torch.NoiseProbe` during a training. This package needs NumPy, and
+neither JAX nor torch.
 """
 
 from gladstorm.diagnosis.advice import Advice

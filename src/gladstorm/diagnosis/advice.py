@@ -20,7 +20,7 @@ OUTSIDE = "docs/natural.md"
 
 @dataclass(frozen=True)
 class Advice:
-    """A method and its numbers, None where the evidence names none, with the reason and where that is shown."""
+    """A recommended method with its numbers and the reason. A number that the evidence does not decide is None."""
 
     method: str | None  #: its name, or None if the evidence names none
     gamma: float | None  #: step size γ
@@ -48,20 +48,20 @@ def advise(report: Report, horizon: int | None, gap: float | None, alpha: float 
     if growth.verdict == NO_GROWTH:
         return _named(
             "adam",
-            f"Your noise does not grow within {radius:.3g} of the start: Adam or SGD with decay; NSTORM would cost you "
-            "twice, and was behind both on digits without growing noise.",
+            f"Your noise does not grow within {radius:.3g} of the start: use Adam, or SGD with a decay. NSTORM would "
+            "cost you twice as much per step, and was behind both on digits without growing noise.",
             AS_DIGITS_SHOW,
             batch,
         )
     if not growth.is_estimated:
-        return _named(None, f"Whether the noise grows cannot be told: {growth.needs}.", None, None)
+        return _named(None, f"The probes do not show whether the noise grows: {growth.needs}.", None, None)
     if report.path is not None and report.path.low <= 1:
         return _off_the_path(report.path, batch)
     if power.is_estimated and (power.low or 0) > 2:
         return _named(
             None,
-            f"The noise grows faster than the square of the distance, with a power of {power.estimate:.2g}: no theorem "
-            "here holds, and no page has measured enough of such problems to name a method.",
+            f"The noise grows faster than the square of the distance, with a power of {power.estimate:.2g}: none of "
+            "the theorems applies, and too few such problems were measured to name a method.",
             OUTSIDE,
             None,
         )
@@ -70,10 +70,10 @@ def advise(report: Report, horizon: int | None, gap: float | None, alpha: float 
         return _by_theorem(_plans(report, horizon, gap, batch), batch)
     return _named(
         "nsgdm",
-        "Your noise grows: NSGDM, its step tuned and decaying linearly. On digits with growing noise, without decay, "
-        "it was not behind SGD, clipped SGD or Adam, nor behind NSTORM at the same number of gradients. With a decay, "
-        "in docs/suite.md, it never diverged, as SGD did on two of twelve problems, and was not better than SGD on "
-        f"the others. {lacking}",
+        "Your noise grows: use NSGDM, tune its step size and let it decay linearly. On digits with growing noise, "
+        "without a decay, it was not behind SGD, clipped SGD or Adam, nor behind NSTORM at the same number of "
+        "gradients. With a decay, in docs/suite.md, it never diverged, while SGD diverged on two of twelve problems; "
+        f"on the others it was not better than SGD. {lacking}",
         AS_DIGITS_SHOW,
         batch,
     )
@@ -85,16 +85,16 @@ def _off_the_path(path: Interval, batch: int) -> Advice:
     if path.high >= 1:
         return _named(
             None,
-            f"{seen} ({path.low:.2g} to {path.high:.2g}) times that at the start: whether it grows on the way "
-            "cannot be told; needs more probes along the path.",
+            f"{seen} ({path.low:.2g} to {path.high:.2g}) times that at the start. This does not show whether it grows "
+            "on the way; needs more probes along the path.",
             None,
             None,
         )
     return _named(
         "nsgdm",
-        f"{seen} times that at the start: constants around the start, though true, describe the wrong direction. "
-        "Where noise falls on the way, in the robust regression, NSGDM was better than NSTORM; tune its step, and "
-        "let it decay.",
+        f"{seen} times that at the start: B and G around the start are right, but describe the wrong direction. Where "
+        "noise falls on the way, in the robust regression, NSGDM was better than NSTORM: use NSGDM, tune its step size "
+        "and let it decay.",
         AS_COMPARED,
         batch,
     )
@@ -104,15 +104,15 @@ def _lacking(report: Report, horizon: int | None, gap: float | None, alpha: floa
     """What a theorem with numbers would need, in a sentence; None if it is all there."""
     missing = [name for name, value in (("horizon", horizon), ("gap", gap)) if value is None]
     if missing:
-        return f"For numbers by a theorem give {' and '.join(missing)}."
+        return f"For numbers from a theorem, give {' and '.join(missing)}."
     measured = report.findings["alpha"]
     if alpha is None and not measured.is_estimated:
-        return f"For numbers by a theorem give alpha, which is not identifiable: {measured.needs}."
+        return f"For numbers from a theorem, give alpha, which is not identifiable: {measured.needs}."
     if (measured.estimate if alpha is None else alpha) != 0:
-        return "For curvature that grows with the gradient ask gladstorm.theory.plan with constants of your own."
+        return "For curvature that grows with the gradient, call gladstorm.theory.plan with your own constants."
     unknown = [name for name in ("ell", "L") if not report.findings[name].is_estimated]
     if unknown:
-        return f"For numbers by a theorem {unknown[0]} must be known: {report.findings[unknown[0]].needs}."
+        return f"For numbers from a theorem, {unknown[0]} must be known: {report.findings[unknown[0]].needs}."
     return None
 
 
@@ -137,8 +137,8 @@ def _by_theorem(plans: list[Plan], batch: int) -> Advice:
         f"{each.statement.bound(each.horizon):.3g} for {each.statement.method.upper()}" for each in plans
     )
     why = (
-        f"The smaller of two guarantees of E‖∇f‖ for the same number of gradients, {values}, if the upper ends of "
-        "what was measured at the probes hold wherever the run goes."
+        f"It has the smaller of two guarantees on E‖∇f‖ for the same number of gradients, {values}, provided that the "
+        "upper ends of the intervals hold wherever the run goes."
     )
     return Advice(best.statement.method, gamma, eta, n_init, batch, why, best.statement.source)
 

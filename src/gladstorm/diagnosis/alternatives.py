@@ -18,10 +18,10 @@ TELLS = 2.0  # standard errors by which a model must predict better to be called
 
 @dataclass(frozen=True)
 class Alternative:
-    """A model of the noise, and how much worse than B²r² + G² it predicts probes that were left out of its fit.
+    """Another model of the noise, and how much worse than B²r² + G² it predicts probes that were left out of its fit.
 
-    `excess` is the mean difference of half the gamma deviance for each probe, `error` its standard error: the model
-    predicts better if excess < −2 error, worse if excess > 2 error, and otherwise cannot be told apart.
+    `excess` is the mean over probes of the difference in half the gamma deviance. The model predicts better if
+    excess < −2 error and worse if excess > 2 error; otherwise the data cannot tell.
     """
 
     model: str  #: what the variance depends on
@@ -30,7 +30,7 @@ class Alternative:
 
     @property
     def verdict(self) -> str:
-        """Better, worse, or cannot tell."""
+        """Whether it predicts better or worse, or the data cannot tell."""
         if abs(self.excess) <= TELLS * self.error:
             return "cannot tell"
         return "better" if self.excess < 0 else "worse"

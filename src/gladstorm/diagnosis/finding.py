@@ -15,7 +15,7 @@ WIDEST = 3.0  # an interval's upper end over its lower one, in an estimate
 
 @dataclass(frozen=True)
 class Finding:
-    """An estimate with the ends of its 95 % interval, None where there is none, and a verdict on it."""
+    """The estimate of one quantity with its 95 % interval, and a verdict. A number that does not exist is None."""
 
     estimate: float | None  #: the estimate, if there is one
     low: float | None  #: the lower end of its 95 % interval
@@ -25,7 +25,7 @@ class Finding:
 
     @property
     def is_estimated(self) -> bool:
-        """Whether it may be relied on."""
+        """Whether the verdict is that the quantity was estimated."""
         return self.verdict == ESTIMATED
 
     def as_dict(self) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def power(probes: Probes, B: Finding, generator: np.random.Generator) -> Finding
     pairs = probes.paired()
     strata = Strata(pairs.distance, FEWEST)
     if not B.is_estimated:
-        return unknown("a power can be told of noise that is seen to grow only; needs what B needs")
+        return unknown("the power can be estimated only if the noise is seen to grow; needs what B needs")
     if (distances := len(Strata(pairs.distance).sizes)) < 3:
         return unknown(f"{distances} distances, needs 3")
     counts = strata.resample(generator, 199)

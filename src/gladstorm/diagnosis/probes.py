@@ -14,30 +14,46 @@ DIRECTIONS = ("start", "along", "against", "random", "path")  # where a probe li
 
 
 class Probe(NamedTuple):
-    """One mini-batch at one point x, and at a second point x⁺ if it was evaluated there too.
+    """What one mini-batch tells at a point x, and at a second point x⁺ if it was evaluated there too.
 
-    g_i is the mean gradient of group i of m, each of n samples. Every estimate is unbiased and none is clamped, so that
-    means and fits of many are right: ‖∇f‖² and L² may come out negative.
+    step: the step of the training, or the number of the probe
+    pair: the same for the two probes at x⁰ ± r u; any other probe has its own
+    direction: start, along or against the path, random, or path for a probe during a training
+    distance: r = ‖x − x⁰‖
+    groups: m, the groups that the mini-batch is cut into
+    samples: n, the samples in a group
+    noise: V, the variance of one sample's gradient
+    gradient2: ‖∇f(x)‖²
+    moved: ‖x⁺ − x‖; NaN without a second point, and so are the two that follow
+    ell2: E‖∇f(x⁺; ξ) − ∇f(x; ξ)‖²/‖x⁺ − x‖² of one sample
+    L2: ‖∇f(x⁺) − ∇f(x)‖²/‖x⁺ − x‖²
+
+    Every estimate is unbiased and none is cut off at 0, so that means and fits of many are right: `gradient2` and `L2`
+    may be negative.
     """
 
-    step: int  # of the training, or the number of the probe
-    pair: int  # the same for the two probes at x⁰ ± r u; for any other, its own
+    step: int
+    pair: int
     direction: str
-    distance: float  # r = ‖x − x⁰‖
-    groups: int  # m
-    samples: int  # n, in a group
-    noise: float  # V, the variance of one sample's gradient
-    gradient2: float  # ‖∇f(x)‖²
-    moved: float  # ‖x⁺ − x‖; NaN without a second point, as the two that follow
-    ell2: float  # E‖∇f(x⁺; ξ) − ∇f(x; ξ)‖²/‖x⁺ − x‖² of one sample
-    L2: float  # ‖∇f(x⁺) − ∇f(x)‖²/‖x⁺ − x‖²
+    distance: float
+    groups: int
+    samples: int
+    noise: float
+    gradient2: float
+    moved: float
+    ell2: float
+    L2: float
 
 
 def spread(squares: Sequence[float], total2: float, samples: int) -> tuple[float, float]:
-    """n (Σ‖g_i‖² − m‖ḡ‖²)/(m − 1) and the mean of ⟨g_i, g_j⟩ over i ≠ j, from each ‖g_i‖² and ‖Σ g_i‖².
+    """Unbiased estimates of the variance of one sample's gradient and of ‖∇f‖², from the gradients g_i of m groups.
 
-    They estimate the variance of one sample and the squared length of the mean, without bias. For halves they are
+    They are n (Σ‖g_i‖² − m‖ḡ‖²)/(m − 1) and the mean of ⟨g_i, g_j⟩ over i ≠ j. For two halves that is
     (n/2)‖g_A − g_B‖² and ⟨g_A, g_B⟩.
+
+    squares: ‖g_i‖² of each group.
+    total2: ‖Σ g_i‖², the squared length of their sum.
+    samples: n, the samples in a group.
 
     >>> spread([1.0, 9.0], 16.0, samples=4)  # g_A = 1, g_B = 3
     (8.0, 3.0)
@@ -49,7 +65,7 @@ def spread(squares: Sequence[float], total2: float, samples: int) -> tuple[float
 
 @dataclass(frozen=True, eq=False)
 class Probes:
-    """Probes as columns, with what was remarked while they were taken."""
+    """A table of probes: every field of `Probe` is a column."""
 
     step: np.ndarray
     pair: np.ndarray
@@ -62,11 +78,11 @@ class Probes:
     moved: np.ndarray
     ell2: np.ndarray
     L2: np.ndarray
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()  #: sentences about what happened while the probes were taken
 
     @classmethod
     def of(cls, rows: Iterable[Probe], remarks: Iterable[str] = ()) -> Self:
-        """The table of some probes."""
+        """Make the table of these probes."""
         taken = list(rows)
         if not taken:
             raise ValueError("probes: there must be at least one probe; got none.")
@@ -82,10 +98,10 @@ class Probes:
         return float(self.distance.max())
 
     def paired(self) -> Self:
-        """The table with one row for each pair, their mean, which has the degrees of freedom of both.
+        """The table with one row for each pair of probes at x⁰ ± r u: their mean, with the degrees of freedom of both.
 
-        What is odd in the direction cancels in it, and what a random direction has of its own is in both: it is the
-        pairs that are independent.
+        In the mean, what is odd in the direction cancels. The two probes of a pair share a random direction, so only
+        different pairs are independent.
         """
         pairs, member, sizes = np.unique(self.pair, return_inverse=True, return_counts=True)
         first = np.array([np.flatnonzero(member == i)[0] for i in range(len(pairs))])
@@ -96,7 +112,7 @@ class Probes:
         return type(self)(**columns, remarks=self.remarks)
 
     def save(self, path: str | Path) -> None:
-        """Write them as a parquet file, whole or not at all."""
+        """Write the table as a parquet file; never half a file."""
         import pyarrow as pa  # half a second that only files should take
 
         from gladstorm.foundation.files import save_table
@@ -106,7 +122,7 @@ class Probes:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote; a ValueError says when a file is damaged or something else."""
+        """Read a file that `save` wrote. A damaged file, or another kind of file, raises a ValueError."""
         from gladstorm.foundation.files import load_table
 
         table, metadata = load_table("diagnose", Path(path), FORM)

@@ -20,21 +20,21 @@ from gladstorm.diagnosis.smoothness import smoothness
 
 MEANINGS = {
     "G": "noise at the start: the standard deviation of one sample's gradient",
-    "B": "its growth: the variance is G² + B² r² at distance r",
-    "power": "p, if it is G² + c r^p",
-    "anchor": "where it is smallest, as a distance along the path",
-    "ell": "ℓ, smoothness of one sample",
-    "L": "smoothness of the mean",
+    "B": "growth of the noise: the variance is G² + B² r² at distance r",
+    "power": "p, if the variance is G² + c r^p",
+    "anchor": "where the noise is smallest, as a distance along the path",
+    "ell": "ℓ, smoothness of one sample's gradient",
+    "L": "smoothness of the mean gradient",
     "rho": "ρ = ℓ²/L² − 1",
     "alpha": "α of ‖∇²f‖ ≈ L0 + L1‖∇f‖^α",
     "L0": "curvature where the gradient is small",
-    "L1": "its growth with the gradient",
+    "L1": "growth of the curvature with the gradient",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What probes tell about the noise and the smoothness of a loss; `print` it, or look at `findings`."""
+    """What probes tell about the noise and the smoothness of a loss. Print it, or read `findings`."""
 
     probes: Probes  #: the probes it was made from
     findings: dict[str, Finding]  #: a finding for each quantity: G, B, power, anchor, ell, L, rho, alpha, L0, L1
@@ -43,7 +43,7 @@ class Report:
 
     @property
     def batch(self) -> int:
-        """The number of samples of a probe's mini-batch."""
+        """The number of samples in the mini-batch of a probe."""
         return int(np.median(self.probes.groups * self.probes.samples))
 
     def recommend(
@@ -54,15 +54,17 @@ class Report:
         alpha: float | None = None,
         batch: int | None = None,
     ) -> Advice:
-        """A method, its numbers, and why: by a theorem, for `horizon` mini-batch gradients, where constants are known.
+        """Recommend a method and say why. If the constants are known, a theorem gives its numbers.
 
-        gap: f(x⁰) − inf f, which probes cannot tell; alpha: 0 to assume that curvature does not grow with the gradient
-        where that was not measured; batch: samples in a mini-batch of the training, if not those of a probe.
+        horizon: the number of mini-batch gradients of your training.
+        gap: Δ = f(x⁰) − inf f, which probes cannot measure. A theorem needs horizon and gap.
+        alpha: α to use instead of the measured one; 0 means that curvature does not grow with the gradient.
+        batch: samples in a mini-batch of your training; as many as in a probe if not given.
         """
         return advise(self, horizon, gap, alpha, batch)
 
     def as_dict(self, **asked: Any) -> dict[str, Any]:
-        """All of it as JSON-ready data; what `recommend` takes may be given."""
+        """The report as JSON-ready data; `asked` goes to `recommend`."""
         return {
             **{name: finding.as_dict() for name, finding in self.findings.items()},
             "recommendation": self.recommend(**asked).as_dict(),
@@ -74,7 +76,7 @@ class Report:
         }
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
-        """Quantity, estimate, interval, verdict and meaning of each finding, as texts."""
+        """For each finding the quantity, estimate, interval, verdict and meaning, as texts."""
         return [
             (name, _number(each.estimate), _interval(each), _verdict(each), MEANINGS[name])
             for name, each in self.findings.items()
@@ -103,7 +105,7 @@ class Report:
         return f"<table><tr>{heads}</tr>{cells}</table>{said}"
 
     def sentences(self) -> list[str]:
-        """How the alternatives compare, what the path does to the noise, and what was remarked about the probes."""
+        """Sentences about the alternatives, about the noise along the path, and about the probes themselves."""
         compared = ", ".join(f"{each.model}: {each.verdict}" for each in self.alternatives)
         told = [f"Predicting left-out probes, against G² + B² r²: {compared}."] if compared else []
         if self.path is not None:
@@ -113,7 +115,7 @@ class Report:
 
 
 def diagnose(probes: Probes, *, seed: int = 0) -> Report:
-    """Fit everything to a table of probes. The seed is that of the resamples: the same table is the same report."""
+    """Make the report from a table of probes. `seed` decides the resamples behind the intervals."""
     if not all(np.isfinite(column).all() for column in (probes.noise, probes.gradient2, probes.distance)):
         raise ValueError(
             "diagnose: noise, gradients and distances of all probes must be finite; got some that are not."

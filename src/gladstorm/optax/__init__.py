@@ -1,4 +1,4 @@
-"""NSGDM and NSTORM as Optax transformations: γ is `learning_rate`, 1 − η is `momentum`, and both may be schedules.
+"""NSGDM and NSTORM as Optax transformations. γ is `learning_rate` and 1 − η is `momentum`; both may be schedules.
 
 >>> import jax, jax.numpy as jnp, optax
 >>> from functools import partial
@@ -13,18 +13,20 @@
 >>> bool(jnp.linalg.norm(params - 1) < 0.1)
 True
 
-0/0 = 0: an update has length `learning_rate`, or is 0 where the estimate is. Estimates are kept in float32 at least;
-updates have the dtypes of the parameters.
+An update has length `learning_rate`, or is 0 if the estimate is 0. Estimates are kept in float32 at least; updates have
+the dtypes of the parameters. Both transformations have these options:
 
-weight_decay: decoupled, as in torch and in `optax.adamw`: the update also has −learning_rate · weight_decay · params.
-norm: "global", one norm over the whole tree, is the paper's method; "tensor" gives each leaf a step of its own length.
-    `optax.multi_transform` with a transformation for each label has a norm for each label, torch's norm="group".
-axis_name: inside `jax.shard_map` or `jax.pmap`, the axis or axes every leaf is cut along, so that the norm is that of
-    the whole tree. Under `jax.jit` arrays know their parts, and nothing is needed. Inside `jax.shard_map` it may
-    not be left out; `axis_name=()` is for devices that train models of their own.
+learning_rate: γ ≥ 0, the length of an update without its weight decay. momentum: 1 − η in [0, 1), the weight of the old
+estimate. weight_decay: a number ≥ 0; the update also has −learning_rate · weight_decay · params, as in torch and in
+`optax.adamw`. norm: "global", the paper's method, has one norm over the whole tree; "tensor" gives each leaf a step of
+its own length.
+    For one norm per group of parameters, use `optax.multi_transform` with a transformation for each label.
+axis_name: inside `jax.shard_map` or `jax.pmap`, the axis or axes that every leaf is cut along, so that the norm is that
+    of the whole tree. `jax.shard_map` requires it; `axis_name=()` is for devices that train separate models. Under
+    `jax.jit` it is not needed.
 
-`steered` has no number to tune: it finds the length of its updates itself, and `averaged` reads an average it may keep.
-`diagnose` tells whether the noise of a loss grows at all; `read_noise` measures it inside a training step.
+`steered` has no number to tune: it finds the length of its updates itself; `averaged` reads the average that it may
+keep. `diagnose` measures whether the noise of a loss grows at all; `read_noise` measures it inside a training step.
 """
 
 from gladstorm.foundation.extras import needing

@@ -34,13 +34,15 @@ def diagnose(
     """Probe a loss around the parameters x⁰ and report on its noise and smoothness.
 
     A probe takes a mini-batch, cuts it into groups, and evaluates the gradients of all groups at a point x⁰ ± r u and,
-    on the same samples, a step further out: r is 0, ¼, ½ or 1 times the radius, u the direction of the path for a third
-    and random for the others. All of a probe is one compiled program.
+    on the same samples, at a point a step further out. r is 0, ¼, ½ or 1 times the radius. u is the direction of the
+    path for a third of the probes, and random for the others. A probe is one compiled program.
 
-    loss_fn: the mean loss over the samples of a mini-batch, `loss_fn(params, batch)`, unscaled: a factor of the loss
-        enters the noise squared. With `key`, `loss_fn(params, batch, key)`: what it draws is part of the noise.
-    batches: trees of arrays with the samples along the first dimension, over and over if they end before the budget;
-        those of another size than the first, as the last of an epoch, are left out.
+    loss_fn: `loss_fn(params, batch)` returns the mean loss over the samples of a mini-batch. Do not scale it: a factor
+        enters the noise squared. With `key` it is `loss_fn(params, batch, key)`, and what it draws is part of the
+        noise.
+    params: x⁰, a tree of arrays.
+    batches: mini-batches, as trees of arrays with the samples along the first dimension. They are used again if they
+        end before the budget. Those of another size than the first, such as the last of an epoch, are left out.
     budget, checkpoint, radius, groups, seed: as in `gladstorm.torch.diagnose`; the checkpoint is a tree like params.
 
     >>> data = jax.random.normal(jax.random.key(0), (16, 8, 3))

@@ -28,11 +28,16 @@ class FromTheory:
         eta0: float = 1.0,
         **options: Any,
     ) -> optax.GradientTransformationExtraArgs:
-        """learning_rate, momentum and NSTORM's n_init as the theorem sets them for `horizon` iterates, T.
+        """Make the transformation with learning_rate, momentum and, for NSTORM, n_init as its theorem sets them.
 
-        NSGDM's theorem is for f ∈ L*_sym(α), NSTORM's for E L*_sym(α). G is the standard deviation of a batch's
-        gradient at the start. Of B only the kind of noise enters: B > 0 grows with the distance, B = 0 does not,
-        B = G = 0 is none. A horizon of None puts k + 1 in its place at step k, with n_init 1, which no theorem covers.
+        horizon: T, the number of iterates. None uses k + 1 in place of T at step k, and n_init = 1, which no theorem
+            covers.
+        alpha: α in [0, 1] of f ∈ L*_sym(α) for NSGDM, of E L*_sym(α) for NSTORM.
+        gamma0, eta0: γ0 and η0 of the theorem's schedule.
+        G: the standard deviation of a batch's gradient at the start.
+        B: only its sign matters: with B > 0 the noise grows with the distance, with B = 0 it does not; B = G = 0 means
+            no noise.
+        options: any other options of the transformation.
 
         >>> import jax.numpy as jnp
         >>> from gladstorm.optax import nstorm

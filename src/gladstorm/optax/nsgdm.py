@@ -15,7 +15,7 @@ from gladstorm.optax.trees import NOW, Tree, cast_like, decayed, estimate, move,
 
 
 class NsgdmState(NamedTuple):
-    """What NSGDM remembers."""
+    """What NSGDM remembers: the number of updates, and the estimate v."""
 
     count: Array  # type: ignore[assignment]  # updates made; the name Optax gives it is one of a tuple's methods
     estimate: Tree  # v
@@ -24,8 +24,8 @@ class NsgdmState(NamedTuple):
 class _Nsgdm(FromTheory):
     """NSGDM, normalized SGD with momentum: v ← momentum · v + (1 − momentum) · grads, x ← x − learning_rate · v/‖v‖.
 
-    v⁰ is the first gradient, nothing is debiased. To accumulate gradients, put `optax.MultiSteps` around it; to leave
-    out gradients that are not finite, `optax.apply_if_finite`. The other options are those of the package.
+    v⁰ is the first gradient, without bias correction. To accumulate gradients, put `optax.MultiSteps` around it; to
+    leave out gradients that are not finite, `optax.apply_if_finite`. `gladstorm.optax` explains the options.
 
     >>> optimizer = nsgdm(learning_rate=0.5)
     >>> updates, state = optimizer.update(jnp.array([3.0, 4.0]), optimizer.init(jnp.zeros(2)))
@@ -44,7 +44,7 @@ class _Nsgdm(FromTheory):
         norm: str = "global",
         axis_name: AxisName | None = None,
     ) -> optax.GradientTransformationExtraArgs:
-        """The transformation. It accepts NSTORM's extra arguments, and any others, and has no use for them."""
+        """Make the transformation. Its `update` accepts NSTORM's extra arguments, and any others, and ignores them."""
         check("nsgdm", norm, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay)
 
         def init(params: Tree) -> NsgdmState:

@@ -30,33 +30,38 @@ from gladstorm.optax.trees import (
 
 
 class NstormState(NamedTuple):
-    """What NSTORM remembers."""
+    """What NSTORM remembers: the number of updates, the calls since the last one, the estimate v, and `previous`.
+
+    `previous` are the parameters of the last update, where `prev_grads` are to be taken; at first those of `init`.
+    """
 
     count: Array  # type: ignore[assignment]  # updates made; the name Optax gives it is one of a tuple's methods
     micro_step: Array  # calls since the last update
     estimate: Tree  # v; between the calls of one update, the known part of its v
-    previous: Tree  # the parameters of the last update, where `prev_grads` are to be taken; at first those of init
+    previous: Tree
 
 
 class _Nstorm(FromTheory):
     """NSTORM, normalized STORM: v ← grads + momentum · (v − prev_grads), x ← x − learning_rate · v/‖v‖.
 
-    `update(grads, state, params, ...)` takes the gradient of one sample, dropout masks included, at two points: `grads`
-    at `params`, and at `state.previous` either `grad_fn`, from parameters to gradients, or `prev_grads`. v⁰ is the
-    first `grads`, which needs neither; under `jax.jit`, where the first call looks like the others, one must be given.
+    `update(grads, state, params, ...)` needs the gradient of one sample, with the same dropout masks, at two points:
+    `grads` at `params`, and the gradient at `state.previous`. Give the latter as `prev_grads`, or give `grad_fn`, a
+    function from parameters to gradients on this sample. The first update needs neither, since v⁰ is the first `grads`;
+    under `jax.jit`, where all calls look alike, one of the two must be given from the start.
 
-    Whatever changes one of the two gradients leaves no estimate, and the loss rises. So NSTORM stands first in an
-    `optax.chain`, or is refused, and at its first update, where both gradients are of one point, `grads` must be what
-    `grad_fn` returns: else an error, or under `jax.jit`, where none can be raised, NaN from there on. To clip, give
-    `max_grad_norm`, which clips the gradients of both points by their norm: v then estimates the mean of clipped
-    gradients, as momentum after clipping does.
+    If only one of the two gradients is changed, v estimates nothing, and the loss rises. So NSTORM must be the first in
+    an `optax.chain`. At the first update, where both gradients are at the same point, `grads` must equal what `grad_fn`
+    returns; otherwise it raises an error, or under `jax.jit`, where it cannot, returns NaN from there on.
 
-    `every_k` accumulates gradients: an update is made at every k-th call, with the means over k micro-batches at both
-    points, and the other calls return 0. The first update takes `n_init` times as many calls: v⁰ is the mean over
-    `n_init` batches. `optax.MultiSteps` is refused, it would take the last micro-batch alone to the previous point.
+    max_grad_norm: clip the gradients at both points to this norm. v then estimates the mean of clipped gradients, as
+        momentum after clipping does.
+    every_k: accumulate gradients: every k-th call makes an update, with the means over k micro-batches at both points,
+        and the other calls return 0. `optax.MultiSteps` is refused, since it would evaluate only the last micro-batch
+        at the previous point.
+    n_init: v⁰ is the mean over this many batches, so the first update takes n_init times as many calls.
 
-    Inside `optax.masked` and `optax.multi_transform`, which show it some of the parameters, give `prev_grads`: those of
-    all parameters will do. The other options are those of the package.
+    Inside `optax.masked` and `optax.multi_transform`, which show NSTORM only some of the parameters, give `prev_grads`
+    instead of `grad_fn`; the gradients of all parameters will do. `gladstorm.optax` explains the other options.
     """
 
     method = "nstorm"
@@ -73,7 +78,7 @@ class _Nstorm(FromTheory):
         norm: str = "global",
         axis_name: AxisName | None = None,
     ) -> optax.GradientTransformationExtraArgs:
-        """The transformation."""
+        """Make the transformation."""
         limits = {} if max_grad_norm is None else {"max_grad_norm": max_grad_norm}
         numbers = {"learning_rate": learning_rate, "momentum": momentum, "weight_decay": weight_decay, **limits}
         check("nstorm", norm, **numbers, n_init=n_init, every_k=every_k)

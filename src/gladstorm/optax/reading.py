@@ -16,7 +16,11 @@ from gladstorm.optax.trees import Tree
 
 
 class Reading(NamedTuple):
-    """What two or more groups of a mini-batch tell at one point."""
+    """What the groups of a mini-batch tell at one point.
+
+    It has `distance` ‖x − x⁰‖, `noise`, the variance of one sample's gradient, `gradient2`, an unbiased estimate of
+    ‖∇f(x)‖², and the number of `groups` and of `samples` in a group.
+    """
 
     distance: Array  # ‖x − x⁰‖
     noise: Array  # the variance of one sample's gradient
@@ -34,9 +38,10 @@ def read_noise(
     groups: int = 2,
     key: Array | None = None,
 ) -> Reading:
-    """Cut a mini-batch into groups and compare their gradients: one gradient of the mini-batch more, no hidden state.
+    """Measure the noise at the current parameters: cut a mini-batch into groups and compare their gradients.
 
-    Call it in the training step, under `jax.lax.cond` at every 20th. Everything is as in `diagnose`; `start` is x⁰.
+    It costs one more gradient of the mini-batch and keeps no state. Call it in the training step, for instance at every
+    20th step with `jax.lax.cond`. The arguments are those of `diagnose`; `start` is x⁰, where the training began.
 
     >>> x, start = jnp.ones(3), jnp.zeros(3)
     >>> reading = read_noise(lambda x, batch: jnp.mean(batch @ x), x, start, jnp.eye(4, 3))
@@ -63,7 +68,7 @@ def read_noise(
 
 
 def probes_of(readings: Reading | Sequence[Reading], steps: Iterable[int]) -> Probes:
-    """The table of readings, one for each step, as a list or stacked as `jax.lax.scan` gives them.
+    """Make the table of probes from readings: a list with one for each step, or stacked as `jax.lax.scan` returns them.
 
     >>> reading = Reading(*map(jnp.asarray, (0.0, 2.0, 1.0, 2, 16)))
     >>> probes_of([reading, reading._replace(distance=jnp.asarray(0.5))], steps=[0, 20]).direction.tolist()

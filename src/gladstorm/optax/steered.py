@@ -33,17 +33,20 @@ def steered(
     average: bool = False,
     axis_name: AxisName | None = None,
 ) -> optax.GradientTransformationExtraArgs:
-    """Steps that find their own length, from the distance travelled and from whether gradients agree: nothing to tune.
+    """A method with no number to tune: it finds the length of its updates from the distance travelled and gradients.
 
-    x ← x − learning_rate · (1 − k/horizon) · ℓ u, where u is the gradient by its usual size and ℓ is found on the way:
-    `gladstorm.methods.steps.Steered` has the equations. `horizon` is the number of updates there will be, at whose end
-    they have length 0; None is for runs without a known end. A `learning_rate` of 1 is the method. With `average`, a
-    mean of the points visited is kept as well, which is what the simulator's method reports and worth little: evaluate
-    at `averaged(state, params)`.
+    x ← x − learning_rate · (1 − k/horizon) · ℓ u, where u is the gradient divided by its usual size, and the length ℓ
+    is found during the run: `gladstorm.methods.steps.Steered` has the equations. Nothing is proved about it;
+    docs/untuned.md shows how well it works.
 
-    Nothing is proved about it; docs/untuned.md says how it does. A gradient that is not finite moves nothing and is
-    not remembered. The state is two trees like the parameters, x⁰ and the mean of u; the average is a third. To have
-    weight decay, add it to the loss. `axis_name` is as the package has it.
+    horizon: the number of updates of the run; the last one has length 0. None if you do not know it.
+    learning_rate: a factor of all updates. 1 is the method.
+    average: whether to keep a mean of the points visited, which `averaged(state, params)` reads. The simulator's method
+        reports it; it helps little.
+    axis_name: as in `gladstorm.optax`.
+
+    A gradient that is not finite moves nothing and is not remembered. The state is two trees like the parameters, x⁰
+    and the mean of u; the average is a third. For weight decay, add it to the loss.
 
     >>> optimizer = steered(horizon=100, average=True)
     >>> params = jnp.array([3.0, 4.0])
@@ -83,7 +86,7 @@ def steered(
 
 
 def averaged(state: Any, params: Tree) -> Tree:
-    """The average x̄ of all points `steered` has visited, with the dtypes of the parameters, which are the last of them.
+    """The average x̄ of all points that `steered` has visited, `params` being the last; with the dtypes of `params`.
 
     `state` may be that of a chain, or of any transformation around `steered(average=True)`.
     """

@@ -37,8 +37,7 @@ def tune(cores: int | None = None) -> None:
     computes anything. The command line calls it; in a script you have to, since importing a library should not change
     JAX's settings. If JAX_PLATFORMS or XLA_FLAGS have values that cannot work here, it raises a ValueError.
 
-    cores: how many devices to make; all cores that this process may use
-        if not given.
+    `cores` is the number of devices, by default the number of cores that this process may use.
     """
     if cores is None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

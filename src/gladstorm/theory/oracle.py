@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 def problem_of(oracle: Oracle, *, alpha: float | None = None) -> Problem:
     """The `Problem` of an oracle, with f's own constants and BG-0 noise around x⁰, as NSGDM's theorems need it.
 
-    alpha: use this α, larger than the one that the objective declares (see `weaken`).
-        The objective's own α if not given.
-
-    If the noise is smallest at another point, its constants are moved to x⁰ (see `around_start` and `cost_of_moving`).
+    `alpha` asks for a larger α than the one that the objective declares (see `weaken`). If the noise is smallest at
+    another point, its constants are moved to x⁰ (see `around_start` and `cost_of_moving`).
     """
     import jax
 

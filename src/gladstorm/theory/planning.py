@@ -21,8 +21,7 @@ def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0:
     """The paper's statement about a method on a problem. The numbers of the problem decide which theorem applies.
 
     method: "nsgdm" or "nstorm".
-    gamma0: γ0 of the schedule. If not given, the admissible one with the
-        smallest leading coefficient.
+    gamma0: γ0 of the schedule. If not given, the admissible one with the smallest leading coefficient.
     eta0: η0 in (0, 1] of the schedule, if it has one.
 
     >>> theorem("nsgdm", Problem(alpha=0, L0=1, B=0, G=1, gap=2)).source
