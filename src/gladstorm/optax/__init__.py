@@ -16,10 +16,10 @@ True
 An update has length `learning_rate`, or is 0 if the estimate is 0. Estimates are kept in float32 at least; updates have
 the dtypes of the parameters. Both transformations have these options:
 
-learning_rate: γ ≥ 0, the length of an update without its weight decay. momentum: 1 − η in [0, 1), the weight of the old
-estimate. weight_decay: a number ≥ 0; the update also has −learning_rate · weight_decay · params, as in torch and in
-`optax.adamw`. norm: "global", the paper's method, has one norm over the whole tree; "tensor" gives each leaf a step of
-its own length.
+learning_rate: γ ≥ 0, the length of an update without its weight decay.
+momentum: 1 − η in [0, 1), the weight of the old estimate.
+weight_decay: a number ≥ 0. The update also has −learning_rate · weight_decay · params, as in torch and `optax.adamw`.
+norm: "global", the paper's method, has one norm over the whole tree; "tensor" gives each leaf a step of its own length.
     For one norm per group of parameters, use `optax.multi_transform` with a transformation for each label.
 axis_name: inside `jax.shard_map` or `jax.pmap`, the axis or axes that every leaf is cut along, so that the norm is that
     of the whole tree. `jax.shard_map` requires it; `axis_name=()` is for devices that train separate models. Under
