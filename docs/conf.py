@@ -130,7 +130,7 @@ def _rst_of(paragraph: list[str]) -> list[str]:
         return paragraph
     pieces = (re.split(r"(`[^`]+`|\*\*[^*]+\*\*)", line) for line in paragraph)
     lines = ["".join(_escaped(piece) for piece in each) for each in pieces]
-    if len(paragraph) > 1 and all(ARGUMENT.match(line) or line.startswith("    ") for line in paragraph):
+    if len(paragraph) > 1 and all(ARGUMENT.match(line) or line[:4] in ("", "    ") for line in paragraph):
         return [_item(*each) for each in zip(paragraph, lines, strict=True)]
     return lines
 
