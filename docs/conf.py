@@ -122,7 +122,7 @@ def _without_aliases(_app: Any, _what: str, _name: str, obj: Any, _skip: bool, _
     return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
 
 
-ARGUMENT = re.compile(r"(\w[\w, ]*): ")  # a paragraph of such lines, longer ones indented, is a list
+ARGUMENT = re.compile(r"(\w+(?:, \w+)*): ")  # a paragraph of such lines, what does not fit on one indented, is a list
 
 
 def _rst_of(paragraph: list[str]) -> list[str]:
@@ -130,7 +130,8 @@ def _rst_of(paragraph: list[str]) -> list[str]:
         return paragraph
     pieces = (re.split(r"(`[^`]+`|\*\*[^*]+\*\*)", line) for line in paragraph)
     lines = ["".join(_escaped(piece) for piece in each) for each in pieces]
-    if len(paragraph) > 1 and all(ARGUMENT.match(line) or line[:4] in ("", "    ") for line in paragraph):
+    first, *others = [line for line in paragraph if line] or [""]  # the last one ends in an empty line
+    if ARGUMENT.match(first) and others and all(ARGUMENT.match(line) or line.startswith("    ") for line in others):
         return [_item(*each) for each in zip(paragraph, lines, strict=True)]
     return lines
 
