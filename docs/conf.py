@@ -130,16 +130,17 @@ def _rst_of(paragraph: list[str]) -> list[str]:
         return paragraph
     pieces = (re.split(r"(`[^`]+`|\*\*[^*]+\*\*)", line) for line in paragraph)
     lines = ["".join(_escaped(piece) for piece in each) for each in pieces]
-    first, *others = [line for line in paragraph if line] or [""]  # the last one ends in an empty line
-    if ARGUMENT.match(first) and others and all(ARGUMENT.match(line) or line.startswith("    ") for line in others):
+    named = [bool(ARGUMENT.match(line)) for line in paragraph if line and not line.startswith("    ")]
+    if any(named) and all(named) and len(list(filter(None, paragraph))) > 1:
         return [_item(*each) for each in zip(paragraph, lines, strict=True)]
     return lines
 
 
 def _item(line: str, escaped: str) -> str:
-    """A line of a list of arguments: the name as code and what it is, or the next line about it."""
-    if name := ARGUMENT.match(line):
-        return f"* ``{name[1]}``: {escaped.partition(': ')[2]}"
+    """A line of a list of arguments: names as code and what they are, or the next line about them."""
+    if found := ARGUMENT.match(line):
+        names = ", ".join(f"``{name}``" for name in found[1].split(", "))
+        return f"* {names}: {escaped.partition(': ')[2]}"
     return escaped.removeprefix("  ")
 
 
