@@ -79,7 +79,7 @@ class Store(Generic[K]):
         if self._from_before:
             remark(
                 f"store: {self._folder.parent} holds results of other jobs and none of this one, whose problem, "
-                "methods, seeds or steps differ; all of it is computed, and they are left as they are."
+                "methods, seeds or steps differ; everything is computed, and the other results are kept."
             )
         self._from_before = False
 

@@ -21,14 +21,14 @@ SOURCE = f"this project, after {KESTEN_1958} and {IVGI_2023}"
 
 @declared(source=SOURCE, sfo="K + 1")
 def steered_landing(gamma: Tunable = 1.0, *, batch: BatchSizes = 1) -> Method:
-    """x ← x − γ (1 − k/K) ℓ u: the length ℓ is the step's own (`Steered`), and ends at 0; an average is reported.
+    """x ← x − γ (1 − k/K) ℓ u, where `Steered` finds the length ℓ, and the factor 1 − k/K lets the steps end at 0.
 
-    γ = 1 is the method; the length of the run is all it is told.
+    γ = 1 is the method. All that it has to know is the length of the run. It reports an average.
     """
     return with_decay(steered(gamma, batch=batch))
 
 
 @declared(source=SOURCE, sfo="K + 1")
 def steered(gamma: Tunable = 1.0, *, batch: BatchSizes = 1) -> Method:
-    """x ← x − γ ℓ u: `steered_landing` without an end, for runs whose length nobody knows; an average is reported."""
+    """x ← x − γ ℓ u: `steered_landing` without its decay, for runs whose length is not known. It reports an average."""
     return Method(Fresh(), Steered(gamma), rule(batch), PolynomialAverage(4.0))
