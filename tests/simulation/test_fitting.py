@@ -159,7 +159,7 @@ def bg(objective: Any) -> Any:
 ONES = np.ones(3)
 ORACLES: list[tuple[Any, str]] = [
     (None, "sweep: oracle must be an oracle such as BlumGladyshev.* got None"),
-    ((ORACLE for _ in range(2)), "sweep: oracle must be an oracle .* or a list of one per seed; got <generator"),
+    ((ORACLE for _ in range(2)), "sweep: oracle must be an oracle .* or a list with one for each seed; got <generator"),
     (GOOD, r"sweep: oracle must be a source of stochastic gradients, .*wrap it, BlumGladyshev\(objective"),
     (objectives, "sweep: oracle must be an oracle such as"),
     ([ORACLE, None], "sweep: oracle must be an oracle"),
@@ -172,7 +172,7 @@ ORACLES: list[tuple[Any, str]] = [
         PlainDataclass(GOOD, 0.5, 1.0),
         "PlainDataclass: must be a part, with @gladstorm.part above its class",
     ),
-    (bg(object()), "BlumGladyshev: objective must be a part, @gladstorm.part .* got <object"),
+    (bg(object()), "BlumGladyshev: objective must be a part, with @gladstorm.part .* got <object"),
     (bg(None), "NoneType: an objective must have start, f_inf, value and grad; start is missing"),
     (bg(Without(ONES)), "Without: an objective must have start, f_inf, value and grad; f_inf is missing"),
     (bg(Mine(ONES * 1j)), "Mine: start must be a vector of finite numbers"),
