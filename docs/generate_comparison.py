@@ -244,7 +244,7 @@ def _problem(name: str, result: Mapping[str, Any], rows: Mapping[str, dict[str, 
 
 <details><summary>The command</summary>
 
-```
+```bash
 {shlex.join(command(name))}
 ```
 

@@ -2,12 +2,8 @@
 
 import re
 import runpy
-import shlex
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from gladstorm.foundation.files import load_json
 from gladstorm.foundation.references import REFERENCES
@@ -67,24 +63,6 @@ def test_the_tables_of_the_diagnosis_page_are_made_from_the_results_beside_it() 
     made_by = runpy.run_path(str(ROOT / "docs/generate_diagnosis.py"))
     text = (ROOT / "docs/diagnosis.md").read_text()
     assert text == made_by["page"](text, *made_by["kept"]())
-
-
-def test_every_command_on_the_pages_runs(
-    gladstorm: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Shorter than on the page: the last of two options counts. docs/comparison.md's were run to make it."""
-    shorter = {
-        "simulate": "--steps 20 --seeds 2",
-        "compare": "--budget 40 --seeds 2 --tuning-seeds 1 --grid 1e-3,1e-2,2",
-    }
-    monkeypatch.chdir(tmp_path)  # where --plot draws
-    pages = [path for path in ROOT.glob("docs/*.md") if path.name != "comparison.md"]
-    lines = [line for path in pages for line in path.read_text().splitlines() if line.startswith("gladstorm ")]
-    commands = [shlex.split(line) for line in dict.fromkeys(lines)]
-    assert len(commands) >= 9
-    for _, command, *options in commands:
-        code, _, err = gladstorm(command, *options, *shorter.get(command, "").split())
-        assert code == 0, (command, options, err)
 
 
 def test_links_between_documents_lead_somewhere() -> None:

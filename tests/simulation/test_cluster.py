@@ -3,6 +3,8 @@
 import contextlib
 import os
 import random
+import re
+import shutil
 import signal
 import socketserver
 import subprocess
@@ -12,6 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import cloudpickle
 import jax.numpy as jnp
@@ -244,6 +247,22 @@ def test_the_command_line_computes_in_processes(gladstorm: Any, tmp_path: Path) 
     assert said.stderr == b""
     assert said.stdout.decode() == gladstorm(*command)[1]
     assert list((tmp_path / "store").glob("*/*/*.parquet"))
+
+
+@pytest.mark.usefixtures("_small_tasks")
+def test_the_code_of_the_page_on_clusters_runs(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a shorter sweep, and two processes in place of the scheduler and of Slurm."""
+    page = (Path(__file__).parent.parent.parent / "docs/cluster.md").read_text("utf-8")
+    fenced = r"<!-- run by the tests, on a local cluster -->\n```python\n(.*?)```"
+    by_address, by_slurm = re.findall(fenced, page, re.DOTALL)
+    monkeypatch.setattr("dask.distributed.Client", lambda _: client)
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", mock.MagicMock())
+    here = gs.sweep(ORACLE, METHODS, steps=60, seeds=3)
+    for code in (by_address, by_slurm):
+        names: dict[str, Any] = {"gs": gs, "oracle": ORACLE, "methods": METHODS}
+        exec(code.replace("steps=100_000, seeds=100", "steps=60, seeds=3"), names)
+        _require_same(names["record"], here)
+        shutil.rmtree("kept")  # or the second block would only read what the first has left
 
 
 def test_with_no_workers_the_job_waits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

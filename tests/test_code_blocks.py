@@ -1,0 +1,173 @@
+"""Every code block of the site is run by the build or by the tests, and this file says by whom.
+
+The language of a block decides:
+
+- `python` that begins with `>>>` is a doctest: pytest collects its page, or tests/test_numpyro.py runs it.
+- Other `python` has a comment above it, and a test that runs the blocks with that comment on that page (`NAMED`).
+- `bash` is commands, one a line; this file runs them. `gladstorm …` runs with fewer steps and seeds; where that would
+  still take long (docs/comparison.md, `--workers`) it is stopped where the work begins, when all options have been read
+  and checked. `python FILE` runs at a small size. `make` must know the target, and `pip install` names extras we have.
+- `text` is output. `{name}` is a directive, which the build reads.
+
+The gallery is run by the build, docstrings by pytest. Commands within a sentence are not run, but their names and
+options must exist.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import typer.main
+
+from fuzz_command_line import little_work, run_line
+from gladstorm.cli import app
+
+ROOT = Path(__file__).parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+EXTRAS = set(PYPROJECT["project"]["optional-dependencies"])
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
+    for folder in ("*.md", "docs/*.md", "docs/api/*.md")
+    for path in sorted(ROOT.glob(folder))
+}
+DOCTESTED = {*PYPROJECT["tool"]["pytest"]["ini_options"]["testpaths"], "docs/numpyro.md"}
+NAMED = {
+    ("docs/cluster.md", "run by the tests, on a local cluster"): "tests/simulation/test_cluster.py",
+    ("docs/lightning.md", "run by the tests, make test-integrations"): "tests/integrations/test_guides.py",
+    ("docs/training.md", "run by the tests, make test-integrations"): "tests/integrations/test_guides.py",
+    ("docs/training.md", "run by the tests, on two processes"): "tests/test_guide.py",
+}
+DIRECTIVES = ("{toctree}", "{include}", "{eval-rst}")
+SHORTER = {  # the last of two options counts
+    "simulate": "--steps 20 --seeds 2",
+    "compare": "--budget 40 --seeds 2 --tuning-seeds 1 --grid 1e-3,1e-2,2",
+}
+SMALL = {"examples/bounded_variance_counterexample.py": {"horizons": (1000,), "seeds": 2}}
+FENCED = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+COMMANDS = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]  # the application is a group
+
+
+class Block(NamedTuple):
+    page: str
+    said: str  # in the comment above it
+    language: str
+    code: str
+
+
+BLOCKS = [Block(page, *found) for page, text in PAGES.items() for found in FENCED.findall(text)]
+
+
+def who_runs(block: Block) -> str:
+    """Name who runs a block; nobody is the empty string."""
+    if block.language == "python":
+        doctest = block.code.startswith(">>> ")
+        return ("doctest" if block.page in DOCTESTED else "") if doctest else NAMED.get((block.page, block.said), "")
+    if block.language.startswith(DIRECTIVES):
+        return "" if ".. code" in block.code else "the build"
+    return {"bash": "this file", "text": "nothing to run"}.get(block.language, "")
+
+
+def lines() -> Iterator[tuple[str, list[str]]]:
+    """The commands of all `bash` blocks, with their page; `…` stands for the options of the line before."""
+    for block in BLOCKS:
+        whole: list[str] = []
+        for line in block.code.splitlines() if block.language == "bash" else []:
+            words = shlex.split(line, comments=True)
+            if "…" in words:
+                at = words.index("…")
+                words[at : at + 1] = whole[at:]
+            else:
+                whole = words
+            if words:
+                yield block.page, words
+
+
+def test_every_code_block_of_every_page_is_run() -> None:
+    assert [block for block in BLOCKS if not who_runs(block)] == []
+    for block in BLOCKS:
+        if (block.page, block.said) in NAMED:  # not all of whose tests run wherever these do
+            compile(block.code, block.page, "exec")
+    outside = {page: FENCED.sub("", text) for page, text in PAGES.items()}
+    assert [page for page, text in outside.items() if re.search(r"```|^~~~|^ {4,}\S|^\t", text, re.MULTILINE)] == []
+
+
+def test_every_command_line_of_a_block_runs(gladstorm: Callable[..., tuple[int, str, str]]) -> None:
+    run = list(lines())
+    assert len(run) >= 17
+    for page, words in run:
+        match words:
+            case ["gladstorm", command, *options] if page != "docs/comparison.md" and "--workers" not in options:
+                code, _, err = gladstorm(command, *options, *SHORTER.get(command, "").split())
+                assert code == 0, (page, words, err)
+            case ["gladstorm", *rest]:
+                with little_work():
+                    assert run_line(0, rest).kind == "accepted", (page, words)
+            case ["python", script]:
+                runpy.run_path(str(ROOT / script))["main"](**SMALL[script])
+            case ["make", target]:
+                assert is_a_target(target), (page, words)
+            case ["pip", "install", requirement]:
+                assert can_be_installed(requirement), (page, words)
+            case _:
+                raise AssertionError(f"{page}: no rule runs {words}")
+
+
+def test_every_example_of_a_help_text_is_accepted() -> None:
+    """The page Command line shows the help. `plot` draws what only a whole reproduction leaves."""
+    texts = [found for command in COMMANDS.values() for found in re.findall(r"Examples?: (.*)", command.help)]
+    examples = [shlex.split(line)[1:] for text in texts for line in text.split("; ")]
+    assert {words[0] for words in examples} == set(COMMANDS)
+    with little_work():
+        shutil.copy("probes.parquet", "run.parquet")
+        shutil.copy(next(ROOT.glob("docs/tightness/*.json")), "out/worst.json")
+        for words in examples:
+            if words[0] != "plot":
+                assert run_line(0, words).kind in ("0", "accepted"), words
+
+
+def test_every_command_within_a_sentence_has_a_name_and_options_that_exist() -> None:
+    said = {
+        (page, " ".join(span.split()))
+        for page, text in PAGES.items()
+        for span in re.findall(r"`((?:gladstorm|python|make|pip|torchrun)\s[^`]+)`", FENCED.sub("", text))
+    }
+    assert len(said) > 40
+    for page, span in said:
+        match shlex.split(span):
+            case ["gladstorm", "--help" | "--version"]:
+                pass
+            case ["gladstorm", command, *rest]:
+                known = {name for option in COMMANDS[command].params for name in (*option.opts, *option.secondary_opts)}
+                assert {word for word in rest if word.startswith("-")} <= known, (page, span)
+            case ["python", "-m", module, *_]:
+                assert find_spec(module), (page, span)
+            case ["python", script, *_]:
+                assert (ROOT / script).exists(), (page, span)
+            case ["make", target]:
+                assert is_a_target(target), (page, span)
+            case ["pip", "install", requirement]:
+                assert can_be_installed(requirement), (page, span)
+            case _:
+                raise AssertionError(f"{page}: what is {span!r}?")
+
+
+def is_a_target(name: str) -> bool:
+    """Ask make, which then only prints what it would do."""
+    plain = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    return subprocess.run(["make", "-n", name], cwd=ROOT, env=plain, capture_output=True, check=False).returncode == 0
+
+
+def can_be_installed(requirement: str) -> bool:
+    """This package, from a copy or by name, with extras that it has."""
+    found = re.fullmatch(r"(?:\.|gladstorm)(?:\[([a-z,]+)\])?", requirement)
+    return found is not None and set((found[1] or "torch").split(",")) <= EXTRAS
