@@ -3,8 +3,8 @@
 ==================================
 
 The paper's first experiment is phase retrieval: find x from the squares of linear measurements. Five methods run on
-the same noise. NSGDM and NSTORM take their step size and momentum from the theorems; the two with a *dynamic batch*
-average more samples the further they travel, so that their noise stays bounded.
+the same noise. NSGDM and NSTORM take their step size and momentum from the theorems. The two methods with a *dynamic
+batch* average more samples the further they travel, so that their noise stays bounded.
 
 This is a small version (20 unknowns, 200 measurements). ``make reproduce`` runs the paper's size with tuned
 baselines, 100 seeds and a verdict on every sentence: see :doc:`/reproduction`.
@@ -27,7 +27,8 @@ methods = {
 record = gs.sweep(oracle, methods, steps=steps, seeds=5)
 
 # %%
-# Count what each method paid: a batch of 100 costs 100 stochastic gradients, and STORM evaluates every sample twice.
+# The left figure compares methods at equal cost: a batch of 100 costs 100 stochastic gradients, and STORM evaluates
+# every sample twice. Smaller gradient norms are better.
 
 from gladstorm.pages.styles import styles
 

@@ -34,9 +34,9 @@ methods = {"NSGDM": gs.nsgdm(gamma=0.01, eta=0.1), "NSTORM": gs.nstorm(gamma=0.0
 record = gs.sweep(oracle, methods, steps=2000, seeds=10)
 
 # %%
-# Along the line from the start to where SGD ends, and beyond, the noise *falls*: most patients become easy to tell.
-# This problem is not one of growing noise, and SGD does as well as the others. NSTORM pays twice per step, so the
-# curves are drawn against stochastic gradients.
+# Left: along the line from the start to where SGD ends, and beyond, the noise *falls*. The model then tells most
+# patients apart, and their gradients are small. So this problem has no growing noise, and SGD does as well as the
+# others. Right: NSTORM evaluates two gradients per step, so the axis counts stochastic gradients and not steps.
 
 direction = record["SGD"].last[0].mean(axis=0)
 steps_out = np.linspace(0, 6, 25)[:, None] * direction

@@ -4,10 +4,11 @@
 
 Noise is a class with three methods: ``draw`` the randomness of one step, turn it into the mean of a ``batch``, and
 give the stochastic ``grad`` of that sample at a point. Drawing and evaluating are separate so that a method such as
-NSTORM can evaluate one sample at two points.
+NSTORM can evaluate one sample at two points. ``@gs.part`` lets the class be compiled, and ``gs.leaf`` declares a
+number of it and the rule that the number must obey.
 
-Here: gradients that are multiplied by a random factor, as with random dropping of examples, so the noise grows with
-the gradient and not with the distance.
+Here: gradients are multiplied by a random factor, as happens when examples are dropped at random. So the noise grows
+with the gradient and not with the distance.
 """
 
 import jax
@@ -48,7 +49,8 @@ noises = {
 methods = {"NSGDM": gs.nsgdm(gamma=1e-2, eta=0.1), "SGD": gs.sgd(gamma=1e-2)}
 
 # %%
-# Multiplied noise vanishes at the solution, so SGD converges; noise that grows with the distance is largest there.
+# Left: multiplied noise vanishes at the solution, so SGD converges. NSGDM does not, because its steps keep their
+# length. Right: noise that grows with the distance from the start is largest at the solution, and neither converges.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", sharey=True)
 for ax, (title, oracle) in zip(axes, noises.items(), strict=True):

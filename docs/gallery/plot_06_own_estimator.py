@@ -3,10 +3,11 @@
 =====================
 
 A method is an *estimator* (how the direction v is made from stochastic gradients), a *step* (how x moves along v) and
-a *batch rule*. A new estimator is a class with one equation, and works with every step and batch rule at once.
+a *batch rule* (how many samples are averaged). A new estimator is a class with one equation. It works with every step
+and every batch rule.
 
-Here: momentum that looks ahead. It evaluates the sample at both ends of the step and adds half of the difference: in
-between Momentum (none of it) and STORM (all of it, times 1 − η).
+Here: half of STORM. Momentum averages gradients that were taken at older points. STORM corrects them: it evaluates
+each sample at both ends of a step and adds the difference. This estimator adds half of the difference.
 """
 
 import jax
@@ -44,7 +45,8 @@ methods = {
 record = gs.sweep(oracle, methods, steps=8000, seeds=20)
 
 # %%
-# The record has the error of the estimate, ‖v − ∇f‖, beside the gradient norm. Costs are counted from ``queries``.
+# The record has the error of the estimate, ‖v − ∇f‖, beside the gradient norm. Both are better if smaller. The
+# simulator computes the cost of a step from ``queries``.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 for row, (name, look) in enumerate(styles(methods).items()):

@@ -2,9 +2,10 @@
 7. Comparing fairly
 ===================
 
-Three ways to fool oneself: count steps although one method pays twice per step, tune one method more than another,
-and report on the seeds that were tuned on. ``gs.compare`` gives every method the same number of stochastic gradients
-and the same number of settings, tunes on three seeds and reports on others, each with a random start.
+There are three ways to fool yourself: to count steps although one method evaluates two gradients per step, to tune
+one method more than another, and to report on the seeds that were used for tuning. ``gs.compare`` gives every method
+the same number of stochastic gradients and the same number of settings (here step sizes). It tunes on three seeds and
+reports on others, each with a random start.
 """
 
 import matplotlib.pyplot as plt
@@ -31,10 +32,10 @@ found = gs.compare(problem, methods, budget=1000, seeds=20)
 relative = against_first(found)
 
 # %%
-# Each method's score is ‖∇f‖ when its budget is spent. The intervals of the ratios to NSGDM, seed by seed, are valid
-# at the same time with 95 % confidence; below 1 is better than NSGDM. Here SGD is best, although the noise is of the
-# kind the paper is about: its steps shorten as the gradient does. :doc:`/suite` has twelve problems, with decaying
-# steps too.
+# Left: the score of a method is ‖∇f‖ when its budget is spent; smaller is better. Right: the ratio to NSGDM, seed by
+# seed; below 1 is better than NSGDM. Both intervals are valid at the same time, with 95 % confidence. Here SGD is best,
+# although the noise is of the kind that the paper studies: SGD's steps get shorter as the gradient does. :doc:`/suite`
+# has twelve problems, and also step sizes that decay.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained", width_ratios=(3, 2))
 for place, (name, each) in enumerate(found.items()):

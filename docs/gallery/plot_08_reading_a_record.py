@@ -19,8 +19,8 @@ record = gs.sweep(oracle, {"NSGDM": gs.nsgdm(step_sizes, eta=0.1), "SGD": gs.sgd
 record  # in a notebook, a table
 
 # %%
-# Select by name or by number. ``mean_grad_norm`` is the mean over *all* steps, recorded or not: the quantity that the
-# theorems bound.
+# Select a method by its name and a setting by its number. ``mean_grad_norm`` is the mean over *all* steps, recorded or
+# not. This is the quantity that the theorems bound.
 
 best = record["NSGDM"].mean_grad_norm[:, :, -1].mean(axis=1)
 print("NSGDM, mean of ‖∇f‖ over the run, for each step size:", best.round(3))
@@ -35,7 +35,7 @@ table = record.to_pandas()
 table[["method", "gamma", "seed", "step", "grad_norm", "sfo"]].tail(3)
 
 # %%
-# The parquet file keeps numbers, configuration and versions, so that a figure can be drawn again next year.
+# The parquet file keeps numbers, configuration and versions, so that you can draw a figure again next year.
 
 with tempfile.TemporaryDirectory() as folder:
     record.save(Path(folder) / "runs.parquet")

@@ -3,11 +3,11 @@
 ======================================
 
 Black-box variational inference fits a simple distribution to a posterior by stochastic gradients. Its noise comes
-from drawing parameters and grows with the width of the fitted distribution: noise of the kind Gladstorm is about,
-without anybody adding it.
+from drawing parameters and grows with the width of the fitted distribution. So the noise grows without anybody adding
+it. The loss is the negative ELBO, an upper bound on the negative log evidence.
 
-NSGDM goes into numpyro's ``SVI`` as any Optax optimizer does. NSTORM evaluates each draw at two points; ``TwoPoint``
-sees to that. The model is a logistic regression on breast-cancer data. See :doc:`/numpyro` for a careful comparison.
+NSGDM works in numpyro's ``SVI`` like any Optax optimizer. NSTORM evaluates each draw at two points; ``TwoPoint`` takes
+care of that. The model is a logistic regression on breast-cancer data. See :doc:`/numpyro` for a careful comparison.
 """
 
 import jax

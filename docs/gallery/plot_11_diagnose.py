@@ -3,8 +3,8 @@
 ======================
 
 Does the gradient noise of *your* model grow with the distance from where training starts? ``diagnose`` evaluates
-mini-batches around the parameters and answers with intervals, and with the right to say that it cannot tell. Often
-the answer is no, and then you need nothing from here.
+mini-batches around the parameters and answers with an interval for every quantity, or says that it cannot tell. Often
+the noise does not grow, and then you need nothing from here.
 
 Here: a small perceptron on scikit-learn's digits, probed along the path that 300 steps of Adam take.
 """
@@ -44,8 +44,8 @@ report = diagnose(loss_of, model, loader, budget=96, checkpoint=end)
 print(report)
 
 # %%
-# Each dot is one mini-batch. Along the path of training the noise is below that in random directions: a model of
-# noise around the start can be true and still describe a direction that training does not take.
+# Each dot is one mini-batch. Along the path of training the noise is smaller than in random directions. So a model of
+# the noise around the start may be true and still not describe what training meets.
 
 probes = report.probes
 figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")

@@ -3,7 +3,7 @@
 ===========================
 
 NSGDM replaces ``torch.optim.SGD`` in one line. Its learning rate means something else: it is the length of a step,
-whatever the size of the gradient, so good values differ from those of SGD and Adam and have to be found once.
+whatever the size of the gradient. So a good learning rate of SGD or Adam tells you nothing about it: try several.
 
 Here: a perceptron on digits, 300 steps with a linear decay, at eleven learning rates for each optimizer.
 """
@@ -43,8 +43,8 @@ optimizers = {"NSGDM": NSGDM, "SGD": torch.optim.SGD, "Adam": torch.optim.Adam}
 found = {name: [accuracy(make, rate) for rate in rates] for name, make in optimizers.items()}
 
 # %%
-# One seed and one split: enough to see that the useful ranges differ, not enough to rank the optimizers. For that see
-# :doc:`/digits`.
+# This is one seed and one split of the data. It shows that the useful ranges differ; it cannot rank the optimizers.
+# :doc:`/digits` does that.
 
 figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 for name, values in found.items():
