@@ -15,7 +15,7 @@ DESCRIPTION = """NSGDM, NSTORM, SGD, Adam and ClippedAdam in numpyro's SVI, over
 equally many gradients. Writes OUT/numpyro.md, OUT/posterior/figure.png and OUT/posterior/results.json."""
 EPILOG = """examples:
   python -m examples.posterior --quick      everything once, badly trained
-  python -m examples.posterior --out docs   how docs/numpyro.md was made: about two minutes
+  python -m examples.posterior --out docs   how docs/numpyro.md was made: about a minute on two cores
 needs:
   pip install 'gladstorm[numpyro,report,data]'"""
 
