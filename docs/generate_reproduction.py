@@ -80,7 +80,7 @@ def in_short(summaries: Sequence[dict[str, Any]]) -> str:
         last = {claim["id"]: claim for claim in summary["claims"]}  # a claim's second finding is that of all seeds
         by_statement = {claim["statement"]: claim for claim in reversed(last.values())}  # as a whole, not its readings
         rows += [
-            [summary["title"], c["statement"], f"**{c['verdict']}**", f"{MEASURED[c['id']]}: {_estimate(c)}"]
+            [summary["title"], c["statement"], _verdict(c), f"{MEASURED[c['id']]}: {_estimate(c)}"]
             for c in reversed(by_statement.values())
         ]
         verdicts += [claim["verdict"] for claim in by_statement.values()]
@@ -207,7 +207,13 @@ def _beside_the_verdicts(claims: list[dict[str, Any]]) -> str:
 
 
 def _finding(claim: dict[str, Any]) -> str:
-    return f"**{claim['verdict']}**, {_estimate(claim)}"
+    return f"{_verdict(claim)}, {_estimate(claim)}"
+
+
+def _verdict(claim: dict[str, Any]) -> str:
+    """Its first words in bold, without what stands in brackets."""
+    verdict, bracket, details = claim["verdict"].partition(" (")
+    return f"**{verdict}**{bracket}{details}"
 
 
 def _estimate(claim: dict[str, Any]) -> str:

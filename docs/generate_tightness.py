@@ -45,7 +45,7 @@ largest mean gradient norm E‖∇f(x̂)‖. We divide that norm by the bound. A
 lower it. A small ratio means that the bound is loose, or that the search missed a worse problem: a search can only
 find lower bounds of the worst case.
 
-**{verdict}**
+{verdict}
 
 ![Worst gradient norm found, divided by its bound: one line for each of the 18 regimes](tightness/ratios.png)
 
@@ -188,8 +188,9 @@ def verdict(rows: Sequence[Mapping[str, Any]]) -> str:
     to_bound = [name for name, row in found.items() if _low(row, "bound") >= 1 / 3]
     names = "; ".join(map(regime_in_words, to_sharper)) or "none"
     return (
-        f"Where noise alone counts, a problem within a factor 3 of the sharper bound was found in {len(to_sharper)} of "
-        f"{len(found)} noisy regimes ({names}), and within a factor 3 of the paper's own bound in {len(to_bound)}."
+        f"**Where noise alone counts, a problem within a factor 3 of the sharper bound was found in {len(to_sharper)} "
+        f"of {len(found)} noisy regimes, and within a factor 3 of the paper's own bound in {len(to_bound)} of them.** "
+        f"The {len(to_sharper)} are: {names}."
     )
 
 
