@@ -7,9 +7,9 @@ that a job which was killed continues where it was. A Dask client (``executor=``
 machines. The numbers do not depend on either.
 
 Here: 900 runs on two worker processes of this machine. The figure shows for each step size the median over 50 seeds and
-the range of the middle 80 %; smaller is better. Where SGD has no value, a run diverged. Dask starts a worker by importing the script, so what only the main
-process should do stands below ``if __name__ == "__main__"``. For Slurm, and for what happens when a worker dies, see
-:doc:`/cluster`.
+the range of the middle 80 %; smaller is better. Where SGD has no value, a run diverged. Dask starts a worker by
+importing the script, so what only the main process should do stands below ``if __name__ == "__main__"``. For Slurm, and
+for what happens when a worker dies, see :doc:`/cluster`.
 """
 
 import tempfile
