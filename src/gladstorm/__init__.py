@@ -1,7 +1,7 @@
 """Stochastic optimization when gradient noise grows with the distance travelled.
 
 >>> import gladstorm as gs
->>> oracle = gs.BlumGladyshev(gs.objectives.named("power:3", start=5.0), B=0.5, G=0.5)
+>>> oracle = gs.BlumGladyshev(gs.objectives.named("power:3", dim=10), B=0.5, G=0.5)
 >>> record = gs.run(oracle, gs.nsgdm(gamma=1e-3, eta=0.1), steps=100, seeds=3)
 >>> record.sfo[..., -1].tolist()
 [[101, 101, 101]]

@@ -28,7 +28,7 @@ class BlumGladyshev(ExactBg0):
     is bounded, with B = G = 0 there is no noise. Blum 1954 and Gladyshev 1965 first allowed noise to grow like this.
 
     >>> from gladstorm import objectives
-    >>> oracle = BlumGladyshev(objectives.named("power:3", start=5.0), B=0.5, G=0.5)
+    >>> oracle = BlumGladyshev(objectives.named("power:3", dim=10), B=0.5, G=0.5)
     """
 
     @override
