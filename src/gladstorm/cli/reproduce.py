@@ -15,7 +15,7 @@ from gladstorm.foundation import interrupts
 @app.command(cls=CommandWithProgress)
 def reproduce(
     experiments: Annotated[
-        list[str] | None, typer.Argument(help="phase-retrieval or cubic; both if none is named.")
+        list[str] | None, typer.Argument(help="Which of phase-retrieval, cubic; both if none is named.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the results; a second run with it resumes.")] = Path("out"),
     B: Annotated[
