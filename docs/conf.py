@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import typer
+from docutils import nodes
 
 import gladstorm
 from gladstorm.cli.app import app as command_line
@@ -29,12 +30,14 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_gallery.gen_gallery"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["gallery/**", "_build/**"]
 nitpicky = True
+smartquotes_action = "q"  # only quotes: -- begins an option and is no dash
 # The site is built without a network, so nothing outside it has an address: types of other packages stay plain text.
 nitpick_ignore_regex = [("py:.*", ".*")]
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist"]
 
+autodoc_preserve_defaults = True
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
@@ -94,7 +97,7 @@ def _forget_what_older_source_made() -> None:
 def _command_line_page() -> str:
     """Every command's `--help`."""
     group: Any = typer.main.get_command(command_line)
-    root = click.Context(group, info_name="gladstorm", terminal_width=88)
+    root = click.Context(group, info_name="gladstorm", terminal_width=118)  # its list of commands cuts sentences
     texts = {"gladstorm": group.get_help(root)}
     for name, command in group.commands.items():
         texts[f"gladstorm {name}"] = command.get_help(click.Context(command, root, name, terminal_width=88))
@@ -112,11 +115,27 @@ FOLDERS = {f"gladstorm.{name}" for name in ("objectives", "oracles", "methods", 
 
 
 def _plain_to_rst(_app: Any, what: str, name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text with `code`, **bold**, formulas, lists of arguments and doctests; make rst of them."""
+    """Docstrings are plain text with `code`, **bold**, formulas, lists of arguments, doctests and, after ::, code."""
     if what == "module" and name in FOLDERS:
         lines.clear()
-    paragraphs = [paragraph.split("\n") for paragraph in "\n".join(lines).split("\n\n")]
-    lines[:] = "\n\n".join("\n".join(_rst_of(paragraph)) for paragraph in paragraphs).split("\n")
+    rst: list[str] = []
+    is_code = False
+    for paragraph in "\n".join(lines).split("\n\n"):
+        is_code = paragraph.startswith("    ") and (is_code or (bool(rst) and rst[-1].endswith("::")))
+        rst.append(paragraph if is_code else "\n".join(_rst_of(paragraph.split("\n"))))
+    lines[:] = "\n\n".join(rst).split("\n")
+
+
+def _without_blank_ends(_app: Any, _docname: str, source: list[str]) -> None:
+    """Doctests in Markdown need an empty line before the fence that ends them; readers do not."""
+    source[0] = source[0].replace("\n\n```\n", "\n```\n")
+
+
+def _with_links_to_figures(app: Any, doctree: nodes.document) -> None:
+    """Let a click on a figure show it alone: on a phone's page it is small. Sphinx links images that have a scale."""
+    if not app.env.docname.startswith("made/"):
+        for image in doctree.findall(nodes.image):
+            image["scale"] = 100
 
 
 def _without_aliases(_app: Any, _what: str, _name: str, obj: Any, _skip: bool, _options: Any) -> bool | None:
@@ -127,10 +146,13 @@ def _without_aliases(_app: Any, _what: str, _name: str, obj: Any, _skip: bool, _
 ARGUMENT = re.compile(r"(\w+(?:, \w+)*): ")  # a paragraph of such lines, what does not fit on one indented, is a list
 
 
+PAGE = re.compile(r"docs/(\w+)\.md")
+
+
 def _rst_of(paragraph: list[str]) -> list[str]:
     if paragraph[0].startswith(">>> "):
         return paragraph
-    pieces = (re.split(r"(`[^`]+`|\*\*[^*]+\*\*)", line) for line in paragraph)
+    pieces = (re.split(r"(`[^`]+`|\*\*[^*]+\*\*|docs/\w+\.md)", line) for line in paragraph)
     lines = ["".join(_escaped(piece) for piece in each) for each in pieces]
     named = [bool(ARGUMENT.match(line)) for line in paragraph if line and not line.startswith("    ")]
     if any(named) and all(named) and len(list(filter(None, paragraph))) > 1:
@@ -149,7 +171,11 @@ def _item(line: str, escaped: str) -> str:
 def _escaped(piece: str) -> str:
     if piece.startswith("`"):
         return f"`{piece}`"
-    return piece if piece.startswith("**") else re.sub(r"([*|_\\])", r"\\\1", piece)
+    if piece.startswith("**"):
+        return piece
+    if page := PAGE.fullmatch(piece):
+        return f":doc:`{piece} </{page[1]}>`"
+    return re.sub(r"([*|_\\])", r"\\\1", piece)
 
 
 def setup(app: Any) -> None:
@@ -157,5 +183,7 @@ def setup(app: Any) -> None:
     _forget_what_older_source_made()
     _QUIET.enter_context(quietly())  # how long a script took to simulate is no part of its page
     (MADE / "command_line.md").write_text(_command_line_page(), encoding="utf-8")
+    app.connect("source-read", _without_blank_ends)
+    app.connect("doctree-read", _with_links_to_figures)
     app.connect("autodoc-process-docstring", _plain_to_rst)
     app.connect("autodoc-skip-member", _without_aliases)

@@ -1,5 +1,7 @@
 """A LightningModule for NSTORM: every mini-batch at two points, also accumulated.
 
+For example::
+
     class Regression(TwoPointModule):
         accumulate = 4
 

@@ -1,5 +1,7 @@
 """A Hugging Face Trainer for NSTORM: every mini-batch at two points, also accumulated, clipped and in half precision.
 
+For example::
+
     optimizer = NSTORM(model.parameters(), lr=0.1, model=model)
     trainer = TwoPointTrainer(model, arguments, train_dataset=data, optimizers=(optimizer, schedule))
     trainer.train()

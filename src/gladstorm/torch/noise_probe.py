@@ -95,7 +95,7 @@ class NoiseProbe:
     def look(self, loss_of: LossOf, batch: Any) -> None:
         """Take a probe of this mini-batch, at the first call and every 20th after it.
 
-        loss_of: the mean loss over the samples of a mini-batch, `loss_of(model, batch)`, unscaled.
+        `loss_of(model, batch)` is the mean loss over the samples of a mini-batch, unscaled.
         """
         if self._model is None:
             raise ValueError("NoiseProbe: look needs a model to evaluate; got an optimizer. Give NoiseProbe(model).")

@@ -26,7 +26,7 @@ class NSTORM(TwoPhases):
     (the paper's γ is `lr`, its η is 1 − `momentum`; ξ is new in every step). Between steps the state is (xᵏ, vᵏ): the
     parameters, and one buffer `momentum_buffer`, of the parameter's type but float32 at least.
 
-    **With a closure.** `loss = optimizer.step(closure)`, where the closure computes the loss of *one* mini-batch at the
+    **With a closure.** `loss = optimizer.step(closure)`, where the closure computes the loss of one mini-batch at the
     current parameters, calls `backward` and returns the loss; it may loop over micro-batches. The first call only forms
     v⁰ = g(x⁰; ξ⁰): one evaluation, and the parameters stay. Every later call evaluates at xᵏ, moves to xᵏ⁺¹, evaluates
     there, and returns the loss at xᵏ, as any torch optimizer returns the loss before its step. Gradients are cleared
