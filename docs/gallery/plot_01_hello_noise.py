@@ -36,7 +36,7 @@ for noise, oracle in noises.items():
     left.plot(distance, variance, "k.-" if oracle.B else "k:", label=noise)
     for row, (name, look) in enumerate((name, LOOKS[name]) for name in methods):
         curve = np.median(records[noise].grad_norm[row], axis=0)
-        style = {"color": look.colour, "linewidth": 1.6 if oracle.B else 0.8, "linestyle": "-" if oracle.B else ":"}
+        style = {"color": look.colour, "linestyle": "-" if oracle.B else ":"}
         right.semilogy(records[noise].steps, curve, label=f"{name}, {noise}", **style)
 left.set(xlabel="distance from the start", ylabel="variance of one gradient", title="The noise")
 right.set(xlabel="steps", ylabel="gradient norm ‖∇f‖ (smaller is better)", title="What it does to two methods")
