@@ -162,13 +162,12 @@ def draw(results: Results) -> Figure:
         colour, dash, marker = LOOKS[name]
         shown = np.minimum(finding.medians, top)
         ax.plot(finding.rates, shown, color=colour, linestyle=dash, marker=marker, markersize=5, label=name)
-        ax.set(xscale="log", yscale="log", title=f"{guide}, learning rate {schedule}")
+        ax.set(xscale="log", yscale="log", title=f"{guide}, {schedule}")
         gap, rate = finding.best
         ax.plot(rate, gap, "o", color=colour, markersize=12, markerfacecolor="none")
         ax.axhline(NEAR, color="#999999", linewidth=0.8)
         ax.grid(color="#dddddd", linewidth=0.5)
-    for row in panels:
-        row[0].set_ylabel("best ELBO − last ELBO, nats (smaller is better)")
+    figure.supylabel("best ELBO − last ELBO, nats (smaller is better)", fontsize="medium")
     for ax in panels[-1]:
         ax.set_xlabel("learning rate")
     handles: Any = panels[0][0].get_legend_handles_labels()
