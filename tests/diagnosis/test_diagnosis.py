@@ -355,7 +355,8 @@ def test_advice_follows_the_evidence() -> None:
     assert by_theorem.gamma is not None
     assert by_theorem.source is not None
     assert by_theorem.source.startswith(("Theorem", "Corollary"))
-    assert "wrong direction" in falls.recommend(10_000, gap=3.0, alpha=0).why
+    off_the_path = falls.recommend(10_000, gap=3.0, alpha=0)
+    assert (off_the_path.method, "wrong direction" in off_the_path.why) == ("adam", True)
     assert fast.recommend(10_000, gap=3.0, alpha=0).method is None
 
 

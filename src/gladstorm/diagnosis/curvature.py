@@ -50,8 +50,12 @@ def curvature(probes: Probes, L: Finding, generator: np.random.Generator) -> dic
     usable = np.all(means[0] > SIGNIFICANT * errors, axis=1)
     norms2 = means[0, usable, 0]
     seen = float(np.sqrt(norms2.max() / norms2.min())) if usable.any() else 1.0
-    if usable.sum() < FEWEST_CELLS or seen < DECADE:
+    needs = None
+    if seen < DECADE:
         needs = f"gradient norms differ by a factor {seen:.2g}, needs {DECADE:.0f}"
+    elif usable.sum() < FEWEST_CELLS:
+        needs = f"curvature is clear at {usable.sum()} distances or directions, needs {FEWEST_CELLS}: take more probes"
+    if needs:
         return dict.fromkeys(("alpha", "L0", "L1"), unknown(needs))
     sizes = np.array([len(cell) for cell in cells], float)[usable]
     seen_cells = _roots(means[:, usable], covariances[:, usable], sizes)
