@@ -45,7 +45,7 @@ for name in bounds:
     right.loglog(eps, price[name], color=look.colour, linestyle=look.line)
     right.annotate(name, (eps[3], price[name][3]), xytext=(-62, 4), textcoords="offset points", color=look.colour)
 left.set(xlabel="T, iterates", ylabel="mean of ‖∇f‖ over the run", ylim=(None, 60))
-left.legend(frameon=False, ncols=2)
+left.legend(frameon=False, ncols=2, fontsize="small")
 right.set(xlabel="accuracy ε", ylabel="stochastic gradients that suffice")
 right.invert_xaxis()
 plt.show()
