@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 import typer
-from docutils import nodes
 
 import gladstorm
 from gladstorm.cli.app import app as command_line
@@ -131,10 +130,10 @@ def _without_blank_ends(_app: Any, _docname: str, source: list[str]) -> None:
     source[0] = source[0].replace("\n\n```\n", "\n```\n")
 
 
-def _with_links_to_figures(app: Any, doctree: nodes.document) -> None:
+def _with_links_to_figures(app: Any, doctree: Any) -> None:
     """Let a click on a figure show it alone: on a phone's page it is small. Sphinx links images that have a scale."""
     if not app.env.docname.startswith("made/"):
-        for image in doctree.findall(nodes.image):
+        for image in doctree.findall(lambda node: node.tagname == "image"):
             image["scale"] = 100
 
 
