@@ -278,10 +278,10 @@ def test_deviations_within_finer_strata_are_as_large_as_those_of_strata_that_wer
     assert np.mean(found.var(axis=0, ddof=1)) == pytest.approx(1.0, rel=0.02)
 
 
-def steps_along_a_path(alpha: float, L0: float, L1: float, decades: float) -> Probes:
+def steps_along_a_path(alpha: float, L0: float, L1: float, decades: float, count: int = 90) -> Probes:
     """Curvature L0 + L1 h^α at gradients of norm h, with errors of 5 %."""
     generator, rows = np.random.default_rng(3), []
-    for i, h in enumerate(np.geomspace(1, 10**decades, 90)):
+    for i, h in enumerate(np.geomspace(1, 10**decades, count)):
         L = (L0 + L1 * h**alpha) * (1 + 0.05 * generator.normal())
         rows.append(
             Probe(i, i, "path", float(i), 2, 4, 1.0, (h * (1 + 0.05 * generator.normal())) ** 2, 0.1, L * L, L * L)
@@ -306,6 +306,9 @@ def test_curvature_that_follows_the_gradient_is_found_where_a_decade_was_seen() 
     narrow = diagnose(steps_along_a_path(0.5, 0.0, 3.0, 0.6)).findings["alpha"]
     assert narrow.verdict == "not identifiable"
     assert (narrow.needs or "").endswith("needs 10")
+    for count, clear in {9: 0, 20: 3}.items():
+        few = diagnose(steps_along_a_path(0.5, 0.0, 3.0, 2, count)).findings["alpha"]
+        assert (few.needs or "").startswith(f"curvature is clear at {clear} distances")
 
 
 def test_the_errors_of_a_curvature_law_are_as_large_as_its_estimates_vary() -> None:

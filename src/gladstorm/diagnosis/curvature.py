@@ -51,7 +51,7 @@ def curvature(probes: Probes, L: Finding, generator: np.random.Generator) -> dic
     norms2 = means[0, usable, 0]
     seen = float(np.sqrt(norms2.max() / norms2.min())) if usable.any() else 1.0
     needs = None
-    if seen < DECADE:
+    if usable.sum() > 1 and seen < DECADE:
         needs = f"gradient norms differ by a factor {seen:.2g}, needs {DECADE:.0f}"
     elif usable.sum() < FEWEST_CELLS:
         needs = f"curvature is clear at {usable.sum()} distances or directions, needs {FEWEST_CELLS}: take more probes"
