@@ -16,7 +16,7 @@ def interval(values: np.ndarray, comparisons: int = 1) -> dict[str, Any]:
 
     One seed has a mean and no interval: how far it is from the mean over all seeds cannot be told.
 
-    With several comparisons the intervals hold together with 95 % (Bonferroni).
+    With several comparisons all intervals are valid at the same time with 95 % confidence (Bonferroni).
 
     >>> interval(np.array([1.0, 3.0]))["mean"]
     2.0

@@ -3,7 +3,7 @@
 A question sets a method against the one it changes. Each runs as tuning prefers, with a constant step size or with a
 linear decay. A verdict needs an interval: of the ratio of ‖∇f‖, on one side of 1; or, where seeds diverged and the
 ratio has no mean, of the share of paired seeds that did better, on one side of ½, from who loses no more seeds. All
-intervals of the three questions hold together.
+intervals of the three questions are valid at the same time.
 """
 
 from __future__ import annotations

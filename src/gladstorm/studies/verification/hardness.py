@@ -130,7 +130,7 @@ def exponents(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """With which power of 1/ε the SFO of each method grows, and with which what is needed, where all runs arrive.
 
     Least squares on logarithms, seed by seed: instances share their noise and are not independent. Student's intervals
-    over the seeds hold together with probability 1 − `FAMILY`.
+    over the seeds are all valid at the same time with probability 1 − `FAMILY`.
     """
     fitted = []
     for instance, method in dict.fromkeys((row["instance"], row["method"]) for row in found):
