@@ -9,8 +9,8 @@
 
 `NSTORM` evaluates each mini-batch at two points and therefore takes a closure, or the two-phase form `previous_point`.
 `Steered` has no number to tune: it finds the length of its steps itself, and may keep an average of the iterates.
-`PowerLR` is the schedule for a run without a known end. `diagnose` tells whether the noise of a model grows
-at all, and `NoiseProbe` rides along a training to tell.
+`PowerLR` is the schedule for a run without a known end. `diagnose` measures whether the noise of a model grows, and
+`NoiseProbe` measures it during a training.
 """
 
 from gladstorm.foundation.extras import needing

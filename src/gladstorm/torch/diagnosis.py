@@ -42,13 +42,13 @@ def diagnose(
     loss_of: the mean loss over the samples of a mini-batch, `loss_of(model, batch)`, unscaled: a factor of the loss
         enters the noise squared. Everything random in it is part of the noise. Tensors in the batch, in dicts and
         sequences too, are cut along their first dimension.
-    model: in the mode you train in. With dropout switched off by `model.eval()` it is not part of the noise.
+    model: the model, in the mode you train in. If `model.eval()` switches dropout off, it is not part of the noise.
     loader: gives mini-batches, over and over if it ends before the budget does.
     budget: how many mini-batches to look at; each is evaluated at two points.
-    checkpoint: a state_dict of the model later in a training: the path leads there.
-    radius: how far to look; to the checkpoint, or, without one, as far as the parameters are from 0.
-    groups: into how many groups a mini-batch is cut.
-    seed: of the directions and the resamples.
+    checkpoint: a state_dict of the model later in its training; the path leads from x⁰ to there.
+    radius: how far from x⁰ to look. By default as far as the checkpoint or, without one, as far as x⁰ is from 0.
+    groups: into how many groups a mini-batch is cut, at least 2.
+    seed: the seed of the directions and the resamples.
 
     >>> data = torch.randn(256, 3, generator=torch.Generator().manual_seed(0))
     >>> loader = torch.utils.data.DataLoader(data, batch_size=16)

@@ -24,7 +24,7 @@ from gladstorm.torch.sampled_loss import LossOf, NotFinite, SampledLoss, refuse_
 
 
 class NoiseProbe:
-    """Measures the noise of a training's gradients at every 20th step, from what is there to compare.
+    """Measures the noise of a training's gradients at every 20th step, while it trains.
 
     **With an optimizer** it listens, and costs next to nothing: it compares the gradients of a step's micro-batches
     (gradient accumulation) and of the processes (DistributedDataParallel; every process has a probe), before they are
@@ -32,7 +32,7 @@ class NoiseProbe:
     closure has several micro-batches, or there are several processes, the probe reads ℓ, L and ρ from that too.
 
     **With a model** and one mini-batch to a step, call `look(loss_of, batch)` before `optimizer.step()`. At every 20th
-    call it evaluates two quarters of the mini-batch, half a gradient more in twenty.
+    call it evaluates two quarters of the mini-batch: half a gradient more in twenty steps.
 
     Parameters, gradients, buffers and random states are left as they are, to the bit. Distances are measured from where
     the parameters are when the probe is made. Gradients that are not finite are left out and counted in a remark.

@@ -16,21 +16,23 @@ class NSGDM(NormalizedOptimizer):
 
         v⁰ = g⁰,  v ← momentum·v + (1 − momentum)·g,  x ← x − lr·v/‖v‖
 
-    (the paper's γ is `lr`, its η is 1 − `momentum`). Where v = 0 the parameters stay: there is no eps in the norm.
+    Here g is the gradient, x the parameters; the paper's γ is `lr`, and its η is 1 − `momentum`. Where v = 0 the
+    parameters stay as they are: no eps is added to the norm.
 
-    params, lr, momentum, weight_decay, maximize, foreach: as in torch.optim.SGD, each of them also per group; lr may be
-        a tensor, and its default is there for programs that construct every optimizer alike: choose your own. Weight
-        decay is decoupled: it multiplies x by 1 − lr·weight_decay and never enters v.
+    params, momentum, maximize, foreach: as in torch.optim.SGD; every option may also be given for each group.
+    lr: the length of a step, in the units of the parameters; a number or a tensor. Choose your own: the default only
+        serves programs that construct every optimizer without arguments.
+    weight_decay: λ ≥ 0; a step multiplies x by 1 − lr·λ. The decay is decoupled: it never enters v.
     norm: "global", one norm over all parameters of all groups, is the paper's method. "group" and "tensor" give each
         group or each tensor a step of length lr of its own; no theorem here is about them.
+    skip_nonfinite: if v is not finite, do not take the step, count it in `skipped`, and form v anew from the next
+        gradient. None does this on a CPU, where it costs nothing. True does it everywhere, at the price of one more
+        pass over v. False never does it.
+    capturable, differentiable, fused: accepted because torch's own optimizers have them. A step never waits for the
+        device, so it can always be captured; `differentiable` and `fused` must be off.
 
-    skip_nonfinite: a step whose v is not finite is not taken but counted in `skipped`, and v formed anew by the next
-        gradient. None does so where it costs nothing, on a CPU; True everywhere, for a pass over v; False nowhere.
-    capturable, differentiable, fused: as torch has them. A step never waits for the device, so it can be captured
-        anyway; the other two must be off.
-
-    State is one buffer, `momentum_buffer`, of the parameter's type but float32 at least. As in torch, a parameter
-    without a gradient is left out of the step. Works unchanged under DDP, FSDP2 (the norm is that of the whole
+    The state is one buffer, `momentum_buffer`, of the parameter's type but float32 at least. As in torch, a parameter
+    without a gradient does not move. Works unchanged under DDP, FSDP2 (the norm is that of the whole
     estimate, not of a shard), torch.amp.GradScaler and torch.compile.
 
     >>> x = torch.nn.Parameter(torch.tensor([3.0, 4.0]))

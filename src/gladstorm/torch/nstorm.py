@@ -23,8 +23,9 @@ class NSTORM(TwoPhases):
 
         xᵏ⁺¹ = xᵏ − lr·vᵏ/‖vᵏ‖,  vᵏ⁺¹ = g(xᵏ⁺¹; ξ) + momentum·(vᵏ − g(xᵏ; ξ))
 
-    (the paper's γ is `lr`, its η is 1 − `momentum`; ξ is new in every step). Between steps the state is (xᵏ, vᵏ): the
-    parameters, and one buffer `momentum_buffer`, of the parameter's type but float32 at least.
+    Here g(x; ξ) is the gradient of mini-batch ξ at x, and ξ is new in every step; the paper's γ is `lr`, and its η is
+    1 − `momentum`. Between steps the state is (xᵏ, vᵏ): the parameters, and one buffer `momentum_buffer`, of the
+    parameter's type but float32 at least.
 
     **With a closure.** `loss = optimizer.step(closure)`, where the closure computes the loss of one mini-batch at the
     current parameters, calls `backward` and returns the loss; it may loop over micro-batches. The first call only forms
@@ -35,12 +36,13 @@ class NSTORM(TwoPhases):
 
     **Without one**, for gradient scalers and loops of one's own: see `previous_point`.
 
-    **The same sample means everything random.** The generators of torch (CPU and the parameters' devices), Python and
+    **Both evaluations use the same randomness.** The generators of torch (CPU and the parameters' devices), Python and
     NumPy are put back before the second evaluation, so that dropout and augmentation draw the same. With `model=`, a
-    module or several, so are its buffers: BatchNorm's statistics end as after one evaluation, at xᵏ⁺¹.
+    module or several, its buffers are put back too: BatchNorm's statistics end as after one evaluation, at xᵏ⁺¹.
 
-    **Clip and accumulate inside.** Whatever changes one of the two gradients of a step leaves no estimate, and the loss
-    rises. So gradients clipped between `backward` and `step` are refused, and gradients computed before the closure.
+    **Clip with `max_grad_norm`, and accumulate inside the closure.** If anything changes only one of the two gradients,
+    v no longer estimates the gradient, and the loss rises. So NSTORM refuses gradients that were clipped between
+    `backward` and `step`, and gradients that were computed before the closure.
 
     params, lr, momentum, weight_decay, norm, maximize, foreach, capturable, differentiable, fused, skip_nonfinite: as
         in `NSGDM`; an estimate that is not finite is formed anew from the next evaluation.

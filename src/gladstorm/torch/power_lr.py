@@ -16,7 +16,7 @@ class PowerLR(LRScheduler):
     """γ_k = γ₀ (k+1)^(−lr_exponent), η_k = η₀ (k+1)^(−eta_exponent): lr and momentum = 1 − η of every group.
 
     γ₀ is the group's initial lr; k counts calls of `step`, one after each step of the optimizer. The theorems fix γ and
-    η for a horizon T known beforehand; this puts k + 1 in the place of T, and no theorem here covers it.
+    η for a horizon T that is known beforehand. This schedule puts k + 1 in the place of T; no theorem here covers it.
     η₀ = 1 makes the first momentum 0, so an average given to `NSTORM.initialize` is used for one step only.
 
     >>> import torch
