@@ -49,13 +49,13 @@ def _between(numbers: Iterable[float]) -> str:
     return " to ".join(dict.fromkeys(f"{number:.2g}" for number in (found[0], found[-1])))
 
 
-def _two_digits(number: float) -> str:
+def two_digits(number: float) -> str:
     """A number written out, for a reader.
 
-    >>> _two_digits(3812.5), _two_digits(0.00316)
-    ('3,800', '0.0032')
+    >>> two_digits(1234567.0), two_digits(7.04), two_digits(0.00316)
+    ('1,200,000', '7', '0.0032')
     """
-    return f"{float(f'{number:.2g}'):,g}"
+    return f"{float(f'{number:.2g}'):,.9g}"
 
 
 def surprises(studies: dict[str, list[Row]]) -> str:
@@ -157,7 +157,7 @@ above 1.
 
 def _hard_row(row: Row) -> list[str]:
     facts = [row["instance"], f"{row['eps']:g}", str(row["length"]), f"{row['p']:.2g}", row["method"]]
-    facts += [_two_digits(row["gamma"]), _two_digits(row["second"])]
+    facts += [two_digits(row["gamma"]), two_digits(row["second"])]
     if row["sfo"] is None:
         return [*facts, "not in time", f"{row['needed']:,.0f}", "", ""]
     mean, low, high = row["relative"]
@@ -509,7 +509,7 @@ def _grown(rows: list[Row]) -> str:
             same = _of(rows, problem=problem, method=method, gamma=usual["gamma"])
             first, last = (row["late"][1] for row in same if row["B"] in (growths[0], growths[-1]))
             grown.append(
-                f"{method} {_two_digits(last / first)}" if first and last else f"{method} without bound, it diverges"
+                f"{method} {two_digits(last / first)}" if first and last else f"{method} without bound, it diverges"
             )
         lines.append(f"- {problem}: {'; '.join(grown)}.")
     return "\n".join(lines)

@@ -28,7 +28,7 @@ def draw_ratios(path: Path, cases: list[Case]) -> None:
     ax = figure.subplots()
     problems = list(dict.fromkeys(each.problem for each in cases))
     budgets = sorted({each.budget for each in cases})
-    for shift, (budget, (mark, colour)) in enumerate(zip(budgets, MARKS, strict=False)):
+    for shift, (budget, (mark, colour)) in enumerate(zip(budgets, MARKS, strict=True)):
         some = [each for each in cases if each.budget == budget]
         rows = np.array([problems.index(each.problem) for each in some]) + 0.2 * (shift - (len(budgets) - 1) / 2)
         ratios = np.array([each.ratio() for each in some])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,12 +59,12 @@ def sensitivity(summary: Mapping[str, Any], _curves: Mapping[str, Any]) -> Figur
     figure = Figure(figsize=(7.0, 2.9), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     looks = styles(summary["methods"])
-    for (method, found), mark in zip(summary["tuning"].items(), MARKS, strict=False):
+    for (method, found), mark in zip(summary["tuning"].items(), cycle(MARKS), strict=False):
         label = f"{method} (best: γ = {found['best']:.3g})"
         rows = [(row["step_size"], row["last10_grad_norm"]) for row in found["grid"]]
         _points(left, rows, label, mark, looks[method])
         left.plot([found["best"]], [_at(found["grid"], found["best"])], "*", color=looks[method]["color"], markersize=9)
-    for (method, rows), mark in zip(summary["sensitivity"].items(), MARKS, strict=False):
+    for (method, rows), mark in zip(summary["sensitivity"].items(), cycle(MARKS), strict=False):
         own = summary["schedule"][method]
         label = f"{method} (γ0 = {own['gamma0']:.3g}, γ = {own['gamma']:.3g})"
         points = [(row["gamma0"] / own["gamma0"], row["last10_grad_norm"]) for row in rows]
