@@ -96,7 +96,7 @@ def _forget_what_older_source_made() -> None:
 def _command_line_page() -> str:
     """Every command's `--help`."""
     group: Any = typer.main.get_command(command_line)
-    root = click.Context(group, info_name="gladstorm", terminal_width=118)  # its list of commands cuts sentences
+    root = click.Context(group, info_name="gladstorm", terminal_width=88)
     texts = {"gladstorm": group.get_help(root)}
     for name, command in group.commands.items():
         texts[f"gladstorm {name}"] = command.get_help(click.Context(command, root, name, terminal_width=88))

@@ -46,6 +46,12 @@ def test_without_a_command_the_help_is_shown_and_nothing_is_wrong(gladstorm: Sai
     assert set(re.findall(r"^  ([a-z]+) ", out.partition("Commands:")[2], re.MULTILINE)) == set(COMMANDS)
 
 
+def test_the_list_of_commands_has_whole_sentences(gladstorm: Said) -> None:
+    said = gladstorm("--help")[1].split("Commands:")[1].strip().splitlines()
+    assert sorted(line.split()[0] for line in said) == sorted(COMMANDS)
+    assert [line for line in said if not line.endswith(".") or line.endswith("...")] == []
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_h_is_help_everywhere(gladstorm: Said, command: str) -> None:
     assert gladstorm(command, "-h") == gladstorm(command, "--help")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gladstorm.studies.comparison import Compared
 
 
-@app.command(cls=CommandWithProgress)
+@app.command(cls=CommandWithProgress, short_help="Compare methods, equally tuned, at an equal budget.")
 def compare(
     objective: problem.ObjectiveText,
     method: Annotated[
@@ -126,7 +126,7 @@ def compare(
         raise typer.Exit(interrupts.CODE)
 
 
-@app.command()
+@app.command(short_help="List the named methods, and parts to compose your own.")
 def methods(as_json: AsJson = False) -> None:
     """List the named methods with their cost, known complexity and source, and the parts to compose your own from.
 

@@ -10,7 +10,7 @@ from gladstorm.cli.output import show, show_json
 from gladstorm.cli.places import require_figure, require_file, require_matplotlib
 
 
-@app.command()
+@app.command(short_help="Report from probes whether a model's noise grows.")
 def diagnose(
     run: Annotated[Path, typer.Argument(help="A parquet file of probes, written by NoiseProbe or report.probes.save.")],
     horizon: Annotated[

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gladstorm import theory
 
 
-@app.command()
+@app.command(short_help="Print a theorem's step size, conditions and bound.")
 def plan(
     method: Annotated[str, typer.Argument(help="nsgdm or nstorm.")],
     alpha: Annotated[float, typer.Option(help="How curvature grows with the gradient: 0 not at all, up to 1.")],
@@ -80,7 +80,7 @@ def plan(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(short_help="Print the complexities of the paper and of other work.")
 def table(as_json: AsJson = False) -> None:
     """Print how many stochastic gradients an accuracy takes: this paper's eighteen regimes, related work, lower bounds.
 

@@ -12,7 +12,7 @@ from gladstorm.cli.places import require_folder, require_matplotlib
 from gladstorm.foundation import interrupts
 
 
-@app.command(cls=CommandWithProgress)
+@app.command(cls=CommandWithProgress, short_help="Repeat the paper's experiments and judge its claims.")
 def reproduce(
     experiments: Annotated[
         list[str] | None, typer.Argument(help="Which of phase-retrieval, cubic; both if none is named.")
@@ -68,7 +68,7 @@ def reproduce(
     _tell(publication.summaries, out, as_json)
 
 
-@app.command(cls=CommandWithProgress)
+@app.command(cls=CommandWithProgress, short_help="Draw the figures of a reproduction again.")
 def plot(
     folder: Annotated[Path, typer.Argument(help="A folder that `gladstorm reproduce` wrote.")],
     as_json: AsJson = False,

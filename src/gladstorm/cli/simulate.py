@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gladstorm.simulation.record import Record
 
 
-@app.command(cls=CommandWithProgress)
+@app.command(cls=CommandWithProgress, short_help="Run methods on an objective with noisy gradients.")
 def simulate(
     objective: problem.ObjectiveText,
     method: Annotated[

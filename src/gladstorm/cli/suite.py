@@ -13,7 +13,7 @@ from gladstorm.cli.places import require_folder, require_matplotlib
 FILES = ("suite.json", "answers.png", "profiles.png", "problems.png")
 
 
-@app.command(cls=CommandWithProgress)
+@app.command(cls=CommandWithProgress, short_help="Run common methods, and yours, on twelve problems.")
 def suite(
     method: Annotated[
         list[str] | None,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gladstorm.studies.verification import VerificationReport
 
 
-@app.command(cls=CommandWithProgress)
+@app.command(cls=CommandWithProgress, short_help="Check every theorem by simulation.")
 def verify(
     full: Annotated[
         bool,

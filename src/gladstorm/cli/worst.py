@@ -13,7 +13,7 @@ from gladstorm.cli.places import require_folder, require_matplotlib
 FILES = ("worst.json", "worst.png")
 
 
-@app.command(cls=CommandWithProgress)
+@app.command(cls=CommandWithProgress, short_help="Search for the worst problem that a theorem covers.")
 def worst(
     method: Annotated[str | None, typer.Argument(help="nsgdm or nstorm.")] = None,
     alpha: Annotated[
@@ -115,7 +115,7 @@ def worst(
         typer.echo(f"worst.json and worst.png are in {out}.")
 
 
-@app.command(cls=CommandWithProgress)
+@app.command(cls=CommandWithProgress, short_help="Search for the worst problem of every regime.")
 def tightness(
     quick: Annotated[
         bool, typer.Option("--quick", help="Few settings and a short search: a trial of the program, no evidence.")
