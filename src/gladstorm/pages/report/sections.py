@@ -22,7 +22,7 @@ ROWS = 9  # of each curve, in the table that stands beside the plots
 
 
 def opening(summaries: Sequence[Data]) -> Markup:
-    """Title, and for each experiment how many of the paper's claims held up."""
+    """Title, and for each experiment how many of the paper's sentences held up."""
     entries = [
         tag(
             "li",
@@ -41,11 +41,15 @@ def opening(summaries: Sequence[Data]) -> Markup:
 
 
 def _tally(claims: Sequence[Data]) -> str:
-    """The verdicts on the most seeds, counted."""
-    verdicts = [group[-1]["verdict"] for group in _by_claim(claims)]
+    """The verdicts on the most seeds, counted: one for each sentence, whose first claim is the sentence as a whole."""
+    by_sentence: dict[str, str] = {}
+    for group in _by_claim(claims):
+        by_sentence.setdefault(group[-1]["statement"], group[-1]["verdict"])
+    verdicts = list(by_sentence.values())
     held, failed = verdicts.count("holds"), verdicts.count("does not hold")
-    still_open = len(verdicts) - held - failed
-    return f"{_count(len(verdicts), 'claim')} tested, {held} held up, {failed} did not, {still_open} left open"
+    rest = len(verdicts) - held - failed
+    tested = f"{_count(len(verdicts), 'sentence')} tested, {held} held up, {failed} did not"
+    return f"{tested}, {rest} undecided or a matter of reading"
 
 
 def _link(summary: Data, part: str = "") -> str:
@@ -103,7 +107,8 @@ def _schedule(summary: Data) -> Markup:
             sides = [numeric(number(one[side])) for side in ("left", "right")]
             verdict = _badge("holds", "holds") if one["holds"] else _badge("violated", "fails")
             conditions.append([named(method), words(one["statement"]), *sides, words(verdict)])
-        violations += [tag("li", tag("strong", method), ": ", sentence) for sentence in plan["violations"]]
+        sentences = [sentence.removeprefix(f"{method.lower()}: ") for sentence in plan["violations"]]
+        violations += [tag("li", tag("strong", method), ": ", sentence) for sentence in sentences]
     outside = tag("div", tag("p", "Outside the theorem:"), tag("ul", *violations), class_="violations")
     return join(
         [
