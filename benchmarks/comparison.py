@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring import Row, seconds, slower
-from gladstorm import BlumGladyshev, nsgdm, objectives, sweep
+from gladstorm import BlumGladyshev, nsgdm, sweep
+from gladstorm.problems import objectives
 from gladstorm.simulation import engine
-from gladstorm.studies.comparison import Compared, compare, methods_from
+from gladstorm.compare.comparison import Compared, compare, methods_from
 
 BUDGET, SEEDS = 4000, 10
 COMPILING = 100  # a budget that compiles every program and costs nothing

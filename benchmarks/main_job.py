@@ -14,9 +14,9 @@ import numpy as np
 
 from benchmarks.measuring import TOLERATED, Row, expected, faster, seconds
 from benchmarks.numpy_loops import Arm, Problem, plain
-from gladstorm.studies.reproduction import EXPERIMENTS, Results
-from gladstorm.studies.reproduction.compared_methods import NSGDM, NSTORM, STORM_DYNAMIC
-from gladstorm.studies.reproduction.results import MAIN
+from evidence.reproduction import EXPERIMENTS, Results
+from evidence.reproduction.compared_methods import NSGDM, NSTORM, STORM_DYNAMIC
+from evidence.reproduction.results import MAIN
 
 STEPS = 60
 LARGE = 300  # a batch to see what a sample costs the loop

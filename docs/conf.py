@@ -15,8 +15,8 @@ import typer
 
 import gladstorm
 from gladstorm.cli.app import app as command_line
-from gladstorm.foundation.progress import quietly
-from gladstorm.foundation.provenance import ROOMS, source_digest
+from gladstorm.jobs.progress import quietly
+from gladstorm.jobs.provenance import ROOMS, source_digest
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))  # gallery_scraper.py

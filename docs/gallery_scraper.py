@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from sphinx_gallery.scrapers import figure_rst
 
-from gladstorm.pages import figures
+from gladstorm.plotting import figures
 
 
 def returned(block: tuple[Any, ...], variables: dict[str, Any], settings: dict[str, Any]) -> str:

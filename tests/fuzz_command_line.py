@@ -246,12 +246,15 @@ def little_work() -> Iterator[None]:
     """Replace what takes long by `WorkBegun`, in a folder with files of every kind, and JAX left as it is."""
     import distributed
 
-    from gladstorm import devices, objectives
+    from gladstorm import devices
+    from gladstorm.problems import objectives
     from gladstorm.cli import app as application
     from gladstorm.diagnosis import Probe, Probes
     from gladstorm.simulation import programs, simulate
-    from gladstorm.studies import comparison, suite, verification, worst
-    from gladstorm.studies import reproduction as experiments
+    from gladstorm.compare import comparison
+    from gladstorm import suite, worst
+    from evidence import verification
+    from evidence import reproduction as experiments
 
     begun = [0]
 

@@ -13,14 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gladstorm import BlumGladyshev, nsgdm, objectives, sgd, sweep
-from gladstorm.foundation.files import load_table
-from gladstorm.foundation.statistics import Mean
+from gladstorm import BlumGladyshev, nsgdm, sgd, sweep
+from gladstorm.problems import objectives
+from gladstorm.jobs.files import load_table
+from gladstorm.core.statistics import Mean
 from gladstorm.simulation.record import Record
-from gladstorm.studies import comparison
-from gladstorm.studies.reproduction import Results
-from gladstorm.studies.verification.checks import AtMost, Check
-from gladstorm.studies.verification.part_result import PartResult
+from gladstorm.compare import comparison
+from evidence.reproduction import Results
+from evidence.verification.checks import AtMost, Check
+from evidence.verification.part_result import PartResult
 
 Bytes = Callable[[bytearray, random.Random], bytearray]
 

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from examples import clipped_storm
-from examples.digits import __main__ as command
-from examples.digits import findings, jax_training, page, setting, study, torch_training
-from examples.digits.setting import Arm, Outcome
+from evidence.digits import __main__ as command
+from evidence.digits import findings, jax_training, page, setting, study, torch_training
+from evidence.digits.setting import Arm, Outcome
 
 ROOT = Path(__file__).parent.parent
 TINY = study.Size(evaluations=12, rates=2, tuning_seeds=(100,), seeds=(0, 1))
@@ -182,7 +182,7 @@ def test_a_stopped_study_goes_on_where_it_was_and_then_writes_everything(
 def test_the_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         command.main(["--help"])
-    assert "python -m examples.digits --quick" in capsys.readouterr().out
+    assert "python -m evidence.digits --quick" in capsys.readouterr().out
 
 
 def test_the_range_of_learning_rates_is_around_the_best_and_says_where_the_grid_ends() -> None:

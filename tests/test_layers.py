@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import gladstorm
-from gladstorm.foundation import provenance
-from gladstorm.foundation.provenance import ROOMS
+from gladstorm.jobs import provenance
+from gladstorm.jobs.provenance import ROOMS
 
 SOURCE = Path(gladstorm.__file__).parent
 

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import gladstorm as gs
-from gladstorm.pages.styles import LOOKS
+from gladstorm.plotting.styles import LOOKS
 
 objective = gs.objectives.named("power:3", dim=10)  # ‖x‖³
 noises = {"B = 0": gs.BlumGladyshev(objective, B=0.0, G=0.5), "B = 2": gs.BlumGladyshev(objective, B=2.0, G=0.5)}

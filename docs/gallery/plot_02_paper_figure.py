@@ -30,7 +30,7 @@ record = gs.sweep(oracle, methods, steps=steps, seeds=5)
 # The left figure compares methods at equal cost: a batch of 100 costs 100 stochastic gradients, and STORM evaluates
 # every sample twice. Smaller gradient norms are better.
 
-from gladstorm.pages.styles import styles
+from gladstorm.plotting.styles import styles
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
 for row, (name, look) in enumerate(styles(methods).items()):

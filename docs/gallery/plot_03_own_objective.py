@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import gladstorm as gs
-from gladstorm.pages.styles import LOOKS
+from gladstorm.plotting.styles import LOOKS
 
 
 def rosenbrock(x):

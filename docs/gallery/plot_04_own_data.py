@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
 import gladstorm as gs
-from gladstorm.pages.styles import LOOKS
+from gladstorm.plotting.styles import LOOKS
 
 features, labels = load_breast_cancer(return_X_y=True)
 features = StandardScaler().fit_transform(features)

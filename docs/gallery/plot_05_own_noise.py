@@ -17,8 +17,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import gladstorm as gs
-from gladstorm.foundation.rules import NON_NEGATIVE
-from gladstorm.pages.styles import LOOKS
+from gladstorm.core.rules import NON_NEGATIVE
+from gladstorm.plotting.styles import LOOKS
 
 
 @gs.part

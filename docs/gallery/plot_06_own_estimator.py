@@ -15,8 +15,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import gladstorm as gs
-from gladstorm.foundation.rules import SHARE
-from gladstorm.pages.styles import styles
+from gladstorm.core.rules import SHARE
+from gladstorm.plotting.styles import styles
 
 
 @gs.part

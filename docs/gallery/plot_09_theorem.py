@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import gladstorm as gs
-from gladstorm.pages.styles import LOOKS
+from gladstorm.plotting.styles import LOOKS
 
 oracle = gs.BlumGladyshev(gs.objectives.named("cauchy", dim=2, start=1.5), B=0.2, G=0.5)
 horizons, eps = [300, 1000, 3000, 10_000], np.geomspace(0.05, 1, 12)

@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gladstorm.numpyro import TwoPoint
 from gladstorm.optax import nsgdm, nstorm
-from gladstorm.pages.styles import LOOKS
+from gladstorm.plotting.styles import LOOKS
 
 features, labels = load_breast_cancer(return_X_y=True)
 features = StandardScaler().fit_transform(features).astype(np.float32)

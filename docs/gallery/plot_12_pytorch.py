@@ -14,7 +14,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch.nn.functional import cross_entropy
 
-from gladstorm.pages.styles import LOOKS
+from gladstorm.plotting.styles import LOOKS
 from gladstorm.torch import NSGDM
 
 torch.set_num_threads(1)

@@ -20,7 +20,7 @@ import numpy as np
 from dask.distributed import Client, LocalCluster
 
 import gladstorm as gs
-from gladstorm.pages.styles import LOOKS
+from gladstorm.plotting.styles import LOOKS
 
 oracle = gs.BlumGladyshev(gs.objectives.named("power:3", dim=10), B=0.5, G=0.5)
 step_sizes = np.geomspace(1e-4, 1e-1, 9)

@@ -1,12 +1,12 @@
 """The one list of public names, with the module each comes from: type checkers read it, and so does `__init__.py`."""
 
 from gladstorm import methods as methods
-from gladstorm import objectives as objectives
-from gladstorm import oracles as oracles
+from gladstorm.problems import objectives as objectives
+from gladstorm.problems import oracles as oracles
 from gladstorm import theory as theory
-from gladstorm.foundation.parts import leaf as leaf
-from gladstorm.foundation.parts import part as part
-from gladstorm.foundation.parts import static as static
+from gladstorm.core.parts import leaf as leaf
+from gladstorm.core.parts import part as part
+from gladstorm.core.parts import static as static
 from gladstorm.methods import Method as Method
 from gladstorm.methods import adam as adam
 from gladstorm.methods import adaptive_storm as adaptive_storm
@@ -95,30 +95,30 @@ from gladstorm.methods.steps import Sign as Sign
 from gladstorm.methods.steps import Steered as Steered
 from gladstorm.methods.steps import Step as Step
 from gladstorm.methods.steps import ThreeWayClipped as ThreeWayClipped
-from gladstorm.oracles import BlumGladyshev as BlumGladyshev
-from gladstorm.oracles import ChainOracle as ChainOracle
-from gladstorm.oracles import FiniteSum as FiniteSum
-from gladstorm.oracles import FullRank as FullRank
-from gladstorm.oracles import GradientCoupled as GradientCoupled
-from gladstorm.oracles import OfExamples as OfExamples
-from gladstorm.oracles import Oracle as Oracle
-from gladstorm.oracles import PoissonRegression as PoissonRegression
-from gladstorm.oracles import SampledPhaseRetrieval as SampledPhaseRetrieval
-from gladstorm.oracles import Skewed as Skewed
-from gladstorm.oracles import StreamingLeastSquares as StreamingLeastSquares
-from gladstorm.oracles import TemporalDifferences as TemporalDifferences
-from gladstorm.oracles import VariationalGaussian as VariationalGaussian
-from gladstorm.oracles import VariationalLogistic as VariationalLogistic
-from gladstorm.oracles import finite_sum as finite_sum
-from gladstorm.oracles import measured_variance as measured_variance
+from gladstorm.problems.oracles import BlumGladyshev as BlumGladyshev
+from gladstorm.problems.oracles import ChainOracle as ChainOracle
+from gladstorm.problems.oracles import FiniteSum as FiniteSum
+from gladstorm.problems.oracles import FullRank as FullRank
+from gladstorm.problems.oracles import GradientCoupled as GradientCoupled
+from gladstorm.problems.oracles import OfExamples as OfExamples
+from gladstorm.problems.oracles import Oracle as Oracle
+from gladstorm.problems.oracles import PoissonRegression as PoissonRegression
+from gladstorm.problems.oracles import SampledPhaseRetrieval as SampledPhaseRetrieval
+from gladstorm.problems.oracles import Skewed as Skewed
+from gladstorm.problems.oracles import StreamingLeastSquares as StreamingLeastSquares
+from gladstorm.problems.oracles import TemporalDifferences as TemporalDifferences
+from gladstorm.problems.oracles import VariationalGaussian as VariationalGaussian
+from gladstorm.problems.oracles import VariationalLogistic as VariationalLogistic
+from gladstorm.problems.oracles import finite_sum as finite_sum
+from gladstorm.problems.oracles import measured_variance as measured_variance
 from gladstorm.simulation import devices as devices
 from gladstorm.simulation.record import Record as Record
 from gladstorm.simulation.simulate import Interrupted as Interrupted
 from gladstorm.simulation.simulate import run as run
 from gladstorm.simulation.simulate import sweep as sweep
-from gladstorm.studies.comparison import Compared as Compared
-from gladstorm.studies.comparison import ComparisonInterrupted as ComparisonInterrupted
-from gladstorm.studies.comparison import compare as compare
+from gladstorm.compare.comparison import Compared as Compared
+from gladstorm.compare.comparison import ComparisonInterrupted as ComparisonInterrupted
+from gladstorm.compare.comparison import compare as compare
 
 __version__: str
 __all__: list[str]

@@ -2,7 +2,7 @@
 
 import signal
 
-from gladstorm.foundation import interrupts
+from gladstorm.jobs import interrupts
 
 
 def main() -> None:

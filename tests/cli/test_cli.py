@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks import first_result
 from gladstorm import Record, cli
-from gladstorm.foundation import interrupts
+from gladstorm.jobs import interrupts
 from gladstorm.simulation import simulate
 
 Said = Callable[..., tuple[int, str, str]]

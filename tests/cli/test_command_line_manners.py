@@ -15,8 +15,10 @@ from rich.table import Table
 import gladstorm as gs
 from gladstorm.cli.output import _in_ascii, show
 from gladstorm.simulation import simulate as simulating
-from gladstorm.studies import comparison, suite, verification, worst
-from gladstorm.studies import reproduction as experiments
+from gladstorm.compare import comparison
+from gladstorm import suite, worst
+from evidence import verification
+from evidence import reproduction as experiments
 
 Said = Callable[..., tuple[int, str, str]]
 
@@ -120,8 +122,8 @@ def test_a_piped_table_cuts_nothing_and_obeys_columns(
 
 
 def test_quiet_leaves_standard_error_to_errors(gladstorm: Said, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gladstorm.foundation.progress.QUIET_SECONDS", -1.0)  # progress is shown from the first call on
-    monkeypatch.setattr("gladstorm.foundation.progress.LINE_SECONDS", -1.0)
+    monkeypatch.setattr("gladstorm.jobs.progress.QUIET_SECONDS", -1.0)  # progress is shown from the first call on
+    monkeypatch.setattr("gladstorm.jobs.progress.LINE_SECONDS", -1.0)
     tuned = (
         "compare --objective cauchy --dim 2 --method sgd --grid 0.1,1,2 --budget 400 --seeds 2 --tuning-seeds 1".split()
     )

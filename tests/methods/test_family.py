@@ -15,7 +15,8 @@ import pytest
 
 import unrolled_family as by_hand
 import unrolled_parameter_free as sizes
-from gladstorm import BlumGladyshev, GrowWithDistance, Method, nsgdm, nstorm, objectives, pasta, run, sgd, sweep
+from gladstorm import BlumGladyshev, GrowWithDistance, Method, nsgdm, nstorm, pasta, run, sgd, sweep
+from gladstorm.problems import objectives
 from gladstorm.methods import (
     batches,
     d_adaptation,
@@ -60,7 +61,7 @@ from gladstorm.methods.steps import (
     ThreeWayClipped,
 )
 from gladstorm.methods.steps import registry as steps_registry
-from gladstorm.oracles import FiniteSum
+from gladstorm.problems.oracles import FiniteSum
 from gladstorm.simulation import layout
 from gladstorm.simulation.configurations import by_name, expand
 from whole_step import begun, whole_step

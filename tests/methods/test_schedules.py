@@ -7,26 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gladstorm import (
-    BlumGladyshev,
-    CosineDecay,
-    CubeRootDecay,
-    LinearDecay,
-    Method,
-    PowerDecay,
-    RunLength,
-    Schedule,
-    SquareOf,
-    WarmUp,
-    nsgdm,
-    objectives,
-    part,
-    pasta,
-    run,
-    sgd,
-    sweep,
-    with_decay,
-)
+from gladstorm import BlumGladyshev, CosineDecay, CubeRootDecay, LinearDecay, Method, PowerDecay, RunLength, Schedule, SquareOf, WarmUp, nsgdm, part, pasta, run, sgd, sweep, with_decay
+from gladstorm.problems import objectives
 from gladstorm.methods.estimators import Fresh, Momentum, Spider, Transported
 from gladstorm.methods.schedules import Clock, resolved
 from gladstorm.methods.steps import Clipped, Plain, Polyak

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gladstorm import BlumGladyshev, Steered, objectives, run, steered, steered_landing, sweep
+from gladstorm import BlumGladyshev, Steered, run, steered, steered_landing, sweep
+from gladstorm.problems import objectives
 from gladstorm.methods.steps.steered import Course
 
 STEP = Steered()

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gladstorm import BlumGladyshev, FirstLarge, GrowWithDistance, nsgdm, nstorm, objectives, run, sgd, storm, sweep
+from gladstorm import BlumGladyshev, FirstLarge, GrowWithDistance, nsgdm, nstorm, run, sgd, storm, sweep
+from gladstorm.problems import objectives
 from gladstorm.methods import Method
 from gladstorm.methods.steps import Plain
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import gladstorm as gs
-from gladstorm import Record, finite_sum, nsgdm, objectives, run, sgd
-from gladstorm.foundation.parts import describe
-from gladstorm.objectives.trees import planted
+from gladstorm import Record, finite_sum, nsgdm, run, sgd
+from gladstorm.problems import objectives
+from gladstorm.core.parts import describe
+from gladstorm.problems.objectives.trees import planted
 
 ROOT = Path(__file__).parents[2]
 RNG = np.random.default_rng(0)

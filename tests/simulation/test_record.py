@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gladstorm import BlumGladyshev, FirstLarge, Record, TailAverage, finite_sum, nsgdm, objectives, sgd, sweep, theory
+from gladstorm import BlumGladyshev, FirstLarge, Record, TailAverage, finite_sum, nsgdm, sgd, sweep, theory
+from gladstorm.problems import objectives
 from gladstorm.simulation.configurations import Configuration
 
 
@@ -200,7 +201,7 @@ def test_a_plot_has_a_curve_for_each_configuration(record: Record) -> None:
 
 
 def test_a_plot_without_matplotlib_says_what_to_install(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "gladstorm.pages.figures", raising=False)
+    monkeypatch.delitem(sys.modules, "gladstorm.plotting.figures", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ValueError, match=r"matplotlib must be installed; pip install 'gladstorm\[report\]'"):
         record.plot()

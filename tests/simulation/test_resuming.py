@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import gladstorm as gs
-from gladstorm.foundation import interrupts
+from gladstorm.jobs import interrupts
 from gladstorm.simulation import layout, runs
 from gladstorm.simulation.fingerprint import fingerprint
 

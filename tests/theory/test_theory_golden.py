@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from gladstorm.foundation.references import THIS_PAPER
+from gladstorm.core.references import THIS_PAPER
 from gladstorm.theory import REGIMES, Problem, Statement, master, on_wrapper, sharper, theorem
 from gladstorm.theory.class_constants import expected, symmetric
 from gladstorm.theory.sharper_bounds import SECOND_OPINIONS, MomentumLongStep, of_run

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import gladstorm as gs
 from gladstorm import theory
-from gladstorm.foundation.constants import Constants
-from gladstorm.foundation.references import CUTKOSKY_MEHTA_2020, THIS_PAPER
+from gladstorm.core.constants import Constants
+from gladstorm.core.references import CUTKOSKY_MEHTA_2020, THIS_PAPER
 from gladstorm.methods import from_plan, nsgdm, nstorm
 from gladstorm.theory import Problem, for_oracle, plan, planning, problem_of, theorem, weaken, wrapped
 

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from gladstorm import __version__
 from gladstorm.cli.output import spell_out_missing_characters, until_the_pipe_is_closed
-from gladstorm.foundation import interrupts
+from gladstorm.jobs import interrupts
 
 
 class Commands(TyperGroup):
@@ -53,7 +53,7 @@ def _show_version(asked: bool) -> None:
 
 def _be_quiet(ctx: Any, _option: Any, quiet: bool) -> None:
     if quiet:
-        from gladstorm.foundation.progress import quietly  # not before: it loads rich, which --help does without
+        from gladstorm.jobs.progress import quietly  # not before: it loads rich, which --help does without
 
         ctx.with_resource(quietly())
 

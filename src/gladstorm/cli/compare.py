@@ -10,10 +10,10 @@ from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolde
 from gladstorm.cli.job import keep_in
 from gladstorm.cli.output import show, show_json
 from gladstorm.cli.places import require_figure, require_file, require_folder
-from gladstorm.pages.intervals import interval
+from gladstorm.compare.text import interval
 
 if TYPE_CHECKING:
-    from gladstorm.studies.comparison import Compared
+    from gladstorm.compare.comparison import Compared
 
 
 @app.command(cls=CommandWithProgress, short_help="Compare methods, equally tuned, at an equal budget.")
@@ -59,13 +59,14 @@ def compare(
 
     Example: gladstorm compare --objective dro --oracle finite-sum --method "svrg(q=20,large=200)" --method sgd
     """
-    from gladstorm import devices, objectives, oracles
-    from gladstorm.foundation import interrupts
-    from gladstorm.foundation.rules import COUNT, SEED
+    from gladstorm import devices
+    from gladstorm.problems import objectives, oracles
+    from gladstorm.jobs import interrupts
+    from gladstorm.core.rules import COUNT, SEED
     from gladstorm.methods import text as compositions
     from gladstorm.simulation import cluster, programs
-    from gladstorm.studies import comparison
-    from gladstorm.studies.starts import from_random_starts
+    from gladstorm.compare import comparison
+    from gladstorm.compare.starts import from_random_starts
 
     for name, count in (("budget", budget), ("seeds", seeds), ("tuning_seeds", tuning_seeds)):
         COUNT.require("compare", name, count)
@@ -106,8 +107,8 @@ def compare(
     if save is not None:
         comparison.save(found, save, config)
     if plot is not None:
-        from gladstorm.pages import figures
-        from gladstorm.pages.styles import legend_names
+        from gladstorm.plotting import figures
+        from gladstorm.plotting.styles import legend_names
 
         names = legend_names(list(found), comparison.briefly(found), [each.tuned for each in found.values()])
         curves = zip(names, (each.curves() for each in found.values()), strict=True)

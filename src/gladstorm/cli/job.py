@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gladstorm.foundation import interrupts
+from gladstorm.jobs import interrupts
 
 if TYPE_CHECKING:
-    from gladstorm.foundation.tasks import Executor
+    from gladstorm.jobs.tasks import Executor
 
 
 def keep_in(folder: Path | None) -> None:
@@ -34,8 +34,8 @@ def write_study(
     out: Path, file: str, form: str, result: dict[str, Any], draw: Mapping[str, Callable[[dict[str, Any]], Any]]
 ) -> None:
     """Write a study's numbers as JSON, and the figures drawn from them, into a folder."""
-    from gladstorm.foundation.files import save_json
-    from gladstorm.pages import figures
+    from gladstorm.jobs.files import save_json
+    from gladstorm.plotting import figures
 
     out.mkdir(parents=True, exist_ok=True)
     save_json(out / file, form, result)

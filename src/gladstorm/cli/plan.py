@@ -167,6 +167,6 @@ def _comparison(crossing: int | None) -> str:
 
 
 def _draw(plans: "list[theory.Plan]", crossing: int | None, path: Path) -> None:
-    from gladstorm.pages import figures
+    from gladstorm.plotting import figures
 
     figures.save(figures.bounds(plans, crossing), path)

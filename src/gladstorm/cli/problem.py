@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from gladstorm.oracles import Recipe
+    from gladstorm.problems.oracles import Recipe
 
 ObjectiveText = Annotated[
     str,
@@ -36,7 +36,7 @@ Instance = Annotated[int, typer.Option("--instance", help="Seed that the objecti
 
 def oracle_of(objective: str, given: str | None) -> str:
     """The oracle's text: as given, or the objective's own, or the paper's."""
-    from gladstorm import objectives
+    from gladstorm.problems import objectives
 
     return given or objectives.own_oracle(objective) or "blum-gladyshev"
 

@@ -58,8 +58,8 @@ def suite(
     """
     from dataclasses import replace
 
-    from gladstorm.studies import suite as study
-    from gladstorm.studies.suite.entries import entries
+    from gladstorm import suite as study
+    from gladstorm.suite.entries import entries
 
     rows = entries(study.BASELINES, method or [])
     settings = study.QUICK if quick else study.FULL
@@ -73,7 +73,7 @@ def suite(
     kept = store or out / "store"
     with computing(kept, workers, scheduler) as executor:
         result = study.run(rows, settings, store=kept, executor=executor)
-    from gladstorm.pages import suite_figures
+    from gladstorm.suite import figures as suite_figures
 
     figures = {"profiles.png": suite_figures.profiles, "problems.png": suite_figures.problems}
     if result["answers"]:
@@ -89,7 +89,7 @@ def suite(
 def _tell(result: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from gladstorm.pages import suite_tables as tables
+    from gladstorm.suite import tables as tables
 
     for case in result["cases"]:
         headings, cells = tables.of_case(result, case)

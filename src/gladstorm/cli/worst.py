@@ -72,8 +72,8 @@ def worst(
     """
     from dataclasses import replace
 
-    from gladstorm.foundation.files import load_json
-    from gladstorm.studies import worst as study
+    from gladstorm.jobs.files import load_json
+    from gladstorm import worst as study
     from gladstorm.theory import Problem
 
     given: dict[str, Any] = {"method": method, "alpha": alpha, "B": B, "G": G, "gap": gap, "horizon": horizon}
@@ -104,7 +104,7 @@ def worst(
             found = study.worst(stated, given["horizon"], kind, settings, store=store, executor=executor)
     result = found.as_dict()
     if out is not None:
-        from gladstorm.pages import worst_figures
+        from gladstorm.worst import figures as worst_figures
 
         write_study(out, FILES[0], study.FORMAT, result, {FILES[1]: worst_figures.instance})
     if as_json:
@@ -134,7 +134,7 @@ def tightness(
 
     Example: gladstorm tightness --out tightness
     """
-    from gladstorm.studies import worst as study
+    from gladstorm import worst as study
 
     files = ("tightness.json", "tightness.png")
     require_folder("tightness", "--out", out, folders=["store"], files=files)
@@ -143,7 +143,7 @@ def tightness(
     kept = store or out / "store"
     with computing(kept, workers, scheduler) as executor:
         result = study.tightness(quick=quick, store=kept, executor=executor)
-    from gladstorm.pages import worst_figures
+    from gladstorm.worst import figures as worst_figures
 
     write_study(out, files[0], study.TABLE_FORMAT, result, {files[1]: worst_figures.tightness})
     if as_json:

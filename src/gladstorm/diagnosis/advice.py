@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gladstorm.diagnosis.finding import NO_GROWTH
 from gladstorm.diagnosis.resampling import Interval
-from gladstorm.foundation.rules import COUNT, POSITIVE, UNIT_INTERVAL
+from gladstorm.core.rules import COUNT, POSITIVE, UNIT_INTERVAL
 from gladstorm.theory import Plan, plan
 
 if TYPE_CHECKING:

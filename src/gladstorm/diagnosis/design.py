@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gladstorm.foundation.rules import COUNT, POSITIVE, Rule
+from gladstorm.core.rules import COUNT, POSITIVE, Rule
 
 RADII = (0.0, 0.25, 0.5, 1.0)  # of the largest
 SHARES = (12, 8, 8, 20)  # of 48 probes: B is decided far out, the power between

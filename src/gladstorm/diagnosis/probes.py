@@ -115,7 +115,7 @@ class Probes:
         """Write the table as a parquet file; never half a file."""
         import pyarrow as pa  # half a second that only files should take
 
-        from gladstorm.foundation.files import save_table
+        from gladstorm.jobs.files import save_table
 
         columns = {name: getattr(self, name) for name in Probe._fields}
         save_table(Path(path), [pa.table(columns)], FORM, {"remarks": list(self.remarks)})
@@ -123,7 +123,7 @@ class Probes:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a file that `save` wrote. A damaged file, or another kind of file, raises a ValueError."""
-        from gladstorm.foundation.files import load_table
+        from gladstorm.jobs.files import load_table
 
         table, metadata = load_table("diagnose", Path(path), FORM)
         columns = {name: table[name].to_numpy() for name in Probe._fields}

@@ -12,8 +12,8 @@ from typing import ClassVar
 import jax.numpy as jnp
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Array, Number, leaf, part
-from gladstorm.foundation.rules import BELOW_ONE, FRACTION, NON_NEGATIVE, UNIT_INTERVAL
+from gladstorm.core.parts import Array, Number, leaf, part
+from gladstorm.core.rules import BELOW_ONE, FRACTION, NON_NEGATIVE, UNIT_INTERVAL
 
 
 class Average(ABC):

@@ -13,8 +13,8 @@ from typing import Protocol, runtime_checkable
 import jax.numpy as jnp
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Array, Number, Numbers, leaf, part, static
-from gladstorm.foundation.rules import COUNT, NON_NEGATIVE, POSITIVE
+from gladstorm.core.parts import Array, Number, Numbers, leaf, part, static
+from gladstorm.core.rules import COUNT, NON_NEGATIVE, POSITIVE
 from gladstorm.methods.estimators.snvrg import level
 
 

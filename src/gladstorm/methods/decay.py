@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gladstorm.foundation.parts import Numbers
+from gladstorm.core.parts import Numbers
 from gladstorm.methods.method import Method, is_list, settings_of
 from gladstorm.methods.schedules import LinearDecay, RunLength, Tunable
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ParamSpec
 
-from gladstorm.foundation.markdown import markdown_table
+from gladstorm.core.markdown import markdown_table
 from gladstorm.methods import averages, batches, estimators, schedules, steps
 from gladstorm.methods.method import Method
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gladstorm.foundation.parts import part
+from gladstorm.core.parts import part
 from gladstorm.methods.averages import Average
 from gladstorm.methods.batches import BatchRule, BatchSizes, Fixed
 from gladstorm.methods.estimators import Estimator

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gladstorm.foundation.parts import Array
+from gladstorm.core.parts import Array
 
 Axes = str | tuple[str, ...] | None
 

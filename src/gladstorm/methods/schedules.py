@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Array, Number, Numbers, leaf, part
-from gladstorm.foundation.rules import ABOVE_ZERO, NON_NEGATIVE, POSITIVE, STEP_SIZE
+from gladstorm.core.parts import Array, Number, Numbers, leaf, part
+from gladstorm.core.rules import ABOVE_ZERO, NON_NEGATIVE, POSITIVE, STEP_SIZE
 
 
 class Clock(NamedTuple):

@@ -23,7 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gladstorm.foundation.calls import Call, grid, read_calls
+from gladstorm.core.calls import Call, grid, read_calls
 from gladstorm.methods import METHODS, Method, averages, batches, estimators, schedules, steps
 
 Maker = Callable[..., Any]  # a named method, or the class of a part

@@ -29,7 +29,7 @@ axis_name: inside `jax.shard_map` or `jax.pmap`, the axis or axes that every lea
 keep. `diagnose` measures whether the noise of a loss grows at all; `read_noise` measures it inside a training step.
 """
 
-from gladstorm.foundation.extras import needing
+from gladstorm.core.extras import needing
 
 with needing("optax", "Optax"):
     import optax  # noqa: F401 - Optax itself, not this package

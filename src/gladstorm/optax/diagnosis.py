@@ -14,7 +14,7 @@ import numpy as np
 from gladstorm.diagnosis import Probe, Probes, Report
 from gladstorm.diagnosis import diagnose as fit
 from gladstorm.diagnosis.design import OWN_PATH, STEP, check, places, random_direction
-from gladstorm.foundation.parts import Array
+from gladstorm.core.parts import Array
 from gladstorm.optax.spread import length, spread
 from gladstorm.optax.trees import Tree
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import optax
 
 from gladstorm import theory
-from gladstorm.foundation.parts import Array
+from gladstorm.core.parts import Array
 
 
 class FromTheory:

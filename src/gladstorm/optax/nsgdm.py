@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import optax
 
-from gladstorm.foundation.parts import Array
+from gladstorm.core.parts import Array
 from gladstorm.methods.estimators import Momentum
 from gladstorm.optax.from_theory import FromTheory
 from gladstorm.optax.options import AxisName, UpdateSchedule, at, check, require_axes

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from gladstorm.foundation.parts import Array
+from gladstorm.core.parts import Array
 from gladstorm.methods.estimators import Storm
 from gladstorm.optax import surroundings
 from gladstorm.optax.from_theory import FromTheory

@@ -9,8 +9,8 @@ from typing import Any
 
 import jax
 
-from gladstorm.foundation.parts import Array
-from gladstorm.foundation.rules import Rule
+from gladstorm.core.parts import Array
+from gladstorm.core.rules import Rule
 
 UpdateSchedule = Callable[[Array], Array]  # of the number of updates made
 AxisName = str | tuple[str, ...]

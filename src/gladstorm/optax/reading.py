@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gladstorm.diagnosis import Probe, Probes
-from gladstorm.foundation.parts import Array
+from gladstorm.core.parts import Array
 from gladstorm.optax.spread import length, spread
 from gladstorm.optax.trees import Tree
 

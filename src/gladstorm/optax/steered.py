@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from gladstorm.foundation.parts import Array
+from gladstorm.core.parts import Array
 from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.steps import Steered
 from gladstorm.methods.steps.steered import Course

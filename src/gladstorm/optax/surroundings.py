@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from gladstorm.foundation.parts import Array
+from gladstorm.core.parts import Array
 from gladstorm.methods.norms import length
 from gladstorm.optax.trees import Tree
 

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gladstorm.foundation.parts import Array
+from gladstorm.core.parts import Array
 from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.norms import length, unit
 from gladstorm.optax.options import AxisName

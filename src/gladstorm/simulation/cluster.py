@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gladstorm.foundation import interrupts
-from gladstorm.foundation.memory import require_room
-from gladstorm.foundation.progress import annotate, quietly, remark
-from gladstorm.foundation.provenance import code_version, versions
-from gladstorm.foundation.rules import COUNT
-from gladstorm.foundation.screen import shown
-from gladstorm.foundation.tasks import HERE, Executor, Here, Task
+from gladstorm.jobs import interrupts
+from gladstorm.core.memory import require_room
+from gladstorm.jobs.progress import annotate, quietly, remark
+from gladstorm.jobs.provenance import code_version, versions
+from gladstorm.core.rules import COUNT
+from gladstorm.core.screen import shown
+from gladstorm.jobs.tasks import HERE, Executor, Here, Task
 from gladstorm.simulation import devices, programs
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from gladstorm.foundation.screen import shown
+from gladstorm.core.screen import shown
 from gladstorm.methods import Method
 from gladstorm.methods.method import is_list
 from gladstorm.simulation.fitting import fit_method

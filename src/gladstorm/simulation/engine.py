@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
-from gladstorm.foundation.parts import Array
+from gladstorm.core.parts import Array
 from gladstorm.simulation.one_run import Snapshot, State, arrive, begin, draw, draw_more, move, report, snapshot
 
 MOST_PROGRAMS = 48  # shapes of problem and methods whose programs are kept, of some 15 MB each

@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.foundation.parts import in_float64
-from gladstorm.foundation.provenance import digest
+from gladstorm.core.parts import in_float64
+from gladstorm.jobs.provenance import digest
 from gladstorm.methods import Method
-from gladstorm.oracles import Oracle
+from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation.one_run import arrive, begin, draw, draw_more, move, report, snapshot
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of functions, in the text of some operations: another in every process

@@ -15,18 +15,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.foundation.memory import require_room
-from gladstorm.foundation.parts import check, describe, in_float64, require_single_numbers
-from gladstorm.foundation.rules import COUNT, SEED, VECTOR
-from gladstorm.foundation.screen import shown
+from gladstorm.core.memory import require_room
+from gladstorm.core.parts import check, describe, in_float64, require_single_numbers
+from gladstorm.core.rules import COUNT, SEED, VECTOR
+from gladstorm.core.screen import shown
 from gladstorm.methods import Method
 from gladstorm.methods.averages import Average
 from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.method import rule
 from gladstorm.methods.schedules import Clock, Schedule, resolved
 from gladstorm.methods.steps import Step
-from gladstorm.objectives.functions import require_result
-from gladstorm.oracles import Oracle
+from gladstorm.problems.objectives.functions import require_result
+from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation.fingerprint import foreign
 from gladstorm.simulation.one_run import Snapshot, arrive, begin, draw, draw_more, gradients, move
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gladstorm.foundation.parts import Array
+from gladstorm.core.parts import Array
 from gladstorm.methods import Method
 from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.schedules import Clock, adaptive, resolved
-from gladstorm.oracles import Oracle
+from gladstorm.problems.oracles import Oracle
 
 # What a step draws beyond the first sample has keys of its own, far from the counters that one uses.
 FURTHER, COIN = 2**31, 2**32 - 1

@@ -31,7 +31,7 @@ import jax
 import numpy as np
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
-from gladstorm.foundation.provenance import digest, source_digest, versions
+from gladstorm.jobs.provenance import digest, source_digest, versions
 from gladstorm.simulation.engine import Grid
 
 _MONTH = 30 * 24 * 3600
@@ -103,7 +103,7 @@ def _told(value: Any, *, fixed: bool = False) -> str:
 
     >>> from gladstorm.objectives import Power
     >>> _told(Power(start=np.ones(2), p=3.0))
-    'gladstorm.objectives.power.Power(float64(2,), 3.0)'
+    'gladstorm.problems.objectives.power.Power(float64(2,), 3.0)'
     """
     if isinstance(value, np.ndarray | np.generic | jax.Array) and not fixed:
         return f"{value.dtype}{value.shape}"

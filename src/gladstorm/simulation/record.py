@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gladstorm.foundation.rules import COUNT, STEPS
-from gladstorm.foundation.screen import LINE, LINES, cut_to, shown
-from gladstorm.objectives.trees import cut
+from gladstorm.core.rules import COUNT, STEPS
+from gladstorm.core.screen import LINE, LINES, cut_to, shown
+from gladstorm.problems.objectives.trees import cut
 from gladstorm.simulation.configurations import Configuration
 
 if TYPE_CHECKING:  # half a second that only tables and files should take
@@ -144,7 +144,7 @@ class Record:
     def plot(self) -> Figure:
         """Draw ‖∇f(x^k)‖ against stochastic gradients: for each configuration, mean ± standard deviation over seeds."""
         # By name: figures stand on records, and matplotlib is needed for nothing else.
-        figure: Figure = importlib.import_module("gladstorm.pages.figures").gradient_norms(self)
+        figure: Figure = importlib.import_module("gladstorm.plotting.figures").gradient_norms(self)
         return figure
 
     def tree(self, name: Literal["last", "sampled", "reported"] = "last") -> dict[str, np.ndarray]:
@@ -226,7 +226,7 @@ class Record:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the table as a parquet file, with configuration and versions in its metadata; never half a file."""
-        from gladstorm.foundation.files import save_table
+        from gladstorm.jobs.files import save_table
 
         few = max(1, ROWS_AT_ONCE // (self.seeds.size * self.steps.size))
         pieces = (self._rows(slice(first, first + few)) for first in range(0, len(self), few))
@@ -239,7 +239,7 @@ class Record:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Record:
         """Read a file that `save` wrote. A damaged file, or another kind of file, raises a ValueError."""
-        from gladstorm.foundation.files import load_table
+        from gladstorm.jobs.files import load_table
 
         table, metadata = load_table("Record.load", Path(path), FORMAT)
         try:

@@ -11,11 +11,11 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from gladstorm.foundation import interrupts
-from gladstorm.foundation.parts import describe, in_float64
-from gladstorm.foundation.progress import tell
+from gladstorm.jobs import interrupts
+from gladstorm.core.parts import describe, in_float64
+from gladstorm.jobs.progress import tell
 from gladstorm.methods import Method
-from gladstorm.oracles import Oracle
+from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation import devices, engine, layout
 from gladstorm.simulation import programs as kept_programs
 from gladstorm.simulation.configurations import Configured

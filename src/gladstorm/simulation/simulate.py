@@ -10,16 +10,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from gladstorm.foundation import interrupts
-from gladstorm.foundation.parts import describe
-from gladstorm.foundation.progress import Progress, hearing
-from gladstorm.foundation.provenance import versions
-from gladstorm.foundation.rules import COUNT, STEPS
-from gladstorm.foundation.store import Store
-from gladstorm.foundation.tasks import Task, results
+from gladstorm.jobs import interrupts
+from gladstorm.core.parts import describe
+from gladstorm.jobs.progress import Progress, hearing
+from gladstorm.jobs.provenance import versions
+from gladstorm.core.rules import COUNT, STEPS
+from gladstorm.jobs.store import Store
+from gladstorm.jobs.tasks import Task, results
 from gladstorm.methods import Method
 from gladstorm.methods.method import settings_of
-from gladstorm.oracles import Oracle
+from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation import devices, layout
 from gladstorm.simulation.cluster import executor_of
 from gladstorm.simulation.configurations import Configured, by_name, expand

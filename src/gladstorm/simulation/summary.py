@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gladstorm.foundation.statistics import over_seeds
+from gladstorm.core.statistics import over_seeds
 from gladstorm.simulation.record import Record
 
 

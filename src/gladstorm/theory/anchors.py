@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gladstorm.foundation.constants import Bg0
+from gladstorm.core.constants import Bg0
 
 if TYPE_CHECKING:
     import jax

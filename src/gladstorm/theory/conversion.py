@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from gladstorm.foundation.constants import Constants
+from gladstorm.core.constants import Constants
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.rules import ALPHA, POSITIVE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gladstorm.foundation.constants import Bg0
+from gladstorm.core.constants import Bg0
 from gladstorm.theory.anchors import around_start
 from gladstorm.theory.conversion import weaken
 from gladstorm.theory.planning import regime, theorem
@@ -13,7 +13,7 @@ from gladstorm.theory.problem import Problem
 from gladstorm.theory.statement import Statement
 
 if TYPE_CHECKING:
-    from gladstorm.oracles import Oracle
+    from gladstorm.problems.oracles import Oracle
 
 
 def problem_of(oracle: Oracle, *, alpha: float | None = None) -> Problem:
@@ -24,7 +24,7 @@ def problem_of(oracle: Oracle, *, alpha: float | None = None) -> Problem:
     """
     import jax
 
-    from gladstorm.foundation.parts import check
+    from gladstorm.core.parts import check
 
     check(oracle)
     objective, noise = oracle.objective, around_start(_noise(oracle), oracle.objective.start)

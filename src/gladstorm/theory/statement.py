@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
 
-from gladstorm.foundation.references import THIS_PAPER, Reference
+from gladstorm.core.references import THIS_PAPER, Reference
 from gladstorm.theory.problem import Exponent, Problem
 from gladstorm.theory.rules import FRACTION, HORIZON, POSITIVE, OutOfRange, in_range
 from gladstorm.theory.search import first, lowest

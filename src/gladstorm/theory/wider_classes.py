@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from gladstorm.foundation.constants import Constants
+from gladstorm.core.constants import Constants
 from gladstorm.theory.conversion import weaken
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.rules import OutOfRange

@@ -13,7 +13,7 @@
 `NoiseProbe` measures it during a training.
 """
 
-from gladstorm.foundation.extras import needing
+from gladstorm.core.extras import needing
 
 with needing("torch", "PyTorch"):
     import torch  # noqa: F401 - PyTorch itself, not this package

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import override
 
-from gladstorm.foundation.rules import COUNT, POSITIVE
+from gladstorm.core.rules import COUNT, POSITIVE
 from gladstorm.torch import untouched
 from gladstorm.torch.normalized import first_estimate
 from gladstorm.torch.options import Options

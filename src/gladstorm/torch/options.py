@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor
 
-from gladstorm.foundation.rules import NON_NEGATIVE, Rule
+from gladstorm.core.rules import NON_NEGATIVE, Rule
 from gladstorm.torch.normalized_step import norm_of
 
 NUMBER = Rule("one number, finite and ≥ 0", lambda v: v.ndim == 0 and NON_NEGATIVE.holds(v))

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
 from gladstorm import theory
-from gladstorm.foundation.rules import FRACTION, NON_NEGATIVE
+from gladstorm.core.rules import FRACTION, NON_NEGATIVE
 from gladstorm.torch.normalized import NormalizedOptimizer
 
 

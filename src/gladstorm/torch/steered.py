@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import override
 
-from gladstorm.foundation.rules import COUNT
+from gladstorm.core.rules import COUNT
 from gladstorm.torch import normalized_step
 from gladstorm.torch.block import Block
 from gladstorm.torch.normalized_step import RowNorms, norm_of, plain, plains, widest

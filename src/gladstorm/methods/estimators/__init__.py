@@ -7,7 +7,7 @@ gradient: the same equation runs in the simulator and in Optax.
 
 from __future__ import annotations
 
-from gladstorm.foundation.parts import discover
+from gladstorm.core.parts import discover
 from gladstorm.methods.estimators.error_feedback import ErrorFeedback
 from gladstorm.methods.estimators.estimator import Estimator, Grad
 from gladstorm.methods.estimators.fresh import Fresh

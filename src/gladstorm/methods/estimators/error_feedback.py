@@ -7,10 +7,10 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Array, Number, leaf, part, static
-from gladstorm.foundation.rules import COUNT, SHARE
+from gladstorm.core.parts import Array, Number, leaf, part, static
+from gladstorm.core.rules import COUNT, SHARE
 from gladstorm.methods.estimators.estimator import Estimator, Grad
-from gladstorm.oracles import Oracle
+from gladstorm.problems.oracles import Oracle
 
 
 class Clients(NamedTuple):

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from gladstorm.foundation.parts import Array
-from gladstorm.oracles import Oracle
+from gladstorm.core.parts import Array
+from gladstorm.problems.oracles import Oracle
 
 Grad = Callable[[Any], Any]  # the gradient of the current sample, batch mean included, at a point
 

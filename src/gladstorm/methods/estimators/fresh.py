@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from gladstorm.foundation.parts import part
+from gladstorm.core.parts import part
 from gladstorm.methods.estimators.estimator import Estimator, Grad
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Number, leaf, part
-from gladstorm.foundation.rules import SHARE
+from gladstorm.core.parts import Number, leaf, part
+from gladstorm.core.rules import SHARE
 from gladstorm.methods.estimators.estimator import Grad
 from gladstorm.methods.estimators.storm import Storm
 

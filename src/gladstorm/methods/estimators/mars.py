@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Number, leaf, part
-from gladstorm.foundation.rules import ABOVE_ZERO, FRACTION, NON_NEGATIVE
+from gladstorm.core.parts import Number, leaf, part
+from gladstorm.core.rules import ABOVE_ZERO, FRACTION, NON_NEGATIVE
 from gladstorm.methods.estimators.estimator import Estimator, Grad
 from gladstorm.methods.norms import length
 

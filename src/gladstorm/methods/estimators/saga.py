@@ -7,9 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Array, part
+from gladstorm.core.parts import Array, part
 from gladstorm.methods.estimators.estimator import Estimator
-from gladstorm.oracles import OfExamples, Oracle
+from gladstorm.problems.oracles import OfExamples, Oracle
 
 
 class Table(NamedTuple):

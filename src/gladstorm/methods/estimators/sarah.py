@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Array, Number, leaf, part
-from gladstorm.foundation.rules import COUNT, NON_NEGATIVE
+from gladstorm.core.parts import Array, Number, leaf, part
+from gladstorm.core.rules import COUNT, NON_NEGATIVE
 from gladstorm.methods.estimators.estimator import Grad
 from gladstorm.methods.estimators.spider import Recursive
 from gladstorm.methods.norms import length

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Array, part, static
-from gladstorm.foundation.rules import COUNT
+from gladstorm.core.parts import Array, part, static
+from gladstorm.core.rules import COUNT
 from gladstorm.methods.estimators.estimator import Estimator, Grad
 
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import jax
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Number, leaf, part
-from gladstorm.foundation.rules import SHARE
+from gladstorm.core.parts import Number, leaf, part
+from gladstorm.core.rules import SHARE
 from gladstorm.methods.estimators.estimator import Estimator, Grad
 
 

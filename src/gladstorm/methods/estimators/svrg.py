@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Array, Number, leaf, part
-from gladstorm.foundation.rules import COUNT
+from gladstorm.core.parts import Array, Number, leaf, part
+from gladstorm.core.rules import COUNT
 from gladstorm.methods.estimators.estimator import Estimator, Grad
 
 

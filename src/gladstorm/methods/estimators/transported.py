@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Number, leaf, part
-from gladstorm.foundation.rules import FRACTION
+from gladstorm.core.parts import Number, leaf, part
+from gladstorm.core.rules import FRACTION
 from gladstorm.methods.estimators.estimator import Estimator
 
 

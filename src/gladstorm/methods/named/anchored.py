@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gladstorm.foundation.parts import Numbers
-from gladstorm.foundation.references import FAZLA_2026, HALPERN_1967, KIM_ALACAOGLU_2026, KRASNOSELSKII_1955, MANN_1953
+from gladstorm.core.parts import Numbers
+from gladstorm.core.references import FAZLA_2026, HALPERN_1967, KIM_ALACAOGLU_2026, KRASNOSELSKII_1955, MANN_1953
 from gladstorm.methods.batches import BatchSizes, FirstLarge, GrowWithDistance, LargeOnRefresh
 from gladstorm.methods.declaration import declared
 from gladstorm.methods.estimators import Fresh, Page, Storm

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gladstorm.foundation.parts import Numbers
-from gladstorm.foundation.references import THIS_PAPER
+from gladstorm.core.parts import Numbers
+from gladstorm.core.references import THIS_PAPER
 from gladstorm.methods.declaration import METHODS, declared
 from gladstorm.methods.method import Method
 from gladstorm.theory import Plan, for_schedule

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gladstorm.foundation.parts import Numbers
-from gladstorm.foundation.references import (
-    CUTKOSKY_MEHTA_2020,
-    CUTKOSKY_ORABONA_2019,
-    HUBLER_2024,
-    KHIRIRAT_2025,
-    YUAN_2025,
-)
+from gladstorm.core.parts import Numbers
+from gladstorm.core.references import CUTKOSKY_MEHTA_2020, CUTKOSKY_ORABONA_2019, HUBLER_2024, KHIRIRAT_2025, YUAN_2025
 from gladstorm.methods.batches import BatchSizes
 from gladstorm.methods.declaration import declared
 from gladstorm.methods.estimators import ErrorFeedback, Mars, Momentum, Storm, Transported

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gladstorm.foundation.parts import Array
-from gladstorm.foundation.references import CHEN_2023, CRAWSHAW_2022, KINGMA_BA_2015, ZHANG_2019
+from gladstorm.core.parts import Array
+from gladstorm.core.references import CHEN_2023, CRAWSHAW_2022, KINGMA_BA_2015, ZHANG_2019
 from gladstorm.methods.batches import BatchSizes
 from gladstorm.methods.decay import with_decay
 from gladstorm.methods.declaration import declared

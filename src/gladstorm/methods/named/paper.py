@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gladstorm.foundation.parts import Numbers
-from gladstorm.foundation.references import CUTKOSKY_MEHTA_2020, CUTKOSKY_ORABONA_2019, ROBBINS_MONRO_1951, THIS_PAPER
+from gladstorm.core.parts import Numbers
+from gladstorm.core.references import CUTKOSKY_MEHTA_2020, CUTKOSKY_ORABONA_2019, ROBBINS_MONRO_1951, THIS_PAPER
 from gladstorm.methods.batches import BatchSizes, FirstLarge
 from gladstorm.methods.declaration import declared
 from gladstorm.methods.estimators import Fresh, Momentum, Storm

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gladstorm.foundation.references import (
-    CHEN_2023,
-    FANG_2018,
-    JOHNSON_ZHANG_2013,
-    LI_2021,
-    REISIZADEH_2025,
-    WANG_2019,
-)
+from gladstorm.core.references import CHEN_2023, FANG_2018, JOHNSON_ZHANG_2013, LI_2021, REISIZADEH_2025, WANG_2019
 from gladstorm.methods.batches import BatchSizes, LargeOnRefresh
 from gladstorm.methods.declaration import declared
 from gladstorm.methods.estimators import Page, Spider, Svrg

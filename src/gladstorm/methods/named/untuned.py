@@ -6,7 +6,7 @@ in short runs, badly in some long ones. No rate is proved for them here, nor any
 
 from __future__ import annotations
 
-from gladstorm.foundation.references import IVGI_2023, KESTEN_1958
+from gladstorm.core.references import IVGI_2023, KESTEN_1958
 from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.batches import BatchSizes
 from gladstorm.methods.decay import with_decay

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gladstorm.foundation.parts import discover
+from gladstorm.core.parts import discover
 from gladstorm.methods.steps.anchored import Anchored
 from gladstorm.methods.steps.clipped import Clipped
 from gladstorm.methods.steps.cube_root import CubeRoot

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Array, Number, leaf, part
-from gladstorm.foundation.rules import COUNT, UNIT_INTERVAL
+from gladstorm.core.parts import Array, Number, leaf, part
+from gladstorm.core.rules import COUNT, UNIT_INTERVAL
 from gladstorm.methods.steps.step import Step
-from gladstorm.oracles import Oracle
+from gladstorm.problems.oracles import Oracle
 
 
 class Anchor(NamedTuple):

@@ -9,11 +9,11 @@ from typing import Any
 import jax
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Array, Number, leaf, part, static
-from gladstorm.foundation.rules import STEP_SIZE
-from gladstorm.foundation.screen import shown
+from gladstorm.core.parts import Array, Number, leaf, part, static
+from gladstorm.core.rules import STEP_SIZE
+from gladstorm.core.screen import shown
 from gladstorm.methods.steps.step import Step
-from gladstorm.oracles import Oracle
+from gladstorm.problems.oracles import Oracle
 
 Transformation = Callable[[Array | float], Any]  # Optax's, of a learning rate: nothing here imports Optax
 

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Array, Number, leaf, part
-from gladstorm.foundation.rules import BELOW_ONE, STEP_SIZE
+from gladstorm.core.parts import Array, Number, leaf, part
+from gladstorm.core.rules import BELOW_ONE, STEP_SIZE
 from gladstorm.methods.steps.step import Step
 
 

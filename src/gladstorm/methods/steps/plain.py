@@ -7,8 +7,8 @@ from typing import Any
 import jax
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Number, leaf, part
-from gladstorm.foundation.rules import STEP_SIZE
+from gladstorm.core.parts import Number, leaf, part
+from gladstorm.core.rules import STEP_SIZE
 from gladstorm.methods.steps.step import Memoryless
 
 

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Array, Number, leaf, part
-from gladstorm.foundation.rules import NON_NEGATIVE, POSITIVE, STEP_SIZE, UNIT_INTERVAL
+from gladstorm.core.parts import Array, Number, leaf, part
+from gladstorm.core.rules import NON_NEGATIVE, POSITIVE, STEP_SIZE, UNIT_INTERVAL
 from gladstorm.methods.norms import Axes, inner, length, unit
 from gladstorm.methods.steps.step import Step
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Array
-from gladstorm.oracles import Oracle
+from gladstorm.core.parts import Array
+from gladstorm.problems.oracles import Oracle
 
 
 class Step(ABC):

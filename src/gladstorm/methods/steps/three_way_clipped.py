@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
-from gladstorm.foundation.parts import Number, leaf, part
-from gladstorm.foundation.rules import POSITIVE, STEP_SIZE
+from gladstorm.core.parts import Number, leaf, part
+from gladstorm.core.rules import POSITIVE, STEP_SIZE
 from gladstorm.methods.norms import length
 from gladstorm.methods.steps.step import Memoryless
 

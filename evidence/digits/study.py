@@ -1,0 +1,122 @@
+"""The comparison: every method tuned on the validation images with the same budget, then reported on the test images.
+
+Results are one JSON file, rewritten after every arm; an interrupted study goes on from it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gladstorm.jobs.files import write_whole
+
+from . import jax_training, setting, torch_training
+from .setting import FRAMEWORKS, METHODS, NETWORKS, NOISES, Arm
+
+TRAINING = {"torch": torch_training.train, "jax": jax_training.train}
+LARGEST_LR = {"Adam": 0.1}  # the grids end here; those of the others at 1
+PER_DECADE = 2
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is run. Reported seeds are none of those tuned on."""
+
+    evaluations: int  # mini-batch gradients a run may compute, whatever the method
+    rates: int  # learning rates tried for each method
+    tuning_seeds: tuple[int, ...]
+    seeds: tuple[int, ...]
+
+    def grid(self, method: str) -> list[float]:
+        """The learning rates tried, from small to large."""
+        largest = math.log10(LARGEST_LR.get(method, 1.0))
+        return [float(f"{10 ** (largest - i / PER_DECADE):.3g}") for i in reversed(range(self.rates))]
+
+
+FULL = Size(evaluations=400, rates=7, tuning_seeds=(100, 101, 102), seeds=tuple(range(8)))
+QUICK = Size(evaluations=20, rates=2, tuning_seeds=(100,), seeds=(0, 1))
+
+
+def arms() -> Iterator[Arm]:
+    """All of them, in the order of the tables."""
+    yield from (Arm(*choice) for choice in product(FRAMEWORKS, NETWORKS, NOISES, METHODS))
+
+
+def begun(size: Size, path: Path) -> dict[str, Any]:
+    """The results so far, if they were made with the same settings; else an error."""
+    settings = described(size)
+    if not path.exists():
+        return {"settings": settings, "arms": {}}
+    try:
+        results: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except json.JSONDecodeError as problem:
+        raise ValueError(f"digits: {path} is damaged ({problem}); choose another --out or remove it.") from problem
+    if results.get("settings") != settings:
+        raise ValueError(f"digits: {path} was made with other settings or versions; choose another --out or remove it.")
+    return results
+
+
+def finish(results: dict[str, Any], size: Size, path: Path) -> None:
+    """Add every arm that the results do not have yet, saving each; a line for each on standard error."""
+    todo = [arm for arm in arms() if arm.name not in results["arms"]]
+    for number, arm in enumerate(todo, 1):
+        since = time.monotonic()
+        found = results["arms"][arm.name] = measure(arm, size)
+        write_whole(path, partial(_write, results))
+        mean = np.mean([each["test"] for each in found["runs"]])
+        took = f"{number}/{len(todo)}, {time.monotonic() - since:.0f} s"
+        sys.stderr.write(f"{arm.name}: lr {found['picked']:g}, test accuracy {mean:.1f} % ({took})\n")
+
+
+def measure(arm: Arm, size: Size) -> dict[str, Any]:
+    """Tune the learning rate on the validation images, then run the seeds that are reported with the best one."""
+    train = TRAINING[arm.framework]
+    grid = size.grid(arm.method)
+    tuning = train(arm, list(product(grid, size.tuning_seeds)), size.evaluations)
+    validation = np.reshape([outcome.validation for outcome in tuning], (len(grid), -1))
+    picked = grid[int(validation.mean(axis=1).argmax())]  # the smallest of equals
+    outcomes = train(arm, [(picked, seed) for seed in size.seeds], size.evaluations)
+    return {
+        "arm": asdict(arm),
+        "evaluations": outcomes[0].evaluations,
+        "grid": [{"lr": lr, "validation": row.tolist()} for lr, row in zip(grid, validation, strict=True)],
+        "picked": picked,
+        "runs": [
+            {
+                "seed": seed,
+                "test": outcome.test,
+                "validation": outcome.validation,
+                "distance": outcome.distance if math.isfinite(outcome.distance) else None,
+            }
+            for seed, outcome in zip(size.seeds, outcomes, strict=True)
+        ],
+    }
+
+
+def described(size: Size) -> dict[str, Any]:
+    """Everything the results depend on, as JSON has it."""
+    names = ("MOMENTUM", "CLIP", "DROPOUT", "BATCH", "B", "G", "TRAIN", "VALIDATION", "SPLIT_SEED")
+    packages = ("gladstorm", "torch", "jax", "optax", "numpy", "scikit-learn")
+    settings = {
+        **asdict(size),
+        "grids": {method: size.grid(method) for method in METHODS},
+        **{name.lower() if len(name) > 1 else name: getattr(setting, name) for name in names},
+        "versions": {package: version(package) for package in packages},
+    }
+    return dict(json.loads(json.dumps(settings)))  # tuples become lists, as they will when read back
+
+
+def _write(results: dict[str, Any], path: str) -> None:
+    text = json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False)
+    Path(path).write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Five optimizers find a posterior with numpyro: python -m evidence.posterior"""

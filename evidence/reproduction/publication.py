@@ -1,0 +1,96 @@
+"""A folder of results of `gladstorm reproduce` to what people read: summary.json, figures and report.html.
+
+Nothing is simulated here. A thread draws the figures while this one goes on: a simulation runs outside Python, and so
+leaves it to the drawing. A thread ends with its process, whatever ends that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+from gladstorm.jobs import interrupts
+from gladstorm.jobs.files import write_text
+from evidence.reproduction import report
+from evidence.reproduction import EXPERIMENTS, Experiment, Results, summary
+from evidence.reproduction.summary import curves
+
+FIGURES = ("figure", "budget", "sensitivity")  # functions of `reproduction_figures`, and names of files
+SUFFIXES = (".png", ".pdf")
+GRAIN = 0.1  # seconds between two looks for Ctrl-C
+
+
+class Publication:
+    """What people read of a folder of results, written experiment by experiment in a with-block."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._drawing = Drawing()
+        self._parts: list[dict[str, Any]] = []
+
+    def add(self, experiment: Experiment) -> None:
+        """Write what follows from NAME/results.parquet: its summary now, its figures meanwhile."""
+        own = self._folder / experiment.name
+        results = Results.load(own / "results.parquet")
+        said, drawn = summary(experiment, results), curves(results)
+        write_text(own / "summary.json", json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        self._drawing.add(said, drawn, own)
+        self._parts.append({"summary": said, "curves": drawn})
+
+    @property
+    def summaries(self) -> dict[str, dict[str, Any]]:
+        """By experiment."""
+        return {part["summary"]["experiment"]: part["summary"] for part in self._parts}
+
+    def __enter__(self) -> Publication:
+        self._drawing.__enter__()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if failure == (None, None, None):
+            write_text(self._folder / "report.html", report.page(self._parts))
+        self._drawing.__exit__(*failure)
+
+
+def experiments_in(folder: Path) -> list[Experiment]:
+    """The experiments a folder has results of."""
+    return [each for each in EXPERIMENTS.values() if (folder / each.name / "results.parquet").is_file()]
+
+
+class Drawing:
+    """The figures of some experiments, drawn by a thread; at the end of its with-block all are on disk."""
+
+    def __init__(self) -> None:
+        self._worker = ThreadPoolExecutor(1)  # Matplotlib is not for several threads
+        self._due: list[Future[None]] = []
+
+    def add(self, summary: Mapping[str, Any], curves: Mapping[str, Any], folder: Path) -> None:
+        """Draw all figures of one experiment into a folder."""
+        for name in FIGURES:
+            self._due.append(self._worker.submit(_draw, name, summary, curves, folder))
+
+    def __enter__(self) -> Drawing:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        try:
+            while failure == (None, None, None) and wait(self._due, GRAIN).not_done:
+                interrupts.check()
+        finally:
+            self._worker.shutdown(wait=False, cancel_futures=True)
+        if failure == (None, None, None):
+            for figure in self._due:
+                figure.result()  # raises what went wrong there
+
+
+def _draw(name: str, summary: Mapping[str, Any], curves: Mapping[str, Any], folder: Path) -> None:
+    """One figure in every format."""
+    from gladstorm.plotting import figures  # matplotlib is loaded by the thread
+    from evidence.reproduction import figures as reproduction_figures  # matplotlib is loaded by the thread
+
+    figure = getattr(reproduction_figures, name)(summary, curves)
+    for suffix in SUFFIXES:
+        figures.save(figure, folder / f"{name}{suffix}")

@@ -1,0 +1,88 @@
+"""Results to one HTML page that needs nothing else: no network, no library, no other file.
+
+The page is a pure function of the data: the same results give the same bytes. Everything but the curves is plain HTML;
+page.js draws those, and the tables beside them say the same without it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from typing import Any
+
+from evidence.reproduction.report import sections
+from evidence.reproduction.report.markup import Markup, raw, tag
+from evidence.reproduction.report.sections import AXES, CURVES, SETTINGS, Data
+from gladstorm.plotting.styles import COLOURS, LINES, styles
+
+PARTS = ("page.css", "scales.js", "page.js")
+
+
+def page(experiments: Sequence[Data]) -> str:
+    """The report of `experiments`, each `{"summary": …, "curves": …}`, as one HTML document."""
+    style, *scripts = (files(__package__).joinpath(name).read_text("utf-8") for name in PARTS)
+    script = "\n".join(scripts)
+    allowed = f"style-src '{_digest(style)}'; script-src '{_digest(script)}'"
+    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", "Gladstorm: the paper’s experiments, run again"),
+        tag("style", raw(style)),
+    )
+    data = {
+        "settings": SETTINGS,
+        "curves": CURVES,
+        "axes": AXES,
+        "experiments": [_drawn(one["curves"]) for one in experiments],
+    }
+    body = tag(
+        "body",
+        sections.opening([one["summary"] for one in experiments]),
+        tag(
+            "main",
+            *(sections.experiment(index, one["summary"], one["curves"]) for index, one in enumerate(experiments)),
+        ),
+        tag("script", _json(data), type="application/json", id="data"),
+        tag("script", raw(script)),
+    )
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _digest(text: str) -> str:
+    """The name by which the policy allows this script or style, and no other."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _json(data: Any) -> Markup:
+    """JSON that may stand inside a script element: ASCII, and nothing in it can close the element or open a comment."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return raw(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _drawn(curves: Data) -> dict[str, list[dict[str, Any]]]:
+    """What page.js draws. Lists, because a script would sort methods called 1 and 2 before the others."""
+    looks = styles(dict.fromkeys(method for setting in SETTINGS for method in curves.get(setting, {})))
+    return {
+        setting: [
+            {
+                "name": method,
+                "look": [COLOURS.index(looks[method]["color"]), LINES.index(looks[method]["linestyle"])],
+                "step": arm["step"],
+                "sfo": _short(arm["sfo"]["mean"], 10),
+                **{key: {column: _short(arm[key][column]) for column in ("mean", "std")} for key in CURVES},
+            }
+            for method, arm in curves.get(setting, {}).items()
+        ]
+        for setting in SETTINGS
+    }
+
+
+def _short(values: Iterable[float | None], digits: int = 6) -> list[float | None]:
+    return [None if value is None else float(f"{value:.{digits}g}") for value in values]

@@ -1,0 +1,66 @@
+"""The runs of one experiment, stage by stage, as one parquet file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gladstorm.jobs.files import load_table, save_table
+from gladstorm.simulation.record import Record
+
+FORMAT: Final = "gladstorm results 3"
+
+MAIN: Final = "main"  # every method at its own step size: the paper's comparison, at equal iterations
+EQUAL_STEP: Final = "equal step"  # NSGDM with NSTORM's step size
+BUDGET: Final = "budget"  # methods scheduled or tuned for as many calls as NSGDM makes, where that changes them
+TUNING: Final = "tuning"  # the grids
+SENSITIVITY: Final = "sensitivity"  # the normalized methods at multiples of γ0
+
+
+@dataclass(frozen=True)
+class Results:
+    """Records by (stage, method), with a configuration for each step size."""
+
+    config: dict[str, Any]
+    records: dict[tuple[str, str], Record]
+
+    def runs(self, stage: str, method: str, gamma: float | None = None) -> Record:
+        """The runs of a method at one step size; without one, at all the stage has."""
+        record = self.records[stage, method]
+        return record if gamma is None else record.where(gamma=gamma)
+
+    def step_sizes(self, stage: str, method: str) -> list[float]:
+        """The step sizes of a stage, in the order they were run."""
+        gammas: list[float] = self.records[stage, method].numbers("gamma").tolist()
+        return gammas
+
+    def at_budget(self, method: str) -> Record:
+        """The runs of a method scheduled or tuned for the budget: its main ones if nothing changes for it."""
+        return self.records[(BUDGET, method) if (BUDGET, method) in self.records else (MAIN, method)]
+
+    def save(self, path: Path) -> None:
+        """Write one long table, the configuration in its metadata; whole or not at all."""
+        tables, inner = [], []
+        for (stage, method), record in self.records.items():
+            table = record.to_arrow().drop_columns("method")
+            named = {"stage": stage, "method": method}
+            for place, (column, word) in enumerate(named.items()):
+                table = table.add_column(place, column, pa.repeat(word, len(table)))
+            tables.append(table)
+            inner.append({**named, **record.metadata(), "rows": len(table)})
+        whole = pa.concat_tables(tables, promote_options="default")
+        save_table(path, [whole], FORMAT, {"config": self.config, "records": inner})
+
+    @classmethod
+    def load(cls, path: Path) -> Results:
+        """Read what `save` wrote; a ValueError says when a file is damaged or not results."""
+        table, metadata = load_table("Results.load", path, FORMAT)
+        records, first = {}, 0
+        for each in metadata["records"]:
+            own = table.slice(first, each["rows"])
+            records[each["stage"], each["method"]] = Record.from_arrow(own, each)
+            first += each["rows"]
+        return cls(metadata["config"], records)

@@ -1,0 +1,66 @@
+"""Write the tables of methods, parts, complexities and works in docs and CONTRIBUTING.md from what the code declares:
+
+python docs/generate_tables.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gladstorm.core import references
+from gladstorm.core.markdown import markdown_table
+from gladstorm.jobs.provenance import ROOMS
+from gladstorm.methods import markdown, parts_markdown
+from gladstorm.theory import table
+
+DOCS = Path(__file__).parent
+NOTE = "written by docs/generate_tables.py; a test compares it with the code"
+
+
+def with_table(text: str, name: str, table: str) -> str:
+    """The text with the table after the comment of that name renewed."""
+    comment = f"<!-- {name}: {NOTE} -->\n"
+    before, found, after = text.partition(comment)
+    if not found:
+        raise ValueError(f"tables: a document must have the line {comment.strip()!r}; got none.")
+    rest = "".join(after.splitlines(keepends=True)[_length(after) :])
+    return f"{before}{comment}{table}\n{rest}"
+
+
+def _length(text: str) -> int:
+    lines = text.splitlines()
+    return next((i for i, line in enumerate(lines) if not line.startswith(("|", "- "))), len(lines))
+
+
+def methods(text: str) -> str:
+    """docs/methods.md with its tables renewed."""
+    return with_table(with_table(text, "methods", markdown()), "parts", parts_markdown())
+
+
+def theory(text: str) -> str:
+    """docs/theory.md with its table renewed."""
+    return with_table(text, "complexity", table.markdown())
+
+
+def bibliography(text: str) -> str:
+    """docs/bibliography.md with its list renewed."""
+    return with_table(text, "works", references.markdown())
+
+
+def rooms(text: str) -> str:
+    """CONTRIBUTING.md with its picture renewed."""
+    picture = markdown_table(["room", "what is in it"], [[f"`{room}`", what] for room, what in ROOMS.items()])
+    return with_table(text, "rooms", picture)
+
+
+PAGES = {
+    "CONTRIBUTING.md": rooms,
+    "docs/methods.md": methods,
+    "docs/theory.md": theory,
+    "docs/bibliography.md": bibliography,
+}
+
+if __name__ == "__main__":
+    for name, renewed in PAGES.items():
+        path = DOCS.parent / name
+        path.write_text(renewed(path.read_text()))

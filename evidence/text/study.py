@@ -1,0 +1,136 @@
+"""The comparison: every method tuned on a seed of its own with the same budget, then reported on three others.
+
+Results are one JSON file, rewritten after every run; an interrupted study goes on from it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from gladstorm.jobs.files import write_whole
+
+from . import setting
+from .setting import ARMS, METHODS, Arm
+from .training import Outcome, train
+
+PER_DECADE = 2
+LARGEST_LR = {"AdamW": 3e-2, "SGD": 3.0, "NSGDM": 1.0, "NSTORM": 1.0}  # where the grids end
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is run. No reported seed is the one tuned on."""
+
+    evaluations: int  # mini-batch gradients a run may compute, whatever the method
+    rates: int  # learning rates tried for each method and schedule
+    measurements: int  # points of a curve
+    tuning_seed: int
+    seeds: tuple[int, ...]
+
+    def grid(self, method: str) -> list[float]:
+        """The learning rates tried, from small to large; `Steered` is not tuned."""
+        if method == "Steered":
+            return [1.0]
+        largest = math.log10(LARGEST_LR[method])
+        return [float(f"{10 ** (largest - i / PER_DECADE):.2g}") for i in reversed(range(self.rates))]
+
+
+FULL = Size(evaluations=1000, rates=5, measurements=20, tuning_seed=100, seeds=(0, 1, 2))
+QUICK = Size(evaluations=20, rates=2, measurements=2, tuning_seed=100, seeds=(0, 1))
+
+
+def begun(size: Size, path: Path) -> dict[str, Any]:
+    """The results so far, if they were made with the same settings; else an error."""
+    settings = described(size)
+    if not path.exists():
+        return {"settings": settings, "runs": {}}
+    try:
+        results: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except json.JSONDecodeError as problem:
+        raise ValueError(f"text: {path} is damaged ({problem}); choose another --out or remove it.") from problem
+    if results.get("settings") != settings:
+        raise ValueError(f"text: {path} was made with other settings or versions; choose another --out or remove it.")
+    return results
+
+
+def finish(results: dict[str, Any], size: Size, path: Path) -> None:
+    """Add every run that the results do not have yet, saving each; a line for each on standard error."""
+    for arm, lr, seed in runs(results, size):
+        since = time.monotonic()
+        outcome = train(arm, lr, seed, size.evaluations, size.measurements)
+        results["runs"][name_of(arm, lr, seed)] = kept(arm, lr, seed, outcome)
+        write_whole(path, partial(_write, results))
+        told = f"validation {outcome.validation:.3f}, {time.monotonic() - since:.0f} s"
+        sys.stderr.write(f"{name_of(arm, lr, seed)}: {told}\n")
+
+
+def runs(results: dict[str, Any], size: Size) -> Iterator[tuple[Arm, float, int]]:
+    """What is missing: of every arm first the tuning, then the reported seeds at the learning rate it gives."""
+    for arm in ARMS:
+        grid = size.grid(arm.method)
+        for lr in grid if len(grid) > 1 else ():
+            if name_of(arm, lr, size.tuning_seed) not in results["runs"]:
+                yield arm, lr, size.tuning_seed
+        for seed in size.seeds:
+            if name_of(arm, picked(results, arm, size), seed) not in results["runs"]:
+                yield arm, picked(results, arm, size), seed
+
+
+def picked(results: dict[str, Any], arm: Arm, size: Size) -> float:
+    """The learning rate with the lowest validation loss; the smallest of equals."""
+    grid = size.grid(arm.method)
+    if len(grid) == 1:
+        return grid[0]
+    losses = [results["runs"][name_of(arm, lr, size.tuning_seed)]["validation"] for lr in grid]
+    return min(zip(grid, losses, strict=True), key=lambda pair: math.inf if pair[1] is None else pair[1])[0]
+
+
+def name_of(arm: Arm, lr: float, seed: int) -> str:
+    """What the results call a run."""
+    return f"{arm.name}, lr {lr:g}, seed {seed}"
+
+
+def kept(arm: Arm, lr: float, seed: int, outcome: Outcome) -> dict[str, Any]:
+    """A run as JSON has it; a loss that is not finite is null."""
+    return {
+        **asdict(arm),
+        "lr": lr,
+        "seed": seed,
+        "validation": _finite(outcome.validation),
+        "curve": [[count, _finite(loss)] for count, loss in outcome.curve],
+        "last_iterate": _finite(outcome.last_iterate),
+        "distance": _finite(outcome.distance),
+    }
+
+
+def described(size: Size) -> dict[str, Any]:
+    """Everything the results depend on, as JSON has it."""
+    names = ("MOMENTUM", "CHARACTERS", "CONTEXT", "BATCH", "WIDTH", "HEADS", "LAYERS", "WINDOWS")
+    settings = {
+        **asdict(size),
+        "grids": {method: size.grid(method) for method in METHODS},
+        **{name.lower(): getattr(setting, name) for name in names},
+        "parameters": sum(p.numel() for p in setting.Transformer().parameters()),
+        "text": {part: len(characters) for part, characters in setting.text()._asdict().items()},
+        "versions": {"Python": platform.python_version(), **{name: version(name) for name in ("gladstorm", "torch")}},
+    }
+    return dict(json.loads(json.dumps(settings)))  # tuples become lists, as they will when read back
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _write(results: dict[str, Any], path: str) -> None:
+    text = json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False)
+    Path(path).write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,191 @@
+"""How much of every bound is attained: the worst problems of all regimes, along ladders of horizons.
+
+A setting is a regime with constants that let one kind of term lead: then a ratio to the bound is one to that term, and
+by scaling its order in the constants is settled with its factor. Multiplying f and the noise by t multiplies L0, L, B,
+G, Δ and every ‖∇f‖ by t; stretching x by s multiplies γ0 by s, divides L0, L and B by s and leaves ‖∇f‖ as it is. What
+scaling does not settle is the order in T, and that is what the ladder is for.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from gladstorm.jobs.files import load_json, save_json
+from gladstorm.jobs.progress import Progress, annotate
+from gladstorm.jobs.provenance import versions
+from gladstorm.core.statistics import Mean, log_slope_weights
+from gladstorm.jobs.store import Store
+from gladstorm.jobs.tasks import HERE, Executor, Task, results
+from gladstorm.worst.search import QUICK, Found, Kind, SearchSettings, stated, worst
+from gladstorm.theory import Problem, Statement, sharper
+from gladstorm.theory.master_bounds import ERROR_TERMS
+from gladstorm.theory.planning import regime
+
+TABLE_FORMAT: Final = "gladstorm tightness 1"
+ROW_FORMAT: Final = "gladstorm tightness row 1"
+HORIZONS: Final = (1000, 4000, 16_000)
+FULL: Final = SearchSettings(proposals=6, generations=4, seeds=4, reported=64)
+BRIEF: Final = replace(FULL, proposals=2, generations=0)  # where the gap leads: proposals are nearly all there is
+FURTHER: Final = replace(FULL, proposals=1, generations=0, population=16)  # at later horizons, from the one before
+MARGIN: Final = 0.03  # of an exponent: closer than to any other term's
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A regime, constants, and the terms they let lead."""
+
+    leading: str
+    method: str
+    alpha: float
+    B: float
+    G: float
+    L0: float  # or L, if the statement asks for that
+    L1: float = 0.01  # for statements that ask for it: those with alpha > 0
+    gap: float = 1e-3
+    gamma0: float | None = 1.0
+    eta0: float = 1.0
+    kind: Kind = "noise"
+
+    def statement(self) -> Statement:
+        """What the paper says; L0 stands for L where the statement asks for that."""
+        problem = Problem(alpha=self.alpha, L0=self.L0, B=self.B, G=self.G, gap=self.gap)
+        constants = {"L0": self.L0, "L1": self.L1, "L": self.L0}
+        needed = {name: constants[name] for name in regime(self.method, problem).needs()}
+        problem = replace(problem, **needed)
+        return stated(self.method, problem, HORIZONS[0], self.gamma0, self.eta0)
+
+    def ladder(self) -> dict[int, SearchSettings]:
+        """How much is searched at each horizon."""
+        return dict(zip(HORIZONS, (FULL if self.kind == "noise" else BRIEF, FURTHER, FURTHER), strict=True))
+
+    @property
+    def name(self) -> str:
+        """The regime and what leads."""
+        return f"{self.statement().regime}, {self.leading}"
+
+
+def _settings() -> tuple[Setting, ...]:
+    """Of each noisy regime: noise alone leading, with little of a gap; and the gap leading, as on the way down."""
+    found = []
+    for alpha in (0.0, 0.5, 1.0):
+        found += [
+            Setting("noise", "nsgdm", alpha, B=0.0, G=1.0, L0=0.2),
+            Setting("noise", "nsgdm", alpha, B=0.01, G=1.0, L0=0.2),
+            Setting("noise growth", "nsgdm", alpha, B=1.0, G=0.01, L0=0.2, gap=0.01),
+            Setting("initial error", "nstorm", alpha, B=0.0, G=1.0, L0=0.3, L1=0.001, eta0=0.1),
+            Setting("noise", "nstorm", alpha, B=0.0, G=1.0, L0=0.1, L1=0.001),
+            Setting("initial error", "nstorm", alpha, B=0.01, G=0.1, L0=0.1 if alpha < 1 else 0.2, L1=0.001),
+            Setting("noise growth", "nstorm", alpha, B=1.0, G=0.01, L0=1.2, L1=0.001, gap=0.01),
+        ]
+        for method in ("nsgdm", "nstorm"):
+            for B, G in ((0.1, 0.1), (0.0, 0.1)):
+                found.append(Setting("gap", method, alpha, B, G, L0=0.2, L1=0.001, gap=4.0, kind="any"))
+            # Smooth: at the best γ0 gap and curvature are equal. Else the bounds have more factors on the curvature.
+            gamma0 = 0.05 if alpha else None
+            found.append(Setting("gap", method, alpha, 0.0, 0.0, L0=1.0, L1=0.1, gap=1.0, gamma0=gamma0, kind="any"))
+    return tuple(found)
+
+
+SETTINGS: Final = _settings()
+
+
+@dataclass(frozen=True)
+class TightnessRow:
+    """What was found in one setting, JSON-ready, as it is kept so that a killed table resumes."""
+
+    content: dict[str, Any]
+
+    def save(self, path: Path) -> None:
+        """Write it with a digest; whole or not at all."""
+        save_json(path, ROW_FORMAT, self.content)
+
+    @classmethod
+    def load(cls, path: Path) -> TightnessRow:
+        """Read what `save` wrote; a ValueError says when a file is damaged or another one."""
+        content = load_json("TightnessRow.load", path, ROW_FORMAT)
+        del content["format"]
+        return cls(content)
+
+
+def tightness(
+    *, quick: bool = False, store: str | os.PathLike[str] | None = None, executor: Executor = HERE
+) -> dict[str, Any]:
+    """The table, JSON-ready: every setting with its worst problem at each horizon."""
+    settings = [each for each in SETTINGS if each.alpha == 0 and each.B > 0] if quick else SETTINGS
+    ladders = [_quick_ladder() if quick else each.ladder() for each in settings]
+    tasks = [
+        Task(each.name, [repr(each), repr(ladder)], partial(_row, each, ladder))
+        for each, ladder in zip(settings, ladders, strict=True)
+    ]
+    kept = None if store is None else Store(Path(store), TightnessRow, ".json", room="studies")
+    rows: dict[int, dict[str, Any]] = {}
+    with Progress("searching", len(tasks)) as shown:
+        shown(0)
+        for number, found in results(tasks, kept, executor):
+            rows[number] = found.content
+            annotate(tasks[number].name)
+            shown(len(rows))
+    return {"horizons": list(ladders[0]), "versions": versions(), "rows": [rows[number] for number in sorted(rows)]}
+
+
+def _quick_ladder() -> dict[int, SearchSettings]:
+    return {20: QUICK, 40: QUICK}
+
+
+def _row(setting: Setting, efforts: dict[int, SearchSettings]) -> TightnessRow:
+    statement, horizons = setting.statement(), list(efforts)
+    ladder: list[Found] = []
+    for T, effort in efforts.items():
+        begin = ladder[-1].proposals if ladder else ()
+        ladder.append(worst(statement, T, setting.kind, effort, progress=False, begin=begin))
+    rungs = [each.as_dict() for each in ladder]
+    weights = log_slope_weights(horizons)
+    bounds = {name: [rung[name] for rung in rungs] for name in ("bound", "sharper")}
+    slope = slope_of(np.stack([each.norms for each in ladder]), weights)
+    return TightnessRow(
+        {
+            "regime": statement.regime,
+            "leading": setting.leading,
+            "kind": setting.kind,
+            "source": statement.source,
+            "rate": float(statement.rate),
+            "slope": [slope.value, *slope.interval()],
+            "slope_of_bound": float(weights @ np.log(bounds["bound"])),
+            "slope_of_sharper": None if None in bounds["sharper"] else float(weights @ np.log(bounds["sharper"])),
+            "uses": uses(ladder[-1]),
+            "rungs": rungs,
+        }
+    )
+
+
+def slope_of(norms: np.ndarray, weights: np.ndarray) -> Mean:
+    """The slope of log E‖∇f(x̂)‖ along a ladder of (horizon, seed), by leaving out one seed after the other.
+
+    Horizons share their seeds, so they are not independent; the jackknife takes that into account.
+    """
+    n = norms.shape[1]
+    slope = float(weights @ np.log(norms.mean(axis=1)))
+    without = weights @ np.log((norms.sum(axis=1, keepdims=True) - norms) / (n - 1))
+    error = float(np.sqrt((n - 1) / n * np.sum((without - without.mean()) ** 2)))
+    return Mean(slope, error * np.sqrt(n), n)
+
+
+def uses(found: Found) -> dict[str, float | None]:
+    """Where the proof is loose: what the worst problem leaves of its two inequalities, each at most 1 but for rounding.
+
+    `direction`: E‖∇f(x̂)‖ relative to Δ/(γT) + 2 E‖v − ∇f‖, the descent of normalized steps. `error`: E‖v − ∇f‖ relative
+    to what the sharper bound charges for it, half of its terms about the error of v.
+    """
+    error, way = float(found.errors.mean()), found.gap_share * found.measured
+    second = sharper(found.of.statement, found.of.horizon)
+    direction = found.measured / (way + 2 * error) if error else None
+    if second is None or not error:
+        return {"direction": direction, "error": None}
+    charged = sum(value for name, value in second.terms().items() if name.startswith(ERROR_TERMS))
+    return {"direction": direction, "error": 2 * error / charged}

@@ -1,0 +1,75 @@
+"""The figures of docs/untuned.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from gladstorm.plotting.figures import save
+from gladstorm.plotting.styles import BLACK, LOOKS
+
+if TYPE_CHECKING:
+    from generate_untuned import Case
+    from matplotlib.axes import Axes
+
+OURS = "steered landing, untuned"
+MARKS = (("o", "#AAAAAA"), ("s", "#666666"), ("D", BLACK))  # colours are of methods, and budgets are not
+MULTIPLES = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 50, 100)
+FAR = 1000.0  # a factor outside the picture
+
+
+def draw_ratios(path: Path, cases: list[Case]) -> None:
+    """The ratio to the best tuned rival, problem by problem, with intervals; a mark for each budget."""
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    ax = figure.subplots()
+    problems = list(dict.fromkeys(each.problem for each in cases))
+    budgets = sorted({each.budget for each in cases})
+    for shift, (budget, (mark, colour)) in enumerate(zip(budgets, MARKS, strict=True)):
+        some = [each for each in cases if each.budget == budget]
+        rows = np.array([problems.index(each.problem) for each in some]) + 0.2 * (shift - (len(budgets) - 1) / 2)
+        ratios = np.array([each.ratio() for each in some])
+        ends = np.array([each.interval for each in some]).T
+        around = np.maximum([ratios - ends[0], ends[1] - ratios], 0)
+        ax.errorbar(ratios, rows, xerr=around, fmt=mark, color=colour, capsize=2, label=f"{budget:,} gradients")
+    ax.axvline(1, color="#555555", linestyle=":")
+    ax.set(
+        xscale="log",
+        xlabel="‖∇f‖ divided by the best tuned rival's (smaller is better)",
+        yticks=range(len(problems)),
+    )
+    _tick_multiples(ax)
+    ax.set_yticklabels(problems)
+    ax.invert_yaxis()
+    figure.legend(loc="outside upper right", ncols=len(budgets), frameon=False)
+    save(figure, path)
+
+
+def draw_profile(path: Path, cases: list[Case]) -> None:
+    """The share of problems and budgets on which each method is within a factor of the best of all, rivals tuned."""
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    ax = figure.subplots()
+    scores = [each.rivals() | {OURS: each.norm()} for each in cases]
+    shares = np.arange(len(scores) + 1) / len(scores)
+    for name in scores[0]:
+        factors = np.sort([min(each[name] / min(each.values()), FAR) for each in scores])
+        look = {"color": BLACK, "linewidth": 2.5} if name == OURS else _look(name)
+        ax.stairs(shares, [1, *factors, FAR], baseline=None, label=name, **look)
+    ax.set(xscale="log", xlim=(1, 10), ylim=(0, 1.02))
+    ax.set(xlabel="factor of the best ‖∇f‖", ylabel="share of cases within the factor (higher is better)")
+    _tick_multiples(ax)
+    ax.legend(loc="lower right", frameon=False)
+    save(figure, path)
+
+
+def _look(name: str) -> dict[str, Any]:
+    return {"color": LOOKS[name].colour, "linestyle": LOOKS[name].line, "linewidth": 1.4}
+
+
+def _tick_multiples(ax: Axes) -> None:
+    ax.xaxis.set_major_locator(FixedLocator(MULTIPLES))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter("{x:g}")

@@ -1,0 +1,222 @@
+"""The figures of docs/evidence.md, from the numbers kept beside it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+from PIL import Image
+
+from gladstorm.plotting.styles import COLOURS, LOOKS, regime_in_words, styles
+
+SMOOTHNESS = ("smooth", "sublinear", "linear")
+NOISES = ("bg0", "bounded", "deterministic")
+MARKS = ("o", "s", "^", "D")
+STYLE: dict[str, Any] = {"markersize": 3, "linewidth": 1.0}
+RING: dict[str, Any] = {
+    "marker": "o",
+    "markersize": 8,
+    "markerfacecolor": "none",
+    "linestyle": "",
+}  # around what tuning chose
+COLOUR_COUNT = 64
+DPI = 150  # sharp at a page's width; the numbers are in verify.json
+
+
+def draw(report: dict[str, Any], folder: Path) -> None:
+    """Write every figure."""
+    studies, drawn = report["studies"], {"tightness": tightness(report), "ladders": ladders(report)}
+    for table, figure_of in {"hard instances": hard, "inertia": inertia, "robustness": robustness}.items():
+        if table in studies:
+            drawn[figure_of.__name__] = figure_of(studies[table])
+    for name, figure in drawn.items():
+        drawing = io.BytesIO()
+        figure.savefig(drawing, dpi=DPI, format="png")
+        few_colours = Image.open(drawing).convert("RGB").quantize(COLOUR_COUNT)  # a quarter of the bytes
+        few_colours.save(folder / f"{name}.png", optimize=True)
+
+
+def tightness(report: dict[str, Any]) -> Figure:
+    """Measured/bound of every case, a line for each regime: full for the smallest bound, empty for the paper's."""
+    regimes = sorted(dict.fromkeys(case["regime"] for case in report["cases"]), key=_place)
+    figure = Figure(figsize=(7, 4.6), layout="constrained")
+    ax = figure.subplots()
+    for line, regime in enumerate(regimes):
+        colour = LOOKS[regime.split("/")[0].upper()].colour
+        for case in _of(report["cases"], regime=regime):
+            ratios = {kind: values[-1] for kind, values in case["tightness"].items() if kind != "estimator error"}
+            smallest = max(ratios.values())
+            ax.semilogx([ratios["bound"], smallest], [line] * 2, color=colour, linewidth=0.6, alpha=0.5)
+            ax.semilogx(ratios["bound"], line, "o", markerfacecolor="none", color=colour, markersize=4)
+            ax.semilogx(smallest, line, "o", color=colour, markersize=4)
+    ax.axvline(1.0, color="black", linewidth=1)
+    ax.set_yticks(range(len(regimes)), [regime_in_words(regime) for regime in regimes], fontsize=7)
+    ax.invert_yaxis()
+    ax.tick_params(axis="x", labelsize=7)
+    longest = report["settings"]["horizons"][-1]
+    what = f"measured gradient norm divided by its bound, at T = {longest:,} (black line, 1: attained)\n"
+    ax.set_xlabel(f"{what}empty: the paper's bound; full: the smallest known", fontsize=8)
+    return figure
+
+
+def ladders(report: dict[str, Any]) -> Figure:
+    """E‖∇f(x̂)‖ and its bounds against T: a row for each class of smoothness, a column for each method and noise.
+
+    The first column has all instances of its row: noise of a problem's own is of the class BG-0 only.
+    """
+    horizons = report["settings"]["horizons"]
+    regimes = list(dict.fromkeys(case["regime"] for case in report["cases"]))
+    figure = Figure(figsize=(11, 5.6), layout="constrained")
+    axes = figure.subplots(3, 6, sharex=True)
+    columns = [f"{method}/{noise}" for method in ("nsgdm", "nstorm") for noise in NOISES]
+    for regime in regimes:
+        method, smoothness, noise = regime.split("/")
+        ax = axes[SMOOTHNESS.index(smoothness), columns.index(f"{method}/{noise}")]
+        for case, colour, mark in zip(_of(report["cases"], regime=regime), COLOURS, MARKS, strict=False):
+            measured = np.array(case["measured"])
+            ax.loglog(horizons, measured, marker=mark, color=colour, label=case["instance"], **STYLE)
+            sharpest = np.max([r for kind, r in case["tightness"].items() if kind != "estimator error"], axis=0)
+            ax.loglog(horizons, measured / sharpest, color=colour, linestyle="--", linewidth=0.8)
+            ax.loglog(horizons, measured / case["tightness"]["bound"], color=colour, linestyle=":", linewidth=0.8)
+        ax.set_title("\n".join(regime_in_words(regime).rsplit(", ", 1)), fontsize=6)
+        _plain_ticks(ax)
+    for first, last in zip(axes[:, 0], axes[:, -1], strict=True):
+        place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5)}
+        last.legend(*first.get_legend_handles_labels(), **place, fontsize=6.5, frameon=False)
+    figure.supxlabel("T, iterates", fontsize=8)
+    figure.supylabel("mean gradient norm: measured (marks), sharpest bound (dashed), the paper's (dotted)", fontsize=7)
+    return figure
+
+
+def hard(rows: Sequence[dict[str, Any]]) -> Figure:
+    """Stochastic gradients to ε against 1/ε, and what any zero-respecting method needs."""
+    figure = Figure(figsize=(7, 2.9), layout="constrained")
+    instances = list(dict.fromkeys(row["instance"] for row in rows))
+    for ax, instance in zip(figure.subplots(1, len(instances)), instances, strict=True):
+        own = _of(rows, instance=instance)
+        for (method, look), mark in zip(
+            styles(dict.fromkeys(row["method"] for row in own)).items(), MARKS, strict=False
+        ):
+            reached = [row for row in _of(own, method=method) if row["sfo"]]
+            ax.loglog([1 / r["eps"] for r in reached], [r["sfo"] for r in reached], marker=mark, **look, **STYLE)
+            ax.lines[-1].set_label(method)
+        needed = {1 / row["eps"]: row["needed"] for row in own}
+        ax.loglog(list(needed), list(needed.values()), color="black", linestyle="--", label="needed by any method")
+        ax.set_title(instance, fontsize=8)
+        ax.set_xticks(list(needed), [f"{each:.0f}" for each in needed])
+        ax.set_xticks([], minor=True)
+        ax.set_xlabel("1/ε, inverse of the accuracy", fontsize=7)
+        _plain_ticks(ax)
+        ax.legend(fontsize=6, frameon=False)
+    figure.supylabel("stochastic gradients until ‖∇f‖ ≤ ε, median", fontsize=7)
+    return figure
+
+
+def inertia(rows: Sequence[dict[str, Any]]) -> Figure:
+    """‖∇f‖ over the last tenth against η, or μ of STORM with inertia: a column for each size and γ."""
+    noises = list(dict.fromkeys(row["noise"] for row in rows))
+    columns = list(dict.fromkeys((row["d"], row["T"], row["multiple"]) for row in rows))
+    figure = Figure(figsize=(11, 4.4), layout="constrained")
+    axes = figure.subplots(len(noises), len(columns), sharex=True)
+    for row in rows:
+        ax: Axes = axes[noises.index(row["noise"]), columns.index((row["d"], row["T"], row["multiple"]))]
+        looks = styles(row["grids"])
+        for (method, grid), mark in zip(row["grids"].items(), MARKS, strict=False):
+            colour = looks[method]["color"]
+            means, errors = (np.array(row[key][method]) for key in ("last_tenth", "standard_error"))
+            eta, mu = np.array(grid).T
+            for same in np.unique(eta) if method == "STORM with inertia" else [None]:
+                chosen = slice(None) if same is None else eta == same
+                x = (eta if method == "STORM" else mu)[chosen]
+                label = method if same is None else f"{method}, η = {same:g}"
+                dashed = "--" if same == eta.min() else "-"
+                line: dict[str, Any] = {
+                    "linestyle": dashed,
+                    "color": colour,
+                    "marker": mark,
+                    "label": label,
+                    "capsize": 1.5,
+                    "markerfacecolor": colour if same is None else "white",
+                }
+                ax.errorbar(x, means[chosen], errors[chosen], **STYLE, **line)
+            best = grid.index(row["best"][method]["eta_mu"])
+            ax.plot((eta if method == "STORM" else mu)[best], means[best], color=colour, **RING)
+        ax.set(xscale="log", yscale="log")
+        noise = "added noise" if row["noise"] == "wrapper" else f"{row['noise']} noise"
+        ax.set_title(f"{noise}, T = {row['T']:,}, {row['multiple']:g} × scheduled γ", fontsize=6.5)
+        _plain_ticks(ax)
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=7, frameon=False)
+    figure.supxlabel("η of momentum and of STORM; μ of STORM with inertia (○: chosen by tuning)", fontsize=7)
+    figure.supylabel("‖∇f‖ over the last tenth of the run (smaller is better)", fontsize=7)
+    return figure
+
+
+def robustness(rows: Sequence[dict[str, Any]]) -> Figure:
+    """Gradient norm at equal SFO against γ at B = 0.5, and against B at the γ chosen there (dotted: at each B)."""
+    problems = list(dict.fromkeys(row["problem"] for row in rows))
+    figure = Figure(figsize=(7.5, 5), layout="constrained")
+    axes = figure.subplots(len(problems), 2)
+    for line, problem in zip(axes, problems, strict=True):
+        for (method, look), mark in zip(
+            styles(dict.fromkeys(row["method"] for row in rows)).items(), MARKS, strict=False
+        ):
+            own = _of(rows, problem=problem, method=method)
+            usual = _of(own, B=0.5)
+            _median(line[0], [row["gamma"] for row in usual], usual, look, mark, method)
+            (best,) = _of(usual, chosen=True)
+            gamma = best["gamma"]
+            line[0].loglog(gamma, best["late"][1], color=look["color"], **RING)
+            kept, chosen = _of(own, gamma=gamma), _of(own, chosen=True)
+            _median(line[1], [row["B"] for row in kept], kept, look, mark, method)
+            medians = [row["late"][1] or np.nan for row in chosen]
+            line[1].loglog([row["B"] for row in chosen], medians, color=look["color"], linewidth=0.8, linestyle=":")
+        for ax in line:
+            ax.set_title(problem, fontsize=8)
+            _plain_ticks(ax)
+    for ax, name in zip(
+        axes[-1], ("step size γ, at B = 0.5 (○: chosen by tuning)", "B, how fast the noise grows"), strict=True
+    ):
+        ax.set_xlabel(name, fontsize=7)
+    figure.supylabel("‖∇f‖ over the last tenth of the budget (smaller is better)", fontsize=7)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=7, frameon=False)
+    return figure
+
+
+def _place(regime: str) -> tuple[str, int, int]:
+    """By method, then from smooth to linear, then from growing noise to none."""
+    method, smoothness, noise = regime.split("/")
+    return method, SMOOTHNESS.index(smoothness), NOISES.index(noise)
+
+
+def _median(
+    ax: Axes, x: list[float], rows: Sequence[dict[str, Any]], look: dict[str, Any], mark: str, label: str
+) -> None:
+    """The median over seeds and the range of the middle 80 %; what diverged is not there."""
+    low, middle, high = (np.array([row["late"][q] or np.nan for row in rows], float) for q in range(3))
+    ax.loglog(x, middle, marker=mark, label=label, **look, **STYLE)
+    ax.fill_between(x, low, high, color=look["color"], alpha=0.12, linewidth=0)
+
+
+def _plain_ticks(ax: Axes) -> None:
+    """Labels at the decades, and at 2 and 5 where there are fewer than two of them."""
+    ax.tick_params(labelsize=6, which="both")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    low, high = ax.get_ylim()
+    if np.log10(high / low) > 1.5:
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        ax.yaxis.set_major_formatter("{x:.3g}")
+        ax.yaxis.set_minor_formatter("{x:.3g}")
+        ax.yaxis.set_minor_locator(LogLocator(subs=(2, 5) if high / low > 3 else "all"))
+
+
+def _of(rows: Sequence[dict[str, Any]], **wanted: Any) -> list[dict[str, Any]]:
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]

@@ -1,0 +1,122 @@
+"""Problems on which noise alone sets the gradient norm: whether the slowest noise terms of the bounds are really there.
+
+On the instances of `instances.py` Δ/(γT) dominates, so their slopes say nothing about noise. Here Δ = 0: f = L0 x²/2 is
+started at its minimiser, and `Skewed` noise carries the iterate away from it. Rare samples keep the mean at 0 and, with
+a probability q = `RARE`·η, are absent from most of the windows of 1/η steps an estimate remembers; the method only sees
+the sign of v, and without them the average of the noise is −√q times its scale, √(RARE η) max(G, B|x|). Under BG-0
+noise that is a force *away* from x⁰ which grows like the restoring one, L0 |x|.
+
+L0 is such that the restoring force is half of the other at a distance of γT. So nothing stops the iterate before γT
+does, and there ‖∇f‖ = L0 γT = ½ √(RARE η) max(G, B γT): a constant times the noise term √η max(G, B γT), which is
+T^(−rate) under every schedule. The terms with Δ, L0 and L1 can be as small as one likes beside it. A bound has to hold
+for every L0: if the measurement falls like the term, no proof can make the term smaller in T.
+
+A quadratic is in the class of every α and L1, so this reaches NSTORM's T^(−1/(4+α)) as well: its term with √η B γT. The
+feedback of the gradient on the noise of STORM's difference, for which that schedule has so large an η, it does not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from gladstorm.core.statistics import mean_of
+from gladstorm.problems.objectives import Quadratic
+from gladstorm.problems.oracles import Skewed
+from evidence.verification.checks import AtMost, Check, Within, log_slope, rounded
+from evidence.verification.part_result import PartResult
+from evidence.verification.settings import VerificationSettings
+from gladstorm.theory import Problem, Statement, for_schedule, for_wrapper
+
+RARE: Final = 0.01  # q/η. The less rare, the more often a run is turned back, and the later the exponents are exact
+MARGIN: Final = 0.05  # closer to the term's exponent than to any other noise term's
+GAMMA0: Final = 1.0
+NO_GAP: Final = 1e-12  # Δ is 0; the theorems ask for a positive number
+L1: Final = 0.02  # any would do; at α = 1 this one admits γ0 = 1
+
+
+@dataclass(frozen=True)
+class NoiseProblem:
+    """A family of quadratics, one for each T, as members of the class of α."""
+
+    method: str
+    alpha: float
+    B: float
+    G: float
+
+    @property
+    def regime(self) -> str:
+        """As `--regime` names it."""
+        return self._for_schedule().regime
+
+    @property
+    def name(self) -> str:
+        """The term it is made for, and the class."""
+        alpha = Fraction(self.alpha).limit_denominator(10)
+        return f"{self.term!r} alone, α = {alpha}"
+
+    @property
+    def term(self) -> str:
+        """The name of the noise term that falls most slowly."""
+        return "noise growth" if self.B else "noise"
+
+    def statement(self, T: int) -> Statement:
+        """What the paper says. The oracle's constants are those of the wrapper with the same B, for α = 0 or ≥ 1/2."""
+        L1_of_class = L1 if self.alpha else None
+        problem = Problem(alpha=self.alpha, L0=self.L0(T), L1=L1_of_class, B=self.B, G=self.G, gap=NO_GAP)
+        return for_wrapper(self.method, problem, gamma0=GAMMA0)
+
+    def oracle(self, T: int) -> Skewed:
+        """The problem for T iterates."""
+        curvature = np.array([self.L0(T)])
+        return Skewed(Quadratic(np.zeros(1), curvature), self.B, self.G, RARE * self._for_schedule().schedule(T).eta)
+
+    def L0(self, T: int) -> float:
+        """The curvature that pulls back half as strongly as the noise pushes at a distance of γT."""
+        eta, gamma, *_ = self._for_schedule().schedule(T)
+        return math.sqrt(RARE * eta) / 2 * max(self.B, self.G / (gamma * T))
+
+    def _for_schedule(self) -> Statement:
+        return for_schedule(self.method, alpha=self.alpha, gamma0=GAMMA0, G=self.G, B=self.B)
+
+
+PROBLEMS: Final = (
+    NoiseProblem("nsgdm", 0, B=0.0, G=1.0),
+    NoiseProblem("nsgdm", 0, B=1.0, G=0.01),
+    NoiseProblem("nstorm", 0, B=0.0, G=1.0),
+    NoiseProblem("nstorm", 0, B=1.0, G=0.01),
+    NoiseProblem("nstorm", 1 / 2, B=1.0, G=0.01),
+    NoiseProblem("nstorm", 2 / 3, B=1.0, G=0.01),
+    NoiseProblem("nstorm", 1, B=1.0, G=0.01),
+)
+
+
+def measure(problem: NoiseProblem, settings: VerificationSettings) -> PartResult:
+    """Check the bound at every horizon and the measurement's slope against the noise term's exponent; report its share.
+
+    The ladder is its own: a line is cheap, and exponents are exact for large T only.
+    """
+    checks, values = [], []
+    for T in settings.noise_horizons:
+        statement = problem.statement(T)
+        oracle, method = problem.oracle(T), settings.method(statement, T)
+        values.append(settings.simulate(oracle, method, T, blocks=settings.noise_blocks).mean_grad_norm[0, :, -1])
+        bound = AtMost(statement.bound(T))
+        checks.append(Check(problem.regime, problem.name, "bound", T, mean_of(values[-1]), bound))
+    term = next(term for term in statement.terms(T) if term.name == problem.term)
+    slope = log_slope(settings.noise_horizons, np.stack(values))
+    claim = Within(-float(term.exponent), MARGIN)
+    checks.append(Check(problem.regime, problem.name, "noise exponent", 0, slope, claim))
+    row: dict[str, Any] = {
+        "regime": problem.regime,
+        "instance": problem.name,
+        "exponent": rounded(float(term.exponent)),
+        "T": T,
+        "measured": rounded(float(values[-1].mean())),
+        "term": rounded(term.value),
+    }
+    return PartResult(checks, {"noise": [row]})

@@ -1,0 +1,85 @@
+"""How much is verified, with which methods, oracles and instances; and the simulation all checks share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from gladstorm.methods import Method, from_plan
+from gladstorm.problems.oracles import BlumGladyshev, Oracle
+from gladstorm.simulation.record import Record
+from gladstorm.simulation.simulate import run
+from evidence.verification.instances import INSTANCES, Instance, Wrapper
+from gladstorm.theory import Plan, Statement
+
+RECORDS = 100  # of this the compiled program's shape depends: one value for all runs
+FULLY_RECORDED = 2 * RECORDS + 1  # the longest horizon of which every iterate is recorded
+APART = 100_000  # seeds from one block that is set apart to the next
+Builder = Callable[[Statement, int], Method]
+_NOT_NUMBERS = ("method", "wrapper", "instances")
+
+
+def planned(statement: Statement, T: int) -> Method:
+    """The method as the statement prescribes it."""
+    return from_plan(Plan(statement, T))
+
+
+@dataclass(frozen=True)
+class VerificationSettings:
+    """How much is run, and what: a broken method or oracle can be put in the place of the right ones, and is found."""
+
+    horizons: tuple[int, ...]
+    fit_from: int  # slopes are fitted from this horizon on
+    seeds: int  # of each run on the ladder
+    blocks: int  # times that many seeds for the exact identities
+    noise_horizons: tuple[int, ...]  # of the noise exponents
+    noise_blocks: int  # times that many seeds for them
+    counterexample: int  # the horizon of the problem on which the printed bounds are false
+    studies: bool = False  # whether hard instances, inertia and robustness are measured as well
+    seed: int = 0  # the first seed
+    method: Builder = planned
+    wrapper: Wrapper = BlumGladyshev
+    instances: tuple[Instance, ...] = INSTANCES
+
+    @property
+    def identity(self) -> list[Any]:
+        """What decides a part's result, JSON-ready; of the instances the part's name says which it is about."""
+        put_in = {"method": self.method.__qualname__, "wrapper": self.wrapper.__qualname__}
+        numbers = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _NOT_NUMBERS}
+        return [numbers, put_in]
+
+    def apart(self, number: int) -> VerificationSettings:
+        """The same with seeds that nothing else has."""
+        return replace(self, seed=self.seed + number * APART)
+
+    def simulate(self, oracle: Oracle, method: Method, T: int, *, blocks: int = 1) -> Record:
+        """Run T iterates of every seed of so many blocks. Blocks have one shape: more seeds do not recompile."""
+        firsts = range(self.seed, self.seed + blocks * self.seeds, self.seeds)
+        return Record.joined(
+            [
+                run(oracle, method, steps=T - 1, seeds=range(n, n + self.seeds), records=RECORDS, progress=False)
+                for n in firsts
+            ]
+        )
+
+
+QUICK = VerificationSettings(
+    (FULLY_RECORDED, 1000, 10_000),
+    fit_from=1000,
+    seeds=64,
+    blocks=8,
+    noise_horizons=(3000, 30_000),
+    noise_blocks=8,
+    counterexample=1_500_000,
+)
+FULL = replace(
+    QUICK,
+    horizons=(FULLY_RECORDED, 1000, 3000, 10_000, 30_000, 100_000),
+    fit_from=3000,
+    blocks=32,
+    noise_horizons=(30_000, 100_000, 300_000, 1_000_000),
+    noise_blocks=4,
+    counterexample=3_000_000,
+    studies=True,
+)

@@ -1,1 +1,0 @@
-"""Five optimizers find a posterior with numpyro: python -m examples.posterior"""

@@ -1,0 +1,75 @@
+"""A LightningModule for NSTORM: every mini-batch at two points, also accumulated.
+
+For example::
+
+    class Regression(TwoPointModule):
+        accumulate = 4
+
+        def loss(self, batch, index):
+            return (self.network(batch[0]) - batch[1]).square().mean()
+
+        def configure_optimizers(self):
+            return NSTORM(self.parameters(), lr=0.1, max_grad_norm=1.0, model=self)
+
+Without accumulation any LightningModule trains with NSTORM, and with NSGDM always: see docs/lightning.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gladstorm.core.extras import needing
+
+with needing("lightning"):
+    from lightning import LightningModule
+
+from gladstorm.torch import NSTORM
+
+__all__ = ["TwoPointModule"]
+
+
+class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
+    """A LightningModule whose optimizer is an NSTORM. Define `loss` instead of `training_step`.
+
+    It keeps micro-batches until there are `accumulate` of them, or the epoch ends. Then it evaluates all of them at the
+    previous point and all again at the new one, with the same dropout. That is one `global_step`, which counts for
+    `max_steps`. Optimization is manual: clip with NSTORM's `max_grad_norm`, and step learning-rate schedules yourself.
+    """
+
+    accumulate: int = 1  #: micro-batches per step
+
+    def __init__(self, *positional: Any, **named: Any) -> None:
+        super().__init__(*positional, **named)
+        self.automatic_optimization = False
+        self._waiting: list[tuple[Any, int]] = []
+
+    def loss(self, batch: Any, index: int) -> torch.Tensor:  # noqa: ARG002 - for who defines it
+        """The mean loss of a micro-batch. It is called twice per micro-batch, so whatever it logs is logged twice."""
+        raise TypeError(f"{type(self).__name__}: loss(batch, index) must be defined by the module; got none.")
+
+    def training_step(self, batch: Any, index: int) -> None:
+        """Make a step if this is the last of its micro-batches."""
+        self._waiting.append((batch, index))
+        if len(self._waiting) < self.accumulate and not self.trainer.is_last_batch:
+            return
+        batches, self._waiting = self._waiting, []
+        optimizer: Any = self.optimizers()
+        with self._nstorm(optimizer).previous_point(getattr(self.trainer.precision_plugin, "scaler", None)):
+            self._evaluate(batches)
+        self._evaluate(batches)
+        optimizer.step()  # Lightning's, which counts
+
+    def _evaluate(self, batches: list[tuple[Any, int]]) -> None:
+        for batch, index in batches:
+            self.manual_backward(self.loss(batch, index) / len(batches))
+
+    def _nstorm(self, optimizer: Any) -> NSTORM:
+        found = getattr(optimizer, "optimizer", optimizer)  # Lightning wraps it
+        if not isinstance(found, NSTORM):
+            raise TypeError(
+                f"{type(self).__name__}: the optimizer of a TwoPointModule must be an NSTORM; got "
+                f"{type(found).__name__}, which any LightningModule trains."
+            )
+        return found

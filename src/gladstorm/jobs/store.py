@@ -1,0 +1,141 @@
+"""Finished results of a long job's tasks in a folder, so that a killed one resumes.
+
+A result is found by the hash of everything that decides it: what was asked for, the versions, and the source of the
+code that computes it. Its file appears whole and carries its own digest: a damaged one is named, removed and computed
+again. Any number of processes may share the folder. Each combination of versions and source has a folder of its own
+inside, so that results of different ones never mix and a newer version can say what it does not use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from gladstorm.jobs.files import is_working, load_json, mark_as_working, require_regular, save_json
+from gladstorm.jobs.progress import remark
+from gladstorm.jobs.provenance import code_version, digest, versions
+
+_FORMAT = "gladstorm store 1"
+_MADE_WITH = "made-with.json"
+_CLAIM = ".claim"
+_TOLD: set[Path] = set()  # folders of which this process has said what else they hold
+
+
+class Keepable(Protocol):
+    """What can be kept."""
+
+    def save(self, path: Path, /) -> None:
+        """Write it, whole or not at all, with a digest."""
+
+    @classmethod
+    def load(cls, path: Path, /) -> Self:
+        """Read what `save` wrote; a ValueError says when it is damaged."""
+
+
+K = TypeVar("K", bound=Keepable)
+
+
+class Store(Generic[K]):
+    """A folder of results of one kind, computed by the code of one room; their files end in a suffix."""
+
+    def __init__(self, folder: Path, kind: type[K], suffix: str, *, room: str) -> None:
+        self._kind, self._suffix = kind, suffix
+        made_with = versions() | {"source": code_version(room)}
+        self._folder = folder / digest(json.dumps(made_with, sort_keys=True).encode())
+        self._full = False
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            if not (self._folder / _MADE_WITH).exists():
+                save_json(self._folder / _MADE_WITH, _FORMAT, {"versions": made_with})
+        except OSError as problem:
+            raise ValueError(
+                f"store: must be a folder that can be written to; got {str(folder)!r} ({problem.strerror})."
+            ) from None
+        self._from_before = folder not in _TOLD and any(self._folder.glob(f"*/*{suffix}"))
+        if folder in _TOLD:
+            return
+        _TOLD.add(folder)
+        for other in _others(folder, self._folder):
+            told = ", ".join(f"{name} {number}" for name, number in other.items() if made_with.get(name) != number)
+            remark(f"store: {folder} also holds results made with {told or 'other code'}; they are left as they are.")
+
+    def find(self, identity: Any) -> K | None:
+        """The result of this identity if it is there whole. A damaged one is said and removed."""
+        path = self._path(identity)
+        try:
+            return self._kind.load(path)
+        except FileNotFoundError:
+            return None
+        except ValueError as damage:
+            remark(f"{damage} It is computed again.")
+            _remove(path)
+            return None
+
+    def say_that_none_fits(self) -> None:
+        """Say, once, that all results found here are of other jobs: who meant to resume may have changed a number."""
+        if self._from_before:
+            remark(
+                f"store: {self._folder.parent} holds results of other jobs and none of this one, whose problem, "
+                "methods, seeds or steps differ; everything is computed, and the other results are kept."
+            )
+        self._from_before = False
+
+    def has(self, identity: Any) -> bool:
+        """Whether there is a file for this identity."""
+        return self._path(identity).is_file()
+
+    def keep(self, identity: Any, result: K) -> None:
+        """Write the result. On a full disk the job goes on, and what cannot be kept is said once."""
+        path = self._path(identity)
+        try:
+            path.parent.mkdir(exist_ok=True)
+            result.save(path)
+        except OSError as problem:
+            if not self._full:
+                remark(f"store: results can no longer be kept in {path.parent} ({problem.strerror}); the job goes on.")
+            self._full = True
+        _remove(path.with_suffix(_CLAIM))
+
+    def recall(self, identity: Any, compute: Callable[[], K]) -> K:
+        """The result of this identity: read if it is there whole, else computed and kept."""
+        found = self.find(identity)
+        if found is None:
+            found = compute()
+            self.keep(identity, found)
+        return found
+
+    def claim(self, identity: Any) -> bool:
+        """Say that this process begins with it; False if another living one has said so."""
+        path = self._path(identity).with_suffix(_CLAIM)
+        with contextlib.suppress(OSError):  # who cannot claim computes: twice at worst
+            path.parent.mkdir(exist_ok=True)
+            if is_working(path):
+                return False
+            mark_as_working(path)
+        return True
+
+    def _path(self, identity: Any) -> Path:
+        """Its file, in one of 256 folders: a folder of 10⁵ files is slow to work in."""
+        key = digest(json.dumps(identity, sort_keys=True).encode())
+        path = self._folder / key[:2] / f"{key}{self._suffix}"
+        require_regular("store", path)
+        return path
+
+
+def _remove(path: Path) -> None:
+    """Remove a file if it is there and may be: on a disk that has become read-only, what is kept can still be read."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def _others(folder: Path, own: Path) -> list[dict[str, str]]:
+    """The versions of the other results in a folder."""
+    found = []
+    for path in sorted(folder.glob(f"*/{_MADE_WITH}")):
+        with contextlib.suppress(ValueError, OSError, KeyError):
+            if path.parent != own:
+                found.append(load_json("store", path, _FORMAT)["versions"])
+    return found

@@ -1,0 +1,100 @@
+"""Policy evaluation on a finite Markov chain with linear features."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from gladstorm.core.constants import Constants
+from gladstorm.core.parts import Array, Data, Number, leaf, part
+from gladstorm.core.rules import BELOW_ONE, COUNT, MATRIX, VECTOR
+
+
+@part
+class TemporalDifferences:
+    """f(θ) = ½ Σ_s μ_s (φ_s·(θ − θ*))²: policy evaluation by TD(0) on a Markov chain with linear features.
+
+    f measures how far the values φ_s·θ are from those at θ*, where TD(0) ends: Φᵀ D (Φθ* − r − γPΦθ*) = 0. The chain
+    has transitions P, stationary distribution μ = diag D, rewards r, discount γ and features φ_s for each state s.
+    TD(0) does not follow ∇f: the oracle of this name has its direction.
+    """
+
+    start: Data = leaf(VECTOR)  #: θ⁰, where runs start
+    features: Data = leaf(MATRIX)  #: Φ, a row for each state
+    transitions: Data = leaf(MATRIX)  #: P, the probabilities of going from the state of a row to that of a column
+    rewards: Data = leaf(VECTOR)  #: r, one for each state
+    discount: Number = leaf(BELOW_ONE)  #: γ in [0, 1)
+    stationary: Data = leaf(VECTOR)  #: μ, the share of time in each state
+    solution: Data = leaf(VECTOR)  #: θ*, where TD(0) ends
+    f_inf: ClassVar[float] = 0.0
+    own_oracle: ClassVar[str] = "temporal-differences"
+    flaw: ClassVar[None] = None
+
+    @classmethod
+    def from_seed(cls, seed: int, states: float = 10, discount: float = 0.9, *, dim: int = 3) -> TemporalDifferences:
+        """A random chain: transitions uniform on the simplex; features, rewards and θ⁰ standard normal."""
+        COUNT.require("TemporalDifferences", "states", states)
+        rng, n = np.random.default_rng(seed), int(states)
+        chain = rng.dirichlet(np.ones(n), n)
+        return cls.from_chain(chain, rng.normal(0, 1, (n, dim)), rng.normal(0, 1, n), discount, rng.normal(0, 1, dim))
+
+    @classmethod
+    def from_chain(
+        cls, transitions: ArrayLike, features: ArrayLike, rewards: ArrayLike, discount: float, start: ArrayLike
+    ) -> TemporalDifferences:
+        """The problem for your own chain. It must visit every state, and the features must be linearly independent."""
+        owner = "TemporalDifferences"
+        P, Phi, r, first = (np.asarray(each, np.float64) for each in (transitions, features, rewards, start))
+        BELOW_ONE.require(owner, "discount", discount)
+        n, d = Phi.shape if Phi.ndim == 2 else (0, 0)
+        if P.shape != (n, n) or r.shape != (n,) or first.shape != (d,):
+            shapes = f"{P.shape}, {Phi.shape}, {r.shape}, {first.shape}"
+            raise ValueError(
+                f"{owner}: transitions, features, rewards and start must have shapes (n, n), (n, d), (n,) and (d,); "
+                f"got {shapes}."
+            )
+        if np.any(P < 0) or not np.allclose(P.sum(axis=1), 1, atol=1e-9):
+            raise ValueError(f"{owner}: transitions must be rows of probabilities that add up to 1; some rows do not.")
+        mu = _stationary(P)
+        if mu is None:
+            raise ValueError(
+                f"{owner}: transitions must lead from every state to every other; some states are cut off."
+            )
+        rank = int(np.linalg.matrix_rank(Phi))
+        if rank < d:
+            raise ValueError(
+                f"{owner}: features must be linearly independent, or θ* is not unique; got {d} columns of rank {rank}: "
+                "leave some out."
+            )
+        weighted = Phi.T * mu
+        solution = np.linalg.solve(weighted @ (Phi - discount * P @ Phi), weighted @ r)
+        return cls(first, Phi, P, r, discount, mu, solution)
+
+    def value(self, x: Array) -> Array:
+        """f(θ)."""
+        return jnp.sum(self.stationary * (self.features @ (x - self.solution)) ** 2) / 2
+
+    def grad(self, x: Array) -> Array:
+        """∇f(θ) = Φᵀ D Φ (θ − θ*)."""
+        return (self.stationary * (self.features @ (x - self.solution))) @ self.features
+
+    @property
+    def constants(self) -> Constants:
+        """The Hessian is ΦᵀDΦ."""
+        features = np.asarray(self.features)
+        L0 = np.linalg.eigvalsh((features.T * np.asarray(self.stationary)) @ features)[-1]
+        return Constants(L0=float(L0), L1=0.0, alpha=0.0, f_inf=self.f_inf)
+
+
+def _stationary(P: np.ndarray) -> np.ndarray | None:
+    """μ with μP = μ, if every state leads to every other."""
+    n = len(P)
+    reach = np.linalg.matrix_power((P > 0) + np.eye(n), max(n - 1, 1)) > 0
+    if not reach.all():
+        return None
+    system = np.vstack([P.T - np.eye(n), np.ones(n)])
+    mu: np.ndarray = np.linalg.lstsq(system, np.append(np.zeros(n), 1.0), rcond=None)[0]
+    return np.asarray(mu / mu.sum())

@@ -1,0 +1,156 @@
+"""The figures of `gladstorm suite`: over all problems, and problem by problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from gladstorm.plotting.styles import LOOKS, method_of, styles
+from gladstorm.suite.measures import profile, reaching
+
+FARTHEST = 100.0  # factor of the best that is drawn
+WIDEST = 1000.0  # ratio to the reference that is drawn: intervals of few seeds go on for ever
+
+
+def answers(result: Mapping[str, Any]) -> Figure:
+    """Each question's ratio, case by case: a panel for each question, a line for each problem, by the kind of noise."""
+    asked, budgets = result["answers"], result["config"]["budgets"]
+    lines = _by_noise(result)
+    figure = Figure(figsize=(1.6 + 2.1 * len(asked), 1.2 + 0.21 * len(lines)), layout="constrained")
+    axes = figure.subplots(1, len(asked), squeeze=False, sharey=True)[0]
+    for ax, answer in zip(axes, asked, strict=True):
+        ax.set(xscale="log", ylim=(len(lines) - 0.3, -0.7))
+        for each in answer["cases"]:
+            later = each["budget"] == budgets[-1]
+            place = lines.index(each["problem"]) + (0.17 if later else -0.17)
+            colour = "#bbbbbb" if each["verdict"] == "cannot tell" else "black"
+            style = {"color": colour, "markerfacecolor": colour if later else "white", "markeredgewidth": 0.9}
+            if each["relative"]["mean"] is None:
+                half = 0.5 * each["seeds"]["of"]
+                side = 0.02 if each["seeds"]["better"] > half else 0.98 if each["seeds"]["better"] < half else 0.5
+                ax.plot([side], [place], "X", markersize=5, transform=ax.get_yaxis_transform(), **style)
+            else:
+                _interval(ax, each["relative"], place, style)
+        _show_ratios(ax)
+        ax.set_title(f"{answer['deed']}?\n{answer['does']} / {answer['does_not']}", fontsize=8)
+        ax.tick_params(labelsize=7)
+        ax.tick_params(axis="y", length=0)
+    axes[0].set_yticks(range(len(lines)), [line.strip() for line in lines])
+    for label, line in zip(axes[0].get_yticklabels(), lines, strict=True):
+        label.set(weight="normal" if line in result["problems"] else "bold")
+    told = f"ratio of ‖∇f‖, left of 1 is better; ○ {budgets[0]:,} ● {budgets[-1]:,} stochastic gradients\n"
+    told += "grey: cannot tell; a cross: some seed diverged, and it stands where most seeds do"
+    figure.supxlabel(told, fontsize=7)
+    return figure
+
+
+def _by_noise(result: Mapping[str, Any]) -> list[str]:
+    """The problems under headings, which have a space before them."""
+    of_kind: dict[str, list[str]] = {" outside BG-0": [], " their own noise": [], " added noise": []}
+    for name, facts in result["problems"].items():
+        outside = facts["outside"] is not None and facts["field"] == "∇f"
+        kind = " outside BG-0" if outside else " their own noise" if facts["natural"] else " added noise"
+        of_kind[kind].append(name)
+    return [line for kind, names in of_kind.items() if names for line in (kind, *names)]
+
+
+def profiles(result: Mapping[str, Any]) -> Figure:
+    """The share of cases within a factor of the best, and the share of runs that have reached their target."""
+    figure = Figure(figsize=(7.4, 3.9), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    cases, longest = result["cases"], max(result["config"]["budgets"])
+    factors, shares = np.geomspace(1, FARTHEST, 200), np.linspace(0, 1, 201)
+    for place, (name, style) in enumerate(_styles(result).items()):
+        # Marks for those who see no colours, each row's elsewhere, so that they do not hide each other.
+        look = LOOKS.get(method_of(name) or "")
+        style = style | {"marker": look.marker if look else "*", "markersize": 3.2, "markevery": (3 * place, 40)}
+        ratios = _array(case["rows"][name]["to_best"] for case in cases)
+        left.step(factors, profile(ratios, factors), where="post", label=name, **style)
+        late = [case["rows"][name]["reached"] for case in cases if case["budget"] == longest]
+        times = _array(time for times in late for time in times)
+        right.step(longest * shares, reaching(times, shares, longest), where="post", **style)
+    left.set(xscale="log", ylim=(0, 1.02))
+    left.set_xlabel("factor of the best ‖∇f‖", fontsize=8)
+    left.set_ylabel("share", fontsize=8)
+    left.set_title(f"of {len(cases)} cases, within this factor of the best row", fontsize=8)
+    right.set_xlabel("stochastic gradients", fontsize=8)
+    right.set_title(f"of runs, below {result['config']['target']:g} × the best for good", fontsize=8)
+    for ax in (left, right):
+        ax.tick_params(labelsize=7)
+        ax.grid(alpha=0.25, linewidth=0.5)
+    figure.legend(loc="outside lower center", ncols=4, fontsize=7, frameon=False)
+    return figure
+
+
+def problems(result: Mapping[str, Any]) -> Figure:
+    """Every row's ‖∇f‖ relative to the reference's with its interval, a panel for each problem."""
+    names, styles = list(result["problems"]), _styles(result)
+    columns = min(4, len(names))
+    lines = -(-len(names) // columns)
+    figure = Figure(figsize=(1.2 + 1.9 * columns, 0.7 + 2.1 * lines), layout="constrained")
+    axes = figure.subplots(lines, columns, squeeze=False, sharey=True)
+    budgets = result["config"]["budgets"]
+    reference = result["config"]["reference"]
+    for ax, name in zip(axes.flat, names, strict=False):
+        ax.set_xscale("log")
+        cases = [each for each in result["cases"] if each["problem"] == name]
+        for case in cases:
+            later = case["budget"] == budgets[-1]
+            for place, (row, style) in enumerate(styles.items()):
+                face = style["color"] if later else "white"
+                dot = {"color": style["color"], "markerfacecolor": face, "markeredgewidth": 0.8}
+                found, height = case["rows"][row]["relative"]["grad_norm"], place + (0.17 if later else -0.17)
+                if found["mean"] is not None:
+                    _interval(ax, found, height, dot)
+                elif case["rows"][row]["diverged"]:
+                    ax.plot([0.97], [height], "X", markersize=4, transform=ax.get_yaxis_transform(), **dot)
+        lost = [case["rows"][reference]["diverged"] for case in cases]
+        if any(lost):
+            said = f"{reference} lost\n{' and '.join(map(str, lost))} seeds:\nno ratios to it"
+            ax.text(0.5, 0.5, said, fontsize=7, ha="center", va="center", transform=ax.transAxes)
+        _show_ratios(ax)
+        ax.set_title(f"{name}, d = {result['problems'][name]['dim']}", fontsize=7)
+        ax.tick_params(labelsize=6)
+        ax.set_yticks(range(len(styles)), list(styles))
+    axes[0, 0].invert_yaxis()  # shared: the first row is on top everywhere
+    for ax in list(axes.flat)[len(names) :]:
+        ax.set_visible(False)
+    told = f"‖∇f‖ relative to {reference}, left of 1 is better; ○ {budgets[0]:,}"
+    figure.supxlabel(f"{told} ● {budgets[-1]:,} stochastic gradients; a cross: some seed diverged", fontsize=7)
+    return figure
+
+
+def _interval(ax: Any, found: Mapping[str, Any], place: float, style: Mapping[str, Any]) -> None:
+    if found["low"] is not None:
+        ax.plot([found["low"], found["high"]], [place, place], color=style["color"], linewidth=0.9)
+    ax.plot([found["mean"]], [place], "o", markersize=3.2, **style)
+
+
+def _show_ratios(ax: Any) -> None:
+    """At least a factor 2 to either side of 1, no interval that goes on for ever, and labels at the decades."""
+    low, high = ax.get_xlim()
+    ax.set_xlim(min(0.45, max(low, 1 / WIDEST)), max(2.2, min(high, WIDEST)))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.axvline(1, color="#888888", linewidth=0.8, linestyle=":")
+
+
+def _styles(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """A colour for each method, that of other figures where it has one; thin dashes without a decay."""
+    methods = dict.fromkeys(row["method"] for row in result["methods"].values())
+    looks = styles(methods)
+    return {
+        name: {
+            "color": looks[row["method"]]["color"],
+            "linestyle": "--" if row["decay"] == 0 else "-",
+            "linewidth": 0.8 if row["decay"] == 0 else 1.5,
+        }
+        for name, row in result["methods"].items()
+    }
+
+
+def _array(values: Any) -> np.ndarray:
+    return np.array([np.inf if value is None else value for value in values], float)

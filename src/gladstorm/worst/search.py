@@ -1,0 +1,239 @@
+"""The search for the worst problem of a class: proposals, evolution, and a report on seeds the search has not seen."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+
+from gladstorm.jobs.progress import Progress
+from gladstorm.jobs.provenance import versions
+from gladstorm.core.rules import COUNT, SEED, STEPS
+from gladstorm.core.statistics import mean_of
+from gladstorm.methods import from_plan
+from gladstorm.simulation.record import Record
+from gladstorm.simulation.simulate import run
+from gladstorm.worst.audit import audit
+from gladstorm.worst.evolution import Evolution
+from gladstorm.worst.family import ProblemClass, gap, instance
+from gladstorm.worst.line import Line, LineNoise
+from gladstorm.worst.proposals import propose
+from gladstorm.theory import Plan, Problem, Statement, sharper, theorem
+
+FORMAT: Final = "gladstorm worst 1"
+FIRST_SEARCH_SEED: Final = 10**6  # those below are reported
+STEP: Final = 0.3  # of the evolution, at its beginning
+SHARE: Final = 0.1  # of the measurement that Δ/(γT) may be where the gap is not to count
+SEARCHED_SHARE: Final = 0.08  # that candidates are allowed: their measurement is rougher, and the largest of many
+
+Kind = Literal["noise", "any"]
+Sweeps = Mapping[str, Any]  # store, executor and progress of `sweep`
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How much is searched and reported."""
+
+    proposals: int = 8  # populations of them
+    generations: int = 30
+    population: int = 32
+    seeds: int = 8  # of each candidate
+    reported: int = 256  # seeds
+    seed: int = 0  # of the search
+
+    def check(self) -> None:
+        """Raise a ValueError unless every number is a count; two seeds have an interval, one has none."""
+        for name in ("proposals", "population", "seeds"):
+            COUNT.require("worst", name, getattr(self, name))
+        SEED.require("worst", "generations", self.generations)
+        SEED.require("worst", "seed", self.seed)
+        if self.reported < 2 or self.reported > FIRST_SEARCH_SEED:
+            raise ValueError(f"worst: reported must be from 2 to {FIRST_SEARCH_SEED:,} seeds; got {self.reported}.")
+
+
+QUICK: Final = SearchSettings(proposals=1, generations=2, population=4, seeds=2, reported=4)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A problem inside a class, and what was measured on it."""
+
+    of: ProblemClass
+    kind: str
+    oracle: LineNoise
+    norms: np.ndarray  # E‖∇f(x̂)‖ of each seed
+    errors: np.ndarray  # the mean of ‖v − ∇f‖ of each seed
+    proposals: tuple[int, ...] = ()  # the numbers of the best ones, for a search of the same statement at another T
+
+    @property
+    def measured(self) -> float:
+        """E‖∇f(x̂)‖."""
+        return float(self.norms.mean())
+
+    @property
+    def gap_share(self) -> float:
+        """Δ/(γT) of this problem, relative to the measurement."""
+        return gap(self.oracle) / self.of.reach / self.measured if self.measured else math.inf
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, JSON-ready: enough to measure again."""
+        statement, T = self.of.statement, self.of.horizon
+        second = sharper(statement, T)
+        eta, gamma, n_init, _ = statement.schedule(T)
+        return {
+            "kind": self.kind,
+            "regime": statement.regime,
+            "problem": asdict(statement.problem),
+            "method": statement.method,
+            "gamma0": statement.gamma0,
+            "eta0": statement.eta0,
+            "horizon": T,
+            "schedule": {"gamma": gamma, "eta": eta, "n_init": n_init},
+            "instance": _as_data(self.oracle),
+            "audit": audit(self.oracle, statement, self.of.reach),
+            "seeds": self.norms.size,
+            "measured": self.measured,
+            "interval": list(mean_of(self.norms).interval()),
+            "mean_error": float(self.errors.mean()),
+            "gap_share": self.gap_share,
+            "bound": statement.bound(T),
+            "sharper": second.bound if second else None,
+            "sharper_source": second.source if second else None,
+            "printed": statement.bound_as_printed(T),
+            "ratio": self.measured / statement.bound(T),
+            "ratio_to_sharper": self.measured / second.bound if second else None,
+            "terms": {term.name: term.value for term in statement.terms(T)},
+            "versions": versions(),
+        }
+
+
+def stated(method: str, problem: Problem, T: int, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
+    """The statement whose class is searched; without γ0, with the best one at T."""
+    for rule in (COUNT, STEPS):
+        rule.require("worst", "horizon", T)
+    found = theorem(method, problem, gamma0=gamma0, eta0=eta0)
+    if gamma0 is None:
+        found = found.tune_gamma0(T)
+    if violations := found.violations():
+        raise ValueError(violations[0])
+    steepest = "L" if "L" in found.needs() else "L0"
+    if getattr(found, steepest) == 0:
+        raise ValueError("worst: L0 (of nstorm with alpha = 0, L) must be > 0, f' changes by it; got 0.")
+    return found
+
+
+def worst(
+    statement: Statement,
+    horizon: int,
+    kind: str = "noise",
+    settings: SearchSettings | None = None,
+    *,
+    progress: bool = True,
+    store: str | os.PathLike[str] | None = None,
+    executor: Any = None,
+    begin: Sequence[int] = (),
+) -> Found:
+    """The worst problem found for a statement's method, schedule and class. `begin` has proposals to try first.
+
+    A proposal has a number, and adapts itself to the horizon: what is bad at one is often bad at another.
+    For "noise", a problem counts in full only where the way down, Δ/(γT), is at most a tenth of what is measured.
+    `store` and `executor` are those of `sweep`.
+    """
+    settings = settings or SearchSettings()
+    settings.check()
+    require_kind(kind, statement)
+    of = ProblemClass(statement, horizon)
+    sweeps: dict[str, Any] = {"store": store, "executor": executor}
+    chunk, first = settings.population, FIRST_SEARCH_SEED
+
+    def proposed(number: int) -> np.ndarray:
+        return propose(np.random.default_rng([settings.seed, number]), of, with_gap=kind == "any")
+
+    def values(vectors: Sequence[np.ndarray]) -> np.ndarray:
+        nonlocal first
+        oracles = [instance(vector, of) for vector in vectors]
+        seeds = range(first, first + len(oracles) * settings.seeds)
+        first = seeds.stop
+        record = _run([each for each in oracles for _ in range(settings.seeds)], of, seeds, sweeps)
+        norms = record.mean_grad_norm[0, :, -1].reshape(len(oracles), -1).mean(axis=1)
+        return norms if kind == "any" else counted(norms, np.array([gap(each) for each in oracles]) / of.reach)
+
+    with Progress("searching", settings.proposals + settings.generations + 1) as shown:
+        numbers = list(dict.fromkeys([*begin, *range(settings.proposals * chunk)]))[: settings.proposals * chunk]
+        found: list[float] = []
+        for done in range(settings.proposals):
+            found += values([proposed(number) for number in numbers[done * chunk : (done + 1) * chunk]]).tolist()
+            if progress:
+                shown(done + 1)
+        best = [numbers[place] for place in np.argsort(-np.array(found), kind="stable")[: chunk - 1]]
+        evolution = Evolution(proposed(best[0]), STEP, chunk, np.random.default_rng(settings.seed))
+        for done in range(settings.generations):
+            evolution.tell(values(list(evolution.ask())))
+            if progress:
+                shown(settings.proposals + done + 1)
+        finalists = [*(proposed(number) for number in best), evolution.mean]
+        order = np.argsort(-values(finalists), kind="stable")
+    chosen = instance(finalists[order[0]], of)
+    again_best = tuple(best[place] for place in order if place < len(best))
+    return replace(measure(of, kind, chosen, settings.reported, **sweeps), proposals=again_best)
+
+
+def require_kind(kind: str, statement: Statement) -> None:
+    """Raise a ValueError unless problems of this kind can be searched for."""
+    if kind not in get_args(Kind):
+        raise ValueError(f"worst: kind must be one of {', '.join(get_args(Kind))}; got kind={kind!r}.")
+    if kind == "noise" and statement.noise == "deterministic":
+        raise ValueError("worst: kind must be any where there is no noise; got kind='noise' with B = G = 0.")
+
+
+def counted(norms: np.ndarray, ways: np.ndarray) -> np.ndarray:
+    """What measurements count for where the way down, Δ/(γT), is limited: the more it is, the less.
+
+    >>> counted(np.array([1.0, 1.0, 0.0]), np.array([0.05, 0.16, 0.0])).tolist()
+    [1.0, 0.5, 0.0]
+    """
+    allowed = SEARCHED_SHARE * norms
+    found: np.ndarray = norms * np.divide(allowed, ways, out=np.ones_like(norms), where=ways > allowed)
+    return found
+
+
+def measure(
+    of: ProblemClass,
+    kind: str,
+    oracle: LineNoise,
+    seeds: int,
+    *,
+    store: str | os.PathLike[str] | None = None,
+    executor: Any = None,
+) -> Found:
+    """What a problem is, on the seeds 0, 1, …"""
+    record = _run(oracle, of, range(seeds), {"store": store, "executor": executor})
+    return Found(of, kind, oracle, record.mean_grad_norm[0, :, -1], record.mean_error[0, :, -1])
+
+
+def again(kept: Mapping[str, Any], *, store: str | os.PathLike[str] | None = None, executor: Any = None) -> Found:
+    """Measure a problem that `as_dict` described once more: the same numbers on the same machine."""
+    statement = theorem(kept["method"], Problem(**kept["problem"]), gamma0=kept["gamma0"], eta0=kept["eta0"])
+    of, data = ProblemClass(statement, kept["horizon"]), kept["instance"]
+    line = Line(**{each.name: _array(data[each.name]) for each in fields(Line)})
+    rest = {each.name: _array(data[each.name]) for each in fields(LineNoise) if each.name != "objective"}
+    return measure(of, kept["kind"], LineNoise(line, **rest), kept["seeds"], store=store, executor=executor)
+
+
+def _run(oracle: LineNoise | list[LineNoise], of: ProblemClass, seeds: range, sweeps: Sweeps) -> Record:
+    method = from_plan(Plan(of.statement, of.horizon))
+    return run(oracle, method, steps=of.horizon - 1, seeds=seeds, records=1, progress=False, **sweeps)
+
+
+def _as_data(oracle: LineNoise) -> dict[str, Any]:
+    line = {each.name: np.asarray(getattr(oracle.objective, each.name)).tolist() for each in fields(Line)}
+    names = [each.name for each in fields(LineNoise) if each.name != "objective"]
+    return line | {name: np.asarray(getattr(oracle, name)).tolist() for name in names}
+
+
+def _array(value: Any) -> Any:
+    return np.asarray(value, float) if isinstance(value, list) else float(value)

@@ -1,0 +1,341 @@
+"""Methods as text, and comparisons at equal budgets."""
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy import stats
+
+from gladstorm import BlumGladyshev, FiniteSum, Fixed, GrowWithDistance, Method, PolynomialAverage, PowerDecay, TailAverage, nsgdm, nstorm, sgd, sweep, theory
+from gladstorm.problems import objectives
+from gladstorm.core import memory
+from gladstorm.methods import METHODS, averages, batches, estimators, from_plan, schedules, steps
+from gladstorm.methods.estimators import Fresh, Page, Saga, Snvrg, Spider, Storm
+from gladstorm.methods.steps import Anchored, Normalized, Plain, ThreeWayClipped
+from gladstorm.methods.text import KINDS, NOT_AS_TEXT, parse_method
+from gladstorm.compare import comparison
+from gladstorm.compare.comparison import Compared, ComparisonInterrupted, against_first, compare, methods_from
+from gladstorm.compare.intervals import interval
+from gladstorm.compare.scores import reported_scores
+
+Said = Callable[..., tuple[int, str, str]]
+
+
+@pytest.mark.parametrize(
+    ("text", "method"),
+    [
+        ("storm(eta=1e-3)+normalized(gamma=5e-3)", Method(Storm(1e-3), Normalized(5e-3))),
+        (
+            "spider(q=5) + three-way-clipped(gamma=1,c0=2,c1=3) + fixed(size=4)",
+            Method(Spider(5), ThreeWayClipped(1, 2, 3), Fixed(4)),
+        ),
+        ("storm(eta=0.1)+normalized(gamma=1)+anchored(weight=0.5)", Method(Storm(0.1), Anchored(Normalized(1), 0.5))),
+        ("page(p=0.5)+plain(gamma=power_decay(initial=1,exponent=0.5))", Method(Page(0.5), Plain(PowerDecay(1, 0.5)))),
+        ("sgd(gamma=0.1, batch=grow_with_distance(B=1,G=1,sigma2=2))", sgd(0.1, batch=GrowWithDistance(1, 1, 2))),
+        ("sgd(gamma=0.1)+tail-average", dataclasses.replace(sgd(0.1), average=TailAverage())),
+        (
+            "fresh+plain(gamma=1)+fixed(size=4)+polynomial_average(degree=2)",
+            Method(Fresh(), Plain(1), Fixed(4), PolynomialAverage(2)),
+        ),
+        ("snvrg(loops=(2,3))+plain(gamma=1)", Method(Snvrg((2, 3)), Plain(1))),
+    ],
+)
+def test_a_text_is_its_method(text: str, method: Method) -> None:
+    assert parse_method(text) == method
+
+
+def test_what_a_text_leaves_out_is_taken_from_what_is_given() -> None:
+    assert parse_method("nsgdm(eta=0.5)", {"gamma": 0.1}) == nsgdm(0.1, 0.5)
+    assert parse_method("storm+plain", {"gamma": 0.1, "eta": 1, "batch": Fixed(3)}) == Method(
+        Storm(1), Plain(0.1), Fixed(3)
+    )
+
+
+def test_lists_of_a_text_are_crossed_with_each_other_and_with_what_is_given() -> None:
+    made: Any = parse_method("pasta(B=1,G=1,sigma2=grid(1,4,3),lam=[0,1])", {"gamma": [0.1, 0.2]})
+    settings = list(zip(made.step.step.gamma, made.batch.large.sigma2, made.step.weight, strict=True))
+    wanted = [(gamma, sigma2, lam * gamma) for gamma in (0.1, 0.2) for sigma2 in (1, 2, 4) for lam in (0, 1)]
+    np.testing.assert_allclose(sorted(settings), sorted(wanted), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("storm(eta=", "must be NAME"),
+        ("nadam(gamma=1)", "must be one of .* got 'nadam'"),
+        ("storm(eta=0.1)+storm(eta=0.1)", "step must be one of anchored, .*; got 'storm'"),
+        ("sgd", r"sgd needs gamma, as in sgd\(gamma=0\.1\); got none"),
+        ("sgd(eta=1)", "sgd takes gamma, batch, by name; got 'eta'"),
+        ("sgd(0.1)", "got a value without a name"),
+        ("sgd(gamma=foo)", "gamma of sgd must be a number, a list or one of .*; got 'foo'"),
+        ("sgd(gamma='1')", "gamma of sgd must be a number; got '1'"),
+        ("sgd(gamma=grid(0,1,3))", "grid: must be FROM,TO,HOW MANY .* got '0,1,3'"),
+        ("storm(eta=0.1)+plain(gamma=1)+fixed(size=1)+fixed(size=1)", "an estimator, a step and a batch rule"),
+        ("storm(eta=0.1)+plain(gamma=.1)+1", r"must be NAME\(argument=number, …\), or parts joined by \+; got 'storm"),
+        (
+            "fresh+from_optax(gamma=.1, make=1)",
+            r"make of from_optax cannot be written as text: name .* adam\(gamma=0.1\)",
+        ),
+        ("storm(eta=0.1)+anchored(weight=1)", "write it after the step it pulls, as in storm"),
+        ("+".join(["storm(eta=0.1)"] * 500), "an estimator, a step and a batch rule; got 500 parts"),
+        ("sgd(gamma=" + "[" * 150 + "1" + "]" * 150 + ")", "gamma of sgd must be a number; got"),
+        ("sgd(gamma=" + "(" * 3000 + "1" + ")" * 3000 + ")", "must be NAME"),
+        ("sgd(gamma=" + "-" * 9000 + "1)", "must be NAME"),
+        ("s" * 10_001, "a text must have at most 10000 characters; got 10001"),
+        ("sgd(gamma=fixed(size=3))", "a number, a list or one of linear, cosine, .*; got 'fixed'"),
+        ("sgd(gamma=1, batch=power_decay(initial=1,exponent=1))", "batch of sgd must be .* got 'power_decay'"),
+        ("sgd(gamma=True)", "gamma of sgd must be a number; got True"),
+        ("sgd(gamma=1j)", "gamma of sgd must be a number; got 1j"),
+        ("sgd(gamma=1e400)", "gamma of sgd must be at most 1.8e308"),
+        (f"sgd(gamma={'9' * 400})", "gamma of sgd must be at most 1.8e308"),
+        ("sgd(gamma=1, gamma=2)", "sgd must get every argument once; got 'gamma' twice"),
+        ("sgd(**gamma)", "got a value without a name"),
+        ("sgd(gamma=[])", "gamma of sgd must be at least one number; got none"),
+        ("sgd(γ=1)", "sgd takes gamma, batch, by name; got 'γ'"),
+        ("\udcff(gamma=1)", "must be NAME"),
+        ("sgd(gamma=1\0)", "must be NAME"),
+        ("sgd(gamma=grid(1,2,1e12))", "at most 10000 numbers"),
+        ("nsgdm(gamma=grid(1,2,200),eta=grid(0.1,0.2,200))", "lists must make at most 10000 settings; got 40000"),
+        ("fresh+plain(gamma=1)+large_on_refresh(large=3)", "large of large_on_refresh must be one of fixed, .*; got 3"),
+        ("page_by_theory(L=1,large=[2,3])", r"large of page_by_theory must be one whole number; got \[2.0, 3.0\]"),
+        ("page_by_theory(L=1,large=-1)", r"page_by_theory cannot compute with these values \(isqrt"),
+        (
+            "pasta(gamma=power_decay(initial=1,exponent=1),B=1,G=1,sigma2=1)",
+            "pasta must be a number or a list; got 'power_decay'",
+        ),
+        ("spider_by_theory(eps=0,L=1,sigma=1)", "spider_by_theory cannot compute with these values"),
+    ],
+)
+def test_a_bad_text_gets_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence) as error:
+        parse_method(text)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 700
+
+
+def test_every_argument_of_every_method_and_part_is_of_a_kind_the_text_knows() -> None:
+    makers = [declaration.make for declaration in METHODS.values()]
+    makers += [
+        cls for module in (averages, batches, estimators, schedules, steps) for cls in module.registry().values()
+    ]
+    kinds = {str(each.annotation) for make in makers for each in inspect.signature(make).parameters.values()}
+    assert kinds == set(KINDS) | set(NOT_AS_TEXT)
+
+
+def test_every_named_method_declares_parts_price_and_source() -> None:
+    for declaration in METHODS.values():
+        row = declaration.as_dict()
+        assert all(row[key] for key in ("method", "estimator", "step", "batch", "sfo", "source"))
+        assert bool(row["complexity"]) == bool(row["assumptions"])
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Compared]:
+    oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
+    texts = ["nsgdm(eta=0.1)", "nstorm(eta=0.1)", "pasta(sigma2=0.1)", "nstorm(gamma=0.01,eta=0.5)"]
+    methods = methods_from(texts, [1e-3, 1e-2, 1e-1], {"B": 0.5, "G": 0.5})
+    return compare(oracle, methods, budget=1000, seeds=4, tuning_seeds=4)
+
+
+def test_every_method_spends_the_same_and_is_tuned_on_other_seeds(found: dict[str, Compared]) -> None:
+    assert list(found)[:2] == ["nsgdm(eta=0.1)", "nstorm(eta=0.1)"]
+    for name, each in found.items():
+        spent = each.record.sfo[0, np.arange(4), each.ends]
+        assert np.all(spent <= 1000)
+        assert np.all(spent >= 900), name
+        assert len(each.tuning.labels) == (1 if name == "nstorm(gamma=0.01,eta=0.5)" else 3)
+        assert set(each.record.seeds.tolist()).isdisjoint(each.tuning.seeds.tolist())
+        tried = reported_scores(each.tuning, 1000)
+        assert each.record.labels == (each.tuning.labels[int(np.argmin(tried))],)
+        assert bool(each.at_edge) == (tried.argmin() != 1 and tried.size > 1)
+        assert each.curves()["sfo"][-1] <= 1000
+
+
+def test_the_first_method_is_what_others_are_measured_by(found: dict[str, Compared]) -> None:
+    against = against_first(found)
+    assert list(against) == list(found)[1:]
+    a, b = found["pasta(sigma2=0.1)"].grad_norm, found["nsgdm(eta=0.1)"].grad_norm
+    logs = np.log(a / b)
+    half = stats.t.ppf(1 - 0.05 / 6, 3) * logs.std(ddof=1) / 2  # three comparisons, four seeds
+    expected = np.exp([logs.mean(), logs.mean() - half, logs.mean() + half])
+    np.testing.assert_allclose(list(against["pasta(sigma2=0.1)"]["grad_norm"].values()), expected, rtol=1e-12)
+
+
+def test_methods_are_tuned_over_equally_many_settings_or_not_at_all() -> None:
+    oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
+    with pytest.raises(
+        ValueError, match=r"equally many settings, or just one; got 2 for one, 3 for other, 1 for fixed\."
+    ):
+        compare(oracle, {"one": sgd([1, 2]), "other": sgd([1, 2, 3]), "fixed": sgd(1)}, budget=10)
+
+
+@pytest.mark.parametrize("budget", [5, 6, 7, 20, 41])
+def test_any_budget_that_pays_for_a_first_step_is_spent(budget: int) -> None:
+    oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
+    methods = {"NSGDM": nsgdm([1e-3, 1e-2], 0.1), "NSTORM": nstorm([1e-3, 1e-2], 0.1, n_init=[2, 3])}
+    for name, each in compare(oracle, methods, budget=budget, seeds=2, tuning_seeds=1, progress=False).items():
+        steps = (budget - 1) if name == "NSGDM" else (budget - each.record.sfo[0, 0, 0]) // 2
+        assert each.record.steps[each.ends].tolist() == [steps, steps]
+        assert np.isfinite(each.grad_norm).all()
+
+
+def test_a_budget_that_pays_for_no_first_step_is_refused_with_the_one_that_does() -> None:
+    oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
+    methods = {"SGD": sgd(0.1), "NSTORM": nstorm(0.1, 0.1, n_init=[2, 3])}
+    with pytest.raises(
+        ValueError, match=r"first step of every method, 5 stochastic gradients for NSTORM; got budget=4"
+    ):
+        compare(oracle, methods, budget=4)
+    spider = methods_from(["normalized_spider(q=2,large=7)"], [0.1], {})
+    with pytest.raises(ValueError, match=r"9 stochastic gradients for normalized_spider\(q=2,large=7\); got budget=1"):
+        compare(oracle, spider, budget=1)
+    few = FiniteSum(objectives.named("dro:5", dim=2))  # all five examples once is as much as there is to pay for
+    with pytest.raises(ValueError, match="7 stochastic gradients"):
+        compare(few, spider, budget=1)
+
+
+@pytest.mark.parametrize("methods", [{}, {"SGD": Plain(0.1)}, {"SGD": "sgd"}])
+def test_a_comparison_is_of_methods(methods: Any) -> None:
+    oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
+    with pytest.raises(ValueError, match="compare: methods must be Method objects"):
+        compare(oracle, methods, budget=10)
+
+
+def test_what_does_not_fit_is_known_before_anything_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "sweep", lambda *_, **__: pytest.fail("begun"))
+    monkeypatch.setattr(memory, "available", lambda: 10**9)
+    oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
+    with pytest.raises(ValueError, match="Saga: the oracle must be a FiniteSum"):
+        compare(oracle, {"SGD": sgd([0.1, 0.2]), "SAGA": Method(Saga(), Plain([0.1, 0.2]))}, budget=10)
+    with pytest.raises(ValueError, match=r"oracle must be a source .*wrap it"):
+        compare(oracle.objective, {"SGD": sgd(0.1)}, budget=10)  # type: ignore[arg-type]  # the point of the test
+    with pytest.raises(ValueError, match=r"recorded at 201 steps, must fit in memory"):
+        compare(oracle, {"SGD": sgd(0.1)}, budget=10**6, seeds=10**12)
+    with pytest.raises(ValueError, match=r"compare: seeds must be a whole number ≥ 1; got seeds=\[1, 2\]"):
+        compare(oracle, {"SGD": sgd(0.1)}, budget=10, seeds=[1, 2])  # type: ignore[arg-type]  # likewise
+    with pytest.raises(ValueError, match=r"must pay for the first step of every method, 6 stochastic gradients"):
+        compare(oracle, {"SGD": Method(Fresh(), Plain(0.1), 3)}, budget=5)  # type: ignore[arg-type]  # 3 is a rule
+
+
+def test_one_seed_cannot_tell(gladstorm: Said) -> None:
+    assert interval(np.array([2.0])) == {"mean": 2.0, "low": None, "high": None}
+    arguments = "compare --objective cauchy --dim 2 --start 1 --B 0.5 --G 0.5 --budget 1000 --seeds 1 --tuning-seeds 4"
+    arguments += " --grid 1e-3,1e-1,3 --method nsgdm(eta=0.1) --method nstorm(eta=0.1)"
+    report = json.loads(gladstorm(*arguments.split(), "--json")[1])
+    row, relative = report["methods"]["nsgdm(eta=0.1)"], report["against_first"]["nstorm(eta=0.1)"]["gap"]
+    for found in (row["grad_norm"], row["drift2"], relative):
+        assert found["mean"] is not None
+        assert (found["low"], found["high"]) == (None, None)
+    out = " ".join(gladstorm(*arguments.split())[1].split())
+    assert "one seed cannot tell which method is better" in out
+    assert "%" not in out
+    assert f" {relative['mean']:.4g} │" in out
+
+
+def test_an_interval_is_student_s() -> None:
+    found = interval(np.array([1.0, 2.0, 3.0, 4.0]))
+    assert found["mean"] == 2.5
+    assert found["high"] - found["mean"] == pytest.approx(3.182446 * np.sqrt(5 / 3) / 2, rel=1e-6)
+    assert interval(np.array([1.0, np.nan]))["mean"] is None
+
+
+def test_the_command_prints_json_draws_and_saves(gladstorm: Said, tmp_path: Path, found: dict[str, Compared]) -> None:
+    saved, drawn = tmp_path / "all.parquet", tmp_path / "all.png"
+    arguments = "compare --objective cauchy --dim 2 --start 1 --B 0.5 --G 0.5 --budget 1000 --seeds 4 --tuning-seeds 4"
+    arguments += " --grid 1e-3,1e-1,3 --method nsgdm(eta=0.1) --method nstorm(eta=0.1)"
+    code, out, err = gladstorm(*arguments.split(), "--json", "--save", str(saved), "--plot", str(drawn))
+    assert code == 0
+    assert "compare: 1 of 2 methods, nstorm …" in err
+    report = json.loads(out)
+    row = report["methods"]["nsgdm(eta=0.1)"]
+    assert row["grad_norm"]["per_seed"] == found["nsgdm(eta=0.1)"].grad_norm.tolist()
+    assert len(row["settings"]) == 3
+    assert list(report["against_first"]) == ["nstorm(eta=0.1)"]
+    assert set(pq.read_table(saved).column("stage").to_pylist()) == {"tuning", "reported"}
+    assert drawn.read_bytes().startswith(b"\x89PNG")
+    code, out, _ = gladstorm(*arguments.split())
+    assert code == 0
+    for word in ("‖∇f‖", "f − inf f", "relative", "one start", "nstorm(eta=0.1)", "1,000 stochastic gradients"):
+        assert word in out
+
+
+def test_ctrl_c_keeps_the_methods_that_had_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    swept = []
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        swept.append(arguments)
+        if len(swept) > 4:  # pilot and run, tuned and reported, of the first group
+            raise KeyboardInterrupt
+        return sweep(*arguments, **options)
+
+    monkeypatch.setattr("gladstorm.compare.comparison.sweep", interrupted)
+    oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
+    methods = {"NSGDM": nsgdm([1e-3, 1e-2, 1e-1], 0.1), "NSTORM": nstorm([1e-3, 1e-2, 1e-1], 0.1)}
+    with pytest.raises(ComparisonInterrupted) as interrupt:
+        compare(oracle, methods, budget=1000, seeds=4, tuning_seeds=4)
+    assert list(interrupt.value.found) == ["NSGDM"]
+
+
+def test_the_commands_refuse_in_one_sentence(gladstorm: Said) -> None:
+    oracles = (["--oracle", each] for each in ("x", "bg0", "finite-sum", "skewed", "skewed(q=2)"))
+    for extra in (*oracles, ["--grid", "1"], ["--plot", "no/where.png"]):
+        code, _, err = gladstorm("compare", "--objective", "cauchy", "--method", "sgd", *extra)
+        assert (code, err.count("\n")) == (2, 1), err
+
+
+def test_methods_are_compared_on_any_oracle(gladstorm: Said) -> None:
+    arguments = "--seeds 2 --tuning-seeds 1 --budget 40 --grid 0.01,0.1,2 --method sgd --json".split()
+    reports = []
+    for objective, oracle in (("phase-retrieval:40", "finite-sum"), ("cauchy", "skewed(G=0.25,q=0.1)")):
+        command = ["compare", "--objective", objective, "--dim", "3", "--start", "1", "--oracle", oracle, "--B", "0.5"]
+        code, out, err = gladstorm(*command, *arguments)
+        assert code == 0, err
+        reports.append(json.loads(out)["config"])
+    assert [report["oracle_text"] for report in reports] == ["finite-sum", "skewed(G=0.25,q=0.1)"]
+    assert [report["oracle"]["type"] for report in reports] == ["FiniteSum", "Skewed"]
+    assert {name: reports[1]["oracle"][name] for name in "BGq"} == {"B": 0.5, "G": 0.25, "q": 0.1}
+
+
+def test_methods_and_parts_are_listed(gladstorm: Said) -> None:
+    code, out, _ = gladstorm("methods", "--json")
+    assert code == 0
+    listed = json.loads(out)
+    assert {row["method"].partition("(")[0] for row in listed["methods"]} == set(METHODS)
+    assert {"storm(eta)", "normalized(gamma)", "power_decay(initial, exponent, shift)"} <= {
+        row["part"] for row in listed["parts"]
+    }
+    code, out, _ = gladstorm("methods")
+    assert code == 0
+    assert "Parts" in out
+
+
+def test_the_paper_s_schedules_are_methods_by_name() -> None:
+    text = "nstorm_by_theory(gamma0=[2.5,7.5],horizon=10001,alpha=0.5)"
+    found: Any = parse_method(text, {"B": 0.5, "G": 0.5})
+    problem = theory.Problem(alpha=0.5, L0=1, L1=1, B=0.5, G=0.5, gap=1)
+    for row, gamma0 in enumerate((2.5, 7.5)):
+        prescribed = from_plan(theory.Plan(theory.theorem("nstorm", problem, gamma0=gamma0), 10_001))
+        assert jax.tree.map(lambda number, row=row: np.broadcast_to(number, 2)[row], found) == prescribed
+    momentum: Any = parse_method("nsgdm_by_theory(gamma0=10,horizon=10001,B=0.5,G=1)")
+    assert momentum.step.gamma == pytest.approx(10 * 10_001 ** (-5 / 6))
+    assert momentum.estimator.eta == pytest.approx(10_001 ** (-2 / 3))
+
+
+def test_a_method_by_theory_keeps_the_promises_of_its_theorem() -> None:
+    for b in (0.1, 1.0, 3.0):
+        storm: Any = METHODS["storm_by_theory"].make(lipschitz=2.0, L=3.0, b=b)
+        gamma = float(storm.step.gamma.reach()[1][0])
+        assert 0 < gamma <= 1 / (4 * 3.0)
+        assert storm.estimator.eta.factor * gamma**2 <= 1
+    page: Any = METHODS["page_by_theory"].make(L=2.0, large=100)
+    assert page == METHODS["page"].make(page.step.gamma, 10 / 110, 100, small=10)
+    assert page.step.gamma == pytest.approx(1 / (2 * 2.0))  # (1 − p)/(p b') = 1
+    spider: Any = METHODS["spider_by_theory"].make(eps=0.1, L=2.0, sigma=1.0)
+    assert spider == METHODS["normalized_spider"].make(0.05, 10, 200, small=20)

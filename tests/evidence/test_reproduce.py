@@ -1,0 +1,330 @@
+"""The paper's experiments: what they declare, how they resume, what they refuse."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gladstorm import theory
+from gladstorm.jobs.store import Store
+from evidence.reproduction.publication import Drawing
+from gladstorm.simulation.record import Record
+from evidence.reproduction import EXPERIMENTS, ReproductionSettings, Results, reproduce, summary
+from evidence.reproduction.compared_methods import COMPARED, DYNAMIC, NSGDM, NSTORM, TUNED
+from evidence.reproduction.experiment import TUNING_SEEDS
+from evidence.reproduction.results import BUDGET, EQUAL_STEP, MAIN, SENSITIVITY, TUNING
+from evidence.reproduction.summary import curves
+from gladstorm.compare.scores import last_tenth, within
+
+Said = Callable[..., tuple[int, str, str]]
+PICTURES = [f"{name}.{kind}" for name in ("figure", "budget", "sensitivity") for kind in ("png", "pdf")]
+FILES = ["results.parquet", "summary.json", *PICTURES]
+TIMEOUT = 1200.0  # generous: no test is about time
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `gladstorm reproduce --quick` leaves, run by a process of its own."""
+    folder = tmp_path_factory.mktemp("out")
+    _started(folder).wait(TIMEOUT)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cubic(out: Path) -> Results:
+    """The cubic at 400 steps."""
+    return Results.load(out / "cubic" / "results.parquet")
+
+
+def _started(folder: Path, *experiments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "gladstorm", "reproduce", *experiments, "--quick", "--out", str(folder)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def test_quick_writes_every_output_of_both_experiments(out: Path) -> None:
+    for name in EXPERIMENTS:
+        assert sorted(path.name for path in (out / name).iterdir()) == sorted(FILES)
+        assert (out / name / "figure.png").read_bytes().startswith(b"\x89PNG")
+        assert (out / name / "figure.pdf").read_bytes().startswith(b"%PDF")
+    assert "<html" in (out / "report.html").read_text()
+
+
+def test_the_summary_has_the_fields_people_rely_on(out: Path) -> None:
+    for name in EXPERIMENTS:
+        said = json.loads((out / name / "summary.json").read_text())
+        assert set(said["methods"]) == set(COMPARED)
+        for numbers in said["methods"].values():
+            for field in ("final_grad_norm", "last10_grad_norm", "mean_grad_norm", "drift2_final"):
+                assert set(numbers[field]) == {"mean", "std", "per_seed"}
+            assert {"step_size", "sfo_total", "max_batch"} <= set(numbers)
+        for method in (NSGDM, NSTORM):
+            assert {"gamma", "eta", "n_init", "conditions", "violations"} <= set(said["schedule"][method])
+        for claim in said["claims"]:
+            assert {"id", "statement", "verdict", "estimate", "ci", "seeds"} <= set(claim)
+        assert {"B", "G", "sigma2", "steps", "seeds", "versions", "code"} <= set(said["config"])
+
+
+def test_a_report_is_about_the_instance_that_was_run(out: Path) -> None:
+    said = json.loads((out / "phase-retrieval" / "summary.json").read_text(encoding="utf-8"))
+    assert "with m = 300 measurements in d = 10 dimensions" in said["about"]
+    assert "with m = 300 measurements in d = 10 dimensions" in (out / "report.html").read_text(encoding="utf-8")
+    experiment = EXPERIMENTS["phase-retrieval"]
+    assert "with m = 3000 measurements in d = 100 dimensions" in experiment.about(experiment.instance(0))
+
+
+def test_nsgdm_pays_one_call_a_step_and_nstorm_two_after_its_first_estimate(out: Path) -> None:
+    for name in EXPERIMENTS:
+        said = json.loads((out / name / "summary.json").read_text())
+        steps = said["config"]["steps"]
+        assert said["methods"]["NSGDM"]["sfo_total"] == steps + 1
+        assert said["methods"]["NSTORM"]["sfo_total"] == said["schedule"]["NSTORM"]["n_init"] + 2 * steps
+        for numbers in said["budget"]["methods"].values():
+            assert numbers["sfo_total"] <= said["budget"]["sfo"] == steps + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "gamma", "eta", "n_init", "calls"),
+    [
+        ("phase-retrieval", "nsgdm", "4.641e-03", "2.154e-03", 1, 10_001),
+        ("phase-retrieval", "nstorm", "5.397e-03", "3.727e-04", 4, 20_004),
+        ("cubic", "nsgdm", "4.641e-04", "2.154e-03", 1, 10_001),
+        ("cubic", "nstorm", "7.742e-04", "2.782e-04", 2, 20_002),
+    ],
+)
+def test_the_theorems_give_the_papers_digits(
+    name: str, method: str, gamma: str, eta: str, n_init: int, calls: int
+) -> None:
+    experiment = EXPERIMENTS[name]
+    problem = theory.Problem(
+        alpha={"cubic": 1 / 2}.get(name, 2 / 3), L0=1, L1=1, B=ReproductionSettings().B, G=experiment.G, gap=1
+    )
+    statement = theory.theorem(method, problem, gamma0=experiment.gamma0[method.upper()], eta0=experiment.eta0)
+    schedule = statement.schedule(ReproductionSettings().steps + 1)
+    assert (f"{schedule.gamma:.3e}", f"{schedule.eta:.3e}", schedule.n_init) == (gamma, eta, n_init)
+    assert statement.sfo(ReproductionSettings().steps + 1) == calls
+
+
+def test_the_objectives_are_of_the_class_the_schedules_assume(cubic: Results) -> None:
+    assert cubic.config["alpha"] == 1 / 2
+    constants = EXPERIMENTS["phase-retrieval"].small_instance(0).constants
+    assert constants is not None
+    assert constants.alpha == 2 / 3
+
+
+def test_step_sizes_are_searched_on_other_seeds_than_those_reported(cubic: Results) -> None:
+    for method in TUNED:
+        assert set(cubic.runs(TUNING, method).seeds) == set(TUNING_SEEDS)
+        assert not set(TUNING_SEEDS) & set(cubic.runs(MAIN, method).seeds)
+
+
+def test_the_step_size_picked_is_the_best_of_its_grid_and_not_at_its_edge(cubic: Results) -> None:
+    for method in TUNED:
+        record = cubic.runs(TUNING, method)
+        scores = np.where(np.isfinite(last_tenth(record)), last_tenth(record), np.inf).mean(axis=-1)
+        grid = cubic.step_sizes(TUNING, method)
+        best = cubic.config["step_sizes"][method]
+        assert grid[int(np.argmin(scores))] == best
+        assert min(grid) < best < max(grid)
+
+
+def test_a_grid_that_misses_the_best_step_size_is_extended_and_says_so(tmp_path: Path) -> None:
+    settings = ReproductionSettings(seeds=3, steps=400, grid=(1e-5, 3e-5), quick=True)
+    results = reproduce(EXPERIMENTS["cubic"], settings, tmp_path)
+    assert all(results.config["grids_extended"][method] for method in TUNED)
+    assert all(results.config["step_sizes"][method] > 3e-5 for method in TUNED)
+
+
+def test_methods_of_a_seed_share_their_instance_and_seeds_do_not(cubic: Results) -> None:
+    starts = {method: cubic.runs(MAIN, method).value[0, :, 0] for method in COMPARED}
+    for values in starts.values():
+        np.testing.assert_array_equal(values, starts[NSGDM])
+    assert len(set(starts[NSGDM])) == starts[NSGDM].size
+
+
+def test_the_last_tenth_is_the_mean_over_its_iterates() -> None:
+    from gladstorm import BlumGladyshev, run, sgd
+    from gladstorm.problems import objectives
+
+    oracle = BlumGladyshev(objectives.named("power:3"), 0.5, 0.5)
+    every = run(oracle, sgd([1e-3, 1e-2]), steps=150, seeds=2, records=100)
+    thinned = run(oracle, sgd([1e-3, 1e-2]), steps=150, seeds=2, records=10)
+    np.testing.assert_allclose(last_tenth(every), every.grad_norm[..., 136:].mean(axis=-1), rtol=1e-11)
+    np.testing.assert_allclose(last_tenth(thinned), last_tenth(every), rtol=1e-11)
+    ends = within(every, 101)
+    np.testing.assert_allclose(last_tenth(every, ends), every.grad_norm[..., 91:101].mean(axis=-1), rtol=1e-11)
+
+
+def test_a_schedule_for_the_budget_spends_at_most_that(cubic: Results) -> None:
+    assert cubic.runs(BUDGET, NSTORM).sfo[0, 0, -1] in (cubic.config["budget"] - 1, cubic.config["budget"])
+    for method in DYNAMIC:
+        record = cubic.runs(BUDGET, method)
+        assert (record.sfo[0, :, -1] >= 0.9 * cubic.config["budget"]).all()
+
+
+def test_results_hold_every_stage_and_survive_their_file(cubic: Results, tmp_path: Path) -> None:
+    stages = {(MAIN, method) for method in COMPARED} | {(TUNING, method) for method in TUNED}
+    stages |= {(SENSITIVITY, NSGDM), (SENSITIVITY, NSTORM), (EQUAL_STEP, NSGDM), (BUDGET, NSTORM)}
+    assert stages <= set(cubic.records)
+    cubic.save(tmp_path / "again.parquet")
+    again = Results.load(tmp_path / "again.parquet")
+    assert again.config == cubic.config
+    for key, record in cubic.records.items():
+        np.testing.assert_array_equal(again.records[key].grad_norm, record.grad_norm)
+        assert again.records[key].labels == record.labels
+
+
+def test_killed_three_times_it_ends_in_the_same_bytes(out: Path) -> None:
+    folder, chance = out.parent / "killed", random.Random(4)
+    for _ in range(3):
+        process = _started(folder, "cubic")
+        time.sleep(chance.uniform(2.0, 7.0))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert _started(folder, "cubic").wait(TIMEOUT) == 0
+    for file in FILES:
+        assert (folder / "cubic" / file).read_bytes() == (out / "cubic" / file).read_bytes(), file
+
+
+def _record() -> Record:
+    from gladstorm import BlumGladyshev, nsgdm, run
+    from gladstorm.problems import objectives
+
+    return run(BlumGladyshev(objectives.named("power:3"), 0.5, 0.5), nsgdm(0.1, 0.1), steps=5)
+
+
+def _refused() -> Record:
+    raise AssertionError("what is remembered is not computed")
+
+
+def test_a_finished_part_is_not_computed_again(tmp_path: Path) -> None:
+    store = Store(tmp_path, Record, ".parquet", room="simulation")
+    record = store.recall({"a": 1}, _record)
+    again = store.recall({"a": 1}, _refused)
+    np.testing.assert_array_equal(record.grad_norm, again.grad_norm)
+    with pytest.raises(AssertionError, match="not computed"):
+        store.recall({"a": 2}, _refused)
+
+
+def test_plot_draws_again_without_computing(out: Path, gladstorm: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {name: (out / name / "figure.png").read_bytes() for name in EXPERIMENTS}
+    for name in EXPERIMENTS:
+        (out / name / "figure.png").unlink()
+    (out / "report.html").unlink()
+
+    def computed(*_: Any, **__: Any) -> None:
+        raise AssertionError("plot simulated")
+
+    monkeypatch.setattr("evidence.reproduction.jobs.sweep", computed)
+    code, printed, _ = gladstorm("plot", str(out))
+    assert code == 0
+    assert "Phase retrieval" in printed
+    assert {name: (out / name / "figure.png").read_bytes() for name in EXPERIMENTS} == before
+    assert (out / "report.html").exists()
+
+
+def test_ctrl_c_while_figures_are_drawn_ends_everything_and_the_results_stay(out: Path) -> None:
+    folder = out.parent / "drawn again"
+    for name in EXPERIMENTS:
+        (folder / name).mkdir(parents=True)
+        shutil.copy(out / name / "results.parquet", folder / name)
+    before = {path: path.read_bytes() for path in folder.rglob("results.parquet")}
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+    command = [sys.executable, "-m", "gladstorm", "plot", str(folder)]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, start_new_session=True) as process:
+        signal.signal(signal.SIGINT, heard)
+        while process.poll() is None and not list(folder.glob("*/figure.png")):  # the first of six
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        printed, said = process.communicate(timeout=TIMEOUT)
+    if process.returncode:
+        assert (process.returncode, printed) == (130, "")
+        assert said == f"Interrupted: the results in {folder} are as they were; the same command draws again.\n"
+    else:  # the machine let the signal wait until all was drawn
+        assert (folder / "report.html").exists()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+    assert {path: path.read_bytes() for path in folder.rglob("results.parquet")} == before
+
+
+def test_a_figure_that_cannot_be_drawn_is_an_error_here(out: Path) -> None:
+    results = Results.load(out / "cubic" / "results.parquet")
+    with pytest.raises(ValueError, match="in a folder that exists"), Drawing() as drawing:
+        drawing.add(summary(EXPERIMENTS["cubic"], results), curves(results), out / "nowhere")
+
+
+def test_json_is_all_there_is_on_standard_output(out: Path, gladstorm: Said) -> None:
+    code, printed, _ = gladstorm("plot", str(out), "--json")
+    assert code == 0
+    assert set(json.loads(printed)) == set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["sudoku"], "experiments are phase-retrieval, cubic; got 'sudoku'"),
+        (["--seeds", "0"], "seeds must be a whole number from 1 to 1000; got seeds=0"),
+        (["--B", "-1"], "B must be finite and ≥ 0; got B=-1.0"),
+        (["--sigma2", "0"], "sigma2 must be finite and > 0; got sigma2=0.0"),
+        (["--steps", "3"], "steps must be at least 20"),
+        (["--grid", "1e-3,zero"], "--grid must be numbers separated by commas; got '1e-3,zero'"),
+        (["--grid", "1e-2,1e-3"], "grid must be at least two step sizes, increasing"),
+        (["--out", "taken"], "--out must be a folder; got the file 'taken'"),
+        (["--out", "taken/below"], "--out must be a folder; got 'taken/below' with the file"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_writes_nothing(arguments: list[str], sentence: str, gladstorm: Said) -> None:
+    Path("taken").write_text("a file")
+    code, printed, said = gladstorm("reproduce", *arguments)
+    assert code == 2
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert printed == ""
+    assert [path.name for path in Path().iterdir()] == ["taken"]
+
+
+def test_the_help_and_the_page_name_every_experiment(gladstorm: Said) -> None:
+    assert f"{', '.join(EXPERIMENTS)};" in gladstorm("reproduce", "-h")[1]
+    page = (Path(__file__).parents[2] / "docs/reproduction.md").read_text("utf-8")
+    assert all(f"## {each.title}\n" in page for each in EXPERIMENTS.values())
+
+
+def test_plot_names_a_folder_without_results(gladstorm: Said) -> None:
+    code, _, said = gladstorm("plot", "nowhere")
+    assert code == 2
+    assert "must hold NAME/results.parquet" in said
+
+
+def test_damaged_and_foreign_results_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"not parquet")
+    with pytest.raises(ValueError, match=r"a\.parquet is damaged or not a parquet file that Gladstorm wrote"):
+        Results.load(tmp_path / "a.parquet")
+    _record().save(tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match=r"b\.parquet is not a 'gladstorm results 3' file"):
+        Results.load(tmp_path / "b.parquet")
+
+
+def test_a_full_disk_leaves_earlier_results_as_they_were(
+    cubic: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "results.parquet"
+    cubic.save(path)
+    before = path.read_bytes()
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("gladstorm.jobs.files.pq.ParquetWriter.write_table", full)
+    with pytest.raises(OSError, match="No space left"):
+        cubic.save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

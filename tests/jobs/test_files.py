@@ -1,0 +1,172 @@
+"""Files: whole or absent, where they were asked for, and never read if a bit of them changed."""
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fuzz_files import damaged_files, summary_line
+from gladstorm.jobs.files import load_json, load_table, save_json, save_table, write_text, write_whole
+from gladstorm.simulation.record import Record
+from evidence.reproduction import Results
+
+FORM = "gladstorm test 1"
+
+
+def test_what_is_no_regular_file_is_refused_and_stays_what_it_was(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    (tmp_path / "to the pipe").symlink_to(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")  # tests run in their temporary folder; the whole path may be too long for a socket
+        kinds = {path.name: path.lstat().st_mode for path in tmp_path.iterdir()}
+        said = {"pipe": "named pipe", "folder": "folder", "circle": "link to itself", "socket": "socket"}
+        for name, kind in (said | {"to the pipe": "named pipe"}).items():
+            with pytest.raises(ValueError, match=f"a file must be a regular one; got a {kind}, '.*{name}'"):
+                write_text(tmp_path / name, "text")
+            with pytest.raises(ValueError, match=f"Record.load: a file must be a regular one; got a {kind}"):
+                Record.load(tmp_path / name)
+    assert {path.name: path.lstat().st_mode for path in tmp_path.iterdir()} == kinds
+
+
+def test_a_link_stays_a_link_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/old").write_text("old")
+    for name in ("old", "new"):  # the second leads nowhere yet
+        link, target = tmp_path / f"to {name}", tmp_path / "elsewhere" / name
+        link.symlink_to(Path("elsewhere") / name)
+        write_text(link, "text")
+        assert link.is_symlink()
+        assert not target.is_symlink()
+        assert target.read_text() == "text"
+    (tmp_path / "astray").symlink_to("nowhere/file")
+    with pytest.raises(FileNotFoundError, match=r"There is no such folder: '.*nowhere'"):
+        write_text(tmp_path / "astray", "text")
+
+
+def test_a_private_file_stays_private(tmp_path: Path) -> None:
+    path = tmp_path / "private"
+    path.write_text("old")
+    path.chmod(0o600)
+    write_text(path, "new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_any_name_the_disk_takes_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("a" * 255)
+    write_text(path, "text")
+    assert path.read_text() == "text"
+    with pytest.raises(OSError, match="File name too long"):
+        write_text(tmp_path / ("a" * 256), "text")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from gladstorm.jobs.files import write_whole
+
+def write(temporary):
+    Path(temporary).write_text("half")
+    print("begun", flush=True)
+    sys.stdin.readline()
+
+write_whole(Path(sys.argv[1]), write)
+"""
+
+
+def _writer(path: Path) -> "subprocess.Popen[str]":
+    """A process that has begun to write a file and waits."""
+    command = [sys.executable, "-c", WRITER, str(path)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    return process
+
+
+def test_an_unfinished_file_is_removed_when_its_process_is_dead_and_not_before(tmp_path: Path) -> None:
+    with _writer(tmp_path / "first") as living, _writer(tmp_path / "second") as killed:
+        killed.kill()
+        killed.wait()
+        assert len(list(tmp_path.iterdir())) == 2
+        write_text(tmp_path / "third", "text")
+        (unfinished,) = tmp_path.glob(".*")
+        assert f"-{living.pid}-" in unfinished.name
+        living.communicate("go on\n")
+        assert living.returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "third"]
+    assert (tmp_path / "first").read_text() == "half"
+
+
+def test_an_unfinished_file_of_another_machine_is_left_for_a_day_and_other_hidden_files_for_ever(
+    tmp_path: Path,
+) -> None:
+    other, old = tmp_path / ".gladstorm-01234567-1-abcdefgh", tmp_path / ".gladstorm-01234567-2-abcdefgh"
+    foreign = [tmp_path / ".hidden", tmp_path / ".gladstorm-notes", tmp_path / ".gladstorm-of-my-own-kind"]
+    for path in (other, old, *foreign):
+        path.write_text("")
+    os.utime(old, (time.time() - 100_000,) * 2)
+    write_text(tmp_path / "file", "text")
+    assert set(tmp_path.iterdir()) == {other, *foreign, tmp_path / "file"}
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def fails(temporary: str) -> None:
+        Path(temporary).write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(path, fails)
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("file", "old")]
+
+
+def test_a_table_and_a_json_file_come_back_and_other_tools_read_them(tmp_path: Path) -> None:
+    table = pa.table({"number": [1.0, None], "text": ["α", '"gladstorm sha256": "' + 64 * "0"]})
+    content = {"α": [1, None, 0.1], "text": '"gladstorm sha256": "' + 64 * "0"}
+    save_table(tmp_path / "table", [table[:1], table[1:]], FORM, content)
+    save_json(tmp_path / "json", FORM, content)
+    found, metadata = load_table("test", tmp_path / "table", FORM)
+    assert found.to_pydict() == table.to_pydict()
+    assert metadata == load_json("test", tmp_path / "json", FORM) == content | {"format": FORM}
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "table"), table.to_pandas())
+
+
+def test_a_file_of_another_form_is_named(tmp_path: Path) -> None:
+    save_json(tmp_path / "json", FORM, {})
+    with pytest.raises(ValueError, match=r"test: .*json is not a 'another' file; got 'gladstorm test 1'"):
+        load_json("test", tmp_path / "json", "another")
+    with pytest.raises(ValueError, match=r"test: .*json is damaged or not a parquet file"):
+        load_table("test", tmp_path / "json", FORM)
+
+
+def test_results_edited_with_another_tool_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "results.parquet"
+    save_table(
+        path, [pa.table({"stage": ["main"], "method": ["SGD"]})], "gladstorm results 3", {"records": [], "config": {}}
+    )
+    whole = pq.read_table(path)
+    without_a_column = whole.drop_columns(["method"])
+    of_other_types = whole.replace_schema_metadata({b"gladstorm": b'{"format": "gladstorm results 3", "records": 3}'})
+    said = "Results.load: .* (was changed or damaged since it was written|is damaged or not a parquet file)"
+    for edited in (without_a_column, of_other_types, pa.table({"a": [1]})):
+        pq.write_table(edited, path)
+        with pytest.raises(ValueError, match=said):
+            Results.load(path)
+
+
+def test_a_hundred_damaged_files_are_refused_or_read_as_they_were(tmp_path: Path) -> None:
+    counts = damaged_files(100, seed=0, folder=tmp_path)
+    assert summary_line(counts).endswith("0 silently different, 0 tracebacks")
+    assert counts["refused"] >= 95

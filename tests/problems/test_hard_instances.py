@@ -1,0 +1,150 @@
+"""Hard instances: their gradients, constants and oracles, and that nobody gets ahead of the chain."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from gladstorm import run
+from gladstorm.problems.objectives import GatedRunway, ZeroChain
+from gladstorm.problems.objectives.zero_chain import DEPTH, LARGEST, SMOOTHNESS, progress
+from gladstorm.problems.oracles import ChainOracle
+from evidence.verification import hardness
+
+LEVEL = 1e-6
+CHAIN = ZeroChain(np.zeros(4), 1.0, 0.01)
+RUNWAY = GatedRunway.of(L=1.0, gap=1.0, eps=2e-3)
+
+
+def points(objective: Any, count: int, seed: int = 0) -> np.ndarray:
+    """Points where something happens: coordinates of the chain at up to twice its scale, all along the runway."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-2, 2, (count, objective.start.size)) * float(objective.scale)
+    if isinstance(objective, GatedRunway):
+        x[:, 0] = rng.uniform(-0.2, 1.3, count) * float(objective.runway)
+    return x
+
+
+def reached(x: Any, beyond: float = 0.0) -> np.ndarray:
+    with jax.enable_x64(True):
+        return np.asarray(progress(jnp.asarray(x), beyond))
+
+
+@jax.jit
+def at(objective: Any, points: Any) -> Any:
+    """f, its gradient, that of autodiff, and the Hessian."""
+    functions = (objective.value, objective.grad, jax.grad(objective.value), jax.jacfwd(objective.grad))
+    return [jax.vmap(each)(points) for each in functions]
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[Any, list[np.ndarray]]:
+    with jax.enable_x64(True):
+        return {type(each): [np.asarray(a) for a in at(each, points(each, 4000))] for each in (CHAIN, RUNWAY)}
+
+
+@pytest.mark.parametrize("objective", [CHAIN, RUNWAY], ids=["chain", "runway"])
+def test_the_gradient_is_that_of_the_value_and_the_curvature_is_at_most_L(objective: Any, measured: Any) -> None:
+    _, by_hand, automatic, hessians = measured[type(objective)]
+    np.testing.assert_allclose(by_hand, automatic, rtol=1e-9, atol=1e-12)
+    assert np.abs(np.linalg.eigvalsh(hessians)).max() <= 1.0
+
+
+def test_the_chain_has_the_properties_its_lower_bound_uses(measured: Any) -> None:
+    x, (values, grads, *_) = points(CHAIN, 4000), measured[ZeroChain]
+    grads = grads / (2 * CHAIN.eps)
+    with jax.enable_x64(True):
+        at_start = float(CHAIN.value(CHAIN.start))
+    assert np.abs(grads).max() <= LARGEST
+    assert at_start - values.min() <= CHAIN.L * CHAIN.scale**2 / SMOOTHNESS * DEPTH * 4
+    assert CHAIN.constants.f_inf <= values.min()
+    unfinished = reached(x / CHAIN.scale, 1.0) < 4
+    assert np.linalg.norm(grads[unfinished], axis=1).min() > 1
+    assert np.all(reached(grads) <= reached(x / CHAIN.scale, 0.5) + 1)
+
+
+def test_nothing_is_stationary_before_the_end_of_the_runway(measured: Any) -> None:
+    x, norms = points(RUNWAY, 4000), np.linalg.norm(measured[GatedRunway][1], axis=1)
+    links = reached(x[:, 1:] / RUNWAY.scale, 1.0)
+    unfinished = (x[:, 0] <= RUNWAY.runway) | (links < RUNWAY.start.size - 1)
+    assert norms[unfinished].min() >= 2 * RUNWAY.eps * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("objective", [CHAIN, RUNWAY], ids=["chain", "runway"])
+def test_the_oracle_is_unbiased_and_its_variance_is_within_the_bound(objective: Any) -> None:
+    B, G = 1.0, 1.0
+    far = float(getattr(objective, "runway", 0.0))
+    oracle = ChainOracle.with_variance(objective, B**2 * far**2 / 4 + G**2)
+    draws, x = 20_000, points(objective, 30, seed=1)
+    with jax.enable_x64(True):
+
+        def noise(key: Any) -> Any:
+            sample = oracle.batch(oracle.draw(key), jnp.asarray(3))
+            return jax.vmap(lambda x: oracle.grad(oracle.at(x), sample) - oracle.exact(oracle.at(x)))(x)
+
+        # p is small, so that the mean of few draws says little: more probable successes, same oracle
+        oracle = ChainOracle(objective, 0.2)
+        found = np.asarray(jax.jit(jax.vmap(noise))(jax.random.split(jax.random.key(0), draws)))
+    error = found.std(axis=0, ddof=1) / np.sqrt(draws) + 1e-18
+    assert np.all(np.abs(found.mean(axis=0)) < stats.norm.isf(LEVEL / (2 * x.size)) * error)
+    variance = 3 * np.sum(found**2, axis=2).mean(axis=0)
+    assert np.all(variance <= (2 * LARGEST * float(objective.eps)) ** 2 * 0.8 / 0.2)
+    if isinstance(objective, GatedRunway):
+        assert np.all(variance[x[:, 0] <= far / 2] == 0)  # nothing is hidden close to x⁰
+
+
+def test_nobody_gets_ahead_of_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+    hard = hardness.chain(0.004)
+    assert hard.length == 8
+    assert hard.oracle.p == pytest.approx((46 * 0.004) ** 2)
+    assert hard.needed == pytest.approx((8 - np.log(2)) / (2 * hard.oracle.p))
+    nstorm = hard.methods()["NSTORM"]
+    monkeypatch.setattr(hardness.Hard, "methods", lambda _: {"NSGDM": nstorm})  # which all are compared with
+    (row,) = hardness.rows(hard, 0)
+    assert hard.needed <= row["sfo"] < np.inf  # a median: half of the runs at least are not done before
+
+    p, few = 0.02, 100  # a sample is shown at two points, and counts once
+    record = run(
+        replace(hard.oracle, p=p), nstorm.made(*nstorm.grid()), steps=few, seeds=hardness.SEEDS, progress=False
+    )
+    links = reached(record.last)
+    assert links.max() <= stats.binom.isf(LEVEL / links.size, few + 1, p)
+    assert np.all(links.mean(axis=1) <= p * few + stats.norm.isf(LEVEL) * np.sqrt(p * few / hardness.SEEDS))
+    assert links.mean() > 0.2  # they do move
+
+
+def test_what_is_needed_grows_like_the_lower_bounds_as_the_accuracy_falls() -> None:
+    for instance, power in ((hardness.chain, 4), (hardness.runway, 6)):
+        far, farther = (instance(eps, L=100.0, gap=100.0).needed for eps in (0.01, 0.001))
+        assert np.log10(farther / far) == pytest.approx(power, abs=0.1)
+
+
+def test_exponents_are_those_of_the_counts_seed_by_seed_and_only_where_every_run_arrived() -> None:
+    def row(method: str, eps: float, counts: list[float | None]) -> dict[str, Any]:
+        return {"instance": "chain", "method": method, "eps": eps, "needed": eps**-4.0, "per_seed": counts}
+
+    accuracies = (0.1, 0.05, 0.02, 0.01)
+    rows = [row("noisy", eps, [3 * eps**-3.9, 2 * eps**-4.1]) for eps in accuracies]
+    rows += [row("exact", eps, [eps**-5.0, 7 * eps**-5.0]) for eps in accuracies[:3]]
+    rows += [row("exact", accuracies[3], [1.0, None])]
+    rows += [row("late", eps, [1.0, None]) for eps in accuracies[:2]]
+    rows += [row("late", eps, [1.0, 1.0]) for eps in accuracies[2:]]
+    noisy, exact = hardness.exponents(rows)
+    assert (noisy["method"], noisy["accuracies"], exact["method"], exact["accuracies"]) == ("noisy", 4, "exact", 3)
+    assert (noisy["measured"], exact["measured"], exact["needed"]) == pytest.approx((4.0, 5.0, 4.0))
+    assert exact["interval"] == pytest.approx((5.0, 5.0))
+    half = stats.t.isf(0.01 / 2 / 2, 1) * 0.1  # two slopes, 3.9 and 4.1, have standard error 0.1; two intervals
+    assert noisy["interval"] == pytest.approx((4 - half, 4 + half))
+
+
+def test_an_accuracy_that_leaves_no_chain_and_a_noise_that_hides_nothing_are_refused() -> None:
+    with pytest.raises(ValueError, match="ZeroChain: eps must be"):
+        ZeroChain.of(L=1.0, gap=1.0, eps=0.1)
+    with pytest.raises(ValueError, match="GatedRunway: eps must be"):
+        GatedRunway.of(L=1.0, gap=1.0, eps=0.1)
+    with pytest.raises(ValueError, match="ChainOracle: sigma2 must be"):
+        ChainOracle.with_variance(CHAIN, 0.1)

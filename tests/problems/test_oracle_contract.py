@@ -1,0 +1,242 @@
+"""What every oracle of the folder promises, found by its file and built from its fields' rules: nothing here names one.
+
+Statistical tests use a fixed seed. A two-sided test at level 1e-6 fails a correct oracle for one seed in a million.
+"""
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from gladstorm import nstorm
+from gladstorm.problems import objectives, oracles
+from gladstorm.core.parts import in_float64
+from gladstorm.core.rules import NON_NEGATIVE, POSITIVE, PROBABILITY
+from gladstorm.simulation.fitting import _try_out
+
+Said = Callable[..., tuple[int, str, str]]
+
+LEVEL = 1e-6
+DRAWS, AT_ONCE = 20_000, 400  # by one program, whether all are asked for or few
+NUMBERS = {NON_NEGATIVE.words: 0.7, POSITIVE.words: 0.3, PROBABILITY.words: 0.2}  # an example of each rule
+# By dimension, problems of which every oracle takes the first it can be drawn from.
+# Examples and states: laws do not need all of them.
+FEWER = {
+    "temporal-differences": "temporal-differences:4",
+    "variational-logistic": "variational-logistic:mean-field,1,20",
+}
+NOISY = [FEWER.get(name, name) for name in objectives.names() if objectives.own_oracle(name)]  # by themselves
+PROBLEMS: dict[int, list[Any]] = {
+    1: [
+        objectives.named("cauchy", dim=1, start=0.5),
+        objectives.named("phase-retrieval:20", dim=1, start=1.0),
+        objectives.ZeroChain(np.zeros(1), 1.0, 0.01),
+        *(objectives.named(name, dim=1) for name in NOISY),
+    ],
+    3: [
+        objectives.named("double-well", dim=3, start=0.5),
+        objectives.named("phase-retrieval:20", dim=3, start=1.0),
+        objectives.ZeroChain(np.zeros(3), 1.0, 0.01),
+        *(objectives.named(name, dim=3) for name in NOISY),
+    ],
+}
+
+
+def oracle_of(name: str, dim: int = 3, **numbers: float) -> Any:
+    cls: Any = oracles.registry()[name]
+    fields = [field for field in dataclasses.fields(cls) if field.name != "objective"]
+    given = {field.name: NUMBERS[field.metadata["rule"].words] for field in fields} | numbers
+    rejected = (cls.misfit(problem) for problem in PROBLEMS[dim])
+    fitting = next(problem for problem, why in zip(PROBLEMS[dim], rejected, strict=True) if why is None)
+    return cls(fitting, **given)
+
+
+def place(oracle: Any) -> np.ndarray:
+    """A point away from x⁰; on a chain not so far that nothing is hidden."""
+    start = np.asarray(oracle.objective.start)
+    unit = 0.2 * float(oracle.objective.scale) if hasattr(oracle.objective, "scale") else 2.0
+    return start + unit * np.linspace(1.0, -0.6, start.size)
+
+
+@jax.jit
+def _noise(oracle: Any, x: Any, b: Any, keys: Any) -> Any:
+    point = oracle.at(x)
+    one: Any = jax.vmap(lambda key: oracle.grad(point, oracle.batch(oracle.draw(key), b)) - oracle.exact(point))
+    return one(keys), oracle.variance(point)
+
+
+def noise(oracle: Any, b: int = 1, draws: int = DRAWS) -> tuple[np.ndarray, Any]:
+    """The errors of independent batch means of b samples, and the variance the oracle states for a single one."""
+    with jax.enable_x64(True):
+        keys = jax.random.split(jax.random.key(0), draws).reshape(-1, AT_ONCE)
+        found = [_noise(oracle, place(oracle), jnp.asarray(b), each) for each in keys]
+        errors, variance = np.concatenate([np.asarray(errors) for errors, _ in found]), found[0][1]
+        return errors, None if variance is None else float(variance)
+
+
+def require_law(oracle: Any, b: int) -> None:
+    """Unbiased, and of the stated variance divided by the batch."""
+    errors, variance = noise(oracle, b)
+    dim = errors.shape[1]
+    standard_error = errors.std(axis=0, ddof=1) / np.sqrt(DRAWS)
+    rounding = 1e-12 * (1 + np.abs(errors).max())
+    assert np.all(np.abs(errors.mean(axis=0)) <= stats.norm.isf(LEVEL / (2 * dim)) * standard_error + rounding)
+    if variance is not None:
+        squared = b * np.sum(errors**2, axis=1)
+        allowed = stats.norm.isf(LEVEL / 2) * squared.std(ddof=1) / np.sqrt(DRAWS)
+        assert abs(squared.mean() - variance) <= allowed + 1e-12 * variance
+        assert variance > 0  # or nothing has been tested
+
+
+NAMES = oracles.names()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("b", [1, 7])
+def test_a_batch_mean_is_unbiased_with_the_stated_variance_divided_by_the_batch(name: str, b: int) -> None:
+    require_law(oracle_of(name), b)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_law_holds_in_one_dimension(name: str) -> None:
+    require_law(oracle_of(name, dim=1), 2)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if "B" in inspect.signature(oracles.registry()[name]).parameters]
+)
+def test_without_growth_the_variance_is_that_at_the_start(name: str) -> None:
+    oracle = oracle_of(name, B=0.0)
+    require_law(oracle, 1)
+    with jax.enable_x64(True):
+        at_start = float(oracle.variance(oracle.at(jnp.asarray(oracle.objective.start))))
+    assert noise(oracle)[1] == pytest.approx(at_start, rel=1e-12)
+    assert at_start == pytest.approx(oracle.G**2)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sample_is_the_same_at_two_points(name: str) -> None:
+    oracle = oracle_of(name)
+    x = place(oracle)
+
+    @jax.jit
+    def close_by(oracle: Any, x: Any, y: Any, keys: Any) -> Any:
+        def one(key: Any) -> Any:
+            sample = oracle.batch(oracle.draw(key), jnp.ones((), int))
+            return oracle.grad(oracle.at(y), sample) - oracle.grad(oracle.at(x), sample)
+
+        return jax.vmap(one)(keys)
+
+    with jax.enable_x64(True):
+        keys = jax.random.split(jax.random.key(0), 100)
+        moved = np.asarray(close_by(oracle, x, x + 1e-9 * (1 + np.abs(x)), keys))
+    errors = noise(oracle)[0]
+    assert np.abs(moved).max() <= 1e-6 * np.abs(errors).max()  # two samples would differ by as much as the noise
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_large_batches_have_little_noise_and_the_largest_has_none(name: str) -> None:
+    oracle = oracle_of(name)
+    if oracle.largest is None:
+        few = AT_ONCE  # some oracles draw every sample of a batch
+        assert np.abs(noise(oracle, 1000, few)[0]).max() < 0.1 * np.abs(noise(oracle, 1, few)[0]).max()
+    else:
+        assert np.abs(noise(oracle, oracle.largest)[0]).max() <= 1e-12
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_methods_run_on_every_oracle_and_texts_name_it(name: str) -> None:
+    oracle = oracle_of(name)
+    numbers = {field.name: getattr(oracle, field.name) for field in dataclasses.fields(oracle)}
+    objective = numbers.pop("objective")
+    text = f"{name}({', '.join(f'{field}={number}' for field, number in numbers.items())})" if numbers else name
+    named: Any = oracles.named(text, objective)
+    assert {field: getattr(named, field) for field in numbers} == numbers
+    assert (type(named), named.objective) == (type(oracle), objective)
+    with jax.enable_x64(True):
+        _try_out(in_float64(named), in_float64(nstorm(1e-3, 0.5)))  # abstractly: compiling takes seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("bg0", "oracle: must be one of blum-gladyshev, chain-oracle, finite-sum, .*; got 'bg0'"),
+        ("skewed", r"oracle: skewed needs q, as in skewed\(q=0.1\); got 'skewed'"),
+        ("skewed(p=0.1)", "oracle: skewed takes B, G, q; got 'p'"),
+        ("finite-sum(B=1)", "oracle: finite-sum takes no arguments; got 'B'"),
+        ("full-rank(B=[1,2])", "oracle: B of full-rank must be one number; got"),
+        ("full-rank(B=x)", "oracle: B of full-rank must be one number; got"),
+        ("full-rank(0.1)", "oracle: full_rank takes its arguments by name"),
+        ("full-rank + skewed", r"oracle: must be NAME\(argument=number, …\); got 'full-rank \+ skewed'"),
+        ("full-rank(objective=1)", "oracle: full-rank takes B, G; got 'objective'"),
+        ("finite-sum", "FiniteSum: the objective must be a mean of losses, such as dro or phase-retrieval; got Cauchy"),
+        ("chain-oracle(p=0.1)", "ChainOracle: the objective must hide coordinates, as ZeroChain .* got Cauchy"),
+    ],
+)
+def test_a_bad_text_gets_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence) as error:
+        oracles.named(text, objectives.named("cauchy"), {"B": 0.5, "G": 1.0})
+    assert "\n" not in str(error.value)
+
+
+NEW = '''"""Noise of bounded variance, uniform on a cube: one new file."""
+
+import jax
+import jax.numpy as jnp
+
+from gladstorm.core.parts import Number, leaf, part
+from gladstorm.core.rules import POSITIVE
+from gladstorm.problems.oracles.oracle import Oracle
+
+
+@part
+class UniformCube(Oracle):
+    objective: object
+    width: Number = leaf(POSITIVE)
+
+    def draw(self, key):
+        return jax.random.uniform(key, self.objective.start.shape, jnp.result_type(float)) - 0.5
+
+    def batch(self, noise, size):
+        return noise / jnp.sqrt(size)
+
+    def grad(self, point, sample):
+        return point.grad + self.width * sample
+'''
+
+
+def test_a_new_file_is_found_by_the_command_line(
+    gladstorm: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "uniform_cube.py").write_text(NEW)
+    monkeypatch.setattr(oracles, "__path__", [*oracles.__path__, str(tmp_path)])
+    assert "uniform-cube" in oracles.names()
+    command = "simulate --objective cauchy --method sgd(gamma=0.1) --steps 5 --seeds 2 --json --oracle".split()
+    code, out, err = gladstorm(*command, "uniform-cube(width=0.5)")
+    assert code == 0, err
+    config = json.loads(out)["config"]
+    assert (config["oracle_text"], config["B"], config["G"]) == ("uniform-cube(width=0.5)", None, None)
+    assert config["oracle"]["width"] == 0.5
+
+
+def test_the_oracle_s_own_numbers_are_what_methods_and_batch_rules_are_told(gladstorm: Said) -> None:
+    command = (
+        "simulate --objective cauchy --start 1 --steps 3 --seeds 1 --batch distance --sigma2 0.01 --B 9 --G 9".split()
+    )
+    command += ["--method", "sgd(gamma=0.1)", "--json", "--oracle"]
+    code, out, err = gladstorm(*command, "full-rank(B=0,G=0.5)")
+    assert code == 0, err
+    report = json.loads(out)
+    assert (report["config"]["B"], report["config"]["G"]) == (0, 0.5)
+    assert report["methods"]["sgd(gamma=0.1)"]["max_batch"] == 25  # G²/σ²
+    code, _, err = gladstorm(*command, "finite-sum", "--objective", "dro:5", "--dim", "2")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "needs an --oracle with B and G" in err
