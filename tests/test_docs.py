@@ -42,12 +42,12 @@ def test_every_work_is_cited_and_every_citation_is_a_known_work() -> None:
 
 def test_the_comparison_page_is_made_from_the_results_beside_it() -> None:
     made_by = runpy.run_path(str(ROOT / "docs/generate_comparison.py"))
-    assert (ROOT / "docs/comparison.md").read_text() == made_by["page"](made_by["kept"]())
+    assert (ROOT / "docs/evidence/comparison/index.md").read_text() == made_by["page"](made_by["kept"]())
 
 
 def test_the_page_of_the_untuned_method_is_made_from_the_results_beside_it() -> None:
     made_by = runpy.run_path(str(ROOT / "docs/generate_untuned.py"))
-    assert (ROOT / "docs/untuned.md").read_text() == made_by["page"](*made_by["kept"]())
+    assert (ROOT / "docs/evidence/untuned/index.md").read_text() == made_by["page"](*made_by["kept"]())
 
 
 def test_every_extra_that_is_named_can_be_installed_and_the_readme_names_all() -> None:
@@ -75,12 +75,12 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 def test_the_reproduction_page_is_made_from_the_summaries_beside_it() -> None:
     made_by = runpy.run_path(str(ROOT / "docs/generate_reproduction.py"))
-    assert (ROOT / "docs/reproduction.md").read_text() == made_by["reproduction"](made_by["kept"]())
+    assert (ROOT / "docs/evidence/reproduction/index.md").read_text() == made_by["reproduction"](made_by["kept"]())
 
 
 def test_the_page_of_the_suite_is_made_from_the_results_beside_it() -> None:
     made_by = runpy.run_path(str(ROOT / "docs/generate_suite.py"))
-    assert (ROOT / "docs/suite.md").read_text() == made_by["page"](made_by["kept"]())
+    assert (ROOT / "docs/evidence/suite/index.md").read_text() == made_by["page"](made_by["kept"]())
 
 
 def test_every_number_of_the_readme_s_evidence_is_on_the_page_it_links_to() -> None:
@@ -98,7 +98,7 @@ def test_every_number_of_the_readme_s_evidence_is_on_the_page_it_links_to() -> N
 def test_the_page_of_tightness_and_its_problems_are_made_from_the_results_beside_it() -> None:
     made_by = runpy.run_path(str(ROOT / "docs/generate_tightness.py"))
     result = made_by["kept"]()
-    assert (ROOT / "docs/tightness.md").read_text() == made_by["page"](result)
+    assert (ROOT / "docs/evidence/tightness/index.md").read_text() == made_by["page"](result)
     problems = made_by["problems"](result["rows"])
     assert len(problems) == 18
     for name, problem in problems.items():

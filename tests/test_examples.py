@@ -20,7 +20,7 @@ from evidence.digits.setting import Arm, Outcome
 
 ROOT = Path(__file__).parent.parent
 TINY = study.Size(evaluations=12, rates=2, tuning_seeds=(100,), seeds=(0, 1))
-KEPT = json.loads((ROOT / "docs/digits/results.json").read_text("utf-8"))
+KEPT = json.loads((ROOT / "docs/evidence/digits/results.json").read_text("utf-8"))
 
 
 @pytest.fixture(autouse=True)
@@ -204,7 +204,7 @@ def test_intervals_and_p_values_are_student_s() -> None:
 
 
 def test_the_digits_page_is_made_from_the_results_kept() -> None:
-    assert (ROOT / "docs/digits.md").read_text("utf-8") == page.text(KEPT)
+    assert (ROOT / "docs/evidence/digits/index.md").read_text("utf-8") == page.text(KEPT)
 
 
 def test_the_results_kept_are_those_of_the_study_as_it_is() -> None:

@@ -1,4 +1,4 @@
-"""Diagnose three networks along Adam and SGD, keep what was found in docs/diagnosis/networks.json, and draw it:
+"""Diagnose three networks along Adam and SGD, keep what was found in docs/evidence/calibration/networks.json, and draw it:
 
 python docs/run_diagnosis.py
 
@@ -98,7 +98,7 @@ def run(name: str, method: str) -> dict[str, Any]:
     """Train with a probe riding along, then probe around the start with the end of the training as the path."""
     model = network(name)
     start = {key: value.clone() for key, value in model.state_dict().items()}
-    optimizer, probe = OPTIMIZERS[method](model), NoiseProbe(model, EVERY)
+    optimizer, probe = OPTIMIZERS[method](../../model), NoiseProbe(model, EVERY)
     losses = []
     for batch in itertools.islice(batches(name), STEPS):
         optimizer.zero_grad()

@@ -1,8 +1,8 @@
-"""Compare the methods of the paper's Table 1 and four new combinations; write docs/comparison.md and its figures:
+"""Compare the methods of the paper's Table 1 and four new combinations; write docs/evidence/comparison/index.md and its figures:
 
 python docs/generate_comparison.py [phase-retrieval] [cubic] [dro]
 
-The named problems are run again; the page is made from what is kept in docs/comparison/.
+The named problems are run again; the page is made from what is kept in docs/evidence/comparison/.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ OPENING = """# Twelve methods at an equal budget
 
 Which methods reach a smaller gradient norm than NSTORM if all may compute the same number of stochastic gradients? We
 compared every method of the paper's Table 1, and four new combinations of their parts, on three problems. Growing noise
-is noise whose variance grows with the distance from the start, the paper's BG-0 ([notation](notation.md)).
+is noise whose variance grows with the distance from the start, the paper's BG-0 ([notation](../../notation.md)).
 {answers}
 
-![Gradient norm divided by NSTORM's, with intervals, on three problems](comparison/ratios.png)
+![Gradient norm divided by NSTORM's, with intervals, on three problems](ratios.png)
 
 *Final gradient norm of each method divided by NSTORM's, with its interval. Left of the line is better than NSTORM. A
 black triangle marks a clear difference, a grey dot none.*
@@ -91,7 +91,7 @@ NSTORM with a batch that grows with the distance from the start.
 
 This comparison has limits.
 
-- Step sizes are constant. [The suite](suite.md) also has decaying ones, which help every tuned method there.
+- Step sizes are constant. [The suite](../suite/index.md) also has decaying ones, which help every tuned method there.
 - We moved the grids of η, c, q and p once, after we had seen a first run on |x|³. We cut the budgets to 3,000 (phase
   retrieval) and 2,000 (robust regression) before any result at larger budgets was known.
 - An equal number of settings is not equal coverage. The relatives of NSTORM spend some settings on other numbers, and
@@ -234,7 +234,7 @@ def _problem(name: str, result: Mapping[str, Any], rows: Mapping[str, dict[str, 
         lines.append([shown, f"{in_symbols(setting)}{edge}", _g(row["grad_norm"]), f, relative, row["verdict"]])
     return f"""## {PROBLEMS[name][0]}
 
-![Gradient norm, distance from the start and batch size against stochastic gradients](comparison/{name}.png)
+![Gradient norm, distance from the start and batch size against stochastic gradients]({name}.png)
 
 <details><summary>Every method in numbers: as tuned, with 95 % intervals</summary>
 

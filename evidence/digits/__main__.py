@@ -18,7 +18,7 @@ OUT/digits/results.json. Stop it with Ctrl-C at any time: the same command goes 
 """
 EPILOG = """examples:
   python -m evidence.digits --quick        every method once, badly trained, in about a minute
-  python -m evidence.digits --out docs     how docs/digits.md was made: about 15 minutes of one core
+  python -m evidence.digits --out docs     how docs/evidence/digits/index.md was made: about 15 minutes of one core
 needs:
   pip install 'gladstorm[torch,optax,report,data]'"""
 

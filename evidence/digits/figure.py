@@ -1,4 +1,4 @@
-"""Results to the figure of docs/digits.md."""
+"""Results to the figure of docs/evidence/digits/index.md."""
 
 from __future__ import annotations
 

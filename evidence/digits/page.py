@@ -1,4 +1,4 @@
-"""Results to docs/digits.md. Nothing is trained here."""
+"""Results to docs/evidence/digits/index.md. Nothing is trained here."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ added noise that grows with the distance from the start (*growing noise*). {_ans
 The study shows whether the optimizers train real networks with dropout and BatchNorm, how they compare here, and how
 much the learning rate matters. It says nothing about large networks or long runs.
 
-![Validation accuracy against the learning rate, and test accuracy at the picked one](digits/figure.png)
+![Validation accuracy against the learning rate, and test accuracy at the picked one](figure.png)
 
 *Accuracy; higher is better. Rows 1 and 2: mean over {len(s["tuning_seeds"])} tuning seeds, on an axis stretched towards
 100 %; circles mark the learning rates that were picked. Row 3: every reported seed, their mean and its {PERCENT}
@@ -76,7 +76,7 @@ which mean validation accuracy is within {CLOSE:g} points of the best. "≤" and
 ## What was run
 
 `python -m evidence.digits --out docs` makes this page in about 15 minutes of one core. Every number comes from
-[the results](digits/results.json) of its {runs:,} runs. With `--quick` it runs every method once in about a minute.
+[the results](results.json) of its {runs:,} runs. With `--quick` it runs every method once in about a minute.
 
 - **Networks.** *MLP* is a perceptron, 64 → 64 → 10, with BatchNorm and dropout {s["dropout"]:g}. *conv* has two 3 × 3
   convolutions of 8 and 16 channels with max pooling, and a linear layer. First weights are as torch draws them, in both

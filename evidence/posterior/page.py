@@ -57,7 +57,7 @@ How wide is the range of learning rates that work? We fitted the posterior of a 
 breast cancer data (569 patients, 30 standardized features and a constant, a standard normal prior) with numpyro's
 `AutoNormal` and `AutoMultivariateNormal` guides. The noise of the gradient comes from drawing the weights and grows
 with the guide's scale; no noise is added. `python -m evidence.posterior --out docs` makes this section in about a
-minute on two cores; every number comes from [the results](posterior/results.json). Runs whose learning rate is far too
+minute on two cores; every number comes from [the results](results.json). Runs whose learning rate is far too
 large are chaotic: on another processor they end elsewhere, and a count below may change by one.
 
 - **Equal budget.** A run may compute {s["gradients"]} gradients, each of all the data with one draw from the guide. A
@@ -71,7 +71,7 @@ large are chaotic: on another processor they end elsewhere, and a count below ma
 - A learning rate **arrives** if every seed ends within {NEAR:g} nat, and a run **diverges** if it ends further away
   than it started.
 
-![Gap to the best ELBO against the learning rate](posterior/figure.png)
+![Gap to the best ELBO against the learning rate](figure.png)
 
 *Median over the seeds; smaller is better. Circles mark each optimizer's best learning rate. The grey line is
 {NEAR:g} nat, below which a learning rate "arrives". Runs that diverge are drawn at the upper edge.*

@@ -71,7 +71,7 @@ class Design:
 
     def tuned(self, stage: str, method: str, gammas: Sequence[float], seeds: Sequence[int], steps: int) -> Job:
         """A tuned method at some step sizes."""
-        parts = TUNED[method](list(gammas), self.growing)
+        parts = TUNED[method](../../list(gammas), self.growing)
         return Job(stage, method, parts, tuple(gammas), tuple(seeds), steps)
 
     def config(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Write docs/reproduction.md and its figures from what `make reproduce` left:
+"""Write docs/evidence/reproduction/index.md and its figures from what `make reproduce` left:
 
 python docs/generate_reproduction.py out
 
@@ -149,7 +149,7 @@ def _experiment(summary: dict[str, Any]) -> str:
 Here every method may compute {summary["budget"]["sfo"]:,} stochastic gradients, and is scheduled or tuned for that.
 Step sizes: {_step_sizes(summary["budget"]["methods"])}.
 
-![The same three panels after equally many stochastic gradients](reproduction/{name}/budget.png)
+![The same three panels after equally many stochastic gradients]({name}/budget.png)
 
 {folded("The numbers after equally many stochastic gradients", _methods(summary["budget"]["methods"]))}
 
@@ -157,7 +157,7 @@ Step sizes: {_step_sizes(summary["budget"]["methods"])}.
 
 Left: the tuned methods on their grids. Right: the normalized methods, with the paper's γ0 multiplied by a factor.
 
-![Gradient norm over the last tenth of the run against the step size](reproduction/{name}/sensitivity.png)
+![Gradient norm over the last tenth of the run against the step size]({name}/sensitivity.png)
 
 {folded("The grids and what was picked", _tuning(summary["tuning"]))}
 """

@@ -21,7 +21,7 @@ QUICK_REMARK = (
 
 
 def summary(experiment: Experiment, results: Results) -> dict[str, Any]:
-    """The numbers and verdicts of one experiment; see `docs/reproduction.md` for what they mean."""
+    """The numbers and verdicts of one experiment; see `docs/evidence/reproduction/index.md` for what they mean."""
     config = results.config
     experiment = experiment.sized(quick=config.get("quick", False))
     return {

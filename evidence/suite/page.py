@@ -1,4 +1,4 @@
-"""Write docs/suite.md and its figures from docs/suite/suite.json: `python docs/generate_suite.py [FOLDER]`.
+"""Write docs/evidence/suite/index.md and its figures from docs/evidence/suite/suite.json: `python docs/generate_suite.py [FOLDER]`.
 
 With a folder, that of `gladstorm suite --out FOLDER`, its results are taken over first. A test compares the page with
 the results beside it.
@@ -30,7 +30,7 @@ Does it help to normalize the step, to clip the gradient, or to reduce variance?
 
 **{in_short}**
 
-![The ratio of ‖∇f‖ with and without normalizing, clipping, variance reduction, case by case](suite/answers.png)
+![The ratio of ‖∇f‖ with and without normalizing, clipping, variance reduction, case by case](answers.png)
 
 *Final gradient norm with each of the three measures, divided by that without it. Left of the dotted line the measure
 helps; right of it, it hurts. Grey: the interval cannot tell. Empty: the smaller budget, full: the larger one.*
@@ -104,7 +104,7 @@ def page(result: Mapping[str, Any]) -> str:
             PROFILES.format(**numbers),
             folded("Every method over all cases, in numbers", markdown_table(*suite_tables.over_cases(result))) + "\n",
             "## The problems\n",
-            "![‖∇f‖ of every method relative to the reference, problem by problem](suite/problems.png)",
+            "![‖∇f‖ of every method relative to the reference, problem by problem](problems.png)",
             "",
             f"*‖∇f‖ divided by that of {config['reference']}, with its interval; left of the dotted line is better.*\n",
             folded("What the problems are", _problems(result)) + "\n",
@@ -128,7 +128,7 @@ diverge on more seeds.
 """
 
 PROFILES = """\
-![Share of cases within a factor of the best; share of runs that have reached the target](suite/profiles.png)
+![Share of cases within a factor of the best; share of runs that have reached the target](profiles.png)
 
 *Left: the share of the {cases} cases in which a method ends within a given factor of the best one. Right: the share of
 its runs at the larger budget whose ‖∇f‖ has fallen below twice the best of the case and stays there, after so many
@@ -143,7 +143,7 @@ suite took 19 minutes on two cores of an AMD processor with AVX-512. The methods
 Here {{size}} is the median norm of {samples} stochastic gradients at the start of a tuning seed.
 
 `gladstorm suite --method "nigt(eta=0.1)"` puts a method of yours beside them, and `--role development` leaves the
-held-out problems alone. A suite that was stopped goes on where it was, and runs on [Dask](cluster.md) like every long
+held-out problems alone. A suite that was stopped goes on where it was, and runs on [Dask](../../cluster.md) like every long
 job.
 """
 

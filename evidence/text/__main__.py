@@ -18,7 +18,7 @@ OUT/text/results.json. Stop it with Ctrl-C at any time: the same command goes on
 """
 EPILOG = """examples:
   python -m evidence.text --quick        every method once, badly trained, in about a minute
-  python -m evidence.text --out docs     how docs/text.md was made: about 15 minutes of one core
+  python -m evidence.text --out docs     how docs/evidence/text/index.md was made: about 15 minutes of one core
 needs:
   pip install 'gladstorm[torch,report]'"""
 

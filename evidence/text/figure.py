@@ -1,4 +1,4 @@
-"""Results to the figure of docs/text.md."""
+"""Results to the figure of docs/evidence/text/index.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results to docs/text.md. Nothing is trained here."""
+"""Results to docs/evidence/text/index.md. Nothing is trained here."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def text(results: Results) -> str:
     return f"""# Five optimizers on text
 
 How do the optimizers train a small transformer? AdamW, SGD, NSGDM, NSTORM and `Steered`,
-[the method without tuning](untuned.md), train a transformer of {s["parameters"]:,} parameters that learns the
+[the method without tuning](../untuned/index.md), train a transformer of {s["parameters"]:,} parameters that learns the
 documentation of Python, character by character. All compute the same number of gradients. The study shows how they
 compare on a small model early in its training. It says nothing about large models or long runs.
 
-![Test loss against gradients computed, and validation loss against the learning rate](text/figure.png)
+![Test loss against gradients computed, and validation loss against the learning rate](figure.png)
 
 *Smaller losses are better. Above: test loss during training, the mean over seeds {_listed(s["seeds"])} and the range
 from the lowest to the highest. Below: the tuning, on seed {s["tuning_seed"]}; circles mark the learning rates that were
@@ -47,7 +47,7 @@ picked. `Steered` is not tuned. Losses above 3.2 are cut off.*
 
 ## What was run
 
-`python -m evidence.text --out docs` made this page; every number comes from [the results](text/results.json) of its
+`python -m evidence.text --out docs` made this page; every number comes from [the results](results.json) of its
 {len(results["runs"])} runs.
 
 - **Model.** {s["layers"]} layers of width {s["width"]} with {s["heads"]} heads, a context of {s["context"]} characters,

@@ -1,4 +1,4 @@
-"""Write docs/tightness.md, its figures and its problems: `python docs/generate_tightness.py [FOLDER]`.
+"""Write docs/evidence/tightness/index.md, its figures and its problems: `python docs/generate_tightness.py [FOLDER]`.
 
 With a folder, that of `gladstorm tightness --out FOLDER`, its results are taken over first. A test compares the page
 with the results beside it.
@@ -48,17 +48,17 @@ find lower bounds of the worst case.
 
 {verdict}
 
-![Worst gradient norm found, divided by its bound: one line for each of the 18 regimes](tightness/ratios.png)
+![Worst gradient norm found, divided by its bound: one line for each of the 18 regimes](ratios.png)
 
 *Each line is a regime: a method, a class of functions and a class of noise. Closer to 1, the black line, is tighter;
 the grey line is at 1/3. Empty circles: the paper's bound. Full circles: the sharper bound of [this
-project](proofs.md). With noise, only problems count on which noise alone keeps the gradient large. After the colon:
+project](../../proofs.md). With noise, only problems count on which noise alone keeps the gradient large. After the colon:
 the largest term of the bound.*
 
 **The names.** α says how fast the curvature of f may grow with its gradient, like L0 + L1‖∇f‖^α: at α = 0 the
 curvature is bounded, which is the usual smoothness. The variance of growing noise is at most B²‖x − x⁰‖² + G²; it grows
 with the distance from the start, and the paper calls it BG-0. Bounded noise has B = 0. The letters are explained in
-[notation](notation.md).
+[notation](../../notation.md).
 
 **Your own constants.** `gladstorm worst` runs the same search for constants that you choose, and
 `gladstorm worst --again FILE` measures a problem of this page once more. The files are linked in the first table.
@@ -126,7 +126,7 @@ factor, with noise alone?*
 
 **NSGDM's noise term, 2√(η/(2 − η)) G.** Momentum forgets: where f' cancels the error, v = 0, and the next gradient
 moves v by η f'. So x cannot rest there, and the error has to be renewed. The best we have is rare and large noise on a
-slope, as in the counterexample of the [errata](errata.md). With independent samples on a slope its limit is 0.37 √η G,
+slope, as in the counterexample of the [errata](../../errata.md). With independent samples on a slope its limit is 0.37 √η G,
 the median of shot noise, which is 0.26 of the term. *Question 2: can noise that depends on the place do better than
 0.26, or can the proof be improved to it?*
 
@@ -163,7 +163,7 @@ def page(result: Mapping[str, Any]) -> str:
     looser = [each["bound"] / (each["sharper"] or each["bound"]) for each in alone]
     exact = [_tightest(row) for row in rows if row["regime"].endswith("deterministic")]
     remark = REMARK.format(attained=min(exact), least=f"{min(looser):.2g}", most=f"{max(looser):.2g}")
-    settings = f"![The same for every setting](tightness/settings.png)\n\n{_settings(rows)}"
+    settings = f"![The same for every setting](settings.png)\n\n{_settings(rows)}"
     return "\n".join(
         [
             opening,
@@ -309,7 +309,7 @@ def _uses(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _pictures() -> str:
     return "\n".join(
-        f"![The worst problem found: {regime_in_words(name)}](tightness/{file})\n\n*{regime_in_words(name)}.*\n"
+        f"![The worst problem found: {regime_in_words(name)}]({file})\n\n*{regime_in_words(name)}.*\n"
         for name, file in DRAWN.items()
     )
 

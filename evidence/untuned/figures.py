@@ -1,4 +1,4 @@
-"""The figures of docs/untuned.md."""
+"""The figures of docs/evidence/untuned/index.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make docs/untuned.md and its figures from what docs/run_untuned.py kept in docs/untuned/."""
+"""Make docs/evidence/untuned/index.md and its figures from what docs/run_untuned.py kept in docs/evidence/untuned/."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ Step k of K is x ← x − (1 − k/K) ℓ u.
 - The factor 1 − k/K brings the steps to 0 at the end of the run.
 - The method reports an average of its iterates, in which late ones have more weight.
 
-[`Steered`](api/steps.md) has the equations.
+[`Steered`](../../api/steps.md) has the equations.
 
 ## How it was tested
 
 We wrote down the method, the problems, the rivals, the seeds and eight sentences, and committed them before any
-held-out problem was run: they are [registered](untuned_registered.md). Each problem was run once, with two exceptions.
+held-out problem was run: they are [registered](registered.md). Each problem was run once, with two exceptions.
 The logistic posterior and one network were stopped before they had a result, and begun again with oracles that give
 the same samples at less cost. Temporal differences at 10⁵ gradients have samples of the same law, drawn in a cheaper
 way. `docs/run_untuned.py` ran the problems and kept every seed in `docs/untuned/`; `docs/generate_untuned.py` makes
@@ -126,12 +126,12 @@ Nothing was chosen by this table; it says what to try next.
   only: it is worth little (the last lines of the tables above), and without it the state is two vectors.
 """
 
-RATIOS = """![Gradient norm divided by that of the best tuned rival, problem by problem](untuned/ratios.svg)
+RATIOS = """![Gradient norm divided by that of the best tuned rival, problem by problem](ratios.svg)
 
 *‖∇f‖ of the untuned method at the end of the run, divided by that of the best of five methods that were tuned for each
 problem and budget. Left of the dotted line the untuned method is better. Bars are 95 % intervals over seeds.*
 """
-PROFILE = """![Share of cases within a factor of the best](untuned/profile.svg)
+PROFILE = """![Share of cases within a factor of the best](profile.svg)
 
 *The share of problems and budgets in which a method ends within a given factor of the best of all six; higher is
 better. The five rivals are tuned.*

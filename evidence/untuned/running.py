@@ -1,4 +1,4 @@
-"""Run the problems of docs/untuned.md and keep what came in docs/untuned/, one file for each problem and budget:
+"""Run the problems of docs/evidence/untuned/index.md and keep what came in docs/untuned/, one file for each problem and budget:
 
 python docs/run_untuned.py development|held-out BUDGET[,BUDGET...] [NAME...]
 

@@ -20,7 +20,7 @@ def verify(
         bool,
         typer.Option(
             "--full/--quick",
-            help="--full: horizons up to 10⁵ and the studies of docs/evidence.md, in minutes. --quick: horizons up to "
+            help="--full: horizons up to 10⁵ and the studies of docs/evidence/verification/index.md, in minutes. --quick: horizons up to "
             "10⁴, in under two minutes.",
         ),
     ] = False,

@@ -1,9 +1,9 @@
-"""Write docs/evidence.md and its figures from what `gladstorm verify --full --seed 60000 --out out` left:
+"""Write docs/evidence/verification/index.md and its figures from what `gladstorm verify --full --seed 60000 --out out` left:
 
 python docs/generate_evidence.py out
 
 From a report of `--quick`, which makes no studies, the page has none. Without a folder the page and its figures are
-made again from the report beside it. What broken methods are found is in docs/evidence/broken.json, by
+made again from the report beside it. What broken methods are found is in docs/evidence/verification/broken.json, by
 docs/run_broken.py.
 """
 
@@ -78,12 +78,12 @@ whose constants are known, and compared {confidence["numbers"]} measured numbers
 all {len(regimes)} regimes of the paper; a regime is a method, a class of functions and a class of noise. {verdict}
 with the theory, once its slips are corrected; three bounds as printed are false.
 
-![Measured gradient norm divided by its bounds, one line for each regime](evidence/tightness.png)
+![Measured gradient norm divided by its bounds, one line for each regime](tightness.png)
 
 *Each line is a regime, each circle a problem. Empty circles: the paper's bound, corrected where it is wrong. Full
 circles: the smallest bound that is known. At the black line, 1, a bound is attained; right of it, it would be violated.
 α says how fast the curvature of f may grow with its gradient, and growing noise is noise whose variance grows with the
-distance from the start ([notation](notation.md)).*
+distance from the start ([notation](../../notation.md)).*
 
 {beyond} The further left a circle is, the looser is the bound: the paper's bounds are up to
 {STUDIES.two_digits(1 / loosest)} times larger than what is measured, the smallest known ones up to
@@ -92,7 +92,7 @@ on *every* problem of its class. And it says little about noise, because most of
 normalized run that descends by Δ in T steps of length γ has a mean gradient norm of at least Δ/(γT). That alone is
 {descent[0]:.0%} to {descent[-1]:.0%} of the measurement, and more than {descent[len(descent) // 2]:.0%} in half of the
 cases. [How tight the bounds
-are](tightness.md) shows problems on which noise alone counts.
+are](../tightness/index.md) shows problems on which noise alone counts.
 
 - **What is confirmed:** the bounds; the bounds on the error of the gradient estimates; the exact second moment of these
   errors; how far a run travels; the rates of the schedules; and the exponents of the slowest noise terms.
@@ -172,7 +172,7 @@ def _chosen(report: dict[str, Any]) -> str:
     return f"""## How it was run
 
 `gladstorm verify {_option(report)} --seed {settings["first_seed"]} --out out` makes the measurements, and
-`python docs/generate_evidence.py out` makes this page. Every number is in `docs/evidence/verify.json`.
+`python docs/generate_evidence.py out` makes this page. Every number is in `docs/evidence/verification/verify.json`.
 
 **Horizons.** T = {horizons}. Slopes are fitted from T = {settings["fit_from"]:,} on, noise exponents to T = {longer}.
 
@@ -211,7 +211,7 @@ def _meaning(report: dict[str, Any]) -> str:
 def _bounds(report: dict[str, Any]) -> str:
     return f"""## Bounds and rates
 
-![Measured gradient norm and its bounds against T, all 18 regimes](evidence/ladders.png)
+![Measured gradient norm and its bounds against T, all 18 regimes](ladders.png)
 
 *Each panel is a regime, each colour a problem; both axes are logarithmic. Marks: measured. Dashed: the sharpest bound.
 Dotted: the paper's, corrected where it is wrong. Smaller is better.*
@@ -290,7 +290,7 @@ def _printed(report: dict[str, Any]) -> str:
     ]
     return f"""## The printed bounds that are false
 
-One run on a skewed quadratic, [explained in the errata](errata.md), refutes three bounds as the paper prints them. At
+One run on a skewed quadratic, [explained in the errata](../../errata.md), refutes three bounds as the paper prints them. At
 T = {check["horizon"]:,} the mean gradient norm is {check["measured"]:.4g} ({check["low"]:.4g} to {check["high"]:.4g}).
 That is above the printed bounds and below the corrected ones.
 
@@ -369,5 +369,5 @@ def keep(folder: Path) -> None:
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
         keep(Path(argument))
-    runpy.run_path(str(DOCS / "draw_evidence.py"))["draw"](kept(), DATA.parent)
+    runpy.run_path(str(DOCS / "draw_evidence.py"))["draw"](../../kept(), DATA.parent)
     (DOCS / "evidence.md").write_text(evidence(kept(), found()), encoding="utf-8")

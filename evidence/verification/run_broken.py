@@ -1,4 +1,4 @@
-"""Put broken methods and oracles in the place of the right ones; write docs/evidence/broken.json, what `verify` finds:
+"""Put broken methods and oracles in the place of the right ones; write docs/evidence/verification/broken.json, what `verify` finds:
 
 python docs/run_broken.py
 

@@ -1,4 +1,4 @@
-"""The studies of docs/evidence.md in words: every number and every verdict is computed from the report."""
+"""The studies of docs/evidence/verification/index.md in words: every number and every verdict is computed from the report."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def hard(rows: list[Row], progress: list[Row]) -> str:
 A lower bound says that some problem is hard for every method. Here are two such problems, and the number of stochastic
 gradients that three methods need to reach ‖∇f‖ ≤ ε on them; fewer is better.
 
-![Stochastic gradients needed against 1/ε](evidence/hard.png)
+![Stochastic gradients needed against 1/ε](hard.png)
 
 The *zero-chain* shows its next coordinate only with probability p, whatever the method does; its noise has bounded
 variance. The *gated runway* is a chain behind a runway of length Δ/(8ε), under noise that grows with the distance
@@ -266,7 +266,7 @@ NSGDM averages stochastic gradients. NSTORM corrects them instead, and its direc
 the inertia, what momentum has and STORM lacks? To find out we gave STORM inertia: *STORM with inertia* averages STORM's
 direction before it is normalized, m ← (1 − μ) m + μ v.
 
-![Gradient norm over the last tenth against η or μ](evidence/inertia.png)
+![Gradient norm over the last tenth against η or μ](inertia.png)
 
 *Mean of ‖∇f‖ over the last tenth of the run, with its standard error; smaller is better. Each column has its own number
 of iterates T and its own multiple of the scheduled step size γ. Top: the paper's noise, added to the gradient. Bottom:
@@ -395,7 +395,7 @@ def robustness(rows: list[Row], ratios: list[Row]) -> str:
 How much does the step size matter, and what happens as noise grows faster? Every method may compute 10,000 stochastic
 gradients. The score is the mean of ‖∇f‖ over the last tenth of the iterates; smaller is better.
 
-![Gradient norm against γ and against B with equally many stochastic gradients](evidence/robustness.png)
+![Gradient norm against γ and against B with equally many stochastic gradients](robustness.png)
 
 *Left: score against the step size γ, at B = {USUAL_B:g}. Right: score against B, which says how fast noise grows, with
 the γ that was best at B = {USUAL_B:g}; dotted, with the settings that were best at each B. Lines are medians, bands the

@@ -14,7 +14,7 @@ import pytest
 from evidence.posterior import findings, page
 
 ROOT = Path(__file__).parent.parent
-KEPT = json.loads((ROOT / "docs/posterior/results.json").read_text("utf-8"))
+KEPT = json.loads((ROOT / "docs/evidence/posterior/results.json").read_text("utf-8"))
 
 
 def test_the_numpyro_page_is_made_from_the_results_kept() -> None:

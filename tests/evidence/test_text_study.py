@@ -16,7 +16,7 @@ from evidence.text.setting import ARMS, Arm
 from evidence.text.training import Outcome
 
 ROOT = Path(__file__).parent.parent
-KEPT = json.loads((ROOT / "docs/text/results.json").read_text("utf-8"))
+KEPT = json.loads((ROOT / "docs/evidence/text/results.json").read_text("utf-8"))
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +94,7 @@ def test_differences_are_seed_by_seed_and_a_diverged_run_is_above_everything() -
 
 
 def test_the_text_page_is_made_from_the_results_kept() -> None:
-    assert (ROOT / "docs/text.md").read_text("utf-8") == page.text(KEPT)
+    assert (ROOT / "docs/evidence/text/index.md").read_text("utf-8") == page.text(KEPT)
 
 
 def test_the_results_kept_are_those_of_the_study_as_it_is() -> None:

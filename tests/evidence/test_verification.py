@@ -358,7 +358,7 @@ def test_a_broken_oracle_is_found_whichever_way_it_leans(wrong: broken.Broken) -
 
 
 def test_the_table_of_broken_methods_shows_that_each_is_found_wherever_it_matters() -> None:
-    rows = json.loads((ROOT / "docs/evidence/broken.json").read_text("utf-8"))
+    rows = json.loads((ROOT / "docs/evidence/verification/broken.json").read_text("utf-8"))
     assert [row["broken"] for row in rows] == [each.name for each in broken.BROKEN]
     assert [row["affects"] for row in rows] == [len(each.regimes) for each in broken.BROKEN]
     assert all(row["found_in"] == row["affects"] > 0 for row in rows)

@@ -130,7 +130,7 @@ def tightness(
 ) -> None:
     """Search for the worst problem of all eighteen regimes, at three horizons each: how tight is every bound?
 
-    It takes about two minutes of one core. docs/tightness.md is made from the result.
+    It takes about two minutes of one core. docs/evidence/tightness/index.md is made from the result.
 
     Example: gladstorm tightness --out tightness
     """
