@@ -9,9 +9,9 @@ import numpy as np
 
 from benchmarks.measuring import Row, seconds, slower
 from gladstorm import BlumGladyshev, nsgdm, sweep
+from gladstorm.comparison.compare import Compared, compare, methods_from
 from gladstorm.problems import objectives
 from gladstorm.simulation import engine
-from gladstorm.compare.comparison import Compared, compare, methods_from
 
 BUDGET, SEEDS = 4000, 10
 COMPILING = 100  # a budget that compiles every program and costs nothing

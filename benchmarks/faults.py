@@ -23,8 +23,8 @@ from unittest import mock
 import jax
 
 from gladstorm import BlumGladyshev, Record, nsgdm, sgd, sweep
-from gladstorm.problems import objectives
 from gladstorm.jobs.progress import quietly
+from gladstorm.problems import objectives
 from gladstorm.simulation import cluster, layout
 
 ORACLE = BlumGladyshev(objectives.named("power:3", start=4.7), 0.5, 0.5)

@@ -12,11 +12,11 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.measuring import Row, rounds, seconds, slower
-from gladstorm import BlumGladyshev, Record, nsgdm, sgd, sweep
-from gladstorm.problems import objectives
-from gladstorm.jobs.tasks import Task, results
-from gladstorm.simulation import cluster, layout
 from evidence.verification.part_result import PartResult
+from gladstorm import BlumGladyshev, Record, nsgdm, sgd, sweep
+from gladstorm.jobs.tasks import Task, results
+from gladstorm.problems import objectives
+from gladstorm.simulation import cluster, layout
 
 ORACLE = BlumGladyshev(objectives.named("power:3", start=4.7), 0.5, 0.5)
 METHODS = {"NSGDM": nsgdm(np.geomspace(1e-4, 1e-2, 10), 0.01), "SGD": sgd(np.geomspace(1e-4, 1e-2, 10))}

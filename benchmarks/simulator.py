@@ -12,7 +12,20 @@ import numpy as np
 
 from benchmarks.measuring import PHYSICS, TOLERATED, Row, expected, faster, rounds, seconds, slower
 from benchmarks.numpy_loops import Arm, Problem, batched, careful, plain
-from gladstorm import BlumGladyshev, GrowWithDistance, Method, Oracle, StreamingLeastSquares, nsgdm, nstorm, run, sgd, steered_landing, storm, sweep
+from gladstorm import (
+    BlumGladyshev,
+    GrowWithDistance,
+    Method,
+    Oracle,
+    StreamingLeastSquares,
+    nsgdm,
+    nstorm,
+    run,
+    sgd,
+    steered_landing,
+    storm,
+    sweep,
+)
 from gladstorm.problems import objectives
 
 RUNS, SEEDS = 96, 3

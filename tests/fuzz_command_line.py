@@ -246,15 +246,14 @@ def little_work() -> Iterator[None]:
     """Replace what takes long by `WorkBegun`, in a folder with files of every kind, and JAX left as it is."""
     import distributed
 
-    from gladstorm import devices
-    from gladstorm.problems import objectives
-    from gladstorm.cli import app as application
-    from gladstorm.diagnosis import Probe, Probes
-    from gladstorm.simulation import programs, simulate
-    from gladstorm.compare import comparison
-    from gladstorm import suite, worst
-    from evidence import verification
     from evidence import reproduction as experiments
+    from evidence import verification
+    from gladstorm import devices, suite, worst
+    from gladstorm.cli import app as application
+    from gladstorm.comparison import compare as comparison
+    from gladstorm.diagnosis import Probe, Probes
+    from gladstorm.problems import objectives
+    from gladstorm.simulation import programs, simulate
 
     begun = [0]
 

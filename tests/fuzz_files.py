@@ -13,15 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gladstorm import BlumGladyshev, nsgdm, sgd, sweep
-from gladstorm.problems import objectives
-from gladstorm.jobs.files import load_table
-from gladstorm.core.statistics import Mean
-from gladstorm.simulation.record import Record
-from gladstorm.compare import comparison
 from evidence.reproduction import Results
 from evidence.verification.checks import AtMost, Check
 from evidence.verification.part_result import PartResult
+from gladstorm import BlumGladyshev, nsgdm, sgd, sweep
+from gladstorm.comparison import compare as comparison
+from gladstorm.core.statistics import Mean
+from gladstorm.jobs.files import load_table
+from gladstorm.problems import objectives
+from gladstorm.simulation.record import Record
 
 Bytes = Callable[[bytearray, random.Random], bytearray]
 

@@ -106,7 +106,9 @@ def test_every_command_line_of_a_block_runs(gladstorm: Callable[..., tuple[int, 
     assert len(run) >= 17
     for page, words in run.values():
         match words:
-            case ["gladstorm", command, *options] if page != "docs/evidence/comparison/index.md" and "--workers" not in options:
+            case ["gladstorm", command, *options] if (
+                page != "docs/evidence/comparison/index.md" and "--workers" not in options
+            ):
                 code, _, err = gladstorm(command, *options, *SHORTER.get(command, "").split())
                 assert code == 0, (page, words, err)
             case ["gladstorm", *rest]:

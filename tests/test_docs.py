@@ -5,9 +5,9 @@ import runpy
 import tomllib
 from pathlib import Path
 
-from gladstorm.jobs.files import load_json
-from gladstorm.core.references import REFERENCES
 from gladstorm import worst
+from gladstorm.core.references import REFERENCES
+from gladstorm.jobs.files import load_json
 
 ROOT = Path(__file__).parent.parent
 WRITTEN_BY_THE_BUILD = ("made/gallery/index.rst", "made/command_line.md")

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from examples import clipped_storm
 from evidence.digits import __main__ as command
 from evidence.digits import findings, jax_training, page, setting, study, torch_training
 from evidence.digits.setting import Arm, Outcome
+from examples import clipped_storm
 
 ROOT = Path(__file__).parent.parent
 TINY = study.Size(evaluations=12, rates=2, tuning_seeds=(100,), seeds=(0, 1))

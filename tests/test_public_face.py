@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 import gladstorm as gs
-from gladstorm.problems import objectives, oracles
 from gladstorm.methods import METHODS, averages, batches, estimators, schedules, steps
+from gladstorm.problems import objectives, oracles
 
 # Public where they stand, not here: protocols and bases of parts, states, registries, tables of the documents.
 DELIBERATELY_NOT = {
@@ -103,7 +103,7 @@ def test_every_method_part_oracle_and_objective_is_shown() -> None:
     [
         "import gladstorm, sys; assert not {'jax', 'numpy', 'pandas'} & set(sys.modules)",
         "import gladstorm; gladstorm.devices.tune(); import jax; assert jax.device_count() >= 1",
-        "import gladstorm.compare.comparison, gladstorm.cli, gladstorm as gs; assert callable(gs.compare)",
+        "import gladstorm.comparison.compare, gladstorm.cli, gladstorm as gs; assert callable(gs.compare)",
         "import gladstorm as gs; gs.compare; import gladstorm.cli.compare; assert callable(gs.compare)",
     ],
 )

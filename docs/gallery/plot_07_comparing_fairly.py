@@ -12,8 +12,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import gladstorm as gs
+from gladstorm.comparison.compare import against_first
 from gladstorm.plotting.styles import LOOKS
-from gladstorm.compare.comparison import against_first
 
 
 def problem(seed):

@@ -1,18 +1,9 @@
-"""Diagnose three networks along Adam and SGD, keep what was found in docs/evidence/calibration/networks.json, and draw it:
-
-python docs/run_diagnosis.py
-
-The networks of `evidence.digits` without dropout and BatchNorm, and a small transformer that predicts the next
-character of Python's own documentation. With the word `draw` after it, only the figure is made again.
-"""
+"""Three networks diagnosed along Adam and SGD: those of the digits study, and a small transformer on text."""
 
 from __future__ import annotations
 
 import itertools
-import json
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
 
@@ -24,12 +15,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from gladstorm.diagnosis import Probes, Report
-from gladstorm.jobs.files import write_text
-from gladstorm.plotting import figures
 from gladstorm.plotting.styles import BLUE, GREEN, GREY, ORANGE, VERMILION
 from gladstorm.torch import NoiseProbe, diagnose
 
-FOLDER = Path(__file__).parent / "diagnosis"
 STEPS, EVERY, BUDGET, BATCH, CONTEXT = 1000, 10, 192, 32, 32
 NETWORKS = {
     "MLP": "perceptron on digits",
@@ -98,7 +86,7 @@ def run(name: str, method: str) -> dict[str, Any]:
     """Train with a probe riding along, then probe around the start with the end of the training as the path."""
     model = network(name)
     start = {key: value.clone() for key, value in model.state_dict().items()}
-    optimizer, probe = OPTIMIZERS[method](../../model), NoiseProbe(model, EVERY)
+    optimizer, probe = OPTIMIZERS[method](model), NoiseProbe(model, EVERY)
     losses = []
     for batch in itertools.islice(batches(name), STEPS):
         optimizer.zero_grad()
@@ -126,7 +114,7 @@ def _kept(report: Report, probes: Probes) -> dict[str, Any]:
     return {"report": report.as_dict(), "probes": columns | rounded}
 
 
-def draw(results: list[dict[str, Any]]) -> Figure:
+def chart(results: list[dict[str, Any]]) -> Figure:
     """Noise over that at the start, against distance: along the run, and where the probes looked."""
     figure = Figure(figsize=(10, 6), layout="constrained")
     figure.suptitle("Does gradient noise grow with the distance from where training starts?", fontsize=12)
@@ -177,10 +165,7 @@ def _smooth(probes: dict[str, Any]) -> tuple[Any, Any]:
     return [distance[g].mean() for g in groups], [noise[g].mean() for g in groups]
 
 
-if __name__ == "__main__":
+def measure(*, quick: bool = False) -> list[dict[str, Any]]:
+    """Every network under every optimizer; one of them if quick."""
     torch.set_num_threads(1)
-    where = FOLDER / "networks.json"
-    if sys.argv[1:] != ["draw"]:
-        found = [run(name, method) for name in NETWORKS for method in OPTIMIZERS]
-        write_text(where, json.dumps(found) + "\n")
-    figures.save(draw(json.loads(where.read_text(encoding="utf-8"))), FOLDER / "networks.png")
+    return [run(name, method) for name in NETWORKS for method in OPTIMIZERS][: 1 if quick else None]

@@ -1,68 +1,37 @@
-"""Renew the tables of docs/diagnosis.md from what is in docs/diagnosis/:
-
-python docs/generate_diagnosis.py
-
-With the word `calibrate` after it, the calibration is run again first, in some minutes. The networks are run by
-docs/run_diagnosis.py.
-"""
+"""The page of the calibration, from its two files of results."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-from gladstorm.jobs.files import write_text
+from evidence.calibration.networks import chart as network_chart
 from gladstorm.core.markdown import markdown_table
+from gladstorm.plotting import figures
 
-DOCS = Path(__file__).parent
-CALIBRATION = DOCS / "diagnosis" / "calibration.json"
-NETWORKS = DOCS / "diagnosis" / "networks.json"
-SEED = 6000  # fixed before the first run with it; rules were chosen on other seeds
-REPETITIONS, FEW, DEFAULT = 200, 48, 200
-SETTINGS = [  # problem, radius in G/B, probes
-    *(
-        (name, reach, FEW)
-        for reach in (3.0, 0.3)
-        for name in ("wrapper", "streaming least squares", "variational Gaussian")
-    ),
-    ("wrapper, cubic", 3.0, FEW),
-    *(("wrapper, B = 0", 3.0, probes) for probes in (FEW, DEFAULT)),
-]
-NOTE = "written by docs/generate_diagnosis.py; a test compares it with the results beside it"
+TEMPLATE = Path(__file__).with_suffix(".md")
 
 
-def calibrate() -> None:
-    """Run all settings and keep their results."""
-    from evidence.calibration import coverage as calibration
-
-    known = calibration.problems()
-    rows = []
-    for i, (name, reach, probes) in enumerate(SETTINGS):
-        rows.append(calibration.calibrate(known[name], reach, probes, REPETITIONS, SEED + i))
-        print(name, reach, probes, file=sys.stderr)  # noqa: T201 - a script's progress
-    write_text(CALIBRATION, json.dumps({"seed": SEED, "rows": rows}, indent=1) + "\n")
+def load(folder: Path) -> dict[str, Any]:
+    """The rows of the calibration, and what the networks showed."""
+    files = {"coverage": folder / "calibration.json", "networks": folder / "networks.json"}
+    missing = [path.name for path in files.values() if not path.exists()]
+    if missing:
+        raise ValueError(f"calibration: the folder must hold {missing[0]}; got {str(folder)!r}.")
+    return {name: json.loads(path.read_text("utf-8")) for name, path in files.items()}
 
 
-def kept() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The results that are kept: of the calibration and of the networks."""
-    calibration, trained = (json.loads(path.read_text(encoding="utf-8")) for path in (CALIBRATION, NETWORKS))
-    return calibration["rows"], trained
+def draw(folder: Path) -> None:
+    """The noise of the networks."""
+    figures.save(network_chart(load(folder)["networks"]), folder / "networks.png")
 
 
-def page(text: str, rows: list[dict[str, Any]], trained: list[dict[str, Any]]) -> str:
-    """The page with its tables renewed."""
+def render(results: dict[str, Any]) -> str:
+    """The page with its tables."""
+    rows, trained = results["coverage"]["rows"], results["networks"]
     tables = {"coverage": coverage(rows), "verdicts": verdicts(rows), "networks": networks(trained)}
-    for name, table in tables.items():
-        comment = f"<!-- {name}: {NOTE} -->\n"
-        before, found, after = text.partition(comment)
-        if not found:
-            raise ValueError(f"diagnosis: the page must have the line {comment.strip()!r}; got none.")
-        lines = after.splitlines(keepends=True)
-        rest = next((i for i, line in enumerate(lines) if not line.startswith("|")), len(lines))
-        text = f"{before}{comment}{table}\n{''.join(lines[rest:])}"
-    return text
+    return TEMPLATE.read_text("utf-8").format(**tables)
 
 
 def coverage(rows: list[dict[str, Any]]) -> str:
@@ -140,10 +109,3 @@ def _numbers(interval: dict[str, float]) -> str:
         f"{interval[name]:{'.0f' if interval[name] >= 10 else '.2g'}}" for name in ("estimate", "low", "high")
     )
     return f"{estimate} ({low} to {high})"
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] == ["calibrate"]:
-        calibrate()
-    where = DOCS / "diagnosis.md"
-    write_text(where, page(where.read_text(encoding="utf-8"), *kept()))

@@ -1,16 +1,9 @@
-"""Compare the methods of the paper's Table 1 and four new combinations; write docs/evidence/comparison/index.md and its figures:
-
-python docs/generate_comparison.py [phase-retrieval] [cubic] [dro]
-
-The named problems are run again; the page is made from what is kept in docs/evidence/comparison/.
-"""
+"""The page of the comparison and its figure, from the JSON of `gladstorm compare` on three problems."""
 
 from __future__ import annotations
 
 import json
 import shlex
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,13 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr
 
+from gladstorm.comparison.intervals import CONFIDENCE, ratio
 from gladstorm.core.markdown import markdown_table
 from gladstorm.core.statistics import holm, mean_of
 from gladstorm.plotting.styles import in_symbols
-from gladstorm.compare.intervals import CONFIDENCE, ratio
-
-DOCS = Path(__file__).parent
-DATA = DOCS / "comparison"
 
 # Seven step sizes times four others: 28 settings each. {k}: entries EF21 sends; {B}, {G}: for batches that grow.
 METHODS = {
@@ -99,8 +89,7 @@ This comparison has limits.
 - On the robust regression the noise is largest at the start and falls on the way, so B and G do not describe it. There
   they only set how fast a growing batch grows.
 
-`python docs/generate_comparison.py phase-retrieval cubic dro` makes this page, from what `gladstorm compare` left in
-`docs/comparison/`.
+`python -m evidence comparison --out docs/evidence/comparison` runs these three comparisons and makes this page.
 """
 
 NOTES = """\
@@ -117,14 +106,14 @@ is SGD with a dynamic batch. It says nothing about PASTA's anchor.
 """
 
 
-def command(name: str) -> list[str]:
+def command_of(name: str) -> list[str]:
     """The command that compares the methods on a problem."""
     _, options, numbers = PROBLEMS[name]
     methods = [word for text in METHODS.values() for word in ("--method", text.format(**numbers))]
     return ["gladstorm", "compare", *options.split(), *SHARED.split(), *methods]
 
 
-def page(results: Mapping[str, Any]) -> str:
+def render(results: Mapping[str, Any]) -> str:
     """The page."""
     rows = _rows(results)
     sections = [_problem(name, result, rows[name]) for name, result in results.items()]
@@ -245,7 +234,7 @@ def _problem(name: str, result: Mapping[str, Any], rows: Mapping[str, dict[str, 
 <details><summary>The command</summary>
 
 ```bash
-{shlex.join(command(name))}
+{shlex.join(command_of(name))}
 ```
 
 </details>
@@ -258,10 +247,12 @@ def _g(found: Mapping[str, Any]) -> str:
     return f"{found['mean']:.3g} ({found['low']:.3g} to {found['high']:.3g})"
 
 
-def draw(rows: Mapping[str, dict[str, dict[str, Any]]]) -> None:
+def draw(folder: Path) -> None:
     """Every ratio with its interval, a panel for each problem; black where a method differs clearly from NSTORM."""
+    results = load(folder)
     from matplotlib.figure import Figure
 
+    rows = _rows(results)
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     for ax, (name, named) in zip(figure.subplots(1, len(rows), sharey=True), rows.items(), strict=True):
         for line, row in enumerate(list(named.values())[1:]):
@@ -279,25 +270,13 @@ def draw(rows: Mapping[str, dict[str, dict[str, Any]]]) -> None:
         ax.set_title(_short_title(name), fontsize=9)
         ax.tick_params(axis="x", labelsize=7)
     figure.supxlabel("final ‖∇f‖ divided by NSTORM's (left of the line: better than NSTORM)", fontsize=8)
-    figure.savefig(DATA / "ratios.png", dpi=120)
+    figure.savefig(folder / "ratios.png", dpi=120)
 
 
-def kept() -> dict[str, Any]:
-    """The results in the repository."""
-    paths = {name: DATA / f"{name}.json" for name in PROBLEMS}
-    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
-
-
-def main() -> None:
-    """Run the named problems, then write the page."""
-    DATA.mkdir(exist_ok=True)
-    for name in sys.argv[1:]:
-        more = ["--json", "--plot", str(DATA / f"{name}.png")]
-        done = subprocess.run([sys.executable, "-m", *command(name), *more], check=True, stdout=subprocess.PIPE)
-        (DATA / f"{name}.json").write_bytes(done.stdout)
-    draw(_rows(kept()))
-    (DOCS / "comparison.md").write_text(page(kept()))
-
-
-if __name__ == "__main__":
-    main()
+def load(folder: Path) -> dict[str, Any]:
+    """The results by problem."""
+    paths = {name: folder / f"{name}.json" for name in PROBLEMS}
+    found = {name: json.loads(path.read_text("utf-8")) for name, path in paths.items() if path.exists()}
+    if not found:
+        raise ValueError(f"comparison: the folder must hold PROBLEM.json of a problem; got {str(folder)!r}.")
+    return found

@@ -1,1 +1,1 @@
-"""Five optimizers on scikit-learn's digits, in PyTorch and in JAX, with gradient noise that grows and without."""
+"""Do the optimizers train small networks on digits, with and without added noise? Five of them, in PyTorch and JAX."""

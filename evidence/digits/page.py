@@ -1,14 +1,18 @@
-"""Results to docs/evidence/digits/index.md. Nothing is trained here."""
+"""The page of the study and its figure, from results.json. Nothing is trained here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 
+from evidence.results import load as read_results
 from gladstorm.core.markdown import markdown_table
+from gladstorm.plotting import figures
 
+from . import figure
 from .figure import LABELS, SETTINGS, TITLES
 from .findings import (
     BASELINES,
@@ -31,7 +35,7 @@ from .setting import FRAMEWORKS, METHODS, NETWORKS, NOISES
 PERCENT = f"{100 * LEVEL:g} %"
 
 
-def text(results: Results) -> str:
+def render(results: Results) -> str:
     """The page."""
     s = results["settings"]
     grids = ", ".join(f"{method} {grid[0]:g} to {grid[-1]:g}" for method, grid in s["grids"].items())
@@ -75,7 +79,7 @@ which mean validation accuracy is within {CLOSE:g} points of the best. "≤" and
 
 ## What was run
 
-`python -m evidence.digits --out docs` makes this page in about 15 minutes of one core. Every number comes from
+`python -m evidence digits --out docs/evidence/digits` makes this page in about 15 minutes of one core. Every number comes from
 [the results](results.json) of its {runs:,} runs. With `--quick` it runs every method once in about a minute.
 
 - **Networks.** *MLP* is a perceptron, 64 → 64 → 10, with BatchNorm and dropout {s["dropout"]:g}. *conv* has two 3 × 3
@@ -272,3 +276,13 @@ def _place(place: tuple[str, ...]) -> str:
 def _listed(items: Iterable[object]) -> str:
     *first, last = map(str, items)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def load(folder: Path) -> Results:
+    """The results of the study."""
+    return read_results("digits", folder)
+
+
+def draw(folder: Path) -> None:
+    """The figure."""
+    figures.save(figure.draw(load(folder)), folder / "figure.png")

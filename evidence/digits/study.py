@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from gladstorm.jobs.files import write_whole
+from evidence.results import begin, save
 
 from . import jax_training, setting, torch_training
 from .setting import FRAMEWORKS, METHODS, NETWORKS, NOISES, Arm
@@ -54,17 +53,8 @@ def arms() -> Iterator[Arm]:
 
 
 def begun(size: Size, path: Path) -> dict[str, Any]:
-    """The results so far, if they were made with the same settings; else an error."""
-    settings = described(size)
-    if not path.exists():
-        return {"settings": settings, "arms": {}}
-    try:
-        results: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except json.JSONDecodeError as problem:
-        raise ValueError(f"digits: {path} is damaged ({problem}); choose another --out or remove it.") from problem
-    if results.get("settings") != settings:
-        raise ValueError(f"digits: {path} was made with other settings or versions; choose another --out or remove it.")
-    return results
+    """The results so far."""
+    return begin("digits", path, described(size), "arms")
 
 
 def finish(results: dict[str, Any], size: Size, path: Path) -> None:
@@ -73,7 +63,7 @@ def finish(results: dict[str, Any], size: Size, path: Path) -> None:
     for number, arm in enumerate(todo, 1):
         since = time.monotonic()
         found = results["arms"][arm.name] = measure(arm, size)
-        write_whole(path, partial(_write, results))
+        save(path, results)
         mean = np.mean([each["test"] for each in found["runs"]])
         took = f"{number}/{len(todo)}, {time.monotonic() - since:.0f} s"
         sys.stderr.write(f"{arm.name}: lr {found['picked']:g}, test accuracy {mean:.1f} % ({took})\n")
@@ -114,9 +104,4 @@ def described(size: Size) -> dict[str, Any]:
         **{name.lower() if len(name) > 1 else name: getattr(setting, name) for name in names},
         "versions": {package: version(package) for package in packages},
     }
-    return dict(json.loads(json.dumps(settings)))  # tuples become lists, as they will when read back
-
-
-def _write(results: dict[str, Any], path: str) -> None:
-    text = json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False)
-    Path(path).write_text(text + "\n", encoding="utf-8")
+    return dict(json.loads(json.dumps(settings)))

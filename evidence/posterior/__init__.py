@@ -1,1 +1,1 @@
-"""Five optimizers find a posterior with numpyro: python -m evidence.posterior"""
+"""How wide is the range of learning rates that work in variational inference? Five optimizers in numpyro's SVI."""

@@ -1,62 +1,36 @@
-"""Results to docs/numpyro.md and its figure. Nothing is trained here."""
+"""The page of the study and its figure, from results.json. Nothing is trained here."""
 
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from evidence.results import load as read_results
 from gladstorm.core.markdown import markdown_table
+from gladstorm.plotting import figures
 from gladstorm.plotting.styles import LOOKS
 
 from .findings import NEAR, Finding, Results, found
 
 METHODS = ("NSGDM", "NSTORM", "SGD", "Adam", "ClippedAdam")
-USE = """>>> import jax, jax.numpy as jnp, numpyro
->>> from numpyro.distributions import Normal
->>> from numpyro.infer import SVI, Trace_ELBO
->>> from numpyro.infer.autoguide import AutoNormal
->>> from gladstorm.numpyro import TwoPoint
->>> from gladstorm.optax import nsgdm, nstorm
->>> def model(data):
-...     z = numpyro.sample("z", Normal(0.0, 10.0))
-...     numpyro.sample("data", Normal(z, 1.0), obs=data)
->>> for optimizer in (nsgdm(0.1), TwoPoint(nstorm(0.1))):
-...     svi = SVI(model, AutoNormal(model), optimizer, Trace_ELBO())
-...     result = svi.run(jax.random.key(0), 200, jnp.full(100, 3.0), progress_bar=False)
-...     print(bool(abs(result.params["z_auto_loc"] - 3.0) < 0.3))
-True
-True
-"""
 
 
-def text(results: Results) -> str:
+def render(results: Results) -> str:
     """The page."""
     s = results["settings"]
     bests = ", ".join(f"{best:.2f} for {guide}".replace("-", "−") for guide, best in results["best"].items())
     starts = [gap for row in results["start"].values() for gap in row]
     versions = ", ".join(f"{name} {number}" for name, number in s["versions"].items())
-    return f"""# Variational inference with numpyro
-
-Install with `pip install gladstorm[numpyro]`. NSGDM works in `SVI` like any Optax optimizer. NSTORM evaluates each
-step's loss at two points, with the same draw from the guide and the same subsample of the data. Wrap it in `TwoPoint`,
-which takes care of that:
-
-```python
-{USE}
-```
-
-`TwoPoint` works with every Optax transformation that needs `grad_fn`, for example `optax.chain(nstorm(0.1), …)`.
-Learning rates may be schedules. Let them decay, because a normalized step does not get shorter when the gradient does.
-
-## Five optimizers on a posterior
+    return f"""# Five optimizers on a posterior
 
 How wide is the range of learning rates that work? We fitted the posterior of a logistic regression on scikit-learn's
 breast cancer data (569 patients, 30 standardized features and a constant, a standard normal prior) with numpyro's
 `AutoNormal` and `AutoMultivariateNormal` guides. The noise of the gradient comes from drawing the weights and grows
-with the guide's scale; no noise is added. `python -m evidence.posterior --out docs` makes this section in about a
+with the guide's scale; no noise is added. `python -m evidence posterior --out docs/evidence/posterior` makes this page in about a
 minute on two cores; every number comes from [the results](results.json). Runs whose learning rate is far too
 large are chaotic: on another processor they end elsewhere, and a count below may change by one.
 
@@ -149,7 +123,7 @@ def _seen(results: Results) -> str:
     return "\n".join(lines)
 
 
-def draw(results: Results) -> Figure:
+def chart(results: Results) -> Figure:
     """The gap against the learning rate, a row for each guide, a column for each schedule."""
     findings = _findings(results)
     guides = list(dict.fromkeys(guide for guide, *_ in findings))
@@ -173,3 +147,13 @@ def draw(results: Results) -> Figure:
     handles: Any = panels[0][0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside upper center", ncols=5, frameon=False)
     return figure
+
+
+def load(folder: Path) -> Results:
+    """The results of the study."""
+    return read_results("posterior", folder)
+
+
+def draw(folder: Path) -> None:
+    """The figure."""
+    figures.save(chart(load(folder)), folder / "figure.png")

@@ -1,4 +1,4 @@
-"""The paper's two experiments: declared, run, summarised.
+"""Does the paper's experiment section hold up? Its two experiments repeated, with a verdict on every sentence.
 
 Each is one `Experiment` in a file of its own. `reproduce` asks its `Design` for jobs, runs them part by part, keeps
 every finished part, and returns `Results`; `summary` says what they amount to.

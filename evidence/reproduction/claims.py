@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from gladstorm.core.statistics import mean_of, share_interval
-from gladstorm.simulation.record import Record
 from evidence.reproduction.compared_methods import DYNAMIC, NORMALIZED, NSGDM, NSTORM, SGD
 from evidence.reproduction.results import EQUAL_STEP, MAIN, TUNING, Results
-from gladstorm.compare.scores import at, last_tenth, within
+from gladstorm.comparison.scores import at, last_tenth, within
+from gladstorm.core.statistics import mean_of, share_interval
+from gladstorm.simulation.record import Record
 
 HOLDS: Final = "holds"
 FAILS: Final = "does not hold"

@@ -1,23 +1,21 @@
-"""`gladstorm reproduce` and `gladstorm plot`."""
+"""`python -m evidence reproduction`."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, Workers, app
-from gladstorm.cli.job import computing, keep_in
-from gladstorm.cli.output import plus_minus, show, show_json
-from gladstorm.cli.places import require_folder, require_matplotlib
-from gladstorm.jobs import interrupts
+from evidence.study import Out, Quick
+from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
+from gladstorm.cli.job import computing
+from gladstorm.cli.output import plus_minus, show
+from gladstorm.cli.places import require_folder
 
 
-@app.command(cls=CommandWithProgress, short_help="Repeat the paper's experiments and judge its claims.")
-def reproduce(
+def command(
+    out: Out,
     experiments: Annotated[
         list[str] | None, typer.Argument(help="Which of phase-retrieval, cubic; both if none is named.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the results; a second run with it resumes.")] = Path("out"),
     B: Annotated[
         float | None, typer.Option("--B", help="Growth of the noise: its variance is B²‖x−x⁰‖² + G². [default: 0.5]")
     ] = None,
@@ -31,25 +29,22 @@ def reproduce(
     grid: Annotated[
         str | None, typer.Option(help="Step sizes to try for the tuned methods, e.g. 1e-3,1e-2,1e-1.")
     ] = None,
-    quick: Annotated[
-        bool, typer.Option(help="Small problems and few seeds, in seconds: a trial of the program, no evidence.")
-    ] = False,
+    quick: Quick = False,
+    store: StoreFolder = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
     as_json: AsJson = False,
-) -> None:
+) -> bool:
     """Repeat the paper's experiments: tuned baselines, figures, a verdict on every claim, one report.html.
 
     If it is killed at any moment, the same command resumes where it was.
 
-    Examples: gladstorm reproduce --out out; gladstorm reproduce cubic --B 1 --seeds 30 --out cubic-b1
+    Examples: python -m evidence reproduction --out out; python -m evidence reproduction cubic --B 1 --seeds 30
     """
-    keep_in(out / "cache")
     from dataclasses import replace
 
+    from evidence.reproduction import QUICK, ReproductionSettings, choose, reproduce
     from evidence.reproduction.publication import Publication
-    from evidence.reproduction import QUICK, ReproductionSettings, choose
-    from evidence.reproduction import reproduce as run
 
     asked = choose(experiments or [])
     given: dict[str, Any] = {"B": B, "sigma2": sigma2, "seeds": seeds, "steps": steps, "grid": _numbers(grid)}
@@ -57,50 +52,27 @@ def reproduce(
     settings.check()
     names = [experiment.name for experiment in asked]
     folders = [*names, *(f"cache/{name}" for name in names)]
-    require_folder("reproduce", "--out", out, folders=folders, files=["report.html"])
-    require_matplotlib("reproduce")
-    with computing(out / "cache", workers, scheduler) as executor, Publication(out) as publication:
+    require_folder("reproduction", "--out", out, folders=folders, files=["report.html"])
+    kept = store or out / "cache"
+    with computing(kept, workers, scheduler) as executor, Publication(out) as publication:
         for experiment in asked:
             (out / experiment.name).mkdir(parents=True, exist_ok=True)
-            results = run(experiment, settings, out / "cache" / experiment.name, executor)
+            results = reproduce(experiment, settings, kept / experiment.name, executor)
             results.save(out / experiment.name / "results.parquet")
             publication.add(experiment)
-    _tell(publication.summaries, out, as_json)
-
-
-@app.command(cls=CommandWithProgress, short_help="Draw the figures of a reproduction again.")
-def plot(
-    folder: Annotated[Path, typer.Argument(help="A folder that `gladstorm reproduce` wrote.")],
-    as_json: AsJson = False,
-) -> None:
-    """Draw the figures and the report again from saved results, without new simulations.
-
-    Example: gladstorm plot out
-    """
-    interrupts.keeping(f"the results in {folder} are as they were; the same command draws again")
-    from evidence.reproduction.publication import Publication, experiments_in
-
-    require_matplotlib("plot")
-    experiments = experiments_in(folder)
-    if not experiments:
-        raise ValueError(f"plot: the folder must hold NAME/results.parquet of an experiment; got {str(folder)!r}.")
-    with Publication(folder) as publication:
-        for experiment in experiments:
-            publication.add(experiment)
-    _tell(publication.summaries, folder, as_json)
+    if not as_json:
+        _show_verdicts(publication.summaries)
+    return True
 
 
 def _numbers(text: str | None) -> tuple[float, ...] | None:
     try:
         return None if text is None else tuple(float(word) for word in text.split(","))
     except ValueError:
-        raise ValueError(f"reproduce: --grid must be numbers separated by commas; got {text!r}.") from None
+        raise ValueError(f"reproduction: --grid must be numbers separated by commas; got {text!r}.") from None
 
 
-def _tell(summaries: dict[str, dict[str, Any]], out: Path, as_json: bool) -> None:
-    if as_json:
-        show_json(summaries)
-        return
+def _show_verdicts(summaries: dict[str, dict[str, Any]]) -> None:
     from rich.table import Table
 
     for summary in summaries.values():
@@ -122,4 +94,3 @@ def _tell(summaries: dict[str, dict[str, Any]], out: Path, as_json: bool) -> Non
                 f"{claim['id']}: {claim['reading']}", str(claim["seeds"]), estimate, interval, claim["verdict"]
             )
         show(table)
-    typer.echo(f"Figures, summaries and report.html are in {out}.")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gladstorm.problems.objectives import Power
 from evidence.reproduction.claims import batch_stays_one, grows_tenfold, lower_gradient_norm
 from evidence.reproduction.compared_methods import COMPARED, NSGDM, NSTORM, SGD, SGD_DYNAMIC, STORM_DYNAMIC
 from evidence.reproduction.experiment import Experiment, half_decades
+from gladstorm.problems.objectives import Power
 
 
 def _zero(_seed: int) -> tuple[np.ndarray, ...]:

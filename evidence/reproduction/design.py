@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from evidence.reproduction.compared_methods import NORMALIZED, STORM_ETA, TUNED
+from evidence.reproduction.experiment import PAPER_SEEDS, TUNING_SEEDS, Experiment, ReproductionSettings
+from evidence.reproduction.jobs import Job
 from gladstorm.jobs.provenance import code_version, versions
 from gladstorm.methods import from_plan
 from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.problems.oracles import BlumGladyshev
-from evidence.reproduction.compared_methods import NORMALIZED, STORM_ETA, TUNED
-from evidence.reproduction.experiment import PAPER_SEEDS, TUNING_SEEDS, Experiment, ReproductionSettings
-from evidence.reproduction.jobs import Job
 from gladstorm.theory import Plan, Problem, Statement, for_wrapper, problem_of
 
 
@@ -71,7 +71,7 @@ class Design:
 
     def tuned(self, stage: str, method: str, gammas: Sequence[float], seeds: Sequence[int], steps: int) -> Job:
         """A tuned method at some step sizes."""
-        parts = TUNED[method](../../list(gammas), self.growing)
+        parts = TUNED[method](list(gammas), self.growing)
         return Job(stage, method, parts, tuple(gammas), tuple(seeds), steps)
 
     def config(self) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from evidence.reproduction.claims import Claim
 from gladstorm.core.rules import COUNT, NON_NEGATIVE, POSITIVE, Rule
 from gladstorm.problems.objectives import Objective
-from evidence.reproduction.claims import Claim
 
 PAPER_SEEDS: Final = 3
 TUNING_SEEDS: Final = (1000, 1001, 1002, 1003)  # disjoint from the reported ones, which are 0, 1, …

@@ -1,29 +1,18 @@
-"""Write docs/evidence/reproduction/index.md and its figures from what `make reproduce` left:
-
-python docs/generate_reproduction.py out
-
-Without a folder the page and the figures of sensitivity are made again from the summaries beside it; the other figures
-need the curves, which are in the folder only.
-"""
+"""The page of the reproduction, from the summaries of its experiments."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from evidence.reproduction import EXPERIMENTS
+from evidence.reproduction import figures as reproduction_figures
+from evidence.reproduction.publication import Publication, experiments_in
 from gladstorm.core.markdown import folded, markdown_table
 from gladstorm.plotting import figures
-from evidence.reproduction import figures as reproduction_figures
 from gladstorm.plotting.styles import in_words
-
-DOCS = Path(__file__).parent
-DATA = DOCS / "reproduction"
-NAMES = ("phase-retrieval", "cubic")
-FIGURES = ("figure", "budget", "sensitivity")
 
 OPENING = """# The paper's two experiments, run again
 
@@ -62,15 +51,16 @@ more points, because the simulator was fast enough for them. Every picked step s
 **How a verdict is made.** Each verdict uses a 95 % interval over seeds, for its claim alone. With three seeds, as in
 the paper, most questions cannot be decided.
 
-**How to run it.** `make reproduce`, then `python docs/generate_reproduction.py out` for this page. Every number comes
-from the `summary.json` of that run, kept in `docs/reproduction/`; the interactive version is `out/report.html`. If you
-stop a run and start it again, it goes on where it was. `--quick` tries every path in seconds; `--B`, `--sigma2`,
-`--seeds`, `--steps` and `--grid` change the experiment, and `gladstorm plot out` draws the figures again.
+**How to run it.** `make reproduce`, which is `python -m evidence reproduction --out out`. Every number comes from the
+`summary.json` of each experiment, kept beside this page; the interactive version is `out/report.html`. If you stop a run
+and start it again, it goes on where it was. `--quick` tries every path in seconds; `--B`, `--sigma2`, `--seeds`,
+`--steps` and `--grid` change the experiments, and `--page-only` draws the figures again.
 """
 
 
-def reproduction(summaries: Sequence[dict[str, Any]]) -> str:
+def render(results: dict[str, dict[str, Any]]) -> str:
     """The page."""
+    summaries = list(results.values())
     return "\n".join([OPENING, in_short(summaries), ABOUT, *(_experiment(summary) for summary in summaries)])
 
 
@@ -98,7 +88,7 @@ depend on how one reads them.
 
 def _figure(summary: dict[str, Any]) -> str:
     """The paper's figure, with a caption."""
-    path = f"reproduction/{summary['experiment']}/figure.png"
+    path = f"{summary['experiment']}/figure.png"
     return f"""![Gradient norm, squared distance from the start, batch size]({path})
 
 *{summary["title"]}. Left: gradient norm against the stochastic gradients computed; smaller is better. Middle: squared
@@ -122,7 +112,7 @@ def _experiment(summary: dict[str, Any]) -> str:
             for method, s in summary["schedule"].items()
         ],
     )
-    shown = "The figure is at the top of this page." if name == NAMES[0] else _figure(summary)
+    shown = "The figure is at the top of this page." if name == next(iter(EXPERIMENTS)) else _figure(summary)
     choices = markdown_table(["what", "value", "why"], [[c["what"], c["value"], c["why"]] for c in config["choices"]])
     seeds = ", ".join(map(str, config["seeds"]["paper"]))
     counted = f"The numbers after equally many iterations: mean ± standard deviation over the seeds {seeds}"
@@ -261,22 +251,21 @@ def _pm(value: dict[str, Any]) -> str:
     return "not finite" if value["mean"] is None else f"{_g(value['mean'])} ± {value['std']:.2g}"
 
 
-def main(folders: Sequence[Path]) -> None:
-    """Copy what the page is made of, if a folder is given, then write it."""
-    for folder in folders:
-        for name in NAMES:
-            (DATA / name).mkdir(parents=True, exist_ok=True)
-            for file in ("summary.json", *(f"{figure}.png" for figure in FIGURES)):
-                shutil.copyfile(folder / name / file, DATA / name / file)
-    for name, summary in zip(NAMES, kept(), strict=True):
-        figures.save(reproduction_figures.sensitivity(summary, {}), DATA / name / "sensitivity.png")
-    (DOCS / "reproduction.md").write_text(reproduction(kept()), encoding="utf-8")
+def load(folder: Path) -> dict[str, dict[str, Any]]:
+    """The summaries by experiment."""
+    paths = {name: folder / name / "summary.json" for name in EXPERIMENTS}
+    found = {name: json.loads(path.read_text("utf-8")) for name, path in paths.items() if path.exists()}
+    if not found:
+        raise ValueError(f"reproduction: the folder must hold NAME/summary.json of an experiment; got {str(folder)!r}.")
+    return found
 
 
-def kept() -> list[dict[str, Any]]:
-    """The summaries kept beside the page."""
-    return [json.loads((DATA / name / "summary.json").read_text("utf-8")) for name in NAMES]
-
-
-if __name__ == "__main__":
-    main([Path(argument) for argument in sys.argv[1:]])
+def draw(folder: Path) -> None:
+    """All figures and the report where the curves are; of what is published, which has none, the sensitivity."""
+    if drawn := experiments_in(folder):
+        with Publication(folder) as publication:
+            for experiment in drawn:
+                publication.add(experiment)
+        return
+    for name, summary in load(folder).items():
+        figures.save(reproduction_figures.sensitivity(summary, {}), folder / name / "sensitivity.png")

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from gladstorm.problems.objectives import PhaseRetrieval
-from evidence.reproduction.claims import batch_stays_one, drift_stabilises, grows_to_a_thousand, lower_gradient_norm, single_sample_sgd_drifts
+from evidence.reproduction.claims import (
+    batch_stays_one,
+    drift_stabilises,
+    grows_to_a_thousand,
+    lower_gradient_norm,
+    single_sample_sgd_drifts,
+)
 from evidence.reproduction.compared_methods import NSGDM, NSTORM, SGD, SGD_DYNAMIC, STORM_DYNAMIC
 from evidence.reproduction.experiment import Experiment, half_decades
+from gladstorm.problems.objectives import PhaseRetrieval
 
 _SMALL = {"m": 300, "dim": 10}
 

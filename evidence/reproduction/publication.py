@@ -12,11 +12,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
+from evidence.reproduction import EXPERIMENTS, Experiment, Results, report, summary
+from evidence.reproduction.summary import curves
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.files import write_text
-from evidence.reproduction import report
-from evidence.reproduction import EXPERIMENTS, Experiment, Results, summary
-from evidence.reproduction.summary import curves
 
 FIGURES = ("figure", "budget", "sensitivity")  # functions of `reproduction_figures`, and names of files
 SUFFIXES = (".png", ".pdf")
@@ -88,8 +87,8 @@ class Drawing:
 
 def _draw(name: str, summary: Mapping[str, Any], curves: Mapping[str, Any], folder: Path) -> None:
     """One figure in every format."""
-    from gladstorm.plotting import figures  # matplotlib is loaded by the thread
     from evidence.reproduction import figures as reproduction_figures  # matplotlib is loaded by the thread
+    from gladstorm.plotting import figures  # matplotlib is loaded by the thread
 
     figure = getattr(reproduction_figures, name)(summary, curves)
     for suffix in SUFFIXES:

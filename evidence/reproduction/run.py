@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gladstorm.jobs.tasks import HERE, Executor
 from evidence.reproduction.compared_methods import DYNAMIC, NORMALIZED, NSGDM, NSTORM, TUNED
 from evidence.reproduction.design import Design
 from evidence.reproduction.experiment import GAMMA0_MULTIPLES, PAPER_SEEDS, Experiment, ReproductionSettings
 from evidence.reproduction.jobs import JobRunner
 from evidence.reproduction.results import BUDGET, EQUAL_STEP, MAIN, SENSITIVITY, TUNING, Results
 from evidence.reproduction.tuning import tune
+from gladstorm.jobs.tasks import HERE, Executor
 from gladstorm.theory import Plan
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gladstorm.core.statistics import finite_list, over_seeds
-from gladstorm.simulation.record import Record
 from evidence.reproduction.compared_methods import COMPARED, NORMALIZED, STORM_ETA, TUNED
 from evidence.reproduction.experiment import PAPER_SEEDS, Experiment
 from evidence.reproduction.results import MAIN, SENSITIVITY, TUNING, Results
-from gladstorm.compare.scores import at, last_tenth, within
+from gladstorm.comparison.scores import at, last_tenth, within
+from gladstorm.core.statistics import finite_list, over_seeds
+from gladstorm.simulation.record import Record
 
 CRITERION = "smallest mean over the tuning seeds of ‖∇f‖ averaged over the last tenth of the iterates"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gladstorm.simulation.record import Record
 from evidence.reproduction.compared_methods import TUNED
 from evidence.reproduction.design import Design
 from evidence.reproduction.experiment import TUNING_SEEDS
 from evidence.reproduction.jobs import JobRunner
 from evidence.reproduction.results import TUNING
-from gladstorm.compare.scores import best, within
+from gladstorm.comparison.scores import best, within
+from gladstorm.simulation.record import Record
 
 EXTENSIONS = 4  # how often a grid is extended before its edge is accepted
 

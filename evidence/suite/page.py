@@ -1,27 +1,20 @@
-"""Write docs/evidence/suite/index.md and its figures from docs/evidence/suite/suite.json: `python docs/generate_suite.py [FOLDER]`.
-
-With a folder, that of `gladstorm suite --out FOLDER`, its results are taken over first. A test compares the page with
-the results beside it.
-"""
+"""The page of the suite and its figures, from suite.json."""
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gladstorm.jobs.files import load_json
 from gladstorm.core.markdown import folded, markdown_table
+from gladstorm.jobs.files import load_json
 from gladstorm.plotting import figures
-from gladstorm.suite import figures as suite_figures, tables as suite_tables
 from gladstorm.suite import FORMAT
+from gladstorm.suite import figures as suite_figures
+from gladstorm.suite import tables as suite_tables
 from gladstorm.suite.entries import SAMPLES
 
-DOCS = Path(__file__).parent
-DATA = DOCS / "suite"
-MARK = "<!-- written by docs/generate_suite.py from suite/suite.json; a test compares -->\n"
+MARK = "<!-- written by `python -m evidence suite` from suite.json; a test compares -->\n"
 
 TITLE = "# When to normalize, when to clip, when to reduce variance\n"
 OPENING = """\
@@ -74,7 +67,7 @@ An evaluation like this can go wrong in three ways, and we guard against them:
 """
 
 
-def page(result: Mapping[str, Any]) -> str:
+def render(result: Mapping[str, Any]) -> str:
     """The page."""
     config = result["config"]
     lows_highs = {tuple(each["step sizes"]) for each in result["problems"].values()}
@@ -138,8 +131,7 @@ even functions count too; their scores carry a ° below.*
 
 MADE = """## How it was made
 
-`gladstorm suite --out FOLDER` runs the suite, and `python docs/generate_suite.py FOLDER` makes this page. The whole
-suite took 19 minutes on two cores of an AMD processor with AVX-512. The methods are: {methods}.
+`python -m evidence suite --out docs/evidence/suite` runs the suite and makes this page. The whole suite took 19 minutes on two cores of an AMD processor with AVX-512. The methods are: {methods}.
 Here {{size}} is the median norm of {samples} stochastic gradients at the start of a tuning seed.
 
 `gladstorm suite --method "nigt(eta=0.1)"` puts a method of yours beside them, and `--role development` leaves the
@@ -175,22 +167,15 @@ def _case(result: Mapping[str, Any], case: Mapping[str, Any]) -> str:
     return folded(suite_tables.title(result, case), table) + "\n"
 
 
-def kept() -> dict[str, Any]:
-    """The results in the repository."""
-    return load_json("generate_suite", DATA / "suite.json", FORMAT)
+def load(folder: Path) -> dict[str, Any]:
+    """The results of the suite."""
+    return load_json("suite", folder / "suite.json", FORMAT)
 
 
-def main() -> None:
-    """Take results over if a folder is named, then write the page and draw its figures."""
-    DATA.mkdir(exist_ok=True)
-    for folder in sys.argv[1:]:
-        shutil.copyfile(Path(folder) / "suite.json", DATA / "suite.json")
-    result = kept()
-    (DOCS / "suite.md").write_text(page(result), encoding="utf-8")
-    figures.save(suite_figures.answers(result), DATA / "answers.png")
-    figures.save(suite_figures.profiles(result), DATA / "profiles.png")
-    figures.save(suite_figures.problems(result), DATA / "problems.png")
-
-
-if __name__ == "__main__":
-    main()
+def draw(folder: Path) -> None:
+    """The three figures; without answers, as after --quick, two."""
+    result = load(folder)
+    if result["answers"]:
+        figures.save(suite_figures.answers(result), folder / "answers.png")
+    figures.save(suite_figures.profiles(result), folder / "profiles.png")
+    figures.save(suite_figures.problems(result), folder / "problems.png")

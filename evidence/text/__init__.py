@@ -1,1 +1,1 @@
-"""Five optimizers on a character-level transformer, trained on the documentation that ships with Python."""
+"""How do the optimizers train a small transformer on text? AdamW, SGD, NSGDM, NSTORM and Steered."""

@@ -1,4 +1,4 @@
-"""Results to the figure of docs/evidence/text/index.md."""
+"""The figure of the study, from its results."""
 
 from __future__ import annotations
 

@@ -1,13 +1,17 @@
-"""Results to docs/evidence/text/index.md. Nothing is trained here."""
+"""The page of the study and its figure, from results.json. Nothing is trained here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 
+from evidence.results import load as read_results
 from gladstorm.core.markdown import markdown_table
+from gladstorm.plotting import figures
 
+from . import figure
 from .findings import (
     LEVEL,
     Interval,
@@ -27,7 +31,7 @@ PERCENT = f"{100 * LEVEL:g} %"
 OURS = Arm("Steered", "decayed")
 
 
-def text(results: Results) -> str:
+def render(results: Results) -> str:
     """The page."""
     s = results["settings"]
     grids = ", ".join(f"{name} {grid[0]:g} to {grid[-1]:g}" for name, grid in s["grids"].items() if len(grid) > 1)
@@ -47,7 +51,7 @@ picked. `Steered` is not tuned. Losses above 3.2 are cut off.*
 
 ## What was run
 
-`python -m evidence.text --out docs` made this page; every number comes from [the results](results.json) of its
+`python -m evidence text --out docs/evidence/text` made this page; every number comes from [the results](results.json) of its
 {len(results["runs"])} runs.
 
 - **Model.** {s["layers"]} layers of width {s["width"]} with {s["heads"]} heads, a context of {s["context"]} characters,
@@ -148,3 +152,13 @@ def _listed(items: Iterable[object]) -> str:
     *first, last = map(str, items)
     between = "; " if "," in last else ", "
     return f"{between.join(first)} and {last}" if first else last
+
+
+def load(folder: Path) -> Results:
+    """The results of the study."""
+    return read_results("text", folder)
+
+
+def draw(folder: Path) -> None:
+    """The figure."""
+    figures.save(figure.draw(load(folder)), folder / "figure.png")

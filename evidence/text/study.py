@@ -12,12 +12,11 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from gladstorm.jobs.files import write_whole
+from evidence.results import begin, save
 
 from . import setting
 from .setting import ARMS, METHODS, Arm
@@ -50,17 +49,8 @@ QUICK = Size(evaluations=20, rates=2, measurements=2, tuning_seed=100, seeds=(0,
 
 
 def begun(size: Size, path: Path) -> dict[str, Any]:
-    """The results so far, if they were made with the same settings; else an error."""
-    settings = described(size)
-    if not path.exists():
-        return {"settings": settings, "runs": {}}
-    try:
-        results: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except json.JSONDecodeError as problem:
-        raise ValueError(f"text: {path} is damaged ({problem}); choose another --out or remove it.") from problem
-    if results.get("settings") != settings:
-        raise ValueError(f"text: {path} was made with other settings or versions; choose another --out or remove it.")
-    return results
+    """The results so far."""
+    return begin("text", path, described(size), "runs")
 
 
 def finish(results: dict[str, Any], size: Size, path: Path) -> None:
@@ -69,7 +59,7 @@ def finish(results: dict[str, Any], size: Size, path: Path) -> None:
         since = time.monotonic()
         outcome = train(arm, lr, seed, size.evaluations, size.measurements)
         results["runs"][name_of(arm, lr, seed)] = kept(arm, lr, seed, outcome)
-        write_whole(path, partial(_write, results))
+        save(path, results)
         told = f"validation {outcome.validation:.3f}, {time.monotonic() - since:.0f} s"
         sys.stderr.write(f"{name_of(arm, lr, seed)}: {told}\n")
 
@@ -124,13 +114,8 @@ def described(size: Size) -> dict[str, Any]:
         "text": {part: len(characters) for part, characters in setting.text()._asdict().items()},
         "versions": {"Python": platform.python_version(), **{name: version(name) for name in ("gladstorm", "torch")}},
     }
-    return dict(json.loads(json.dumps(settings)))  # tuples become lists, as they will when read back
+    return dict(json.loads(json.dumps(settings)))
 
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _write(results: dict[str, Any], path: str) -> None:
-    text = json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False)
-    Path(path).write_text(text + "\n", encoding="utf-8")

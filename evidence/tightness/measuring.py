@@ -16,16 +16,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from gladstorm.core.statistics import Mean, log_slope_weights
 from gladstorm.jobs.files import load_json, save_json
 from gladstorm.jobs.progress import Progress, annotate
 from gladstorm.jobs.provenance import versions
-from gladstorm.core.statistics import Mean, log_slope_weights
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task, results
-from gladstorm.worst.search import QUICK, Found, Kind, SearchSettings, stated, worst
 from gladstorm.theory import Problem, Statement, sharper
 from gladstorm.theory.master_bounds import ERROR_TERMS
 from gladstorm.theory.planning import regime
+from gladstorm.worst.search import QUICK, Found, Kind, SearchSettings, stated, worst
 
 TABLE_FORMAT: Final = "gladstorm tightness 1"
 ROW_FORMAT: Final = "gladstorm tightness row 1"

@@ -1,28 +1,21 @@
-"""Write docs/evidence/tightness/index.md, its figures and its problems: `python docs/generate_tightness.py [FOLDER]`.
-
-With a folder, that of `gladstorm tightness --out FOLDER`, its results are taken over first. A test compares the page
-with the results beside it.
-"""
+"""The page of tightness, its figures and its problems, from tightness.json."""
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gladstorm.jobs.files import load_json, save_json
-from gladstorm.core.markdown import folded, markdown_table
-from gladstorm.plotting import figures
-from gladstorm.worst import figures as worst_figures
-from gladstorm.plotting.styles import regime_in_words
-from gladstorm.worst import FORMAT, TABLE_FORMAT
 from evidence.tightness.measuring import MARGIN
+from evidence.tightness.measuring import TABLE_FORMAT
+from gladstorm.core.markdown import folded, markdown_table
+from gladstorm.jobs.files import load_json, save_json
+from gladstorm.plotting import figures
+from gladstorm.plotting.styles import regime_in_words
+from gladstorm.worst import FORMAT
+from gladstorm.worst import figures as worst_figures
 
-DOCS = Path(__file__).parent
-DATA = DOCS / "tightness"
-MARK = "<!-- written by docs/generate_tightness.py from tightness/tightness.json; a test compares -->\n"
+MARK = "<!-- written by `python -m evidence tightness` from tightness.json; a test compares -->\n"
 
 # Measured / bound of the better instance of `gladstorm verify --full` at T = 10⁵, before there was a search. There the
 # way down, Δ/(γT), was 77 to 100 % of what was measured.
@@ -148,7 +141,7 @@ needs that rate?*
 """
 
 
-def page(result: Mapping[str, Any]) -> str:
+def render(result: Mapping[str, Any]) -> str:
     """The page."""
     rows = result["rows"]
     last = [row["rungs"][-1] for row in rows]
@@ -314,27 +307,20 @@ def _pictures() -> str:
     )
 
 
-def kept() -> dict[str, Any]:
-    """The results beside the page."""
-    return load_json("generate_tightness", DATA / "tightness.json", TABLE_FORMAT)
+def load(folder: Path) -> dict[str, Any]:
+    """The table over all regimes."""
+    return load_json("tightness", folder / "tightness.json", TABLE_FORMAT)
 
 
-def main() -> None:
-    """Take results over if there are some, and write everything."""
-    DATA.mkdir(exist_ok=True)
-    if len(sys.argv) > 1:
-        shutil.copyfile(Path(sys.argv[1]) / "tightness.json", DATA / "tightness.json")
-    result = kept()
+def draw(folder: Path) -> None:
+    """The figures, and the worst problem of each regime as data for `gladstorm worst --again`."""
+    result = load(folder)
     for name, problem in problems(result["rows"]).items():
-        save_json(DATA / name, FORMAT, dict(problem))
+        save_json(folder / name, FORMAT, dict(problem))
     each_regime = sorted(_worst(result["rows"]).values(), key=_place)
-    figures.save(worst_figures.tightness({"rows": each_regime}), DATA / "ratios.png")
-    figures.save(worst_figures.tightness(result), DATA / "settings.png")
+    figures.save(worst_figures.tightness({"rows": each_regime}), folder / "ratios.png")
+    figures.save(worst_figures.tightness(result), folder / "settings.png")
     noise = _best(result["rows"], "noise")
     for name, file in DRAWN.items():
-        figures.save(worst_figures.instance(noise[name]["rungs"][-1]), DATA / file)
-    (DOCS / "tightness.md").write_text(page(result), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+        if name in noise:  # --quick has some regimes only
+            figures.save(worst_figures.instance(noise[name]["rungs"][-1]), folder / file)

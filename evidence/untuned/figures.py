@@ -1,4 +1,4 @@
-"""The figures of docs/evidence/untuned/index.md."""
+"""The figures of the untuned method's page."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from gladstorm.plotting.figures import save
 from gladstorm.plotting.styles import BLACK, LOOKS
 
 if TYPE_CHECKING:
-    from generate_untuned import Case
     from matplotlib.axes import Axes
+
+    from evidence.untuned.page import Case
 
 OURS = "steered landing, untuned"
 MARKS = (("o", "#AAAAAA"), ("s", "#666666"), ("D", BLACK))  # colours are of methods, and budgets are not

@@ -1,9 +1,8 @@
-"""Make docs/evidence/untuned/index.md and its figures from what docs/run_untuned.py kept in docs/evidence/untuned/."""
+"""The page of the untuned method and its figures, from one file for each problem and budget."""
 
 from __future__ import annotations
 
 import json
-import runpy
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from evidence.untuned import figures
 from gladstorm.core.markdown import markdown_table
 
-DOCS = Path(__file__).parent
 OURS, ANYTIME = "steered landing", "without the decay (`steered`)"
 BUDGETS = (10**3, 10**4, 10**5)
 CONSTANT = ("SGD", "NSGDM", "NSTORM")
@@ -52,8 +51,7 @@ We wrote down the method, the problems, the rivals, the seeds and eight sentence
 held-out problem was run: they are [registered](registered.md). Each problem was run once, with two exceptions.
 The logistic posterior and one network were stopped before they had a result, and begun again with oracles that give
 the same samples at less cost. Temporal differences at 10⁵ gradients have samples of the same law, drawn in a cheaper
-way. `docs/run_untuned.py` ran the problems and kept every seed in `docs/untuned/`; `docs/generate_untuned.py` makes
-this page from that.
+way. `python -m evidence untuned` ran the problems, kept every seed in a file beside this page, and made the page.
 
 In all tables a *ratio* is ‖∇f‖ of `steered_landing()` divided by that of the best tuned rival, each a mean over seeds.
 Below 1 the untuned method is better. Budgets are numbers of stochastic gradients.
@@ -200,25 +198,29 @@ class Case:
         return float(low), float(high)
 
 
-def main() -> None:
-    """Write the page and its figures."""
-    held, development = kept()
-    if held:
-        drawing = runpy.run_path(str(DOCS / "draw_untuned.py"))
-        drawing["draw_ratios"](DOCS / "untuned" / "ratios.svg", held)
-        drawing["draw_profile"](DOCS / "untuned" / "profile.svg", held)
-    (DOCS / "untuned.md").write_text(page(held, development))
-
-
-def kept() -> tuple[list[Case], list[Case]]:
+def load(folder: Path) -> dict[str, list[Case]]:
     """What was found on held-out and on development problems."""
-    cases = [Case(json.loads(path.read_text())) for path in sorted((DOCS / "untuned").glob("*.json"))]
-    held = sorted((each for each in cases if each.found["kind"] == "held-out"), key=_order)
-    return held, sorted((each for each in cases if each.found["kind"] == "development"), key=_order)
+    cases = [Case(json.loads(path.read_text("utf-8"))) for path in sorted(folder.glob("*.json"))]
+    if not cases:
+        raise ValueError(
+            f"untuned: the folder must hold results of a problem, as NAME-BUDGET.json; got {str(folder)!r}."
+        )
+    return {
+        kind: sorted((each for each in cases if each.found["kind"] == kind), key=_order)
+        for kind in ("held-out", "development")
+    }
 
 
-def page(held: list[Case], development: list[Case]) -> str:
+def draw(folder: Path) -> None:
+    """The figures of the held-out problems."""
+    if held := load(folder)["held-out"]:
+        figures.draw_ratios(folder / "ratios.svg", held)
+        figures.draw_profile(folder / "profile.svg", held)
+
+
+def render(cases: dict[str, list[Case]]) -> str:
     """The page."""
+    held, development = cases["held-out"], cases["development"]
     return PAGE.format(
         headline=headline(held),
         division=division(held),
@@ -400,7 +402,3 @@ def _order(case: Case) -> tuple[str, int]:
 
 def _mean(values: list[float | None]) -> float:
     return float(np.inf) if None in values else float(np.mean(np.array(values, float)))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""The problems of docs/evidence/untuned/index.md: those everything was chosen on, and those that were held out."""
+"""The problems of the untuned method's page: those everything was chosen on, and those that were held out."""
 
 from __future__ import annotations
 

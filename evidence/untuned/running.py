@@ -1,15 +1,12 @@
-"""Run the problems of docs/evidence/untuned/index.md and keep what came in docs/untuned/, one file for each problem and budget:
+"""Run the problems of the untuned method's page, one file for each problem and budget.
 
-python docs/run_untuned.py development|held-out BUDGET[,BUDGET...] [NAME...]
-
-What is there already is not run again: the held-out problems were run once. docs/generate_untuned.py makes the page.
+What is there already is not run again: the held-out problems were run once.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,21 +14,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from untuned_problems import DEVELOPMENT, HELD_OUT, NETWORKS, SEEDS, Problem
 
-from gladstorm import Method, adam, clipped_sgd, devices, nsgdm, nstorm, sgd, sweep, with_decay
-from gladstorm.jobs.files import write_text
+from evidence.untuned.problems import DEVELOPMENT, HELD_OUT, NETWORKS, SEEDS, Problem
+from gladstorm import Method, adam, clipped_sgd, nsgdm, nstorm, sgd, sweep, with_decay
 from gladstorm.core.parts import in_float64
 from gladstorm.core.statistics import finite_list
+from gladstorm.jobs.files import write_text
 from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.estimators import Fresh
 from gladstorm.methods.schedules import LinearDecay
 from gladstorm.methods.steps import Steered
 from gladstorm.problems.oracles import Oracle
-from gladstorm.simulation.programs import enable_program_cache
 from gladstorm.simulation.record import Record
 
-DATA = Path(__file__).parent / "untuned"
 FEWER = 4  # seeds of a network at 10⁵ gradients
 
 # Eleven step sizes over five decades for each rival, without and with a linear decay.
@@ -61,16 +56,16 @@ LEFT_OUT: dict[str, dict[str, float]] = {
 }
 
 
-def main() -> None:
+def run(folder: Path, kind: str, budgets: Sequence[int], names: Sequence[str]) -> None:
     """Run what is asked for and not there. A problem's budgets share their programs, which are kept for later runs."""
-    kind, budgets, *names = sys.argv[1:]
-    devices.tune()
-    enable_program_cache()
-    for name, problem in {"development": DEVELOPMENT, "held-out": HELD_OUT}[kind].items():
-        for budget in map(int, budgets.split(",")):
-            path = DATA / f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{budget}.json"
+    problems = {"development": DEVELOPMENT, "held-out": HELD_OUT}[kind]
+    for name in names:
+        if name not in problems:
+            raise ValueError(f"untuned: the {kind} problems are {', '.join(problems)}; got {name!r}.")
+    for name, problem in problems.items():
+        for budget in budgets:
+            path = folder / f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{budget}.json"
             if not path.exists() and (not names or name in names):
-                DATA.mkdir(exist_ok=True)
                 seeds = FEWER if name in NETWORKS and budget > 10**4 else SEEDS
                 found = {"problem": name, "kind": kind, "budget": budget} | judged(problem, budget, seeds)
                 write_text(path, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
@@ -134,7 +129,3 @@ def _norms(record: Record, points: np.ndarray, oracles: Sequence[Oracle]) -> np.
     with jax.enable_x64(True):
         columns = [of_seed(in_float64(oracle), points[:, seed]) for seed, oracle in enumerate(oracles)]
     return np.where(record.diverged < 0, np.stack(columns, axis=1), np.nan)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Every theorem checked by simulation: the engine of `gladstorm verify`."""
+"""Does every theorem hold in simulation? Bounds, rates, step sizes, estimator errors, the oracle."""
 
 from evidence.verification.checks import Check, Verdict
 from evidence.verification.report import VerificationReport

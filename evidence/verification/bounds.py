@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
+from evidence.verification.cases import Ladder
+from evidence.verification.checks import AtMost, Check, Within, log_slope
 from gladstorm import theory
 from gladstorm.core.statistics import Mean, mean_of
 from gladstorm.problems.oracles import BlumGladyshev
-from evidence.verification.cases import Ladder
-from evidence.verification.checks import AtMost, Check, Within, log_slope
 
 MARGIN: Final = 0.05  # of a slope: what terms of lower order may still tilt it by at these horizons
 ARRIVED: Final = 0.25  # of Δ left at the end of the fit's shortest run: beyond, it has not descended

@@ -13,13 +13,13 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
+from evidence.verification.instances import Wrapper
+from evidence.verification.on_a_plane import statements
+from evidence.verification.settings import Builder, VerificationSettings, planned
 from gladstorm.core.parts import Array, part
 from gladstorm.methods import METHODS, Method
 from gladstorm.methods.estimators import Momentum, Storm
 from gladstorm.problems.oracles import BlumGladyshev, Point
-from evidence.verification.instances import Wrapper
-from evidence.verification.on_a_plane import statements
-from evidence.verification.settings import Builder, VerificationSettings, planned
 from gladstorm.theory import Statement
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gladstorm.problems.oracles import Oracle
-from gladstorm.simulation.record import Record
 from evidence.verification.instances import INSTANCES, Instance
 from evidence.verification.settings import VerificationSettings
+from gladstorm.problems.oracles import Oracle
+from gladstorm.simulation.record import Record
 from gladstorm.theory import REGIMES, Statement
 
 

@@ -1,26 +1,25 @@
-"""`gladstorm verify`."""
+"""`python -m evidence verification`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, Workers, app
-from gladstorm.cli.job import computing, keep_in
-from gladstorm.cli.output import show, show_json
-from gladstorm.cli.places import require_folder
+from evidence.study import Out, Seed
+from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
+from gladstorm.cli.job import computing
+from gladstorm.cli.output import show
 
 if TYPE_CHECKING:
     from evidence.verification import VerificationReport
 
 
-@app.command(cls=CommandWithProgress, short_help="Check every theorem by simulation.")
-def verify(
+def command(
+    out: Out,
     full: Annotated[
         bool,
         typer.Option(
             "--full/--quick",
-            help="--full: horizons up to 10⁵ and the studies of docs/evidence/verification/index.md, in minutes. --quick: horizons up to "
+            help="--full: horizons up to 10⁵ and all studies of the page, in minutes. --quick: horizons up to "
             "10⁴, in under two minutes.",
         ),
     ] = False,
@@ -28,8 +27,11 @@ def verify(
         list[str] | None,
         typer.Option(help="Check only regimes whose name contains this, e.g. nstorm/smooth; repeatable."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The first seed: all random numbers follow from it.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for verify.json; a second run with it resumes.")] = None,
+    broken: Annotated[
+        bool, typer.Option("--broken", help="Only see which broken methods are found; needs a report in --out.")
+    ] = False,
+    seed: Seed = 0,
+    store: StoreFolder = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
     as_json: AsJson = False,
@@ -40,25 +42,26 @@ def verify(
     deterministic. All intervals are valid at the same time, with 99 % confidence. The exit code is 1 if a check fails.
     The same seed gives the same bytes on the same machine.
 
-    Examples: gladstorm verify; gladstorm verify --regime nstorm/smooth --json; gladstorm verify --full --out evidence
+    Examples: python -m evidence verification; python -m evidence verification --regime nstorm/smooth --json
     """
-    folder = None if out is None else out / "parts"
-    keep_in(folder)
+    import json
     from dataclasses import replace
 
+    from evidence.verification import FULL, QUICK, run_broken, verify
+    from evidence.verification.page import load
     from gladstorm.core.rules import SEED
-    from evidence.verification import FULL, QUICK
-    from evidence.verification import verify as run
+    from gladstorm.jobs.files import write_text
 
-    SEED.require("verify", "seed", seed)
-    require_folder("verify", "--out", out, folders=["parts"], files=["verify.json"])
-    with computing(folder, workers, scheduler) as executor:
-        report = run(replace(FULL if full else QUICK, seed=seed), tuple(regime or ()), folder, executor)
-    if out is not None:
-        report.save(out)
-    if as_json:
-        show_json(report.as_dict(), indent=1)
-    else:
+    SEED.require("verification", "seed", seed)
+    kept = store or out / "parts"
+    with computing(kept, workers, scheduler) as executor:
+        if broken:
+            rows = run_broken.find_all(load(out)["confidence"]["random_numbers"])
+            write_text(out / "broken.json", json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
+            return
+        report = verify(replace(FULL if full else QUICK, seed=seed), tuple(regime or ()), kept, executor)
+    report.save(out)
+    if not as_json:
         _print(report)
     if not report.holds:
         raise typer.Exit(1)

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gladstorm.core.statistics import mean_of
-from gladstorm.simulation.record import Record
 from evidence.verification.cases import Case
 from evidence.verification.checks import Check, Equals
 from evidence.verification.settings import FULLY_RECORDED, VerificationSettings
+from gladstorm.core.statistics import mean_of
+from gladstorm.simulation.record import Record
 from gladstorm.theory import Prescription, Statement
 
 

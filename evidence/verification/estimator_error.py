@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gladstorm import theory
-from gladstorm.core.statistics import mean_of
 from evidence.verification.cases import Ladder
 from evidence.verification.checks import AtMost, Check
+from gladstorm import theory
+from gladstorm.core.statistics import mean_of
 from gladstorm.theory import Statement
 from gladstorm.theory.master_bounds import Bound
 

@@ -21,13 +21,13 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from gladstorm.core.parts import Array, Number, leaf, part
-from gladstorm.core.rules import POSITIVE
-from gladstorm.problems.oracles.oracle import ExactBg0, Point
 from evidence.verification.checks import Check, Within, log_slope, rounded
 from evidence.verification.one_of import Tilted
 from evidence.verification.part_result import PartResult
 from evidence.verification.settings import VerificationSettings
+from gladstorm.core.parts import Array, Number, leaf, part
+from gladstorm.core.rules import POSITIVE
+from gladstorm.problems.oracles.oracle import ExactBg0, Point
 from gladstorm.theory import for_schedule
 
 DIM: Final = 8  # the error of more dimensions scatters less

@@ -1,4 +1,4 @@
-"""The figures of docs/evidence/verification/index.md, from the numbers kept beside it."""
+"""The figures of the verification, from its report."""
 
 from __future__ import annotations
 

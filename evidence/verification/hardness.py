@@ -15,6 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from evidence.verification.checks import Check, NotAbove, level_of_each, rounded
+from evidence.verification.settings import APART, VerificationSettings
+from evidence.verification.tuned import Tuned
+from gladstorm.comparison.intervals import ratio
+from gladstorm.comparison.scores import at
 from gladstorm.core.statistics import log_slope_weights, mean_of
 from gladstorm.methods import Method, nsgdm, nstorm, sgd
 from gladstorm.methods.batches import GrowWithDistance
@@ -23,11 +28,6 @@ from gladstorm.problems.objectives.zero_chain import LARGEST, progress
 from gladstorm.problems.oracles import ChainOracle
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import run
-from gladstorm.compare.intervals import ratio
-from gladstorm.compare.scores import at
-from evidence.verification.checks import Check, NotAbove, level_of_each, rounded
-from evidence.verification.settings import APART, VerificationSettings
-from evidence.verification.tuned import Tuned
 
 ETAS: Final = (0.03, 0.1, 0.3)
 SEEDS: Final = 16

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from evidence.verification.checks import FAMILY, rounded
+from gladstorm.comparison.scores import last_tenth
 from gladstorm.core.statistics import share_interval
 from gladstorm.methods import Method
 from gladstorm.methods.batches import FirstLarge
@@ -22,8 +24,6 @@ from gladstorm.problems.objectives import PhaseRetrieval
 from gladstorm.problems.oracles import BlumGladyshev, FullRank
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import sweep
-from gladstorm.compare.scores import last_tenth
-from evidence.verification.checks import FAMILY, rounded
 from gladstorm.theory import for_schedule
 
 B, G, GAMMA0, N_INIT = 0.5, 1.0, 7.5, 4  # the paper's, but B, which it does not state

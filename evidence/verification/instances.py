@@ -16,12 +16,12 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from typing_extensions import override
 
-from gladstorm.problems import oracles
+from evidence.verification.one_of import ON_A_LINE, ON_A_PLANE, Family, OneOf, cubic, parabola, wide_cosh
 from gladstorm import theory
+from gladstorm.problems import oracles
 from gladstorm.problems.objectives import Cauchy, DoubleWell, StreamingLeastSquares, VariationalGaussian
 from gladstorm.problems.objectives.gaussian_families import GaussianFamily
 from gladstorm.problems.oracles import BlumGladyshev, Oracle
-from evidence.verification.one_of import ON_A_LINE, ON_A_PLANE, Family, OneOf, cubic, parabola, wide_cosh
 from gladstorm.theory import Statement
 
 NOISE: Final = {"bg0": (0.5, 0.25), "bounded": (0.0, 0.25), "deterministic": (0.0, 0.0)}  # B, G

@@ -24,12 +24,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from gladstorm.core.statistics import mean_of
-from gladstorm.problems.objectives import Quadratic
-from gladstorm.problems.oracles import Skewed
 from evidence.verification.checks import AtMost, Check, Within, log_slope, rounded
 from evidence.verification.part_result import PartResult
 from evidence.verification.settings import VerificationSettings
+from gladstorm.core.statistics import mean_of
+from gladstorm.problems.objectives import Quadratic
+from gladstorm.problems.oracles import Skewed
 from gladstorm.theory import Problem, Statement, for_schedule, for_wrapper
 
 RARE: Final = 0.01  # q/η. The less rare, the more often a run is turned back, and the later the exponents are exact

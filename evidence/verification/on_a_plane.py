@@ -13,11 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from gladstorm.core.statistics import mean_of
 from evidence.verification.checks import Check, Equals, on_every_path
 from evidence.verification.error_identity import excess
 from evidence.verification.one_of import ON_A_PLANE, OneOf, Tilted
 from evidence.verification.settings import FULLY_RECORDED, VerificationSettings
+from gladstorm.core.statistics import mean_of
 from gladstorm.theory import REGIMES, Statement, for_schedule
 
 DIM: Final = 100

@@ -41,7 +41,7 @@ class OneOf:
     @property
     def itself(self) -> Objective:
         """The one, alone."""
-        one: Objective = self.families[int(np.argmax(self.weights))](../../self.start)
+        one: Objective = self.families[int(np.argmax(self.weights))](self.start)
         return one
 
     @property

@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.core.parts import Array
-from gladstorm.core.statistics import Mean, mean_of
-from gladstorm.problems.oracles import Oracle
 from evidence.verification.cases import Case
 from evidence.verification.checks import AtMost, Check, Equals, Relation
 from evidence.verification.instances import NOISE
 from evidence.verification.settings import VerificationSettings
+from gladstorm.core.parts import Array
+from gladstorm.core.statistics import Mean, mean_of
+from gladstorm.problems.oracles import Oracle
 
 DRAWS: Final = 20_000
 DISTANCES: Final = (0.0, 1.0, 30.0)

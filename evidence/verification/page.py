@@ -1,47 +1,37 @@
-"""Write docs/evidence/verification/index.md and its figures from what `gladstorm verify --full --seed 60000 --out out` left:
-
-python docs/generate_evidence.py out
-
-From a report of `--quick`, which makes no studies, the page has none. Without a folder the page and its figures are
-made again from the report beside it. What broken methods are found is in docs/evidence/verification/broken.json, by
-docs/run_broken.py.
-"""
+"""The page of the verification, from verify.json or, where that is not, from what was published of it."""
 
 from __future__ import annotations
 
 import json
-import runpy
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from scipy.special import ndtri, stdtrit
 
+from evidence.verification import figures, studies
 from gladstorm.core.markdown import markdown_table
+from gladstorm.jobs.files import write_text
 from gladstorm.plotting.styles import regime_in_words
 
-DOCS = Path(__file__).parent
-DATA = DOCS / "evidence" / "verify.json"
-BROKEN = DOCS / "evidence" / "broken.json"
-STUDIES = SimpleNamespace(**runpy.run_path(str(DOCS / "describe_studies.py")))
+KEPT = "published.json"  # the report without what the page does not need, in a tenth of the bytes
 POWER = 0.95  # with which an error of the stated size is found
 
 
-def evidence(report: dict[str, Any], broken: list[dict[str, Any]]) -> str:
+def render(report: dict[str, Any]) -> str:
     """The page."""
+    broken = report["broken"]
     failed = [check for check in report["checks"] if not check["holds"]]
     return "\n\n".join(
         [
             _opening(report, failed),
-            _found(broken),
+            *([_found(broken)] if broken else ()),
             _noise(report),
             _printed(report),
             *(_studies(report) if measures_studies(report) else ()),
             _bounds(report),
             _meaning(report),
             _chosen(report),
-            f"## Checks that fail\n\n{STUDIES.checked(failed) if failed else 'None.'}\n",
+            f"## Checks that fail\n\n{studies.checked(failed) if failed else 'None.'}\n",
         ]
     )
 
@@ -52,12 +42,12 @@ def measures_studies(report: dict[str, Any]) -> bool:
 
 
 def _studies(report: dict[str, Any]) -> list[str]:
-    studies = report["studies"]
+    tables = report["studies"]
     return [
         _feedback(report),
-        STUDIES.robustness(studies["robustness"], studies["robustness ratios"]),
-        STUDIES.hard(studies["hard instances"], _named(report, "chain progress")),
-        STUDIES.inertia(studies["inertia"]),
+        studies.robustness(tables["robustness"], tables["robustness ratios"]),
+        studies.hard(tables["hard instances"], _named(report, "chain progress")),
+        studies.inertia(tables["inertia"]),
     ]
 
 
@@ -86,8 +76,8 @@ circles: the smallest bound that is known. At the black line, 1, a bound is atta
 distance from the start ([notation](../../notation.md)).*
 
 {beyond} The further left a circle is, the looser is the bound: the paper's bounds are up to
-{STUDIES.two_digits(1 / loosest)} times larger than what is measured, the smallest known ones up to
-{STUDIES.two_digits(1 / min(ratios))} times. The figure does not show two things. It does not show that a bound holds
+{studies.two_digits(1 / loosest)} times larger than what is measured, the smallest known ones up to
+{studies.two_digits(1 / min(ratios))} times. The figure does not show two things. It does not show that a bound holds
 on *every* problem of its class. And it says little about noise, because most of what is measured is the way down: a
 normalized run that descends by Δ in T steps of length γ has a mean gradient norm of at least Δ/(γT). That alone is
 {descent[0]:.0%} to {descent[-1]:.0%} of the measurement, and more than {descent[len(descent) // 2]:.0%} in half of the
@@ -113,7 +103,7 @@ def _option(report: dict[str, Any]) -> str:
 
 
 def _surprises(report: dict[str, Any]) -> str:
-    return f"- **What surprised us:** {STUDIES.surprises(report['studies'])}\n" if measures_studies(report) else ""
+    return f"- **What surprised us:** {studies.surprises(report['studies'])}\n" if measures_studies(report) else ""
 
 
 def _way_down(case: dict[str, Any], T: int) -> float:
@@ -149,12 +139,12 @@ def _found(broken: list[dict[str, Any]]) -> str:
     return f"""## Mistakes that the checks find
 
 A check is worth something only if it can fail. We put each of these mistakes into the code, in every regime that it
-affects, and ran the checks of `gladstorm verify` that are made for it. {everywhere} The number of failing checks is in
+affects, and ran the checks of `python -m evidence verification` that are made for it. {everywhere} The number of failing checks is in
 brackets.
 
 {markdown_table(["mistake", "found in", "checks that fail"], rows)}
 
-Made by `python docs/run_broken.py`."""
+Made by `python -m evidence verification --broken`."""
 
 
 def _chosen(report: dict[str, Any]) -> str:
@@ -171,8 +161,8 @@ def _chosen(report: dict[str, Any]) -> str:
     longer = ", ".join(f"{T:,}" for T in settings["noise_horizons"])
     return f"""## How it was run
 
-`gladstorm verify {_option(report)} --seed {settings["first_seed"]} --out out` makes the measurements, and
-`python docs/generate_evidence.py out` makes this page. Every number is in `docs/evidence/verification/verify.json`.
+`python -m evidence verification {_option(report)} --seed {settings["first_seed"]} --out docs/evidence/verification` makes
+the measurements and this page. Every number is in `published.json` beside it.
 
 **Horizons.** T = {horizons}. Slopes are fitted from T = {settings["fit_from"]:,} on, noise exponents to T = {longer}.
 
@@ -343,31 +333,21 @@ def unpacked(table: dict[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
 
 
-def kept() -> dict[str, Any]:
-    """The report kept beside the page."""
-    report: dict[str, Any] = json.loads(DATA.read_text("utf-8"))
-    report["checks"] = unpacked(report["checks"])
-    report["studies"] = {name: unpacked(table) for name, table in report["studies"].items()}
-    return report
+def load(folder: Path) -> dict[str, Any]:
+    """The report of a run, or what was published of one, and what broken methods were found, if they were tried."""
+    whole, broken = folder / "verify.json", folder / "broken.json"
+    report: dict[str, Any] = json.loads((whole if whole.exists() else folder / KEPT).read_text("utf-8"))
+    if not whole.exists():
+        report["checks"] = unpacked(report["checks"])
+        report["studies"] = {name: unpacked(table) for name, table in report["studies"].items()}
+    return {**report, "broken": json.loads(broken.read_text("utf-8")) if broken.exists() else []}
 
 
-def found() -> list[dict[str, Any]]:
-    """What broken methods are found, as kept."""
-    rows: list[dict[str, Any]] = json.loads(BROKEN.read_text("utf-8"))
-    return rows
-
-
-def keep(folder: Path) -> None:
-    """Keep the report beside the page."""
-    report = json.loads((folder / "verify.json").read_text("utf-8"))
+def draw(folder: Path) -> None:
+    """The figures, and the report in the form that is published."""
+    report = load(folder)
+    del report["broken"]
+    figures.draw(report, folder)
     report["checks"] = packed(report["checks"])
-    report["studies"] = {name: packed(rows) for name, rows in report["studies"].items()}
-    DATA.parent.mkdir(exist_ok=True)
-    DATA.write_text(json.dumps(report, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    for argument in sys.argv[1:]:
-        keep(Path(argument))
-    runpy.run_path(str(DOCS / "draw_evidence.py"))["draw"](../../kept(), DATA.parent)
-    (DOCS / "evidence.md").write_text(evidence(kept(), found()), encoding="utf-8")
+    report["studies"] = {name: packed(rows) for name, rows in report["studies"].items() if rows}
+    write_text(folder / KEPT, json.dumps(report, ensure_ascii=False, separators=(",", ":")) + "\n")

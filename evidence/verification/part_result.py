@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gladstorm.jobs.files import load_json, save_json
 from evidence.verification.checks import Check
+from gladstorm.jobs.files import load_json, save_json
 
 FORMAT = "gladstorm verification part 1"
 

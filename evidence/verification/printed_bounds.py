@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from gladstorm.core.statistics import mean_of
-from gladstorm.problems.objectives import Quadratic
-from gladstorm.problems.oracles import Skewed
 from evidence.verification.checks import Between, Check, rounded
 from evidence.verification.part_result import PartResult
 from evidence.verification.settings import VerificationSettings
+from gladstorm.core.statistics import mean_of
+from gladstorm.problems.objectives import Quadratic
+from gladstorm.problems.oracles import Skewed
 from gladstorm.theory import Problem, for_schedule, theorem
 
 ALPHAS: Final = (0.0, 0.5, 1.0)

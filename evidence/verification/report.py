@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gladstorm.jobs.files import write_text
-from gladstorm.jobs.provenance import versions
 from evidence.verification.checks import FAMILY, Verdict, level_of_each, numbers, random_numbers, rounded
 from evidence.verification.meaning import MEANING
 from evidence.verification.settings import VerificationSettings
+from gladstorm.jobs.files import write_text
+from gladstorm.jobs.provenance import versions
 
 
 @dataclass(frozen=True)

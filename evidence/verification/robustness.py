@@ -19,6 +19,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from evidence.verification.checks import rounded
+from evidence.verification.part_result import PartResult
+from evidence.verification.settings import APART
+from evidence.verification.tuned import Tuned
+from gladstorm.comparison.intervals import ratio
+from gladstorm.comparison.scores import last_tenth, within
 from gladstorm.methods import Method, from_plan, sgd
 from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.methods.estimators import Momentum
@@ -27,12 +33,6 @@ from gladstorm.problems.objectives import PhaseRetrieval, Power
 from gladstorm.problems.oracles import BlumGladyshev
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import run
-from gladstorm.compare.intervals import ratio
-from gladstorm.compare.scores import last_tenth, within
-from evidence.verification.checks import rounded
-from evidence.verification.part_result import PartResult
-from evidence.verification.settings import APART
-from evidence.verification.tuned import Tuned
 from gladstorm.theory import Plan, for_schedule
 
 BUDGET: Final = 10_000

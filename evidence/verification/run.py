@@ -8,15 +8,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gladstorm.jobs.progress import Progress
-from gladstorm.jobs.store import Store
-from gladstorm.jobs.tasks import HERE, Executor, Task, results
-from evidence.verification import bounds, error_identity, estimator_error, feedback, hardness, inertia_study, noise_exponents, on_a_plane, oracle_variance, printed_bounds, robustness
+from evidence.verification import (
+    bounds,
+    error_identity,
+    estimator_error,
+    feedback,
+    hardness,
+    inertia_study,
+    noise_exponents,
+    on_a_plane,
+    oracle_variance,
+    printed_bounds,
+    robustness,
+)
 from evidence.verification.cases import Case, Ladder, cases
 from evidence.verification.checks import Check, decide, rounded
 from evidence.verification.part_result import PartResult
 from evidence.verification.report import VerificationReport
 from evidence.verification.settings import VerificationSettings
+from gladstorm.jobs.progress import Progress
+from gladstorm.jobs.store import Store
+from gladstorm.jobs.tasks import HERE, Executor, Task, results
 
 Compute = Callable[[], PartResult]
 

@@ -1,28 +1,21 @@
-"""Put broken methods and oracles in the place of the right ones; write docs/evidence/verification/broken.json, what `verify` finds:
+"""Put broken methods and oracles in the place of the right ones, and see what the verification finds.
 
-python docs/run_broken.py
-
-Of `verify` these are the checks that are made for it: those on a plane, in every regime a mistake affects, and those of
-the oracle. They have fewer seeds than `--quick` gives them and are decided as strictly as the report in verify.json, so
-that whatever is found here `--quick` finds.
+Of all checks these are those made for it: those on a plane, in every regime a mistake affects, and those of the oracle.
+They have fewer seeds than `--quick` gives them and are decided as strictly as a full report, so that whatever is found
+here `--quick` finds.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from gladstorm import devices
-from gladstorm.simulation import programs
 from evidence.verification import QUICK, Check, Verdict, VerificationSettings, on_a_plane, oracle_variance
 from evidence.verification.broken import BROKEN, Broken
 from evidence.verification.cases import cases
 from evidence.verification.checks import level_of_each
 
-DATA = Path(__file__).parent / "evidence"
 WEAKER = replace(QUICK, horizons=(201, 1000), blocks=2)
 ORACLE = ("nsgdm/smooth/bg0",)  # a regime on problems of one and of two dimensions
 
@@ -50,15 +43,7 @@ def found(broken: Broken, level: float) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Every one of them."""
-    devices.tune()
-    programs.enable_program_cache()
-    report = json.loads((DATA / "verify.json").read_text("utf-8"))
-    level = level_of_each(report["confidence"]["random_numbers"])
-    rows = [found(broken, level) for broken in BROKEN]
-    (DATA / "broken.json").write_text(json.dumps(rows, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def find_all(random_numbers: int) -> list[dict[str, Any]]:
+    """What is found of every mistake, at the level of a report with so many different random numbers."""
+    level = level_of_each(random_numbers)
+    return [found(broken, level) for broken in BROKEN]

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from evidence.verification.instances import INSTANCES, Instance, Wrapper
 from gladstorm.methods import Method, from_plan
 from gladstorm.problems.oracles import BlumGladyshev, Oracle
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import run
-from evidence.verification.instances import INSTANCES, Instance, Wrapper
 from gladstorm.theory import Plan, Statement
 
 RECORDS = 100  # of this the compiled program's shape depends: one value for all runs

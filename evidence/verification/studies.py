@@ -1,4 +1,4 @@
-"""The studies of docs/evidence/verification/index.md in words: every number and every verdict is computed from the report."""
+"""The studies of the verification in words: every number and every verdict is computed from the report."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from evidence.verification import hardness
+from gladstorm.comparison.scores import at_edge
 from gladstorm.core.markdown import markdown_table
 from gladstorm.plotting.styles import regime_in_words
-from gladstorm.compare.scores import at_edge
-from evidence.verification import hardness
 
 Row = dict[str, Any]
 LOWER_BOUNDS = {"zero-chain": 4, "gated runway": 6}  # Ω(ε^−…), of hard_instances.py

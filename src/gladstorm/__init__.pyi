@@ -1,9 +1,10 @@
 """The one list of public names, with the module each comes from: type checkers read it, and so does `__init__.py`."""
 
 from gladstorm import methods as methods
-from gladstorm.problems import objectives as objectives
-from gladstorm.problems import oracles as oracles
 from gladstorm import theory as theory
+from gladstorm.comparison.compare import Compared as Compared
+from gladstorm.comparison.compare import ComparisonInterrupted as ComparisonInterrupted
+from gladstorm.comparison.compare import compare as compare
 from gladstorm.core.parts import leaf as leaf
 from gladstorm.core.parts import part as part
 from gladstorm.core.parts import static as static
@@ -95,6 +96,8 @@ from gladstorm.methods.steps import Sign as Sign
 from gladstorm.methods.steps import Steered as Steered
 from gladstorm.methods.steps import Step as Step
 from gladstorm.methods.steps import ThreeWayClipped as ThreeWayClipped
+from gladstorm.problems import objectives as objectives
+from gladstorm.problems import oracles as oracles
 from gladstorm.problems.oracles import BlumGladyshev as BlumGladyshev
 from gladstorm.problems.oracles import ChainOracle as ChainOracle
 from gladstorm.problems.oracles import FiniteSum as FiniteSum
@@ -116,9 +119,6 @@ from gladstorm.simulation.record import Record as Record
 from gladstorm.simulation.simulate import Interrupted as Interrupted
 from gladstorm.simulation.simulate import run as run
 from gladstorm.simulation.simulate import sweep as sweep
-from gladstorm.compare.comparison import Compared as Compared
-from gladstorm.compare.comparison import ComparisonInterrupted as ComparisonInterrupted
-from gladstorm.compare.comparison import compare as compare
 
 __version__: str
 __all__: list[str]

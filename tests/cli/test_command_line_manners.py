@@ -13,12 +13,12 @@ import pytest
 from rich.table import Table
 
 import gladstorm as gs
-from gladstorm.cli.output import _in_ascii, show
-from gladstorm.simulation import simulate as simulating
-from gladstorm.compare import comparison
-from gladstorm import suite, worst
-from evidence import verification
 from evidence import reproduction as experiments
+from evidence import verification
+from gladstorm import suite, worst
+from gladstorm.cli.output import _in_ascii, show
+from gladstorm.comparison import compare as comparison
+from gladstorm.simulation import simulate as simulating
 
 Said = Callable[..., tuple[int, str, str]]
 

@@ -6,11 +6,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gladstorm.simulation.configurations import Configuration
-from gladstorm.simulation.record import CURVES, Record
-from evidence.reproduction.claims import FAILS, HOLDS, UNDECIDED, Claim, batch_stays_one, drift_stabilises, grows_tenfold, grows_to_a_thousand, lower_gradient_norm, single_sample_sgd_drifts
+from evidence.reproduction.claims import (
+    FAILS,
+    HOLDS,
+    UNDECIDED,
+    Claim,
+    batch_stays_one,
+    drift_stabilises,
+    grows_tenfold,
+    grows_to_a_thousand,
+    lower_gradient_norm,
+    single_sample_sgd_drifts,
+)
 from evidence.reproduction.compared_methods import COMPARED, DYNAMIC, NSGDM, NSTORM, SGD
 from evidence.reproduction.results import BUDGET, EQUAL_STEP, MAIN, TUNING, Results
+from gladstorm.simulation.configurations import Configuration
+from gladstorm.simulation.record import CURVES, Record
 
 STEPS, SEEDS = np.arange(0, 101, 10), 40
 

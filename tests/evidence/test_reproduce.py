@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gladstorm import theory
-from gladstorm.jobs.store import Store
-from evidence.reproduction.publication import Drawing
-from gladstorm.simulation.record import Record
 from evidence.reproduction import EXPERIMENTS, ReproductionSettings, Results, reproduce, summary
 from evidence.reproduction.compared_methods import COMPARED, DYNAMIC, NSGDM, NSTORM, TUNED
 from evidence.reproduction.experiment import TUNING_SEEDS
+from evidence.reproduction.publication import Drawing
 from evidence.reproduction.results import BUDGET, EQUAL_STEP, MAIN, SENSITIVITY, TUNING
 from evidence.reproduction.summary import curves
-from gladstorm.compare.scores import last_tenth, within
+from gladstorm import theory
+from gladstorm.comparison.scores import last_tenth, within
+from gladstorm.jobs.store import Store
+from gladstorm.simulation.record import Record
 
 Said = Callable[..., tuple[int, str, str]]
 PICTURES = [f"{name}.{kind}" for name in ("figure", "budget", "sensitivity") for kind in ("png", "pdf")]

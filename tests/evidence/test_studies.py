@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gladstorm import BlumGladyshev, Method, Momentum, Normalized, Storm, run, sgd
-from gladstorm.problems import objectives
-from gladstorm.methods.batches import FirstLarge
-from gladstorm.methods.estimators import Inertia
-from gladstorm.simulation.record import Record
 from evidence.reproduction import EXPERIMENTS, ReproductionSettings
 from evidence.reproduction.compared_methods import NSGDM, NSTORM
 from evidence.reproduction.design import Design
-from gladstorm.compare.scores import best, last_tenth, reported, scores
 from evidence.verification import hardness, inertia_study, robustness
+from gladstorm import BlumGladyshev, Method, Momentum, Normalized, Storm, run, sgd
+from gladstorm.comparison.scores import best, last_tenth, reported, scores
+from gladstorm.methods.batches import FirstLarge
+from gladstorm.methods.estimators import Inertia
+from gladstorm.problems import objectives
+from gladstorm.simulation.record import Record
 
 STEPS = 30
 

@@ -16,20 +16,45 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gladstorm.problems import objectives
-from gladstorm import theory
-from gladstorm.core.parts import part
-from gladstorm.core.statistics import Mean, mean_of
-from gladstorm.methods import Method, nstorm
-from gladstorm.problems.oracles import BlumGladyshev, StreamingLeastSquares
-from evidence.verification import QUICK, Verdict, VerificationReport, bounds, broken, estimator_error, feedback, hardness, noise_exponents, on_a_plane, one_of, oracle_variance, printed_bounds
+from evidence.verification import (
+    QUICK,
+    Verdict,
+    VerificationReport,
+    bounds,
+    broken,
+    estimator_error,
+    feedback,
+    hardness,
+    noise_exponents,
+    on_a_plane,
+    one_of,
+    oracle_variance,
+    printed_bounds,
+)
 from evidence.verification.cases import Ladder, cases
-from evidence.verification.checks import AtMost, Between, Check, Equals, NotAbove, Within, decide, level_of_each, log_slope, rounded
+from evidence.verification.checks import (
+    AtMost,
+    Between,
+    Check,
+    Equals,
+    NotAbove,
+    Within,
+    decide,
+    level_of_each,
+    log_slope,
+    rounded,
+)
 from evidence.verification.error_identity import conditional_variance
 from evidence.verification.estimator_error import error_bound
 from evidence.verification.instances import INSTANCES, NOISE, OwnInstance
 from evidence.verification.one_of import ON_A_LINE, ON_A_PLANE, OneOf
 from evidence.verification.settings import Builder, planned
+from gladstorm import theory
+from gladstorm.core.parts import part
+from gladstorm.core.statistics import Mean, mean_of
+from gladstorm.methods import Method, nstorm
+from gladstorm.problems import objectives
+from gladstorm.problems.oracles import BlumGladyshev, StreamingLeastSquares
 
 Said = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from evidence.reproduction import Results
 from fuzz_files import damaged_files, summary_line
 from gladstorm.jobs.files import load_json, load_table, save_json, save_table, write_text, write_whole
 from gladstorm.simulation.record import Record
-from evidence.reproduction import Results
 
 FORM = "gladstorm test 1"
 

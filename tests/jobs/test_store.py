@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gladstorm.jobs.files import save_json
-from gladstorm.jobs.progress import quietly
-from gladstorm.jobs.provenance import versions
-from gladstorm.core.statistics import Mean
-from gladstorm.jobs.store import Store
 from evidence.verification import QUICK, verify
 from evidence.verification.checks import AtMost, Check
 from evidence.verification.part_result import PartResult
+from gladstorm.core.statistics import Mean
+from gladstorm.jobs.files import save_json
+from gladstorm.jobs.progress import quietly
+from gladstorm.jobs.provenance import versions
+from gladstorm.jobs.store import Store
 
 CHECK = Check("regime", "instance", "bound", 10, Mean(1.25, 0.5, 30), AtMost(3.5))
 FOUND = PartResult([CHECK], {"table": [{"B": 0.5}]})

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from evidence.verification.part_result import PartResult
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Task, results
-from evidence.verification.part_result import PartResult
 
 
 def _stored(folder: Path) -> "Store[PartResult]":

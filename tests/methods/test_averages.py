@@ -8,7 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gladstorm import Average, BlumGladyshev, ExponentialAverage, Method, PolynomialAverage, PowerDecay, ScheduleFreeAverage, TailAverage, nsgdm, part, run, sgd, sweep
+from gladstorm import (
+    Average,
+    BlumGladyshev,
+    ExponentialAverage,
+    Method,
+    PolynomialAverage,
+    PowerDecay,
+    ScheduleFreeAverage,
+    TailAverage,
+    nsgdm,
+    part,
+    run,
+    sgd,
+    sweep,
+)
 from gladstorm.problems import objectives
 from gladstorm.simulation import layout
 

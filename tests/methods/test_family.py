@@ -10,13 +10,12 @@ from typing import Any, get_type_hints
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
+import optax
 import unrolled_family as by_hand
 import unrolled_parameter_free as sizes
 from gladstorm import BlumGladyshev, GrowWithDistance, Method, nsgdm, nstorm, pasta, run, sgd, sweep
-from gladstorm.problems import objectives
 from gladstorm.methods import (
     batches,
     d_adaptation,
@@ -61,6 +60,7 @@ from gladstorm.methods.steps import (
     ThreeWayClipped,
 )
 from gladstorm.methods.steps import registry as steps_registry
+from gladstorm.problems import objectives
 from gladstorm.problems.oracles import FiniteSum
 from gladstorm.simulation import layout
 from gladstorm.simulation.configurations import by_name, expand

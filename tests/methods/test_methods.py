@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gladstorm import BlumGladyshev, FirstLarge, GrowWithDistance, Method, nsgdm, nstorm, run, sgd, storm
-from gladstorm.problems import objectives
 from gladstorm.core.parts import part
 from gladstorm.methods.estimators import Fresh, Momentum, Storm
 from gladstorm.methods.norms import unit
 from gladstorm.methods.steps import Normalized, Plain
+from gladstorm.problems import objectives
 from unrolled import unrolled
 
 STEPS = 200

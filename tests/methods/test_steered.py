@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gladstorm import BlumGladyshev, Steered, run, steered, steered_landing, sweep
-from gladstorm.problems import objectives
 from gladstorm.methods.steps.steered import Course
+from gladstorm.problems import objectives
 
 STEP = Steered()
 NEAR = np.array([0.4, -0.3])

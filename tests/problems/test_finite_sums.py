@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from gladstorm import FiniteSum, Method, Plain, finite_sum, measured_variance, nstorm, run
-from gladstorm.problems import objectives
 from gladstorm.methods.estimators import Saga
+from gladstorm.problems import objectives
 from whole_step import begun, whole_step
 
 N, DIM = 40, 3

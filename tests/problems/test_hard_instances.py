@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from evidence.verification import hardness
 from gladstorm import run
 from gladstorm.problems.objectives import GatedRunway, ZeroChain
 from gladstorm.problems.objectives.zero_chain import DEPTH, LARGEST, SMOOTHNESS, progress
 from gladstorm.problems.oracles import ChainOracle
-from evidence.verification import hardness
 
 LEVEL = 1e-6
 CHAIN = ZeroChain(np.zeros(4), 1.0, 0.01)

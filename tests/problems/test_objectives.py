@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gladstorm.problems import objectives
 from gladstorm.core.constants import Constants
+from gladstorm.problems import objectives
 from gladstorm.problems.objectives import phase_retrieval
 
 SPECS = [

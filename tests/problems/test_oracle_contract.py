@@ -17,9 +17,9 @@ import pytest
 from scipy import stats
 
 from gladstorm import nstorm
-from gladstorm.problems import objectives, oracles
 from gladstorm.core.parts import in_float64
 from gladstorm.core.rules import NON_NEGATIVE, POSITIVE, PROBABILITY
+from gladstorm.problems import objectives, oracles
 from gladstorm.simulation.fitting import _try_out
 
 Said = Callable[..., tuple[int, str, str]]

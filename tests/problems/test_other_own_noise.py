@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from gladstorm.problems import objectives, oracles
 from gladstorm import run, sgd, theory
+from gladstorm.problems import objectives, oracles
 from gladstorm.problems.objectives.gaussian_families import GaussianFamily
 from gladstorm.problems.objectives.logistic_normal import expected_loss
 from gladstorm.problems.oracles.counts import counts, uniforms_for

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gladstorm.problems import objectives, oracles
 from gladstorm import run, sgd
+from gladstorm.problems import objectives, oracles
 from gladstorm.problems.oracles.wishart import PER_LENGTH, lengths
 from two_points import DRAWS, LEVEL, at_two_points, require_same_law, stated
 

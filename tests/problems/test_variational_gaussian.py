@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gladstorm.problems import objectives, oracles
 from gladstorm import run, sgd
+from gladstorm.problems import objectives, oracles
 from gladstorm.problems.objectives.gaussian_families import WORDS, GaussianFamily
 from two_points import DRAWS, Pair, at_two_points, require_same_law, stated
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gladstorm import BlumGladyshev, FirstLarge, GrowWithDistance, nsgdm, nstorm, run, sgd, storm, sweep
-from gladstorm.problems import objectives
 from gladstorm.methods import Method
 from gladstorm.methods.steps import Plain
+from gladstorm.problems import objectives
 
 NAN, INF = float("nan"), float("inf")
 GOOD = objectives.named("cauchy", dim=2, start=1.0)

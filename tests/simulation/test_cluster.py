@@ -24,11 +24,11 @@ from typing_extensions import override
 
 import gladstorm as gs
 from benchmarks import faults
+from evidence.verification.part_result import PartResult
 from gladstorm.core.parts import Array
 from gladstorm.jobs.tasks import Here, Task, results
 from gladstorm.methods.steps.step import Memoryless
 from gladstorm.simulation import cluster, devices, layout
-from evidence.verification.part_result import PartResult
 
 distributed = pytest.importorskip("distributed")
 

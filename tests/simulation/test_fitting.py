@@ -14,12 +14,12 @@ import pytest
 from jax.sharding import Mesh
 
 from gladstorm import BlumGladyshev, Fixed, Fresh, FromOptax, Method, Plain, PowerDecay, nsgdm, run, sgd, sweep
-from gladstorm.problems import objectives
 from gladstorm.core import memory as space
 from gladstorm.core.parts import leaf, part
 from gladstorm.core.rules import VECTOR
 from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.steps import Step
+from gladstorm.problems import objectives
 from gladstorm.problems.oracles import ChainOracle, FiniteSum, Point
 from gladstorm.simulation import engine, layout, programs, simulate
 from gladstorm.simulation.runs import Recording, Runs

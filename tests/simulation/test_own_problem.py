@@ -12,8 +12,8 @@ import pytest
 
 import gladstorm as gs
 from gladstorm import Record, finite_sum, nsgdm, run, sgd
-from gladstorm.problems import objectives
 from gladstorm.core.parts import describe
+from gladstorm.problems import objectives
 from gladstorm.problems.objectives.trees import planted
 
 ROOT = Path(__file__).parents[2]

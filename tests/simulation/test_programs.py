@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
+from evidence.verification.one_of import ON_A_LINE, ON_A_PLANE, OneOf
 from gladstorm import BlumGladyshev, nsgdm, nstorm, run, sgd
-from gladstorm.problems import objectives
 from gladstorm.core.parts import part
 from gladstorm.methods import Method
+from gladstorm.problems import objectives
 from gladstorm.problems.objectives import DoubleWell, Power
 from gladstorm.simulation import programs
-from evidence.verification.one_of import ON_A_LINE, ON_A_PLANE, OneOf
 
 ORACLE = BlumGladyshev(Power(start=np.array([1.0, -2.0]), p=3.0), B=0.5, G=1.0)
 FAMILIES = (ON_A_LINE, ON_A_PLANE)

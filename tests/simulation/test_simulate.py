@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from gladstorm import BlumGladyshev, GrowWithDistance, Method, Oracle, nsgdm, nstorm, run, sgd, storm, sweep
-from gladstorm.problems import objectives
-from gladstorm.jobs import interrupts
 from gladstorm.core.parts import part
+from gladstorm.jobs import interrupts
+from gladstorm.problems import objectives
 from gladstorm.simulation import engine, layout, runs
 from gladstorm.simulation.runs import record_times
 from gladstorm.simulation.simulate import Interrupted

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from gladstorm import BlumGladyshev, Fresh, Method, Normalized, PolynomialAverage, run, sgd, sweep
-from gladstorm.problems import objectives
-from gladstorm.suite import figures as suite_figures, tables as suite_tables
 from gladstorm import suite as study
-from gladstorm.compare.comparison import Compared, compare
-from gladstorm.compare.intervals import ratio
+from gladstorm.comparison.compare import Compared, compare
+from gladstorm.comparison.intervals import ratio
+from gladstorm.problems import objectives
 from gladstorm.suite import PROBLEMS, running
+from gladstorm.suite import figures as suite_figures
+from gladstorm.suite import tables as suite_tables
 from gladstorm.suite.answers import answers, share_of_seeds, verdict
 from gladstorm.suite.entries import entries, gradient_size, made
 from gladstorm.suite.measures import geometric_mean, profile, reached, reaching, to_best

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gladstorm.jobs.files import save_json
-from gladstorm.core.statistics import log_slope_weights
+from evidence.tightness.measuring import SETTINGS, slope_of
 from gladstorm import worst as study
+from gladstorm.core.statistics import log_slope_weights
+from gladstorm.jobs.files import save_json
+from gladstorm.theory import REGIMES, Problem, Statement, theorem
 from gladstorm.worst import search
 from gladstorm.worst.audit import audit, samples
 from gladstorm.worst.evolution import Evolution
@@ -22,8 +24,6 @@ from gladstorm.worst.family import SIZE, ProblemClass, Shape, gap, instance
 from gladstorm.worst.line import Line, LineNoise
 from gladstorm.worst.proposals import propose
 from gladstorm.worst.search import measure
-from evidence.tightness.measuring import SETTINGS, slope_of
-from gladstorm.theory import REGIMES, Problem, Statement, theorem
 
 NOISE = {"bg0": (0.7, 0.3), "bounded": (0.0, 0.5), "deterministic": (0.0, 0.0)}
 ALPHA = {"smooth": 0.0, "sublinear": 0.5, "linear": 1.0}

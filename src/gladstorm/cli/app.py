@@ -20,7 +20,7 @@ class Commands(TyperGroup):
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Everything, under one name: help and shell completion are the same for `python -m gladstorm`."""
-        return super().main(*arguments, **{"prog_name": "gladstorm", **options})
+        return super().main(*arguments, **{"prog_name": self.name, **options})
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Read the command line; help and version are printed here."""
@@ -98,12 +98,12 @@ def gladstorm(
         typer.echo(ctx.get_help())
 
 
-def main() -> None:
-    """Run the command line: exit 0, 1 if a check failed, 2 with one sentence on bad usage, 130 or 143 on a signal."""
+def main(application: typer.Typer = app) -> None:
+    """Run a command line: exit 0, 1 if a check failed, 2 with one sentence on bad usage, 130 or 143 on a signal."""
     with interrupts.answered():
         interrupts.check()
         try:
-            code = app(standalone_mode=False)
+            code = application(standalone_mode=False)
         except typer.Abort:
             raise KeyboardInterrupt from None
         except Exception as problem:

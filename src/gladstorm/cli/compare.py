@@ -10,10 +10,10 @@ from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolde
 from gladstorm.cli.job import keep_in
 from gladstorm.cli.output import show, show_json
 from gladstorm.cli.places import require_figure, require_file, require_folder
-from gladstorm.compare.text import interval
+from gladstorm.comparison.text import interval
 
 if TYPE_CHECKING:
-    from gladstorm.compare.comparison import Compared
+    from gladstorm.comparison.compare import Compared
 
 
 @app.command(cls=CommandWithProgress, short_help="Compare methods, equally tuned, at an equal budget.")
@@ -60,13 +60,13 @@ def compare(
     Example: gladstorm compare --objective dro --oracle finite-sum --method "svrg(q=20,large=200)" --method sgd
     """
     from gladstorm import devices
-    from gladstorm.problems import objectives, oracles
-    from gladstorm.jobs import interrupts
+    from gladstorm.comparison import compare as comparison
+    from gladstorm.comparison.starts import from_random_starts
     from gladstorm.core.rules import COUNT, SEED
+    from gladstorm.jobs import interrupts
     from gladstorm.methods import text as compositions
+    from gladstorm.problems import objectives, oracles
     from gladstorm.simulation import cluster, programs
-    from gladstorm.compare import comparison
-    from gladstorm.compare.starts import from_random_starts
 
     for name, count in (("budget", budget), ("seeds", seeds), ("tuning_seeds", tuning_seeds)):
         COUNT.require("compare", name, count)

@@ -61,10 +61,10 @@ def simulate(
     Example: gladstorm simulate --objective cauchy --oracle "skewed(B=0.5,G=1,q=0.1)" --method "sgd(gamma=0.01)"
     """
     from gladstorm import devices
-    from gladstorm.problems import objectives, oracles
-    from gladstorm.jobs import interrupts
     from gladstorm.core.rules import COUNT, SEED, STEPS
+    from gladstorm.jobs import interrupts
     from gladstorm.methods.text import parse_method
+    from gladstorm.problems import objectives, oracles
     from gladstorm.simulation import cluster, programs
     from gladstorm.simulation.simulate import Interrupted, sweep
     from gladstorm.simulation.summary import summary

@@ -1,4 +1,4 @@
-"""`gladstorm worst` and `gladstorm tightness`."""
+"""`gladstorm worst`."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -72,8 +72,8 @@ def worst(
     """
     from dataclasses import replace
 
-    from gladstorm.jobs.files import load_json
     from gladstorm import worst as study
+    from gladstorm.jobs.files import load_json
     from gladstorm.theory import Problem
 
     given: dict[str, Any] = {"method": method, "alpha": alpha, "B": B, "G": G, "gap": gap, "horizon": horizon}
@@ -115,44 +115,6 @@ def worst(
         typer.echo(f"worst.json and worst.png are in {out}.")
 
 
-@app.command(cls=CommandWithProgress, short_help="Search for the worst problem of every regime.")
-def tightness(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Few settings and a short search: a trial of the program, no evidence.")
-    ] = False,
-    out: Annotated[
-        Path, typer.Option(help="Folder for tightness.json and tightness.png; a second run with it resumes.")
-    ] = Path("tightness"),
-    store: StoreFolder = None,
-    workers: Workers = None,
-    scheduler: Scheduler = None,
-    as_json: AsJson = False,
-) -> None:
-    """Search for the worst problem of all eighteen regimes, at three horizons each: how tight is every bound?
-
-    It takes about two minutes of one core. docs/evidence/tightness/index.md is made from the result.
-
-    Example: gladstorm tightness --out tightness
-    """
-    from gladstorm import worst as study
-
-    files = ("tightness.json", "tightness.png")
-    require_folder("tightness", "--out", out, folders=["store"], files=files)
-    require_folder("tightness", "--store", store, folders=[], files=[])
-    require_matplotlib("tightness")
-    kept = store or out / "store"
-    with computing(kept, workers, scheduler) as executor:
-        result = study.tightness(quick=quick, store=kept, executor=executor)
-    from gladstorm.worst import figures as worst_figures
-
-    write_study(out, files[0], study.TABLE_FORMAT, result, {files[1]: worst_figures.tightness})
-    if as_json:
-        show_json(result)
-        return
-    _tell_table(result)
-    typer.echo(f"{files[0]} and {files[1]} are in {out}.")
-
-
 def _tell(result: dict[str, Any]) -> None:
     from rich.table import Table
 
@@ -175,19 +137,4 @@ def _tell(result: dict[str, Any]) -> None:
     table.add_row("Δ/(γT) of the problem, relative to the measurement", f"{100 * result['gap_share']:.2f} %", "")
     for name, used in result["audit"].items():
         table.add_row(f"{name}: used of what the class admits", f"{100 * used:.2f} %", "")
-    show(table)
-
-
-def _tell_table(result: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table(title=f"Worst found / bound at T = {result['horizons'][-1]:,}", title_justify="left")
-    for heading in ("regime", "leading", "Δ/(γT)", "bound", "sharper", "slope", "of the bound"):
-        table.add_column(heading, justify="left" if heading in ("regime", "leading") else "right")
-    for row in result["rows"]:
-        last = row["rungs"][-1]
-        sharper = "" if last["ratio_to_sharper"] is None else f"{last['ratio_to_sharper']:.3f}"
-        shares = (f"{100 * last['gap_share']:.1f} %", f"{last['ratio']:.3f}", sharper)
-        slopes = (f"{row['slope'][0]:.3f}", f"{row['slope_of_bound']:.3f}")
-        table.add_row(row["regime"], row["leading"], *shares, *slopes)
     show(table)

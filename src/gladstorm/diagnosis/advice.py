@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from gladstorm.core.rules import COUNT, POSITIVE, UNIT_INTERVAL
 from gladstorm.diagnosis.finding import NO_GROWTH
 from gladstorm.diagnosis.resampling import Interval
-from gladstorm.core.rules import COUNT, POSITIVE, UNIT_INTERVAL
 from gladstorm.theory import Plan, plan
 
 if TYPE_CHECKING:

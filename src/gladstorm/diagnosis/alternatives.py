@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from gladstorm.core.statistics import finite
 from gladstorm.diagnosis.growth import POWERS
 from gladstorm.diagnosis.probes import Probes
 from gladstorm.diagnosis.resampling import Strata, fit_noise
-from gladstorm.core.statistics import finite
 
 FOLDS = 10
 TELLS = 2.0  # standard errors by which a model must predict better to be called better

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from gladstorm.diagnosis.resampling import Interval
 from gladstorm.core.statistics import finite
+from gladstorm.diagnosis.resampling import Interval
 
 ESTIMATED, UNKNOWN, NO_GROWTH = "estimated", "not identifiable", "no growth"
 WIDEST = 3.0  # an interval's upper end over its lower one, in an estimate

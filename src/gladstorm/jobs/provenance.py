@@ -16,20 +16,20 @@ import gladstorm
 # The folders of this package, in the order data goes through them. A room imports from those before it only: the test
 # of layers, the picture in CONTRIBUTING.md and the hashes below are made from this list.
 ROOMS = {
-    "foundation": "what everything stands on: rules, parts, files, provenance, progress, statistics",
-    "objectives": "f: value, gradient, start, constants; one file each",
-    "oracles": "stochastic gradients of f; one file each",
+    "core": "what everything stands on: parts, rules, constants, statistics, references",
+    "jobs": "how long work is done: files, store, tasks, progress, provenance",
+    "problems": "objectives (value, gradient, start, constants) and oracles (their stochastic gradients); one file each",
     "theory": "the theorems: plain Python, no JAX; one family per file",
+    "plotting": "colours, lines and figures; nothing above it draws",
     "methods": "estimators, steps, batches, averages, schedules; named compositions; methods by theorem and as text",
     "simulation": "one run, the compiled program, how runs lie on devices, run and sweep, the record",
     "diagnosis": "from probes of a loss to estimates, verdicts and advice: NumPy and theory only, no JAX",
     "torch": "the methods as PyTorch optimizers: torch and theory only, no JAX",
-    "transformers": "a Hugging Face Trainer that evaluates at two points",
-    "lightning": "a LightningModule that evaluates at two points",
     "optax": "the methods as Optax transformations",
-    "numpyro": "what takes an Optax transformation to two points in numpyro's SVI",
-    "studies": "reproduction, comparison, verification: declared, run, remembered, judged",
-    "pages": "figures, tables, report: numbers to what people look at; nothing else imports matplotlib",
+    "integrations": "the methods inside Lightning, the Hugging Face Trainer and numpyro",
+    "comparison": "methods at equal cost: budgets, tuning, scores, intervals",
+    "suite": "common methods on twelve problems: run, tables, figures",
+    "worst": "the worst problem that a theorem covers: search, audit, figures",
     "cli": "the command line: thin, one file per family of commands",
 }
 _DIGITS = 16

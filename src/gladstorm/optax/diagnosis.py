@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gladstorm.core.parts import Array
 from gladstorm.diagnosis import Probe, Probes, Report
 from gladstorm.diagnosis import diagnose as fit
 from gladstorm.diagnosis.design import OWN_PATH, STEP, check, places, random_direction
-from gladstorm.core.parts import Array
 from gladstorm.optax.spread import length, spread
 from gladstorm.optax.trees import Tree
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import optax
 
+import optax
 from gladstorm.core.parts import Array
 from gladstorm.methods.estimators import Momentum
 from gladstorm.optax.from_theory import FromTheory

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.diagnosis import Probe, Probes
 from gladstorm.core.parts import Array
+from gladstorm.diagnosis import Probe, Probes
 from gladstorm.optax.spread import length, spread
 from gladstorm.optax.trees import Tree
 

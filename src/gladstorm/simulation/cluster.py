@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gladstorm.jobs import interrupts
 from gladstorm.core.memory import require_room
-from gladstorm.jobs.progress import annotate, quietly, remark
-from gladstorm.jobs.provenance import code_version, versions
 from gladstorm.core.rules import COUNT
 from gladstorm.core.screen import shown
+from gladstorm.jobs import interrupts
+from gladstorm.jobs.progress import annotate, quietly, remark
+from gladstorm.jobs.provenance import code_version, versions
 from gladstorm.jobs.tasks import HERE, Executor, Here, Task
 from gladstorm.simulation import devices, programs
 

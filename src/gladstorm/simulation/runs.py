@@ -11,8 +11,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from gladstorm.jobs import interrupts
 from gladstorm.core.parts import describe, in_float64
+from gladstorm.jobs import interrupts
 from gladstorm.jobs.progress import tell
 from gladstorm.methods import Method
 from gladstorm.problems.oracles import Oracle

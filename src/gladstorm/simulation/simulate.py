@@ -10,11 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from gladstorm.jobs import interrupts
 from gladstorm.core.parts import describe
+from gladstorm.core.rules import COUNT, STEPS
+from gladstorm.jobs import interrupts
 from gladstorm.jobs.progress import Progress, hearing
 from gladstorm.jobs.provenance import versions
-from gladstorm.core.rules import COUNT, STEPS
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import Task, results
 from gladstorm.methods import Method

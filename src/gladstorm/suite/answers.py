@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from gladstorm.compare.intervals import CONFIDENCE, ratio
+from gladstorm.comparison.intervals import CONFIDENCE, ratio
 
 
 class Question(NamedTuple):

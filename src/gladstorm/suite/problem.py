@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from gladstorm.comparison.starts import from_random_starts
 from gladstorm.problems import objectives, oracles
 from gladstorm.problems.oracles import FiniteSum, Oracle
 from gladstorm.problems.oracles.own_noise import OwnNoise
-from gladstorm.compare.starts import from_random_starts
 
 Role = Literal["development", "held-out"]
 EVEN_ABOUT_ZERO = "0"

@@ -9,12 +9,12 @@ from typing import Any, get_args
 
 import numpy as np
 
-from gladstorm.jobs.progress import remark
-from gladstorm.jobs.provenance import versions
+from gladstorm.comparison.compare import FIRST_TUNING_SEED, Compared, compare
+from gladstorm.comparison.intervals import ratio
 from gladstorm.core.rules import COUNT
 from gladstorm.core.statistics import finite
-from gladstorm.compare.comparison import FIRST_TUNING_SEED, Compared, compare
-from gladstorm.compare.intervals import ratio
+from gladstorm.jobs.progress import remark
+from gladstorm.jobs.provenance import versions
 from gladstorm.suite.answers import answers
 from gladstorm.suite.entries import LINEAR, Entry, gradient_size, made
 from gladstorm.suite.measures import TARGET, geometric_mean, reached, to_best

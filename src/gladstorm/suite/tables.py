@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gladstorm.compare.text import interval
+from gladstorm.comparison.text import interval
 from gladstorm.suite.answers import FACTS
 from gladstorm.suite.measures import profile
 

@@ -11,7 +11,14 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 from gladstorm.core.markdown import markdown_table
-from gladstorm.core.references import CHEN_2023, CUTKOSKY_MEHTA_2020, FAZLA_2026, KHIRIRAT_2025, REISIZADEH_2025, ZHANG_2019
+from gladstorm.core.references import (
+    CHEN_2023,
+    CUTKOSKY_MEHTA_2020,
+    FAZLA_2026,
+    KHIRIRAT_2025,
+    REISIZADEH_2025,
+    ZHANG_2019,
+)
 from gladstorm.theory.planning import theorem
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.statement import REGIMES

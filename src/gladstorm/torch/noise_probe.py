@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
-from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
 from gladstorm.core.rules import COUNT
+from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
 from gladstorm.torch.cutting import cut, size_of
 from gladstorm.torch.layer_remarks import remarks_on
 from gladstorm.torch.listening import NO_PAIR, MicroBatches, Pair, TwoPoints

@@ -13,8 +13,8 @@ import jax
 import numpy as np
 
 from gladstorm.core.parts import Array, in_float64
-from gladstorm.worst.line import LineNoise
 from gladstorm.theory import Statement
+from gladstorm.worst.line import LineNoise
 
 PAIRS: Final = 1000
 FINE: Final = 20_001  # points that f is looked at

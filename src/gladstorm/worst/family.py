@@ -22,8 +22,8 @@ from typing import Final
 
 import numpy as np
 
-from gladstorm.worst.line import Line, LineNoise
 from gladstorm.theory import Statement
+from gladstorm.worst.line import Line, LineNoise
 
 PIECES: Final = 5  # on each side of x⁰, the last of which brings f' to its sign
 FREE: Final = PIECES - 1

@@ -10,19 +10,19 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
-from gladstorm.jobs.progress import Progress
-from gladstorm.jobs.provenance import versions
 from gladstorm.core.rules import COUNT, SEED, STEPS
 from gladstorm.core.statistics import mean_of
+from gladstorm.jobs.progress import Progress
+from gladstorm.jobs.provenance import versions
 from gladstorm.methods import from_plan
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import run
+from gladstorm.theory import Plan, Problem, Statement, sharper, theorem
 from gladstorm.worst.audit import audit
 from gladstorm.worst.evolution import Evolution
 from gladstorm.worst.family import ProblemClass, gap, instance
 from gladstorm.worst.line import Line, LineNoise
 from gladstorm.worst.proposals import propose
-from gladstorm.theory import Plan, Problem, Statement, sharper, theorem
 
 FORMAT: Final = "gladstorm worst 1"
 FIRST_SEARCH_SEED: Final = 10**6  # those below are reported

@@ -8,7 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from gladstorm.core.parts import Array
-from gladstorm.core.references import DEFAZIO_2024, DEFAZIO_MISHCHENKO_2023, IVGI_2023, KHALED_2023, LEVY_2021, MISHCHENKO_DEFAZIO_2024, SCHAIPP_2024
+from gladstorm.core.references import (
+    DEFAZIO_2024,
+    DEFAZIO_MISHCHENKO_2023,
+    IVGI_2023,
+    KHALED_2023,
+    LEVY_2021,
+    MISHCHENKO_DEFAZIO_2024,
+    SCHAIPP_2024,
+)
 from gladstorm.methods.averages import PolynomialAverage, ScheduleFreeAverage
 from gladstorm.methods.batches import BatchSizes
 from gladstorm.methods.declaration import declared

@@ -10,7 +10,13 @@ import numpy as np
 from gladstorm.core.constants import Constants
 from gladstorm.core.parts import Array, Data, Number, leaf, part, static
 from gladstorm.core.rules import AT_LEAST_ONE, POSITIVE, VECTOR
-from gladstorm.problems.objectives.gaussian_families import WORDS, GaussianFamily, entropy_slope, negative_entropy, smoothness
+from gladstorm.problems.objectives.gaussian_families import (
+    WORDS,
+    GaussianFamily,
+    entropy_slope,
+    negative_entropy,
+    smoothness,
+)
 
 
 @part

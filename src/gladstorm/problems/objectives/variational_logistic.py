@@ -11,7 +11,13 @@ import numpy as np
 from gladstorm.core.constants import Constants
 from gladstorm.core.parts import Array, Data, Number, leaf, part, static
 from gladstorm.core.rules import COUNT, MATRIX, POSITIVE, VECTOR
-from gladstorm.problems.objectives.gaussian_families import WORDS, GaussianFamily, entropy_slope, negative_entropy, smoothness
+from gladstorm.problems.objectives.gaussian_families import (
+    WORDS,
+    GaussianFamily,
+    entropy_slope,
+    negative_entropy,
+    smoothness,
+)
 from gladstorm.problems.objectives.logistic_normal import expected_loss
 
 

@@ -18,13 +18,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gladstorm.jobs.files import save_table
+from gladstorm.comparison.budget import alike, pilot, require_a_first_step, setting, spend
+from gladstorm.comparison.intervals import interval, per_seed, ratio
+from gladstorm.comparison.scores import at, at_edge, reported, reported_scores, within
 from gladstorm.core.parts import describe
-from gladstorm.jobs.progress import remark
-from gladstorm.jobs.provenance import versions
 from gladstorm.core.rules import COUNT
 from gladstorm.core.screen import shown
 from gladstorm.core.statistics import finite_list
+from gladstorm.jobs.files import save_table
+from gladstorm.jobs.progress import remark
+from gladstorm.jobs.provenance import versions
 from gladstorm.methods import Method, with_decay
 from gladstorm.methods.method import settings_of
 from gladstorm.methods.text import parse_method
@@ -34,9 +37,6 @@ from gladstorm.simulation.fitting import fit_method, fit_oracles, require_fit, r
 from gladstorm.simulation.record import POINTS, Record
 from gladstorm.simulation.runs import Recording
 from gladstorm.simulation.simulate import sweep
-from gladstorm.compare.budget import alike, pilot, require_a_first_step, setting, spend
-from gladstorm.compare.intervals import interval, per_seed, ratio
-from gladstorm.compare.scores import at, at_edge, reported, reported_scores, within
 
 FORMAT = "gladstorm comparison 3"
 FIRST_TUNING_SEED = 1_000_000  # far from the seeds that are reported

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from gladstorm import BlumGladyshev, Method, TailAverage, nsgdm, run, sgd
-from gladstorm.problems import objectives, oracles
 from gladstorm.cli.compare import compare
 from gladstorm.cli.simulate import simulate
+from gladstorm.problems import objectives, oracles
 from gladstorm.simulation.summary import summary
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from gladstorm import BlumGladyshev, LinearDecay, Method, TailAverage, nsgdm, nstorm, sgd, with_decay
-from gladstorm.problems import objectives
+from gladstorm.comparison.budget import alike, setting, spend
+from gladstorm.comparison.compare import methods_from
 from gladstorm.methods.method import settings_of
-from gladstorm.compare.budget import alike, setting, spend
-from gladstorm.compare.comparison import methods_from
+from gladstorm.problems import objectives
 
 
 @dataclass

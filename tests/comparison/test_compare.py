@@ -13,17 +13,31 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from gladstorm import BlumGladyshev, FiniteSum, Fixed, GrowWithDistance, Method, PolynomialAverage, PowerDecay, TailAverage, nsgdm, nstorm, sgd, sweep, theory
-from gladstorm.problems import objectives
+from gladstorm import (
+    BlumGladyshev,
+    FiniteSum,
+    Fixed,
+    GrowWithDistance,
+    Method,
+    PolynomialAverage,
+    PowerDecay,
+    TailAverage,
+    nsgdm,
+    nstorm,
+    sgd,
+    sweep,
+    theory,
+)
+from gladstorm.comparison import compare as comparison
+from gladstorm.comparison.compare import Compared, ComparisonInterrupted, against_first, compare, methods_from
+from gladstorm.comparison.intervals import interval
+from gladstorm.comparison.scores import reported_scores
 from gladstorm.core import memory
 from gladstorm.methods import METHODS, averages, batches, estimators, from_plan, schedules, steps
 from gladstorm.methods.estimators import Fresh, Page, Saga, Snvrg, Spider, Storm
 from gladstorm.methods.steps import Anchored, Normalized, Plain, ThreeWayClipped
 from gladstorm.methods.text import KINDS, NOT_AS_TEXT, parse_method
-from gladstorm.compare import comparison
-from gladstorm.compare.comparison import Compared, ComparisonInterrupted, against_first, compare, methods_from
-from gladstorm.compare.intervals import interval
-from gladstorm.compare.scores import reported_scores
+from gladstorm.problems import objectives
 
 Said = Callable[..., tuple[int, str, str]]
 
@@ -275,7 +289,7 @@ def test_ctrl_c_keeps_the_methods_that_had_finished(monkeypatch: pytest.MonkeyPa
             raise KeyboardInterrupt
         return sweep(*arguments, **options)
 
-    monkeypatch.setattr("gladstorm.compare.comparison.sweep", interrupted)
+    monkeypatch.setattr("gladstorm.comparison.compare.sweep", interrupted)
     oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
     methods = {"NSGDM": nsgdm([1e-3, 1e-2, 1e-1], 0.1), "NSTORM": nstorm([1e-3, 1e-2, 1e-1], 0.1)}
     with pytest.raises(ComparisonInterrupted) as interrupt:

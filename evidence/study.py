@@ -1,0 +1,121 @@
+"""One protocol for all studies: declare → run → results → figures and page.
+
+A study is a folder of `evidence`; adding one touches nothing else. It has
+
+- `__init__.py`, whose docstring begins with one line that says what the study asks;
+- `command.py` with `command`, a function that runs the study and writes its results into the folder `out`. Its
+  arguments are the options of `python -m evidence NAME`. It returns True if it has drawn the figures meanwhile;
+- `page.py` with `load(folder)`, which reads these results; `draw(folder)`, which draws the figures; and
+  `render(results)`, the text of the page.
+
+What is published is in docs/evidence/NAME: results, figures and the page, index.md. The site lists every such page, and
+one test compares all of them with the results beside them.
+"""
+
+import ast
+import importlib
+from pathlib import Path
+from typing import Annotated, Any, Protocol, cast
+
+import typer
+from typer.core import TyperOption
+
+from gladstorm.cli.app import CommandWithProgress
+from gladstorm.cli.output import show_json
+from gladstorm.cli.places import require_folder, require_matplotlib
+
+HERE = Path(__file__).parent
+PUBLISHED = HERE.parent / "docs" / "evidence"
+PAGE = "index.md"
+
+Quick = Annotated[
+    bool, typer.Option("--quick", help="A small trial of the program, in seconds or minutes: no evidence.")
+]
+Seed = Annotated[int, typer.Option("--seed", help="The first seed: all random numbers follow from it.")]
+Out = Annotated[Path, typer.Option(hidden=True)]  # StudyCommand adds it, with the study's own default
+
+
+class Page(Protocol):
+    """What page.py of a study has."""
+
+    def load(self, folder: Path) -> Any:
+        """Read the results that the command wrote."""
+
+    def draw(self, folder: Path) -> None:
+        """Draw the figures of the page."""
+
+    def render(self, results: Any) -> str:
+        """The page, in Markdown."""
+
+
+def names() -> list[str]:
+    """The names of all studies: every folder with a command."""
+    return sorted(path.parent.name for path in HERE.glob("*/command.py"))
+
+
+def about(name: str) -> str:
+    """What a study asks: the first line of its docstring, read without importing it."""
+    text = ast.get_docstring(ast.parse((HERE / name / "__init__.py").read_text("utf-8")))
+    if not text:
+        raise ValueError(f"evidence: __init__.py of {name} must begin with a docstring that says what the study asks.")
+    return text.splitlines()[0]
+
+
+def page_of(name: str) -> Page:
+    """The module that makes the page of a study."""
+    return cast(Page, importlib.import_module(f"evidence.{name}.page"))
+
+
+def write_page(name: str, folder: Path, *, drawn: bool = False) -> Any:
+    """Draw the figures, unless they are, and write the page of a study from the results in a folder; return these."""
+    from gladstorm.jobs.files import write_text
+
+    page = page_of(name)
+    if not drawn:
+        page.draw(folder)
+    results = page.load(folder)
+    write_text(folder / PAGE, page.render(results))
+    return results
+
+
+class StudyCommand(CommandWithProgress):
+    """The command of a study: what `command` computes, then its figures and its page."""
+
+    def __init__(self, *arguments: Any, name: str, params: list[Any], **options: Any) -> None:
+        self._study = name
+        kept = [each for each in params if each.name not in ("out", "page_only")]
+        out = TyperOption(
+            param_decls=["--out"],
+            type=Path,
+            default=Path("out") / name,
+            show_default=True,
+            help="Folder for results, figures and page; the same command resumes there.",
+        )
+        page_only = TyperOption(
+            param_decls=["--page-only"], is_flag=True, help="Draw figures and page again from the results in --out."
+        )
+        super().__init__(*arguments, name=name, params=[*kept, out, page_only], **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the study unless only the page is asked for; a study that fails a check has a page too."""
+        out, as_json = ctx.params["out"], ctx.params.get("as_json", False)
+        code, drawn = 0, False
+        require_matplotlib(self._study)
+        if ctx.params.pop("page_only"):
+            if not out.is_dir():
+                raise ValueError(
+                    f"{self._study}: --out must be a folder with results for --page-only; got {str(out)!r}."
+                )
+        else:
+            require_folder(self._study, "--out", out, folders=[], files=[PAGE])
+            out.mkdir(parents=True, exist_ok=True)
+            try:
+                drawn = super().invoke(ctx) is True
+            except typer.Exit as end:
+                code = end.exit_code
+        results = write_page(self._study, out, drawn=drawn)
+        if as_json:
+            show_json(results, indent=1)
+        else:
+            typer.echo(f"Results, figures and the page {PAGE} are in {out}.")
+        raise typer.Exit(code)

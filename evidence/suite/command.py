@@ -1,0 +1,28 @@
+"""`python -m evidence suite`."""
+
+from evidence.study import Out, Quick
+from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
+from gladstorm.cli.job import computing
+
+
+def command(
+    out: Out,
+    quick: Quick = False,
+    store: StoreFolder = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    as_json: AsJson = False,  # noqa: ARG001 - for StudyCommand
+) -> None:
+    """Run the baselines of `gladstorm suite` on all its problems, as published.
+
+    Example: python -m evidence suite --out docs/evidence/suite
+    """
+    from gladstorm import suite
+    from gladstorm.jobs.files import save_json
+    from gladstorm.suite.entries import entries
+
+    kept = store or out / "store"
+    with computing(kept, workers, scheduler) as executor:
+        settings = suite.QUICK if quick else suite.FULL
+        result = suite.run(entries(suite.BASELINES, []), settings, store=kept, executor=executor)
+    save_json(out / "suite.json", suite.FORMAT, result)

@@ -1,0 +1,1 @@
+"""How tight is each bound? The worst problem of all eighteen regimes, found by search, at three horizons."""

@@ -1,0 +1,48 @@
+"""`python -m evidence tightness`."""
+
+from typing import Any
+
+from evidence.study import Out, Quick
+from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
+from gladstorm.cli.job import computing
+from gladstorm.cli.output import show
+
+
+def command(
+    out: Out,
+    quick: Quick = False,
+    store: StoreFolder = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search for the worst problem of all eighteen regimes, at three horizons each: how tight is every bound?
+
+    It takes about two minutes of one core.
+
+    Example: python -m evidence tightness --out docs/evidence/tightness
+    """
+    from evidence.tightness.measuring import TABLE_FORMAT, tightness
+    from gladstorm.jobs.files import save_json
+
+    kept = store or out / "store"
+    with computing(kept, workers, scheduler) as executor:
+        result = tightness(quick=quick, store=kept, executor=executor)
+    save_json(out / "tightness.json", TABLE_FORMAT, result)
+    if not as_json:
+        _show_table(result)
+
+
+def _show_table(result: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(title=f"Worst found / bound at T = {result['horizons'][-1]:,}", title_justify="left")
+    for heading in ("regime", "leading", "Δ/(γT)", "bound", "sharper", "slope", "of the bound"):
+        table.add_column(heading, justify="left" if heading in ("regime", "leading") else "right")
+    for row in result["rows"]:
+        last = row["rungs"][-1]
+        sharper = "" if last["ratio_to_sharper"] is None else f"{last['ratio_to_sharper']:.3f}"
+        shares = (f"{100 * last['gap_share']:.1f} %", f"{last['ratio']:.3f}", sharper)
+        slopes = (f"{row['slope'][0]:.3f}", f"{row['slope_of_bound']:.3f}")
+        table.add_row(row["regime"], row["leading"], *shares, *slopes)
+    show(table)

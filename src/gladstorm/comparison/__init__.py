@@ -1,0 +1,1 @@
+"""Methods at equal cost: budgets, tuning, scores and intervals."""

@@ -1,0 +1,1 @@
+"""The methods inside other libraries; import them as gladstorm.lightning, gladstorm.transformers, gladstorm.numpyro."""

@@ -1,0 +1,1 @@
+"""Long work: files written whole, stores, tasks, progress and provenance."""

@@ -1,0 +1,1 @@
+"""Problems to minimise: objectives, and the oracles that give their stochastic gradients."""

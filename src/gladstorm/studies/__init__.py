@@ -1,1 +1,0 @@
-"""Questions asked of the simulator: declared, run, remembered, judged."""
