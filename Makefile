@@ -7,11 +7,12 @@ INSTALLED := .venv/installed
 SMOKE := tests/torch/test_torch_sizes.py tests/torch/test_torch_equations.py tests/torch/test_parity.py tests/test_optax.py \
 	tests/simulation/test_simulate.py tests/simulation/test_record.py tests/theory/test_theory_plan.py tests/cli/test_cli.py
 
-.PHONY: help reproduce test tests test-integrations test-oldest test-newest lint bench browser docs test-docs
+.PHONY: help reproduce test tests test-wheel test-integrations test-oldest test-newest lint bench browser docs test-docs
 help:
 	@echo "make reproduce   repeat the paper's two experiments: figures, verdicts and report.html in out/"
 	@echo "make test        formatting, lint, types, tests; CI=true make test measures coverage too"
 	@echo "make test-integrations   the optimizers inside Lightning, the Hugging Face Trainer, Accelerate, flax, equinox and numpyro"
+	@echo "make test-wheel  the wheel in empty environments: core only, [torch] only, [sim] only"
 	@echo "make test-oldest, test-newest   part of the tests with the oldest and the newest dependencies allowed"
 	@echo "make lint        formatting, lint, types"
 	@echo "make docs        the site, in docs/_build/index.html; make test-docs opens every page of it in Chromium"
@@ -25,7 +26,7 @@ $(INSTALLED): pyproject.toml requirements.txt
 	@touch $@
 
 reproduce: $(INSTALLED)
-	$(BIN)/python -m gladstorm reproduce --out out
+	$(BIN)/python -m evidence reproduction --out out
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
@@ -45,6 +46,10 @@ test: $(INSTALLED) browser
 # Coverage makes the tests half as long again, since Python 3.11 then traces every line of JAX too. CI asks for it: CI=true.
 tests: $(INSTALLED)
 	$(BIN)/python -m pytest $(if $(CI),--cov --cov-report=term --cov-fail-under=95)
+
+# What users install: the wheel in environments of its own, each with one extra.
+test-wheel: $(INSTALLED)
+	$(BIN)/python -m pytest tests/wheel_checks.py --numprocesses=0
 
 # Libraries that train with the optimizers, beside what .venv has. Their tests skip where they are not installed.
 test-integrations: .venv-integrations/installed

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,13 @@ __all__ = list(_MODULE_OF)
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'gladstorm' has no attribute {name!r}")
-    if _MODULE_OF[name] == __name__:  # a folder of this one
-        return importlib.import_module(f"{__name__}.{name}")
-    return getattr(__import__(_MODULE_OF[name], fromlist=[name]), name)
+    from gladstorm.core.extras import needing_extras
+
+    with needing_extras(f"gladstorm.{name}"):
+        module = importlib.import_module(_MODULE_OF[name])
+        if module is sys.modules[__name__] or not hasattr(module, name):  # a package or module inside it
+            return importlib.import_module(f"{_MODULE_OF[name]}.{name}")
+        return getattr(module, name)
 
 
 def __dir__() -> list[str]:

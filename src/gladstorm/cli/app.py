@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from gladstorm import __version__
 from gladstorm.cli.output import spell_out_missing_characters, until_the_pipe_is_closed
+from gladstorm.core.extras import MissingExtraError, needing_extras
 from gladstorm.jobs import interrupts
 
 
@@ -103,11 +104,12 @@ def main(application: typer.Typer = app) -> None:
     with interrupts.answered():
         interrupts.check()
         try:
-            code = application(standalone_mode=False)
+            with needing_extras("this command"):
+                code = application(standalone_mode=False)
         except typer.Abort:
             raise KeyboardInterrupt from None
         except Exception as problem:
-            if not isinstance(problem, ValueError | OSError) and not hasattr(problem, "format_message"):
+            if not isinstance(problem, ValueError | OSError | MissingExtraError) and not hasattr(problem, "format_message"):
                 raise
             message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
             typer.echo(f"Error: {' '.join(message.split())}", err=True)  # one line, whatever an argument holds

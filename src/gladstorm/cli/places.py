@@ -48,7 +48,7 @@ def require_figure(owner: str, option: str, path: Path | None) -> None:
 def require_matplotlib(owner: str) -> None:
     """Raise a ValueError unless figures can be drawn at all."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise ValueError(f"{owner}: figures need matplotlib, which is not installed; pip install 'gladstorm[report]'.")
+        raise ValueError(f"{owner}: figures need matplotlib, which is not installed; pip install 'gladstorm[plot]'.")
 
 
 def _require_writable(owner: str, option: str, folder: Path, path: Path) -> None:

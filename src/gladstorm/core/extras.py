@@ -1,23 +1,50 @@
-"""Packages that come with an extra: one sentence says what to install where one is missing."""
+"""Packages that come with an extra: one sentence says which extra to install where one is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# By the name under which a package is imported: the extra that brings it, and what people call it.
+EXTRAS = {
+    "jax": ("sim", "JAX"),
+    "scipy": ("sim", "SciPy"),
+    "pyarrow": ("sim", "Arrow (pyarrow)"),
+    "pandas": ("pandas", "pandas"),
+    "matplotlib": ("plot", "Matplotlib"),
+    "torch": ("torch", "PyTorch"),
+    "optax": ("optax", "Optax"),
+    "distributed": ("dask", "Dask"),
+    "numpyro": ("numpyro", "numpyro"),
+    "lightning": ("lightning", "Lightning"),
+    "transformers": ("transformers", "transformers"),
+    "sklearn": ("data", "scikit-learn"),
+}
+
+
+class MissingExtraError(ImportError):
+    """Something needs a package of an extra that is not installed."""
+
 
 @contextmanager
-def needing(package: str, name: str | None = None) -> Iterator[None]:
-    """Import a package that has an extra of its name in a with-block; `name` is what people call it.
+def needing_extras(what: str) -> Iterator[None]:
+    """Import packages of extras in a with-block: a missing one is a sentence that names the extra.
 
-    >>> with needing("json"):
-    ...     import json
+    Raises:
+        MissingExtraError: If a package that an extra brings is not installed.
+
+    >>> with needing_extras("gladstorm.torch"):
+    ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")
+    Traceback (most recent call last):
+    gladstorm.core.extras.MissingExtraError: gladstorm.torch needs PyTorch, which is not installed: pip install 'gladstorm[torch]'
     """
     try:
         yield
     except ModuleNotFoundError as missing:
-        if missing.name != package:  # something that the package itself needs
+        package = (missing.name or "").partition(".")[0]
+        if package not in EXTRAS:  # something that a package itself needs
             raise
-        raise ImportError(
-            f"gladstorm.{package} needs {name or package}, which is not installed: pip install gladstorm[{package}]"
+        extra, called = EXTRAS[package]
+        raise MissingExtraError(
+            f"{what} needs {called}, which is not installed: pip install 'gladstorm[{extra}]'"
         ) from None

@@ -20,9 +20,9 @@ from typing import Any
 
 import torch
 
-from gladstorm.core.extras import needing
+from gladstorm.core.extras import needing_extras
 
-with needing("lightning"):
+with needing_extras("gladstorm.lightning"):
     from lightning import LightningModule
 
 from gladstorm.torch import NSTORM

@@ -25,10 +25,10 @@ import jax
 import jax.numpy as jnp
 
 import optax
-from gladstorm.core.extras import needing
+from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array
 
-with needing("numpyro"):
+with needing_extras("gladstorm.numpyro"):
     from numpyro import optim
 
 __all__ = ["TwoPoint"]

@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from gladstorm.core.extras import needing
+from gladstorm.core.extras import needing_extras
 
-with needing("transformers"):
+with needing_extras("gladstorm.transformers"):
     from transformers import Trainer
 
 from gladstorm.torch import NSTORM

@@ -29,9 +29,9 @@ axis_name: inside `jax.shard_map` or `jax.pmap`, the axis or axes that every lea
 keep. `diagnose` measures whether the noise of a loss grows at all; `read_noise` measures it inside a training step.
 """
 
-from gladstorm.core.extras import needing
+from gladstorm.core.extras import needing_extras
 
-with needing("optax", "Optax"):
+with needing_extras("gladstorm.optax"):
     import optax  # noqa: F401 - Optax itself, not this package
 
 from gladstorm.optax.diagnosis import diagnose

@@ -23,7 +23,7 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 except ModuleNotFoundError as missing:
-    raise ValueError("figures: matplotlib must be installed; pip install 'gladstorm[report]'.") from missing
+    raise ValueError("figures: matplotlib must be installed; pip install 'gladstorm[plot]'.") from missing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

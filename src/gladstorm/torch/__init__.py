@@ -13,9 +13,9 @@
 `NoiseProbe` measures it during a training.
 """
 
-from gladstorm.core.extras import needing
+from gladstorm.core.extras import needing_extras
 
-with needing("torch", "PyTorch"):
+with needing_extras("gladstorm.torch"):
     import torch  # noqa: F401 - PyTorch itself, not this package
 
 from gladstorm.torch.diagnosis import diagnose

@@ -1,0 +1,100 @@
+"""The wheel as users install it, in empty environments: `make test-wheel`. Each extra brings what it needs and no more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TORCH = next(line for line in (ROOT / "requirements.txt").read_text().splitlines() if line.startswith("torch=="))
+PLAN = "plan nstorm --alpha 0 --L 1 --B 0.1 --G 0.5 --gap 1 --horizon 1000"
+SIMULATE = (
+    "simulate --objective power:3 --dim 10 --B 0.5 --G 0.5 --method nsgdm(gamma=5e-3,eta=0.01) --steps 50 --seeds 2"
+)
+TRAIN = """
+import torch
+from gladstorm.torch import NSGDM, NSTORM, Steered, diagnose
+torch.manual_seed(0)
+data, model = torch.randn(256, 4), torch.nn.Linear(4, 1)
+batches = list(data.split(32))
+loss_of = lambda model, batch: (model(batch).squeeze(1) - batch.sum(1)).square().mean()
+for kind in (NSGDM, Steered):
+    optimizer = kind(model.parameters())
+    before = model.weight.detach().clone()
+    loss_of(model, batches[0]).backward()
+    optimizer.step()
+    assert not torch.equal(before, model.weight)
+print(diagnose(loss_of, model, batches, 48))
+print(diagnose(loss_of, model, batches, 96, checkpoint=torch.nn.Linear(4, 1).state_dict()))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(folder)]
+    subprocess.run([*build, str(ROOT)], check=True)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+@pytest.fixture
+def installed(wheel: Path, tmp_path: Path) -> Callable[..., Callable[..., str]]:
+    """An empty environment with the wheel and some extras; what runs a program in it."""
+
+    def install(extras: str, *first: str) -> Callable[..., str]:
+        subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
+        python = str(tmp_path / "env/bin/python")
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        for wanted in (*first, f"gladstorm[{extras}] @ {wheel.as_uri()}"):
+            subprocess.run([*pip, wanted], check=True)
+
+        def run(*words: str) -> str:
+            done = subprocess.run([python, *words], capture_output=True, text=True, cwd=tmp_path, check=False)
+            return done.stdout if done.returncode == 0 else f"exit {done.returncode}: {done.stderr}"
+
+        return run
+
+    return install
+
+
+def packages(run: Callable[..., str]) -> set[str]:
+    listed = run("-c", "import importlib.metadata as m; print(*{d.name.lower() for d in m.distributions()})")
+    return set(listed.split())
+
+
+def test_the_wheel_has_the_library_and_neither_evidence_nor_tests(wheel: Path) -> None:
+    tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"gladstorm"}
+
+
+def test_core_only_plans_and_says_which_extra_the_rest_needs(installed: Callable[..., Callable[..., str]]) -> None:
+    run = installed("")
+    assert not {"jax", "scipy", "pandas", "pyarrow", "torch", "matplotlib"} & packages(run)
+    assert "guarantee" in run("-m", "gladstorm", *PLAN.split()) or "bound" in run("-m", "gladstorm", *PLAN.split())
+    assert "--horizon" in run("-m", "gladstorm", "plan", "--help")
+    told = run("-m", "gladstorm", *SIMULATE.split())
+    assert told.startswith("exit 2: Error: ")
+    assert "pip install 'gladstorm[sim]'" in told
+    assert len(told.strip().splitlines()) == 1
+    assert "pip install 'gladstorm[sim]'" in run("-c", "import gladstorm as gs; gs.run")
+    assert "pip install 'gladstorm[torch]'" in run("-c", "import gladstorm.torch")
+    assert "pip install 'gladstorm[optax]'" in run("-c", "import gladstorm.optax")
+
+
+def test_torch_only_trains_and_diagnoses(installed: Callable[..., Callable[..., str]]) -> None:
+    run = installed("torch", TORCH)
+    assert not {"jax", "scipy", "pandas", "pyarrow", "matplotlib"} & packages(run)
+    told = run("-c", TRAIN)
+    assert not told.startswith("exit"), told
+
+
+def test_sim_only_simulates(installed: Callable[..., Callable[..., str]]) -> None:
+    run = installed("sim")
+    assert not {"pandas", "torch", "matplotlib", "optax"} & packages(run)
+    assert "nsgdm" in run("-m", "gladstorm", *SIMULATE.split())
