@@ -1,6 +1,6 @@
 """Write the tables of methods, parts, complexities and works in docs and CONTRIBUTING.md from what the code declares:
 
-python docs/generate_tables.py
+python -m evidence.tables
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from gladstorm.jobs.provenance import ROOMS
 from gladstorm.methods import markdown, parts_markdown
 from gladstorm.theory import table
 
-DOCS = Path(__file__).parent
-NOTE = "written by docs/generate_tables.py; a test compares it with the code"
+ROOT = Path(__file__).parent.parent
+NOTE = "written by python -m evidence.tables; a test compares it with the code"
 
 
 def with_table(text: str, name: str, table: str) -> str:
@@ -62,5 +62,5 @@ PAGES = {
 
 if __name__ == "__main__":
     for name, renewed in PAGES.items():
-        path = DOCS.parent / name
+        path = ROOT / name
         path.write_text(renewed(path.read_text()))

@@ -1,12 +1,13 @@
 """What the documents say is what the code does."""
 
 import re
-import runpy
 import tomllib
 from pathlib import Path
 
 from gladstorm import worst
 from gladstorm.core.references import REFERENCES
+from evidence import tables
+from evidence.tightness import page
 from gladstorm.jobs.files import load_json
 
 ROOT = Path(__file__).parent.parent
@@ -14,13 +15,12 @@ WRITTEN_BY_THE_BUILD = ("made/gallery/index.rst", "made/command_line.md")
 
 
 def test_the_tables_of_methods_parts_complexities_and_works_are_the_code_s() -> None:
-    made_by = runpy.run_path(str(ROOT / "docs/generate_tables.py"))
-    for name, renewed in made_by["PAGES"].items():
+    for name, renewed in tables.PAGES.items():
         assert (ROOT / name).read_text() == renewed((ROOT / name).read_text())
 
 
 def test_every_file_contributing_names_is_there() -> None:
-    folders = [ROOT / name for name in ("src", "tests", "docs", "benchmarks")]
+    folders = [ROOT / name for name in ("src", "evidence", "tests", "docs", "benchmarks")]
     files = [path.as_posix() for folder in folders for path in folder.rglob("*.py")]
     files += [path.as_posix() for path in ROOT.glob("*.py")]
     named = re.findall(r"`(?:python )?([\w/]+\.py)\b", (ROOT / "CONTRIBUTING.md").read_text())
@@ -31,7 +31,7 @@ def test_every_file_contributing_names_is_there() -> None:
 
 def test_every_work_is_cited_and_every_citation_is_a_known_work() -> None:
     sources = [path.read_text() for path in (ROOT / "src").rglob("*.py") if path.name != "references.py"]
-    pages = [path.read_text() for path in (ROOT / "docs").glob("*.md") if path.name != "bibliography.md"]
+    pages = [path.read_text() for path in (ROOT / "docs").rglob("*.md") if path.name != "bibliography.md"]
     everything = "\n".join(sources + pages)
     known = {str(work): name for name, work in REFERENCES.items()}
     assert [name for work, name in known.items() if work not in everything and name not in everything] == []
@@ -40,47 +40,21 @@ def test_every_work_is_cited_and_every_citation_is_a_known_work() -> None:
     assert cited - {str(work) for work in REFERENCES.values()} == set()
 
 
-def test_the_comparison_page_is_made_from_the_results_beside_it() -> None:
-    made_by = runpy.run_path(str(ROOT / "docs/generate_comparison.py"))
-    assert (ROOT / "docs/evidence/comparison/index.md").read_text() == made_by["page"](made_by["kept"]())
-
-
-def test_the_page_of_the_untuned_method_is_made_from_the_results_beside_it() -> None:
-    made_by = runpy.run_path(str(ROOT / "docs/generate_untuned.py"))
-    assert (ROOT / "docs/evidence/untuned/index.md").read_text() == made_by["page"](*made_by["kept"]())
-
-
 def test_every_extra_that_is_named_can_be_installed_and_the_readme_names_all() -> None:
     extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *(ROOT / "src").rglob("*.py"), *ROOT.glob("examples/*/*.py")]
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *(ROOT / "src").rglob("*.py"), *(ROOT / "evidence").rglob("*.py")]
     lists = {names for path in pages for names in re.findall(r"gladstorm\[([a-z,]+)\]", path.read_text())}
     named = {extra for names in lists for extra in names.split(",")}
-    assert {"report", "numpyro", "data"} <= named <= extras
+    assert {"plot", "numpyro", "data"} <= named <= extras
     assert set(re.findall(r"`\[([a-z]+)\]`", (ROOT / "README.md").read_text())) == extras
 
 
-def test_the_tables_of_the_diagnosis_page_are_made_from_the_results_beside_it() -> None:
-    made_by = runpy.run_path(str(ROOT / "docs/generate_diagnosis.py"))
-    text = (ROOT / "docs/diagnosis.md").read_text()
-    assert text == made_by["page"](text, *made_by["kept"]())
-
-
 def test_links_between_documents_lead_somewhere() -> None:
-    for document in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")):
+    for document in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/evidence/*/*.md")):
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
             script = target.replace("made/gallery/plot_", "gallery/plot_").replace(".rst", ".py")
             source = "conf.py" if target in WRITTEN_BY_THE_BUILD else script
             assert (document.parent / source).exists(), f"{document.name} links to {target}"
-
-
-def test_the_reproduction_page_is_made_from_the_summaries_beside_it() -> None:
-    made_by = runpy.run_path(str(ROOT / "docs/generate_reproduction.py"))
-    assert (ROOT / "docs/evidence/reproduction/index.md").read_text() == made_by["reproduction"](made_by["kept"]())
-
-
-def test_the_page_of_the_suite_is_made_from_the_results_beside_it() -> None:
-    made_by = runpy.run_path(str(ROOT / "docs/generate_suite.py"))
-    assert (ROOT / "docs/evidence/suite/index.md").read_text() == made_by["page"](made_by["kept"]())
 
 
 def test_every_number_of_the_readme_s_evidence_is_on_the_page_it_links_to() -> None:
@@ -88,21 +62,19 @@ def test_every_number_of_the_readme_s_evidence_is_on_the_page_it_links_to() -> N
     lines = readme.partition("## What the evidence says\n\n")[2].partition("\n\n## ")[0].split("\n- ")
     assert len(lines) == 5
     for line in lines:
-        (page,) = re.findall(r"\]\((docs/\w+\.md)\)", line)
+        (page,) = re.findall(r"\]\((docs/[\w/]+\.md)\)", line)
         numbers = re.findall(r"(?<![\w.])\d+(?:\.\d+)?", line.replace(page, ""))
         known = set(re.findall(r"(?<![\w.])\d+(?:\.\d+)?", (ROOT / page).read_text()))
         assert numbers
         assert set(numbers) <= known, (page, set(numbers) - known)
 
 
-def test_the_page_of_tightness_and_its_problems_are_made_from_the_results_beside_it() -> None:
-    made_by = runpy.run_path(str(ROOT / "docs/generate_tightness.py"))
-    result = made_by["kept"]()
-    assert (ROOT / "docs/evidence/tightness/index.md").read_text() == made_by["page"](result)
-    problems = made_by["problems"](result["rows"])
+def test_the_problems_of_tightness_are_made_from_the_results_beside_them() -> None:
+    result = page.load(ROOT / "docs/evidence/tightness")
+    problems = page.problems(result["rows"])
     assert len(problems) == 18
     for name, problem in problems.items():
-        found = load_json("test", ROOT / "docs/tightness" / name, worst.FORMAT)
+        found = load_json("test", ROOT / "docs/evidence/tightness" / name, worst.FORMAT)
         assert found == problem | {"format": worst.FORMAT}
     for row in result["rows"]:
         for rung in row["rungs"]:

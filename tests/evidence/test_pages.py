@@ -1,0 +1,38 @@
+"""What every study obeys: its page is made from the results beside it, and its command says what it does."""
+
+from pathlib import Path
+
+import pytest
+
+from evidence import study
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", study.names())
+def test_the_page_is_made_from_the_results_beside_it(name: str) -> None:
+    folder = study.PUBLISHED / name
+    page = study.page_of(name)
+    assert (folder / study.PAGE).read_text("utf-8") == page.render(page.load(folder))
+
+
+@pytest.mark.parametrize("name", study.names())
+def test_a_folder_without_results_is_refused_in_one_sentence(name: str, tmp_path: Path) -> None:
+    with pytest.raises((ValueError, FileNotFoundError), match=r"(?s).+"):
+        study.page_of(name).load(tmp_path)
+
+
+@pytest.mark.parametrize("name", study.names())
+def test_a_study_says_what_it_asks_in_a_question(name: str) -> None:
+    assert "?" in study.about(name)
+
+
+def test_every_published_folder_is_a_study_s() -> None:
+    assert {path.name for path in study.PUBLISHED.iterdir()} == set(study.names())
+
+
+def test_nothing_that_ships_imports_evidence() -> None:
+    shipped = [path for path in (ROOT / "src").rglob("*.py") if "evidence" in path.read_text("utf-8")]
+    for path in shipped:
+        lines = [line.split() for line in path.read_text("utf-8").splitlines()]
+        assert not any(line[:1] in (["from"], ["import"]) and line[1].startswith("evidence") for line in lines if line)
