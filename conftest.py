@@ -18,9 +18,14 @@ from gladstorm import devices
 from gladstorm.simulation import engine
 
 OPTIONAL = {
-    "numpyro": ["src/gladstorm/numpyro.py", "docs/numpyro.md"],
-    "transformers": ["src/gladstorm/transformers.py"],
-    "lightning": ["src/gladstorm/lightning.py"],
+    "numpyro": [
+        "src/gladstorm/numpyro.py",
+        "src/gladstorm/integrations/numpyro.py",
+        "docs/numpyro.md",
+        "evidence/posterior",
+    ],
+    "transformers": ["src/gladstorm/transformers.py", "src/gladstorm/integrations/transformers.py"],
+    "lightning": ["src/gladstorm/lightning.py", "src/gladstorm/integrations/lightning.py"],
 }
 collect_ignore = [path for package, paths in OPTIONAL.items() if not find_spec(package) for path in paths]
 
@@ -31,6 +36,9 @@ QUICK_TO_COMPILE = (
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_llvm_disable_expensive_passes=true "
     "--xla_cpu_parallel_codegen_split_count=1 --xla_cpu_enable_concurrency_optimized_scheduler=false"
 )
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
+)  # for evidence
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_TO_COMPILE}".strip()
 devices.tune()
 engine.MOST_PROGRAMS = 10**6  # tests have many shapes and share them
@@ -79,20 +87,36 @@ def _files_go_to_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it for its workers; tables obey it
 
 
-@pytest.fixture
-def gladstorm(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """The command line in this process: exit code, standard output, standard error."""
-    from gladstorm import cli
+Command = Callable[..., tuple[int, str, str]]
 
+
+def _in_this_process(
+    name: str, main: Callable[[], None], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Command:
     monkeypatch.setattr(devices, "tune", lambda: None)  # JAX has started: it is too late, and done above
 
     def command(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["gladstorm", *arguments])
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
         with pytest.raises(SystemExit) as end:
-            cli.main()
+            main()
         out, err = capfd.readouterr()
         return int(end.value.code or 0), out, err
 
     return command
+
+
+@pytest.fixture
+def gladstorm(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+    """The command line in this process: exit code, standard output, standard error."""
+    from gladstorm import cli
+
+    return _in_this_process("gladstorm", cli.main, monkeypatch, capfd)
+
+
+@pytest.fixture
+def evidence(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+    """`python -m evidence` in this process: exit code, standard output, standard error."""
+    from evidence.__main__ import app
+    from gladstorm import cli
+
+    return _in_this_process("python -m evidence", lambda: cli.main(app), monkeypatch, capfd)

@@ -110,7 +110,8 @@ to standard error. The exit code is 0 if all went well, 1 if a check failed, 2 i
 
 
 # Folders whose docstring tells contributors how they are arranged; their page says what they are for.
-FOLDERS = {f"gladstorm.{name}" for name in ("objectives", "oracles", "methods", "methods.estimators", "methods.steps")}
+GROUPS = ("problems.objectives", "problems.oracles", "methods", "methods.estimators", "methods.steps")
+FOLDERS = {f"gladstorm.{name}" for name in GROUPS}
 
 
 def _plain_to_rst(_app: Any, what: str, name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
@@ -145,13 +146,13 @@ def _without_aliases(_app: Any, _what: str, _name: str, obj: Any, _skip: bool, _
 ARGUMENT = re.compile(r"(\w+(?:, \w+)*): ")  # a paragraph of such lines, what does not fit on one indented, is a list
 
 
-PAGE = re.compile(r"docs/(\w+)\.md")
+PAGE = re.compile(r"docs/(\w+)\.md|docs/(evidence/\w+)")
 
 
 def _rst_of(paragraph: list[str]) -> list[str]:
     if paragraph[0].startswith(">>> "):
         return paragraph
-    pieces = (re.split(r"(`[^`]+`|\*\*[^*]+\*\*|docs/\w+\.md)", line) for line in paragraph)
+    pieces = (re.split(r"(`[^`]+`|\*\*[^*]+\*\*|docs/\w+\.md|docs/evidence/\w+)", line) for line in paragraph)
     lines = ["".join(_escaped(piece) for piece in each) for each in pieces]
     named = [bool(ARGUMENT.match(line)) for line in paragraph if line and not line.startswith("    ")]
     if any(named) and all(named) and len(list(filter(None, paragraph))) > 1:
@@ -173,7 +174,7 @@ def _escaped(piece: str) -> str:
     if piece.startswith("**"):
         return piece
     if page := PAGE.fullmatch(piece):
-        return f":doc:`{piece} </{page[1]}>`"
+        return f":doc:`{piece} </{page[1] or f'{page[2]}/index'}>`"
     return re.sub(r"([*|_\\])", r"\\\1", piece)
 
 

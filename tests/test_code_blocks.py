@@ -5,7 +5,7 @@ The language of a block decides:
 - `python` that begins with `>>>` is a doctest: pytest collects its page, or tests/test_numpyro.py runs it.
 - Other `python` has a comment above it, and a test that runs the blocks with that comment on that page (`NAMED`).
 - `bash` is commands, one a line; this file runs them. `gladstorm …` runs with fewer steps and seeds; where that would
-  still take long (docs/evidence/comparison/index.md, `--workers`) it is stopped where the work begins, when all options have been read
+  still take long (docs/evidence/comparison, `--workers`) it is stopped where the work begins, when all options have been read
   and checked. `python FILE` runs at a small size. `make` must know the target, and `pip install` names extras we have.
 - `text` is output. `{name}` is a directive, which the build reads.
 

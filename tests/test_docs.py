@@ -4,10 +4,10 @@ import re
 import tomllib
 from pathlib import Path
 
-from gladstorm import worst
-from gladstorm.core.references import REFERENCES
 from evidence import tables
 from evidence.tightness import page
+from gladstorm import worst
+from gladstorm.core.references import REFERENCES
 from gladstorm.jobs.files import load_json
 
 ROOT = Path(__file__).parent.parent
@@ -42,7 +42,12 @@ def test_every_work_is_cited_and_every_citation_is_a_known_work() -> None:
 
 def test_every_extra_that_is_named_can_be_installed_and_the_readme_names_all() -> None:
     extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *(ROOT / "src").rglob("*.py"), *(ROOT / "evidence").rglob("*.py")]
+    pages = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *(ROOT / "src").rglob("*.py"),
+        *(ROOT / "evidence").rglob("*.py"),
+    ]
     lists = {names for path in pages for names in re.findall(r"gladstorm\[([a-z,]+)\]", path.read_text())}
     named = {extra for names in lists for extra in names.split(",")}
     assert {"plot", "numpyro", "data"} <= named <= extras

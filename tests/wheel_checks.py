@@ -1,4 +1,4 @@
-"""The wheel as users install it, in empty environments: `make test-wheel`. Each extra brings what it needs and no more."""
+"""The wheel as users install it, in empty environments (`make test-wheel`): an extra brings what it needs, no more."""
 
 from __future__ import annotations
 

@@ -79,8 +79,8 @@ which mean validation accuracy is within {CLOSE:g} points of the best. "≤" and
 
 ## What was run
 
-`python -m evidence digits --out docs/evidence/digits` makes this page in about 15 minutes of one core. Every number comes from
-[the results](results.json) of its {runs:,} runs. With `--quick` it runs every method once in about a minute.
+`python -m evidence digits --out docs/evidence/digits` makes this page in about 15 minutes of one core. Every number
+comes from [the results](results.json) of its {runs:,} runs. With `--quick` it runs every method once in about a minute.
 
 - **Networks.** *MLP* is a perceptron, 64 → 64 → 10, with BatchNorm and dropout {s["dropout"]:g}. *conv* has two 3 × 3
   convolutions of 8 and 16 channels with max pooling, and a linear layer. First weights are as torch draws them, in both

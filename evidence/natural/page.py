@@ -14,17 +14,17 @@ from gladstorm.plotting import figures
 
 PAGE = """# Noise along a run of least squares
 
-Does the noise of a problem grow with the distance from the start x⁰, as the paper's model allows? On least squares with a
-stream of samples it is smallest at the solution x*. SGD moves towards the solution, so the noise falls: from {first:.0f} at
-the start to {last:.0f} at the end, {far:.1f} away from it, a factor of {factor:.0f}.
+Does the noise of a problem grow with the distance from the start x⁰, as the paper's model allows? On least squares with
+a stream of samples it is smallest at the solution x*. SGD moves towards the solution, so the noise falls: from
+{first:.0f} at the start to {last:.0f} at the end, {far:.1f} away from it, a factor of {factor:.0f}.
 
-![the variance of a stochastic gradient along a run, against the distance from the start and from the solution](noise-along-a-run.png)
+![variance of a stochastic gradient along a run, against the distances from the start and the solution](noise-along-a-run.png)
 
 *Left: against the distance from the start, the noise falls although the bound allows it to grow. Right: against the
 distance from the solution, the bound is nearly attained.*
 
-The constants around x⁰ hold, but they allow for growth that the run does not meet. [Anchors](../../natural.md) explains what
-that means for the theorems. `python -m evidence natural --out docs/evidence/natural` makes this page in seconds.
+The constants around x⁰ hold, but they allow for growth that the run does not meet. [Anchors](../../natural.md) explains
+what that means for the theorems. `python -m evidence natural --out docs/evidence/natural` makes this page in seconds.
 """
 
 

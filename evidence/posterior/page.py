@@ -30,8 +30,8 @@ def render(results: Results) -> str:
 How wide is the range of learning rates that work? We fitted the posterior of a logistic regression on scikit-learn's
 breast cancer data (569 patients, 30 standardized features and a constant, a standard normal prior) with numpyro's
 `AutoNormal` and `AutoMultivariateNormal` guides. The noise of the gradient comes from drawing the weights and grows
-with the guide's scale; no noise is added. `python -m evidence posterior --out docs/evidence/posterior` makes this page in about a
-minute on two cores; every number comes from [the results](results.json). Runs whose learning rate is far too
+with the guide's scale; no noise is added. `python -m evidence posterior --out docs/evidence/posterior` makes this page
+in about a minute on two cores; every number comes from [the results](results.json). Runs whose learning rate is far too
 large are chaotic: on another processor they end elsewhere, and a count below may change by one.
 
 - **Equal budget.** A run may compute {s["gradients"]} gradients, each of all the data with one draw from the guide. A

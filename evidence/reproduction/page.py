@@ -52,8 +52,8 @@ more points, because the simulator was fast enough for them. Every picked step s
 the paper, most questions cannot be decided.
 
 **How to run it.** `make reproduce`, which is `python -m evidence reproduction --out out`. Every number comes from the
-`summary.json` of each experiment, kept beside this page; the interactive version is `out/report.html`. If you stop a run
-and start it again, it goes on where it was. `--quick` tries every path in seconds; `--B`, `--sigma2`, `--seeds`,
+`summary.json` of each experiment, kept beside this page; the interactive version is `out/report.html`. If you stop a
+run and start it again, it goes on where it was. `--quick` tries every path in seconds; `--B`, `--sigma2`, `--seeds`,
 `--steps` and `--grid` change the experiments, and `--page-only` draws the figures again.
 """
 

@@ -131,12 +131,13 @@ even functions count too; their scores carry a ° below.*
 
 MADE = """## How it was made
 
-`python -m evidence suite --out docs/evidence/suite` runs the suite and makes this page. The whole suite took 19 minutes on two cores of an AMD processor with AVX-512. The methods are: {methods}.
-Here {{size}} is the median norm of {samples} stochastic gradients at the start of a tuning seed.
+`python -m evidence suite --out docs/evidence/suite` runs the suite and makes this page. The whole suite took 19 minutes
+on two cores of an AMD processor with AVX-512. The methods are: {methods}. Here {{size}} is the median norm of {samples}
+stochastic gradients at the start of a tuning seed.
 
 `gladstorm suite --method "nigt(eta=0.1)"` puts a method of yours beside them, and `--role development` leaves the
-held-out problems alone. A suite that was stopped goes on where it was, and runs on [Dask](../../cluster.md) like every long
-job.
+held-out problems alone. A suite that was stopped goes on where it was, and runs on [Dask](../../cluster.md) like every
+long job.
 """
 
 

@@ -51,8 +51,8 @@ picked. `Steered` is not tuned. Losses above 3.2 are cut off.*
 
 ## What was run
 
-`python -m evidence text --out docs/evidence/text` made this page; every number comes from [the results](results.json) of its
-{len(results["runs"])} runs.
+`python -m evidence text --out docs/evidence/text` made this page; every number comes from [the results](results.json)
+of its {len(results["runs"])} runs.
 
 - **Model.** {s["layers"]} layers of width {s["width"]} with {s["heads"]} heads, a context of {s["context"]} characters,
   no dropout; the {s["characters"]} characters of ASCII.

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evidence.tightness.measuring import MARGIN
-from evidence.tightness.measuring import TABLE_FORMAT
+from evidence.tightness.measuring import MARGIN, TABLE_FORMAT
 from gladstorm.core.markdown import folded, markdown_table
 from gladstorm.jobs.files import load_json, save_json
 from gladstorm.plotting import figures
@@ -45,8 +44,8 @@ find lower bounds of the worst case.
 
 *Each line is a regime: a method, a class of functions and a class of noise. Closer to 1, the black line, is tighter;
 the grey line is at 1/3. Empty circles: the paper's bound. Full circles: the sharper bound of [this
-project](../../proofs.md). With noise, only problems count on which noise alone keeps the gradient large. After the colon:
-the largest term of the bound.*
+project](../../proofs.md). With noise, only problems count on which noise alone keeps the gradient large. After the
+colon: the largest term of the bound.*
 
 **The names.** α says how fast the curvature of f may grow with its gradient, like L0 + L1‖∇f‖^α: at α = 0 the
 curvature is bounded, which is the usual smoothness. The variance of growing noise is at most B²‖x − x⁰‖² + G²; it grows
@@ -119,9 +118,9 @@ factor, with noise alone?*
 
 **NSGDM's noise term, 2√(η/(2 − η)) G.** Momentum forgets: where f' cancels the error, v = 0, and the next gradient
 moves v by η f'. So x cannot rest there, and the error has to be renewed. The best we have is rare and large noise on a
-slope, as in the counterexample of the [errata](../../errata.md). With independent samples on a slope its limit is 0.37 √η G,
-the median of shot noise, which is 0.26 of the term. *Question 2: can noise that depends on the place do better than
-0.26, or can the proof be improved to it?*
+slope, as in the counterexample of the [errata](../../errata.md). With independent samples on a slope its limit is 0.37
+√η G, the median of shot noise, which is 0.26 of the term. *Question 2: can noise that depends on the place do better
+than 0.26, or can the proof be improved to it?*
 
 **NSGDM's drift, 2 L0 γ (1 − η)/η.** In one dimension f + (γ/η)|v| falls by γ|v| in every step without noise, except for
 γ²L0/2 and for what is lost when v changes its sign, at most 2γ|f'|. A cycle that balances the two has a length of
@@ -232,7 +231,7 @@ def _regimes(rows: Sequence[Mapping[str, Any]]) -> str:
         for kind, before in zip(NOISES, ratios, strict=True):
             name = f"{start}/{kind}"
             free = any_kind[name]["rungs"][-1]
-            file = f"tightness/{name.replace('/', '-')}.json"
+            file = f"{name.replace('/', '-')}.json"
             row = [f"[{regime_in_words(name)}]({file})", f"{before:.2g}", *_ratios(free)]
             row.append(f"{free['ratio'] / before:.3g}")
             if name in noise:

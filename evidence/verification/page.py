@@ -139,8 +139,8 @@ def _found(broken: list[dict[str, Any]]) -> str:
     return f"""## Mistakes that the checks find
 
 A check is worth something only if it can fail. We put each of these mistakes into the code, in every regime that it
-affects, and ran the checks of `python -m evidence verification` that are made for it. {everywhere} The number of failing checks is in
-brackets.
+affects, and ran the checks of `python -m evidence verification` that are made for it. {everywhere} The number of
+failing checks is in brackets.
 
 {markdown_table(["mistake", "found in", "checks that fail"], rows)}
 
@@ -161,8 +161,8 @@ def _chosen(report: dict[str, Any]) -> str:
     longer = ", ".join(f"{T:,}" for T in settings["noise_horizons"])
     return f"""## How it was run
 
-`python -m evidence verification {_option(report)} --seed {settings["first_seed"]} --out docs/evidence/verification` makes
-the measurements and this page. Every number is in `published.json` beside it.
+`python -m evidence verification {_option(report)} --seed {settings["first_seed"]} --out docs/evidence/verification`
+makes the measurements and this page. Every number is in `published.json` beside it.
 
 **Horizons.** T = {horizons}. Slopes are fitted from T = {settings["fit_from"]:,} on, noise exponents to T = {longer}.
 
@@ -280,9 +280,9 @@ def _printed(report: dict[str, Any]) -> str:
     ]
     return f"""## The printed bounds that are false
 
-One run on a skewed quadratic, [explained in the errata](../../errata.md), refutes three bounds as the paper prints them. At
-T = {check["horizon"]:,} the mean gradient norm is {check["measured"]:.4g} ({check["low"]:.4g} to {check["high"]:.4g}).
-That is above the printed bounds and below the corrected ones.
+One run on a skewed quadratic, [explained in the errata](../../errata.md), refutes three bounds as the paper prints
+them. At T = {check["horizon"]:,} the mean gradient norm is {check["measured"]:.4g} ({check["low"]:.4g} to
+{check["high"]:.4g}). That is above the printed bounds and below the corrected ones.
 
 {markdown_table(["regime", "bound as printed", "bound as corrected"], rows)}"""
 

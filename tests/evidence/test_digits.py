@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from evidence.digits import __main__ as command
-from evidence.digits import findings, jax_training, page, setting, study, torch_training
+from evidence.digits import findings, jax_training, setting, study, torch_training
 from evidence.digits.setting import Arm, Outcome
 from examples import clipped_storm
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TINY = study.Size(evaluations=12, rates=2, tuning_seeds=(100,), seeds=(0, 1))
 KEPT = json.loads((ROOT / "docs/evidence/digits/results.json").read_text("utf-8"))
 
@@ -149,40 +148,37 @@ def pretend(calls: list[Any], stop_after: int | None = None) -> Any:
 
 
 def test_a_stopped_study_goes_on_where_it_was_and_then_writes_everything(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, evidence: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
     calls: list[Any] = []
-    arguments = ["--quick", "--out", str(tmp_path / "new")]
+    arguments = ["digits", "--quick", "--out", str(tmp_path / "new")]
     for framework in setting.FRAMEWORKS:
         monkeypatch.setitem(study.TRAINING, framework, pretend(calls, stop_after=3))
-    assert command.main(arguments) == 130
-    assert "the same command goes on" in capsys.readouterr().err
-    file = tmp_path / "new/digits/results.json"
+    code, _, err = evidence(*arguments)
+    assert code == 130
+    assert "the same command goes on" in err
+    file = tmp_path / "new/results.json"
     assert list(json.loads(file.read_text("utf-8"))["arms"]) == [arm.name for arm in study.arms()][:3]
-    assert not (tmp_path / "new/digits.md").exists()
+    assert not (tmp_path / "new/index.md").exists()
 
     for framework in setting.FRAMEWORKS:
         monkeypatch.setitem(study.TRAINING, framework, pretend(calls))
-    assert command.main(arguments) == 0
+    code, _, err = evidence(*arguments)
+    assert code == 0
     assert list(dict.fromkeys(calls)) == list(study.arms())
     assert len(calls) == 2 * 40  # tuning and report, nothing twice
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[-2] == "jax, conv, noise BG, Adam: lr 0.0316, test accuracy 90.9 % (37/37, 0 s)"
-    text = (tmp_path / "new/digits.md").read_text("utf-8")
+    assert err.splitlines()[-1] == "jax, conv, noise BG, Adam: lr 0.0316, test accuracy 90.9 % (37/37, 0 s)"
+    text = (tmp_path / "new/index.md").read_text("utf-8")
     assert all(text.count(f"| {method} | 9") == 1 + 4 for method in setting.METHODS)  # in short, and each setting
-    assert (tmp_path / "new/digits/figure.png").stat().st_size > 10_000
+    assert (tmp_path / "new/figure.png").stat().st_size > 10_000
 
-    assert command.main(["--out", str(tmp_path / "new")]) == 2  # not quick any more
-    assert "was made with other settings" in capsys.readouterr().err
+    code, _, err = evidence("digits", "--out", str(tmp_path / "new"))  # not quick any more
+    assert code == 2
+    assert "was made with other settings" in err
     file.write_text("{", "utf-8")
-    assert command.main(arguments) == 2
-    assert "results.json is damaged" in capsys.readouterr().err
-
-
-def test_the_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        command.main(["--help"])
-    assert "python -m evidence.digits --quick" in capsys.readouterr().out
+    code, _, err = evidence(*arguments)
+    assert code == 2
+    assert "results.json is damaged" in err
 
 
 def test_the_range_of_learning_rates_is_around_the_best_and_says_where_the_grid_ends() -> None:
@@ -201,10 +197,6 @@ def test_intervals_and_p_values_are_student_s() -> None:
     assert findings.p_value(on_the_edge) == pytest.approx(0.05)
     assert (findings.p_value([0.0, 0.0]), findings.p_value([1.0, 1.0])) == (1, 0)
     assert [findings.Interval(mean, 1).sign for mean in (-2, -1, 0, 1, 2)] == [-1, 0, 0, 0, 1]
-
-
-def test_the_digits_page_is_made_from_the_results_kept() -> None:
-    assert (ROOT / "docs/evidence/digits/index.md").read_text("utf-8") == page.text(KEPT)
 
 
 def test_the_results_kept_are_those_of_the_study_as_it_is() -> None:

@@ -12,7 +12,7 @@ PAGE = runpy.run_path(str(ROOT / "docs/generate_evidence.py"))
 
 
 def test_the_page_is_made_from_the_report_beside_it() -> None:
-    assert (ROOT / "docs/evidence/verification/index.md").read_text(encoding="utf-8") == PAGE["evidence"](
+    assert (ROOT / "docs/evidence/verification").read_text(encoding="utf-8") == PAGE["evidence"](
         PAGE["kept"](), PAGE["found"]()
     )
 

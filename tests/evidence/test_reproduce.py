@@ -294,7 +294,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(arguments: list[str], sent
 
 def test_the_help_and_the_page_name_every_experiment(gladstorm: Said) -> None:
     assert f"{', '.join(EXPERIMENTS)};" in gladstorm("reproduce", "-h")[1]
-    page = (Path(__file__).parents[2] / "docs/evidence/reproduction/index.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs/evidence/reproduction").read_text("utf-8")
     assert all(f"## {each.title}\n" in page for each in EXPERIMENTS.values())
 
 

@@ -1,4 +1,4 @@
-"""The studies of docs/evidence/verification/index.md: inertia between momentum and STORM, results at equal SFO, shares."""
+"""The studies of docs/evidence/verification: inertia between momentum and STORM, results at equal SFO, shares."""
 
 from dataclasses import replace
 from itertools import product

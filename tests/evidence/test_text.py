@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from evidence.text import __main__ as command
-from evidence.text import findings, page, setting, study, training
+from evidence.text import findings, setting, study, training
 from evidence.text.setting import ARMS, Arm
 from evidence.text.training import Outcome
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 KEPT = json.loads((ROOT / "docs/evidence/text/results.json").read_text("utf-8"))
 
 
@@ -58,7 +57,7 @@ def test_no_character_is_seen_before_it_is_predicted() -> None:
 
 
 def test_a_stopped_study_goes_on_where_it_was_and_the_best_rate_is_reported(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, evidence: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
     calls: list[tuple[str, float, int]] = []
 
@@ -71,30 +70,28 @@ def test_a_stopped_study_goes_on_where_it_was_and_the_best_rate_is_reported(
         return Outcome(worth, [(evaluations, worth + seed / 10)] * measurements, worth + 1, 3.0)
 
     monkeypatch.setattr(study, "train", pretend)
-    arguments = ["--quick", "--out", str(tmp_path)]
-    assert command.main(arguments) == 130
-    assert "the same command goes on" in capsys.readouterr().err
-    assert command.main(arguments) == 0
+    arguments = ["text", "--quick", "--out", str(tmp_path)]
+    code, _, err = evidence(*arguments)
+    assert code == 130
+    assert "the same command goes on" in err
+    assert evidence(*arguments)[0] == 0
     ran = [call for call in calls if call[0] != "stop"]
     assert len(ran) == len(set(ran)) == 8 * (2 + 2) + 2 * 2  # tuning and report; Steered is not tuned
     assert {lr for name, lr, seed in ran if name == "SGD, decayed" and seed < 100} == {
         0.95
     }  # the other is not a number
-    text = (tmp_path / "text.md").read_text("utf-8")
+    text = (tmp_path / "index.md").read_text("utf-8")
     assert all(text.count(f"| {method} | ") == 2 for method in setting.METHODS)
-    assert (tmp_path / "text/figure.png").stat().st_size > 10_000
-    assert command.main(["--out", str(tmp_path)]) == 2  # not quick any more
-    assert "was made with other settings" in capsys.readouterr().err
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+    code, _, err = evidence("text", "--out", str(tmp_path))  # not quick any more
+    assert code == 2
+    assert "was made with other settings" in err
 
 
 def test_differences_are_seed_by_seed_and_a_diverged_run_is_above_everything() -> None:
     assert findings.interval([1.0, 2.0, 3.0]) == pytest.approx((2.0, 4.302653 / 3**0.5), rel=1e-5)  # t of 2 degrees
     assert findings.interval([1.0, float("inf")]).sign == 1
     assert [findings.Interval(mean, 1).sign for mean in (-2, -1, 0, 1, 2)] == [-1, 0, 0, 0, 1]
-
-
-def test_the_text_page_is_made_from_the_results_kept() -> None:
-    assert (ROOT / "docs/evidence/text/index.md").read_text("utf-8") == page.text(KEPT)
 
 
 def test_the_results_kept_are_those_of_the_study_as_it_is() -> None:

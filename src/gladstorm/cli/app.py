@@ -109,7 +109,9 @@ def main(application: typer.Typer = app) -> None:
         except typer.Abort:
             raise KeyboardInterrupt from None
         except Exception as problem:
-            if not isinstance(problem, ValueError | OSError | MissingExtraError) and not hasattr(problem, "format_message"):
+            if not isinstance(problem, ValueError | OSError | MissingExtraError) and not hasattr(
+                problem, "format_message"
+            ):
                 raise
             message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
             typer.echo(f"Error: {' '.join(message.split())}", err=True)  # one line, whatever an argument holds

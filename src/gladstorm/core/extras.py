@@ -33,10 +33,10 @@ def needing_extras(what: str) -> Iterator[None]:
     Raises:
         MissingExtraError: If a package that an extra brings is not installed.
 
-    >>> with needing_extras("gladstorm.torch"):
+    >>> with needing_extras("This"):
     ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")
     Traceback (most recent call last):
-    gladstorm.core.extras.MissingExtraError: gladstorm.torch needs PyTorch, which is not installed: pip install 'gladstorm[torch]'
+    gladstorm.core.extras.MissingExtraError: This needs PyTorch, which is not installed: pip install 'gladstorm[torch]'
     """
     try:
         yield

@@ -13,7 +13,7 @@ from gladstorm.theory import Plan, plan
 if TYPE_CHECKING:
     from gladstorm.diagnosis.report import Report
 
-AS_DIGITS_SHOW = "docs/evidence/digits/index.md"
+AS_DIGITS_SHOW = "docs/evidence/digits"
 OUTSIDE = "docs/natural.md"
 
 
@@ -71,7 +71,7 @@ def advise(report: Report, horizon: int | None, gap: float | None, alpha: float 
         "nsgdm",
         "Your noise grows: use NSGDM, tune its step size and let it decay linearly. On digits with growing noise, "
         "without a decay, it was not behind SGD, clipped SGD or Adam, nor behind NSTORM at the same number of "
-        "gradients. With a decay, in docs/evidence/suite/index.md, it never diverged, while SGD diverged on two of twelve problems; "
+        "gradients. With a decay, in docs/evidence/suite, it never diverged, while SGD diverged on two of twelve problems; "
         f"on the others it was not better than SGD. {lacking}",
         AS_DIGITS_SHOW,
         batch,

@@ -18,7 +18,7 @@ import gladstorm
 ROOMS = {
     "core": "what everything stands on: parts, rules, constants, statistics, references",
     "jobs": "how long work is done: files, store, tasks, progress, provenance",
-    "problems": "objectives (value, gradient, start, constants) and oracles (their stochastic gradients); one file each",
+    "problems": "objectives (value, gradient, start, constants) and oracles (stochastic gradients); one file each",
     "theory": "the theorems: plain Python, no JAX; one family per file",
     "plotting": "colours, lines and figures; nothing above it draws",
     "methods": "estimators, steps, batches, averages, schedules; named compositions; methods by theorem and as text",

@@ -37,7 +37,7 @@ def steered(
 
     x ← x − learning_rate · (1 − k/horizon) · ℓ u, where u is the gradient divided by its usual size, and the length ℓ
     is found during the run: `gladstorm.methods.steps.Steered` has the equations. Nothing is proved about it;
-    docs/evidence/untuned/index.md shows how well it works.
+    docs/evidence/untuned shows how well it works.
 
     horizon: the number of updates of the run; the last one has length 0. None if you do not know it.
     learning_rate: a factor of all updates. 1 is the method.

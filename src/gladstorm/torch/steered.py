@@ -39,18 +39,18 @@ class Steered(StrictOptimizer):
 
     u is the gradient divided by its usual size, ℓ a length between r/(n + 1) and r/√(n + 1), r the largest distance
     from the start so far and n twice the number of gradients that turned against the mean of those before.
-    `gladstorm.methods.steps.Steered` has the equations. Nothing is proved about it; docs/evidence/untuned/index.md says how it does.
+    `gladstorm.methods.steps.Steered` has the equations. Nothing is proved about it; docs/evidence/untuned says how it
+    does.
 
     params, maximize, foreach, capturable, differentiable, fused, skip_nonfinite: as in `NSGDM`; a gradient that is not
-        finite neither moves anything nor is remembered.
-    lr: 1 is the method, for all groups or for each; a scheduler multiplies the length.
-    horizon: the number of steps there will be, at whose end their length is 0. None is the form for runs without a
-        known end, or for a scheduler that decays lr itself.
-    weight_decay: must be 0, and is there for programs that give it to every optimizer; add it to the loss instead.
-    average: keep a mean of the iterates as well, in which late ones weigh more: what the simulator's method reports,
-        and worth little (docs/evidence/untuned/index.md). Evaluate or save the model inside `with optimizer.averaged():`. There the
-        parameters are the mean, and afterwards they are what they were; no switch has to be turned back.
-    model: with average=True, warn once if it is evaluated, in the mode of `model.eval()`, without `averaged`.
+        finite neither moves anything nor is remembered. lr: 1 is the method, for all groups or for each; a scheduler
+        multiplies the length. horizon: the number of steps there will be, at whose end their length is 0. None is the
+        form for runs without a known end, or for a scheduler that decays lr itself. weight_decay: must be 0, and is
+        there for programs that give it to every optimizer; add it to the loss instead. average: keep a mean of the
+        iterates as well, in which late ones weigh more: what the simulator's method reports, and worth little
+        (docs/evidence/untuned). Evaluate or save the model inside `with optimizer.averaged():`. There the parameters
+        are the mean, and afterwards they are what they were; no switch has to be turned back. model: with average=True,
+        warn once if it is evaluated, in the mode of `model.eval()`, without `averaged`.
 
     State is `start` (x⁰) and `direction` (the mean of u), a buffer more than NSGDM's one; with average=True
     `average`, a third; and `course`, eight numbers that all parameters share. Works under DDP, FSDP2 and torch.compile.

@@ -1,7 +1,7 @@
 """Candidates for those who do not want to tune: nothing in them has to be chosen for a problem.
 
-They came out of trials on development problems. docs/evidence/untuned/index.md says how they did on problems that were held out: well
-in short runs, badly in some long ones. No rate is proved for them here, nor anywhere that we know of.
+They came out of trials on development problems. docs/evidence/untuned says how they did on problems that were held out:
+well in short runs, badly in some long ones. No rate is proved for them here, nor anywhere that we know of.
 """
 
 from __future__ import annotations
