@@ -141,10 +141,10 @@ def methods(as_json: AsJson = False) -> None:
         show_json({"methods": named, "parts": parts})
         return
     methods_table = Table(
-        "method", "made of", "SFO", "known complexity", "source", title="Methods", title_justify="left"
+        "method", "made of", "stochastic gradients", "known complexity", "source", title="Methods", title_justify="left"
     )
     for row in named:
-        made_of = " + ".join(row[kind] for kind in ("estimator", "step", "batch"))
+        made_of = " + ".join(row[kind] for kind in ("estimator", "step", "batch", "average") if row[kind])
         known = f"{row['complexity']}: {row['assumptions']}" if row["complexity"] else ""
         methods_table.add_row(row["method"], made_of, row["sfo"], known, row["source"])
     parts_table = Table("kind", "part", "what it is", title="Parts", title_justify="left")
