@@ -65,6 +65,20 @@ def test_how_far_measured_norms_are_below_the_bounds_is_what_verify_found() -> N
     assert max(percent("nsgdm", "sublinear") + percent("nstorm", "sublinear")) < 1
 
 
+def test_how_tight_the_bounds_are_on_natural_noise_is_what_verify_found() -> None:
+    report = json.loads((ROOT / "docs/evidence/verify.json").read_text())
+    at = report["settings"]["horizons"].index(10_000)
+    found = {(case["regime"], case["instance"]): case["tightness"]["bound"][at] for case in report["cases"]}
+    least, gaussian = (
+        [found[f"{method}/smooth/bg0", instance] for method in ("nsgdm", "nstorm")]
+        for instance in ("streaming least squares, d = 2", "variational Gaussian, d = 1")
+    )
+    assert (
+        f"is {least[0]:.0%} (NSGDM) and {least[1]:.0%} (NSTORM) of the bound on the first, "
+        f"{gaussian[0]:.0%} and {gaussian[1]:.0%} on the second."
+    ).replace("%", " %") in page("docs/natural.md")
+
+
 def test_the_bound_and_the_horizons_in_the_text_of_the_page_about_bounds_are_those_of_plan() -> None:
     constants: dict[str, Any] = {"alpha": 0, "L0": 1.0, "B": 0.1, "G": 0.5, "gap": 1.0}
     assert f"needs {gs.theory.plan('nsgdm', eps=0.5, **constants).horizon:,} iterates" in page("docs/start_bound.md")
