@@ -31,7 +31,8 @@ import jax
 import numpy as np
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
-from gladstorm.foundation.provenance import digest, source_digest, versions
+from gladstorm.foundation.provenance import digest, versions
+from gladstorm.foundation.sources import is_followed, source_digest
 from gladstorm.simulation.engine import Grid
 
 _MONTH = 30 * 24 * 3600
@@ -57,7 +58,7 @@ def enable_program_cache() -> None:
     if elsewhere or jax.default_backend() != "cpu":
         return
     flags = {name: os.environ[name] for name in os.environ if name.startswith("XLA_")}
-    made_for = [versions(), *map(_version, ("jaxlib", "optax")), source_digest("simulation"), flags, _processor()]
+    made_for = [versions(), *map(_version, ("jaxlib", "optax")), source_digest(), flags, _processor()]
     with contextlib.suppress(OSError, RuntimeError):  # a cache that cannot be used is none; no home is a RuntimeError
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gladstorm" / "programs"
         folder = root / digest(json.dumps(made_for, sort_keys=True).encode())
@@ -111,7 +112,7 @@ def _told(value: Any, *, fixed: bool = False) -> str:
         return repr(value)
     named = value if isinstance(value, type | FunctionType) else type(value)
     name = f"{named.__module__}.{named.__qualname__}"
-    if not name.startswith(("gladstorm.", "builtins.tuple")) or _found(named) is not named:
+    if not (is_followed(name) or name == "builtins.tuple") or _found(named) is not named:
         raise _NotOursError
     if named is value:
         return name
