@@ -219,7 +219,15 @@ def test_a_new_import_and_what_it_imports_are_followed(joined: Path) -> None:
     assert len({first, second, third, fourth, key()}) == 5
 
 
-def test_nothing_below_depends_on_what_stands_above(joined: Path) -> None:
+def test_a_picture_that_a_record_draws_of_itself_decides_no_result(copied: Path) -> None:
+    before = modules_of(Runs)
+    _append(copied, "simulation.record", "\ndef plot():\n    from gladstorm.pages.figures import gradient_norms\n")
+    _forget()
+    assert modules_of(Runs) == before
+
+
+@pytest.mark.usefixtures("joined")
+def test_nothing_below_depends_on_what_stands_above() -> None:
     assert sources._layer("joined.job") > sources._layer("gladstorm.cli.app") > sources._layer("gladstorm.foundation")
     assert not any(name.startswith("joined") for name in modules_of(verify))
 
