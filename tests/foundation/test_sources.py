@@ -144,7 +144,8 @@ def test_whatever_a_task_executes_is_in_its_source(
 def joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package of its own, beside this one, whose source is followed."""
     folder = tmp_path / "joined"
-    (folder / "inner").mkdir(parents=True)
+    for name in ("inner", "lazy"):
+        (folder / name).mkdir(parents=True)
     texts = {
         "__init__.py": "",
         "other.py": "OTHER = 1",
@@ -152,6 +153,8 @@ def joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "inner/__init__.py": "from joined.inner.target import target\nfrom joined.other import OTHER\nHERE = 1",
         "inner/target.py": "def target(): return 1.0",
         "inner/parts.py": "PARTS = 1",
+        "lazy/__init__.py": "def __getattr__(name): ...",
+        "lazy/__init__.pyi": "from joined.other import OTHER as OTHER",
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
@@ -187,6 +190,9 @@ RULES = {f"gladstorm.foundation.{name}" for name in ("parts", "rules", "screen")
         ("import joined.inner.target as t", {TARGET}),
         ("import joined.inner as i\ni.parts.PARTS", {PARTS}),
         ("import joined.inner\njoined.inner.target()", {TARGET}),
+        ("import joined.lazy\nfrom joined.lazy import OTHER", {OTHER}),  # what is imported when used is in the stub
+        ("from joined import lazy\nlazy.OTHER", {OTHER}),
+        ("from joined import lazy\nprint(lazy)", {"joined.lazy", OTHER}),
         ("def job():\n    from joined.other import OTHER", {OTHER}),
         ("try:\n    pass\nexcept ImportError:\n    from joined.other import OTHER", {OTHER}),
         ("class A:\n  match 1:\n    case 1:\n      import joined.other", {OTHER}),

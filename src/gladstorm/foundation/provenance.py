@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 import platform
 
-import jax
-import numpy as np
-
 import gladstorm
 
 # The folders of this package, in the order data goes through them. A room imports from those before it only: the test
@@ -34,6 +31,9 @@ _DIGITS = 16
 
 def versions() -> dict[str, str]:
     """The versions a result depends on."""
+    import jax  # not before: the layers and the source of a job are known without it
+    import numpy as np
+
     return {
         "gladstorm": gladstorm.__version__,
         "jax": jax.__version__,
