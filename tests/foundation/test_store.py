@@ -27,7 +27,7 @@ def _refused(*_: object) -> PartResult:
 
 
 def _stored(folder: Path) -> "Store[PartResult]":
-    return Store(folder, PartResult, ".json", room="studies")
+    return Store(folder, PartResult, ".json", source="studies")
 
 
 def _kept(folder: Path) -> Path:
@@ -48,7 +48,7 @@ def test_a_part_of_other_versions_or_of_other_code_is_another_part(
 ) -> None:
     _stored(tmp_path).recall({}, lambda: FOUND)
     with pytest.raises(AssertionError, match="not computed"):
-        Store(tmp_path, PartResult, ".json", room="simulation").recall({}, _refused)
+        Store(tmp_path, PartResult, ".json", source="simulation").recall({}, _refused)
     monkeypatch.setattr("gladstorm.foundation.store.versions", lambda: versions() | {"jax": "0.0"})
     with pytest.raises(AssertionError, match="not computed"):
         _stored(tmp_path).recall({}, _refused)
@@ -130,7 +130,7 @@ from gladstorm.studies.verification.part_result import PartResult
 
 for time in range(5):
     for number in range(20):
-        store = Store(Path(sys.argv[1]) / str(time), PartResult, ".json", room="studies")
+        store = Store(Path(sys.argv[1]) / str(time), PartResult, ".json", source="studies")
         rows = {"table": [{"number": number}] * 100}
         assert store.recall(number, lambda: PartResult(rows=rows)).rows == rows
 """

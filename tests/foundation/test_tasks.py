@@ -12,7 +12,7 @@ from gladstorm.studies.verification.part_result import PartResult
 
 
 def _stored(folder: Path) -> "Store[PartResult]":
-    return Store(folder, PartResult, ".json", room="foundation")
+    return Store(folder, PartResult, ".json", source="foundation")
 
 
 def _found(number: int) -> PartResult:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pickle
 import random
 import re
 import shutil
@@ -25,6 +26,7 @@ from typing_extensions import override
 import gladstorm as gs
 from benchmarks import faults
 from gladstorm.foundation.parts import Array
+from gladstorm.foundation.provenance import versions
 from gladstorm.foundation.tasks import Here, Task, results
 from gladstorm.methods.steps.step import Memoryless
 from gladstorm.simulation import cluster, devices, layout
@@ -147,12 +149,17 @@ def test_other_versions_on_a_worker_are_said(client: Any, monkeypatch: pytest.Mo
 
 
 def test_what_a_worker_says_of_other_versions() -> None:
-    asked = cluster.made_with() | {"jax": "0.0.1"}
+    asked = versions() | {"jax": "0.0.1"}
     with pytest.raises(
         ValueError,
         match=r"workers must have the versions of the process that sends tasks; one has jax .* where 0\.0\.1 asks",
     ):
-        cluster.compute_on_worker(b"", asked)
+        cluster.compute_on_worker(b"", asked, "")
+
+
+def test_what_a_worker_says_of_other_source() -> None:
+    with pytest.raises(ValueError, match=r"one has source \w{16} where of-other-code asks"):
+        cluster.compute_on_worker(pickle.dumps(PartResult), versions(), "of-other-code")
 
 
 def test_what_cannot_be_sent_is_named(client: Any) -> None:

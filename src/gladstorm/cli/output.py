@@ -1,4 +1,7 @@
-"""What the commands print: tables, JSON, and what becomes of characters a terminal does not have."""
+"""What the commands print: tables, JSON, and what becomes of characters a terminal does not have.
+
+Formulas are spelled out here and not by Unidecode or AnyASCII: both write γ as g and x⁰ as x0.
+"""
 
 import codecs
 import contextlib

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from gladstorm.foundation.files import is_working, load_json, mark_as_working, require_regular, save_json
 from gladstorm.foundation.progress import remark
-from gladstorm.foundation.provenance import code_version, digest, versions
+from gladstorm.foundation.provenance import digest, versions
 
 _FORMAT = "gladstorm store 1"
 _MADE_WITH = "made-with.json"
@@ -39,11 +39,11 @@ K = TypeVar("K", bound=Keepable)
 
 
 class Store(Generic[K]):
-    """A folder of results of one kind, computed by the code of one room; their files end in a suffix."""
+    """A folder of results of one kind, computed by the same code (`source_of`); their files end in a suffix."""
 
-    def __init__(self, folder: Path, kind: type[K], suffix: str, *, room: str) -> None:
+    def __init__(self, folder: Path, kind: type[K], suffix: str, *, source: str) -> None:
         self._kind, self._suffix = kind, suffix
-        made_with = versions() | {"source": code_version(room)}
+        made_with = versions() | {"source": source}
         self._folder = folder / digest(json.dumps(made_with, sort_keys=True).encode())
         self._full = False
         try:

@@ -7,13 +7,13 @@ here and by `gladstorm simulate --objective` under its name.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from gladstorm.foundation.constants import Constants
 from gladstorm.foundation.memory import require_room
-from gladstorm.foundation.parts import Array, discover
+from gladstorm.foundation.parts import discover
 from gladstorm.foundation.rules import COUNT, SEED, VECTOR
 from gladstorm.objectives.cauchy import Cauchy
 from gladstorm.objectives.cosh import Cosh
@@ -22,6 +22,7 @@ from gladstorm.objectives.dro import Dro
 from gladstorm.objectives.from_function import FromFunction, from_function
 from gladstorm.objectives.gated_runway import GatedRunway
 from gladstorm.objectives.geman_mcclure import GemanMcclure
+from gladstorm.objectives.objective import Objective
 from gladstorm.objectives.phase_retrieval import PhaseRetrieval
 from gladstorm.objectives.poisson_regression import PoissonRegression
 from gladstorm.objectives.power import Power
@@ -59,28 +60,6 @@ __all__ = [
     "own_oracle",
     "registry",
 ]
-
-
-class Objective(Protocol):
-    """A function f to minimise: its value, its gradient, where runs start, and what is known about it."""
-
-    @property
-    def start(self) -> Array:
-        """x⁰, where runs start."""
-
-    @property
-    def f_inf(self) -> float | None:
-        """inf f, or None if it is not known."""
-
-    @property
-    def constants(self) -> Constants | None:
-        """The smoothness constants, or None if none are known in closed form."""
-
-    def value(self, x: Array) -> Array:
-        """f(x)."""
-
-    def grad(self, x: Array) -> Array:
-        """∇f(x)."""
 
 
 def registry() -> dict[str, Any]:

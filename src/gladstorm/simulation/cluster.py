@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gladstorm.foundation import interrupts
 from gladstorm.foundation.memory import require_room
 from gladstorm.foundation.progress import annotate, quietly, remark
-from gladstorm.foundation.provenance import code_version, versions
+from gladstorm.foundation.provenance import versions
 from gladstorm.foundation.rules import COUNT
 from gladstorm.foundation.screen import shown
+from gladstorm.foundation.sources import source_of
 from gladstorm.foundation.tasks import HERE, Executor, Here, Task
 from gladstorm.simulation import devices, programs
 
@@ -140,7 +141,6 @@ class _Dispatch:
 
     def __init__(self, client: Client, tasks: Iterator[tuple[int, Task[Any]]]) -> None:
         self._client, self._tasks = client, tasks
-        self._made_with = made_with()
         self._finished: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         self._running: dict[Any, tuple[int, Task[Any], Future[Any]]] = {}
         self._done = 0
@@ -154,7 +154,7 @@ class _Dispatch:
         while len(self._running) < room and (following := next(self._tasks, None)) is not None:
             number, task = following
             future = self._client.submit(
-                compute_on_worker, _pickled(task), self._made_with, pure=False, retries=TRIES - 1
+                compute_on_worker, _pickled(task), versions(), source_of(task.compute), pure=False, retries=TRIES - 1
             )
             self._running[future.key] = number, task, future
             future.add_done_callback(self._finished.put)
@@ -227,24 +227,23 @@ def _unpicklable(value: Any, name: str) -> str:
     return name
 
 
-def made_with() -> dict[str, str]:
-    """What must be the same where a job is asked for and where it is computed."""
-    return versions() | {"source": code_version("studies")}
-
-
-def compute_on_worker(pickled: bytes, asked_with: dict[str, str]) -> Any:
+def compute_on_worker(pickled: bytes, asked_with: dict[str, str], source: str) -> Any:
     """Compute a task in a worker's thread, on a device of its own."""
-    here = made_with()
-    if other := {name: (here[name], asked) for name, asked in asked_with.items() if here[name] != asked}:
-        told = ", ".join(f"{name} {has} where {asked} asks" for name, (has, asked) in other.items())
-        raise ValueError(f"executor: workers must have the versions of the process that sends tasks; one has {told}.")
+    _require_same(versions(), asked_with)
     compute: Callable[[], Any] = pickle.loads(pickled)
+    _require_same({"source": source_of(compute)}, {"source": source})
     device = _FREE.get()
     try:
         with devices.only([device]), quietly():
             return compute()
     finally:
         _FREE.put(device)
+
+
+def _require_same(here: dict[str, str], asked_with: dict[str, str]) -> None:
+    if other := {name: (here[name], asked) for name, asked in asked_with.items() if here[name] != asked}:
+        told = ", ".join(f"{name} {has} where {asked} asks" for name, (has, asked) in other.items())
+        raise ValueError(f"executor: workers must have the versions of the process that sends tasks; one has {told}.")
 
 
 _FREE: queue.SimpleQueue[Any] = queue.SimpleQueue()  # the devices of a worker, one for each of its threads

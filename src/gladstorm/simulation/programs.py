@@ -1,8 +1,9 @@
 """Compiled programs on disk: a later process neither traces nor compiles what an earlier one has run.
 
 JAX has such a cache too, but finds a program by its lowered text, so that tracing and lowering, by then most of the
-work, come first. Here a program is found by what it is made of. That is known of this package's own parts, whose source
-names the folder; what a user's part does no name would tell, and programs with one are left to JAX.
+work, come first: with it, a second run of README's `simulate` takes 1.46 times as long (JAX 0.10.2, CPU time, medians
+in turns). Here a program is found by what it is made of. That is known of this package's own parts, whose source names
+the folder; what a user's part does no name would tell, and programs with one are left to JAX.
 
 Loading a program runs what is in its file. So only files are read that nobody but the user can have written: the folder
 and the file are the user's own, and closed to everybody else.
@@ -31,7 +32,8 @@ import jax
 import numpy as np
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
-from gladstorm.foundation.provenance import digest, source_digest, versions
+from gladstorm.foundation.provenance import digest, versions
+from gladstorm.foundation.sources import is_followed, source_digest
 from gladstorm.simulation.engine import Grid
 
 _MONTH = 30 * 24 * 3600
@@ -57,7 +59,7 @@ def enable_program_cache() -> None:
     if elsewhere or jax.default_backend() != "cpu":
         return
     flags = {name: os.environ[name] for name in os.environ if name.startswith("XLA_")}
-    made_for = [versions(), *map(_version, ("jaxlib", "optax")), source_digest("simulation"), flags, _processor()]
+    made_for = [versions(), *map(_version, ("jaxlib", "optax")), source_digest(), flags, _processor()]
     with contextlib.suppress(OSError, RuntimeError):  # a cache that cannot be used is none; no home is a RuntimeError
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gladstorm" / "programs"
         folder = root / digest(json.dumps(made_for, sort_keys=True).encode())
@@ -111,7 +113,7 @@ def _told(value: Any, *, fixed: bool = False) -> str:
         return repr(value)
     named = value if isinstance(value, type | FunctionType) else type(value)
     name = f"{named.__module__}.{named.__qualname__}"
-    if not name.startswith(("gladstorm.", "builtins.tuple")) or _found(named) is not named:
+    if not (is_followed(name) or name == "builtins.tuple") or _found(named) is not named:
         raise _NotOursError
     if named is value:
         return name

@@ -15,6 +15,7 @@ from gladstorm.foundation.parts import describe
 from gladstorm.foundation.progress import Progress, hearing
 from gladstorm.foundation.provenance import versions
 from gladstorm.foundation.rules import COUNT, STEPS
+from gladstorm.foundation.sources import source_of
 from gladstorm.foundation.store import Store
 from gladstorm.foundation.tasks import Task, results
 from gladstorm.methods import Method
@@ -109,7 +110,7 @@ def sweep(
     largest = max(tasks, key=lambda each: each.weight).work(instances.first, work.devices)
     at_once = max(piece.runs for program in lay_out(largest, layout.MEASURED) for piece in program.pieces)
     require_memory(instances, runs, at_once, recording.most, recording.capacity)
-    kept = None if store is None else Store(Path(store), Record, ".parquet", room="simulation")
+    kept = None if store is None else Store(Path(store), Record, ".parquet", source=source_of(Runs))
     chosen = executor_of(executor)
     jobs = _named(tasks, shares, instances, identified=kept is not None)
     arrays, done = Arrays(len(configured), len(seeds)), 0
@@ -178,7 +179,10 @@ def _named(tasks: list[Runs], shares: list[Share], instances: Instances, *, iden
                     prints[structure] = fingerprint(instances.first, method)
             own = slice(share.seeds.start, share.seeds.stop) if len(instances.described) > 1 else slice(1)
             described = instances.described[own]
-            identity = task.identity(described) | {"traced": [prints[structure] for structure in structures]}
+            identity = task.identity(described) | {
+                "traced": [prints[structure] for structure in structures],
+                "source": source_of(instances.first, *structures.values()),
+            }
         names = list(dict.fromkeys(each.name for each, _ in task.configured))
         among = f"{len(names)} methods" if len(names) > 3 else ", ".join(names)
         seeds = f"seed {task.seeds[0]}" if len(task.seeds) == 1 else f"seeds {task.seeds[0]}–{task.seeds[-1]}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from gladstorm.foundation.provenance import code_version, versions
+from gladstorm.foundation.provenance import versions
 from gladstorm.methods import from_plan
 from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.oracles import BlumGladyshev
@@ -99,7 +99,6 @@ class Design:
             "grids": {method: list(settings.grid or experiment.grids[method]) for method in TUNED},
             "schedule": {method: self._schedule(method) for method in NORMALIZED},
             "versions": versions(),
-            "code": code_version("simulation"),
         }
 
     def _schedule(self, method: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gladstorm.foundation.sources import source_of
 from gladstorm.foundation.tasks import HERE, Executor
 from gladstorm.studies.reproduction.compared_methods import DYNAMIC, NORMALIZED, NSGDM, NSTORM, TUNED
 from gladstorm.studies.reproduction.design import Design
@@ -46,6 +47,7 @@ def reproduce(
     records |= {(TUNING, method): found.record for method, found in tuning.items()}
 
     config = design.config() | {
+        "code": source_of(reproduce, design),
         "budget": budget,
         "step_sizes": gammas,
         "step_sizes_at_budget": gammas | at_budget,

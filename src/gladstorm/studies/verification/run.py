@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gladstorm.foundation.progress import Progress
+from gladstorm.foundation.sources import source_of
 from gladstorm.foundation.store import Store
 from gladstorm.foundation.tasks import HERE, Executor, Task, results
 from gladstorm.studies.verification import (
@@ -42,7 +43,7 @@ def verify(
     """
     work = _parts(settings, regimes)
     tasks = [Task(name, [name, *settings.identity], compute) for name, compute in work.items()]
-    store = None if folder is None else Store(folder, PartResult, ".json", room="studies")
+    store = None if folder is None else Store(folder, PartResult, ".json", source=source_of(verify, settings))
     found: dict[int, PartResult] = {}
     with Progress("verifying", len(work)) as shown:
         shown(0)

@@ -19,6 +19,7 @@ import numpy as np
 from gladstorm.foundation.files import load_json, save_json
 from gladstorm.foundation.progress import Progress, annotate
 from gladstorm.foundation.provenance import versions
+from gladstorm.foundation.sources import source_of
 from gladstorm.foundation.statistics import Mean, log_slope_weights
 from gladstorm.foundation.store import Store
 from gladstorm.foundation.tasks import HERE, Executor, Task, results
@@ -123,7 +124,7 @@ def tightness(
         Task(each.name, [repr(each), repr(ladder)], partial(_row, each, ladder))
         for each, ladder in zip(settings, ladders, strict=True)
     ]
-    kept = None if store is None else Store(Path(store), TightnessRow, ".json", room="studies")
+    kept = None if store is None else Store(Path(store), TightnessRow, ".json", source=source_of(tightness))
     rows: dict[int, dict[str, Any]] = {}
     with Progress("searching", len(tasks)) as shown:
         shown(0)
