@@ -16,7 +16,9 @@ MISFIT = 0.01  # a probability: with less, a parabola is not what the noise alon
 
 
 def end_to_start(probes: Probes, generator: np.random.Generator) -> Interval | None:
-    """The variance at the end of the path over that at the start; None where one of the two was not seen."""
+    """The variance at the end of the path over that at the start; None without a path, or where one was not seen."""
+    if not probes.has_path:
+        return None
     along = probes.direction == "along"
     if along.any():
         first = probes.direction == "start"
@@ -45,7 +47,7 @@ def anchor(probes: Probes, generator: np.random.Generator) -> Finding:
     """The s at which V(s) = c₀ + c₁ s + c₂ s² is smallest, s the distance along the path, negative behind the start."""
     directions = probes.direction
     on_path = np.isin(directions, ("start", "along", "against", "path"))
-    if not np.isin(directions, ("along", "path")).any():
+    if not probes.has_path:
         return unknown("probes in random directions only; needs a second checkpoint to look along the path")
     distance, noise = probes.distance[on_path], probes.noise[on_path]
     radius = float(distance.max())
