@@ -63,9 +63,9 @@ def advise(report: Report, horizon: int | None, gap: float | None, alpha: float 
     return _named(
         "nsgdm",
         f"Your noise grows{' along your path' if grows_on_the_way else ''}: use NSGDM, tune its step size and let it "
-        "decay linearly. On digits with growing noise, without a decay, it was not behind SGD, clipped SGD or Adam, nor "
-        "behind NSTORM at the same number of gradients. With a decay, in docs/suite.md, it never diverged, while SGD "
-        f"diverged on two of twelve problems; on the others it was not better than SGD. {lacking}",
+        "decay linearly. On digits with growing noise, without a decay, it was not behind SGD, clipped SGD or Adam, "
+        "nor behind NSTORM at the same number of gradients. With a decay, in docs/suite.md, it never diverged, while "
+        f"SGD diverged on two of twelve problems; on the others it was not better than SGD. {lacking}",
         AS_DIGITS_SHOW,
         batch,
     )
