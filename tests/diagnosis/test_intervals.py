@@ -15,7 +15,7 @@ from gladstorm.diagnosis.alternatives import _folds, _losses, alternatives
 from gladstorm.diagnosis.curvature import _cells, _means, _roots, _slopes, curvature
 from gladstorm.diagnosis.design import places
 from gladstorm.diagnosis.finding import ESTIMATED, NO_GROWTH, UNKNOWN, Finding
-from gladstorm.diagnosis.growth import _fits, constants, power
+from gladstorm.diagnosis.growth import POWERS, _fits, _loss, constants, power
 from gladstorm.diagnosis.resampling import (
     LEVEL,
     Estimates,
@@ -78,6 +78,19 @@ def test_an_interval_reaches_to_the_quantile_of_its_level(level: float) -> None:
     assert percentiles(np.array([7.0, *range(1001)]), **options) == pytest.approx(
         (7.0, 500 * (1 - level), 500 * (1 + level))
     )
+
+
+def test_the_interval_of_a_power_holds_95_of_100_resamples() -> None:
+    probes = designed(lambda s: 1 + 4 * s**2, error=gamma(20), seed=4)
+    pairs = probes.paired()
+    strata = Strata(pairs.distance, 6)
+    counts = strata.resample(default_rng(0), 199)
+    powers = POWERS[np.argmin([_loss(pairs.distance**p, pairs, counts, strata) for p in POWERS], axis=0)]
+    low, high = np.quantile(powers[1:], [0.025, 0.975])
+    found = power(probes, KNOWN, default_rng(0))
+    assert (found.estimate, found.low, found.high) == pytest.approx((powers[0], low, high))
+    assert low < np.quantile(powers[1:], 0.05)  # another level would be noticed
+    assert high > np.quantile(powers[1:], 0.95)
 
 
 def test_intervals_of_a_fit_and_of_a_mean_hold_the_truth_as_often_as_they_say() -> None:

@@ -75,7 +75,7 @@ def _growth(G: Interval, B: Interval, square: float, radius: float, probes: int)
     if B.estimate * radius < G.estimate:
         reach = (1 if probes >= AMPLE else 3) * G.estimate / B.estimate
         return unknown(f"radius {radius:.2g} reached, needs {reach:.2g} with {probes} probes", B)
-    if B.low <= 0 or B.high > WIDEST * B.low:
+    if B.high > WIDEST * B.low:
         return unknown(wider_than_wanted(B, probes), B)
     return found(B)
 
