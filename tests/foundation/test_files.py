@@ -19,6 +19,24 @@ from gladstorm.simulation.record import Record
 from gladstorm.studies.reproduction import Results
 
 FORM = "gladstorm test 1"
+OBEYED = "".join(
+    map(chr, (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)))
+)
+
+
+def test_no_text_of_a_file_holds_what_a_terminal_obeys(tmp_path: Path) -> None:
+    said = {"a": OBEYED, "b": [OBEYED, {OBEYED: [OBEYED, 1, None]}], "c": "‖∇f‖\t≤ 1\n", "d": 0.5}
+    save_json(tmp_path / "file.json", FORM, said)
+    save_table(tmp_path / "file.parquet", [pa.table({"x": [1.0]})], FORM, said)
+    for content in (
+        load_json("test", tmp_path / "file.json", FORM),
+        load_table("test", tmp_path / "file.parquet", FORM)[1],
+    ):
+        texts = [content["a"], content["b"][0], *content["b"][1], content["b"][1][content["a"]][0]]
+        assert len(set(texts)) == 1
+        assert not set(OBEYED) & set(texts[0])
+        assert texts[0].startswith("\\x00\\x01")  # shown, not left out
+        assert (content["c"], content["d"]) == (said["c"], said["d"])
 
 
 def test_what_is_no_regular_file_is_refused_and_stays_what_it_was(tmp_path: Path) -> None:

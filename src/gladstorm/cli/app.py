@@ -109,8 +109,12 @@ def main() -> None:
         except Exception as problem:
             if not isinstance(problem, ValueError | OSError) and not hasattr(problem, "format_message"):
                 raise
+            from gladstorm.foundation.screen import harmless
+
             message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
-            typer.echo(f"Error: {' '.join(message.split())}", err=True)  # one line, whatever an argument holds
+            typer.echo(
+                f"Error: {harmless(' '.join(message.split()))}", err=True
+            )  # one line, whatever an argument holds
             sys.exit(2)
         if code == interrupts.CODE:  # what Typer makes of KeyboardInterrupt
             raise KeyboardInterrupt

@@ -23,6 +23,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gladstorm.foundation.screen import harmless
+
 _METADATA = b"gladstorm"
 _SEAL = "gladstorm sha256"  # the key of the digest, in a table's metadata or in a JSON file
 _BEFORE = f'"{_SEAL}": "'.encode()
@@ -153,11 +155,12 @@ def _digest(data: bytes, at: int) -> bytes:
 
 
 def _of_form(owner: str, path: Path, form: str, content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file of this form, without its digest."""
+    """The content of a file of this form, without its digest; what it says can be printed, whoever wrote it."""
     if content["format"] != form:
         raise ValueError(f"{owner}: {path} is not a {form!r} file; got {content['format']!r}.")
     del content[_SEAL]
-    return content
+    told: dict[str, Any] = harmless(content)
+    return told
 
 
 def _remove_abandoned(folder: Path) -> None:

@@ -1,8 +1,9 @@
-"""Values as text that fits on a screen, whatever their size."""
+"""Values as text that fits on a screen, whatever their size, and that a screen shows and does not obey."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 LINE, LINES = 100, 25  # characters and lines of a screen
 FEW = 8  # numbers of an array that are all shown
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # or they turn text around
 
 
 def shown(value: Any, width: int = LINE) -> str:
@@ -21,6 +23,19 @@ def shown(value: Any, width: int = LINE) -> str:
     'array of 50 numbers, 0.0001 to 1'
     """
     return cut_to(_text(value), width)
+
+
+def harmless(value: Any) -> Any:
+    """A text, or JSON-ready data with texts in it, in which control characters but tabs and new lines are spelled out.
+
+    >>> print(harmless({"remarks": ["\\x1b[31mred"]})["remarks"][0])
+    \\x1b[31mred
+    """
+    if isinstance(value, str):
+        return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], value)
+    if isinstance(value, Mapping):
+        return {harmless(key): harmless(each) for key, each in value.items()}
+    return list(map(harmless, value)) if isinstance(value, list) else value
 
 
 def fields_shown(part: Any) -> str:
