@@ -5,6 +5,7 @@ The figures of `reproduce` are in `reproduction_figures`.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ try:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
     from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as MatplotlibFigure
     from matplotlib.ticker import NullLocator
 except ModuleNotFoundError as missing:
     raise ValueError("figures: matplotlib must be installed; pip install 'gladstorm[report]'.") from missing
@@ -34,6 +35,15 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".pdf", ".svg")
 MOST_LINES = 14  # of a record: more cannot be followed by eye
 FARTHEST = 10**200  # of an axis: its margins and ticks, which matplotlib puts further out, must be floats too
+
+
+class Figure(MatplotlibFigure):
+    """A figure that a notebook shows, although it belongs to no window and pyplot does not know it."""
+
+    def _repr_png_(self) -> bytes:
+        picture = io.BytesIO()
+        FigureCanvasAgg(self).print_png(picture)
+        return picture.getvalue()
 
 
 def bounds(plans: Sequence[Plan], crossing: int | None = None) -> Figure:
