@@ -29,8 +29,8 @@ print(
 )
 
 # %%
-# ``record.last`` holds x^K of every run as one vector. If x consists of named arrays, ``tree`` gives them back: here the
-# weights and the offset of a line through four points, with the axes (configuration, seed, …).
+# ``record.last`` holds x^K of every run as one vector. If x consists of named arrays, ``tree`` gives them back: here
+# the weights and the offset of a line through four points, with the axes (configuration, seed, …).
 
 a, b = np.arange(4.0)[:, None], np.array([1.0, 3.0, 5.0, 7.0])
 line = gs.finite_sum(

@@ -98,7 +98,7 @@ def test_the_oracle_is_unbiased_and_its_variance_is_within_the_bound(objective: 
     with jax.enable_x64(True):
         noise, variance, hidden = map(np.asarray, outcomes(x))
         uniform = (np.arange(100_000) + 0.5) / 100_000
-        shares = np.asarray(jax.jit(jax.vmap(lambda u: oracle.batch(u, b)))(uniform))
+        shares = np.asarray(jax.jit(jax.vmap(lambda u: oracle.batch(u, jnp.asarray(b))))(uniform))
     chances = stats.binom(b, p).pmf(np.arange(b + 1))
     np.testing.assert_allclose(np.bincount(np.rint(b * shares).astype(int), minlength=b + 1) / 1e5, chances, atol=2e-5)
     np.testing.assert_allclose(np.einsum("o,nod->nd", chances, noise), 0, atol=1e-12 * np.abs(noise).max())

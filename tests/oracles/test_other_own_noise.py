@@ -276,7 +276,7 @@ def test_a_posterior_that_is_all_prior_attains_the_bounds_that_its_constants_com
     at_anchor = second_moment(bg0.anchor)
     growth = (second_moment(bg0.anchor + wider) - at_anchor) / np.sum(wider**2)
     assert (at_anchor, growth) == pytest.approx((M**2 * d * (d + 1) * floor**2, M**2 * (d + 3)), rel=1e-6)
-    assert (bg0.G**2, bg0.B**2) == pytest.approx((at_anchor, growth), rel=1e-6)
+    assert (at_anchor, growth) == pytest.approx((bg0.G**2, bg0.B**2), rel=1e-6)
 
 
 @jax.jit

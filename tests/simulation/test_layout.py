@@ -104,7 +104,7 @@ def test_a_long_sweep_is_cut_so_that_little_is_lost_with_a_task() -> None:
 
 @pytest.mark.parametrize("oracle_bytes", [1_000, 10**6, 3 * 10**6, 10**7, 10**9])
 def test_a_task_holds_no_more_instances_than_it_has_room_for_and_not_fewer_than_it_could(oracle_bytes: int) -> None:
-    """Whole pieces, which have a seed for each device, or one: the last of them may be begun before the room is full."""
+    """Whole pieces, of a seed for each device or of one: the last of them may be begun before the room is full."""
     work = Work(["sgd"], seeds=1000, devices=2, oracle_bytes=oracle_bytes, oracle_per_seed=True)
     largest = max(len(share.seeds) for share in cut(work, 0, 1, MEASURED))
     room = min(work.seeds, MEASURED.task_bytes / oracle_bytes)

@@ -76,7 +76,11 @@ def test_numbers_select_one_after_the_other_as_all_at_once(record: Record, own: 
     assert both.labels == ("NSGDM (eta=0.3, gamma=0.2)",)
     require_same(own.where(gamma=0.2).where(eta=0.3), both)
     require_same(own.where(eta=0.3).where(gamma=0.2), both)
-    assert own.where(gamma=0.1).labels == ("NSGDM (eta=0.3, gamma=0.1)", "NSGDM (eta=0.4, gamma=0.1)", "SGD (gamma=0.1)")
+    assert own.where(gamma=0.1).labels == (
+        "NSGDM (eta=0.3, gamma=0.1)",
+        "NSGDM (eta=0.4, gamma=0.1)",
+        "SGD (gamma=0.1)",
+    )
     with pytest.raises(ValueError, match=r"Record\.where: some configuration must have these numbers; got .*0\.3"):
         own.where(gamma=0.3)
 
@@ -168,10 +172,35 @@ def test_a_tree_has_every_point_as_the_arrays_that_x_consists_of() -> None:
 # Tables and files.
 
 
-def test_a_saved_record_loads_as_it_was(record: Record, own: Record, tmp_path: Path) -> None:
-    for each in (record, own):
-        each.save(tmp_path / "runs.parquet")
-        require_same(each, Record.load(tmp_path / "runs.parquet"))
+@pytest.fixture
+def uneven(own: Record) -> Record:
+    """A record in which no two runs have the same marks."""
+    marks = np.arange(18).reshape(6, 3)
+    changed = {"diverged": marks - 1, "reached": 30 - marks, "sampled_step": np.array([7, 2, 5])}
+    return dataclasses.replace(own, config=own.config | {"f_inf": -2.0}, **changed)
+
+
+def test_a_saved_record_loads_as_it_was(
+    record: Record, uneven: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in (record, uneven):
+        for at_once in (250_000, 1, 2 * 3 * each.steps.size):  # configurations are written all, one, or two at a time
+            monkeypatch.setattr("gladstorm.simulation.record.ROWS_AT_ONCE", at_once)
+            each.save(tmp_path / "runs.parquet")
+            require_same(each, Record.load(tmp_path / "runs.parquet"))
+
+
+def test_every_row_of_the_table_has_the_numbers_of_its_configuration_seed_and_step(uneven: Record) -> None:
+    table, shape = uneven.to_pandas(), uneven.grad_norm.shape
+    by_configuration = {name: uneven.numbers(name)[:, None, None] for name in uneven.swept}
+    by_configuration["method"] = np.array([each.name for each in uneven.configurations])[:, None, None]
+    by_seed = {"seed": uneven.seeds[:, None], "sampled_step": uneven.sampled_step[:, None]}
+    wanted = by_configuration | by_seed | {"step": uneven.steps} | {name: getattr(uneven, name) for name in CURVES}
+    wanted |= {name: getattr(uneven, name)[..., None] for name in MARKS} | {"gap": uneven.value + 2}
+    assert set(table.columns) == {*wanted, *POINTS}
+    for name, array in wanted.items():
+        found = table[name].to_numpy().reshape(shape)
+        np.testing.assert_array_equal(found, np.broadcast_to(array, shape), err_msg=name)
 
 
 def test_xarray_has_every_number_under_the_names_of_its_axes(record: Record, own: Record) -> None:
@@ -194,7 +223,9 @@ def test_xarray_has_every_number_under_the_names_of_its_axes(record: Record, own
 
 def test_without_xarray_one_sentence_says_what_to_install(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xarray", None)
-    with pytest.raises(ValueError, match=r"Record.to_xarray: xarray must be installed; pip install 'gladstorm\[xarray\]'"):
+    with pytest.raises(
+        ValueError, match=r"Record.to_xarray: xarray must be installed; pip install 'gladstorm\[xarray\]'"
+    ):
         record.to_xarray()
 
 
@@ -324,8 +355,16 @@ def test_a_record_shows_itself_on_a_screen(record: Record) -> None:
         assert len(lines) <= 25
         assert max(map(len, lines)) <= 100
     assert repr(record).splitlines()[0].startswith("Record: 3 configurations × 3 seeds, ")
-    assert f"{record.grad_norm[0, :, -1].mean():.4g}" in repr(record).splitlines()[2]
     assert "… and 69 more" in repr(many)
+
+
+def test_a_line_for_each_configuration_has_its_means_at_the_end(uneven: Record) -> None:
+    for row, line in enumerate(repr(uneven).splitlines()[2:]):
+        ends = [getattr(uneven, name)[row, :, -1].mean() for name in ("grad_norm", "mean_grad_norm", "best_grad_norm")]
+        diverged = 2 if row == 0 else 3  # −1 is the first of all marks: at 0 a run has diverged
+        wanted = [f"{uneven.sfo[row, :, -1].mean():,.6g}", *(f"{end:.4g}" for end in ends), str(diverged)]
+        assert line.split()[-5:] == wanted
+        assert "".join(f"<td>{cell}</td>" for cell in wanted) in uneven._repr_html_()
 
 
 def test_a_notebook_gets_a_table(record: Record) -> None:

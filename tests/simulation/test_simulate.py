@@ -387,7 +387,9 @@ def test_methods_that_share_a_program_run_as_alone(own: bool, monkeypatch: pytes
 
 @pytest.mark.parametrize("names", [(1, "1"), (None, "None"), (True, "True"), (("a",), "('a',)")])
 def test_methods_whose_names_are_equal_as_text_are_refused_and_others_are_all_run(names: tuple[Any, Any]) -> None:
-    with pytest.raises(ValueError, match=r"sweep: names of methods must differ as text, or one is lost; got \[") as error:
+    with pytest.raises(
+        ValueError, match=r"sweep: names of methods must differ as text, or one is lost; got \["
+    ) as error:
         sweep(oracle(), dict.fromkeys(names, sgd(0.1)), steps=1)
     assert "\n" not in str(error.value)
     assert sweep(oracle(), {names[0]: sgd(0.1), "other": sgd(0.2)}, steps=1).labels == (str(names[0]), "other")

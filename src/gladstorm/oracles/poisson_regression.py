@@ -15,7 +15,6 @@ from gladstorm.objectives.poisson_regression import PoissonRegression as Objecti
 from gladstorm.oracles.oracle import Point
 from gladstorm.oracles.streamed import Streamed
 
-
 FAR = 26  # deviations: less probable than 1e-80, and still no outcome there has the probability 0 as a float
 
 

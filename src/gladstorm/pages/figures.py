@@ -41,8 +41,8 @@ class Figure(MatplotlibFigure):
     """A figure that a notebook shows, although it belongs to no window and pyplot does not know it."""
 
     def _repr_png_(self) -> bytes:
-        picture = io.BytesIO()
-        FigureCanvasAgg(self).print_png(picture)
+        picture, canvas = io.BytesIO(), FigureCanvasAgg(self)
+        canvas.print_png(picture)  # type: ignore[no-untyped-call]  # of matplotlib
         return picture.getvalue()
 
 
@@ -136,7 +136,7 @@ def gradient_norms(record: Record) -> Figure:
     return figure
 
 
-def save(figure: Figure, path: Path) -> None:
+def save(figure: MatplotlibFigure, path: Path) -> None:
     """Write a figure, whole or not at all, in the format of its suffix."""
     suffix = path.suffix.lower()
     if suffix not in FORMATS or not path.parent.is_dir():

@@ -63,7 +63,9 @@ def by_name(methods: Any) -> dict[str, Method]:
     if isinstance(methods, Mapping):
         named = {str(name): fit_method(method) for name, method in methods.items()}
         if len(named) < len(methods):
-            raise ValueError(f"sweep: names of methods must differ as text, or one is lost; got {shown(list(methods))}.")
+            raise ValueError(
+                f"sweep: names of methods must differ as text, or one is lost; got {shown(list(methods))}."
+            )
         return named
     return _labelled([fit_method(method) for method in methods])
 

@@ -221,12 +221,14 @@ class Record:
         try:
             import xarray as xr
         except ModuleNotFoundError as missing:
-            raise ValueError("Record.to_xarray: xarray must be installed; pip install 'gladstorm[xarray]'.") from missing
+            raise ValueError(
+                "Record.to_xarray: xarray must be installed; pip install 'gladstorm[xarray]'."
+            ) from missing
         run = ("configuration", "seed")
         curves = {name: ((*run, "step"), getattr(self, name)) for name in (*CURVES, "gap")}
         marks = {name: (run, getattr(self, name)) for name in MARKS}
         points = {name: ((*run, "x"), getattr(self, name)) for name in POINTS}
-        methods = {"method": ("configuration", [each.name for each in self.configurations])}
+        methods: dict[str, Any] = {"method": ("configuration", [each.name for each in self.configurations])}
         methods |= {field: ("configuration", self.numbers(field)) for field in self.swept}
         axes = {"configuration": list(self.labels), "seed": self.seeds, "step": self.steps}
         sampled = {"sampled_step": ("seed", self.sampled_step)}

@@ -128,7 +128,9 @@ class Compared:
         return cut_to(f"Compared({', '.join(f'{name} = {value}' for name, value in self._facts().items())})", LINE)
 
     def _repr_html_(self) -> str:
-        return html_table("Compared: means over the reported seeds", [list(self._facts()), list(self._facts().values())])
+        return html_table(
+            "Compared: means over the reported seeds", [list(self._facts()), list(self._facts().values())]
+        )
 
     def _facts(self) -> dict[str, str]:
         """What people ask for first, in words."""
