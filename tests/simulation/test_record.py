@@ -176,7 +176,7 @@ def test_a_tree_has_every_point_as_the_arrays_that_x_consists_of() -> None:
 def uneven(own: Record) -> Record:
     """A record in which no two runs have the same marks."""
     marks = np.arange(18).reshape(6, 3)
-    changed = {"diverged": marks - 1, "reached": 30 - marks, "sampled_step": np.array([7, 2, 5])}
+    changed: dict[str, Any] = {"diverged": marks - 1, "reached": 30 - marks, "sampled_step": np.array([7, 2, 5])}
     return dataclasses.replace(own, config=own.config | {"f_inf": -2.0}, **changed)
 
 

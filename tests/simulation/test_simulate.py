@@ -280,6 +280,15 @@ def test_the_uniform_output_is_uniform_and_the_same_for_every_method() -> None:
     assert np.abs(counts - 300).max() < 5 * np.sqrt(300)
 
 
+def test_the_uniform_output_is_the_iterate_of_its_step() -> None:
+    record = sweep(oracle(), {"a": nsgdm([0.01, 0.02], 0.1)}, steps=9, seeds=8)
+    assert len(set(record.sampled_step)) > 3
+    for step in range(10):
+        chosen = record.sampled_step == step
+        there = sweep(oracle(), {"a": nsgdm([0.01, 0.02], 0.1)}, steps=step, seeds=8).last
+        np.testing.assert_array_equal(record.sampled[:, chosen], there[:, chosen])
+
+
 def test_float64_inside_whatever_outside() -> None:
     assert jnp.zeros(1).dtype == np.float32
     record = run(oracle(), sgd(0.01), steps=5)
