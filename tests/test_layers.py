@@ -12,33 +12,53 @@ from gladstorm.foundation.provenance import ROOMS
 
 SOURCE = Path(gladstorm.__file__).parent
 
-# A record draws itself for people, at the end of the line: the one step back, made when it is asked for.
+# A record draws itself for people, by the public `gladstorm.plot`: the one step back, made when it is asked for.
 STEPS_BACK = {("simulation/record.py", "pages")}
 
 
-def imported(path: Path) -> set[str]:
-    """The gladstorm modules a file imports, wherever in it the import stands."""
+def reached(code: str) -> set[str]:
+    """The rooms that some code reaches: by an import, by the name of a module as a string, by the public face."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        found |= {name.split(".")[1] for name in names if name.startswith("gladstorm.")}
-    return found
+            found |= {_home(node.module, alias.name) for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= {node.value} if re.fullmatch(r"gladstorm(\.\w+)+", node.value) else set()
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "gladstorm":
+            found |= {_home("gladstorm", node.attr)}
+    return {name.split(".")[1] for name in found if name.startswith("gladstorm.")} & set(ROOMS)
 
 
-def test_a_room_imports_only_from_the_rooms_before_it() -> None:
-    order = list(ROOMS)
+def _home(module: str, name: str) -> str:
+    """Where a name of a module comes from; what the package shows comes from one of its rooms."""
+    homes = vars(gladstorm)["_MODULE_OF"]
+    return f"{homes[name]}.{name}" if module == "gladstorm" and name in homes else f"{module}.{name}"
+
+
+def test_what_code_reaches_is_seen_however_it_is_written() -> None:
+    for code in (
+        "import gladstorm.pages.figures",
+        "def f():\n    from gladstorm.pages import figures",
+        "from gladstorm import pages",
+        "from gladstorm import plot",
+        "import gladstorm\ngladstorm.plot(record)",
+        "importlib.import_module('gladstorm.pages.figures')",
+    ):
+        assert reached(code) == {"pages"}, code
+    assert reached("import gladstorm, numpy\nprint(gladstorm.__version__, 'gladstorm.pages are', numpy.pages)") == set()
+
+
+def test_a_room_reaches_only_the_rooms_before_it() -> None:
+    order, back = list(ROOMS), set()
     for path in SOURCE.rglob("*.py"):
         room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
         if room in ("__init__", "__main__"):
             continue
-        later = imported(path) & set(order[order.index(room) + 1 :])
-        back = {(str(path.relative_to(SOURCE)), each) for each in later}
-        assert back <= STEPS_BACK, f"{path.name} imports {later}, which stand after {room}"
+        later = reached(path.read_text()) & set(order[order.index(room) + 1 :])
+        back |= {(str(path.relative_to(SOURCE)), each) for each in later}
+    assert back == STEPS_BACK
 
 
 def test_modules_are_named_in_import_statements_and_not_in_strings() -> None:

@@ -35,6 +35,7 @@ DELIBERATELY_NOT = {
     "methods.schedules": {"Clock", "adaptive", "registry", "resolved"},
     "methods.steps": {"registry"},
     "oracles": {"Point", "Recipe", "named", "names", "read", "registry"},
+    "pages": set(),
     "simulation.record": set(),
     "simulation.simulate": set(),
     "studies.comparison": {

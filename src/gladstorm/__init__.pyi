@@ -111,6 +111,7 @@ from gladstorm.oracles import VariationalGaussian as VariationalGaussian
 from gladstorm.oracles import VariationalLogistic as VariationalLogistic
 from gladstorm.oracles import finite_sum as finite_sum
 from gladstorm.oracles import measured_variance as measured_variance
+from gladstorm.pages import plot as plot
 from gladstorm.simulation import devices as devices
 from gladstorm.simulation.record import Record as Record
 from gladstorm.simulation.simulate import Interrupted as Interrupted

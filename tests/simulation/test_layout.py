@@ -102,6 +102,18 @@ def test_a_long_sweep_is_cut_so_that_little_is_lost_with_a_task() -> None:
     assert {len(share.configurations) for share in cut(many, 10_000_000, 1, MEASURED)} == {90, 91}
 
 
+@pytest.mark.parametrize("oracle_bytes", [1_000, 10**6, 3 * 10**6, 10**7, 10**9])
+def test_a_task_holds_no_more_instances_than_it_has_room_for_and_not_fewer_than_it_could(oracle_bytes: int) -> None:
+    """Whole pieces, of a seed for each device or of one: the last of them may be begun before the room is full."""
+    work = Work(["sgd"], seeds=1000, devices=2, oracle_bytes=oracle_bytes, oracle_per_seed=True)
+    largest = max(len(share.seeds) for share in cut(work, 0, 1, MEASURED))
+    room = min(work.seeds, MEASURED.task_bytes / oracle_bytes)
+    assert largest < max(room, 1) + 2
+    assert largest > room / 2
+    shared = cut(work._replace(oracle_per_seed=False), 0, 1, MEASURED)
+    assert len(shared) == 1  # one instance for all takes no room
+
+
 def test_a_last_task_has_the_shape_of_the_others() -> None:
     work = Work(["sgd"] * 10, seeds=28, devices=2, oracle_bytes=100, oracle_per_seed=False)
     shapes = {

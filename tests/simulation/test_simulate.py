@@ -280,6 +280,15 @@ def test_the_uniform_output_is_uniform_and_the_same_for_every_method() -> None:
     assert np.abs(counts - 300).max() < 5 * np.sqrt(300)
 
 
+def test_the_uniform_output_is_the_iterate_of_its_step() -> None:
+    record = sweep(oracle(), {"a": nsgdm([0.01, 0.02], 0.1)}, steps=9, seeds=8)
+    assert len(set(record.sampled_step)) > 3
+    for step in range(10):
+        chosen = record.sampled_step == step
+        there = sweep(oracle(), {"a": nsgdm([0.01, 0.02], 0.1)}, steps=step, seeds=8).last
+        np.testing.assert_array_equal(record.sampled[:, chosen], there[:, chosen])
+
+
 def test_float64_inside_whatever_outside() -> None:
     assert jnp.zeros(1).dtype == np.float32
     record = run(oracle(), sgd(0.01), steps=5)
@@ -383,3 +392,13 @@ def test_methods_that_share_a_program_run_as_alone(own: bool, monkeypatch: pytes
     assert shared.labels == alone.labels
     for name in ("grad_norm", "sfo", "max_batch", "mean_error", "last", "sampled", "sampled_step", "diverged"):
         np.testing.assert_allclose(getattr(shared, name), getattr(alone, name), rtol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("names", [(1, "1"), (None, "None"), (True, "True"), (("a",), "('a',)")])
+def test_methods_whose_names_are_equal_as_text_are_refused_and_others_are_all_run(names: tuple[Any, Any]) -> None:
+    with pytest.raises(
+        ValueError, match=r"sweep: names of methods must differ as text, or one is lost; got \["
+    ) as error:
+        sweep(oracle(), dict.fromkeys(names, sgd(0.1)), steps=1)
+    assert "\n" not in str(error.value)
+    assert sweep(oracle(), {names[0]: sgd(0.1), "other": sgd(0.2)}, steps=1).labels == (str(names[0]), "other")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,20 @@ def cut_to(text: str, width: int) -> str:
     """
     line = " ".join(text.split()) if "\n" in text else text
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def html_table(title: str, rows: Sequence[Sequence[str]], more: Sequence[str] = ()) -> str:
+    """A table as a notebook shows it: a title, the rows, of which the first has the headings, and lines below.
+
+    >>> html_table("a & b", [["x"], ["1"]])
+    '<p>a &amp; b</p><table><tr><th>x</th></tr><tr><td>1</td></tr></table>'
+    """
+    head, *body = ([html.escape(cell) for cell in row] for row in rows)
+    lines = ["".join(f"<th>{cell}</th>" for cell in head)]
+    lines += ["".join(f"<td>{cell}</td>" for cell in row) for row in body]
+    table = "".join(f"<tr>{line}</tr>" for line in lines)
+    foot = "".join(f"<p>{html.escape(line)}</p>" for line in more)
+    return f"<p>{html.escape(title)}</p><table>{table}</table>{foot}"
 
 
 def _text(value: Any) -> str:

@@ -23,7 +23,7 @@ from gladstorm.foundation.parts import describe
 from gladstorm.foundation.progress import remark
 from gladstorm.foundation.provenance import versions
 from gladstorm.foundation.rules import COUNT
-from gladstorm.foundation.screen import shown
+from gladstorm.foundation.screen import LINE, cut_to, html_table, shown
 from gladstorm.foundation.statistics import finite_list
 from gladstorm.methods import Method, with_decay
 from gladstorm.methods.method import settings_of
@@ -123,6 +123,26 @@ class Compared:
         named = {name: getattr(record, name)[0, :, :last] for name in ("grad_norm", "drift2", "max_batch")}
         spread = {name: {"mean": curve.mean(0), "std": curve.std(0)} for name, curve in named.items()}
         return {"sfo": record.sfo[0, :, :last].mean(0)} | spread
+
+    def __repr__(self) -> str:
+        return cut_to(f"Compared({', '.join(f'{name} = {value}' for name, value in self._facts().items())})", LINE)
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            "Compared: means over the reported seeds", [list(self._facts()), list(self._facts().values())]
+        )
+
+    def _facts(self) -> dict[str, str]:
+        """What people ask for first, in words."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            means = {f"‖{self.record.field}‖": f"{self.grad_norm.mean():.4g}", "f": f"{self.value.mean():.4g}"}
+        edge = f" ({' and '.join(self.at_edge)} at the edge of its grid)" if self.at_edge else ""
+        return {
+            **means,
+            "diverged": f"{self.diverged} of {self.record.seeds.size} seeds",
+            "tuned": (self.tuned or "nothing") + edge,
+            "budget": f"{self.budget:,} stochastic gradients",
+        }
 
 
 class ComparisonInterrupted(KeyboardInterrupt):
