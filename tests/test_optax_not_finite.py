@@ -199,7 +199,9 @@ def test_nsgdm_and_nstorm_skip_and_count_the_steps_that_torch_s_skip_and_count(n
 def test_steered_skips_counts_and_averages_as_torch_s_does_while_the_horizon_goes_on() -> None:
     given = samples(8, np.inf, BAD_AT)
     visited, states = walk(steered(8, average=True), given)
-    theirs, skipped, optimizer = by_torch(lambda params: gladstorm.torch.Steered(params, horizon=8, average=True), given)
+    theirs, skipped, optimizer = by_torch(
+        lambda params: gladstorm.torch.Steered(params, horizon=8, average=True), given
+    )
     assert_close(visited, theirs)
     assert [int(state.skipped) for state in states] == skipped
     with optimizer.averaged():

@@ -287,7 +287,7 @@ def test_a_flax_nnx_model_is_trained_as_by_hand_and_resumes_to_the_same_bits(fac
     ids=["adamw", "nsgdm", "nsgdm, tensor", "nstorm", "steered"],
 )
 def test_a_whole_model_whose_functions_have_no_gradient_is_as_good_as_its_arrays(optimizer: Any) -> None:
-    """As `eqx.filter_grad` and `eqx.filter` make them: grads and states have None where params have what is no array."""
+    """As `eqx.filter_grad` and `eqx.filter` make them: grads and states have None where params have no array."""
     others = {"activation": jnp.tanh, "size": 3, "table": np.arange(3), "deeper": {"name": "mlp"}}
     nothing = {"activation": None, "size": None, "table": None, "deeper": None}
     params = PARAMS | nothing

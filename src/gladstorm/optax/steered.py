@@ -46,8 +46,8 @@ def steered(
         reports it; it helps little.
     axis_name: as in `gladstorm.optax`.
 
-    A gradient that is not finite moves nothing, is not remembered, and is counted in `state.skipped`. The state is two trees like the parameters, x⁰
-    and the mean of u; the average is a third. For weight decay, add it to the loss.
+    A gradient that is not finite moves nothing, is not remembered, and is counted in `state.skipped`. The state is
+    two trees like the parameters, x⁰ and the mean of u; the average is a third. For weight decay, add it to the loss.
 
     >>> optimizer = steered(horizon=100, average=True)
     >>> params = jnp.array([3.0, 4.0])
