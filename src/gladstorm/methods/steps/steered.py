@@ -61,17 +61,21 @@ class Steered(Step):
     @override
     def init(self, x: Any) -> Course:
         """r = ℓ = ρ(1 + ‖x⁰‖), nothing learnt."""
-        zero = jnp.zeros(())
+        m = jax.tree.map(jnp.zeros_like, x)
+        zero = length(m, self.axes).astype(jnp.result_type(float))  # inside jax.shard_map, of the type that steps give
         r = self.first * (1 + length(x, self.axes)) + zero
-        return Course(x, zero, r, r, zero, zero + CALM, jnp.log(r), zero, jax.tree.map(jnp.zeros_like, x))
+        return Course(x, zero, r, r, zero, zero + CALM, jnp.log(r), zero, m)
 
     @override
     def move(self, memory: Course, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Course]:
-        size = length(v, self.axes)
-        usable = jnp.isfinite(size)
-        moved = self._moved(memory, x, v, size)
+        usable = self.is_usable(v)
+        moved = self._moved(memory, x, v, length(v, self.axes))
         chosen: tuple[Any, Course] = jax.tree.map(lambda new, old: jnp.where(usable, new, old), moved, (x, memory))
         return chosen
+
+    def is_usable(self, v: Any) -> Array:
+        """Whether x moves along this v, which it does where ‖v‖ is finite."""
+        return jnp.isfinite(length(v, self.axes))
 
     def _moved(self, memory: Course, x: Any, v: Any, size: Array) -> tuple[Any, Course]:
         share = 1 / jnp.sqrt(memory.k + 1)  # of this step in running means
