@@ -1,5 +1,6 @@
 """`gladstorm compare` and `gladstorm methods`."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -110,8 +111,10 @@ def compare(
         from gladstorm.pages.styles import legend_names
 
         names = legend_names(list(found), comparison.briefly(found), [each.tuned for each in found.values()])
+        names = [" ".join([name, *each.marks]) for name, each in zip(names, found.values(), strict=True)]
         curves = zip(names, (each.curves() for each in found.values()), strict=True)
-        figures.save(figures.against_sfo(dict(curves), title, recipe.kind.field), plot)
+        words = "; ".join([title, *_legend(found.values())])
+        figures.save(figures.against_sfo(dict(curves), words, recipe.kind.field), plot)
     if as_json:
         rows = {name: each.as_dict() for name, each in found.items()}
         report = {"config": config, "methods": rows, "against_first": comparison.against_first(found)}
@@ -162,7 +165,7 @@ def _print_table(title: str, field: str, found: "dict[str, Compared]", against: 
     else:
         together = f"relative to the first: paired, {len(against)} intervals valid at the same time, below 1 is better"
         remarks = ["mean over seeds [95 % interval]", *([together] if against else [])]
-    caption = "; ".join([*remarks, "* a tuned number is at the edge of its grid"])
+    caption = "; ".join([*remarks, *_legend(found.values())])
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
     table.add_column("method, as tuned")
     values = ("f − inf f", "relative") if found[first].gap is not None else ("f",)
@@ -176,5 +179,16 @@ def _print_table(title: str, field: str, found: "dict[str, Compared]", against: 
                 cells += [interval(row[key]), "1" if name == first else interval(against[name][key])]
         cells += [interval(row["value"])] if row["gap"] is None else []
         cells += [interval(row["drift2"]), f"{row['steps']:,}", f"{row['max_batch']:,}", str(row["diverged"])]
-        table.add_row(row["label"] + (" *" if row["at_edge"] else ""), *cells)
+        table.add_row(" ".join([row["label"], *each.marks]), *cells)
     show(table)
+    for each in found.values():
+        for warning in each.warnings:
+            typer.echo(f"Warning: {each.record.labels[0]}: {warning}")
+
+
+def _legend(found: "Iterable[Compared]") -> list[str]:
+    """What the marks of these methods mean."""
+    from gladstorm.studies.comparison import MARKS
+
+    marks = "".join(each.marks for each in found)
+    return [f"{mark} {words}" for mark, words in MARKS.items() if mark in marks]

@@ -143,18 +143,18 @@ def _row(problem: SuiteProblem, each: Compared, first: Compared, comparisons: in
         "gap": None if each.gap is None else _rounded(each.gap),
         "relative": relative,
         "reached": _rounded(times),
-        "flags": flags(relative, even=problem.even_about is not None, averaged=averaged),
+        "flags": flags(relative, even=problem.even_about is not None, averaged=averaged, ascends=each.ascends),
     }
 
 
-def flags(relative: Mapping[str, Any], *, even: bool, averaged: bool) -> list[str]:
+def flags(relative: Mapping[str, Any], *, even: bool, averaged: bool, ascends: bool) -> list[str]:
     """What makes a row's ‖∇f‖ look better than its method is.
 
     `symmetry`: an average of iterates that jump to and fro over the minimum of an even function is near it for no
-    merit. `elsewhere`: ‖∇f‖ is smaller than the reference's and f − inf f larger, both beyond doubt: the stationary
-    point is another.
+    merit. `ascends`: on most seeds f ended above f(x⁰), or the run diverged. `elsewhere`: ‖∇f‖ is smaller than the
+    reference's and f − inf f larger, both beyond doubt: the stationary point is another.
     """
-    found = ["symmetry"] if even and averaged else []
+    found = ["symmetry"] * (even and averaged) + ["ascends"] * ascends
     norm, gap = relative["grad_norm"], relative["gap"]
     told = gap is not None and norm["high"] is not None and gap["low"] is not None
     return found + (["elsewhere"] if told and norm["high"] < 1 < gap["low"] else [])
