@@ -23,14 +23,18 @@ def compare(
     method: Annotated[
         list[str],
         typer.Option(
-            help="A named method, such as nstorm(eta=1e-3) (`gladstorm methods` lists them), or parts: "
-            "storm(eta=1e-3)+normalized. Values given as a list, eta=[0.01,0.1] or eta=grid(1e-3,1,4), are tuned; "
+            help="A named method, such as nstorm(eta=1e-3) (`gladstorm methods` lists them), parts: "
+            "storm(eta=1e-3)+normalized, or your own from a module in the current folder: MODULE:NAME. "
+            "Values given as a list, eta=[0.01,0.1] or eta=grid(1e-3,1,4), are tuned; "
             "if γ is left out, it is tuned over --grid. Repeatable."
         ),
     ],
     oracle: problem.OracleText = None,
     budget: Annotated[int, typer.Option(help="Number of stochastic gradients that each run may evaluate.")] = 10_000,
-    grid: Annotated[str, typer.Option(help="Step sizes γ to try: FROM,TO,HOW MANY, in equal ratios.")] = "1e-4,1,9",
+    grid: Annotated[
+        str | None,
+        typer.Option(help="Step sizes γ to try: FROM,TO,HOW MANY, in equal ratios. [default: 1e-4,1,9]"),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Runs per method that are reported.")] = 10,
     tuning_seeds: Annotated[
         int, typer.Option(help="Runs per method and setting that choose the setting, on seeds of their own.")
@@ -38,8 +42,8 @@ def compare(
     decay: Annotated[
         bool, typer.Option("--decay", help="Try every setting twice: as it is, and with γ decaying linearly to 0.")
     ] = False,
-    B: problem.Growth = 0.5,
-    G: problem.AtStart = 1.0,
+    B: problem.Growth = None,
+    G: problem.AtStart = None,
     dim: problem.Dimension = None,
     start: problem.Start = None,
     instance: problem.Instance = 0,
@@ -60,10 +64,12 @@ def compare(
 
     Example: gladstorm compare --objective dro --oracle finite-sum --method "svrg(q=20,large=200)" --method sgd
     """
-    from gladstorm import devices, objectives, oracles
+    from gladstorm import devices, objectives
     from gladstorm.foundation import interrupts
+    from gladstorm.foundation.calls import Defaults
     from gladstorm.foundation.rules import COUNT, SEED
     from gladstorm.methods import text as compositions
+    from gladstorm.methods.method import settings_of
     from gladstorm.simulation import cluster, programs
     from gladstorm.studies import comparison
     from gladstorm.studies.starts import from_random_starts
@@ -74,10 +80,13 @@ def compare(
     require_file("compare", "--save", save)
     require_figure("compare", "--plot", plot)
     require_folder("compare", "--store", store, folders=[], files=[])
-    gammas = compositions.grid(grid)
-    oracle = problem.oracle_of(objective, oracle)
-    recipe = oracles.read(oracle, {"B": B, "G": G})
-    tuned = comparison.methods_from(method, gammas, problem.noise_of(recipe), decay=decay)
+    gammas = compositions.grid("1e-4,1,9" if grid is None else grid)
+    oracle, recipe = problem.read_oracle("compare", objective, oracle, B, G)
+    shared = Defaults(problem.noise_of(recipe))
+    tuned = comparison.methods_from(method, gammas, shared, decay=decay)
+    problem.require_used("compare", "--grid", grid, "gamma" in shared.taken, "every method has a gamma of its own")
+    several = any(settings_of(each) > 1 for each in tuned.values())
+    problem.require_used("compare", "--decay", decay or None, several, "every method has one setting")
     devices.tune()
     programs.enable_program_cache()
     one = objectives.named(objective, seed=instance, dim=dim, start=start)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gladstorm.foundation.calls import Defaults
 from gladstorm.foundation.files import save_table
 from gladstorm.foundation.parts import describe
 from gladstorm.foundation.progress import remark
@@ -311,7 +312,9 @@ def methods_from(
     """
     if repeated := [text for text in texts if texts.count(text) > 1]:
         raise ValueError(f"compare: every method must be given once; got {repeated[0]!r} {len(repeated)} times.")
-    methods = {text: parse_method(text, {**given, "gamma": list(gammas)}) for text in texts}
+    given = given if isinstance(given, Defaults) else Defaults(given)
+    given["gamma"] = list(gammas)
+    methods = {text: parse_method(text, given) for text in texts}
     return {
         text: with_decay(method, [0, 1]) if decay and settings_of(method) > 1 else method
         for text, method in methods.items()

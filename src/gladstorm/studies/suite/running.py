@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from gladstorm.foundation.names import require_known
 from gladstorm.foundation.progress import remark
 from gladstorm.foundation.provenance import versions
 from gladstorm.foundation.rules import COUNT
@@ -47,10 +48,10 @@ QUICK = SuiteSettings((30, 100), seeds=3, tuning_seeds=2, step_sizes=3, problems
 
 def choose(names: Sequence[str] | None, role: str | None) -> tuple[str, ...]:
     """The problems of these names and this role, in the order of the suite; None stands for all."""
-    if unknown := [name for name in names or () if name not in PROBLEMS]:
-        raise ValueError(f"suite: problems must be among {', '.join(PROBLEMS)}; got {unknown[0]!r}.")
-    if role is not None and role not in get_args(Role):
-        raise ValueError(f"suite: role must be one of {', '.join(get_args(Role))}; got {role!r}.")
+    for name in names or ():
+        require_known("suite: problem", name, PROBLEMS)
+    if role is not None:
+        require_known("suite: role", role, get_args(Role))
     chosen = [each for each in PROBLEMS.values() if each.name in (names or PROBLEMS) and role in (None, each.role)]
     if not chosen:
         raise ValueError(f"suite: some problem must have this name and role; got {names} and {role!r}.")
