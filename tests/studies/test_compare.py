@@ -218,6 +218,18 @@ def test_what_diverged_is_not_chosen_and_a_choice_in_doubt_is_marked_wherever_it
     assert len(drawn) == 2
 
 
+def test_a_curve_ends_where_the_first_seed_has_spent_the_budget(found: dict[str, Compared]) -> None:
+    record = found["nsgdm(eta=0.1)"].record
+    sfo = np.stack([record.steps * price for price in (1, 2, 3, 4)])[None]  # seeds of different prices
+    each = dataclasses.replace(found["nsgdm(eta=0.1)"], record=dataclasses.replace(record, sfo=sfo))
+    curves = each.curves()
+    count = curves["sfo"].size
+    assert sfo[0, :, count - 1].max() <= each.budget < sfo[0, :, count].max()
+    np.testing.assert_allclose(curves["sfo"], 2.5 * record.steps[:count])
+    np.testing.assert_allclose(curves["grad_norm"]["mean"], record.grad_norm[0].mean(0)[:count])
+    np.testing.assert_allclose(curves["grad_norm"]["std"], record.grad_norm[0].std(0)[:count])
+
+
 def test_marks_by_hand(found: dict[str, Compared]) -> None:
     first, *_, fixed = found.values()
 
@@ -370,8 +382,9 @@ def test_the_commands_refuse_in_one_sentence(gladstorm: Said) -> None:
 def test_methods_are_compared_on_any_oracle(gladstorm: Said) -> None:
     arguments = "--seeds 2 --tuning-seeds 1 --budget 40 --grid 0.01,0.1,2 --method sgd --json".split()
     reports = []
-    for objective, oracle in (("phase-retrieval:40", "finite-sum"), ("cauchy", "skewed(G=0.25,q=0.1)")):
-        command = ["compare", "--objective", objective, "--dim", "3", "--start", "1", "--oracle", oracle, "--B", "0.5"]
+    cases = (("phase-retrieval:40", "finite-sum", []), ("cauchy", "skewed(G=0.25,q=0.1)", ["--B", "0.5"]))
+    for objective, oracle, noise in cases:
+        command = ["compare", "--objective", objective, "--dim", "3", "--start", "1", "--oracle", oracle, *noise]
         code, out, err = gladstorm(*command, *arguments)
         assert code == 0, err
         reports.append(json.loads(out)["config"])
