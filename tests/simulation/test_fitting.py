@@ -311,7 +311,7 @@ GIGABYTE = 10**9
             r"PhaseRetrieval: .* it would take 480 GB, and 1 GB are free: choose",
         ),
         ("dro", 10**6, "Dro: .* it would take 16 GB, and 1 GB are free: choose a smaller dim or n"),
-        ("power", 10**15, "objective: .* it would take 8 PB, and 1 GB are free: choose a smaller dim"),
+        ("power", 10**15, "objective: .* it would take 96 PB, and 1 GB are free: choose a smaller dim"),
     ],
 )
 def test_an_instance_that_would_not_fit_is_not_drawn(

@@ -16,6 +16,7 @@ from gladstorm import (
     GrowWithDistance,
     Method,
     Oracle,
+    TailAverage,
     nsgdm,
     nstorm,
     objectives,
@@ -27,6 +28,7 @@ from gladstorm import (
 from gladstorm.foundation import interrupts
 from gladstorm.foundation.parts import part
 from gladstorm.simulation import engine, layout, runs
+from gladstorm.simulation.record import CURVES
 from gladstorm.simulation.runs import record_times
 from gladstorm.simulation.simulate import Interrupted
 from unrolled import noise
@@ -249,7 +251,22 @@ def test_a_diverging_run_is_marked_and_its_neighbours_keep_every_bit() -> None:
         before = wild.steps < step[row]
         assert np.all(np.isfinite(wild.grad_norm[2, row, before]))
         assert not np.any(np.isfinite(wild.grad_norm[2, row, ~before] + wild.error[2, row, ~before]))
-        assert np.isfinite(wild.best_grad_norm[2, row, -1])
+        assert np.isnan(wild.best_grad_norm[2, row, -1])
+
+
+@pytest.mark.parametrize("spec", ["cauchy", "phase-retrieval:5"])  # ∇f goes to 0 far out, or to ∞
+def test_from_where_a_run_has_diverged_on_it_has_no_finite_number(spec: str) -> None:
+    far = BlumGladyshev(objectives.named(spec, dim=2, start=2.0), 0.5, 1.0)
+    methods = {"SGD": sgd([1e-3, 10.0]), "averaged": dataclasses.replace(sgd([1e-3, 10.0]), average=TailAverage())}
+    record = sweep(far, methods, steps=299, seeds=2, records=40)
+    assert (record.diverged >= 0).tolist() == [[False] * 2, [True] * 2] * 2
+    counted = ("batch", "max_batch", "sfo")
+    gone = (record.diverged[..., None] >= 0) & (record.steps >= record.diverged[..., None])
+    for name in (name for name in CURVES if name not in counted):
+        assert not np.isfinite(getattr(record, name)[gone]).any(), name
+    assert np.isfinite(record.grad_norm[~gone] + record.value[~gone]).all()
+    ends = np.repeat(record.diverged[..., None], record.steps.size, axis=-1)
+    assert np.all(record.sfo[gone] <= ends[gone])  # x⁰..x^{step−1} were sampled, then no more
 
 
 def test_zero_steps_leave_the_start_and_the_first_estimate() -> None:

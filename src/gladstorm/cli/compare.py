@@ -1,5 +1,6 @@
 """`gladstorm compare` and `gladstorm methods`."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,14 +23,18 @@ def compare(
     method: Annotated[
         list[str],
         typer.Option(
-            help="A named method, such as nstorm(eta=1e-3) (`gladstorm methods` lists them), or parts: "
-            "storm(eta=1e-3)+normalized. Values given as a list, eta=[0.01,0.1] or eta=grid(1e-3,1,4), are tuned; "
+            help="A named method, such as nstorm(eta=1e-3) (`gladstorm methods` lists them), parts: "
+            "storm(eta=1e-3)+normalized, or your own from a module in the current folder: MODULE:NAME. "
+            "Values given as a list, eta=[0.01,0.1] or eta=grid(1e-3,1,4), are tuned; "
             "if γ is left out, it is tuned over --grid. Repeatable."
         ),
     ],
     oracle: problem.OracleText = None,
     budget: Annotated[int, typer.Option(help="Number of stochastic gradients that each run may evaluate.")] = 10_000,
-    grid: Annotated[str, typer.Option(help="Step sizes γ to try: FROM,TO,HOW MANY, in equal ratios.")] = "1e-4,1,9",
+    grid: Annotated[
+        str | None,
+        typer.Option(help="Step sizes γ to try: FROM,TO,HOW MANY, in equal ratios. [default: 1e-4,1,9]"),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Runs per method that are reported.")] = 10,
     tuning_seeds: Annotated[
         int, typer.Option(help="Runs per method and setting that choose the setting, on seeds of their own.")
@@ -37,8 +42,8 @@ def compare(
     decay: Annotated[
         bool, typer.Option("--decay", help="Try every setting twice: as it is, and with γ decaying linearly to 0.")
     ] = False,
-    B: problem.Growth = 0.5,
-    G: problem.AtStart = 1.0,
+    B: problem.Growth = None,
+    G: problem.AtStart = None,
     dim: problem.Dimension = None,
     start: problem.Start = None,
     instance: problem.Instance = 0,
@@ -59,10 +64,12 @@ def compare(
 
     Example: gladstorm compare --objective dro --oracle finite-sum --method "svrg(q=20,large=200)" --method sgd
     """
-    from gladstorm import devices, objectives, oracles
+    from gladstorm import devices, objectives
     from gladstorm.foundation import interrupts
+    from gladstorm.foundation.calls import Defaults
     from gladstorm.foundation.rules import COUNT, SEED
     from gladstorm.methods import text as compositions
+    from gladstorm.methods.method import settings_of
     from gladstorm.simulation import cluster, programs
     from gladstorm.studies import comparison
     from gladstorm.studies.starts import from_random_starts
@@ -73,10 +80,13 @@ def compare(
     require_file("compare", "--save", save)
     require_figure("compare", "--plot", plot)
     require_folder("compare", "--store", store, folders=[], files=[])
-    gammas = compositions.grid(grid)
-    oracle = problem.oracle_of(objective, oracle)
-    recipe = oracles.read(oracle, {"B": B, "G": G})
-    tuned = comparison.methods_from(method, gammas, problem.noise_of(recipe), decay=decay)
+    gammas = compositions.grid("1e-4,1,9" if grid is None else grid)
+    oracle, recipe = problem.read_oracle("compare", objective, oracle, B, G)
+    shared = Defaults(problem.noise_of(recipe))
+    tuned = comparison.methods_from(method, gammas, shared, decay=decay)
+    problem.require_used("compare", "--grid", grid, "gamma" in shared.taken, "every method has a gamma of its own")
+    several = any(settings_of(each) > 1 for each in tuned.values())
+    problem.require_used("compare", "--decay", decay or None, several, "every method has one setting")
     devices.tune()
     programs.enable_program_cache()
     one = objectives.named(objective, seed=instance, dim=dim, start=start)
@@ -110,8 +120,10 @@ def compare(
         from gladstorm.pages.styles import legend_names
 
         names = legend_names(list(found), comparison.briefly(found), [each.tuned for each in found.values()])
+        names = [" ".join([name, *each.marks]) for name, each in zip(names, found.values(), strict=True)]
         curves = zip(names, (each.curves() for each in found.values()), strict=True)
-        figures.save(figures.against_sfo(dict(curves), title, recipe.kind.field), plot)
+        words = "; ".join([title, *_legend(found.values())])
+        figures.save(figures.against_sfo(dict(curves), words, recipe.kind.field), plot)
     if as_json:
         rows = {name: each.as_dict() for name, each in found.items()}
         report = {"config": config, "methods": rows, "against_first": comparison.against_first(found)}
@@ -162,7 +174,7 @@ def _print_table(title: str, field: str, found: "dict[str, Compared]", against: 
     else:
         together = f"relative to the first: paired, {len(against)} intervals valid at the same time, below 1 is better"
         remarks = ["mean over seeds [95 % interval]", *([together] if against else [])]
-    caption = "; ".join([*remarks, "* a tuned number is at the edge of its grid"])
+    caption = "; ".join([*remarks, *_legend(found.values())])
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
     table.add_column("method, as tuned")
     values = ("f − inf f", "relative") if found[first].gap is not None else ("f",)
@@ -176,5 +188,16 @@ def _print_table(title: str, field: str, found: "dict[str, Compared]", against: 
                 cells += [interval(row[key]), "1" if name == first else interval(against[name][key])]
         cells += [interval(row["value"])] if row["gap"] is None else []
         cells += [interval(row["drift2"]), f"{row['steps']:,}", f"{row['max_batch']:,}", str(row["diverged"])]
-        table.add_row(row["label"] + (" *" if row["at_edge"] else ""), *cells)
+        table.add_row(" ".join([row["label"], *each.marks]), *cells)
     show(table)
+    for each in found.values():
+        for warning in each.warnings:
+            typer.echo(f"Warning: {each.record.labels[0]}: {warning}")
+
+
+def _legend(found: "Iterable[Compared]") -> list[str]:
+    """What the marks of these methods mean."""
+    from gladstorm.studies.comparison import MARKS
+
+    marks = "".join(each.marks for each in found)
+    return [f"{mark} {words}" for mark, words in MARKS.items() if mark in marks]

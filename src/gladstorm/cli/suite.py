@@ -64,7 +64,7 @@ def suite(
     rows = entries(study.BASELINES, method or [])
     settings = study.QUICK if quick else study.FULL
     given: dict[str, Any] = {"budgets": budget and tuple(budget), "seeds": seeds, "tuning_seeds": tuning_seeds}
-    given["problems"] = study.choose(problem, role) if problem or role else None
+    given["problems"] = study.choose(problem, role) if problem or role is not None else None
     settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
     settings.check()
     require_folder("suite", "--out", out, folders=["store"], files=FILES)

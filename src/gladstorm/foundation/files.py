@@ -83,7 +83,11 @@ def save_json(path: Path, form: str, content: dict[str, Any]) -> None:
 
 def load_json(owner: str, path: Path, form: str) -> dict[str, Any]:
     """Read what `save_json` wrote; a ValueError says when a file is damaged or of another form."""
-    return _of_form(owner, path, form, json.loads(_unsealed(owner, path, "JSON")))
+    try:
+        content = json.loads(_unsealed(owner, path, "JSON"))
+    except RecursionError:
+        raise ValueError(f"{owner}: {path} is not a JSON file that Gladstorm wrote: it is nested too deeply.") from None
+    return _of_form(owner, path, form, content)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.foundation.memory import require_room
+from gladstorm.foundation.memory import NUMBER, VECTORS, require_room, require_room_for_runs
 from gladstorm.foundation.parts import check, describe, in_float64, require_single_numbers
 from gladstorm.foundation.rules import COUNT, SEED, VECTOR
 from gladstorm.foundation.screen import shown
@@ -30,8 +30,6 @@ from gladstorm.oracles import Oracle
 from gladstorm.simulation.fingerprint import foreign
 from gladstorm.simulation.one_run import Snapshot, arrive, begin, draw, draw_more, gradients, move
 
-NUMBER = 8  # bytes
-VECTORS = 12  # of x's size that a run has at once: x, ∇f, v, what is remembered and drawn, before and after a step
 COPIES = 3  # of what has been recorded so far: before and after a call of the program, and taken out of it
 
 
@@ -78,6 +76,8 @@ def fit_oracles(oracle: Any, seeds: int) -> Instances:
                 "sweep: oracles must be of one structure, and their arrays of one shape; oracle 0 is "
                 f"{_in_short(first)}, oracle {number} is {_in_short(each)}."
             )
+        if number == 0:
+            require_room_for_runs("sweep", np.size(each.objective.start))  # all that follows copies x
         with jax.enable_x64(True):
             exact = in_float64(each)
             if number == 0:

@@ -28,7 +28,7 @@ from gladstorm.oracles import BlumGladyshev
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import run
 from gladstorm.studies.intervals import ratio
-from gladstorm.studies.scores import last_tenth, within
+from gladstorm.studies.scores import failed, last_tenth, within
 from gladstorm.studies.verification.checks import rounded
 from gladstorm.studies.verification.part_result import PartResult
 from gladstorm.studies.verification.settings import APART
@@ -144,9 +144,8 @@ def _spent(
 def when_spent(record: Record) -> np.ndarray:
     """The mean of ‖∇f‖ over the last tenth of what `BUDGET` pays for, (label, seed); ∞ if the run had diverged."""
     last = within(record, BUDGET)
-    failed = (record.diverged >= 0) & (record.diverged <= record.steps[last])
     values = last_tenth(record, last)
-    return np.where(failed | ~np.isfinite(values), np.inf, values)
+    return np.where(failed(record, last) | ~np.isfinite(values), np.inf, values)
 
 
 def _spread(values: np.ndarray) -> list[float | None]:
