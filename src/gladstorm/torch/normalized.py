@@ -92,9 +92,9 @@ class NormalizedOptimizer(StrictOptimizer):
         return cls(params, lr=gamma, momentum=1 - eta, **options)
 
     @override
-    def _check_group(self, options: dict[str, Any], params: list[Tensor]) -> None:
-        check_options(self._name, options)
-        refuse_parts(self._name, params, options["norm"])
+    def _check_group(self, group: dict[str, Any]) -> None:
+        check_options(self._name, group)
+        refuse_parts(self._name, group["params"], group["norm"])
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

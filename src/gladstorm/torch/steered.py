@@ -108,14 +108,14 @@ class Steered(StrictOptimizer):
             remind(self, model)
 
     @override
-    def _check_group(self, options: dict[str, Any], params: list[Tensor]) -> None:
-        check_number(self._name, "lr", options["lr"])
-        if options["weight_decay"] != 0:
+    def _check_group(self, group: dict[str, Any]) -> None:
+        check_number(self._name, "lr", group["lr"])
+        if group["weight_decay"] != 0:
             raise ValueError(
                 f"{self._name}: weight_decay must be 0, since no step has a length that it could go by; got "
-                f"weight_decay={options['weight_decay']}. Add it to the loss."
+                f"weight_decay={group['weight_decay']}. Add it to the loss."
             )
-        refuse_parts(self._name, params, None)
+        refuse_parts(self._name, group["params"], None)
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -49,14 +49,15 @@ class StrictOptimizer(torch.optim.Optimizer, ABC):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group, with its own options where it gives them; refused as the constructor would refuse them."""
-        if isinstance(param_group, dict):
-            options = {**self.defaults, **param_group}
-            given = options.get("params", ())
-            self._check_group(options, [given] if isinstance(given, Tensor) else list(given))
-        super().add_param_group(param_group)
+        super().add_param_group(param_group)  # torch alone reads `params`, which may be an iterator
+        try:
+            self._check_group(self.param_groups[-1])
+        except BaseException:
+            self.param_groups.pop()
+            raise
 
     @abstractmethod
-    def _check_group(self, options: dict[str, Any], params: list[Tensor]) -> None:
+    def _check_group(self, group: dict[str, Any]) -> None:
         """Raise for the first option of a group that breaks its rule."""
 
     @property
