@@ -23,7 +23,7 @@ PARAMS: dict[str, Callable[[torch.nn.Module], Any]] = {
     "tuple": lambda m: tuple(m.parameters()),
     "generator": lambda m: m.parameters(),
     "filter": lambda m: filter(lambda p: p.requires_grad, m.parameters()),
-    "map": lambda m: map(lambda pair: pair[1], m.named_parameters()),
+    "map": lambda m: map(torch.nn.Parameter.requires_grad_, m.parameters()),
     "values": lambda m: dict(m.named_parameters()).values(),
     "module of them": lambda m: torch.nn.ParameterList(m.parameters()),
     "names": lambda m: m.named_parameters(),

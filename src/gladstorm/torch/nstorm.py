@@ -81,7 +81,6 @@ class NSTORM(TwoPhases):
             POSITIVE.require(self._name, "max_grad_norm", max_grad_norm)
         self.n_init = n_init
         self.max_grad_norm = max_grad_norm
-        self._clipping = untouched.ClippingWatch()
         self._modules = [model] if isinstance(model, torch.nn.Module) else list(model or ())
         super().__init__(params, lr, momentum, **options)
 
