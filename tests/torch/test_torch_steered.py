@@ -3,7 +3,7 @@
 import copy
 import pickle
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +187,15 @@ def test_the_average_is_read_inside_and_the_parameters_are_untouched_afterwards(
         optimizer.step()
     with optimizer.averaged(), pytest.raises(RuntimeError, match="must not stand inside another"):
         optimizer.averaged().__enter__()
+    saved = optimizer.state_dict()
+    refused: dict[str, Callable[[], Any]] = {
+        "state_dict": optimizer.state_dict,
+        "load_state_dict": lambda: optimizer.load_state_dict(saved),
+        "a copy": lambda: copy.deepcopy(optimizer),
+    }
+    for what, does in refused.items():  # a checkpoint from inside would pair x̄ with the state of x
+        with optimizer.averaged(), pytest.raises(RuntimeError, match=f"^Steered: {what} must stand outside averaged"):
+            does()
     with pytest.raises(ZeroDivisionError), optimizer.averaged():
         raise ZeroDivisionError
     assert torch.equal(vector(model), visited[-1])

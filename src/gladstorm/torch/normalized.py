@@ -30,6 +30,7 @@ class NormalizedOptimizer(StrictOptimizer):
     method: ClassVar[str]  # its name in gladstorm.theory
     _blank = False  # whether the estimates are none yet, and 0 only so that a checkpoint has their shapes
     _own = (*StrictOptimizer._own, "_blank")
+    _marks = ("lr", "momentum", "norm")
     _rows: RowNorms | None = None  # of the estimates as they were last renewed
 
     def __init__(
