@@ -34,7 +34,7 @@ class Publication:
     def add(self, experiment: Experiment) -> None:
         """Write what follows from NAME/results.parquet: its summary now, its figures meanwhile."""
         own = self._folder / experiment.name
-        results = Results.load(own / "results.parquet")
+        results = Results.load(own / "results.parquet", experiment.name)
         said, drawn = summary(experiment, results), curves(results)
         write_text(own / "summary.json", json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         self._drawing.add(said, drawn, own)
