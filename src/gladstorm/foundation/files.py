@@ -243,7 +243,7 @@ def _machine() -> str:
     """
     told = [platform.node()]
     with contextlib.suppress(OSError):  # Linux only
-        told += [Path("/proc/sys/kernel/random/boot_id").read_text("ascii"), os.readlink("/proc/self/ns/pid")]
+        told += [Path("/proc/sys/kernel/random/boot_id").read_text("ascii"), str(Path("/proc/self/ns/pid").readlink())]
     return hashlib.sha256(" ".join(told).encode()).hexdigest()[:8]
 
 

@@ -2,8 +2,9 @@
 
 A result is found by the hash of everything that decides it: what was asked for, the versions, and the source of the
 code that computes it. Its file appears whole and carries its own digest and this hash: one that is damaged, or stands
-under another's name, is named, removed and computed again. Any number of processes may share the folder. Each combination of versions and source has a folder of its own
-inside, so that results of different ones never mix and a newer version can say what it does not use.
+under another's name, is named, removed and computed again. Any number of processes may share the folder. Each
+combination of versions and source has a folder of its own inside, so that results of different ones never mix and a
+newer version can say what it does not use.
 """
 
 from __future__ import annotations

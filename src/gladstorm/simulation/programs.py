@@ -132,7 +132,7 @@ def _found(named: Any) -> Any:
 
 
 def _read(path: Path, made_of: str, grid: Grid, arguments: tuple[Any, ...]) -> Any:
-    """The program in a file; None if there is none, or one not the user's, damaged, another, or that XLA will not run."""
+    """The program in a file; None if there is none, or one not the user's, damaged, of others, or XLA cannot run it."""
     try:
         written, _, data = path.read_bytes().partition(b"\n") if _private(path) else (b"", b"", b"")
     except OSError:  # a cache that cannot be read is none

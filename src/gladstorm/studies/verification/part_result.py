@@ -25,6 +25,6 @@ class PartResult:
 
     @classmethod
     def load(cls, path: Path, *, key: str = "") -> PartResult:
-        """Read what `save` wrote; a ValueError says when a file is damaged, no part of a verification, or another one."""
+        """Read what `save` wrote; a ValueError says when a file is damaged, no such part, or another one."""
         content = load_json("PartResult.load", path, FORMAT, key)
         return cls([Check.from_list(each) for each in content["checks"]], content["rows"])
