@@ -77,8 +77,9 @@ class Processes:
             if not due and not under_way:
                 break
             interrupts.check()
-            for worker in connection.wait(self._workers, GRAIN):  # type: ignore[type-var]  # anything with a fileno
-                attempt, result, failure = self._hear(worker)
+            joined: dict[Any, _Worker] = {each.joined: each for each in self._workers}
+            for speaks in connection.wait(joined, GRAIN):
+                attempt, result, failure = self._hear(joined[speaks])
                 if attempt is None or attempt.job is not job:  # ready, or at work for a job that was given up
                     continue
                 attempt.tries += 1
@@ -115,17 +116,13 @@ class _Worker:
 
     def __init__(self) -> None:
         context = get_context("spawn")  # a fork would copy JAX's threads half
-        self._joined, theirs = context.Pipe()
+        self.joined, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs,), daemon=True)
         with _without_ctrl_c():
             self._process.start()
         theirs.close()  # so that its end is heard
         self.is_ready = False
         self.attempt: _Attempt | None = None
-
-    def fileno(self) -> int:
-        """Where it is heard."""
-        return self._joined.fileno()
 
     @property
     def pid(self) -> int:
@@ -142,11 +139,11 @@ class _Worker:
         task = pickled(attempt.task, pickle.dumps)
         self.attempt = attempt
         with contextlib.suppress(OSError):  # it has died, which is heard next
-            self._joined.send((task, made_with()))
+            self.joined.send((task, made_with()))
 
     def listen(self) -> tuple[Any, str]:
         """The result of its task or why there is none; what it says first is that it is ready."""
-        said: tuple[Any, str] = self._joined.recv()
+        said: tuple[Any, str] = self.joined.recv()
         self.is_ready, self.attempt = True, None
         return said
 
@@ -154,7 +151,7 @@ class _Worker:
         """Kill it: all it has is a task, which can be computed again."""
         self._process.kill()
         self._process.join()
-        self._joined.close()
+        self.joined.close()
 
     def what_ended_it(self) -> str:
         """What became of one that says no more."""
