@@ -158,7 +158,7 @@ def test_bytes_are_on_the_disk_before_their_name_is_and_the_name_when_the_write_
 
     def replace(self: Path, target: Path) -> Path:
         happened.append(("rename", self.stat().st_ino, self.read_bytes()))
-        return Path(os.rename(self, target) or target)
+        return self.rename(target)
 
     monkeypatch.setattr("os.fsync", fsync)
     monkeypatch.setattr(Path, "replace", replace)

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 CODE = 130  # of Ctrl-C, 128 + SIGINT as shells have it; SIGTERM's is 143
-PATIENCE = 1.5  # seconds
+PATIENCE = 1.2  # seconds: of two, the rest is for a machine that is busy
 NOTHING_KEPT = "nothing new is kept; the same command starts again"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LEFT = 0  # no signal's number: the with-block was left
@@ -30,11 +30,22 @@ class _State:
     heard: int | None = None  # the signal
     stopping = False  # the work knows
     kept = NOTHING_KEPT
+    started: set[int] = set()  # processes
 
 
 def keeping(what: str) -> None:
     """Declare what an interrupt would leave from now on, and how to go on: the line that is said when one comes."""
     _State.kept = what
+
+
+def end_too(pid: int) -> None:
+    """Let a process that this one has started end with it, whatever it is at."""
+    _State.started.add(pid)
+
+
+def has_ended(pid: int) -> None:
+    """Say that such a process is gone: its number may be another's by now."""
+    _State.started.discard(pid)
 
 
 def check() -> None:
@@ -116,6 +127,10 @@ def _next(hears: socket.socket) -> int:
 def _end() -> NoReturn:
     """Leave at once: what Python and JAX do at their exit may wait for a computation."""
     _say()
+    for pid in tuple(_State.started):
+        with suppress(ProcessLookupError, ChildProcessError):  # it has ended
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
     os._exit(128 + (_State.heard or signal.SIGINT))
 
 

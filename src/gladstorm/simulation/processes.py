@@ -18,7 +18,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from multiprocessing import connection, get_context
+from multiprocessing import connection, get_context, resource_tracker
 from typing import Any, TypeVar
 
 from gladstorm.foundation import interrupts
@@ -50,6 +50,7 @@ class Processes:
         self._died_early = 0
 
     def __enter__(self) -> Processes:
+        resource_tracker.ensure_running()  # whose start would let processes hear Ctrl-C again
         self._workers = [_Worker() for _ in range(self._count)]
         return self
 
@@ -120,6 +121,7 @@ class _Worker:
         self._process = context.Process(target=_work, args=(theirs,), daemon=True)
         with _without_ctrl_c():
             self._process.start()
+        interrupts.end_too(self.pid)
         theirs.close()  # so that its end is heard
         self.is_ready = False
         self.attempt: _Attempt | None = None
@@ -150,6 +152,7 @@ class _Worker:
     def end(self) -> None:
         """Kill it: all it has is a task, which can be computed again."""
         self._process.kill()
+        interrupts.has_ended(self.pid)
         self._process.join()
         self.joined.close()
 
