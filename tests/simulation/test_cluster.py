@@ -42,7 +42,7 @@ ARRAYS = ("grad_norm", "value", "sfo", "last", "sampled", "diverged", "reached",
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     """Two workers of one thread each."""
-    local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL")
+    local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL")
     with local, distributed.Client(local) as connected:
         yield connected
 
@@ -277,7 +277,7 @@ def test_a_worker_that_is_lost_while_it_is_made_ready_is_said_to_be() -> None:
 
 
 def test_with_no_workers_the_job_waits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    local = distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0", silence_logs="CRITICAL")
+    local = distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None, silence_logs="CRITICAL")
     said = []
 
     def send_one(sentence: str) -> None:
