@@ -249,7 +249,7 @@ def little_work() -> Iterator[None]:
     from gladstorm import devices, objectives
     from gladstorm.cli import app as application
     from gladstorm.diagnosis import Probe, Probes
-    from gladstorm.simulation import programs, simulate
+    from gladstorm.simulation import cluster, programs, simulate
     from gladstorm.studies import comparison, suite, verification, worst
     from gladstorm.studies import reproduction as experiments
 
@@ -294,7 +294,7 @@ def little_work() -> Iterator[None]:
             (comparison, "compare", small(comparison.compare)),
             (verification, "verify", stop),
             (experiments, "reproduce", stop),
-            (distributed, "LocalCluster", stop),
+            (cluster, "Processes", stop),
             (distributed, "Client", stop),
             (suite, "run", stop),
             (worst, "worst", stop),

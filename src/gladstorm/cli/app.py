@@ -77,9 +77,7 @@ StoreFolder = Annotated[
     Path | None,
     typer.Option("--store", help="Folder that keeps finished parts: the same command computes only what is missing."),
 ]
-Workers = Annotated[
-    int | None, typer.Option("--workers", help="Compute in this many processes on this machine (a local Dask cluster).")
-]
+Workers = Annotated[int | None, typer.Option("--workers", help="Compute in this many processes of this machine.")]
 Scheduler = Annotated[
     str | None,
     typer.Option("--scheduler", help="Compute on the Dask cluster at this address, such as tcp://host:8786."),

@@ -8,9 +8,9 @@ import typer
 
 from gladstorm.cli import problem
 from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
-from gladstorm.cli.job import keep_in
+from gladstorm.cli.job import keep_in, saving
 from gladstorm.cli.output import show, show_json
-from gladstorm.cli.places import require_figure, require_file, require_folder
+from gladstorm.cli.places import require_figure, require_file, require_store
 from gladstorm.pages.intervals import interval
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def compare(
     SEED.require("compare", "instance", instance)
     require_file("compare", "--save", save)
     require_figure("compare", "--plot", plot)
-    require_folder("compare", "--store", store, folders=[], files=[])
+    require_store("compare", store)
     gammas = compositions.grid("1e-4,1,9" if grid is None else grid)
     oracle, recipe = problem.read_oracle("compare", objective, oracle, B, G)
     shared = Defaults(problem.noise_of(recipe))
@@ -113,9 +113,8 @@ def compare(
     )
     starts = "each with its own start" if start is None else "one start"
     title = f"{objective}, {oracle}, {budget:,} stochastic gradients, {seeds} seed{'s' * (seeds > 1)}, {starts}"
-    if save is not None:
-        comparison.save(found, save, config)
-    if plot is not None:
+
+    def draw(path: Path) -> None:
         from gladstorm.pages import figures
         from gladstorm.pages.styles import legend_names
 
@@ -123,16 +122,23 @@ def compare(
         names = [" ".join([name, *each.marks]) for name, each in zip(names, found.values(), strict=True)]
         curves = zip(names, (each.curves() for each in found.values()), strict=True)
         words = "; ".join([title, *_legend(found.values())])
-        figures.save(figures.against_sfo(dict(curves), words, recipe.kind.field), plot)
-    if as_json:
-        rows = {name: each.as_dict() for name, each in found.items()}
-        report = {"config": config, "methods": rows, "against_first": comparison.against_first(found)}
-        show_json(report)
-    else:
-        _print_table(title, recipe.kind.field, found, comparison.against_first(found))
+        figures.save(figures.against_sfo(dict(curves), words, recipe.kind.field), path)
+
+    drawn = None if interrupted else plot  # loading matplotlib takes longer than an interrupt may
+    with (
+        saving("--save", save, lambda path: comparison.save(found, path, config)),
+        saving("--plot", drawn, draw),
+    ):
+        if as_json:
+            rows = {name: each.as_dict() for name, each in found.items()}
+            report = {"config": config, "methods": rows, "against_first": comparison.against_first(found)}
+            show_json(report)
+        else:
+            _print_table(title, recipe.kind.field, found, comparison.against_first(found))
     if interrupted:
         where = "shown" if save is None else f"in {save}"
-        some = f"{len(found)} of {len(method)} methods had finished and are {where}"
+        not_drawn = "" if plot is None else f", {plot} is not drawn"
+        some = f"{len(found)} of {len(method)} methods had finished and are {where}{not_drawn}"
         goes_on = "compares all" if store is None else f"goes on from {store}"
         interrupts.keeping(f"{some}; the same command {goes_on}")
         raise typer.Exit(interrupts.CODE)

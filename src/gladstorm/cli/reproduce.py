@@ -47,7 +47,7 @@ def reproduce(
     keep_in(out / "cache")
     from dataclasses import replace
 
-    from gladstorm.pages.publication import Publication
+    from gladstorm.pages.publication import Publication, require_own_report
     from gladstorm.studies.reproduction import QUICK, ReproductionSettings, choose
     from gladstorm.studies.reproduction import reproduce as run
 
@@ -58,6 +58,7 @@ def reproduce(
     names = [experiment.name for experiment in asked]
     folders = [*names, *(f"cache/{name}" for name in names)]
     require_folder("reproduce", "--out", out, folders=folders, files=["report.html"])
+    require_own_report("reproduce", out)
     require_matplotlib("reproduce")
     with computing(out / "cache", workers, scheduler) as executor, Publication(out) as publication:
         for experiment in asked:
@@ -78,12 +79,13 @@ def plot(
     Example: gladstorm plot out
     """
     interrupts.keeping(f"the results in {folder} are as they were; the same command draws again")
-    from gladstorm.pages.publication import Publication, experiments_in
+    from gladstorm.pages.publication import Publication, experiments_in, require_own_report
 
     require_matplotlib("plot")
     experiments = experiments_in(folder)
     if not experiments:
         raise ValueError(f"plot: the folder must hold NAME/results.parquet of an experiment; got {str(folder)!r}.")
+    require_own_report("plot", folder)
     with Publication(folder) as publication:
         for experiment in experiments:
             publication.add(experiment)

@@ -7,9 +7,9 @@ import typer
 
 from gladstorm.cli import problem
 from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
-from gladstorm.cli.job import keep_in
+from gladstorm.cli.job import keep_in, saving
 from gladstorm.cli.output import plus_minus, show, show_json
-from gladstorm.cli.places import require_file, require_folder
+from gladstorm.cli.places import require_file, require_store
 
 if TYPE_CHECKING:
     from gladstorm.methods import Method
@@ -76,7 +76,7 @@ def simulate(
     COUNT.require("simulate", "seeds", seeds)
     SEED.require("simulate", "instance", instance)
     require_file("simulate", "--save", save)
-    require_folder("simulate", "--store", store, folders=[], files=[])
+    require_store("simulate", store)
     devices.tune()
     programs.enable_program_cache()
     oracle, recipe = problem.read_oracle("simulate", objective, oracle, B, G)
@@ -101,17 +101,16 @@ def simulate(
         if interrupt.record is None:
             raise
         record, interrupted = interrupt.record, True
-    if save is not None:
-        record.save(save)
     shown, kept = _shown(record, save, store) if interrupted else (record, "")
     told = {"objective": objective, "oracle_text": oracle, "B": noise.get("B"), "G": noise.get("G")}
     config = told | {"dim": int(record.last.shape[-1]), "start": start} | record.config
-    if as_json:
-        show_json({"config": config, "methods": summary(shown)})
-    else:
-        sizes = {"d": config["dim"], **noise, "K": steps}
-        listed = ", ".join(f"{name} = {number:g}" for name, number in sizes.items())
-        _print_table(f"{objective}, {oracle}, {listed}, {seeds} seed{'s' * (seeds > 1)}", shown)
+    with saving("--save", save, record.save):
+        if as_json:
+            show_json({"config": config, "methods": summary(shown)})
+        else:
+            sizes = {"d": config["dim"], **noise, "K": steps}
+            listed = ", ".join(f"{name} = {number:g}" for name, number in sizes.items())
+            _print_table(f"{objective}, {oracle}, {listed}, {seeds} seed{'s' * (seeds > 1)}", shown)
     if interrupted:
         interrupts.keeping(kept)
         raise typer.Exit(interrupts.CODE)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, Workers, app
-from gladstorm.cli.job import computing, keep_in
+from gladstorm.cli.job import computing, keep_in, saving
 from gladstorm.cli.output import show, show_json
 from gladstorm.cli.places import require_folder
 
@@ -54,12 +54,9 @@ def verify(
     require_folder("verify", "--out", out, folders=["parts"], files=["verify.json"])
     with computing(folder, workers, scheduler) as executor:
         report = run(replace(FULL if full else QUICK, seed=seed), tuple(regime or ()), folder, executor)
-    if out is not None:
-        report.save(out)
-    if as_json:
-        show_json(report.as_dict(), indent=1)
-    else:
-        _print(report)
+    file = None if out is None else out / "verify.json"
+    with saving("--out", file, report.save):
+        show_json(report.as_dict(), indent=1) if as_json else _print(report)
     if not report.holds:
         raise typer.Exit(1)
 

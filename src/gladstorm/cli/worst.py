@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
-from gladstorm.cli.job import computing, write_study
+from gladstorm.cli.job import computing, saving_study
 from gladstorm.cli.output import show, show_json
-from gladstorm.cli.places import require_folder, require_matplotlib
+from gladstorm.cli.places import require_folder, require_matplotlib, require_store
 from gladstorm.cli.problem import require_used
 
 FILES = ("worst.json", "worst.png")
@@ -88,7 +88,7 @@ def worst(
         option = name if name == "method" else f"--{name}"
         require_used("worst", option, value, again is None, "the file of --again has it, or does without")
     require_folder("worst", "--out", out, folders=[], files=FILES)
-    require_folder("worst", "--store", store, folders=[], files=[])
+    require_store("worst", store)
     if out is not None:
         require_matplotlib("worst")
     kept = None if again is None else load_json("worst", again, study.FORMAT)
@@ -109,15 +109,15 @@ def worst(
                 stated, given["horizon"], "noise" if kind is None else kind, settings, store=store, executor=executor
             )
     result = found.as_dict()
-    if out is not None:
+
+    def draw(result: dict[str, Any]) -> Any:
         from gladstorm.pages import worst_figures
 
-        write_study(out, FILES[0], study.FORMAT, result, {FILES[1]: worst_figures.instance})
-    if as_json:
-        show_json(result)
-        return
-    _tell(result)
-    if out is not None:
+        return worst_figures.instance(result)
+
+    with saving_study(out, FILES[0], study.FORMAT, result, {FILES[1]: draw}):
+        show_json(result) if as_json else _tell(result)
+    if out is not None and not as_json:
         typer.echo(f"worst.json and worst.png are in {out}.")
 
 
@@ -144,19 +144,17 @@ def tightness(
 
     files = ("tightness.json", "tightness.png")
     require_folder("tightness", "--out", out, folders=["store"], files=files)
-    require_folder("tightness", "--store", store, folders=[], files=[])
+    require_store("tightness", store)
     require_matplotlib("tightness")
     kept = store or out / "store"
     with computing(kept, workers, scheduler) as executor:
         result = study.tightness(quick=quick, store=kept, executor=executor)
     from gladstorm.pages import worst_figures
 
-    write_study(out, files[0], study.TABLE_FORMAT, result, {files[1]: worst_figures.tightness})
-    if as_json:
-        show_json(result)
-        return
-    _tell_table(result)
-    typer.echo(f"{files[0]} and {files[1]} are in {out}.")
+    with saving_study(out, files[0], study.TABLE_FORMAT, result, {files[1]: worst_figures.tightness}):
+        show_json(result) if as_json else _tell_table(result)
+    if not as_json:
+        typer.echo(f"{files[0]} and {files[1]} are in {out}.")
 
 
 def _tell(result: dict[str, Any]) -> None:

@@ -83,7 +83,7 @@ def call(function: Any, grid: Grid, *arguments: Any) -> Any:
         return function(grid, *arguments)
     path = _SHELF.folder / digest(made_of.encode())
     program = _SHELF.loaded.pop(made_of, None)
-    program = program or _read(path, grid, arguments) or _compiled(path, function, grid, arguments)
+    program = program or _read(path, made_of, grid, arguments) or _compiled(path, made_of, function, grid, arguments)
     _SHELF.loaded[made_of] = program  # the last used is last
     for oldest in list(_SHELF.loaded)[:-_MOST_LOADED]:
         del _SHELF.loaded[oldest]
@@ -133,13 +133,13 @@ def _found(named: Any) -> Any:
     return reduce(lambda within, name: getattr(within, name, None), named.__qualname__.split("."), module)
 
 
-def _read(path: Path, grid: Grid, arguments: tuple[Any, ...]) -> Any:
-    """The program in a file; None if there is none, or one that is not the user's, is damaged, or XLA will not run."""
+def _read(path: Path, made_of: str, grid: Grid, arguments: tuple[Any, ...]) -> Any:
+    """The program in a file; None if there is none, or one not the user's, damaged, of others, or XLA cannot run it."""
     try:
         written, _, data = path.read_bytes().partition(b"\n") if _private(path) else (b"", b"", b"")
     except OSError:  # a cache that cannot be read is none
         return None
-    if written != digest(data).encode():
+    if written != _seal(made_of, data):
         return None
     executable, result = pickle.loads(data)  # the user's own file
     structures = jax.tree.structure((arguments, {})), jax.tree.structure(result)
@@ -152,14 +152,19 @@ def _read(path: Path, grid: Grid, arguments: tuple[Any, ...]) -> Any:
     return program
 
 
-def _compiled(path: Path, function: Any, grid: Grid, arguments: tuple[Any, ...]) -> Any:
+def _compiled(path: Path, made_of: str, function: Any, grid: Grid, arguments: tuple[Any, ...]) -> Any:
     program = function.lower(grid, *arguments).compile()
     executable, _, structure = serialize(program)
     result = jax.tree.unflatten(structure, [0] * structure.num_leaves)  # unlike its structure, it can be pickled
     data = pickle.dumps((executable, result))
     with contextlib.suppress(OSError):  # a full disk costs the next process some seconds, and this one nothing
-        _write(path, digest(data).encode() + b"\n" + data)
+        _write(path, _seal(made_of, data) + b"\n" + data)
     return program
+
+
+def _seal(made_of: str, data: bytes) -> bytes:
+    """A digest of a file's bytes and of what they are the program of: no other file is taken for it."""
+    return digest(made_of.encode() + b"\n" + data).encode()
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -254,24 +254,37 @@ class Record:
         columns |= {name: _in_last_rows(getattr(self, name)[some], size) for name in POINTS}
         return pa.table(columns)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the table as a parquet file, with configuration and versions in its metadata; never half a file."""
+    def save(self, path: str | os.PathLike[str], *, key: str = "") -> None:
+        """Write the table as a parquet file, with configuration and versions in its metadata; never half a file.
+
+        Args:
+            path: where to write it; a file that is there is replaced.
+            key: under which a store finds it again; a file of one's own needs none.
+        """
         from gladstorm.foundation.files import save_table
 
         few = max(1, ROWS_AT_ONCE // (self.seeds.size * self.steps.size))
         pieces = (self._rows(slice(first, first + few)) for first in range(0, len(self), few))
-        save_table(Path(path), pieces, FORMAT, self.metadata())
+        save_table(Path(path), pieces, FORMAT, self.metadata(), key)
 
     def metadata(self) -> dict[str, Any]:
         """What `from_arrow` needs besides the table, as JSON-ready data."""
         return {"config": self.config, "configurations": [each.as_dict() for each in self.configurations]}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Record:
-        """Read a file that `save` wrote. A damaged file, or another kind of file, raises a ValueError."""
+    def load(cls, path: str | os.PathLike[str], *, key: str = "") -> Record:
+        """Read a file that `save` wrote.
+
+        Args:
+            path: the file.
+            key: the one it must have been saved with, if any.
+
+        Raises:
+            ValueError: if the file is damaged, of another kind, or saved with another key.
+        """
         from gladstorm.foundation.files import load_table
 
-        table, metadata = load_table("Record.load", Path(path), FORMAT)
+        table, metadata = load_table("Record.load", Path(path), FORMAT, key)
         try:
             return cls.from_arrow(table, metadata)
         except ValueError as problem:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -110,7 +109,7 @@ def sweep(
     largest = max(tasks, key=lambda each: each.weight).work(instances.first, work.devices)
     at_once = max(piece.runs for program in lay_out(largest, layout.MEASURED) for piece in program.pieces)
     require_memory(instances, runs, at_once, recording.most, recording.capacity)
-    kept = None if store is None else Store(Path(store), Record, ".parquet", source=source_of(Runs))
+    kept = None if store is None else Store(store, Record, ".parquet", source=source_of(Runs))
     chosen = executor_of(executor)
     jobs = _named(tasks, shares, instances, identified=kept is not None)
     arrays, done = Arrays(len(configured), len(seeds)), 0
