@@ -24,6 +24,7 @@ from gladstorm.foundation.constants import Constants
 from gladstorm.foundation.references import CUTKOSKY_MEHTA_2020, THIS_PAPER
 from gladstorm.methods import from_plan, nsgdm, nstorm
 from gladstorm.theory import Problem, for_oracle, plan, planning, problem_of, theorem, weaken, wrapped
+from gladstorm.theory.search import lowest
 
 GOLDEN: dict[str, Any] = {"alpha": 0.5, "L0": 1.5, "L1": 0.25, "B": 0.4, "G": 0.7, "gap": 3.0}
 FIELDS = ["method", "alpha", "noise", "horizon", "eta", "gamma", "n_init", "lambda", "conditions", "terms"]
@@ -275,6 +276,12 @@ def test_a_theorem_whose_conditions_fail_is_not_taken_although_its_bound_is_smal
         ready = plan("nsgdm", horizon=1000, alpha=alpha, L0=1, L1=0, B=0.4, G=0.7, gap=3, gamma0=2.0)
         assert not ready.statement.violations()
         assert ready.statement.problem.smoothness != "sublinear"
+
+
+def test_the_lowest_point_is_found_at_an_end_and_beside_an_overflow() -> None:
+    assert lowest(lambda x: x, 0.3, 7.0) == 0.3
+    assert lowest(lambda x: -x, 0.3, 7.0) == 7.0
+    assert lowest(lambda x: x + 1 / x if x < 1e3 else math.inf, 1e-200, 1e200) == pytest.approx(1, abs=1e-7)
 
 
 def test_the_smallest_accuracy_is_the_bound_at_the_longest_horizon() -> None:
