@@ -282,6 +282,13 @@ def test_the_lowest_point_is_found_at_an_end_and_beside_an_overflow() -> None:
     assert lowest(lambda x: x, 0.3, 7.0) == 0.3
     assert lowest(lambda x: -x, 0.3, 7.0) == 7.0
     assert lowest(lambda x: x + 1 / x if x < 1e3 else math.inf, 1e-200, 1e200) == pytest.approx(1, abs=1e-7)
+    far = lowest(lambda x: 1e100 * x + 1e-100 / x if x < 1e-60 else math.inf, 1e-200, 1e200)
+    assert far * 1e100 == pytest.approx(1, abs=1e-7)
+
+
+def test_a_strict_condition_fails_where_both_sides_are_equal() -> None:
+    assert theory.Condition("1 ≤ 1", 1.0, 1.0).holds
+    assert not theory.Condition("1 < 1", 1.0, 1.0, strict=True).holds
 
 
 def test_the_smallest_accuracy_is_the_bound_at_the_longest_horizon() -> None:
