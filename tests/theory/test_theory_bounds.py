@@ -352,6 +352,7 @@ def test_the_bounds_that_keep_the_feedback_end_in_those_without_it(kept: type[Bo
     assert MomentumFeedback(steep, 0.1, 1.0, 0.0, 100).bound == pytest.approx(exact.bound, rel=1e-14)
     too_long = kept(replace(flat, L1=10.0), 0.1, 0.1, 0.5, 1000)
     assert not all(condition.holds for condition in too_long.conditions())
+    assert all(condition.strict for condition in too_long.conditions())  # where they hold just so, nothing is left
     with pytest.raises(ValueError, match=r"gamma must be small enough for the bound's condition; got gamma=0\.1"):
         too_long.terms()
 

@@ -24,6 +24,7 @@ from gladstorm.foundation.constants import Constants
 from gladstorm.foundation.references import CUTKOSKY_MEHTA_2020, THIS_PAPER
 from gladstorm.methods import from_plan, nsgdm, nstorm
 from gladstorm.theory import Problem, for_oracle, plan, planning, problem_of, theorem, weaken, wrapped
+from gladstorm.theory.search import lowest
 
 GOLDEN: dict[str, Any] = {"alpha": 0.5, "L0": 1.5, "L1": 0.25, "B": 0.4, "G": 0.7, "gap": 3.0}
 FIELDS = ["method", "alpha", "noise", "horizon", "eta", "gamma", "n_init", "lambda", "conditions", "terms"]
@@ -270,6 +271,34 @@ def test_where_curvature_does_not_grow_every_alpha_is_one_problem_with_one_bound
                 assert bound(alpha, T, 0.2) == bound(0, T, 0.2)
 
 
+def test_a_theorem_whose_conditions_fail_is_not_taken_although_its_bound_is_smaller() -> None:
+    for alpha in (0, 0.5, 1):  # one problem, as L1 = 0; with 0 < alpha < 1 the theorem asks for gamma0 <= 1
+        ready = plan("nsgdm", horizon=1000, alpha=alpha, L0=1, L1=0, B=0.4, G=0.7, gap=3, gamma0=2.0)
+        assert not ready.statement.violations()
+        assert ready.statement.problem.smoothness != "sublinear"
+
+
+def test_the_lowest_point_is_found_at_an_end_and_beside_an_overflow() -> None:
+    assert lowest(lambda x: x, 0.3, 7.0) == 0.3
+    assert lowest(lambda x: -x, 0.3, 7.0) == 7.0
+    assert lowest(lambda x: x + 1 / x if x < 1e3 else math.inf, 1e-200, 1e200) == pytest.approx(1, abs=1e-7)
+    far = lowest(lambda x: 1e100 * x + 1e-100 / x if x < 1e-60 else math.inf, 1e-200, 1e200)
+    assert far * 1e100 == pytest.approx(1, abs=1e-7)
+
+
+def test_a_strict_condition_fails_where_both_sides_are_equal() -> None:
+    assert theory.Condition("1 ≤ 1", 1.0, 1.0).holds
+    assert not theory.Condition("1 < 1", 1.0, 1.0, strict=True).holds
+
+
+def test_the_smallest_accuracy_is_the_bound_at_the_longest_horizon() -> None:
+    constants: dict[str, Any] = {"alpha": 1, "L0": 1, "L1": 1, "B": 1, "G": 1, "gap": 1, "gamma0": 0.01}
+    least = plan("nsgdm", horizon=10**300, **constants).statement.bound(10**300)
+    assert plan("nsgdm", eps=least, **constants).horizon <= 10**300
+    with pytest.raises(ValueError, match=r"^plan: eps must be reachable within 10\^300 iterates; got eps="):
+        plan("nsgdm", eps=least * (1 - 1e-9), **constants)
+
+
 @pytest.mark.parametrize("method", ["nsgdm", "nstorm"])
 @pytest.mark.parametrize("alpha", [0, 0.9])
 def test_a_plan_for_a_wider_class_never_promises_more(method: str, alpha: float) -> None:
@@ -320,6 +349,14 @@ def test_nstorm_on_an_oracle_reads_the_wrappers_constants() -> None:
     assert pytest.approx(2.5, rel=1e-15) == smooth.L
     exact = for_oracle(oracle(0.0, 0.0), "nstorm").problem
     assert pytest.approx((0.0, 2 * math.sqrt(3)), rel=1e-15) == (exact.L0, exact.L1)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.5, 1])
+def test_the_wrappers_squares_are_twice_those_of_f_and_the_noises_growth(alpha: float) -> None:
+    """(L0 + L1 m)² ≤ 2 L0² + 2 L1² m², an equality at L1 m = L0; below α = 1/2 a sample's moment may be half of f's."""
+    oracles = wrapped(Problem(alpha=alpha, L0=3, L1=0.5, B=4, G=1, gap=1))
+    assert pytest.approx(math.sqrt(2 * 3**2 + 4**2), rel=1e-15) == oracles.L0
+    assert pytest.approx(0.5 * math.sqrt(2 if alpha >= 1 / 2 else 4), rel=1e-15) == oracles.L1
 
 
 def test_a_weaker_class_can_be_asked_for() -> None:
