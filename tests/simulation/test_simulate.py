@@ -63,6 +63,11 @@ def test_thinning_changes_what_is_shown_and_nothing_else() -> None:
     for name in ("grad_norm", "value", "sfo", "mean_grad_norm", "mean_error", "best_grad_norm"):
         np.testing.assert_array_equal(getattr(coarse, name), getattr(fine, name)[..., coarse.steps])
     np.testing.assert_allclose(coarse.mean_grad_norm[..., -1], fine.grad_norm.mean(axis=-1), rtol=1e-12)
+    upto = np.arange(1, fine.steps.size + 1)
+    for name in ("grad_norm", "error"):
+        mean = np.cumsum(getattr(fine, name), axis=-1) / upto
+        np.testing.assert_allclose(getattr(fine, f"mean_{name}"), mean, rtol=1e-10, err_msg=name)
+    np.testing.assert_array_equal(fine.max_batch, np.maximum.accumulate(fine.batch, axis=-1))
     np.testing.assert_array_equal(coarse.best_grad_norm[..., -1], fine.grad_norm.min(axis=-1))
 
 
