@@ -62,6 +62,10 @@ def gamma(freedom: float | np.ndarray) -> Callable[[Generator, int | tuple[int, 
     return lambda generator, size: generator.gamma(freedom / 2, size=size) * 2 / freedom
 
 
+def parabola(least: float) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda s: 1 + 2 * (s - least) ** 2
+
+
 # ---- levels
 
 
@@ -275,7 +279,7 @@ def test_the_place_of_least_noise_is_known_where_there_is_one_and_its_interval_i
     seen, refused, none = set(), 0, 0
     for seed in range(24):
         least = 0.3 if seed % 2 else 0.8
-        probes = designed(lambda s, least=least: 1 + 2 * (s - least) ** 2, budget=72, error=gamma(12), seed=seed)
+        probes = designed(parabola(least), budget=72, error=gamma(12), seed=seed)
         found = anchor(probes, default_rng(0))
         refused += "no parabola" in (found.needs or "")
         if found.estimate is not None and found.low is not None and found.high is not None:

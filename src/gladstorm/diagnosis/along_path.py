@@ -30,7 +30,7 @@ def end_to_start(probes: Probes, generator: np.random.Generator) -> Interval | N
     parts = [probes.noise[first], probes.noise[last]]
     if min(map(len, parts)) < FEWEST or not all(part.any() for part in parts):
         return None
-    (logs,) = bootstrap_t(_log_ratio(*parts, generator))
+    (logs,) = bootstrap_t(_log_ratio(parts[0], parts[1], generator))
     return Interval(*(float(np.exp(each)) for each in logs))
 
 
