@@ -9,17 +9,19 @@ import numpy as np
 import pytest
 from numpy.random import Generator, default_rng
 
-from gladstorm.diagnosis import Probe, Probes, diagnose
-from gladstorm.diagnosis.along_path import _least, _misfit, anchor, end_to_start
+from gladstorm.diagnosis import Alternative, Probe, Probes, diagnose
+from gladstorm.diagnosis.along_path import _least, _log_ratio, _misfit, _resampled_mean, anchor, end_to_start
 from gladstorm.diagnosis.alternatives import _folds, _losses, alternatives
 from gladstorm.diagnosis.curvature import _cells, _means, _roots, _slopes, curvature
+from gladstorm.diagnosis.curvature import _fits as _laws
 from gladstorm.diagnosis.design import places
-from gladstorm.diagnosis.finding import ESTIMATED, NO_GROWTH, UNKNOWN, Finding
-from gladstorm.diagnosis.growth import POWERS, _fits, _loss, constants, power
+from gladstorm.diagnosis.finding import ESTIMATED, NO_GROWTH, UNKNOWN, Finding, if_narrow
+from gladstorm.diagnosis.growth import POWERS, _fits, _loss, constants, curve, power
 from gladstorm.diagnosis.resampling import (
     LEVEL,
     Estimates,
     Fits,
+    Interval,
     Strata,
     bootstrap_t,
     fit_noise,
@@ -60,6 +62,10 @@ def gamma(freedom: float | np.ndarray) -> Callable[[Generator, int | tuple[int, 
     return lambda generator, size: generator.gamma(freedom / 2, size=size) * 2 / freedom
 
 
+def parabola(least: float) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda s: 1 + 2 * (s - least) ** 2
+
+
 # ---- levels
 
 
@@ -91,6 +97,9 @@ def test_the_interval_of_a_power_holds_95_of_100_resamples() -> None:
     assert (found.estimate, found.low, found.high) == pytest.approx((powers[0], low, high))
     assert low < np.quantile(powers[1:], 0.05)  # another level would be noticed
     assert high > np.quantile(powers[1:], 0.95)
+    for seed, verdict in ((4, UNKNOWN), (5, ESTIMATED)):  # they are 1.54 and 0.77 wide
+        wide = power(designed(lambda s: 1 + 4 * s**2, error=gamma(20), seed=seed), KNOWN, default_rng(0))
+        assert (wide.verdict, (wide.high or 0) - (wide.low or 0) > 1.5) == (verdict, verdict == UNKNOWN)
 
 
 def test_intervals_of_a_fit_and_of_a_mean_hold_the_truth_as_often_as_they_say() -> None:
@@ -139,6 +148,26 @@ def test_a_probe_that_is_drawn_twice_or_has_twice_the_freedom_counts_as_two_prob
     assert drawn.values == pytest.approx(repeated.values, rel=1e-5)
     assert drawn.covariances == pytest.approx(repeated.covariances, rel=1e-4)
     assert freer.values == pytest.approx(repeated.values, rel=1e-5)
+    weights = np.sqrt(twice) / (columns @ freer.values[0])  # of a fit that has settled: it is that of its own weights
+    settled, *_ = np.linalg.lstsq(columns * weights[:, None], noise * weights, rcond=None)
+    assert settled == pytest.approx(freer.values[0], rel=1e-4)
+
+
+def test_the_errors_of_resampled_means_are_those_of_their_values() -> None:
+    values = default_rng(0).gamma(2.0, size=9)
+    means, errors = _resampled_mean(values, default_rng(1))
+    assert (means[0], errors[0]) == pytest.approx((values.mean(), values.std(ddof=1) / 3))
+    assert means[1:].std() == pytest.approx(values.std(ddof=0) / 3, rel=0.1)
+    generator = default_rng(2)
+    ratios = [_log_ratio(gamma(9)(generator, 30), 3 * gamma(30)(generator, 20), generator) for _ in range(200)]
+    found, errors = (np.array([ratio[i][0, 0] for ratio in ratios]) for i in (0, 1))
+    assert found.mean() == pytest.approx(np.log(3), abs=0.03)
+    assert errors.mean() == pytest.approx(found.std(), rel=0.15)
+
+
+def test_distances_that_all_differ_are_cut_into_eight_strata_of_one_size() -> None:
+    strata = Strata(default_rng(0).permutation(np.linspace(0, 1, 100)))
+    assert sorted(strata.sizes) == [12.0] * 4 + [13.0] * 4
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -176,12 +205,13 @@ def test_exact_noise_has_the_verdict_of_its_growth_and_the_needs_of_its_number_o
 ) -> None:
     """B r at the largest r, as a share of G: small below a quarter, known from 1 on."""
     for budget, reach in ((48, 3.0), (198, 3.0), (200, 1.0)):
-        G, B = constants(
-            designed(lambda s: 4 + (2 * against_G * s / 5) ** 2, budget=budget, radius=5.0), default_rng(0)
-        )
+        probes = designed(lambda s: 4 + (2 * against_G * s / 5) ** 2, budget=budget, radius=5.0)
+        G, B = constants(probes, default_rng(0))
         assert (G.verdict, B.verdict) == (ESTIMATED, verdict)
         assert (G.estimate, B.estimate) == pytest.approx((2.0, 2 * against_G / 5))
         assert (B.low, B.high) == pytest.approx((B.estimate, B.estimate), rel=1e-4)
+        drawn = np.array(curve(probes, np.array([0.0, 2.0, 8.0]), default_rng(0)))
+        assert drawn == pytest.approx(np.repeat([[4 + (2 * against_G * r / 5) ** 2] for r in (0, 2, 8)], 3, axis=1))
         if verdict == UNKNOWN:
             told = re.fullmatch(r"radius 5 reached, needs (\S+) with (\d+) probes", B.needs or "")
             assert told is not None
@@ -223,6 +253,46 @@ def test_b_is_estimated_exactly_where_its_interval_is_narrow_and_the_noise_doubl
     assert seen >= {(True, True), (True, False), (False, False)}
 
 
+def test_a_positive_quantity_is_estimated_within_a_factor_of_three() -> None:
+    for low, high, verdict in (
+        (1.0, 2.99, ESTIMATED),
+        (1.0, 3.01, UNKNOWN),
+        (0.0, 1e-9, UNKNOWN),
+        (5.0, 5.0, ESTIMATED),
+    ):
+        assert if_narrow(Interval((low + high) / 2, low, high), 48).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("least", "verdict"), [(0.98, ESTIMATED), (-0.98, ESTIMATED), (1.02, UNKNOWN), (-1.02, UNKNOWN)]
+)
+def test_the_place_of_least_noise_is_known_as_far_as_the_probes_reach(least: float, verdict: str) -> None:
+    probes = designed(lambda s: 1 + (s / 4 - least) ** 2, radius=4.0, error=gamma(1e6))
+    found = anchor(probes, default_rng(0))
+    assert found.verdict == verdict
+    assert (found.estimate, found.low, found.high) == pytest.approx((4 * least,) * 3, rel=0.02)
+    assert (found.needs or "").endswith("needs 6.1") == (verdict == UNKNOWN)  # half as far again
+
+
+def test_the_place_of_least_noise_is_known_where_there_is_one_and_its_interval_is_no_wider_than_the_radius() -> None:
+    """Of parabolas a tenth or a sixth are refused for another form; of steady noise nearly all, for no least value."""
+    seen, refused, none = set(), 0, 0
+    for seed in range(24):
+        least = 0.3 if seed % 2 else 0.8
+        probes = designed(parabola(least), budget=72, error=gamma(12), seed=seed)
+        found = anchor(probes, default_rng(0))
+        refused += "no parabola" in (found.needs or "")
+        if found.estimate is not None and found.low is not None and found.high is not None:
+            narrow = abs(found.estimate) <= 1 and found.high - found.low <= 1
+            assert (found.verdict == ESTIMATED) == narrow
+            seen.add(narrow)
+        steady = anchor(designed(np.ones_like, error=gamma(12), seed=seed), default_rng(0))
+        none += "no least value" in (steady.needs or "")
+    assert seen == {True, False}
+    assert refused <= 8
+    assert none >= 16
+
+
 def test_what_two_groups_say_hardly_counts_beside_what_a_million_do() -> None:
     """Every other pair is cut into two groups and has noise that shrinks: no estimate is moved by it."""
     many = 10**6
@@ -256,7 +326,32 @@ def test_curvature_is_called_flat_only_where_the_upper_end_of_its_slope_is() -> 
     assert {(True, True), (False, True)} <= set(verdicts)
 
 
+def test_a_power_of_the_gradient_is_known_where_curvature_follows_it_and_its_interval_is_narrow() -> None:
+    seen = set()
+    for seed, size in enumerate((0.02, 0.1, 0.2, 0.3, 0.4, 0.5)):
+        g2 = np.geomspace(1, 1e3, 48)
+        L2 = (1 + 0.5 * g2**0.25) ** 2 * (1 + size * default_rng(seed).normal(size=48))
+        probes = Probes.of(Probe(i, i, "path", i, 2, 4, 1.0, g2[i], 0.1, L2[i], L2[i]) for i in range(48))
+        cells = _cells(probes)
+        means = _means(np.stack([g2, L2], axis=1), cells, default_rng(0))
+        roots = _roots(*means, np.array([float(len(cell)) for cell in cells]))
+        (slope,), (alpha, *_) = bootstrap_t(_slopes(roots)), bootstrap_t(_laws(roots).estimates)
+        follows, narrow = slope.low > 0, alpha.high - alpha.low <= 0.5
+        found = curvature(probes, KNOWN, default_rng(0))
+        for name in ("alpha", "L0", "L1"):
+            assert (found[name].verdict == ESTIMATED) == (follows and narrow)
+        seen.add((follows, narrow))
+    assert {(True, True), (True, False)} <= seen
+
+
 # ---- the path and other models
+
+
+@pytest.mark.parametrize("budget", [16, 32, 40, 48])
+def test_an_end_is_compared_where_four_probes_or_more_saw_it(budget: int) -> None:
+    probes = designed(lambda s: 1 + s**2, budget=budget)
+    ends = (probes.direction == "start").sum(), ((probes.direction == "along") & (probes.distance == 1)).sum()
+    assert (end_to_start(probes, default_rng(0)) is not None) == (min(ends) >= 4)
 
 
 def test_a_ratio_of_ends_holds_the_truth_as_often_as_it_says() -> None:
@@ -289,14 +384,21 @@ def test_models_that_fit_no_worse_do_not_predict_better_for_it() -> None:
     """60 tables: of two models that are both true, the one with fewer numbers predicts better in the mean."""
     steady = [designed(np.ones_like, error=gamma(9), seed=seed) for seed in range(60)]
     grows = [designed(lambda s: 1 + 2 * s**2, error=gamma(9), seed=seed) for seed in range(60)]
-    excess = [
-        [{each.model: each.excess for each in alternatives(probes, default_rng(0))} for probes in tables]
-        for tables in (steady, grows)
-    ]
+    compared = [[alternatives(probes, default_rng(0)) for probes in tables] for tables in (steady, grows)]
+    excess = [[{each.model: each.excess for each in models} for models in of_tables] for of_tables in compared]
     assert np.mean([each["constant"] for each in excess[0]]) < 0
     assert np.mean([each["anchored elsewhere"] for each in excess[1]]) > 0
     assert np.mean([each["G² + c r^p"] for each in excess[1]]) > 0
     assert np.mean([each["constant"] for each in excess[1]]) > 0.1
+    errors = [models[0].error for models in compared[1]]  # of the constant
+    assert np.std([each["constant"] for each in excess[1]]) == pytest.approx(np.mean(errors), rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("excess", "verdict"), [(-2.1, "better"), (-1.9, "cannot tell"), (1.9, "cannot tell"), (2.1, "worse")]
+)
+def test_a_model_is_better_or_worse_from_two_errors_on(excess: float, verdict: str) -> None:
+    assert Alternative("another", excess, 1.0).verdict == verdict
 
 
 def test_a_report_is_made_of_these() -> None:

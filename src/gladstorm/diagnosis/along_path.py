@@ -30,10 +30,15 @@ def end_to_start(probes: Probes, generator: np.random.Generator) -> Interval | N
     parts = [probes.noise[first], probes.noise[last]]
     if min(map(len, parts)) < FEWEST or not all(part.any() for part in parts):
         return None
-    (start, start_error), (end, end_error) = (_resampled_mean(part, generator) for part in parts)
-    errors = np.hypot(start_error / start, end_error / end)
-    (logs,) = bootstrap_t(Estimates((np.log(end) - np.log(start))[:, None], errors[:, None]))
+    (logs,) = bootstrap_t(_log_ratio(parts[0], parts[1], generator))
     return Interval(*(float(np.exp(each)) for each in logs))
+
+
+def _log_ratio(below: np.ndarray, above: np.ndarray, generator: np.random.Generator) -> Estimates:
+    """The logarithm of the ratio of two means of independent values, by linearization."""
+    (start, start_error), (end, end_error) = (_resampled_mean(part, generator) for part in (below, above))
+    errors = np.hypot(start_error / start, end_error / end)
+    return Estimates((np.log(end) - np.log(start))[:, None], errors[:, None])
 
 
 def _resampled_mean(values: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
