@@ -4,6 +4,8 @@ from gladstorm import methods as methods
 from gladstorm import objectives as objectives
 from gladstorm import oracles as oracles
 from gladstorm import theory as theory
+from gladstorm.foundation import rules as rules
+from gladstorm.foundation.parts import Number as Number
 from gladstorm.foundation.parts import leaf as leaf
 from gladstorm.foundation.parts import part as part
 from gladstorm.foundation.parts import static as static
@@ -87,6 +89,7 @@ from gladstorm.methods.steps import Clipped as Clipped
 from gladstorm.methods.steps import CubeRoot as CubeRoot
 from gladstorm.methods.steps import FromOptax as FromOptax
 from gladstorm.methods.steps import GeneralizedSign as GeneralizedSign
+from gladstorm.methods.steps import Memoryless as Memoryless
 from gladstorm.methods.steps import Normalized as Normalized
 from gladstorm.methods.steps import Plain as Plain
 from gladstorm.methods.steps import Polyak as Polyak

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from gladstorm.foundation.parts import Array, Number, leaf, part
-from gladstorm.foundation.rules import NON_NEGATIVE, POSITIVE, STEP_SIZE, UNIT_INTERVAL
+from gladstorm.foundation.rules import NEVER_ZERO, NON_NEGATIVE, STEP_SIZE, UNIT_INTERVAL
 from gladstorm.methods.norms import Axes, inner, length, unit
 from gladstorm.methods.steps.step import Step
 
@@ -48,8 +48,8 @@ class Steered(Step):
     """
 
     gamma: Number = leaf(STEP_SIZE, default=1.0)  # γ
-    first: Number = leaf(POSITIVE, default=0.1)  # ρ
-    width: Number = leaf(POSITIVE, default=1.5)  # w
+    first: Number = leaf(NEVER_ZERO, default=0.1)  # ρ
+    width: Number = leaf(NEVER_ZERO, default=1.5)  # w
     widening: Number = leaf(UNIT_INTERVAL, default=0.25)  # q
     gain: Number = leaf(NON_NEGATIVE, default=1.0)  # κ
     least: Number = leaf(NON_NEGATIVE, default=1.0)  # the exponent of the lower limit
