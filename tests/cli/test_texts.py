@@ -365,6 +365,7 @@ def _with(value: Any, *path: str) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+EMPTY: list[Any] = [{}, [], 3, None]
 FORGED = [
     *(_without((name,)) for name in ("method", "problem", "horizon", "gamma0", "eta0", "kind", "seeds", "instance")),
     *(_without(("instance", name)) for name in ("left", "slope", "q", "turns", "B")),
@@ -372,8 +373,8 @@ FORGED = [
     *(_with(value, "seeds") for value in (0, 1, 10**9, "9", None)),
     *(_with(value, "gamma0") for value in (None, "x", -1)),
     *(_with(value, "method") for value in (3, "adam", None)),
-    *(_with(value, "problem") for value in ({}, [], 3, {"alpha": 0}, {"x": 1})),
-    *(_with(value, "instance") for value in ({}, [], 3, None)),
+    *(_with(value, "problem") for value in [*EMPTY, {"alpha": 0}, {"x": 1}]),
+    *(_with(value, "instance") for value in EMPTY),
     *(_with(value, "instance", "left") for value in ([], [1.0], "x", None, [[1.0]], [float("nan")] * 10)),
     *(_with(value, "instance", "turns") for value in ([[1.0]], 0.0)),
     *(_with(value, "instance", "q") for value in ([0.5], [2.0, 2.0])),

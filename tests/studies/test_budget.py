@@ -109,6 +109,7 @@ def test_methods_of_one_price_run_together_and_one_with_an_average_of_the_run_al
         ("storm(eta=0.1)+plain(gamma=1)+fixed(size=3)", (3, 6)),
         ("spider(q=5)+plain(gamma=1)+large_on_refresh(large=fixed(size=7),small=fixed(size=2))", (7, 4)),
         ("spider(q=5)+plain(gamma=1)+large_on_refresh(large=fixed(size=3),small=fixed(size=2))", (3, 3)),  # afresh
+        ("spider(q=5)+plain(gamma=1)+first_large(n_init=9)", (9, 1)),
     ],
 )
 def test_the_least_that_v1_may_cost_is_that_of_going_on_or_of_starting_afresh(

@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -233,7 +233,7 @@ def test_a_curve_ends_where_the_first_seed_has_spent_the_budget(found: dict[str,
 def test_marks_by_hand(found: dict[str, Compared]) -> None:
     first, *_, fixed = found.values()
 
-    def ending(values: list[float], diverged: int = -1) -> Compared:
+    def ending(values: Sequence[float], diverged: int = -1) -> Compared:
         record = first.record
         value = np.repeat(np.reshape(values, (1, 4, 1)), record.steps.size, axis=-1)
         value[..., 0] = 1.0
@@ -382,7 +382,7 @@ def test_the_commands_refuse_in_one_sentence(gladstorm: Said) -> None:
 def test_methods_are_compared_on_any_oracle(gladstorm: Said) -> None:
     arguments = "--seeds 2 --tuning-seeds 1 --budget 40 --grid 0.01,0.1,2 --method sgd --json".split()
     reports = []
-    cases = (("phase-retrieval:40", "finite-sum", []), ("cauchy", "skewed(G=0.25,q=0.1)", ["--B", "0.5"]))
+    cases: Any = (("phase-retrieval:40", "finite-sum", []), ("cauchy", "skewed(G=0.25,q=0.1)", ["--B", "0.5"]))
     for objective, oracle, noise in cases:
         command = ["compare", "--objective", objective, "--dim", "3", "--start", "1", "--oracle", oracle, *noise]
         code, out, err = gladstorm(*command, *arguments)

@@ -72,7 +72,9 @@ def test_every_piece_of_every_vector_is_admitted_and_the_last_one_is_no_longer_t
         first = Node(0.0, float(shape.start[0]) * of.level, family._share(shape.start[1:], of))
         for side, outwards in ((0, -1.0), (1, 1.0)):
             nodes = [first, *family._laid_out(shape, side, first, of)]
-            assert all(of.admits(one, other, 0.0) for one, other in pairwise(nodes))
+            for t in (1.0, 0.1, 0.0):  # f may be made flatter
+                flatter = [replace(node, u=t * node.u) for node in nodes]
+                assert all(of.admits(one, other, 0.0) for one, other in pairwise(flatter))
             before, last = nodes[-2:]
             assert outwards * last.u >= 0  # f is bounded below
             width = abs(last.x - before.x)
@@ -82,6 +84,16 @@ def test_every_piece_of_every_vector_is_admitted_and_the_last_one_is_no_longer_t
                 steep = math.hypot((last.u - before.u) / width, noise)
                 assert steep == pytest.approx(of.differing(0.0) if of.takes_differences else of.steepest(0.0), rel=1e-6)
     assert met > 0 or setting[1:] == ("smooth", "deterministic")  # there are no slopes to take back
+
+
+def test_noise_that_would_grow_faster_than_samples_may_differ_has_a_smaller_share() -> None:
+    of = ProblemClass(theorem("nstorm", Problem(alpha=0.0, L=0.8, B=2.0, G=0.3, gap=0.05), gamma0=1.0), 30)
+    assert of.largest_share == pytest.approx(0.8 / 2.0)
+    shape = Shape.read(np.random.default_rng(0).normal(size=SIZE) * 3)
+    first = Node(0.0, 0.0, family._share(shape.start[1:], of))
+    for side in (0, 1):
+        nodes = [first, *family._laid_out(shape, side, first, of)]
+        assert all(of.admits(one, other, 0.0) for one, other in pairwise(nodes[:-1]))
 
 
 @pytest.mark.parametrize("alpha", [0.3, 0.5, 0.7, 1.0])
