@@ -157,3 +157,13 @@ def test_a_score_is_over_the_iterates_a_budget_paid_for_and_the_best_is_the_smal
     assert best(record) == 1
     at_half = scores(record, 51)
     np.testing.assert_allclose(at_half[:2], record.grad_norm[:2, :, 46:51].mean(axis=(1, 2)), rtol=1e-11)
+
+
+@pytest.mark.parametrize(("B", "G"), [(0.2, 0.2), (0.5, 0.1), (0.0, 0.3)])
+def test_the_gated_runway_is_as_noisy_as_bg_0_allows_where_its_noise_begins(B: float, G: float) -> None:
+    """The largest variance of the chain, (2 · LARGEST · ε)²/p, is B²‖x − x⁰‖² + G² at the gate, ‖x − x⁰‖ = R/2."""
+    hard = hardness.runway(0.002, B=B, G=G)
+    f = hard.oracle.objective
+    gate = float(f.runway) / 2
+    largest = (2 * hardness.LARGEST * float(f.eps)) ** 2 / float(hard.oracle.p)
+    assert largest == pytest.approx(B**2 * gate**2 + G**2)
