@@ -160,7 +160,7 @@ def test_two_whole_files_of_a_store_that_changed_places_are_noticed(
     stores = []
     for found, (task, made_with) in zip(make(), pair or [("task 0", versions()), ("task 1", versions())], strict=True):
         monkeypatch.setattr("gladstorm.foundation.store.versions", lambda made_with=made_with: made_with)
-        store: Store[Any] = Store(tmp_path, its_class, suffix, room="studies")
+        store: Store[Any] = Store(tmp_path, its_class, suffix, source="studies")
         store.keep(task, found)
         stores.append((store, task, _bytes(found)))
     for store, task, found in stores:
@@ -219,7 +219,7 @@ def test_a_folder_where_a_part_is_expected_is_named_and_stays(tmp_path: Path) ->
 def test_what_is_no_path_is_refused_where_a_store_is_asked_for(given: Any) -> None:
     said = r"store: must be the path of a folder, or None to keep nothing; got "
     with pytest.raises(ValueError, match=said):
-        Store(given, PartResult, ".json", room="studies")
+        Store(given, PartResult, ".json", source="studies")
     oracle = gs.BlumGladyshev(gs.objectives.named("cauchy", dim=2, start=1.0), 0.5, 1.0)
     for call in (
         lambda: gs.run(oracle, gs.sgd(0.1), steps=3, store=given),

@@ -141,3 +141,16 @@ def test_pieces_of_one_size_are_decided_once(monkeypatch: pytest.MonkeyPatch) ->
     (program,) = lay_out(many, MEASURED)
     assert len(program.pieces) == 3000
     assert decided["products"] == 2 * asked
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
+def test_the_instances_of_a_task_fit_into_the_bytes_a_task_may_take(share: float) -> None:
+    """However long a task may last; a single piece goes to one task in any case."""
+    costs = dataclasses.replace(MEASURED, task_seconds=1e9)
+    work = Work(["sgd"], seeds=1000, devices=2, oracle_bytes=10_000_000, oracle_per_seed=True)
+    costs = dataclasses.replace(costs, task_bytes=int(share * 500 * work.oracle_bytes))
+    tasks = cut(work, steps=1000, dim=10, costs=costs)
+    assert max(len(task.seeds) for task in tasks) * work.oracle_bytes <= costs.task_bytes
+    assert len(tasks) <= 2 * work.seeds * work.oracle_bytes / costs.task_bytes + 1  # nor are they smaller than need be
+    free = work._replace(oracle_per_seed=False)
+    assert len(cut(free, steps=1000, dim=10, costs=costs)) == 1

@@ -173,3 +173,13 @@ def test_a_run_that_diverged_is_never_the_best_by_any_score() -> None:
     early = int(record.diverged.max()) // 2
     assert np.isfinite(reported_scores(record, early)).all()
     assert not failed(record, within(record, early)).any()
+
+
+@pytest.mark.parametrize(("B", "G"), [(0.2, 0.2), (0.5, 0.1), (0.0, 0.3)])
+def test_the_gated_runway_is_as_noisy_as_bg_0_allows_where_its_noise_begins(B: float, G: float) -> None:
+    """The largest variance of the chain, (2 · LARGEST · ε)²/p, is B²‖x − x⁰‖² + G² at the gate, ‖x − x⁰‖ = R/2."""
+    hard = hardness.runway(0.002, B=B, G=G)
+    f = hard.oracle.objective
+    gate = float(f.runway) / 2
+    largest = (2 * hardness.LARGEST * float(f.eps)) ** 2 / float(hard.oracle.p)
+    assert largest == pytest.approx(B**2 * gate**2 + G**2)
