@@ -195,6 +195,7 @@ RULES = {f"gladstorm.foundation.{name}" for name in ("parts", "rules", "screen")
         ("from joined import lazy\nprint(lazy)", {"joined.lazy", OTHER}),
         ("def job():\n    from joined.other import OTHER", {OTHER}),
         ("try:\n    pass\nexcept ImportError:\n    from joined.other import OTHER", {OTHER}),
+        ("try:\n    pass\nfinally:\n    from joined.other import OTHER", {OTHER}),
         ("class A:\n  match 1:\n    case 1:\n      import joined.other", {OTHER}),
         ("if TYPE_CHECKING:\n    import joined.other\nelse:\n    import joined.inner.parts", {PARTS}),
         ("import numpy, joinedly\n'joined.other'\nfrom joined.missing import x", set()),
@@ -248,7 +249,7 @@ def test_what_an_object_is_made_of_decides() -> None:
     storm = "gladstorm.methods.estimators.storm"
     for value in (gs.nstorm(0.1, 0.1), [gs.nstorm(0.1, 0.1)], {"a": gs.Storm(0.1)}, partial(print, gs.Storm(0.1))):
         assert storm in modules_of(value)
-    assert storm in modules_of(gs.Storm(0.1).update)  # a method knows its object
+    assert storm in modules_of(gs.Storm(0.1).direction)  # a method that it inherits knows its object
     assert storm not in modules_of(gs.sgd(0.1))
     assert modules_of(np.ones(3), 1.0, None, print) == set()
 
