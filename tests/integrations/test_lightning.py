@@ -254,7 +254,9 @@ def test_a_two_point_module_refuses_a_schedule_that_waits_for_a_metric_or_is_ste
             self.lr_schedulers().step()
 
     for interval in ("step", "epoch"):
-        with pytest.raises(RuntimeError, match=r"^Stepping: a TwoPointModule steps the schedules .* got StepLR stepped"):
+        with pytest.raises(
+            RuntimeError, match=r"^Stepping: a TwoPointModule steps the schedules .* got StepLR stepped"
+        ):
             fit(Stepping(halving, interval=interval), tmp_path, 2)
 
 

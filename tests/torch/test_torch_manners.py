@@ -172,7 +172,9 @@ def test_the_checkpoint_of_another_optimizer_is_refused_and_changes_nothing() ->
                 if other in friends:
                     optimizer.load_state_dict(saving.state_dict())
                     continue
-                sentence = f"^{kind.__name__}: state_dict must be one of {kind.__name__}'s; got another optimizer's, with "
+                sentence = (
+                    f"^{kind.__name__}: state_dict must be one of {kind.__name__}'s; got another optimizer's, with "
+                )
                 with pytest.raises(ValueError, match=sentence):
                     optimizer.load_state_dict(saving.state_dict())
                 assert optimizer.state_dict() == before

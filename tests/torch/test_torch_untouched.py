@@ -97,7 +97,9 @@ def test_any_write_to_a_gradient_between_backward_and_step_is_refused_at_once(
     for k in range(begins):
         two_phases(x, optimizer, 0.1 * (-1) ** k, nothing)
     before = x.tolist(), optimizer.state_dict()["state"]
-    with pytest.raises(RuntimeError, match=r"^NSTORM: gradients must reach step\(\) as backward\(\) made them; got .* 1 "):
+    with pytest.raises(
+        RuntimeError, match=r"^NSTORM: gradients must reach step\(\) as backward\(\) made them; got .* 1 "
+    ):
         two_phases(x, optimizer, 0.3, WRITES[write], first=first)
     optimizer.zero_grad()  # gives the step up, if it is one still
     assert before == (x.tolist(), optimizer.state_dict()["state"])

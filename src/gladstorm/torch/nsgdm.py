@@ -51,7 +51,9 @@ class NSGDM(NormalizedOptimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        params = self._with_gradients()  # groups before state: in the other order torch.compile compiles every step anew
+        params = (
+            self._with_gradients()
+        )  # groups before state: in the other order torch.compile compiles every step anew
         self._forget_blanks()
         if closure is None and not self.state and self._only_shows_its_shapes():
             return None
