@@ -1,6 +1,7 @@
 """Walks against the recursions by hand, in every way a step is computed: outliers, bad gradients, long tensors."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -101,13 +102,13 @@ STEPS, GAMMA, ETA, DECAY = 12, 0.3, 0.35, 0.02
 
 
 def gradient(k: int, x: Vector) -> Vector:
-    return 0.5 * x + noise(k)
+    return np.asarray(0.5 * x + noise(k))
 
 
 def units_of(norm: str) -> list[slice]:
     """What has a norm of its own; the first two tensors are a group."""
     edges = {"global": [0, DIMENSION], "group": [0, CUTS[1], DIMENSION], "tensor": [0, *CUTS, DIMENSION]}[norm]
-    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(edges)]
 
 
 def moved(x: Vector, v: Vector, norm: str) -> Vector:

@@ -31,7 +31,6 @@ from gladstorm.torch.steering import (
 )
 from gladstorm.torch.strict import StrictOptimizer
 
-
 KEPT = ("start", "direction", "average", "course")  # the names of a parameter's state
 
 
