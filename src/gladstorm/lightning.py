@@ -35,8 +35,8 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
 
     It keeps micro-batches until there are `accumulate` of them, or the epoch ends. Then it evaluates all of them at the
     previous point and all again at the new one, with the same dropout. That is one `global_step`, which counts for
-    `max_steps`. Optimization is manual: clip with NSTORM's `max_grad_norm`. Schedules that `configure_optimizers` returns
-    are stepped as in automatic optimization, after every `frequency` steps or epochs. One that waits for a metric, as
+    `max_steps`. Optimization is manual: clip with NSTORM's `max_grad_norm`. Schedules from `configure_optimizers` are
+    stepped as in automatic optimization, after every `frequency` steps or epochs. One that waits for a metric, as
     ReduceLROnPlateau does, is refused, and so is one that is stepped elsewhere too.
     """
 

@@ -72,7 +72,7 @@ def train(model: torch.nn.Module, kind: str, share: slice, form: str = "closure"
 
 @contextmanager
 def spoilt(model: torch.nn.Module) -> Iterator[None]:
-    """A gradient is made bad; where gradients are cut, only the first process's part: the other must skip all the same."""
+    """Make a gradient bad; where they are cut, only the first process's part: the other must skip all the same."""
     p = next(model.parameters())
 
     def spoil(p: Tensor) -> None:

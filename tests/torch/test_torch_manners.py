@@ -157,7 +157,7 @@ TORCHS_OWN = [
 
 
 def test_the_checkpoint_of_another_optimizer_is_refused_and_changes_nothing() -> None:
-    ours = [(NSGDM, [NSGDM, NSTORM]), (NSTORM, [NSGDM, NSTORM]), (Steered, [Steered])]
+    ours: list[tuple[Any, list[Any]]] = [(NSGDM, [NSGDM, NSTORM]), (NSTORM, [NSGDM, NSTORM]), (Steered, [Steered])]
     others: list[Any] = [*TORCHS_OWN, NSGDM, NSTORM, Steered]
     assert len(TORCHS_OWN) > 10
     for other in others:

@@ -105,7 +105,7 @@ def test_any_write_to_a_gradient_between_backward_and_step_is_refused_at_once(
     assert before == (x.tolist(), optimizer.state_dict()["state"])
     two_phases(x, optimizer, 0.2, nothing)
     assert not x._backward_hooks
-    assert not x._post_accumulate_grad_hooks  # type: ignore[attr-defined]  # torch's own
+    assert not x._post_accumulate_grad_hooks
 
 
 @pytest.mark.parametrize("write", list(WRITES))

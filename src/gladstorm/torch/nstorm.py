@@ -115,7 +115,7 @@ class NSTORM(TwoPhases):
         return total / count if count else None
 
     @override
-    @torch.compiler.disable  # it is all closures, hooks and random states; a compiled model inside stays compiled
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # it is all closures, hooks and random states; a compiled model inside stays compiled
     def _step(self, closure: Callable[[], float] | None) -> float | None:
         try:
             if closure is not None and not self._is_finishing(closure):

@@ -72,15 +72,15 @@ def check_implementation(owner: str, foreach: bool | None, differentiable: bool,
 
 
 def refuse_foreign(owner: str, groups: list[dict[str, Any]], marks: Iterable[str], known: Iterable[str]) -> None:
-    """Raise a ValueError for saved groups of another optimizer: they lack a mark, or have options that only it knows."""
+    """Raise a ValueError for saved groups of another optimizer: they lack a mark, or have options only it knows."""
     saved = {key for group in groups for key in group}
     others = (saved & OPTIONS_OF_TORCH) - set(known)
     lacking = [mark for mark in marks if any(mark not in group for group in groups)]
     if others or lacking:
         found = ", ".join(sorted(others)) or f"no {lacking[0]}"
         raise ValueError(
-            f"{owner}: state_dict must be one of {owner}'s; got another optimizer's, with {found} in its groups. Load the "
-            f"model's parameters only and begin with a new {owner}."
+            f"{owner}: state_dict must be one of {owner}'s; got another optimizer's, with {found} in its groups. Load "
+            f"the model's parameters only and begin with a new {owner}."
         )
 
 

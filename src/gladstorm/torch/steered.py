@@ -155,8 +155,8 @@ class Steered(StrictOptimizer):
     def _refuse_inside(self, what: str) -> None:
         if self._reading:
             raise RuntimeError(
-                f"{self._name}: {what} must stand outside averaged(), where the parameters are those of the run; got it "
-                "inside. Save the model alone there, to use it, and a checkpoint to resume from outside."
+                f"{self._name}: {what} must stand outside averaged(), where the parameters are those of the run; got "
+                "it inside. Save the model alone there, to use it, and a checkpoint to resume from outside."
             )
 
     @override

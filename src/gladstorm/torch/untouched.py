@@ -78,7 +78,7 @@ class Watch:
 
     def _after(self, p: Tensor) -> None:
         self._note(p)
-        queue = torch.autograd.Variable._execution_engine.queue_callback  # type: ignore[attr-defined]
+        queue = torch.autograd.Variable._execution_engine.queue_callback
         queue(partial(queue, partial(self._note, p)))  # the end of the pass, after what DDP does there
 
     def _note(self, p: Tensor) -> None:
