@@ -24,7 +24,8 @@ import jax
 
 from gladstorm import BlumGladyshev, Record, nsgdm, objectives, sgd, sweep
 from gladstorm.foundation.progress import quietly
-from gladstorm.simulation import cluster, layout
+from gladstorm.simulation import layout
+from gladstorm.simulation.processes import Processes
 
 ORACLE = BlumGladyshev(objectives.named("power:3", start=4.7), 0.5, 0.5)
 METHODS = {"NSGDM": nsgdm([1e-3, 1e-2], 0.01), "SGD": sgd([1e-3, 1e-2])}
@@ -48,9 +49,9 @@ def killing_workers(times: int, chance: random.Random) -> Iterator[bool]:
 
     The processes stay for all of them, so that some are killed while they start.
     """
-    with cluster.opened(2, None) as executor:
+    with Processes(2) as processes:
         for _ in range(times):
-            yield survives_a_killed_worker(executor, lambda: executor.pids, chance)
+            yield survives_a_killed_worker(processes, lambda: processes.pids, chance)
 
 
 def survives_a_killed_worker(executor: Any, workers: Callable[[], list[int]], chance: random.Random) -> bool:

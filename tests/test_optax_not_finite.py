@@ -185,7 +185,7 @@ def by_torch(make: Callable[[Any], Any], given: Sequence[Any]) -> tuple[list[Any
 @pytest.mark.parametrize("norm", ["global", "tensor"])
 def test_nsgdm_and_nstorm_skip_and_count_the_steps_that_torch_s_skip_and_count(norm: str) -> None:
     given = samples(8, np.nan, BAD_AT)
-    options = {"weight_decay": DECAY, "norm": norm}
+    options: dict[str, Any] = {"weight_decay": DECAY, "norm": norm}
     visited, states = walk(nsgdm(LR, 0.7, **options), given)
     theirs, skipped, _ = by_torch(lambda params: gladstorm.torch.NSGDM(params, LR, 0.7, **options), given)
     assert_close(visited, theirs)

@@ -52,7 +52,8 @@ def test_a_process_that_dies_costs_its_task_and_another_one_takes_its_place(
     monkeypatch.setattr(processes, "TRIES", 1)
     before = two.pids
     with pytest.raises(worker.TasksFailedError, match=r"all others are done; their errors .* is fatal\."):
-        list(results([Task("fatal", 0, partial(os.kill, before[0], signal.SIGKILL))] * 2, None, two))
+        fatal: Any = partial(os.kill, before[0], signal.SIGKILL)
+        list(results([Task("fatal", 0, fatal)] * 2, None, two))
     assert "its process was killed by SIGKILL, as when the memory is full\n" in capsys.readouterr().err
     monkeypatch.undo()
     assert len(set(two.pids) & set(before)) == 1

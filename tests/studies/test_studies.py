@@ -10,6 +10,7 @@ import pytest
 from gladstorm import BlumGladyshev, Method, Momentum, Normalized, Storm, objectives, run, sgd
 from gladstorm.methods.batches import FirstLarge
 from gladstorm.methods.estimators import Inertia
+from gladstorm.objectives.zero_chain import LARGEST
 from gladstorm.simulation.record import Record
 from gladstorm.studies.reproduction import EXPERIMENTS, ReproductionSettings
 from gladstorm.studies.reproduction.compared_methods import NSGDM, NSTORM
@@ -179,7 +180,7 @@ def test_a_run_that_diverged_is_never_the_best_by_any_score() -> None:
 def test_the_gated_runway_is_as_noisy_as_bg_0_allows_where_its_noise_begins(B: float, G: float) -> None:
     """The largest variance of the chain, (2 · LARGEST · ε)²/p, is B²‖x − x⁰‖² + G² at the gate, ‖x − x⁰‖ = R/2."""
     hard = hardness.runway(0.002, B=B, G=G)
-    f = hard.oracle.objective
+    f: Any = hard.oracle.objective
     gate = float(f.runway) / 2
-    largest = (2 * hardness.LARGEST * float(f.eps)) ** 2 / float(hard.oracle.p)
+    largest = (2 * LARGEST * float(f.eps)) ** 2 / float(hard.oracle.p)
     assert largest == pytest.approx(B**2 * gate**2 + G**2)

@@ -1,6 +1,7 @@
 """Parameter groups in every form that torch accepts are the groups of torch.optim.SGD, and a step moves all of them."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -42,9 +43,19 @@ def groups_of(model: Model, form: str) -> list[dict[str, Any]]:
     return [{"params": make(model.base)}, {"params": make(model.head), "lr": 0.5, "name": "head"}]
 
 
+def given(kind: Any, model: Model, make: Callable[[Any], Any]) -> torch.optim.Optimizer:
+    optimizer: torch.optim.Optimizer = kind(make(model), lr=0.1)
+    return optimizer
+
+
+def grouped(kind: Any, model: Model, form: str) -> torch.optim.Optimizer:
+    optimizer: torch.optim.Optimizer = kind(groups_of(model, form), lr=0.1)
+    return optimizer
+
+
 WAYS: dict[str, Callable[[Any, Model], torch.optim.Optimizer]] = {
-    **{f"params: {form}": lambda kind, m, make=make: kind(make(m), lr=0.1) for form, make in PARAMS.items()},
-    **{f"groups: {form}": lambda kind, m, form=form: kind(groups_of(m, form), lr=0.1) for form in IN_A_GROUP},
+    **{f"params: {form}": partial(given, make=make) for form, make in PARAMS.items()},
+    **{f"groups: {form}": partial(grouped, form=form) for form in IN_A_GROUP},
     "groups: themselves generated": lambda kind, m: kind((group for group in groups_of(m, "generator")), lr=0.1),
 }
 
@@ -56,7 +67,7 @@ def added(kind: Any, model: Model, form: str) -> torch.optim.Optimizer:
     return optimizer
 
 
-WAYS |= {f"added: {form}": lambda kind, m, form=form: added(kind, m, form) for form in IN_A_GROUP}
+WAYS |= {f"added: {form}": partial(added, form=form) for form in IN_A_GROUP}
 
 
 def described(optimizer: torch.optim.Optimizer) -> list[Any]:

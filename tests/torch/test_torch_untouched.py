@@ -145,10 +145,15 @@ def test_what_a_hook_does_belongs_to_backward_and_is_done_at_both_points(hook: C
     torch.testing.assert_close(hooked.state[x]["momentum_buffer"], halved.state[y]["momentum_buffer"])
 
 
+def clear_and_evaluate(x: Tensor) -> None:
+    replace(x, None)
+    evaluate(x, 0.2)
+
+
 READS: dict[str, Callable[[Tensor], Any]] = {
     "norm": lambda x: get_total_norm([grad(x)]),
     "entries": lambda x: grad(x).numpy().copy(),
-    "again, after it was cleared": lambda x: (replace(x, None), evaluate(x, 0.2)),
+    "again, after it was cleared": clear_and_evaluate,
     "again, after it was made 0": lambda x: (grad(x).zero_(), evaluate(x, 0.2)),
 }
 
@@ -170,7 +175,9 @@ def test_a_gradient_that_is_not_finite_or_computed_in_nested_passes_is_not_taken
 
     def loss() -> Tensor:
         inner = torch.utils.checkpoint.checkpoint(model, x * 2, use_reentrant=True)
-        return model(x + inner).square().sum() + torch.utils.checkpoint.checkpoint(model, x, use_reentrant=True).sum()
+        again: Tensor = torch.utils.checkpoint.checkpoint(model, x, use_reentrant=True)
+        squares: Tensor = model(x + inner).square().sum()
+        return squares + again.sum()
 
     for scale in (1.0, 1.0, float("nan"), 1.0):
         with optimizer.previous_point():
