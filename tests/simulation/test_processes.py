@@ -51,8 +51,8 @@ def test_a_process_that_dies_costs_its_task_and_another_one_takes_its_place(
 ) -> None:
     monkeypatch.setattr(processes, "TRIES", 1)
     before = two.pids
+    fatal: Any = partial(os.kill, before[0], signal.SIGKILL)
     with pytest.raises(worker.TasksFailedError, match=r"all others are done; their errors .* is fatal\."):
-        fatal: Any = partial(os.kill, before[0], signal.SIGKILL)
         list(results([Task("fatal", 0, fatal)] * 2, None, two))
     assert "its process was killed by SIGKILL, as when the memory is full\n" in capsys.readouterr().err
     monkeypatch.undo()
