@@ -1,4 +1,4 @@
-"""Run PyTorch's own tests of optimizers with NSGDM and NSTORM in the place of PyTorch's.
+"""Run PyTorch's own tests of optimizers with NSGDM, NSTORM and Steered in the place of PyTorch's.
 
     git clone --depth 1 --branch v2.13.0 https://github.com/pytorch/pytorch
     pip install expecttest
@@ -20,7 +20,7 @@ from torch.testing._internal import common_optimizers
 from torch.testing._internal.common_optimizers import ErrorOptimizerInput, OptimizerInfo, OptimizerInput
 from torch.testing._internal.opinfo.core import DecorateInfo
 
-from gladstorm.torch import NSGDM, NSTORM
+from gladstorm.torch import NSGDM, NSTORM, Steered
 
 GIVEN = "gradients are given, and the closure computes none: NSTORM takes that for a forgotten backward()"
 NO_CLOSURE = "step() is called without a closure, which NSTORM evaluates twice"
@@ -38,7 +38,7 @@ NOT_APPLICABLE = {
     "test_param_groups_lr": NO_CLOSURE,
     "test_param_groups_weight_decay": NO_CLOSURE,
     "test_second_order_optims_return_consistent_types": "it gives options of LBFGS to whatever takes a closure",
-}  # to NSTORM; all applies to NSGDM
+}  # to NSTORM; all applies to NSGDM and Steered
 
 
 def inputs(device: Any, dtype: Any = None) -> list[OptimizerInput]:  # noqa: ARG001 - as PyTorch calls it
@@ -56,6 +56,15 @@ def inputs(device: Any, dtype: Any = None) -> list[OptimizerInput]:  # noqa: ARG
     return [OptimizerInput(params=nothing, kwargs=given, desc=what) for what, given in options.items()]
 
 
+def steered_inputs(device: Any, dtype: Any = None) -> list[OptimizerInput]:
+    """The same for Steered, which has neither momentum nor norm and refuses weight decay."""
+    own = {"weight_decay", "momentum", "norm"}
+    shared = [given for given in inputs(device, dtype) if not own & given.kwargs.keys()]
+    nothing: Any = None
+    further = {"maximize": {"maximize": True}, "horizon": {"horizon": 200}, "average": {"average": True}}
+    return [*shared, *(OptimizerInput(params=nothing, kwargs=given, desc=what) for what, given in further.items())]
+
+
 def error_inputs(device: Any, dtype: Any) -> list[ErrorOptimizerInput]:
     """PyTorch's, but the sentence about lr is our own."""
     theirs = common_optimizers.get_error_inputs_for_all_optims(device, dtype)
@@ -69,7 +78,7 @@ def info(kind: Any) -> OptimizerInfo:
     """What PyTorch's tests want to know of an optimizer."""
     return OptimizerInfo(
         kind,
-        optim_inputs_func=inputs,
+        optim_inputs_func=steered_inputs if kind is Steered else inputs,
         optim_error_inputs_func=error_inputs,
         supported_impls=("foreach",),
         not_og_supported_flags=("foreach", "maximize"),
@@ -85,8 +94,8 @@ def main() -> None:
     """Run them, and count what was skipped by its reason."""
     checkout = Path(sys.argv[1])
     sys.path.insert(0, str(checkout / "test"))
-    common_optimizers.optim_db[:] = [info(NSGDM), info(NSTORM)]
-    import test_optim  # type: ignore[import-not-found]  # PyTorch's, with the two in its decorators
+    common_optimizers.optim_db[:] = [info(NSGDM), info(NSTORM), info(Steered)]
+    import test_optim  # type: ignore[import-not-found]  # PyTorch's, with the three in its decorators
 
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(test_optim.TestOptimRenewedCPU)
     result = unittest.TextTestRunner().run(suite)

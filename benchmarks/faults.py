@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -25,7 +25,8 @@ import jax
 from gladstorm import BlumGladyshev, Record, nsgdm, sgd, sweep
 from gladstorm.jobs.progress import quietly
 from gladstorm.problems import objectives
-from gladstorm.simulation import cluster, layout
+from gladstorm.simulation import layout
+from gladstorm.simulation.processes import Processes
 
 ORACLE = BlumGladyshev(objectives.named("power:3", start=4.7), 0.5, 0.5)
 METHODS = {"NSGDM": nsgdm([1e-3, 1e-2], 0.01), "SGD": sgd([1e-3, 1e-2])}
@@ -47,21 +48,20 @@ def content(record: Record) -> bytes:
 def killing_workers(times: int, chance: random.Random) -> Iterator[bool]:
     """Whether each of so many sweeps, with a worker killed while it ran, gave the bytes of an undisturbed one.
 
-    Each has a cluster of its own: Dask does not start a worker again that is killed while it starts.
+    The processes stay for all of them, so that some are killed while they start.
     """
-    for _ in range(times):
-        with cluster.opened(2, None) as executor:
-            yield survives_a_killed_worker(executor, chance)
+    with Processes(2) as processes:
+        for _ in range(times):
+            yield survives_a_killed_worker(processes, lambda: processes.pids, chance)
 
 
-def survives_a_killed_worker(executor: Any, chance: random.Random) -> bool:
+def survives_a_killed_worker(executor: Any, workers: Callable[[], list[int]], chance: random.Random) -> bool:
     """Whether a sweep, one of whose workers is killed while it runs, has the bytes of an undisturbed one."""
     undisturbed = content(swept(executor=executor))
     begun = time.monotonic()
     swept(executor=executor)  # with programs compiled, as the one to be disturbed
     took = time.monotonic() - begun
-    pids = list(executor._client.run(os.getpid).values())
-    killer = threading.Timer(chance.uniform(0, took), os.kill, (chance.choice(pids), signal.SIGKILL))
+    killer = threading.Timer(chance.uniform(0, took), lambda: os.kill(chance.choice(workers()), signal.SIGKILL))
     killer.start()
     disturbed = content(swept(executor=executor))
     killer.join()

@@ -16,7 +16,7 @@ import typer
 import gladstorm
 from gladstorm.cli.app import app as command_line
 from gladstorm.jobs.progress import quietly
-from gladstorm.jobs.provenance import ROOMS, source_digest
+from gladstorm.jobs.sources import source_digest
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))  # gallery_scraper.py
@@ -86,7 +86,7 @@ _QUIET = ExitStack()
 
 def _forget_what_older_source_made() -> None:
     """Scripts run again when their text changes, which sphinx-gallery sees to, and when the package does."""
-    stamp, source = MADE / "source.txt", source_digest(list(ROOMS)[-1])
+    stamp, source = MADE / "source.txt", source_digest()
     if not stamp.exists() or stamp.read_text() != source:
         shutil.rmtree(MADE, ignore_errors=True)
         MADE.mkdir()

@@ -15,7 +15,7 @@ def returned(block: tuple[Any, ...], variables: dict[str, Any], settings: dict[s
     """Save what a block calls `figure`, unless pyplot made it, and return the markup that shows it."""
     figure = variables["example_globals"].get("figure")
     made_here = block[0] == "code" and "figure = " in block[1]
-    if not (made_here and type(figure) is Figure and not hasattr(figure, "number")):
+    if not (made_here and isinstance(figure, Figure) and not hasattr(figure, "number")):
         return ""
     path = next(variables["image_path_iterator"])
     figures.save(figure, Path(path))

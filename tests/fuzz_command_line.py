@@ -253,7 +253,7 @@ def little_work() -> Iterator[None]:
     from gladstorm.comparison import compare as comparison
     from gladstorm.diagnosis import Probe, Probes
     from gladstorm.problems import objectives
-    from gladstorm.simulation import programs, simulate
+    from gladstorm.simulation import cluster, programs, simulate
 
     begun = [0]
 
@@ -296,7 +296,7 @@ def little_work() -> Iterator[None]:
             (comparison, "compare", small(comparison.compare)),
             (verification, "verify", stop),
             (experiments, "reproduce", stop),
-            (distributed, "LocalCluster", stop),
+            (cluster, "Processes", stop),
             (distributed, "Client", stop),
             (suite, "run", stop),
             (worst, "worst", stop),

@@ -1,67 +1,78 @@
 """The architecture as the tree shows it: who may import whom, what is heavy, what is public."""
 
 import ast
+import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 import gladstorm
-from gladstorm.jobs import provenance
+from gladstorm.jobs import sources
 from gladstorm.jobs.provenance import ROOMS
 
 SOURCE = Path(gladstorm.__file__).parent
 
-# A record draws itself for people, at the end of the line: the one step back, made when it is asked for.
+# A record draws itself for people, by the public `gladstorm.plot`: the one step back, made when it is asked for.
 STEPS_BACK = {("simulation/record.py", "pages")}
 
 
-def imported(path: Path) -> set[str]:
-    """The gladstorm modules a file imports, wherever in it the import stands."""
+def reached(code: str) -> set[str]:
+    """The rooms that some code reaches: by an import, by the name of a module as a string, by the public face."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        found |= {name.split(".")[1] for name in names if name.startswith("gladstorm.")}
-    return found
+            found |= {_home(node.module, alias.name) for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= {node.value} if re.fullmatch(r"gladstorm(\.\w+)+", node.value) else set()
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "gladstorm":
+            found |= {_home("gladstorm", node.attr)}
+    return {name.split(".")[1] for name in found if name.startswith("gladstorm.")} & set(ROOMS)
 
 
-def test_a_room_imports_only_from_the_rooms_before_it() -> None:
-    order = list(ROOMS)
+def _home(module: str, name: str) -> str:
+    """Where a name of a module comes from; what the package shows comes from one of its rooms."""
+    homes = vars(gladstorm)["_MODULE_OF"]
+    return f"{homes[name]}.{name}" if module == "gladstorm" and name in homes else f"{module}.{name}"
+
+
+def test_what_code_reaches_is_seen_however_it_is_written() -> None:
+    for code in (
+        "import gladstorm.plotting.figures",
+        "def f():\n    from gladstorm.pages import figures",
+        "from gladstorm import pages",
+        "from gladstorm import plot",
+        "import gladstorm\ngladstorm.plot(record)",
+        "importlib.import_module('gladstorm.plotting.figures')",
+    ):
+        assert reached(code) == {"pages"}, code
+    assert reached("import gladstorm, numpy\nprint(gladstorm.__version__, 'gladstorm.pages are', numpy.pages)") == set()
+
+
+def test_a_room_reaches_only_the_rooms_before_it() -> None:
+    order, back = list(ROOMS), set()
     for path in SOURCE.rglob("*.py"):
         room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
         if room in ("__init__", "__main__"):
             continue
-        later = imported(path) & set(order[order.index(room) + 1 :])
-        back = {(str(path.relative_to(SOURCE)), each) for each in later}
-        assert back <= STEPS_BACK, f"{path.name} imports {later}, which stand after {room}"
+        later = reached(path.read_text()) & set(order[order.index(room) + 1 :])
+        back |= {(str(path.relative_to(SOURCE)), each) for each in later}
+    assert back == STEPS_BACK
+
+
+def test_modules_are_named_in_import_statements_and_not_in_strings() -> None:
+    for path in SOURCE.rglob("*.py"):
+        texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+        named = {text for text in texts if isinstance(text, str) and re.fullmatch(r"gladstorm(\.\w+)+", text)}
+        own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        rooms = {text.split(".")[1] for text in named if sources._is_module(text)} - {own}
+        assert {(str(path.relative_to(SOURCE)), room) for room in rooms} <= STEPS_BACK, f"{path.name} names {named}"
 
 
 def test_every_file_is_in_a_room() -> None:
     found = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in SOURCE.rglob("*.py")}
     assert found == {*ROOMS, "__init__", "__main__"}
-
-
-def test_code_of_later_rooms_does_not_change_what_a_result_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sources(changed: str) -> Callable[[str], dict[str, bytes]]:
-        def read(room: str) -> dict[str, bytes]:
-            return {name: text + b"\nx = 1" * (name == changed) for name, text in real(room).items()}
-
-        return read
-
-    real = provenance._sources
-    before = provenance.code_version.__wrapped__("simulation")
-    assert "simulation/engine.py" in real("simulation")
-    assert not any(name.startswith(("pages", "studies", "cli", "torch")) for name in real("simulation"))
-    for changed, same in (("simulation/engine.py", False), ("foundation/rules.py", False), ("pages/figures.py", True)):
-        monkeypatch.setattr(provenance, "_sources", sources(changed))
-        assert (provenance.code_version.__wrapped__("simulation") == before) is same
 
 
 def test_importing_the_package_and_asking_for_help_loads_nothing_heavy() -> None:

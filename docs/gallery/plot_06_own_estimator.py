@@ -15,7 +15,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import gladstorm as gs
-from gladstorm.core.rules import SHARE
 from gladstorm.plotting.styles import styles
 
 
@@ -23,7 +22,7 @@ from gladstorm.plotting.styles import styles
 class HalfStorm(gs.Estimator):
     """v ← (1 − η) (v + ½ (g − g')) + η g, with g and g' the sample's gradients at the new and the old point."""
 
-    eta: float = gs.leaf(SHARE)
+    eta: gs.Number = gs.leaf(gs.rules.SHARE)
     queries = 2  # gradients per sample: this is how its cost is counted
 
     def update(self, state, grad, previous, point):

@@ -30,7 +30,7 @@ job = {"steps": 10_000, "seeds": 50, "progress": False}
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as store:
         with (
-            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL") as cluster,
+            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL") as cluster,
             Client(cluster) as client,
         ):
             record = gs.sweep(oracle, methods, store=store, executor=client, **job)

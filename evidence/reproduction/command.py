@@ -44,7 +44,7 @@ def command(
     from dataclasses import replace
 
     from evidence.reproduction import QUICK, ReproductionSettings, choose, reproduce
-    from evidence.reproduction.publication import Publication
+    from evidence.reproduction.publication import Publication, require_own_report
 
     asked = choose(experiments or [])
     given: dict[str, Any] = {"B": B, "sigma2": sigma2, "seeds": seeds, "steps": steps, "grid": _numbers(grid)}
@@ -53,6 +53,7 @@ def command(
     names = [experiment.name for experiment in asked]
     folders = [*names, *(f"cache/{name}" for name in names)]
     require_folder("reproduction", "--out", out, folders=folders, files=["report.html"])
+    require_own_report("reproduction", out)
     kept = store or out / "cache"
     with computing(kept, workers, scheduler) as executor, Publication(out) as publication:
         for experiment in asked:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from evidence.reproduction.compared_methods import NORMALIZED, STORM_ETA, TUNED
 from evidence.reproduction.experiment import PAPER_SEEDS, TUNING_SEEDS, Experiment, ReproductionSettings
 from evidence.reproduction.jobs import Job
-from gladstorm.jobs.provenance import code_version, versions
+from gladstorm.jobs.provenance import versions
 from gladstorm.methods import from_plan
 from gladstorm.methods.batches import GrowWithDistance
+from gladstorm.problems.objectives import Objective
 from gladstorm.problems.oracles import BlumGladyshev
 from gladstorm.theory import Plan, Problem, Statement, for_wrapper, problem_of
+
+
+def _noisy(instance: Callable[[int], Objective], B: float, G: float, seed: int) -> BlumGladyshev:
+    return BlumGladyshev(instance(seed), B, G)
 
 
 @dataclass(frozen=True)
@@ -35,9 +40,10 @@ class Design:
         G, sigma2 = self.experiment.G, self.settings.sigma2
         return GrowWithDistance(self.settings.B, G, G**2 if sigma2 is None else sigma2)
 
-    def oracle(self, seed: int) -> BlumGladyshev:
-        """The instance of a seed under BG-0 noise."""
-        return BlumGladyshev(self.experiment.instance(seed), self.settings.B, self.experiment.G)
+    @property
+    def oracle(self) -> Callable[[int], BlumGladyshev]:
+        """The instance of a seed under BG-0 noise: all that is sent to who computes."""
+        return partial(_noisy, self.experiment.instance, self.settings.B, self.experiment.G)
 
     def seeds(self, method: str) -> list[int]:
         """The reported seeds of a method."""
@@ -99,7 +105,6 @@ class Design:
             "grids": {method: list(settings.grid or experiment.grids[method]) for method in TUNED},
             "schedule": {method: self._schedule(method) for method in NORMALIZED},
             "versions": versions(),
-            "code": code_version("simulation"),
         }
 
     def _schedule(self, method: str) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from evidence.reproduction.claims import (
@@ -31,7 +33,7 @@ PHASE_RETRIEVAL = Experiment(
     ),
     instance=PhaseRetrieval.from_seed,
     minimisers=lambda seed: _both_signs(PhaseRetrieval.signal(seed)),
-    small_instance=lambda seed: PhaseRetrieval.from_seed(seed, _SMALL["m"], dim=_SMALL["dim"]),
+    small_instance=partial(PhaseRetrieval.from_seed, m=_SMALL["m"], dim=_SMALL["dim"]),
     small_minimisers=lambda seed: _both_signs(PhaseRetrieval.signal(seed, _SMALL["m"], dim=_SMALL["dim"])),
     G=1.0,
     gamma0={NSGDM: 10.0, NSTORM: 7.5},

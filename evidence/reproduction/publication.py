@@ -7,6 +7,7 @@ leaves it to the drawing. A thread ends with its process, whatever ends that.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -17,6 +18,7 @@ from evidence.reproduction.summary import curves
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.files import write_text
 
+REPORT = "report.html"
 FIGURES = ("figure", "budget", "sensitivity")  # functions of `reproduction_figures`, and names of files
 SUFFIXES = (".png", ".pdf")
 GRAIN = 0.1  # seconds between two looks for Ctrl-C
@@ -33,7 +35,7 @@ class Publication:
     def add(self, experiment: Experiment) -> None:
         """Write what follows from NAME/results.parquet: its summary now, its figures meanwhile."""
         own = self._folder / experiment.name
-        results = Results.load(own / "results.parquet")
+        results = Results.load(own / "results.parquet", experiment.name)
         said, drawn = summary(experiment, results), curves(results)
         write_text(own / "summary.json", json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         self._drawing.add(said, drawn, own)
@@ -50,13 +52,22 @@ class Publication:
 
     def __exit__(self, *failure: object) -> None:
         if failure == (None, None, None):
-            write_text(self._folder / "report.html", report.page(self._parts))
+            write_text(self._folder / REPORT, report.page(self._parts))
         self._drawing.__exit__(*failure)
 
 
 def experiments_in(folder: Path) -> list[Experiment]:
-    """The experiments a folder has results of."""
-    return [each for each in EXPERIMENTS.values() if (folder / each.name / "results.parquet").is_file()]
+    """The experiments a folder has results of, or something in their place that reading them will refuse."""
+    return [each for each in EXPERIMENTS.values() if os.path.lexists(folder / each.name / "results.parquet")]
+
+
+def require_own_report(owner: str, folder: Path) -> None:
+    """Raise a ValueError if another program's report.html would be replaced."""
+    path = folder / REPORT
+    if path.exists() and report.TITLE not in path.read_text("utf-8", errors="replace"):
+        raise ValueError(
+            f"{owner}: the folder must have no {REPORT} but Gladstorm's own; got another's, {str(path)!r}."
+        )
 
 
 class Drawing:

@@ -55,9 +55,12 @@ class Results:
         save_table(path, [whole], FORMAT, {"config": self.config, "records": inner})
 
     @classmethod
-    def load(cls, path: Path) -> Results:
-        """Read what `save` wrote; a ValueError says when a file is damaged or not results."""
+    def load(cls, path: Path, experiment: str = "") -> Results:
+        """Read what `save` wrote; a ValueError says when a file is damaged, no results, or of another experiment."""
         table, metadata = load_table("Results.load", path, FORMAT)
+        found = metadata["config"].get("experiment")
+        if experiment and found != experiment:
+            raise ValueError(f"Results.load: {path} must hold results of {experiment}; got those of {found}.")
         records, first = {}, 0
         for each in metadata["records"]:
             own = table.slice(first, each["rows"])

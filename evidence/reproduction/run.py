@@ -10,6 +10,7 @@ from evidence.reproduction.experiment import GAMMA0_MULTIPLES, PAPER_SEEDS, Expe
 from evidence.reproduction.jobs import JobRunner
 from evidence.reproduction.results import BUDGET, EQUAL_STEP, MAIN, SENSITIVITY, TUNING, Results
 from evidence.reproduction.tuning import tune
+from gladstorm.jobs.sources import source_of
 from gladstorm.jobs.tasks import HERE, Executor
 from gladstorm.theory import Plan
 
@@ -46,6 +47,7 @@ def reproduce(
     records |= {(TUNING, method): found.record for method, found in tuning.items()}
 
     config = design.config() | {
+        "code": source_of(reproduce, design),
         "budget": budget,
         "step_sizes": gammas,
         "step_sizes_at_budget": gammas | at_budget,

@@ -20,6 +20,7 @@ from gladstorm.core.statistics import Mean, log_slope_weights
 from gladstorm.jobs.files import load_json, save_json
 from gladstorm.jobs.progress import Progress, annotate
 from gladstorm.jobs.provenance import versions
+from gladstorm.jobs.sources import source_of
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task, results
 from gladstorm.theory import Problem, Statement, sharper
@@ -101,14 +102,14 @@ class TightnessRow:
 
     content: dict[str, Any]
 
-    def save(self, path: Path) -> None:
-        """Write it with a digest; whole or not at all."""
-        save_json(path, ROW_FORMAT, self.content)
+    def save(self, path: Path, *, key: str = "") -> None:
+        """Write it with its key in a store and a digest; whole or not at all."""
+        save_json(path, ROW_FORMAT, self.content, key)
 
     @classmethod
-    def load(cls, path: Path) -> TightnessRow:
+    def load(cls, path: Path, *, key: str = "") -> TightnessRow:
         """Read what `save` wrote; a ValueError says when a file is damaged or another one."""
-        content = load_json("TightnessRow.load", path, ROW_FORMAT)
+        content = load_json("TightnessRow.load", path, ROW_FORMAT, key)
         del content["format"]
         return cls(content)
 
@@ -123,7 +124,7 @@ def tightness(
         Task(each.name, [repr(each), repr(ladder)], partial(_row, each, ladder))
         for each, ladder in zip(settings, ladders, strict=True)
     ]
-    kept = None if store is None else Store(Path(store), TightnessRow, ".json", room="studies")
+    kept = None if store is None else Store(store, TightnessRow, ".json", source=source_of(tightness))
     rows: dict[int, dict[str, Any]] = {}
     with Progress("searching", len(tasks)) as shown:
         shown(0)

@@ -17,10 +17,10 @@ from evidence.verification.instances import Wrapper
 from evidence.verification.on_a_plane import statements
 from evidence.verification.settings import Builder, VerificationSettings, planned
 from gladstorm.core.parts import Array, part
-from gladstorm.methods import METHODS, Method
+from gladstorm.methods import Method, from_plan
 from gladstorm.methods.estimators import Momentum, Storm
 from gladstorm.problems.oracles import BlumGladyshev, Point
-from gladstorm.theory import Statement
+from gladstorm.theory import Plan, Statement
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def rescheduled(statement: Statement, T: int, **factors: float) -> Method:
         "eta": min(1.0, eta * factors.get("eta", 1)),
         "n_init": max(1, round(n_init * factors.get("n_init", 1))),
     }
-    return METHODS[statement.method].make(**{name: changed[name] for name in statement.settings(T)})
+    return from_plan(Plan(statement, T), **{name: changed[name] for name in statement.settings(T)})
 
 
 def steep(statement: Statement, T: int) -> Method:

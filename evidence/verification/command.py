@@ -6,7 +6,7 @@ import typer
 
 from evidence.study import Out, Seed
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
-from gladstorm.cli.job import computing
+from gladstorm.cli.job import computing, saving
 from gladstorm.cli.output import show
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ def command(
             write_text(out / "broken.json", json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
             return
         report = verify(replace(FULL if full else QUICK, seed=seed), tuple(regime or ()), kept, executor)
-    report.save(out)
-    if not as_json:
-        _print(report)
+    with saving("--out", out / "verify.json", report.save):
+        if not as_json:
+            _print(report)
     if not report.holds:
         raise typer.Exit(1)
 

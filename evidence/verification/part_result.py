@@ -19,12 +19,12 @@ class PartResult:
     checks: list[Check] = field(default_factory=list)
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
-    def save(self, path: Path) -> None:
-        """Write them as JSON with a digest; whole or not at all."""
-        save_json(path, FORMAT, {"checks": [check.as_list() for check in self.checks], "rows": self.rows})
+    def save(self, path: Path, *, key: str = "") -> None:
+        """Write them as JSON with their key in a store and a digest; whole or not at all."""
+        save_json(path, FORMAT, {"checks": [check.as_list() for check in self.checks], "rows": self.rows}, key)
 
     @classmethod
-    def load(cls, path: Path) -> PartResult:
-        """Read what `save` wrote; a ValueError says when a file is damaged or not a part of a verification."""
-        content = load_json("PartResult.load", path, FORMAT)
+    def load(cls, path: Path, *, key: str = "") -> PartResult:
+        """Read what `save` wrote; a ValueError says when a file is damaged, no such part, or another one."""
+        content = load_json("PartResult.load", path, FORMAT, key)
         return cls([Check.from_list(each) for each in content["checks"]], content["rows"])

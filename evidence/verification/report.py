@@ -66,10 +66,10 @@ class VerificationReport:
         """`as_dict` as text."""
         return json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False, indent=1)
 
-    def save(self, folder: Path) -> None:
-        """Write verify.json, whole or not at all."""
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / "verify.json", self.as_json() + "\n")
+    def save(self, path: Path) -> None:
+        """Write verify.json, whole or not at all, and the folder it is in if there is none."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, self.as_json() + "\n")
 
     def _judged(self, row: dict[str, Any]) -> dict[str, Any]:
         """A case with its slope and its verdict."""

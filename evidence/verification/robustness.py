@@ -24,7 +24,7 @@ from evidence.verification.part_result import PartResult
 from evidence.verification.settings import APART
 from evidence.verification.tuned import Tuned
 from gladstorm.comparison.intervals import ratio
-from gladstorm.comparison.scores import last_tenth, within
+from gladstorm.comparison.scores import failed, last_tenth, within
 from gladstorm.methods import Method, from_plan, sgd
 from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.methods.estimators import Momentum
@@ -144,9 +144,8 @@ def _spent(
 def when_spent(record: Record) -> np.ndarray:
     """The mean of ‖∇f‖ over the last tenth of what `BUDGET` pays for, (label, seed); ∞ if the run had diverged."""
     last = within(record, BUDGET)
-    failed = (record.diverged >= 0) & (record.diverged <= record.steps[last])
     values = last_tenth(record, last)
-    return np.where(failed | ~np.isfinite(values), np.inf, values)
+    return np.where(failed(record, last) | ~np.isfinite(values), np.inf, values)
 
 
 def _spread(values: np.ndarray) -> list[float | None]:

@@ -27,6 +27,7 @@ from evidence.verification.part_result import PartResult
 from evidence.verification.report import VerificationReport
 from evidence.verification.settings import VerificationSettings
 from gladstorm.jobs.progress import Progress
+from gladstorm.jobs.sources import source_of
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task, results
 
@@ -42,7 +43,7 @@ def verify(
     """
     work = _parts(settings, regimes)
     tasks = [Task(name, [name, *settings.identity], compute) for name, compute in work.items()]
-    store = None if folder is None else Store(folder, PartResult, ".json", room="studies")
+    store = None if folder is None else Store(folder, PartResult, ".json", source=source_of(verify, settings))
     found: dict[int, PartResult] = {}
     with Progress("verifying", len(work)) as shown:
         shown(0)

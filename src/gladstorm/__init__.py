@@ -19,6 +19,8 @@ __version__ = "0.1.0"
 
 # `__init__.pyi` is the one list of public names. It is what type checkers read, and says where each name comes from; a
 # name is imported when first used: `gladstorm --help` and the theory need neither JAX nor pandas.
+# `lazy_loader` would be one more package for everybody, and not faster: all it saves are pathlib and typing, which the
+# rest imports anyway.
 _MODULE_OF = {
     alias.name: node.module
     for node in ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body

@@ -5,6 +5,8 @@ from gladstorm import theory as theory
 from gladstorm.comparison.compare import Compared as Compared
 from gladstorm.comparison.compare import ComparisonInterrupted as ComparisonInterrupted
 from gladstorm.comparison.compare import compare as compare
+from gladstorm.core import rules as rules
+from gladstorm.core.parts import Number as Number
 from gladstorm.core.parts import leaf as leaf
 from gladstorm.core.parts import part as part
 from gladstorm.core.parts import static as static
@@ -88,6 +90,7 @@ from gladstorm.methods.steps import Clipped as Clipped
 from gladstorm.methods.steps import CubeRoot as CubeRoot
 from gladstorm.methods.steps import FromOptax as FromOptax
 from gladstorm.methods.steps import GeneralizedSign as GeneralizedSign
+from gladstorm.methods.steps import Memoryless as Memoryless
 from gladstorm.methods.steps import Normalized as Normalized
 from gladstorm.methods.steps import Plain as Plain
 from gladstorm.methods.steps import Polyak as Polyak
@@ -96,6 +99,7 @@ from gladstorm.methods.steps import Sign as Sign
 from gladstorm.methods.steps import Steered as Steered
 from gladstorm.methods.steps import Step as Step
 from gladstorm.methods.steps import ThreeWayClipped as ThreeWayClipped
+from gladstorm.pages import plot as plot
 from gladstorm.problems import objectives as objectives
 from gladstorm.problems import oracles as oracles
 from gladstorm.problems.oracles import BlumGladyshev as BlumGladyshev

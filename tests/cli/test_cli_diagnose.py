@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gladstorm.diagnosis import Probe, Probes
+from gladstorm.diagnosis import Probe, Probes, diagnose
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -52,6 +52,24 @@ def test_the_table_figure_and_page_say_the_same(gladstorm: Command, probes: Path
     assert "Advice: Your noise grows" in text
     assert text.count("<svg") == 1
     assert 'href="http' not in text.replace('xmlns:xlink="http', "")
+
+
+def test_neither_a_remark_nor_a_file_name_reaches_the_terminal_as_an_escape_sequence(
+    gladstorm: Command, probes: Path
+) -> None:
+    hostile = "\x1b[2J\x9b31m<script>\x7f\u202e"
+    read = Probes.load(probes)
+    Probes(**{**vars(read), "remarks": (hostile,)}).save(probes)
+    _, text, _ = gladstorm("diagnose", str(probes), "--out", "page.html")
+    _, data, _ = gladstorm("diagnose", str(probes), "--json")
+    report = str(diagnose(Probes.load(probes)))
+    page = Path("page.html").read_text("utf-8")
+    code, _, error = gladstorm("diagnose", f"{hostile}.parquet")
+    assert code == 2
+    for said in (text, data, report, page, error):
+        assert not set(hostile) & set("\x1b\x9b\x7f\u202e") & set(said)
+        assert "x1b[2J" in said
+    assert "<script>" not in page
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_the_tables_say_what_dominates_and_what_else_is_known(gladstorm: Said) -
 
 
 def test_a_printed_bound_that_is_wrong_is_shown_as_such(gladstorm: Said) -> None:
-    _, out, _ = gladstorm("plan", "nsgdm", *"--alpha 0 --L0 1 --B 0 --G 1 --gap 1 --horizon 100".split())
+    _, out, _ = gladstorm("plan", "nsgdm", *"--alpha 0 --L0 1 --B 0 --G 1 --gap 9 --horizon 100 --gamma0 2".split())
     assert "as printed in the paper" in out
     assert "E1" in out
 
@@ -153,6 +153,17 @@ def test_horizons_beyond_the_integers_of_numpy_are_drawn_too(gladstorm: Said, ho
         ("plan nsgdm --alpha 0 --L0 -1 --B 1 --G 1 --gap 1 --horizon 10", "L0 must be finite and ≥ 0; got L0=-1.0"),
         ("plan nsgdm --alpha 0.5 --L0 1 --B 1 --G 1 --gap 1 --horizon 10", "L1 must be given for alpha=0.5"),
         ("plan nstorm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 10", "L must be given for alpha=0"),
+        (
+            "plan nstorm --alpha 0 --L 1 --B 1 --G 1 --gap 1 --horizon 10 --compare",
+            "plan: --L0 must be given with --compare, which reads the constants of f; got L0=None.",
+        ),
+        (
+            "plan nstorm --alpha 1 --L0 1 --B 1 --G 1 --gap 1 --horizon 10 --compare",
+            "plan: --L1 must be given with --compare, which reads the constants of f; got L1=None.",
+        ),
+        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 9 --gamma0 0", "gamma0 must be finite and > 0"),
+        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 9 --gamma0 1e-400", "gamma0 must be finite"),
+        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --eps 1e-51", "eps must be reachable within 10^300"),
         ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 0 --horizon 10", "gap must be finite and > 0; got gap=0.0"),
         ("plan nsgdm --alpha 0 --L0 1 --B nan --G 1 --gap 1 --horizon 10", "B must be finite and ≥ 0; got B=nan"),
         ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1", "exactly one of horizon and eps"),

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from gladstorm import BlumGladyshev, LinearDecay, Method, TailAverage, nsgdm, nstorm, sgd, with_decay
+from gladstorm.comparison import budget
 from gladstorm.comparison.budget import alike, setting, spend
 from gladstorm.comparison.compare import methods_from
 from gladstorm.methods.method import settings_of
+from gladstorm.methods.text import parse_method
 from gladstorm.problems import objectives
 
 
@@ -97,6 +99,25 @@ def test_methods_of_one_price_run_together_and_one_with_an_average_of_the_run_al
     tail = Method(sgd(0.1).estimator, sgd(0.1).step, average=TailAverage())
     groups = alike(oracle, {"SGD": sgd(0.1), "NSTORM": nstorm(0.1, 0.1), "tail": tail, "NSGDM": nsgdm(0.1, 0.1)})
     assert [list(group) for group in groups] == [["SGD", "NSGDM"], ["NSTORM"], ["tail"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "prices"),
+    [
+        ("sgd(gamma=1)", (1, 1)),
+        ("nstorm(gamma=1,eta=0.1,n_init=9)", (9, 2)),
+        ("sgd(gamma=1,batch=3)", (3, 3)),
+        ("storm(eta=0.1)+plain(gamma=1)+fixed(size=3)", (3, 6)),
+        ("spider(q=5)+plain(gamma=1)+large_on_refresh(large=fixed(size=7),small=fixed(size=2))", (7, 4)),
+        ("spider(q=5)+plain(gamma=1)+large_on_refresh(large=fixed(size=3),small=fixed(size=2))", (3, 3)),  # afresh
+        ("spider(q=5)+plain(gamma=1)+first_large(n_init=9)", (9, 1)),
+    ],
+)
+def test_the_least_that_v1_may_cost_is_that_of_going_on_or_of_starting_afresh(
+    text: str, prices: tuple[int, int]
+) -> None:
+    oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
+    assert budget._prices(oracle, parse_method(text)) == prices
 
 
 def test_with_decay_every_tuned_method_has_its_settings_twice_and_a_fixed_one_is_left_alone() -> None:

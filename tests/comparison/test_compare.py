@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from gladstorm.methods import METHODS, averages, batches, estimators, from_plan,
 from gladstorm.methods.estimators import Fresh, Page, Saga, Snvrg, Spider, Storm
 from gladstorm.methods.steps import Anchored, Normalized, Plain, ThreeWayClipped
 from gladstorm.methods.text import KINDS, NOT_AS_TEXT, parse_method
+from gladstorm.plotting import figures
 from gladstorm.problems import objectives
 
 Said = Callable[..., tuple[int, str, str]]
@@ -182,6 +183,74 @@ def test_the_first_method_is_what_others_are_measured_by(found: dict[str, Compar
     np.testing.assert_allclose(list(against["pasta(sigma2=0.1)"]["grad_norm"].values()), expected, rtol=1e-12)
 
 
+def test_what_diverged_is_not_chosen_and_a_choice_in_doubt_is_marked_wherever_it_is_shown(
+    gladstorm: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(figures, "save", lambda figure, _: drawn.append(figure))
+    command = "compare --objective cauchy --dim 2 --start 2 --budget 300 --seeds 2 --tuning-seeds 2 --grid 1e-3,1e3,4"
+    words = [*command.split(), "--method", "sgd", "--method", "nsgdm(eta=0.1)", "--plot", str(tmp_path / "all.png")]
+    code, out, err = gladstorm(*words, "--json")
+    assert code == 0, err
+    plain, normalized = json.loads(out)["methods"].values()
+    # SGD with γ = 10 diverges to where ∇f = 0; normalized steps of length 1000 end where ∇f is nearly that.
+    assert plain["settings"]["sgd (gamma=10)"] is plain["settings"]["sgd (gamma=1000)"] is None
+    assert (plain["label"], plain["diverged"], plain["above_start"], plain["warnings"]) == ("sgd (gamma=0.1)", 0, 0, [])
+    assert (normalized["at_edge"], normalized["above_start"]) == (["gamma"], 2)
+    edge, above = normalized["warnings"]
+    assert edge == "gamma=1e+03 is the largest value tried; a wider grid may do better."
+    assert "f ended above f(x⁰)" in above
+    shown = gladstorm(*words)[1]
+    assert shown.count("Warning: ") == 2
+    assert "nsgdm(eta=0.1) (gamma=1000) * ↑ " in shown
+    assert "sgd (gamma=0.1) *" not in shown
+    assert "* a tuned number is at the edge of its grid; ↑ f ended above f(x⁰)" in shown
+    for figure in drawn:
+        legend = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert [text.endswith("* ↑") for text in legend] == [False, True]
+        assert "↑ f ended above f(x⁰)" in figure.get_suptitle()
+    assert len(drawn) == 2
+
+
+def test_a_curve_ends_where_the_first_seed_has_spent_the_budget(found: dict[str, Compared]) -> None:
+    record = found["nsgdm(eta=0.1)"].record
+    sfo = np.stack([record.steps * price for price in (1, 2, 3, 4)])[None]  # seeds of different prices
+    each = dataclasses.replace(found["nsgdm(eta=0.1)"], record=dataclasses.replace(record, sfo=sfo))
+    curves = each.curves()
+    count = curves["sfo"].size
+    assert sfo[0, :, count - 1].max() <= each.budget < sfo[0, :, count].max()
+    np.testing.assert_allclose(curves["sfo"], 2.5 * record.steps[:count])
+    np.testing.assert_allclose(curves["grad_norm"]["mean"], record.grad_norm[0].mean(0)[:count])
+    np.testing.assert_allclose(curves["grad_norm"]["std"], record.grad_norm[0].std(0)[:count])
+
+
+def test_marks_by_hand(found: dict[str, Compared]) -> None:
+    first, *_, fixed = found.values()
+
+    def ending(values: Sequence[float], diverged: int = -1) -> Compared:
+        record = first.record
+        value = np.repeat(np.reshape(values, (1, 4, 1)), record.steps.size, axis=-1)
+        value[..., 0] = 1.0
+        lost = np.full((1, 4), -1)
+        lost[0, 0] = diverged
+        return dataclasses.replace(
+            first, record=dataclasses.replace(record, value=value, reported_value=value, diverged=lost)
+        )
+
+    assert [ending(values).above_start for values in ([1, 1, 1, 1], [2, 1, 0, 0], [2, 3, np.nan, 1])] == [0, 1, 3]
+    assert [ending(values).ascends for values in ([2, 2, 1, 1], [2, 2, 2, 1], [2, np.inf, np.nan, 1])] == [
+        False,
+        True,
+        True,
+    ]
+    # Within the budget is what counts: these runs go on after it.
+    last = int(first.record.steps[first.ends].max())
+    assert [ending([0] * 4, step).diverged for step in (-1, 0, last, last + 1)] == [0, 1, 1, 0]
+    assert (fixed.at_edge, fixed.tuned, fixed.marks) == ([], "", "")
+    nothing_survived = dataclasses.replace(first.tuning, reported_grad_norm=first.tuning.reported_grad_norm * np.nan)
+    assert "every setting diverged" in dataclasses.replace(first, tuning=nothing_survived).warnings[0]
+
+
 def test_methods_are_tuned_over_equally_many_settings_or_not_at_all() -> None:
     oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
     with pytest.raises(
@@ -307,8 +376,9 @@ def test_the_commands_refuse_in_one_sentence(gladstorm: Said) -> None:
 def test_methods_are_compared_on_any_oracle(gladstorm: Said) -> None:
     arguments = "--seeds 2 --tuning-seeds 1 --budget 40 --grid 0.01,0.1,2 --method sgd --json".split()
     reports = []
-    for objective, oracle in (("phase-retrieval:40", "finite-sum"), ("cauchy", "skewed(G=0.25,q=0.1)")):
-        command = ["compare", "--objective", objective, "--dim", "3", "--start", "1", "--oracle", oracle, "--B", "0.5"]
+    cases: Any = (("phase-retrieval:40", "finite-sum", []), ("cauchy", "skewed(G=0.25,q=0.1)", ["--B", "0.5"]))
+    for objective, oracle, noise in cases:
+        command = ["compare", "--objective", objective, "--dim", "3", "--start", "1", "--oracle", oracle, *noise]
         code, out, err = gladstorm(*command, *arguments)
         assert code == 0, err
         reports.append(json.loads(out)["config"])

@@ -1,28 +1,55 @@
 """The evidence page says what the report beside it says."""
 
+import re
 import runpy
 from pathlib import Path
 
 import pytest
 
 from gladstorm.plotting.styles import regime_in_words
+from gladstorm.theory import REGIMES
 
 ROOT = Path(__file__).parents[2]
+RATIOS = ("bound", "sharper bound", "wrapper bound", "estimator error")  # columns of the table of cases
 PAGE = runpy.run_path(str(ROOT / "docs/generate_evidence.py"))
 
 
 def test_the_page_is_made_from_the_report_beside_it() -> None:
-    assert (ROOT / "docs/evidence/verification").read_text(encoding="utf-8") == PAGE["evidence"](
-        PAGE["kept"](), PAGE["found"]()
-    )
+    page = (ROOT / "docs/evidence/verification").read_text(encoding="utf-8")
+    assert page == PAGE["evidence"](PAGE["kept"](), PAGE["found"]())
+    shown = set(re.findall(r"!\[[^]]*\]\(evidence/([^)]*)\)", page))
+    assert shown == {path.name for path in (ROOT / "docs/evidence").glob("*.png")}
 
 
-def test_the_page_shows_every_case_and_every_failure() -> None:
-    report = PAGE["kept"]()
+def test_the_report_agrees_with_itself() -> None:
+    """What is summed up in it is the sum of its checks; it is one of --full, and of every regime."""
+    report, confidence = PAGE["kept"](), PAGE["kept"]()["confidence"]
+    assert PAGE["measures_studies"](report)
+    assert {case["regime"] for case in report["cases"]} == {"/".join(regime) for regime in REGIMES}
+    checks = report["checks"]
+    assert (report["holds"], confidence["checks"]) == (all(check["holds"] for check in checks), len(checks))
+    wide = {(check["measured"], check["low"], check["high"]) for check in checks if check["low"] < check["high"]}
+    assert confidence["random_numbers"] == len(wide)
+    assert confidence["level"] == pytest.approx(1 - confidence["family"] / len(wide), abs=1e-9)
     for case in report["cases"]:
-        assert f"| {regime_in_words(case['regime'])} | {case['instance']} |" in PAGE["evidence"](
-            report, PAGE["found"]()
-        )
+        own = [c for c in checks if (c["regime"], c["instance"]) == (case["regime"], case["instance"])]
+        assert (case["checks"], case["holds"]) == (len(own), all(check["holds"] for check in own)), case
+
+
+def test_the_page_shows_every_case_with_its_numbers_and_every_failure() -> None:
+    report = PAGE["kept"]()
+    for number, case in enumerate(report["cases"]):  # numbers that tell the cases apart
+        case["rate"] = 1 + number / 100
+        case["tightness"] = {name: [0.0, 2 + number / 10] for name in case["tightness"]}
+    cells = [line.strip("| ").split(" | ") for line in PAGE["evidence"](report, PAGE["found"]()).splitlines()]
+    shown = {(row[0], row[1]): row for row in cells if len(row) == 10}
+    for case in report["cases"]:
+        row = shown[regime_in_words(case["regime"]), case["instance"]]
+        assert row[2] == f"{case['rate']:.4g}"
+        assert row[3].split()[0] == (f"{case['slope'][0]:.3f}" if case["slope"] else case["slope_remark"].split()[0])
+        ratios = [f"{case['tightness'][name][-1]:.2g}" if name in case["tightness"] else "" for name in RATIOS]
+        assert [each.strip() for each in row[4:8]] == ratios
+        assert row[8:] == [str(case["checks"]), "yes"]
     report["checks"][0]["holds"] = False
     report["cases"][0] |= {"holds": False, "slope": [], "slope_remark": "not testable"}
     text = PAGE["evidence"](report, PAGE["found"]())
@@ -34,24 +61,29 @@ def test_the_page_shows_every_case_and_every_failure() -> None:
 
 def test_what_the_page_concludes_changes_with_the_numbers() -> None:
     report, found = PAGE["kept"](), PAGE["found"]()
-    if PAGE["measures_studies"](report):
-        studies = report["studies"]
-        for row in studies["inertia"]:
-            row["below"] = {question: [1.0, 0.9, 1.0] for question in row["below"]}
-        for row in studies["hard instances"]:
-            row["per_seed"] = [100 * row["needed"] * row["eps"] ** -0.5 + seed for seed in range(16)]
-        for row in studies["robustness"]:
-            row["diverged"] = 0.25
-        for row in studies["robustness ratios"]:
-            row |= {"mean": 2.0, "low": 1.5, "high": 3.0}
-        text = " ".join(PAGE["evidence"](report, found).split())  # wherever its lines break
-        assert "Undecided: 0 of" in text
-        assert "less often than not" not in text
-        assert "STORM's best η leaves it behind momentum's in 0" in text
-        assert "the number grows faster: NSGDM on the zero-chain, NSTORM on the zero-chain" in text
-        assert "ends lower than both normalized methods in 0 of 11 settings" in text
-        assert "one of the normalized methods ends lower than both kinds of SGD in 11" in text
-        assert "at most 25% of the runs diverge" in text
+    before = " ".join(PAGE["evidence"](report, found).split())  # wherever its lines break
+    studies = report["studies"]
+    for row in studies["inertia"]:
+        row["below"] = {question: [1.0, 0.9, 1.0] for question in row["below"]}
+    for row in studies["hard instances"]:
+        row["per_seed"] = [100 * row["needed"] * row["eps"] ** -0.5 + seed for seed in range(16)]
+    for row in studies["robustness"]:
+        row["diverged"] = 0.25
+    for row in studies["robustness ratios"]:
+        row |= {"mean": 2.0, "low": 1.5, "high": 3.0}
+    text = " ".join(PAGE["evidence"](report, found).split())
+    for words in (
+        "Undecided: 0 of",
+        "STORM's best η leaves it behind momentum's in 0",
+        "the number grows faster: NSGDM on the zero-chain, NSTORM on the zero-chain",
+        "ends lower than both normalized methods in 0 of 11 settings",
+        "one of the normalized methods ends lower than both kinds of SGD in 11",
+        "at most 25% of the runs diverge",
+    ):
+        assert words in text
+        assert words not in before, words
+    assert "less often than not" in before
+    assert "less often than not" not in text
     assert f"It finds all {len(found)}, everywhere" in PAGE["evidence"](report, found)
     found[0]["found_in"] -= 1
     assert f"Not found everywhere: {found[0]['broken']}." in PAGE["evidence"](report, found)

@@ -10,12 +10,14 @@ import pytest
 from evidence.reproduction import EXPERIMENTS, ReproductionSettings
 from evidence.reproduction.compared_methods import NSGDM, NSTORM
 from evidence.reproduction.design import Design
+from evidence.reproduction.tuning import Tuning
 from evidence.verification import hardness, inertia_study, robustness
 from gladstorm import BlumGladyshev, Method, Momentum, Normalized, Storm, run, sgd
-from gladstorm.comparison.scores import best, last_tenth, reported, scores
+from gladstorm.comparison.scores import best, failed, last_tenth, reported, reported_scores, scores, within
 from gladstorm.methods.batches import FirstLarge
 from gladstorm.methods.estimators import Inertia
 from gladstorm.problems import objectives
+from gladstorm.problems.objectives.zero_chain import LARGEST
 from gladstorm.simulation.record import Record
 
 STEPS = 30
@@ -158,3 +160,28 @@ def test_a_score_is_over_the_iterates_a_budget_paid_for_and_the_best_is_the_smal
     assert best(record) == 1
     at_half = scores(record, 51)
     np.testing.assert_allclose(at_half[:2], record.grad_norm[:2, :, 46:51].mean(axis=(1, 2)), rtol=1e-11)
+
+
+def test_a_run_that_diverged_is_never_the_best_by_any_score() -> None:
+    flat_far_out = BlumGladyshev(objectives.named("cauchy", dim=2, start=2.0), 0.5, 1.0)  # ∇f goes to 0 there
+    record = run(flat_far_out, sgd([1e-3, 10.0]), steps=299, seeds=2)
+    lost = (record.diverged >= 0).any(axis=1)
+    assert lost.tolist() == [False, True]
+    for found in (scores(record), scores(record, 300), reported_scores(record, 300)):
+        assert np.isinf(found).tolist() == lost.tolist()
+    assert failed(record, within(record, 300)).all(axis=1).tolist() == [False, True]
+    assert best(record) == best(record, 300) == Tuning(record, 300).gammas.index(Tuning(record, 300).best) == 0
+    # Before it diverged it was a run like others.
+    early = int(record.diverged.max()) // 2
+    assert np.isfinite(reported_scores(record, early)).all()
+    assert not failed(record, within(record, early)).any()
+
+
+@pytest.mark.parametrize(("B", "G"), [(0.2, 0.2), (0.5, 0.1), (0.0, 0.3)])
+def test_the_gated_runway_is_as_noisy_as_bg_0_allows_where_its_noise_begins(B: float, G: float) -> None:
+    """The largest variance of the chain, (2 · LARGEST · ε)²/p, is B²‖x − x⁰‖² + G² at the gate, ‖x − x⁰‖ = R/2."""
+    hard = hardness.runway(0.002, B=B, G=G)
+    f: Any = hard.oracle.objective
+    gate = float(f.runway) / 2
+    largest = (2 * LARGEST * float(f.eps)) ** 2 / float(hard.oracle.p)
+    assert largest == pytest.approx(B**2 * gate**2 + G**2)

@@ -399,13 +399,24 @@ def test_without_noise_v_is_the_gradient_and_no_run_gets_farther_than_its_steps(
         record = QUICK.simulate(oracle, planned(statement, T), T)
         gamma = statement.schedule(T).gamma
         assert np.all(np.sqrt(record.drift2[0]) <= gamma * record.steps * (1 + 1e-12))
+        assert np.sqrt(record.drift2[0, :, 1]) == pytest.approx(gamma, rel=1e-12)  # the first step is of that length
         if case.noise == "deterministic":
-            assert np.all(record.mean_error[0, :, -1] <= 1e-12 * record.mean_grad_norm[0, :, -1])
+            assert np.all(record.error[0] <= 1e-12 * record.grad_norm[0])
+        else:
+            assert np.all(record.error[0].max(axis=1) > 0)
         if case.smoothness == "smooth":
             L0 = oracle.objective.constants.L0  # type: ignore[union-attr]  # instances declare their constants
             met = (T * record.mean_grad_norm[0, :, -1] - record.grad_norm[0, :, -1]) / (T - 1)
             for seed, descent in enumerate(record.value[0, :, 0] - record.value[0, :, -1]):
                 assert theory.travel_lower_bound(L0, gamma, T - 1, descent) <= met[seed]
+
+
+def test_on_a_concave_parabola_a_run_descends_as_fast_as_its_travel_allows() -> None:
+    """f = −x²/2 is 1-smooth, and each step outwards lowers it by γ‖∇f‖ + γ²/2: the lower bound is attained."""
+    K, gamma = 50, 0.1
+    x = 1 + gamma * np.arange(K + 1)
+    descent = float(x[-1] ** 2 - x[0] ** 2) / 2
+    assert theory.travel_lower_bound(1.0, gamma, K, descent) == pytest.approx(np.mean(x[:-1]), rel=1e-12)
 
 
 def test_winding_noise_has_the_variance_of_bg0_and_the_curvature_of_its_class() -> None:

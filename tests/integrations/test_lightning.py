@@ -201,6 +201,65 @@ def test_a_two_point_module_stops_at_max_steps_and_resumes_to_the_same_bits(tmp_
         assert torch.equal(p, q)
 
 
+class Scheduled(TwoPoint):
+    def __init__(self, schedule: Any, frequency: int = 1, interval: str | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.schedule, self.how = schedule, {"frequency": frequency} | ({"interval": interval} if interval else {})
+        self.lrs: list[float] = []
+
+    def configure_optimizers(self) -> Any:
+        optimizer = super().configure_optimizers()
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": self.schedule(optimizer), **self.how}}
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        self.lrs.append(self.optimizers().param_groups[0]["lr"])
+
+
+def halving(optimizer: Any) -> Any:
+    return torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2, 4])
+@pytest.mark.parametrize("frequency", [1, 2])
+@pytest.mark.parametrize("interval", [None, "epoch", "step"])
+def test_a_two_point_module_steps_its_schedule_by_steps_or_epochs(
+    interval: str | None, frequency: int, accumulate: int, tmp_path: Path
+) -> None:
+    module = Scheduled(halving, frequency, interval, accumulate=accumulate)
+    trainer = fit(module, tmp_path, 3)
+    steps, batches = -(-6 // accumulate), range(18)  # six mini-batches in an epoch
+    done = [k // 6 * steps + k % 6 // accumulate if interval == "step" else k // 6 for k in batches]
+    assert module.lrs == [LR * 0.5 ** (each // frequency) for each in done]
+    assert trainer.global_step == 3 * steps
+
+
+def test_a_two_point_module_resumes_its_schedule(tmp_path: Path) -> None:
+    whole, first, resumed = (Scheduled(halving, interval="step") for _ in range(3))
+    fit(whole, tmp_path, 2)
+    fit(first, tmp_path, 1).save_checkpoint(tmp_path / "checkpoint")
+    fit(resumed, tmp_path, 2, resume=tmp_path / "checkpoint")
+    assert first.lrs + resumed.lrs == whole.lrs
+    for p, q in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(p, q)
+
+
+def test_a_two_point_module_refuses_a_schedule_that_waits_for_a_metric_or_is_stepped_twice(tmp_path: Path) -> None:
+    plateau = Scheduled(torch.optim.lr_scheduler.ReduceLROnPlateau)
+    plateau.how["monitor"] = "loss"
+    with pytest.raises(TypeError, match=r"^Scheduled: a schedule .* must not wait for a metric; got ReduceLROnPlateau"):
+        fit(plateau, tmp_path)
+
+    class Stepping(Scheduled):
+        def on_train_batch_end(self, *_: Any) -> None:
+            self.lr_schedulers().step()
+
+    for interval in ("step", "epoch"):
+        with pytest.raises(
+            RuntimeError, match=r"^Stepping: a TwoPointModule steps the schedules .* got StepLR stepped"
+        ):
+            fit(Stepping(halving, interval=interval), tmp_path, 2)
+
+
 def test_a_two_point_module_refuses_other_optimizers_and_a_missing_loss(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="TwoPoint: the optimizer of a TwoPointModule must be an NSTORM; got NSGDM"):
         fit(TwoPoint(kind=NSGDM), tmp_path)

@@ -1,11 +1,15 @@
 """Files: whole or absent, where they were asked for, and never read if a bit of them changed."""
 
+import contextlib
+import errno
 import os
 import socket
 import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -13,12 +17,32 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import gladstorm as gs
 from evidence.reproduction import Results
 from fuzz_files import damaged_files, summary_line
+from gladstorm.jobs import files
 from gladstorm.jobs.files import load_json, load_table, save_json, save_table, write_text, write_whole
 from gladstorm.simulation.record import Record
 
 FORM = "gladstorm test 1"
+OBEYED = "".join(
+    map(chr, (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)))
+)
+
+
+def test_no_text_of_a_file_holds_what_a_terminal_obeys(tmp_path: Path) -> None:
+    said = {"a": OBEYED, "b": [OBEYED, {OBEYED: [OBEYED, 1, None]}], "c": "‖∇f‖\t≤ 1\n", "d": 0.5}
+    save_json(tmp_path / "file.json", FORM, said)
+    save_table(tmp_path / "file.parquet", [pa.table({"x": [1.0]})], FORM, said)
+    for content in (
+        load_json("test", tmp_path / "file.json", FORM),
+        load_table("test", tmp_path / "file.parquet", FORM)[1],
+    ):
+        texts = [content["a"], content["b"][0], *content["b"][1], content["b"][1][content["a"]][0]]
+        assert len(set(texts)) == 1
+        assert not set(OBEYED) & set(texts[0])
+        assert texts[0].startswith("\\x00\\x01")  # shown, not left out
+        assert (content["c"], content["d"]) == (said["c"], said["d"])
 
 
 def test_what_is_no_regular_file_is_refused_and_stays_what_it_was(tmp_path: Path) -> None:
@@ -117,6 +141,91 @@ def test_an_unfinished_file_of_another_machine_is_left_for_a_day_and_other_hidde
     os.utime(old, (time.time() - 100_000,) * 2)
     write_text(tmp_path / "file", "text")
     assert set(tmp_path.iterdir()) == {other, *foreign, tmp_path / "file"}
+
+
+def test_processes_are_told_apart_by_name_start_and_numbering_of_their_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers of one name number their processes each from 1: what runs in one is not seen in the other."""
+    unseen = 2**22 + 1  # no process here has this number
+    with pytest.MonkeyPatch.context() as elsewhere:
+        elsewhere.setattr("os.getpid", lambda: unseen)
+        for what in (("os.readlink", "pid:[1]"), ("platform.node", "host"), ("pathlib.Path.read_text", "boot")):
+            files._machine.cache_clear()
+            with elsewhere.context() as container:
+                container.setattr(what[0], lambda *_, told=what[1]: told)
+                machine = files._machine()
+            (tmp_path / f".gladstorm-{machine}-{unseen}-abcdefgh").write_text("half")
+            files.mark_as_working(claim := tmp_path / "claim")
+            claim.write_text(f"{machine} {unseen}")
+            files._machine.cache_clear()
+            assert files.is_working(claim)
+    write_text(tmp_path / "file", "text")
+    assert len(list(tmp_path.glob(".gladstorm-*"))) == 3
+
+
+def test_bytes_are_on_the_disk_before_their_name_is_and_the_name_when_the_write_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[tuple[str, int, bytes]] = []
+    path = tmp_path / "new" / "deep" / "file"
+
+    def fsync(handle: int) -> None:
+        is_file = stat.S_ISREG(os.fstat(handle).st_mode)
+        happened.append(("sync", os.fstat(handle).st_ino, os.pread(handle, 100, 0) if is_file else b""))
+
+    def replace(self: Path, target: Path) -> Path:
+        happened.append(("rename", self.stat().st_ino, self.read_bytes()))
+        return self.rename(target)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    monkeypatch.setattr(Path, "replace", replace)
+    files.make_folder(path.parent)
+    made = [("sync", each.stat().st_ino, b"") for each in (tmp_path / "new", tmp_path)]
+    assert happened == made
+    files.make_folder(path.parent)
+    assert happened == made
+    for save in (partial(write_text, path, "text"), partial(save_json, path, FORM, {})):
+        happened.clear()
+        save()
+        whole, inode = path.read_bytes()[:100], path.stat().st_ino
+        assert [(what, at, data[:100]) for what, at, data in happened] == [
+            ("sync", inode, whole),
+            ("rename", inode, whole),
+            ("sync", path.parent.stat().st_ino, b""),
+        ]
+
+
+def test_a_file_system_without_synchronization_is_used_and_a_failing_disk_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, written in ((errno.EINVAL, True), (errno.EIO, False), (errno.ENOSPC, False)):
+
+        def fsync(_: int, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr("os.fsync", fsync)
+        with contextlib.nullcontext() if written else pytest.raises(OSError, match=os.strerror(number)):
+            write_text(tmp_path / str(number), "text")
+        assert [path.name for path in tmp_path.iterdir()] == [str(errno.EINVAL)]
+
+
+def test_results_of_the_two_experiments_that_changed_places_are_noticed(
+    gladstorm: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    oracle = gs.BlumGladyshev(gs.objectives.named("cauchy", dim=2, start=1.0), 0.5, 1.0)
+    record = gs.sweep(oracle, {"main, SGD": gs.sgd([0.1, 0.2])}, steps=3)
+    names = ("cubic", "phase-retrieval")
+    for name, other in (names, names[::-1]):
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "results.parquet"
+        Results({"experiment": other}, {("main", "SGD"): record}).save(path)
+        assert Results.load(path, other).config == Results.load(path).config == {"experiment": other}
+        with pytest.raises(ValueError, match=rf"{name}/results.parquet must hold results of {name}; got those of"):
+            Results.load(path, name)
+    code, out, err = gladstorm("plot", str(tmp_path))
+    assert (code, out) == (2, "")
+    assert "must hold results of" in err
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

@@ -103,6 +103,29 @@ def test_the_second_signal_ends_at_once_what_takes_its_time_to_stop() -> None:
     assert ended(process) == (130, "", STARTS_AGAIN)
 
 
+def test_work_that_stops_but_takes_its_time_is_ended_without_a_second_signal() -> None:
+    process = working(
+        "try:\n    while True: interrupts.check()\n"
+        "finally:\n    interrupts.keeping('half is kept')\n    print('keeping', flush=True)\n    time.sleep(600)"
+    )
+    process.send_signal(signal.SIGINT)
+    assert ended(process) == (130, "keeping\n", "Interrupted: half is kept.\n")
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_processes_that_were_started_end_with_the_one_that_started_them(has_ended: bool) -> None:
+    process = working(
+        "import subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "interrupts.end_too(child.pid)\n"
+        f"if {has_ended}: child.kill(); child.wait()\n"
+        "print('child', flush=True)\ntime.sleep(600)"
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "child\n"
+    process.send_signal(signal.SIGTERM)
+    assert ended(process) == (143, "", STARTS_AGAIN)
+
+
 AT_ONCE = """
 import os, signal, time
 

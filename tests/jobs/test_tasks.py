@@ -12,7 +12,7 @@ from gladstorm.jobs.tasks import HERE, Task, results
 
 
 def _stored(folder: Path) -> "Store[PartResult]":
-    return Store(folder, PartResult, ".json", room="foundation")
+    return Store(folder, PartResult, ".json", source="foundation")
 
 
 def _found(number: int) -> PartResult:
@@ -86,6 +86,32 @@ def test_what_another_process_has_begun_is_left_to_it_and_what_it_finished_is_ta
     assert not list(tmp_path.rglob("*.claim"))
 
 
+def test_a_claim_of_a_dead_process_goes_when_a_process_opens_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    living = {"number": 1}
+    for pid, identity in {2**22 + 1: {"number": 0}, 1: living}.items():  # more than Linux gives; one that lives
+        with pytest.MonkeyPatch.context() as as_other:
+            as_other.setattr("os.getpid", lambda pid=pid: pid)
+            assert _stored(tmp_path).claim(identity)
+    monkeypatch.setattr("gladstorm.jobs.store._TOLD", set())  # as in the next process
+    store = _stored(tmp_path)
+    (left,) = tmp_path.rglob("*.claim")
+    assert not store.claim(living)
+    assert left.exists()
+
+
+@pytest.mark.parametrize("finished", range(6))
+def test_a_job_that_ends_early_leaves_no_claim(finished: int, tmp_path: Path) -> None:
+    def fail(number: int) -> None:
+        if number == finished:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _all(_tasks([], fail), _stored(tmp_path))
+    assert len(list(tmp_path.glob("*/*/*"))) == finished
+
+
 def test_a_claim_of_a_dead_process_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.MonkeyPatch.context() as as_other:
         as_other.setattr("os.getpid", lambda: 2**22 + 1)  # more than Linux gives
@@ -111,7 +137,7 @@ def test_a_store_of_other_versions_is_named_and_left_alone(
 def test_a_disk_that_fills_up_costs_the_keeping_and_not_the_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     store = _stored(tmp_path)
@@ -161,6 +187,21 @@ def test_a_store_with_results_of_other_jobs_only_says_so_once_and_keeps_them(
         f"{tmp_path} holds results of other jobs and none of this one, whose problem, methods, seeds or steps" in said
     )
     assert len(list(tmp_path.glob("*/*/*.json"))) == 4
+
+
+def test_a_store_that_has_part_of_a_job_does_not_say_it_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = _stored(tmp_path)
+    _all(_tasks([])[:2], store)
+    for damaged in (False, True):  # the rest is missing; what is there is damaged, and is said to be
+        monkeypatch.setattr("gladstorm.jobs.store._TOLD", set())
+        for path in tmp_path.glob("*/*/*.json") if damaged else ():
+            path.write_bytes(b"")
+        assert _all(_tasks([])[: 2 if damaged else 6], _stored(tmp_path)).keys() == set(range(2 if damaged else 6))
+        said = capsys.readouterr().err
+        assert "none of this one" not in said
+        assert said.count("It is computed again") == 2 * damaged
 
 
 def test_a_store_where_a_file_stands_is_refused(tmp_path: Path) -> None:

@@ -109,6 +109,40 @@ def test_a_gradient_that_is_not_finite_is_as_if_it_had_not_been(bad: float) -> N
     assert [float(a) for a in courses[-1][1:8]] == [float(a) for a in clean[-1][1:8]]
 
 
+OTHER_NUMBERS = Steered(0.7, first=0.2, width=1.2, widening=0.4, gain=0.6, least=0.9, most=0.3, agreeing=0.25)
+
+
+def by_hand(gradients: Any, s: Any, x: Any = NEAR) -> np.ndarray:
+    """The equations of the docstring in NumPy, with the numbers of a step, `agreeing` added to n by what agrees."""
+    start, m, n, S, usual, points = x, np.zeros_like(x), 0.0, 10.0, 0.0, [x]
+    r = mark = s.first * (1 + np.linalg.norm(x))
+    log_length = np.log(r)
+    for k, v in enumerate(gradients):
+        size, r = np.linalg.norm(v), max(r, np.linalg.norm(x - start))
+        c = v @ m / (size * np.linalg.norm(m)) if k else 0.0
+        n += 2 - s.agreeing if c < 0 else s.agreeing if k else 0.0
+        if r > 2 * mark:
+            n, mark = 0.0, r
+        S += c**2
+        low, high = (np.log(r) - power * np.log(n + 1) for power in (s.least, s.most))
+        log_length = min(max(log_length + s.gain * c / np.sqrt(S), low), high)
+        usual += (size - usual) / np.sqrt(k + 1)
+        u = v / max(s.width * usual, size / (n + 1) ** s.widening)
+        m, x = m + (u - m) / np.sqrt(k + 1), x - s.gamma * np.exp(log_length) * u
+        points.append(x)
+    return np.array(points)
+
+
+@pytest.mark.parametrize("step", [STEP, OTHER_NUMBERS], ids=["defaults", "others"])
+def test_a_walk_is_the_recursion_by_hand_with_any_numbers_and_outliers_at_reversals(step: Steered) -> None:
+    given = [*noise(4), *np.tile([0.5, 0.2], (60, 1)), [-40.0, 30.0], [50.0, -60.0], *noise(20)]
+    walked, courses = walk(given, step=step)
+    np.testing.assert_allclose(walked, by_hand(given, step), rtol=1e-9)
+    n = np.array([float(each.n) for each in courses])
+    assert n.max() > 4
+    assert (np.diff(n) < 0).any()  # it was far enough for reversals to be forgotten
+
+
 def test_from_the_origin_the_first_length_is_a_tenth() -> None:
     points, _ = walk([[0.0, 2.0]], np.zeros(2))
     np.testing.assert_allclose(points[1], [0.0, -0.1 / 1.5])

@@ -85,14 +85,12 @@ def test_an_update_has_the_length_of_the_learning_rate_over_the_whole_tree(facto
 
 
 @BOTH
-def test_a_zero_estimate_moves_nothing_and_a_lost_one_loses_every_leaf(factory: Any) -> None:
+def test_a_zero_estimate_moves_nothing(factory: Any) -> None:
     optimizer = factory(LR)
     params = {"a": jnp.ones(2), "b": jnp.ones(3)}
     state = optimizer.init(params)
     updates, _ = optimizer.update(jax.tree.map(jnp.zeros_like, params), state, params)
     assert [leaf.tolist() for leaf in jax.tree.leaves(updates)] == [[0.0] * 2, [0.0] * 3]
-    updates, _ = optimizer.update(params | {"a": jnp.array([jnp.nan, 1.0])}, state, params)
-    assert all(np.isnan(leaf).all() for leaf in jax.tree.leaves(updates))
 
 
 @BOTH
@@ -337,7 +335,7 @@ def test_state_lies_where_the_parameters_lie(factory: Any) -> None:
     visited, state = walk(factory(LR), params, samples(3))
     for tree in (factory(LR).init(params), state):
         leaves = [leaf for leaf in jax.tree.leaves(tree) if leaf.shape == params.shape]
-        assert len(leaves) == len(tree) - (1 if factory is nsgdm else 2)
+        assert len(leaves) == (1 if factory is nsgdm else 2)  # the rest are numbers
         assert all(leaf.sharding.is_equivalent_to(sharding, 1) for leaf in leaves)
     assert_close(visited, walk(factory(LR), jnp.arange(8.0), samples(3))[0])
 

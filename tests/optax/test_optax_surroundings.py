@@ -281,6 +281,28 @@ def test_a_flax_nnx_model_is_trained_as_by_hand_and_resumes_to_the_same_bits(fac
     assert_same_bits(nnx.to_pure_dict(train(other, its, 10)), nnx.to_pure_dict(trained))
 
 
+@pytest.mark.parametrize(
+    "optimizer",
+    [optax.adamw(LR), nsgdm(LR, weight_decay=0.01), nsgdm(LR, norm="tensor"), nstorm(LR), steered(average=True)],
+    ids=["adamw", "nsgdm", "nsgdm, tensor", "nstorm", "steered"],
+)
+def test_a_whole_model_whose_functions_have_no_gradient_is_as_good_as_its_arrays(optimizer: Any) -> None:
+    """As `eqx.filter_grad` and `eqx.filter` make them: grads and states have None where params have no array."""
+    others = {"activation": jnp.tanh, "size": 3, "table": np.arange(3), "deeper": {"name": "mlp"}}
+    nothing = {"activation": None, "size": None, "table": None, "deeper": None}
+    params = PARAMS | nothing
+    state = whole_state = optax.with_extra_args_support(optimizer).init(params)
+    for sample in SAMPLES:
+        grads = gradient(PARAMS, sample) | nothing
+        update = partial(optax.with_extra_args_support(optimizer).update, grads, prev_grads=grads)
+        updates, state = update(state, params)
+        same, whole_state = update(whole_state, params | others)
+        assert str(jax.tree.structure((same, whole_state))) == str(jax.tree.structure((updates, state)))
+        assert_close((same, whole_state), (updates, state), atol=0)
+        params = optax.apply_updates(params, updates)
+    assert norm(updates) > 0
+
+
 @BOTH
 def test_an_equinox_model_is_trained_as_by_hand_and_resumes_to_the_same_bits(factory: Any, tmp_path: Any) -> None:
     eqx = pytest.importorskip("equinox")
@@ -298,7 +320,7 @@ def test_an_equinox_model_is_trained_as_by_hand_and_resumes_to_the_same_bits(fac
     @eqx.filter_jit  # type: ignore[untyped-decorator]  # equinox has none where it is not installed
     def step(model: Any, state: Any) -> Any:
         params = eqx.filter(model, eqx.is_inexact_array)
-        updates, state = optimizer.update(jax.grad(loss)(params), state, params, grad_fn=jax.grad(loss))
+        updates, state = optimizer.update(jax.grad(loss)(params), state, model, grad_fn=jax.grad(loss))
         return eqx.apply_updates(model, updates), state
 
     def train(both: Any, steps: int) -> Any:

@@ -14,6 +14,8 @@ from gladstorm.problems import objectives, oracles
 from gladstorm.problems.objectives.gaussian_families import GaussianFamily
 from gladstorm.problems.objectives.logistic_normal import expected_loss
 from gladstorm.problems.oracles.counts import counts, uniforms_for
+from gladstorm.problems.oracles.poisson_regression import counted
+from gladstorm.problems.oracles.variational_logistic import Reparameterized
 from two_points import DRAWS, Pair, at_two_points, require_same_law, stated
 
 CHAIN = objectives.TemporalDifferences.from_seed(0, 5, dim=2)
@@ -52,6 +54,23 @@ def oracle_of(objective: Any) -> Any:
 def test_a_batch_has_the_law_of_brute_force_at_one_point_and_at_two(objective: Any, b: int) -> None:
     x, y = np.random.default_rng(1).normal(size=(2, 2))
     require_same_law(at_two_points(oracle_of(objective), x, y, b), by_brute_force(objective, x, y, b))
+
+
+def test_counts_of_a_poisson_law_change_where_its_distribution_function_does() -> None:
+    """On both sides of P(Y ≤ y): a hair below it is y, a hair above is y + 1. From 745 on, exp(−mean) is 0."""
+    rows = []
+    for mean in (1e-300, 1e-6, 0.01, 1.0, 7.3, 100.0, 675.0, 677.0, 750.0, 2e4):
+        law = stats.poisson(mean)
+        rows.append((mean, 0.5, law.ppf(0.5)))
+        y = np.unique(law.ppf([1e-9, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-9]).clip(0))
+        for each in np.append(y, y[-1] + 1):
+            hair = min(law.pmf(each), law.pmf(each + 1)) / 4
+            if hair > 1e-14:  # what is rarer is rounding
+                rows += [(mean, law.cdf(each) - hair, each), (mean, law.cdf(each) + hair, each + 1)]
+    mean, uniform, wanted = np.array(rows).T
+    with jax.enable_x64(True):
+        found = np.asarray(jax.jit(jax.vmap(counted))(uniform, mean))
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_the_variance_of_temporal_differences_is_within_one_percent_of_monte_carlo() -> None:
@@ -227,6 +246,38 @@ def test_the_mode_of_a_posterior_is_where_its_energy_is_least_for_separable_data
         objectives.VariationalLogistic.from_data(np.array([[1.0], [0.0]]), np.array([1, 0]), np.ones(2), family)
     with pytest.raises(ValueError, match="dim must be ≤ 31, as the data; got dim=32"):
         objectives.named("variational-logistic", dim=32)
+
+
+def test_a_posterior_that_is_all_prior_attains_the_bounds_that_its_constants_come_from() -> None:
+    """By quadrature over u and w: where U/n is M‖z‖²/2, each term of E‖(r, r uᵀ)‖² is as large as Domke's bound."""
+    d, M, family = 2, 0.25, GaussianFamily("full-rank", 2)
+    features, labels = np.full((4, d), 1e-9), np.array([0, 1, 0, 1])
+    quadratic = objectives.VariationalLogistic.from_data(features, labels, np.ones(family.size), family, prior=1.0)
+    assert quadratic.largest_curvature == pytest.approx(M)
+    oracle: Any = oracles.VariationalLogistic(quadratic)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(4)  # exact: the squares are of degree 4
+    grid = np.stack(np.meshgrid(*[nodes] * 2 * d, indexing="ij"), axis=-1).reshape(-1, 2, 1, d)
+    weight = np.prod(np.stack(np.meshgrid(*[weights / weights.sum()] * 2 * d, indexing="ij")), axis=0).ravel()
+
+    @jax.jit
+    def energies(x: Any) -> Any:
+        """The energy's gradient at z, for every u and w, and its mean."""
+        point = oracle.at(x)
+        sampled = jax.vmap(lambda uw: oracle.gradient(point, Reparameterized(*uw)))(grid)
+        return sampled - point.entropy, point.grad - point.entropy
+
+    def second_moment(x: np.ndarray) -> float:
+        with jax.enable_x64(True):
+            sampled, mean = map(np.asarray, energies(x))
+        assert weight @ sampled == pytest.approx(mean, abs=1e-9)
+        return float(weight @ np.sum(sampled**2, axis=1))
+
+    bg0, floor = oracle.bg0, float(quadratic.floor)
+    wider = np.append(np.zeros(d), np.random.default_rng(0).normal(size=d * d))
+    at_anchor = second_moment(bg0.anchor)
+    growth = (second_moment(bg0.anchor + wider) - at_anchor) / np.sum(wider**2)
+    assert (at_anchor, growth) == pytest.approx((M**2 * d * (d + 1) * floor**2, M**2 * (d + 3)), rel=1e-6)
+    assert (at_anchor, growth) == pytest.approx((bg0.G**2, bg0.B**2), rel=1e-6)
 
 
 @jax.jit

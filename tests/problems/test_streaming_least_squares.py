@@ -119,14 +119,43 @@ def test_without_label_noise_a_start_at_the_solution_stays_there() -> None:
     assert not record.drift2.any()
 
 
+@jax.jit
+def _drawn(normals: Any, keys: Any, dims: Any) -> Any:
+    return jax.vmap(lambda row, key: lengths(row[None], key, dims[None])[0])(normals, keys)
+
+
+def drawn(normals: np.ndarray, dims: int) -> np.ndarray:
+    """Lengths in so many dimensions, each made of a row of normals and of a key of its own."""
+    with jax.enable_x64(True):
+        keys = jax.random.split(jax.random.key(dims), len(normals))
+        return np.asarray(_drawn(normals, keys, jnp.asarray(dims)))
+
+
+@pytest.mark.parametrize("dims", [2, 3, 50])
+def test_a_length_is_accepted_as_often_as_its_density_exceeds_that_of_what_is_proposed(dims: int) -> None:
+    """Exactly: z proposes x(z), of density φ(z)/x'(z). A share c χ²(x) x'/φ of the proposals stays, all at z = 0."""
+    z = np.linspace(-4, 4, 41)
+    center = dims / 2 - 1 / 3
+    root = 1 + z / np.sqrt(9 * center)
+    z, root, proposed = z[root > 0], root[root > 0], 2 * center * root[root > 0] ** 3
+    share = stats.chi2(dims).logpdf(proposed) + 2 * np.log(root) - stats.norm.logpdf(z)
+    share = np.exp(share - share[np.abs(z) < 1e-9])
+    assert share.max() == pytest.approx(1)
+    asked = (share > 1e-5) & (share < 1 - 1e-5)
+    assert asked.sum() > 20
+    for hair, stays in ((-1e-6, True), (1e-6, False)):  # a uniform number below the share, and one above
+        halves = np.sqrt(-np.log(share[asked] + hair))  # −(h² + h²)/2 is its logarithm
+        found = drawn(np.stack([z[asked], halves, halves], axis=1), dims) ** 2
+        np.testing.assert_array_equal(np.isclose(found, proposed[asked], rtol=1e-9), stays)
+
+
 @pytest.mark.parametrize("dims", [1, 2, 3, 50, 10**6])
 def test_lengths_of_normal_vectors_are_square_roots_of_chi_squares(dims: int) -> None:
-    @jax.jit
-    def drawn(keys: Any, dims: Any) -> Any:
-        return jax.vmap(lambda key: lengths(jax.random.normal(key, (1, PER_LENGTH)), key, dims))(keys)
-
-    with jax.enable_x64(True):
-        keys = jax.random.split(jax.random.key(dims), DRAWS)
-        found = np.asarray(drawn(keys, jnp.array([dims])))[:, 0]
-        assert not np.asarray(drawn(keys[:2], jnp.array([0]))).any()
-    assert stats.kstest(found**2, stats.chi2(dims).cdf).pvalue > LEVEL
+    normals = np.random.default_rng(dims).normal(size=(DRAWS, PER_LENGTH))
+    assert stats.kstest(drawn(normals, dims) ** 2, stats.chi2(dims).cdf).pvalue > LEVEL
+    if dims == 1:
+        np.testing.assert_allclose(drawn(normals, 1), np.abs(normals[:, 0]))
+    else:  # rejected one and all: what is drawn then has the law, too
+        rejected = np.zeros((DRAWS, PER_LENGTH))
+        assert stats.kstest(drawn(rejected, dims) ** 2, stats.chi2(dims).cdf).pvalue > LEVEL
+    assert not drawn(normals[:2], 0).any()

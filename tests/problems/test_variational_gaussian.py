@@ -103,3 +103,18 @@ def test_a_family_that_does_not_fit_gets_one_sentence() -> None:
     short = objectives.VariationalGaussian(np.ones(2), np.ones(2), np.ones(2), 0.5, GaussianFamily("full-rank", 2))
     with pytest.raises(ValueError, match="start, center and precision must have 6, 2 and 2 numbers"):
         run(oracles.VariationalGaussian(short), sgd(0.1), steps=1)
+
+
+def test_what_is_rejected_is_drawn_again_for_every_block_by_itself() -> None:
+    """Zeros are rejected for sure; the χ² of the 4 samples beyond the first is then independent in each block."""
+    oracle = oracles.VariationalGaussian(problem("mean-field", 3))
+
+    @jax.jit
+    def squares(key: Any) -> Any:
+        drawn = jax.tree.map(jnp.zeros_like, oracle.draw(key))._replace(key=jax.random.key_data(key))
+        return 5 * oracle.batch(drawn, jnp.asarray(5)).uu.ravel()
+
+    with jax.enable_x64(True):
+        found = np.asarray(jax.vmap(squares)(jax.random.split(jax.random.key(0), 4000)))
+    assert found.mean(axis=0) == pytest.approx(4, abs=6 * np.sqrt(2 * 4 / 4000))
+    assert np.abs(np.corrcoef(found.T) - np.eye(3)).max() < 6 / np.sqrt(4000)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pickle
 import random
 import re
 import shutil
@@ -26,22 +27,24 @@ import gladstorm as gs
 from benchmarks import faults
 from evidence.verification.part_result import PartResult
 from gladstorm.core.parts import Array
+from gladstorm.jobs.provenance import versions
 from gladstorm.jobs.tasks import Here, Task, results
 from gladstorm.methods.steps.step import Memoryless
-from gladstorm.simulation import cluster, devices, layout
+from gladstorm.simulation import cluster, devices, layout, worker
 
 distributed = pytest.importorskip("distributed")
 
 ORACLE = gs.BlumGladyshev(gs.objectives.named("power:3", start=5.0), B=0.5, G=0.5)
 METHODS = {"SGD": gs.sgd([0.01, 0.02]), "NSGDM": gs.nsgdm(0.01, 0.1)}
 SMALL = layout.Costs(task_seconds=1e-9, runs_at_once=1)  # tasks of one seed each
+CHANCE = random.Random(0)
 ARRAYS = ("grad_norm", "value", "sfo", "last", "sampled", "diverged", "reached", "steps", "seeds")
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     """Two workers of one thread each."""
-    local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL")
+    local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL")
     with local, distributed.Client(local) as connected:
         yield connected
 
@@ -112,8 +115,8 @@ def _die_the_first_time(mark: Path, number: int) -> PartResult:
 
 
 def test_a_sweep_whose_worker_or_client_is_killed_has_the_bytes_of_an_undisturbed_one(client: Any) -> None:
-    assert faults.survives_a_killed_worker(cluster.OnDask(client), random.Random(0))
-    assert list(faults.killing_clients(1, random.Random(0))) == [True]
+    assert faults.survives_a_killed_worker(cluster.OnDask(client), lambda: list(client.run(os.getpid).values()), CHANCE)
+    assert list(faults.killing_clients(1, CHANCE)) == [True]
 
 
 def test_a_task_that_fails_three_times_is_told_and_the_others_go_on(
@@ -122,7 +125,7 @@ def test_a_task_that_fails_three_times_is_told_and_the_others_go_on(
     tasks = [Task(f"task {n}", n, partial(_fail, tmp_path / "tries", n)) for n in range(3)]
     found: list[int] = []
     come = (number for number, _ in results(tasks, None, cluster.OnDask(client)))
-    with pytest.raises(cluster.TasksFailedError, match=r"1 tasks failed 3 times each, and all others are.*is task 1"):
+    with pytest.raises(worker.TasksFailedError, match=r"1 tasks failed 3 times each, and all others are.*is task 1"):
         found.extend(come)
     assert sorted(found) == [0, 2]
     assert (tmp_path / "tries").read_text() == "xxx"
@@ -141,18 +144,23 @@ def _fail(tries: Path, number: int) -> PartResult:
 
 
 def test_other_versions_on_a_worker_are_said(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "versions", lambda: {"jax": "0.0.1"})
-    with pytest.raises(cluster.TasksFailedError):
+    monkeypatch.setattr(worker, "versions", lambda: {"jax": "0.0.1"})
+    with pytest.raises(worker.TasksFailedError):
         list(results([Task("task", 0, PartResult)], None, cluster.OnDask(client)))
 
 
 def test_what_a_worker_says_of_other_versions() -> None:
-    asked = cluster.made_with() | {"jax": "0.0.1"}
+    asked = versions() | {"jax": "0.0.1"}
     with pytest.raises(
         ValueError,
         match=r"workers must have the versions of the process that sends tasks; one has jax .* where 0\.0\.1 asks",
     ):
-        cluster.compute_on_worker(b"", asked)
+        worker.compute_on_worker(b"", asked)
+
+
+def test_what_a_worker_says_of_other_source() -> None:
+    with pytest.raises(ValueError, match=r"one has source \w{16} where of-other-code asks"):
+        worker.compute_on_worker(pickle.dumps(PartResult), versions() | {"source": "of-other-code"})
 
 
 def test_what_cannot_be_sent_is_named(client: Any) -> None:
@@ -235,7 +243,7 @@ def test_an_address_where_another_kind_of_server_answers_is_one_sentence(gladsto
 
 def test_without_dask_one_sentence_says_what_to_install(gladstorm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    code, _, err = gladstorm("simulate", *"--objective cauchy --method sgd --gamma 0.1 --workers 2".split())
+    code, _, err = gladstorm("simulate", *"--objective cauchy --method sgd --gamma 0.1 --scheduler tcp://a:1".split())
     assert (code, err.count("\n")) == (2, 1)
     assert "pip install 'gladstorm[dask]'" in err
 
@@ -265,8 +273,18 @@ def test_the_code_of_the_page_on_clusters_runs(client: Any, monkeypatch: pytest.
         shutil.rmtree("kept")  # or the second block would only read what the first has left
 
 
+def test_a_worker_that_is_lost_while_it_is_made_ready_is_said_to_be() -> None:
+    lost = mock.MagicMock(spec=distributed.Client)
+    lost.register_plugin.side_effect = distributed.comm.CommClosedError("in <TCP> connection closed")
+    with pytest.raises(ValueError, match=r"one was lost while it was made ready \(CommClosedError\('in <TCP> conn"):
+        cluster.OnDask(lost)
+    lost.register_plugin.side_effect = ModuleNotFoundError("No module named 'gladstorm'")
+    with pytest.raises(ValueError, match=r"must be able to import this version of gladstorm; one says ModuleNotFound"):
+        cluster.OnDask(lost)
+
+
 def test_with_no_workers_the_job_waits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    local = distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0", silence_logs="CRITICAL")
+    local = distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None, silence_logs="CRITICAL")
     said = []
 
     def send_one(sentence: str) -> None:

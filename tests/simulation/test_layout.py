@@ -102,6 +102,18 @@ def test_a_long_sweep_is_cut_so_that_little_is_lost_with_a_task() -> None:
     assert {len(share.configurations) for share in cut(many, 10_000_000, 1, MEASURED)} == {90, 91}
 
 
+@pytest.mark.parametrize("oracle_bytes", [1_000, 10**6, 3 * 10**6, 10**7, 10**9])
+def test_a_task_holds_no_more_instances_than_it_has_room_for_and_not_fewer_than_it_could(oracle_bytes: int) -> None:
+    """Whole pieces, of a seed for each device or of one: the last of them may be begun before the room is full."""
+    work = Work(["sgd"], seeds=1000, devices=2, oracle_bytes=oracle_bytes, oracle_per_seed=True)
+    largest = max(len(share.seeds) for share in cut(work, 0, 1, MEASURED))
+    room = min(work.seeds, MEASURED.task_bytes / oracle_bytes)
+    assert largest < max(room, 1) + 2
+    assert largest > room / 2
+    shared = cut(work._replace(oracle_per_seed=False), 0, 1, MEASURED)
+    assert len(shared) == 1  # one instance for all takes no room
+
+
 def test_a_last_task_has_the_shape_of_the_others() -> None:
     work = Work(["sgd"] * 10, seeds=28, devices=2, oracle_bytes=100, oracle_per_seed=False)
     shapes = {
@@ -129,3 +141,16 @@ def test_pieces_of_one_size_are_decided_once(monkeypatch: pytest.MonkeyPatch) ->
     (program,) = lay_out(many, MEASURED)
     assert len(program.pieces) == 3000
     assert decided["products"] == 2 * asked
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
+def test_the_instances_of_a_task_fit_into_the_bytes_a_task_may_take(share: float) -> None:
+    """However long a task may last; a single piece goes to one task in any case."""
+    costs = dataclasses.replace(MEASURED, task_seconds=1e9)
+    work = Work(["sgd"], seeds=1000, devices=2, oracle_bytes=10_000_000, oracle_per_seed=True)
+    costs = dataclasses.replace(costs, task_bytes=int(share * 500 * work.oracle_bytes))
+    tasks = cut(work, steps=1000, dim=10, costs=costs)
+    assert max(len(task.seeds) for task in tasks) * work.oracle_bytes <= costs.task_bytes
+    assert len(tasks) <= 2 * work.seeds * work.oracle_bytes / costs.task_bytes + 1  # nor are they smaller than need be
+    free = work._replace(oracle_per_seed=False)
+    assert len(cut(free, steps=1000, dim=10, costs=costs)) == 1

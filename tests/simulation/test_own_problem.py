@@ -112,7 +112,7 @@ def test_a_function_of_a_tree_is_an_objective_of_vectors() -> None:
     assert record.tree()["in.W"].shape == (1, 1, 4, 3)
 
 
-def test_a_vector_is_given_as_it_is_and_a_matrix_as_a_matrix() -> None:
+def test_a_number_and_a_vector_are_given_as_they_are_and_a_matrix_as_a_matrix() -> None:
     shapes = []
 
     def f(x: Any) -> Any:
@@ -122,7 +122,7 @@ def test_a_vector_is_given_as_it_is_and_a_matrix_as_a_matrix() -> None:
     starts: list[Any] = [2.0, [1, 2], (1.0, 2.0), np.ones(3), [[1.0, 2], [3, 4]], np.ones((2, 2))]
     for start in starts:
         objectives.from_function(f, start)
-    assert list(dict.fromkeys(shapes)) == [(1,), (2,), (3,), (2, 2)]
+    assert list(dict.fromkeys(shapes)) == [(), (2,), (3,), (2, 2)]
     record = run(gs.BlumGladyshev(objectives.from_function(f, np.ones(3)), 0.0, 0.0), sgd(0.1), steps=1)
     assert record.config["x"] == [{"name": "x", "shape": [3]}]
     np.testing.assert_array_equal(record.tree()["x"], record.last)

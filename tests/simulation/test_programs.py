@@ -87,6 +87,19 @@ def test_a_damaged_program_is_compiled_and_kept_again(new_process: NewProcess, d
     assert all(damaged[name] != mended[name] for name in mended)
 
 
+def test_two_programs_that_changed_places_are_compiled_again(new_process: NewProcess) -> None:
+    others = BlumGladyshev(Power(start=np.array([1.0, -2.0]), p=4.0), B=0.5, G=1.0)  # its programs have the same shapes
+    folder = new_process()
+    whole = last(sgd(0.1))
+    own = set(folder.iterdir())
+    last(sgd(0.1), others)
+    foreign = sorted(set(folder.iterdir()) - own, key=lambda path: path.stat().st_size)
+    for path, other in zip(sorted(own, key=lambda path: path.stat().st_size), foreign, strict=True):
+        path.write_bytes(other.read_bytes())
+    new_process()
+    assert last(sgd(0.1)).tobytes() == whole.tobytes()
+
+
 def test_a_program_xla_will_not_load_is_compiled_again(
     new_process: NewProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

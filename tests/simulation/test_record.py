@@ -1,38 +1,232 @@
-"""Records: tidy tables, files that are whole or absent, and sentences for files that are not records."""
+"""Records: what each way of taking some of one leaves, tidy tables, and files that are whole or absent."""
 
 import dataclasses
+import io
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gladstorm import BlumGladyshev, FirstLarge, Record, TailAverage, finite_sum, nsgdm, sgd, sweep, theory
+from gladstorm import (
+    BlumGladyshev,
+    FirstLarge,
+    Record,
+    TailAverage,
+    compare,
+    finite_sum,
+    nsgdm,
+    plot,
+    sgd,
+    sweep,
+    theory,
+)
 from gladstorm.problems import objectives
 from gladstorm.simulation.configurations import Configuration
+from gladstorm.simulation.record import CURVES, MARKS, POINTS
+
+SEEDS = [3, 9, 4]
+
+
+def oracle(B: float = 0.5) -> BlumGladyshev:
+    return BlumGladyshev(objectives.named("cauchy", dim=3, start=1.0), B, 1.0)
+
+
+def simulated(oracle: Any, seeds: list[int]) -> Record:
+    averaged = dataclasses.replace(sgd([0.1, 0.2]), average=TailAverage())
+    return sweep(oracle, {"NSGDM": nsgdm(0.1, 0.1), "SGD": averaged}, steps=30, seeds=seeds, records=5)
 
 
 @pytest.fixture(scope="module")
 def record() -> Record:
-    oracle = BlumGladyshev(objectives.named("cauchy", dim=3, start=1.0), 0.5, 1.0)
-    averaged = dataclasses.replace(sgd([0.1, 0.2]), average=TailAverage())
-    return sweep(oracle, {"NSGDM": nsgdm(0.1, 0.1), "SGD": averaged}, steps=30, seeds=[3, 9], records=5)
+    return simulated(oracle(), SEEDS)
 
 
-def test_a_saved_record_loads_as_it_was(record: Record, tmp_path: Path) -> None:
-    record.save(tmp_path / "runs.parquet")
-    loaded = Record.load(tmp_path / "runs.parquet")
+@pytest.fixture(scope="module")
+def own() -> Record:
+    """An oracle for each seed, and numbers that are neither all equal nor all different."""
+    grid = {"NSGDM": nsgdm([0.1, 0.1, 0.2, 0.2], [0.3, 0.4, 0.3, 0.4]), "SGD": sgd([0.1, 0.2])}
+    return sweep([oracle(B) for B in (0.1, 0.2, 0.1)], grid, steps=30, seeds=SEEDS, records=5)
+
+
+def require_same(one: Record, other: Record) -> None:
+    """Fail if some field differs."""
     for field in dataclasses.fields(Record):
-        saved, read = getattr(record, field.name), getattr(loaded, field.name)
-        if isinstance(saved, np.ndarray):
-            np.testing.assert_array_equal(saved, read, err_msg=field.name)
-            assert saved.dtype == read.dtype, field.name
+        wanted, found = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(wanted, np.ndarray):
+            np.testing.assert_array_equal(wanted, found, err_msg=field.name)
+            assert wanted.dtype == found.dtype, field.name
         else:
-            assert saved == read, field.name
+            assert wanted == found, field.name
+
+
+# Some of the runs: every way of taking them leaves a record that a smaller sweep would have left.
+
+
+def test_numbers_select_one_after_the_other_as_all_at_once(record: Record, own: Record) -> None:
+    for each in (record, own):
+        require_same(each.where(), each)
+    both = own.where(gamma=0.2, eta=0.3)
+    assert both.labels == ("NSGDM (eta=0.3, gamma=0.2)",)
+    require_same(own.where(gamma=0.2).where(eta=0.3), both)
+    require_same(own.where(eta=0.3).where(gamma=0.2), both)
+    assert own.where(gamma=0.1).labels == (
+        "NSGDM (eta=0.3, gamma=0.1)",
+        "NSGDM (eta=0.4, gamma=0.1)",
+        "SGD (gamma=0.1)",
+    )
+    with pytest.raises(ValueError, match=r"Record\.where: some configuration must have these numbers; got .*0\.3"):
+        own.where(gamma=0.3)
+
+
+def test_selected_configurations_stacked_are_the_record_and_keep_all_that_is_theirs(own: Record) -> None:
+    require_same(own.select(range(len(own))), own)
+    require_same(Record.stacked([own[label] for label in own.labels]), own)
+    turned = own.select([5, 0])
+    assert list(turned.config["methods"]) == list(turned.labels) == [own.labels[5], own.labels[0]]
+    for name in (*CURVES, *MARKS, *POINTS):
+        np.testing.assert_array_equal(getattr(turned, name), getattr(own, name)[[5, 0]], err_msg=name)
+    with pytest.raises(ValueError, match=r"Record\.stacked: every configuration must have its own label; got .*SGD"):
+        Record.stacked([own["SGD"], own["SGD"]])
+    with pytest.raises(ValueError, match=r"Record\.stacked: the records must have the same seeds; got .*3, 9"):
+        Record.stacked([own["SGD"], own["NSGDM"].on_seeds(2)])
+
+
+@pytest.mark.parametrize("own_oracles", [False, True])
+def test_the_first_seeds_of_a_record_are_a_sweep_on_them_and_joined_they_are_the_record(own_oracles: bool) -> None:
+    oracles: Any = [oracle(B) for B in (0.1, 0.2, 0.1)] if own_oracles else oracle()
+    parts = [simulated(oracles[i : i + 1] if own_oracles else oracles, [seed]) for i, seed in enumerate(SEEDS)]
+    whole = simulated(oracles, SEEDS)
+    require_same(Record.joined(parts), whole)
+    for count in (1, 2, 3):
+        require_same(whole.on_seeds(count), simulated(oracles[:count] if own_oracles else oracles, SEEDS[:count]))
+    with pytest.raises(ValueError, match=r"Record\.joined: the records must have the same labels; got .*'SGD"):
+        Record.joined([parts[0], parts[1]["SGD"]])
+
+
+def test_records_of_different_infima_have_none_together(record: Record) -> None:
+    lower = dataclasses.replace(record, config=record.config | {"f_inf": -1.0})
+    assert Record.joined([lower, lower]).config["f_inf"] == -1.0
+    assert Record.joined([record, lower]).config["f_inf"] is None
+
+
+def test_until_a_step_a_record_is_that_of_a_run_which_ends_there() -> None:
+    wild = BlumGladyshev(objectives.named("double-well", start=3.0), 5.0, 1.0)
+    methods = {"SGD": sgd([0.01, 1e30])}
+    whole = sweep(wild, methods, steps=12, seeds=3)
+    assert 0 < whole.diverged.max() < 12
+    for k in range(13):
+        short, some = sweep(wild, methods, steps=k, seeds=3), whole.until(k)
+        for name in ("steps", *CURVES, *MARKS):
+            np.testing.assert_array_equal(getattr(some, name), getattr(short, name), err_msg=f"{name} until {k}")
+        for j in range(13):
+            require_same(some.until(j), whole.until(min(j, k)))
+    require_same(whole.until(10**6), whole)
+
+
+def test_between_recorded_steps_until_ends_at_the_one_before(record: Record) -> None:
+    gap = int(np.flatnonzero(np.diff(record.steps) > 1)[0])
+    before, after = record.steps[gap : gap + 2].tolist()
+    for k in range(before, after):
+        assert record.until(k).steps[-1] == before
+    assert record.until(after).steps[-1] == after
+
+
+def cut_short(record: Record, reached: list[list[int]]) -> Record:
+    return dataclasses.replace(record, reached=np.array(reached))
+
+
+def test_finished_are_the_configurations_of_which_every_run_ended(record: Record) -> None:
+    require_same(record.finished(), record)
+    assert not record.partial
+    some = cut_short(record, [[30, 30, 30], [30, 12, 30], [-1, -1, -1]])
+    assert some.partial
+    assert some.finished().labels == record.labels[:1]
+    assert not some.finished().partial
+    begun = some.select([0, 1])
+    assert begun.until(13).partial  # of the step 12, which is recorded, and 18
+    assert not begun.until(12).partial
+    assert begun.until(12).finished().labels == begun.labels
+    assert begun.until(18).reached.tolist() == [[18, 18, 18], [18, 12, 18]]
+
+
+def test_a_tree_has_every_point_as_the_arrays_that_x_consists_of() -> None:
+    start = {"weights": np.zeros((2, 3)), "offset": np.ones(())}
+    fit = finite_sum(lambda x, e: jnp.sum((x["weights"] @ e - x["offset"]) ** 2), np.arange(12.0).reshape(4, 3), start)
+    record = sweep(fit, {"SGD": sgd([0.001, 0.002])}, steps=3, seeds=2)
+    for name in POINTS:
+        tree = record.tree(name)  # type: ignore[arg-type]  # a name, whichever
+        assert {key: array.shape for key, array in tree.items()} == {"offset": (2, 2), "weights": (2, 2, 2, 3)}
+        flat = np.concatenate([tree["offset"][..., None], tree["weights"].reshape(2, 2, 6)], axis=-1)
+        np.testing.assert_array_equal(flat, getattr(record, name))
+    with pytest.raises(ValueError, match=r"Record\.tree: name must be one of last, sampled, reported; got 'first'"):
+        record.tree("first")  # type: ignore[arg-type]  # that is the point
+
+
+# Tables and files.
+
+
+@pytest.fixture
+def uneven(own: Record) -> Record:
+    """A record in which no two runs have the same marks."""
+    marks = np.arange(18).reshape(6, 3)
+    changed: dict[str, Any] = {"diverged": marks - 1, "reached": 30 - marks, "sampled_step": np.array([7, 2, 5])}
+    return dataclasses.replace(own, config=own.config | {"f_inf": -2.0}, **changed)
+
+
+def test_a_saved_record_loads_as_it_was(
+    record: Record, uneven: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in (record, uneven):
+        for at_once in (250_000, 1, 2 * 3 * each.steps.size):  # configurations are written all, one, or two at a time
+            monkeypatch.setattr("gladstorm.simulation.record.ROWS_AT_ONCE", at_once)
+            each.save(tmp_path / "runs.parquet")
+            require_same(each, Record.load(tmp_path / "runs.parquet"))
+
+
+def test_every_row_of_the_table_has_the_numbers_of_its_configuration_seed_and_step(uneven: Record) -> None:
+    table, shape = uneven.to_pandas(), uneven.grad_norm.shape
+    by_configuration = {name: uneven.numbers(name)[:, None, None] for name in uneven.swept}
+    by_configuration["method"] = np.array([each.name for each in uneven.configurations])[:, None, None]
+    by_seed = {"seed": uneven.seeds[:, None], "sampled_step": uneven.sampled_step[:, None]}
+    wanted = by_configuration | by_seed | {"step": uneven.steps} | {name: getattr(uneven, name) for name in CURVES}
+    wanted |= {name: getattr(uneven, name)[..., None] for name in MARKS} | {"gap": uneven.value + 2}
+    assert set(table.columns) == {*wanted, *POINTS}
+    for name, array in wanted.items():
+        found = table[name].to_numpy().reshape(shape)
+        np.testing.assert_array_equal(found, np.broadcast_to(array, shape), err_msg=name)
+
+
+def test_xarray_has_every_number_under_the_names_of_its_axes(record: Record, own: Record) -> None:
+    xr = pytest.importorskip("xarray")
+    for each in (record, own):
+        found = each.to_xarray()
+        assert isinstance(found, xr.Dataset)
+        for name in (*CURVES, "gap"):
+            assert found[name].dims == ("configuration", "seed", "step")
+            np.testing.assert_array_equal(found[name], getattr(each, name))
+        for name in (*MARKS, *POINTS, "sampled_step"):
+            np.testing.assert_array_equal(found[name], getattr(each, name))
+        assert set(found) == {*CURVES, "gap", *MARKS, *POINTS, "sampled_step"}
+        chosen = found.sel(configuration=each.labels[-1], seed=9, step=30)
+        assert float(chosen["grad_norm"]) == each[each.labels[-1]].grad_norm[0, 1, -1]
+        assert str(chosen["method"].item()) == "SGD"
+        assert float(chosen["gamma"]) == 0.2
+        assert {"method", *each.swept} == set(found.coords) - {"configuration", "seed", "step"}
+
+
+def test_without_xarray_one_sentence_says_what_to_install(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xarray", None)
+    with pytest.raises(
+        ValueError, match=r"Record.to_xarray: xarray must be installed; pip install 'gladstorm\[xarray\]'"
+    ):
+        record.to_xarray()
 
 
 def test_a_diverged_record_survives_its_file(tmp_path: Path) -> None:
@@ -59,7 +253,7 @@ def test_a_saved_record_is_as_readable_as_any_new_file(record: Record, tmp_path:
 
 def test_the_table_has_one_row_per_method_seed_and_step(record: Record) -> None:
     table = record.to_pandas()
-    assert len(table) == 3 * 2 * record.steps.size
+    assert len(table) == 3 * 3 * record.steps.size
     assert not table.duplicated(["method", "gamma", "seed", "step"]).any()
     row = table[
         (table["method"] == "SGD") & (table["gamma"] == 0.2) & (table["seed"] == 9) & (table["step"] == 30)
@@ -77,22 +271,13 @@ def test_config_and_versions_travel_in_the_file(record: Record, tmp_path: Path) 
     config = json.loads(pq.read_schema(tmp_path / "runs.parquet").metadata[b"gladstorm"])["config"]
     assert config["oracle"]["B"] == 0.5
     assert config["methods"]["NSGDM"]["step"] == {"type": "Normalized", "gamma": 0.1}
-    assert config["seeds"] == [3, 9]
+    assert config["seeds"] == SEEDS
     assert set(config["versions"]) == {"gladstorm", "jax", "numpy", "python"}
 
 
 def test_without_a_known_infimum_the_gap_is_not_a_number(record: Record) -> None:
     unknown = dataclasses.replace(record, config=record.config | {"f_inf": None})
     assert np.isnan(unknown.gap).all()
-
-
-def test_places_and_numbers_select_configurations(record: Record) -> None:
-    chosen = record.select([2, 0])
-    np.testing.assert_array_equal(chosen.grad_norm, record.grad_norm[[2, 0]])
-    assert list(chosen.config["methods"]) == list(chosen.labels) == ["SGD (gamma=0.2)", "NSGDM"]
-    assert record.where(gamma=0.2).labels == ("SGD (gamma=0.2)",)
-    with pytest.raises(ValueError, match=r"Record\.where: some configuration must have these numbers; got .*0\.3"):
-        record.where(gamma=0.3)
 
 
 def test_steps_and_seeds_that_no_record_has_are_refused(record: Record) -> None:
@@ -169,9 +354,17 @@ def test_a_record_shows_itself_on_a_screen(record: Record) -> None:
         lines = repr(shown).splitlines()
         assert len(lines) <= 25
         assert max(map(len, lines)) <= 100
-    assert repr(record).splitlines()[0].startswith("Record: 3 configurations × 2 seeds, ")
-    assert f"{record.grad_norm[0, :, -1].mean():.4g}" in repr(record).splitlines()[2]
+    assert repr(record).splitlines()[0].startswith("Record: 3 configurations × 3 seeds, ")
     assert "… and 69 more" in repr(many)
+
+
+def test_a_line_for_each_configuration_has_its_means_at_the_end(uneven: Record) -> None:
+    for row, line in enumerate(repr(uneven).splitlines()[2:]):
+        ends = [getattr(uneven, name)[row, :, -1].mean() for name in ("grad_norm", "mean_grad_norm", "best_grad_norm")]
+        diverged = 2 if row == 0 else 3  # −1 is the first of all marks: at 0 a run has diverged
+        wanted = [f"{uneven.sfo[row, :, -1].mean():,.6g}", *(f"{end:.4g}" for end in ends), str(diverged)]
+        assert line.split()[-5:] == wanted
+        assert "".join(f"<td>{cell}</td>" for cell in wanted) in uneven._repr_html_()
 
 
 def test_a_notebook_gets_a_table(record: Record) -> None:
@@ -198,6 +391,29 @@ def test_a_plot_has_a_curve_for_each_configuration(record: Record) -> None:
     for row, line in enumerate(axes.get_lines()):
         np.testing.assert_allclose(np.asarray(line.get_xdata(), float), record.sfo[row].mean(0))
         np.testing.assert_allclose(np.asarray(line.get_ydata(), float), record.grad_norm[row].mean(0))
+
+
+def test_a_notebook_shows_the_figure_of_a_record_although_pyplot_does_not_know_it(record: Record) -> None:
+    from matplotlib import pyplot
+    from matplotlib.image import imread
+
+    for figure in (record.plot(), plot(record)):
+        picture = imread(io.BytesIO(figure._repr_png_()))  # type: ignore[attr-defined]  # what IPython asks for
+        assert picture.shape[:2] == tuple((figure.get_size_inches() * figure.dpi)[::-1])
+        assert np.ptp(picture[..., :3]) > 0.5
+    assert not pyplot.get_fignums()
+
+
+def test_what_compare_found_shows_itself_on_a_line_and_in_a_notebook() -> None:
+    found = compare(oracle(), {"SGD": sgd([0.01, 0.1]), "<b>": nsgdm(0.1, 0.1)}, budget=20, seeds=3, progress=False)
+    for each in found.values():
+        page = each._repr_html_()
+        assert len(repr(each)) <= 100
+        for fact in (f"{each.grad_norm.mean():.4g}", f"{each.value.mean():.4g}", f"{each.diverged} of 3 seeds"):
+            assert fact in repr(each)
+            assert f"<td>{fact}</td>" in page
+    assert found["SGD"].tuned in repr(found["SGD"])
+    assert "tuned = nothing" in repr(found["<b>"])
 
 
 def test_a_plot_without_matplotlib_says_what_to_install(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:

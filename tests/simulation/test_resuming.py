@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import gladstorm as gs
-from gladstorm.jobs import interrupts
+from gladstorm.jobs import interrupts, sources
 from gladstorm.simulation import layout, runs
 from gladstorm.simulation.fingerprint import fingerprint
 
@@ -77,6 +78,30 @@ def test_names_of_methods_decide_nothing_and_every_number_does(tmp_path: Path, m
     other = gs.BlumGladyshev(ORACLE.objective, B=0.5, G=0.6)
     with pytest.raises(AssertionError, match="not computed"):
         gs.sweep(other, METHODS, steps=20, seeds=2, store=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "computed"),
+    [
+        ("simulation.engine", True),
+        ("methods.estimators.fresh", True),
+        ("objectives.power", True),
+        ("methods.estimators.storm", False),
+        ("theory.statement", False),
+    ],
+)
+def test_other_source_of_the_engine_or_of_a_part_is_another_result(
+    changed: str, computed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def digest_of(roots: frozenset[str]) -> str:
+        return real(roots) + changed * (f"gladstorm.{changed}" in sources._closure(roots))
+
+    gs.run(ORACLE, gs.sgd(0.01), steps=20, seeds=2, store=tmp_path)
+    real = sources._digest_of
+    monkeypatch.setattr(sources, "_digest_of", digest_of)
+    monkeypatch.setattr(runs.Runs, "__call__", _refused)
+    with pytest.raises(AssertionError, match="not computed") if computed else nullcontext():
+        gs.run(ORACLE, gs.sgd(0.01), steps=20, seeds=2, store=tmp_path)
 
 
 SCALE = 1.0

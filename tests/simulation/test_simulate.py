@@ -11,11 +11,24 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gladstorm import BlumGladyshev, GrowWithDistance, Method, Oracle, nsgdm, nstorm, run, sgd, storm, sweep
+from gladstorm import (
+    BlumGladyshev,
+    GrowWithDistance,
+    Method,
+    Oracle,
+    TailAverage,
+    nsgdm,
+    nstorm,
+    run,
+    sgd,
+    storm,
+    sweep,
+)
 from gladstorm.core.parts import part
 from gladstorm.jobs import interrupts
 from gladstorm.problems import objectives
 from gladstorm.simulation import engine, layout, runs
+from gladstorm.simulation.record import CURVES
 from gladstorm.simulation.runs import record_times
 from gladstorm.simulation.simulate import Interrupted
 from unrolled import noise
@@ -50,6 +63,11 @@ def test_thinning_changes_what_is_shown_and_nothing_else() -> None:
     for name in ("grad_norm", "value", "sfo", "mean_grad_norm", "mean_error", "best_grad_norm"):
         np.testing.assert_array_equal(getattr(coarse, name), getattr(fine, name)[..., coarse.steps])
     np.testing.assert_allclose(coarse.mean_grad_norm[..., -1], fine.grad_norm.mean(axis=-1), rtol=1e-12)
+    upto = np.arange(1, fine.steps.size + 1)
+    for name in ("grad_norm", "error"):
+        mean = np.cumsum(getattr(fine, name), axis=-1) / upto
+        np.testing.assert_allclose(getattr(fine, f"mean_{name}"), mean, rtol=1e-10, err_msg=name)
+    np.testing.assert_array_equal(fine.max_batch, np.maximum.accumulate(fine.batch, axis=-1))
     np.testing.assert_array_equal(coarse.best_grad_norm[..., -1], fine.grad_norm.min(axis=-1))
 
 
@@ -238,7 +256,22 @@ def test_a_diverging_run_is_marked_and_its_neighbours_keep_every_bit() -> None:
         before = wild.steps < step[row]
         assert np.all(np.isfinite(wild.grad_norm[2, row, before]))
         assert not np.any(np.isfinite(wild.grad_norm[2, row, ~before] + wild.error[2, row, ~before]))
-        assert np.isfinite(wild.best_grad_norm[2, row, -1])
+        assert np.isnan(wild.best_grad_norm[2, row, -1])
+
+
+@pytest.mark.parametrize("spec", ["cauchy", "phase-retrieval:5"])  # ∇f goes to 0 far out, or to ∞
+def test_from_where_a_run_has_diverged_on_it_has_no_finite_number(spec: str) -> None:
+    far = BlumGladyshev(objectives.named(spec, dim=2, start=2.0), 0.5, 1.0)
+    methods = {"SGD": sgd([1e-3, 10.0]), "averaged": dataclasses.replace(sgd([1e-3, 10.0]), average=TailAverage())}
+    record = sweep(far, methods, steps=299, seeds=2, records=40)
+    assert (record.diverged >= 0).tolist() == [[False] * 2, [True] * 2] * 2
+    counted = ("batch", "max_batch", "sfo")
+    gone = (record.diverged[..., None] >= 0) & (record.steps >= record.diverged[..., None])
+    for name in (name for name in CURVES if name not in counted):
+        assert not np.isfinite(getattr(record, name)[gone]).any(), name
+    assert np.isfinite(record.grad_norm[~gone] + record.value[~gone]).all()
+    ends = np.repeat(record.diverged[..., None], record.steps.size, axis=-1)
+    assert np.all(record.sfo[gone] <= ends[gone])  # x⁰..x^{step−1} were sampled, then no more
 
 
 def test_zero_steps_leave_the_start_and_the_first_estimate() -> None:
@@ -267,6 +300,15 @@ def test_the_uniform_output_is_uniform_and_the_same_for_every_method() -> None:
     counts = np.bincount(record.sampled_step, minlength=10)
     assert counts.size == 10
     assert np.abs(counts - 300).max() < 5 * np.sqrt(300)
+
+
+def test_the_uniform_output_is_the_iterate_of_its_step() -> None:
+    record = sweep(oracle(), {"a": nsgdm([0.01, 0.02], 0.1)}, steps=9, seeds=8)
+    assert len(set(record.sampled_step)) > 3
+    for step in range(10):
+        chosen = record.sampled_step == step
+        there = sweep(oracle(), {"a": nsgdm([0.01, 0.02], 0.1)}, steps=step, seeds=8).last
+        np.testing.assert_array_equal(record.sampled[:, chosen], there[:, chosen])
 
 
 def test_float64_inside_whatever_outside() -> None:
@@ -372,3 +414,13 @@ def test_methods_that_share_a_program_run_as_alone(own: bool, monkeypatch: pytes
     assert shared.labels == alone.labels
     for name in ("grad_norm", "sfo", "max_batch", "mean_error", "last", "sampled", "sampled_step", "diverged"):
         np.testing.assert_allclose(getattr(shared, name), getattr(alone, name), rtol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("names", [(1, "1"), (None, "None"), (True, "True"), (("a",), "('a',)")])
+def test_methods_whose_names_are_equal_as_text_are_refused_and_others_are_all_run(names: tuple[Any, Any]) -> None:
+    with pytest.raises(
+        ValueError, match=r"sweep: names of methods must differ as text, or one is lost; got \["
+    ) as error:
+        sweep(oracle(), dict.fromkeys(names, sgd(0.1)), steps=1)
+    assert "\n" not in str(error.value)
+    assert sweep(oracle(), {names[0]: sgd(0.1), "other": sgd(0.2)}, steps=1).labels == (str(names[0]), "other")

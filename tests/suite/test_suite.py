@@ -11,7 +11,7 @@ import pytest
 
 from gladstorm import BlumGladyshev, Fresh, Method, Normalized, PolynomialAverage, run, sgd, sweep
 from gladstorm import suite as study
-from gladstorm.comparison.compare import Compared, compare
+from gladstorm.comparison.compare import FIRST_TUNING_SEED, Compared, compare
 from gladstorm.comparison.intervals import ratio
 from gladstorm.problems import objectives
 from gladstorm.suite import PROBLEMS, running
@@ -156,8 +156,9 @@ def test_an_average_of_jumps_over_the_minimum_of_an_even_function_is_near_it_and
     late = record.grad_norm[0, :, record.steps > 10_000].mean()  # where the iterates jump about
     assert record.reported_grad_norm[0, :, -1].mean() < 0.1 * late
     nothing = {"grad_norm": {"low": 1.0, "high": 1.0}, "gap": None}
-    assert flags(nothing, even=True, averaged=True) == ["symmetry"]
-    assert flags(nothing, even=True, averaged=False) == flags(nothing, even=False, averaged=True) == []
+    assert flags(nothing, even=True, averaged=True, ascends=False) == ["symmetry"]
+    for even, averaged in ((True, False), (False, True)):
+        assert flags(nothing, even=even, averaged=averaged, ascends=False) == []
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_an_average_of_jumps_over_the_minimum_of_an_even_function_is_near_it_and
 )
 def test_a_small_gradient_with_a_larger_f_is_another_stationary_point(norm: Any, gap: Any, flagged: list[str]) -> None:
     relative = {"grad_norm": dict(zip(("low", "high"), norm)), "gap": dict(zip(("low", "high"), gap))}  # noqa: B905
-    assert flags(relative, even=False, averaged=False) == flagged
+    assert flags(relative, even=False, averaged=False, ascends=False) == flagged
 
 
 def test_a_verdict_needs_an_interval_on_one_side() -> None:
@@ -242,6 +243,56 @@ def test_the_answer_takes_each_method_as_tuning_prefers_it_and_says_where_it_is_
     in_seeds = "on 4 of 4 seeds (share 0.3 to 1), and 0 against 4 runs diverge"
     lost_row = f'on sampled-phases with 100 gradients, "NSGDM" does better than "SGD" {in_seeds}'
     assert suite_tables.row_of(answer["cases"][2]) == lost_row
+
+
+def test_the_intervals_of_all_questions_and_cases_are_valid_at_the_same_time() -> None:
+    rng = np.random.default_rng(0)
+    rows = {name: (1 + 0.1 * rng.random(5)).tolist() for name in ("SGD", "NSGDM", "NSTORM", "clipped SGD")}
+    made = {
+        name: {"grad_norm": values, "tuning_score": float(np.mean(values)), "diverged": 0}
+        for name, values in rows.items()
+    }
+    for names, asked in ((list(rows), 3), (["SGD", "NSGDM"], 1)):
+        result = {
+            "methods": {name: {"method": name, "decay": None} for name in names},
+            "problems": {"cubic": PROBLEMS["cubic"].facts},
+            "cases": [{"problem": "cubic", "budget": budget, "rows": made} for budget in (10, 20)],
+        }
+        found = answers(result)
+        assert len(found) == asked
+        for answer in found:
+            one, other = (np.array(rows[answer[which]]) for which in ("does", "does_not"))
+            for each in answer["cases"]:
+                assert each["relative"]["high"] == pytest.approx(ratio(one, other, 2 * asked)["high"], rel=1e-3)
+                assert each["seeds"]["high"] == pytest.approx(share_of_seeds(one, other, 2 * asked)["high"], rel=1e-3)
+
+
+def test_a_run_of_the_suite_allows_for_all_its_comparisons_and_sizes_the_clip_on_a_tuning_seed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sized: list[tuple[Any, int]] = []
+    allowed: list[int] = []
+
+    def size(oracle: Any, seed: int) -> float:
+        sized.append((oracle.objective.start.tolist(), seed))
+        return 1.0
+
+    def of_case(problem: Any, budget: int, _found: Any, comparisons: int) -> dict[str, Any]:
+        allowed.append(comparisons)
+        return {"problem": problem.name, "budget": budget, "rows": {}}
+
+    monkeypatch.setattr(running, "gradient_size", size)
+    monkeypatch.setattr(running, "compare", lambda *_, **__: {})
+    monkeypatch.setattr(running, "case", of_case)
+    monkeypatch.setattr(running, "answers", lambda _: [])
+    rows = entries({"SGD": "sgd", "NSGDM": "nsgdm(eta=0.1)"}, ["nsgdm(gamma=0.1,eta=0.1)"])
+    settings = dataclasses.replace(TINY, problems=("cubic", "counts"), budgets=(5, 6, 7))
+    study.run(rows, settings, progress=False)
+    assert allowed == [2 * 3 * (5 - 1)] * 6  # every row but the reference, in every case
+    reported = [PROBLEMS[name].oracle(seed).objective.start.tolist() for name in settings.problems for seed in range(2)]
+    for start, seed in sized:
+        assert seed >= FIRST_TUNING_SEED
+        assert start not in reported
 
 
 def test_the_sentence_names_a_fact_that_holds_more_often_than_not_or_says_that_none_does() -> None:

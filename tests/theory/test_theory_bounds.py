@@ -315,6 +315,19 @@ def test_normalized_descent_on_a_parabola_stays_between_the_travel_and_the_tight
     assert mean == pytest.approx(statement.bound(T), rel=1e-9)  # attained: the paper's 2Δ/γ0 + 2 L0 γ0 is not tight
 
 
+@pytest.mark.parametrize(("L0", "gamma", "T"), [(2.0, 0.1, 1), (2.0, 0.1, 7), (0.3, 2.0, 100)])
+def test_the_travel_is_attained_where_curvature_is_as_negative_as_it_may_be(L0: float, gamma: float, T: int) -> None:
+    """On f = ∓(L0/2) x² a step of length γ lowers f by γ‖∇f‖ ± L0 γ²/2: the most and the least that it can."""
+    for sign in (-1, 1):
+        x0 = 1.0 if sign < 0 else 1.0 + gamma * T  # away from 0, or towards it
+        points = [x0 - sign * gamma * step for step in range(T + 1)]
+        mean = sum(L0 * x for x in points[:-1]) / T
+        descent = sign * L0 / 2 * (points[0] ** 2 - points[-1] ** 2)
+        excess = mean - travel_lower_bound(L0, gamma, T, descent)
+        assert excess == pytest.approx(0.0 if sign < 0 else L0 * gamma, abs=1e-9 * mean)
+    assert travel_lower_bound(0.0, gamma, T, 3.0) == pytest.approx(3.0 / (gamma * T), rel=1e-15)
+
+
 def test_a_run_too_long_for_its_own_bound_is_refused() -> None:
     problem = Problem(alpha=2 / 3, L0=1, L1=1, B=1, G=1, gap=1)
     statement = theorem("nsgdm", problem, gamma0=100.0)
@@ -339,6 +352,7 @@ def test_the_bounds_that_keep_the_feedback_end_in_those_without_it(kept: type[Bo
     assert MomentumFeedback(steep, 0.1, 1.0, 0.0, 100).bound == pytest.approx(exact.bound, rel=1e-14)
     too_long = kept(replace(flat, L1=10.0), 0.1, 0.1, 0.5, 1000)
     assert not all(condition.holds for condition in too_long.conditions())
+    assert all(condition.strict for condition in too_long.conditions())  # where they hold just so, nothing is left
     with pytest.raises(ValueError, match=r"gamma must be small enough for the bound's condition; got gamma=0\.1"):
         too_long.terms()
 

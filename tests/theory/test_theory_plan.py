@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import gladstorm as gs
@@ -23,6 +24,7 @@ from gladstorm.core.constants import Constants
 from gladstorm.core.references import CUTKOSKY_MEHTA_2020, THIS_PAPER
 from gladstorm.methods import from_plan, nsgdm, nstorm
 from gladstorm.theory import Problem, for_oracle, plan, planning, problem_of, theorem, weaken, wrapped
+from gladstorm.theory.search import lowest
 
 GOLDEN: dict[str, Any] = {"alpha": 0.5, "L0": 1.5, "L1": 0.25, "B": 0.4, "G": 0.7, "gap": 3.0}
 FIELDS = ["method", "alpha", "noise", "horizon", "eta", "gamma", "n_init", "lambda", "conditions", "terms"]
@@ -138,8 +140,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"horizon": 10**301}, f"plan: horizon must be a whole number from 1 to 10^300; got horizon={10**301}."),
     ({"horizon": True}, "plan: horizon must be a whole number from 1 to 10^300; got horizon=True."),
     ({"horizon": math.inf}, "plan: horizon must be a whole number from 1 to 10^300; got horizon=inf."),
-    ({"horizon": None, "eps": 0.0}, "nstorm: eps must be finite and > 0; got eps=0.0."),
-    ({"horizon": None, "eps": math.nan}, "nstorm: eps must be finite and > 0; got eps=nan."),
+    ({"horizon": None, "eps": 0.0}, "plan: eps must be finite and > 0; got eps=0.0."),
+    ({"horizon": None, "eps": math.nan}, "plan: eps must be finite and > 0; got eps=nan."),
     ({"alpha": -0.1}, "problem: alpha must be in [0, 1]; got alpha=-0.1."),
     ({"alpha": 1.1}, "problem: alpha must be in [0, 1]; got alpha=1.1."),
     ({"alpha": math.nan}, "problem: alpha must be in [0, 1]; got alpha=nan."),
@@ -185,6 +187,134 @@ def test_bad_input_elsewhere_is_refused_too() -> None:
         replace(theory.master(statement, 10), eta=2)
 
 
+@pytest.mark.parametrize("setting", theory.REGIMES, ids="/".join)
+@pytest.mark.parametrize("asked", [{"horizon": 100}, {"eps": 1.0}], ids=str)
+def test_a_step_constant_that_is_not_positive_is_refused_in_every_regime(
+    setting: tuple[str, str, str], asked: dict[str, Any]
+) -> None:
+    method, smoothness, noise = setting
+    alpha = {"smooth": 0, "sublinear": 0.5, "linear": 1}[smoothness]
+    B, G = {"bg0": (0.4, 0.7), "bounded": (0, 0.7), "deterministic": (0, 0)}[noise]
+    for gamma0 in (0, 0.0, 1e-400, False, True, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match=rf"^{method}: gamma0 must be finite and > 0; got gamma0={gamma0}\.$"):
+            plan(method, alpha=alpha, L0=1.5, L1=0.25, L=2, B=B, G=G, gap=3, gamma0=gamma0, **asked)
+
+
+EXTREME = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(-30, 30).map(lambda log: 10.0**log))
+POSITIVE = EXTREME.filter(lambda value: value > 0)
+
+
+@settings(max_examples=40)
+@given(
+    method=st.sampled_from(["nsgdm", "nstorm"]),
+    alpha=st.sampled_from([1e-300, 0.5, 0.97, 1 - 1e-9, 1 - 2**-53]),
+    constants=st.fixed_dictionaries(dict.fromkeys(("L0", "L1", "L", "B", "G"), EXTREME) | {"gap": POSITIVE}),
+    eps=st.one_of(POSITIVE, st.sampled_from([1e-49, 1e-51])),
+    gamma0=POSITIVE,
+)
+@example("nsgdm", 1 - 1e-9, {"L0": 5e6, "L1": 0, "L": 0, "B": 1, "G": 9e16, "gap": 1}, 1e-20, 8.5e25)  # returned 10^300
+@example("nsgdm", 1e-300, {"L0": 1, "L1": 0, "L": 0, "B": 1, "G": 1e25, "gap": 2e28}, 8e-28, 6e15)  # another's bound
+@example("nsgdm", 0.9, {"L0": 0, "L1": 1, "L": 0, "B": 0, "G": 0.0144, "gap": 1}, 1e-3, None)
+def test_a_plan_for_an_accuracy_guarantees_it_whatever_the_constants_or_says_that_it_cannot(
+    method: str, alpha: float, constants: dict[str, Any], eps: float, gamma0: float | None
+) -> None:
+    try:
+        ready = plan(method, eps=eps, alpha=alpha, gamma0=gamma0, **constants)
+    except ValueError as refusal:
+        assert re.fullmatch(r"(plan|nsgdm|nstorm): .* must .*; got .*\.", str(refusal))  # noqa: PT017 - a law about both
+        return
+    assert ready.statement.bound(ready.horizon) <= eps
+    if gamma0 is not None and ready.horizon > 1:
+        assert ready.statement.bound(ready.horizon - 1) > eps
+
+
+@settings(max_examples=12)
+@given(
+    method=st.sampled_from(["nsgdm", "nstorm"]),
+    alpha=st.sampled_from([0, 1]),
+    constants=st.fixed_dictionaries(dict.fromkeys(("L0", "L1", "L", "B", "G"), EXTREME) | {"gap": POSITIVE}),
+    eps=POSITIVE,
+)
+def test_so_does_one_that_finds_the_step_constant_and_no_shorter_one_does(
+    method: str, alpha: float, constants: dict[str, Any], eps: float
+) -> None:
+    try:
+        ready = plan(method, eps=eps, alpha=alpha, **constants)
+    except ValueError as refusal:
+        assert re.fullmatch(r"(plan|nsgdm|nstorm): .* must .*; got .*\.", str(refusal))  # noqa: PT017 - a law about both
+        return
+    assert ready.statement.bound(ready.horizon) <= eps
+    assert not ready.statement.violations()
+    if ready.horizon > 1:
+        before = ready.horizon - 1
+        assert plan(method, horizon=before, alpha=alpha, **constants).statement.bound(before) > eps
+
+
+@pytest.mark.parametrize("method", ["nsgdm", "nstorm"])
+@pytest.mark.parametrize(("B", "G"), [(0.4, 0.7), (1e-9, 1e-6), (0, 0.7), (0, 0)])
+@pytest.mark.parametrize("level", [1.5, 1e-3])
+def test_where_curvature_does_not_grow_every_alpha_is_one_problem_with_one_bound(
+    method: str, B: float, G: float, level: float
+) -> None:
+    def bound(alpha: float, T: int, gamma0: float | None = None) -> float:
+        ready = plan(method, horizon=T, alpha=alpha, L0=level, L1=0, L=level, B=B, G=G, gap=3, gamma0=gamma0)
+        assert not ready.statement.violations()
+        return ready.statement.bound(T)
+
+    own = theorem(method, Problem(alpha=0, L0=level, L=level, B=B, G=G, gap=3))
+    for T in (1, 10**6):
+        smooth = bound(0, T)
+        assert smooth <= own.tune_gamma0(T).bound(T) * (1 + 1e-15)
+        for alpha in (1e-300, 0.3, 0.97, 1):
+            assert bound(alpha, T) == smooth
+            if method == "nsgdm":  # whose schedule is the same for every α, so that γ0 stands for the same run
+                assert bound(alpha, T, 0.2) == bound(0, T, 0.2)
+
+
+def test_a_theorem_whose_conditions_fail_is_not_taken_although_its_bound_is_smaller() -> None:
+    for alpha in (0, 0.5, 1):  # one problem, as L1 = 0; with 0 < alpha < 1 the theorem asks for gamma0 <= 1
+        ready = plan("nsgdm", horizon=1000, alpha=alpha, L0=1, L1=0, B=0.4, G=0.7, gap=3, gamma0=2.0)
+        assert not ready.statement.violations()
+        assert ready.statement.problem.smoothness != "sublinear"
+
+
+def test_the_lowest_point_is_found_at_an_end_and_beside_an_overflow() -> None:
+    assert lowest(lambda x: x, 0.3, 7.0) == 0.3
+    assert lowest(lambda x: -x, 0.3, 7.0) == 7.0
+    assert lowest(lambda x: x + 1 / x if x < 1e3 else math.inf, 1e-200, 1e200) == pytest.approx(1, abs=1e-7)
+    far = lowest(lambda x: 1e100 * x + 1e-100 / x if x < 1e-60 else math.inf, 1e-200, 1e200)
+    assert far * 1e100 == pytest.approx(1, abs=1e-7)
+
+
+def test_a_strict_condition_fails_where_both_sides_are_equal() -> None:
+    assert theory.Condition("1 ≤ 1", 1.0, 1.0).holds
+    assert not theory.Condition("1 < 1", 1.0, 1.0, strict=True).holds
+
+
+def test_the_smallest_accuracy_is_the_bound_at_the_longest_horizon() -> None:
+    constants: dict[str, Any] = {"alpha": 1, "L0": 1, "L1": 1, "B": 1, "G": 1, "gap": 1, "gamma0": 0.01}
+    least = plan("nsgdm", horizon=10**300, **constants).statement.bound(10**300)
+    assert plan("nsgdm", eps=least, **constants).horizon <= 10**300
+    with pytest.raises(ValueError, match=r"^plan: eps must be reachable within 10\^300 iterates; got eps="):
+        plan("nsgdm", eps=least * (1 - 1e-9), **constants)
+
+
+@pytest.mark.parametrize("method", ["nsgdm", "nstorm"])
+@pytest.mark.parametrize("alpha", [0, 0.9])
+def test_a_plan_for_a_wider_class_never_promises_more(method: str, alpha: float) -> None:
+    """If f is in a class it is in every wider one, so whatever is proved there holds for f."""
+    f, T = Constants(L0=1.5, L1=2.0 if alpha else 0.0, alpha=alpha, f_inf=0.0), 1000
+    noise = {"B": 0.4, "G": 0.7, "gap": 3.0}
+    own = plan(method, horizon=T, alpha=alpha, L0=f.L0, L1=f.L1, L=f.L0, **noise).statement.bound(T)
+    for scale in (1e-3, 1.0, 1e3):
+        wider = weaken(f, 1.0, scale=scale)
+        assert plan(method, horizon=T, alpha=1, L0=wider.L0, L1=wider.L1, **noise).statement.bound(T) >= own
+    constants = {"L0": f.L0, "L1": f.L1, "L": f.L0, **noise}
+    for name in ("L1", "gap") if alpha else constants:  # a class with a larger constant is wider
+        larger = constants | {name: 2 * constants[name]}
+        assert plan(method, horizon=T, alpha=alpha, **larger).statement.bound(T) >= own
+
+
 def test_a_method_is_refused_where_only_others_have_a_theorem(monkeypatch: pytest.MonkeyPatch) -> None:
     fewer = {setting: kind for setting, kind in theory.REGIMES.items() if setting != ("nsgdm", "smooth", "bg0")}
     monkeypatch.setattr(planning, "REGIMES", fewer)
@@ -219,6 +349,14 @@ def test_nstorm_on_an_oracle_reads_the_wrappers_constants() -> None:
     assert pytest.approx(2.5, rel=1e-15) == smooth.L
     exact = for_oracle(oracle(0.0, 0.0), "nstorm").problem
     assert pytest.approx((0.0, 2 * math.sqrt(3)), rel=1e-15) == (exact.L0, exact.L1)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.5, 1])
+def test_the_wrappers_squares_are_twice_those_of_f_and_the_noises_growth(alpha: float) -> None:
+    """(L0 + L1 m)² ≤ 2 L0² + 2 L1² m², an equality at L1 m = L0; below α = 1/2 a sample's moment may be half of f's."""
+    oracles = wrapped(Problem(alpha=alpha, L0=3, L1=0.5, B=4, G=1, gap=1))
+    assert pytest.approx(math.sqrt(2 * 3**2 + 4**2), rel=1e-15) == oracles.L0
+    assert pytest.approx(0.5 * math.sqrt(2 if alpha >= 1 / 2 else 4), rel=1e-15) == oracles.L1
 
 
 def test_a_weaker_class_can_be_asked_for() -> None:

@@ -1,10 +1,10 @@
 """Two processes on this machine: DDP and FSDP2 take the steps of one process that has the whole batch."""
 
 import multiprocessing
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -61,9 +61,8 @@ def train(model: torch.nn.Module, kind: str, share: slice, form: str = "closure"
         if isinstance(optimizer, NSTORM) and form == "two phases":
             with optimizer.previous_point():
                 closure()
-            closure()
-            if k == 3:
-                spoil(model)
+            with spoilt(model) if k == 3 else nullcontext():
+                closure()
             optimizer.step()
             assert optimizer.skipped == (k >= 3)
         else:
@@ -71,12 +70,18 @@ def train(model: torch.nn.Module, kind: str, share: slice, form: str = "closure"
     return optimizer
 
 
-def spoil(model: torch.nn.Module) -> None:
-    """Make a gradient bad; where gradients are cut, only the first process's part: the other must skip all the same."""
+@contextmanager
+def spoilt(model: torch.nn.Module) -> Iterator[None]:
+    """Make a gradient bad; where they are cut, only the first process's part: the other must skip all the same."""
     p = next(model.parameters())
-    assert p.grad is not None
-    if not isinstance(p.grad, DTensor) or dist.get_rank() == 0:
-        p.grad = p.grad * float("nan")
+
+    def spoil(p: Tensor) -> None:
+        if not isinstance(p.grad, DTensor) or dist.get_rank() == 0:
+            p.grad = cast(Tensor, p.grad) * float("nan")
+
+    hook = p.register_post_accumulate_grad_hook(spoil)
+    yield
+    hook.remove()
 
 
 def whole(tensor: Tensor) -> Tensor:

@@ -335,7 +335,7 @@ def test_a_late_parameter_of_nstorm_takes_its_gradient_at_the_new_point_and_then
 
 @pytest.mark.parametrize("kind", [NSGDM, NSTORM])
 def test_an_estimate_the_user_rewrites_between_steps_still_gives_a_step_of_length_lr(kind: Any) -> None:
-    x = torch.nn.Parameter(torch.tensor([3.0, 4.0], dtype=torch.float64))
+    x = torch.nn.Parameter(torch.linspace(-1, 2, SHORT + 3, dtype=torch.float64))  # long: its norms are kept
     optimizer = kind([x], lr=0.5)
 
     def closure() -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from gladstorm.torch import NSGDM, NSTORM, normalized_step
+from gladstorm.torch import NSGDM, NSTORM, Steered, normalized_step
 
 Optimizer = NSGDM | NSTORM
 BOTH = pytest.mark.parametrize("kind", [NSGDM, NSTORM])
@@ -136,7 +136,7 @@ def test_torch_s_distributed_checkpoints_may_be_taken_before_the_first_step_and_
 
 
 @BOTH
-def test_a_checkpoint_without_some_options_or_of_sgd_takes_the_defaults(kind: type[Optimizer]) -> None:
+def test_a_checkpoint_without_some_options_takes_the_defaults(kind: type[Optimizer]) -> None:
     params = parameters()
     optimizer = kind(params, LR, norm="tensor")
     optimizer.step(closure_of(params, 1.0))
@@ -148,15 +148,77 @@ def test_a_checkpoint_without_some_options_or_of_sgd_takes_the_defaults(kind: ty
     optimizer.step(closure_of(params, 1.0))
     assert optimizer.param_groups[0]["norm"] == "tensor"
 
-    for momentum in (0.9, 0.0):  # without momentum SGD's buffers are None
-        sgd = torch.optim.SGD(params, lr=0.5, momentum=momentum)
-        closure_of(params, 1.0)()
-        sgd.step()
-        fresh = kind(params, LR)
-        fresh.load_state_dict(sgd.state_dict())
-        fresh.zero_grad()
-        fresh.step(closure_of(params, 1.0))
-        assert (fresh.param_groups[0]["lr"], fresh.param_groups[0]["norm"]) == (0.5, "global")
+
+TORCHS_OWN = [
+    kind
+    for kind in vars(torch.optim).values()
+    if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer) and kind is not torch.optim.Optimizer
+]
+
+
+def test_the_checkpoint_of_another_optimizer_is_refused_and_changes_nothing() -> None:
+    ours: list[tuple[Any, list[Any]]] = [(NSGDM, [NSGDM, NSTORM]), (NSTORM, [NSGDM, NSTORM]), (Steered, [Steered])]
+    others: list[Any] = [*TORCHS_OWN, NSGDM, NSTORM, Steered]
+    assert len(TORCHS_OWN) > 10
+    for other in others:
+        matrix = [torch.nn.Parameter(torch.ones(2, 2))]  # one, since LBFGS and Muon ask for it
+        saving = other(matrix)
+        for stepped in (False, True):
+            if stepped and other is not torch.optim.SparseAdam:
+                saving.step(closure_of(matrix, 1.0))
+            for kind, friends in ours:
+                optimizer = kind(matrix, lr=0.5)
+                before = copy.deepcopy(optimizer.state_dict())
+                if other in friends:
+                    optimizer.load_state_dict(saving.state_dict())
+                    continue
+                sentence = (
+                    f"^{kind.__name__}: state_dict must be one of {kind.__name__}'s; got another optimizer's, with "
+                )
+                with pytest.raises(ValueError, match=sentence):
+                    optimizer.load_state_dict(saving.state_dict())
+                assert optimizer.state_dict() == before
+
+
+@pytest.mark.parametrize("kind", [NSGDM, NSTORM, Steered])
+def test_a_checkpoint_may_have_options_of_the_user_s_own_and_of_schedulers(kind: Any) -> None:
+    def made() -> Any:
+        params = parameters()
+        return params, kind([{"params": params, "betas": (0.9, 0.99), "name": "all"}], lr=0.5)
+
+    params, optimizer = made()
+    torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.5, total_steps=9, cycle_momentum=False)
+    optimizer.step(closure_of(params, 1.0))
+    _, resumed = made()
+    resumed.load_state_dict(optimizer.state_dict())
+    assert resumed.param_groups[0]["max_lr"] == 0.5
+
+
+@pytest.mark.parametrize("kind", [NSGDM, NSTORM, Steered])
+@pytest.mark.parametrize("bad", [NAN, INF])
+def test_a_saved_state_that_is_not_finite_is_refused_or_skipped_and_counted(kind: Any, bad: float) -> None:
+    def trained() -> tuple[Any, Any]:
+        params = parameters()
+        optimizer = kind(params, **({"average": True} if kind is Steered else {}))
+        for _ in range(3):
+            optimizer.step(closure_of(params, 1.0))
+        return params, optimizer
+
+    names = set(next(iter(trained()[1].state.values())))
+    assert names == ({"start", "direction", "average", "course"} if kind is Steered else {"momentum_buffer"})
+    for name in names:
+        params, optimizer = trained()
+        saved = copy.deepcopy(optimizer.state_dict())
+        saved["state"][1][name].view(-1)[0] = bad
+        if kind is Steered:
+            with pytest.raises(ValueError, match=f"^Steered: a saved state must be finite; got a {name} that is not"):
+                optimizer.load_state_dict(saved)
+            continue
+        optimizer.load_state_dict(saved)
+        for _ in range(3):
+            optimizer.step(closure_of(params, 1.0))
+        assert optimizer.skipped == 1
+        assert all(p.isfinite().all() and optimizer.state[p][name].isfinite().all() for p in params)
 
 
 # Conventions

@@ -18,6 +18,7 @@ from evidence.reproduction.report.markup import Markup, raw, tag
 from evidence.reproduction.report.sections import AXES, CURVES, SETTINGS, Data
 from gladstorm.plotting.styles import COLOURS, LINES, styles
 
+TITLE = "Gladstorm: the paper’s experiments, run again"
 PARTS = ("page.css", "scales.js", "page.js")
 
 
@@ -33,7 +34,7 @@ def page(experiments: Sequence[Data]) -> str:
         tag("meta", http_equiv="Content-Security-Policy", content=policy),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", "Gladstorm: the paper’s experiments, run again"),
+        tag("title", TITLE),
         tag("style", raw(style)),
     )
     data = {

@@ -78,9 +78,7 @@ StoreFolder = Annotated[
     Path | None,
     typer.Option("--store", help="Folder that keeps finished parts: the same command computes only what is missing."),
 ]
-Workers = Annotated[
-    int | None, typer.Option("--workers", help="Compute in this many processes on this machine (a local Dask cluster).")
-]
+Workers = Annotated[int | None, typer.Option("--workers", help="Compute in this many processes of this machine.")]
 Scheduler = Annotated[
     str | None,
     typer.Option("--scheduler", help="Compute on the Dask cluster at this address, such as tcp://host:8786."),
@@ -113,8 +111,12 @@ def main(application: typer.Typer = app) -> None:
                 problem, "format_message"
             ):
                 raise
+            from gladstorm.core.screen import harmless
+
             message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
-            typer.echo(f"Error: {' '.join(message.split())}", err=True)  # one line, whatever an argument holds
+            typer.echo(
+                f"Error: {harmless(' '.join(message.split()))}", err=True
+            )  # one line, whatever an argument holds
             sys.exit(2)
         if code == interrupts.CODE:  # what Typer makes of KeyboardInterrupt
             raise KeyboardInterrupt

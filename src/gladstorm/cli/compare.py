@@ -1,5 +1,6 @@
 """`gladstorm compare` and `gladstorm methods`."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,9 +8,9 @@ import typer
 
 from gladstorm.cli import problem
 from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
-from gladstorm.cli.job import keep_in
+from gladstorm.cli.job import keep_in, saving
 from gladstorm.cli.output import show, show_json
-from gladstorm.cli.places import require_figure, require_file, require_folder
+from gladstorm.cli.places import require_figure, require_file, require_store
 from gladstorm.comparison.text import interval
 
 if TYPE_CHECKING:
@@ -22,14 +23,18 @@ def compare(
     method: Annotated[
         list[str],
         typer.Option(
-            help="A named method, such as nstorm(eta=1e-3) (`gladstorm methods` lists them), or parts: "
-            "storm(eta=1e-3)+normalized. Values given as a list, eta=[0.01,0.1] or eta=grid(1e-3,1,4), are tuned; "
+            help="A named method, such as nstorm(eta=1e-3) (`gladstorm methods` lists them), parts: "
+            "storm(eta=1e-3)+normalized, or your own from a module in the current folder: MODULE:NAME. "
+            "Values given as a list, eta=[0.01,0.1] or eta=grid(1e-3,1,4), are tuned; "
             "if γ is left out, it is tuned over --grid. Repeatable."
         ),
     ],
     oracle: problem.OracleText = None,
     budget: Annotated[int, typer.Option(help="Number of stochastic gradients that each run may evaluate.")] = 10_000,
-    grid: Annotated[str, typer.Option(help="Step sizes γ to try: FROM,TO,HOW MANY, in equal ratios.")] = "1e-4,1,9",
+    grid: Annotated[
+        str | None,
+        typer.Option(help="Step sizes γ to try: FROM,TO,HOW MANY, in equal ratios. [default: 1e-4,1,9]"),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Runs per method that are reported.")] = 10,
     tuning_seeds: Annotated[
         int, typer.Option(help="Runs per method and setting that choose the setting, on seeds of their own.")
@@ -37,8 +42,8 @@ def compare(
     decay: Annotated[
         bool, typer.Option("--decay", help="Try every setting twice: as it is, and with γ decaying linearly to 0.")
     ] = False,
-    B: problem.Growth = 0.5,
-    G: problem.AtStart = 1.0,
+    B: problem.Growth = None,
+    G: problem.AtStart = None,
     dim: problem.Dimension = None,
     start: problem.Start = None,
     instance: problem.Instance = 0,
@@ -62,10 +67,12 @@ def compare(
     from gladstorm import devices
     from gladstorm.comparison import compare as comparison
     from gladstorm.comparison.starts import from_random_starts
+    from gladstorm.core.calls import Defaults
     from gladstorm.core.rules import COUNT, SEED
     from gladstorm.jobs import interrupts
     from gladstorm.methods import text as compositions
-    from gladstorm.problems import objectives, oracles
+    from gladstorm.methods.method import settings_of
+    from gladstorm.problems import objectives
     from gladstorm.simulation import cluster, programs
 
     for name, count in (("budget", budget), ("seeds", seeds), ("tuning_seeds", tuning_seeds)):
@@ -73,11 +80,14 @@ def compare(
     SEED.require("compare", "instance", instance)
     require_file("compare", "--save", save)
     require_figure("compare", "--plot", plot)
-    require_folder("compare", "--store", store, folders=[], files=[])
-    gammas = compositions.grid(grid)
-    oracle = problem.oracle_of(objective, oracle)
-    recipe = oracles.read(oracle, {"B": B, "G": G})
-    tuned = comparison.methods_from(method, gammas, problem.noise_of(recipe), decay=decay)
+    require_store("compare", store)
+    gammas = compositions.grid("1e-4,1,9" if grid is None else grid)
+    oracle, recipe = problem.read_oracle("compare", objective, oracle, B, G)
+    shared = Defaults(problem.noise_of(recipe))
+    tuned = comparison.methods_from(method, gammas, shared, decay=decay)
+    problem.require_used("compare", "--grid", grid, "gamma" in shared.taken, "every method has a gamma of its own")
+    several = any(settings_of(each) > 1 for each in tuned.values())
+    problem.require_used("compare", "--decay", decay or None, several, "every method has one setting")
     devices.tune()
     programs.enable_program_cache()
     one = objectives.named(objective, seed=instance, dim=dim, start=start)
@@ -104,24 +114,32 @@ def compare(
     )
     starts = "each with its own start" if start is None else "one start"
     title = f"{objective}, {oracle}, {budget:,} stochastic gradients, {seeds} seed{'s' * (seeds > 1)}, {starts}"
-    if save is not None:
-        comparison.save(found, save, config)
-    if plot is not None:
+
+    def draw(path: Path) -> None:
         from gladstorm.plotting import figures
         from gladstorm.plotting.styles import legend_names
 
         names = legend_names(list(found), comparison.briefly(found), [each.tuned for each in found.values()])
+        names = [" ".join([name, *each.marks]) for name, each in zip(names, found.values(), strict=True)]
         curves = zip(names, (each.curves() for each in found.values()), strict=True)
-        figures.save(figures.against_sfo(dict(curves), title, recipe.kind.field), plot)
-    if as_json:
-        rows = {name: each.as_dict() for name, each in found.items()}
-        report = {"config": config, "methods": rows, "against_first": comparison.against_first(found)}
-        show_json(report)
-    else:
-        _print_table(title, recipe.kind.field, found, comparison.against_first(found))
+        words = "; ".join([title, *_legend(found.values())])
+        figures.save(figures.against_sfo(dict(curves), words, recipe.kind.field), path)
+
+    drawn = None if interrupted else plot  # loading matplotlib takes longer than an interrupt may
+    with (
+        saving("--save", save, lambda path: comparison.save(found, path, config)),
+        saving("--plot", drawn, draw),
+    ):
+        if as_json:
+            rows = {name: each.as_dict() for name, each in found.items()}
+            report = {"config": config, "methods": rows, "against_first": comparison.against_first(found)}
+            show_json(report)
+        else:
+            _print_table(title, recipe.kind.field, found, comparison.against_first(found))
     if interrupted:
         where = "shown" if save is None else f"in {save}"
-        some = f"{len(found)} of {len(method)} methods had finished and are {where}"
+        not_drawn = "" if plot is None else f", {plot} is not drawn"
+        some = f"{len(found)} of {len(method)} methods had finished and are {where}{not_drawn}"
         goes_on = "compares all" if store is None else f"goes on from {store}"
         interrupts.keeping(f"{some}; the same command {goes_on}")
         raise typer.Exit(interrupts.CODE)
@@ -142,10 +160,10 @@ def methods(as_json: AsJson = False) -> None:
         show_json({"methods": named, "parts": parts})
         return
     methods_table = Table(
-        "method", "made of", "SFO", "known complexity", "source", title="Methods", title_justify="left"
+        "method", "made of", "stochastic gradients", "known complexity", "source", title="Methods", title_justify="left"
     )
     for row in named:
-        made_of = " + ".join(row[kind] for kind in ("estimator", "step", "batch"))
+        made_of = " + ".join(row[kind] for kind in ("estimator", "step", "batch", "average") if row[kind])
         known = f"{row['complexity']}: {row['assumptions']}" if row["complexity"] else ""
         methods_table.add_row(row["method"], made_of, row["sfo"], known, row["source"])
     parts_table = Table("kind", "part", "what it is", title="Parts", title_justify="left")
@@ -163,7 +181,7 @@ def _print_table(title: str, field: str, found: "dict[str, Compared]", against: 
     else:
         together = f"relative to the first: paired, {len(against)} intervals valid at the same time, below 1 is better"
         remarks = ["mean over seeds [95 % interval]", *([together] if against else [])]
-    caption = "; ".join([*remarks, "* a tuned number is at the edge of its grid"])
+    caption = "; ".join([*remarks, *_legend(found.values())])
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
     table.add_column("method, as tuned")
     values = ("f − inf f", "relative") if found[first].gap is not None else ("f",)
@@ -177,5 +195,16 @@ def _print_table(title: str, field: str, found: "dict[str, Compared]", against: 
                 cells += [interval(row[key]), "1" if name == first else interval(against[name][key])]
         cells += [interval(row["value"])] if row["gap"] is None else []
         cells += [interval(row["drift2"]), f"{row['steps']:,}", f"{row['max_batch']:,}", str(row["diverged"])]
-        table.add_row(row["label"] + (" *" if row["at_edge"] else ""), *cells)
+        table.add_row(" ".join([row["label"], *each.marks]), *cells)
     show(table)
+    for each in found.values():
+        for warning in each.warnings:
+            typer.echo(f"Warning: {each.record.labels[0]}: {warning}")
+
+
+def _legend(found: "Iterable[Compared]") -> list[str]:
+    """What the marks of these methods mean."""
+    from gladstorm.comparison.compare import MARKS
+
+    marks = "".join(each.marks for each in found)
+    return [f"{mark} {words}" for mark, words in MARKS.items() if mark in marks]

@@ -1,4 +1,7 @@
-"""What the commands print: tables, JSON, and what becomes of characters a terminal does not have."""
+"""What the commands print: tables, JSON, and what becomes of characters a terminal does not have.
+
+Formulas are spelled out here and not by Unidecode or AnyASCII: both write γ as g and x⁰ as x0.
+"""
 
 import codecs
 import contextlib
@@ -23,7 +26,7 @@ _READABLE = {
     "×": "x", "½": "1/2", "¼": "1/4", "≤": "<=", "≥": ">=", "≈": "~", "∼": "~", "∈": "in", "∞": "inf", "√": "sqrt ",
     "∫": "integral ", "∂": "d", "←": "<-", "→": "->", "⌈": "ceil(", "⌉": ")", "⌊": "floor(", "⌋": ")", "⟨": "<",
     "⟩": ">", "✓": "yes", "✗": "no", "★": "*", "ℓ": "l", "λ": "lambda", "Λ": "Lambda", "\u0302": "^", "\u0303": "~",
-    "\u0304": "-", "°": "o", "⟂": "_|_", "●": "*", "○": "o",
+    "\u0304": "-", "°": "o", "⟂": "_|_", "●": "*", "○": "o", "↑": "^",
 }  # fmt: skip
 
 

@@ -17,6 +17,8 @@ def require_file(owner: str, option: str, path: Path | None) -> None:
         raise ValueError(f"{owner}: {option} must be a file in a folder that exists; got {str(path)!r}.")
     if target.is_symlink() or (target.exists() and not target.is_file()):  # a link after all is one to itself
         raise ValueError(f"{owner}: {option} must be a regular file, or none yet; got {str(path)!r}.")
+    if target.exists() and any(_leads_to(stream, target) for stream in (0, 1, 2)):
+        raise ValueError(f"{owner}: {option} must not be where the command prints or reads; got {str(path)!r}.")
     _require_writable(owner, option, target.parent, path)
 
 
@@ -35,6 +37,13 @@ def require_folder(owner: str, option: str, path: Path | None, *, folders: Itera
             require_file(owner, f"{file.name} in {option}", file)
 
 
+def require_store(owner: str, path: Path | None) -> None:
+    """Raise a ValueError unless results can be kept there, or some are: what is complete can be read from any disk."""
+    if path is None or any(path.glob("*/made-with.json")):
+        return
+    require_folder(owner, "--store", path, folders=[], files=[])
+
+
 def require_figure(owner: str, option: str, path: Path | None) -> None:
     """Raise a ValueError unless a figure can be drawn into this file."""
     if path is None:
@@ -49,6 +58,14 @@ def require_matplotlib(owner: str) -> None:
     """Raise a ValueError unless figures can be drawn at all."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ValueError(f"{owner}: figures need matplotlib, which is not installed; pip install 'gladstorm[plot]'.")
+
+
+def _leads_to(stream: int, target: Path) -> bool:
+    """Whether a standard stream is this very file, as in `--save /dev/stdout > file`."""
+    try:
+        return os.path.samestat(os.fstat(stream), target.stat())
+    except OSError:  # a stream that is closed
+        return False
 
 
 def _require_writable(owner: str, option: str, folder: Path, path: Path) -> None:

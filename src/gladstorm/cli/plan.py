@@ -55,7 +55,13 @@ def plan(
     if compare:
         if method not in theory.COVERED_METHODS:
             raise ValueError(f"plan: method must be one of {', '.join(theory.COVERED_METHODS)}; got method={method!r}.")
-        oracles = theory.wrapped(theory.Problem(**given))
+        problem = theory.Problem(**given)
+        for name in theory.REGIMES["nsgdm", problem.smoothness, problem.noise].needs():
+            if given[name] is None:
+                raise ValueError(
+                    f"plan: --{name} must be given with --compare, which reads the constants of f; got {name}=None."
+                )
+        oracles = theory.wrapped(problem)
         both: dict[str, Any] = {"L0": oracles.L0, "L1": oracles.L1, "L": oracles.L if L is None else L}
         plans = [theory.plan("nsgdm", **given, **asked), theory.plan("nstorm", **(given | both), **asked)]
     else:

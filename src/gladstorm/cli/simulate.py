@@ -7,9 +7,9 @@ import typer
 
 from gladstorm.cli import problem
 from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
-from gladstorm.cli.job import keep_in
+from gladstorm.cli.job import keep_in, saving
 from gladstorm.cli.output import plus_minus, show, show_json
-from gladstorm.cli.places import require_file, require_folder
+from gladstorm.cli.places import require_file, require_store
 
 if TYPE_CHECKING:
     from gladstorm.methods import Method
@@ -22,8 +22,8 @@ def simulate(
     method: Annotated[
         list[str],
         typer.Option(
-            help="A named method, such as nsgdm or sgd(gamma=0.1) (`gladstorm methods` lists them), or parts: "
-            "storm+normalized. Repeatable."
+            help="A named method, such as nsgdm or sgd(gamma=0.1) (`gladstorm methods` lists them), parts: "
+            "storm+normalized, or your own from a module in the current folder: MODULE:NAME(gamma=0.1). Repeatable."
         ),
     ],
     oracle: problem.OracleText = None,
@@ -31,16 +31,19 @@ def simulate(
     eta: Annotated[
         list[float] | None, typer.Option(help="Weight η in (0, 1] of the newest gradient; repeat it to run several.")
     ] = None,
-    n_init: Annotated[int, typer.Option(help="Number of samples in nstorm's first estimate.")] = 1,
+    n_init: Annotated[
+        int | None, typer.Option(help="Number of samples in nstorm's first estimate. [default: 1]")
+    ] = None,
     batch: Annotated[
-        str, typer.Option(help="Samples per step: a number, or `distance` for ⌈(B²‖x−x⁰‖²+G²)/σ²⌉.")
-    ] = "1",
+        str | None,
+        typer.Option(help="Samples per step: a number, or `distance` for ⌈(B²‖x−x⁰‖²+G²)/σ²⌉. [default: 1]"),
+    ] = None,
     sigma2: Annotated[
         float | None, typer.Option(help="σ² of --batch distance: the variance that its batches have.")
     ] = None,
     cap: Annotated[int | None, typer.Option(help="Largest batch of --batch distance. [default: 2³¹ − 1]")] = None,
-    B: problem.Growth = 0.5,
-    G: problem.AtStart = 1.0,
+    B: problem.Growth = None,
+    G: problem.AtStart = None,
     dim: problem.Dimension = None,
     start: problem.Start = None,
     instance: problem.Instance = 0,
@@ -61,10 +64,11 @@ def simulate(
     Example: gladstorm simulate --objective cauchy --oracle "skewed(B=0.5,G=1,q=0.1)" --method "sgd(gamma=0.01)"
     """
     from gladstorm import devices
+    from gladstorm.core.calls import Defaults
     from gladstorm.core.rules import COUNT, SEED, STEPS
     from gladstorm.jobs import interrupts
     from gladstorm.methods.text import parse_method
-    from gladstorm.problems import objectives, oracles
+    from gladstorm.problems import objectives
     from gladstorm.simulation import cluster, programs
     from gladstorm.simulation.simulate import Interrupted, sweep
     from gladstorm.simulation.summary import summary
@@ -73,20 +77,21 @@ def simulate(
     COUNT.require("simulate", "seeds", seeds)
     SEED.require("simulate", "instance", instance)
     require_file("simulate", "--save", save)
-    require_folder("simulate", "--store", store, folders=[], files=[])
+    require_store("simulate", store)
     devices.tune()
     programs.enable_program_cache()
-    oracle = problem.oracle_of(objective, oracle)
-    recipe = oracles.read(oracle, {"B": B, "G": G})
+    oracle, recipe = problem.read_oracle("simulate", objective, oracle, B, G)
     noise = problem.noise_of(recipe)
-    rule = _batch_rule(batch, sigma2, cap, noise)
-    numbers = {"gamma": _sweep(gamma), "eta": _sweep(eta), "n_init": n_init, "batch": rule}
-    shared = {name: value for name, value in numbers.items() if value is not None} | noise
+    given = {"gamma": gamma or None, "eta": eta or None, "n_init": n_init, "batch": batch}
+    rule = _batch_rule("1" if batch is None else batch, sigma2, cap, noise)
+    numbers = {"gamma": _sweep(gamma), "eta": _sweep(eta), "n_init": 1 if n_init is None else n_init, "batch": rule}
+    shared = Defaults({name: value for name, value in numbers.items() if value is not None} | noise)
     methods: dict[str, Method] = {}
     for text in method:
         if text in methods:
             raise ValueError(f"simulate: every --method must be given once; got {text!r} twice.")
         methods[text] = parse_method(text, shared)
+    problem.require_all_used("simulate", given, shared.taken, method)
     source = recipe.of(objectives.named(objective, seed=instance, dim=dim, start=start))
     interrupted = False
     keep_in(store)
@@ -97,17 +102,16 @@ def simulate(
         if interrupt.record is None:
             raise
         record, interrupted = interrupt.record, True
-    if save is not None:
-        record.save(save)
     shown, kept = _shown(record, save, store) if interrupted else (record, "")
     told = {"objective": objective, "oracle_text": oracle, "B": noise.get("B"), "G": noise.get("G")}
     config = told | {"dim": int(record.last.shape[-1]), "start": start} | record.config
-    if as_json:
-        show_json({"config": config, "methods": summary(shown)})
-    else:
-        sizes = {"d": config["dim"], **noise, "K": steps}
-        listed = ", ".join(f"{name} = {number:g}" for name, number in sizes.items())
-        _print_table(f"{objective}, {oracle}, {listed}, {seeds} seed{'s' * (seeds > 1)}", shown)
+    with saving("--save", save, record.save):
+        if as_json:
+            show_json({"config": config, "methods": summary(shown)})
+        else:
+            sizes = {"d": config["dim"], **noise, "K": steps}
+            listed = ", ".join(f"{name} = {number:g}" for name, number in sizes.items())
+            _print_table(f"{objective}, {oracle}, {listed}, {seeds} seed{'s' * (seeds > 1)}", shown)
     if interrupted:
         interrupts.keeping(kept)
         raise typer.Exit(interrupts.CODE)

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
-from gladstorm.cli.job import computing, write_study
+from gladstorm.cli.job import computing, saving_study
 from gladstorm.cli.output import show, show_json
-from gladstorm.cli.places import require_folder, require_matplotlib
+from gladstorm.cli.places import require_folder, require_matplotlib, require_store
 
 FILES = ("suite.json", "answers.png", "profiles.png", "problems.png")
 
@@ -64,11 +64,11 @@ def suite(
     rows = entries(study.BASELINES, method or [])
     settings = study.QUICK if quick else study.FULL
     given: dict[str, Any] = {"budgets": budget and tuple(budget), "seeds": seeds, "tuning_seeds": tuning_seeds}
-    given["problems"] = study.choose(problem, role) if problem or role else None
+    given["problems"] = study.choose(problem, role) if problem or role is not None else None
     settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
     settings.check()
     require_folder("suite", "--out", out, folders=["store"], files=FILES)
-    require_folder("suite", "--store", store, folders=[], files=[])
+    require_store("suite", store)
     require_matplotlib("suite")
     kept = store or out / "store"
     with computing(kept, workers, scheduler) as executor:
@@ -78,12 +78,10 @@ def suite(
     figures = {"profiles.png": suite_figures.profiles, "problems.png": suite_figures.problems}
     if result["answers"]:
         figures["answers.png"] = suite_figures.answers
-    write_study(out, "suite.json", study.FORMAT, result, figures)
-    if as_json:
-        show_json(result)
-        return
-    _tell(result)
-    typer.echo(f"suite.json and the figures are in {out}.")
+    with saving_study(out, "suite.json", study.FORMAT, result, figures):
+        show_json(result) if as_json else _tell(result)
+    if not as_json:
+        typer.echo(f"suite.json and the figures are in {out}.")
 
 
 def _tell(result: dict[str, Any]) -> None:

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
-from gladstorm.cli.job import computing, write_study
+from gladstorm.cli.job import computing, saving_study
 from gladstorm.cli.output import show, show_json
-from gladstorm.cli.places import require_folder, require_matplotlib
+from gladstorm.cli.places import require_folder, require_matplotlib, require_store
+from gladstorm.cli.problem import require_used
 
 FILES = ("worst.json", "worst.png")
 
@@ -38,16 +39,17 @@ def worst(
     gamma0: Annotated[
         float | None, typer.Option(help="Step constant γ0. [default: the best that the theorem admits]")
     ] = None,
-    eta0: Annotated[float, typer.Option(help="Momentum constant η0 in (0, 1].")] = 1.0,
+    eta0: Annotated[float | None, typer.Option(help="Momentum constant η0 in (0, 1]. [default: 1]")] = None,
     kind: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="noise: only problems where the descent, Δ/(γT), is at most a tenth of what is measured; or any."
+            help="noise: only problems where the descent, Δ/(γT), is at most a tenth of what is measured; or any. "
+            "[default: noise]"
         ),
-    ] = "noise",
+    ] = None,
     generations: Annotated[int | None, typer.Option(help="Generations of the search. [default: 30]")] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds that are reported. [default: 256]")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Seed of the search. [default: 0]")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A short search and few seeds: a trial of the program, no evidence.")
     ] = False,
@@ -80,11 +82,13 @@ def worst(
     missing = [name for name, value in given.items() if value is None]
     if again is None and missing:
         raise ValueError(f"worst: {missing[0]} must be given, or --again with a file; got {missing[0]}=None.")
-    if again is not None and len(missing) < len(given):
-        extra = next(name for name in given if name not in missing)
-        raise ValueError(f"worst: {extra} must be left out with --again, its file has it; got {extra}={given[extra]}.")
+    searched = {"L0": L0, "L1": L1, "L": L, "gamma0": gamma0, "eta0": eta0, "kind": kind, "generations": generations}
+    searched |= {"seeds": seeds, "seed": seed, "quick": quick or None}
+    for name, value in (given | searched).items():
+        option = name if name == "method" else f"--{name}"
+        require_used("worst", option, value, again is None, "the file of --again has it, or does without")
     require_folder("worst", "--out", out, folders=[], files=FILES)
-    require_folder("worst", "--store", store, folders=[], files=[])
+    require_store("worst", store)
     if out is not None:
         require_matplotlib("worst")
     kept = None if again is None else load_json("worst", again, study.FORMAT)
@@ -95,23 +99,25 @@ def worst(
     stated = None
     if kept is None:
         problem = Problem(alpha=given["alpha"], L0=L0, L1=L1, L=L, B=given["B"], G=given["G"], gap=given["gap"])
-        stated = study.stated(given["method"], problem, given["horizon"], gamma0, eta0)
-        study.require_kind(kind, stated)
+        stated = study.stated(given["method"], problem, given["horizon"], gamma0, 1.0 if eta0 is None else eta0)
+        study.require_kind("noise" if kind is None else kind, stated)
     with computing(store, workers, scheduler) as executor:
         if stated is None:
             found = study.again(kept or {}, store=store, executor=executor)
         else:
-            found = study.worst(stated, given["horizon"], kind, settings, store=store, executor=executor)
+            found = study.worst(
+                stated, given["horizon"], "noise" if kind is None else kind, settings, store=store, executor=executor
+            )
     result = found.as_dict()
-    if out is not None:
+
+    def draw(result: dict[str, Any]) -> Any:
         from gladstorm.worst import figures as worst_figures
 
-        write_study(out, FILES[0], study.FORMAT, result, {FILES[1]: worst_figures.instance})
-    if as_json:
-        show_json(result)
-        return
-    _tell(result)
-    if out is not None:
+        return worst_figures.instance(result)
+
+    with saving_study(out, FILES[0], study.FORMAT, result, {FILES[1]: draw}):
+        show_json(result) if as_json else _tell(result)
+    if out is not None and not as_json:
         typer.echo(f"worst.json and worst.png are in {out}.")
 
 

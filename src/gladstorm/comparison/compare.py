@@ -20,10 +20,11 @@ import pyarrow as pa
 
 from gladstorm.comparison.budget import alike, pilot, require_a_first_step, setting, spend
 from gladstorm.comparison.intervals import interval, per_seed, ratio
-from gladstorm.comparison.scores import at, at_edge, reported, reported_scores, within
+from gladstorm.comparison.scores import at, at_edge, failed, reported, reported_scores, within
+from gladstorm.core.calls import Defaults
 from gladstorm.core.parts import describe
 from gladstorm.core.rules import COUNT
-from gladstorm.core.screen import shown
+from gladstorm.core.screen import LINE, cut_to, html_table, shown
 from gladstorm.core.statistics import finite_list
 from gladstorm.jobs.files import save_table
 from gladstorm.jobs.progress import remark
@@ -40,6 +41,7 @@ from gladstorm.simulation.simulate import sweep
 
 FORMAT = "gladstorm comparison 3"
 FIRST_TUNING_SEED = 1_000_000  # far from the seeds that are reported
+MARKS = {"*": "a tuned number is at the edge of its grid", "↑": "f ended above f(x⁰)"}  # of what `warnings` says more
 NO_SCALES = ("power", "horizon")  # numbers of a decay: to have one or not is no scale that could be wider
 
 
@@ -54,16 +56,16 @@ class Compared:
     @property
     def at_edge(self) -> list[str]:
         """The tuned numbers whose best value is the smallest or largest one tried: a wider grid may do better."""
-        chosen = int(np.argmin(self.settings))
         scales = [field for field in self.tuning.swept if field.rpartition(".")[2] not in NO_SCALES]
-        tried = {field: self.tuning.numbers(field) for field in scales}
-        return [field for field, values in tried.items() if at_edge(values[chosen], values)]
+        return [field for field in scales if at_edge(self._chosen(field), self.tuning.numbers(field))]
 
     @property
     def tuned(self) -> str:
         """The values that tuning chose, as a text for a legend."""
-        chosen = int(np.argmin(self.settings))
-        return ", ".join(f"{field}={self.tuning.numbers(field)[chosen]:.3g}" for field in self.tuning.swept)
+        return ", ".join(f"{field}={self._chosen(field):.3g}" for field in self.tuning.swept)
+
+    def _chosen(self, field: str) -> float:
+        return float(self.tuning.numbers(field)[int(np.argmin(self.settings))])
 
     @property
     def settings(self) -> np.ndarray:
@@ -95,8 +97,37 @@ class Compared:
 
     @property
     def diverged(self) -> int:
-        """On how many reported seeds the run diverged. They count in every mean, which is then not finite."""
-        return int(np.sum(self.record.diverged[0] >= 0))
+        """On how many reported seeds the run diverged within the budget. Every mean over seeds is then not finite."""
+        return int(np.sum(failed(self.record, self.ends[None])))
+
+    @property
+    def above_start(self) -> int:
+        """On how many reported seeds f ended above f(x⁰), or the run diverged."""
+        return int(np.sum(~(self.value <= self.record.value[0, :, 0])))
+
+    @property
+    def ascends(self) -> bool:
+        """Whether f ended above f(x⁰) on most reported seeds: a small ‖∇f‖ that is no solution."""
+        return 2 * self.above_start > self.record.seeds.size
+
+    @property
+    def marks(self) -> str:
+        """Those of `MARKS` that apply, for tables and legends."""
+        return "".join(mark for mark, holds in zip(MARKS, (self.at_edge, self.ascends), strict=True) if holds)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Why the choice of tuning, or its ‖∇f‖, may not be what it looks like; a sentence for each reason."""
+        found = []
+        if not np.isfinite(self.settings).any():
+            found.append("every setting diverged on a tuning seed, so that none was better than the others.")
+        for field in self.at_edge:
+            side = "smallest" if self._chosen(field) == self.tuning.numbers(field).min() else "largest"
+            found.append(f"{field}={self._chosen(field):.3g} is the {side} value tried; a wider grid may do better.")
+        if self.ascends:
+            seeds = f"{self.above_start} of {self.record.seeds.size} seeds"
+            found.append(f"f ended above f(x⁰), or the run diverged, on {seeds}; a small ‖∇f‖ there is no solution.")
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """All that is reported about the method, as JSON-ready data."""
@@ -115,6 +146,8 @@ class Compared:
             "diverged": self.diverged,
             "settings": dict(zip(self.tuning.labels, finite_list(self.settings), strict=True)),
             "at_edge": self.at_edge,
+            "above_start": self.above_start,
+            "warnings": self.warnings,
         }
 
     def curves(self) -> dict[str, Any]:
@@ -123,6 +156,26 @@ class Compared:
         named = {name: getattr(record, name)[0, :, :last] for name in ("grad_norm", "drift2", "max_batch")}
         spread = {name: {"mean": curve.mean(0), "std": curve.std(0)} for name, curve in named.items()}
         return {"sfo": record.sfo[0, :, :last].mean(0)} | spread
+
+    def __repr__(self) -> str:
+        return cut_to(f"Compared({', '.join(f'{name} = {value}' for name, value in self._facts().items())})", LINE)
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            "Compared: means over the reported seeds", [list(self._facts()), list(self._facts().values())]
+        )
+
+    def _facts(self) -> dict[str, str]:
+        """What people ask for first, in words."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            means = {f"‖{self.record.field}‖": f"{self.grad_norm.mean():.4g}", "f": f"{self.value.mean():.4g}"}
+        edge = f" ({' and '.join(self.at_edge)} at the edge of its grid)" if self.at_edge else ""
+        return {
+            **means,
+            "diverged": f"{self.diverged} of {self.record.seeds.size} seeds",
+            "tuned": (self.tuned or "nothing") + edge,
+            "budget": f"{self.budget:,} stochastic gradients",
+        }
 
 
 class ComparisonInterrupted(KeyboardInterrupt):
@@ -279,7 +332,9 @@ def methods_from(
     """
     if repeated := [text for text in texts if texts.count(text) > 1]:
         raise ValueError(f"compare: every method must be given once; got {repeated[0]!r} {len(repeated)} times.")
-    methods = {text: parse_method(text, {**given, "gamma": list(gammas)}) for text in texts}
+    given = given if isinstance(given, Defaults) else Defaults(given)
+    given["gamma"] = list(gammas)
+    methods = {text: parse_method(text, given) for text in texts}
     return {
         text: with_decay(method, [0, 1]) if decay and settings_of(method) > 1 else method
         for text, method in methods.items()

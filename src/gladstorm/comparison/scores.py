@@ -23,6 +23,11 @@ def at(curve: np.ndarray, ends: np.ndarray) -> np.ndarray:
     return np.asarray(np.take_along_axis(curve, ends[..., None], axis=-1)[..., 0])
 
 
+def failed(record: Record, ends: np.ndarray) -> np.ndarray:
+    """Per run whether it had diverged by the recorded step of an index of its own."""
+    return np.asarray((record.diverged >= 0) & (record.diverged <= record.steps[ends]))
+
+
 def last_tenth(record: Record, ends: np.ndarray | None = None) -> np.ndarray:
     """The mean of ‖∇f‖ over the last tenth of the iterates, per run.
 

@@ -1,7 +1,8 @@
-"""Methods and oracles as text: NAME(argument=number, …) taken apart into names, arguments and numbers.
+"""Methods, oracles and objectives as text: NAME(argument=number, …) taken apart into names, arguments and numbers.
 
 Python's own parser reads each call, so numbers and lists are written as in Python; nothing is evaluated. What the names
-stand for is for those who ask to say: `methods.text`, `oracles.named`.
+stand for is for those who ask to say: `methods.text`, `oracles.named`, `objectives.named`. A name may be a user's own
+part, MODULE:NAME.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ import numpy as np
 LONGEST = 10_000  # characters of a text
 MOST_NUMBERS = 10_000  # of a list
 EXACT = 2**53  # whole numbers beyond are floats
+OWN = re.compile(r"\b([A-Za-z_][\w.]*):([A-Za-z_]\w*)")  # MODULE:NAME
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,26 @@ class Call:
         return Call(self.name, changed)
 
 
+class Defaults(dict[str, Any]):
+    """Values for arguments that texts leave out. `taken` has the names of those that a text has left out."""
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        super().__init__(values or {})
+        self.taken: set[str] = set()
+
+    def take(self, name: str) -> Any:
+        """The value of an argument that a text leaves out."""
+        self.taken.add(name)
+        return self[name]
+
+
 def read_call(owner: str, text: str) -> Call:
     """The call a text consists of; `owner` is whose text it is, for errors.
 
     >>> read_call("oracle", "blum-gladyshev(B=0.5)")
     Call(name='blum_gladyshev', arguments={'B': 0.5})
+    >>> read_call("oracle", "mine.noise:Mine(B=0.5)").name
+    'mine.noise:Mine'
     """
     reader = _Reader(owner, text, "NAME(argument=number, …)")
     return reader.call(reader.expression(reader.underscored()))
@@ -96,7 +114,7 @@ def _between_plus_signs(text: str) -> list[str]:
     return pieces
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Reader:
     """One text being read."""
 
@@ -108,7 +126,18 @@ class _Reader:
         """The text with names that Python can read."""
         if len(self.text) > LONGEST:
             raise ValueError(f"{self.owner}: a text must have at most {LONGEST} characters; got {len(self.text)}.")
-        return re.sub(r"(?<=[a-z])-(?=[a-z])", "_", self.text.strip())
+        return OWN.sub(r"\1.\2", self._identifiers)
+
+    @cached_property
+    def _identifiers(self) -> str:
+        return re.sub(r"(?<=[A-Za-z])-(?=[A-Za-z])", "_", self.text.strip())
+
+    def name(self, tree: ast.expr) -> str | None:
+        """The name that is called: one word, or MODULE:NAME, which Python's parser has read as MODULE.NAME."""
+        if isinstance(tree, ast.Attribute):
+            own = {f"{module}.{name}": f"{module}:{name}" for module, name in OWN.findall(self._identifiers)}
+            return own.get(ast.unparse(tree))
+        return tree.id if isinstance(tree, ast.Name) else None
 
     def expression(self, piece: str) -> ast.expr:
         try:
@@ -120,11 +149,11 @@ class _Reader:
 
     def call(self, tree: ast.expr) -> Call:
         """A name, alone or with arguments in brackets."""
-        if isinstance(tree, ast.Name):
-            return Call(tree.id, {})
-        if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name)):
+        name = self.name(tree.func if isinstance(tree, ast.Call) else tree)
+        if name is None:
             raise self.malformed()
-        name = tree.func.id
+        if not isinstance(tree, ast.Call):
+            return Call(name, {})
         arguments: dict[str, Any] = {}
         for keyword in tree.keywords:
             if keyword.arg in arguments:
@@ -140,7 +169,7 @@ class _Reader:
     def value(self, tree: ast.expr, whose: str) -> Any:
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "grid":
             return grid(",".join(_source(each) for each in (*tree.args, *tree.keywords)))
-        if isinstance(tree, ast.Name | ast.Call):
+        if isinstance(tree, ast.Name | ast.Attribute | ast.Call):
             return self.call(tree)
         if isinstance(tree, ast.List | ast.Tuple):
             numbers = [self.number(each, whose) for each in tree.elts]

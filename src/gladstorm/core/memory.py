@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+NUMBER = 8  # bytes
+VECTORS = 12  # of x's size that a run has at once: x, ∇f, v, what is remembered and drawn, before and after a step
 MEMINFO = Path("/proc/meminfo")  # Linux only: elsewhere nothing is known, and nothing refused
 
 
@@ -30,6 +32,11 @@ def require_room(owner: str, what: str, needed: int, way_out: str) -> None:
             f"{owner}: {what} must fit in memory; it would take {in_words(needed)}, and {in_words(there)} are free: "
             f"{way_out}."
         )
+
+
+def require_room_for_runs(owner: str, dim: int) -> None:
+    """Raise a ValueError if not even one run fits, before the first vector of this dimension is made."""
+    require_room(owner, f"a run with x of dimension {dim:,}", VECTORS * NUMBER * dim, "choose a smaller dim")
 
 
 def in_words(count: int) -> str:

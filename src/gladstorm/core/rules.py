@@ -62,8 +62,9 @@ class Rule:
         return int(value)
 
 
-POSITIVE = Rule("finite and > 0", lambda v: np.isfinite(v) & (v > 0))
 NON_NEGATIVE = Rule("finite and ≥ 0", lambda v: np.isfinite(v) & (v >= 0))
+NEVER_ZERO = Rule("finite and > 0", lambda v: np.isfinite(v) & (v > 0))  # nor may a schedule end at 0
+POSITIVE = replace(NEVER_ZERO, with_zero=NON_NEGATIVE)  # a schedule may end at 0, as `with_decay` makes step sizes do
 ABOVE_ZERO = Rule("> 0", lambda v: v > 0)
 AT_LEAST_ONE = Rule("finite and ≥ 1", lambda v: np.isfinite(v) & (v >= 1))
 FINITE = Rule("finite", np.isfinite)
@@ -72,7 +73,7 @@ BELOW_ONE = Rule("in [0, 1)", lambda v: (v >= 0) & (v < 1))
 PROBABILITY = Rule("in (0, 1)", lambda v: (v > 0) & (v < 1))
 FRACTION = Rule("in (0, 1]", lambda v: (v > 0) & (v <= 1))
 # A step or an average that is 0 now and then leaves things as they are; one that is always 0 is a mistake.
-STEP_SIZE = Rule(POSITIVE.words, POSITIVE.holds, with_zero=NON_NEGATIVE)
+STEP_SIZE = POSITIVE
 SHARE = Rule(FRACTION.words, FRACTION.holds, with_zero=UNIT_INTERVAL)
 COUNT = Rule("a whole number ≥ 1", lambda v: (v >= 1) & (v == np.floor(v)) & (v < 2.0**53), beyond=" and < 2⁵³")
 ABOVE_TWO = Rule("finite and > 2", lambda v: np.isfinite(v) & (v > 2))

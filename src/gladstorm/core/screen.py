@@ -1,15 +1,18 @@
-"""Values as text that fits on a screen, whatever their size."""
+"""Values as text that fits on a screen, whatever their size, and that a screen shows and does not obey."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import html
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 LINE, LINES = 100, 25  # characters and lines of a screen
 FEW = 8  # numbers of an array that are all shown
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # or they turn text around
 
 
 def shown(value: Any, width: int = LINE) -> str:
@@ -21,6 +24,19 @@ def shown(value: Any, width: int = LINE) -> str:
     'array of 50 numbers, 0.0001 to 1'
     """
     return cut_to(_text(value), width)
+
+
+def harmless(value: Any) -> Any:
+    """A text, or JSON-ready data with texts in it, in which control characters but tabs and new lines are spelled out.
+
+    >>> print(harmless({"remarks": ["\\x1b[31mred"]})["remarks"][0])
+    \\x1b[31mred
+    """
+    if isinstance(value, str):
+        return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], value)
+    if isinstance(value, Mapping):
+        return {harmless(key): harmless(each) for key, each in value.items()}
+    return list(map(harmless, value)) if isinstance(value, list) else value
 
 
 def fields_shown(part: Any) -> str:
@@ -44,6 +60,20 @@ def cut_to(text: str, width: int) -> str:
     """
     line = " ".join(text.split()) if "\n" in text else text
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def html_table(title: str, rows: Sequence[Sequence[str]], more: Sequence[str] = ()) -> str:
+    """A table as a notebook shows it: a title, the rows, of which the first has the headings, and lines below.
+
+    >>> html_table("a & b", [["x"], ["1"]])
+    '<p>a &amp; b</p><table><tr><th>x</th></tr><tr><td>1</td></tr></table>'
+    """
+    head, *body = ([html.escape(cell) for cell in row] for row in rows)
+    lines = ["".join(f"<th>{cell}</th>" for cell in head)]
+    lines += ["".join(f"<td>{cell}</td>" for cell in row) for row in body]
+    table = "".join(f"<tr>{line}</tr>" for line in lines)
+    foot = "".join(f"<p>{html.escape(line)}</p>" for line in more)
+    return f"<p>{html.escape(title)}</p><table>{table}</table>{foot}"
 
 
 def _text(value: Any) -> str:

@@ -35,27 +35,20 @@ class Advice:
 
 
 def advise(report: Report, horizon: int | None, gap: float | None, alpha: float | None, batch: int | None) -> Advice:
-    """The advice that the findings allow; the first of these that applies."""
+    """The advice that the findings allow. Where a path was seen, what the noise does along it decides first."""
     for name, rule, value in (("horizon", COUNT, horizon), ("gap", POSITIVE, gap), ("batch", COUNT, batch)):
         if value is not None:
             rule.require("recommend", name, value)
     if alpha is not None:
         UNIT_INTERVAL.require("recommend", "alpha", alpha)
-    growth, power = (report.findings[name] for name in ("B", "power"))
-    radius = report.probes.radius
     batch = batch or report.batch
-    if growth.verdict == NO_GROWTH:
-        return _named(
-            "adam",
-            f"Your noise does not grow within {radius:.3g} of the start: use Adam, or SGD with a decay. NSTORM would "
-            "cost you twice as much per step, and was behind both on digits without growing noise.",
-            AS_DIGITS_SHOW,
-            batch,
-        )
-    if not growth.is_estimated:
-        return _named(None, f"The probes do not show whether the noise grows: {growth.needs}.", None, None)
-    if report.path is not None and report.path.low <= 1:
-        return _off_the_path(report.path, batch)
+    path = report.path
+    if path is not None and path.high < 1:
+        return _falling(path, batch)
+    grows_on_the_way = path is not None and path.low > 1
+    if not grows_on_the_way and (other := _not_growing(report, batch)) is not None:
+        return other
+    power = report.findings["power"]
     if power.is_estimated and (power.low or 0) > 2:
         return _named(
             None,
@@ -69,34 +62,51 @@ def advise(report: Report, horizon: int | None, gap: float | None, alpha: float 
         return _by_theorem(_plans(report, horizon, gap, batch), batch)
     return _named(
         "nsgdm",
-        "Your noise grows: use NSGDM, tune its step size and let it decay linearly. On digits with growing noise, "
-        "without a decay, it was not behind SGD, clipped SGD or Adam, nor behind NSTORM at the same number of "
-        "gradients. With a decay, in docs/evidence/suite, it never diverged, while SGD diverged on two of twelve problems; "
-        f"on the others it was not better than SGD. {lacking}",
+        f"Your noise grows{' along your path' if grows_on_the_way else ''}: use NSGDM, tune its step size and let it "
+        "decay linearly. On digits with growing noise, without a decay, it was not behind SGD, clipped SGD or Adam, "
+        "nor behind NSTORM at the same number of gradients. With a decay, in docs/evidence/suite, it never diverged, while "
+        f"SGD diverged on two of twelve problems; on the others it was not better than SGD. {lacking}",
         AS_DIGITS_SHOW,
         batch,
     )
 
 
-def _off_the_path(path: Interval, batch: int) -> Advice:
-    """For noise that grows around the start and, as far as can be told, not along the path."""
-    seen = f"Your noise grows around the start, but at the end of your path its variance is {path.estimate:.2g}"
-    if path.high >= 1:
+def _falling(path: Interval, batch: int) -> Advice:
+    """For noise that falls along the path, whatever it does elsewhere."""
+    return _named(
+        "adam",
+        f"At the end of your path the variance is {path.estimate:.2g} times that at the start: your training meets no "
+        "growth, and what the noise does in other directions does not matter to it. Use Adam, or SGD with a decay. On "
+        "digits without added noise, where a perceptron's noise falls too, NSGDM was never clearly better than these "
+        "two.",
+        AS_DIGITS_SHOW,
+        batch,
+    )
+
+
+def _not_growing(report: Report, batch: int) -> Advice | None:
+    """For noise that is not seen to grow, around the start or, if a path was seen, along it; None if it is."""
+    growth, path = report.findings["B"], report.path
+    if growth.verdict == NO_GROWTH:
+        return _named(
+            "adam",
+            f"Your noise does not grow within {report.probes.radius:.3g} of the start: use Adam, or SGD with a decay. "
+            "NSTORM would cost you twice as much per step, and was behind both on digits without growing noise.",
+            AS_DIGITS_SHOW,
+            batch,
+        )
+    if not growth.is_estimated:
+        return _named(None, f"The probes do not show whether the noise grows: {growth.needs}.", None, None)
+    if path is not None:
         return _named(
             None,
-            f"{seen} ({path.low:.2g} to {path.high:.2g}) times that at the start. This does not show whether it grows "
-            "on the way; needs more probes along the path.",
+            f"Your noise grows around the start, but at the end of your path its variance is {path.estimate:.2g} "
+            f"({path.low:.2g} to {path.high:.2g}) times that at the start. This does not show whether it grows on the "
+            "way; needs more probes along the path.",
             None,
             None,
         )
-    return _named(
-        "adam",
-        f"{seen} times that at the start: B and G around the start are right, but describe the wrong direction. Use "
-        "Adam, or SGD with a decay. On digits without added noise, where a perceptron's noise falls too, NSGDM was "
-        "never clearly better than these two.",
-        AS_DIGITS_SHOW,
-        batch,
-    )
+    return None
 
 
 def _lacking(report: Report, horizon: int | None, gap: float | None, alpha: float | None) -> str | None:
@@ -109,9 +119,9 @@ def _lacking(report: Report, horizon: int | None, gap: float | None, alpha: floa
         return f"For numbers from a theorem, give alpha, which is not identifiable: {measured.needs}."
     if (measured.estimate if alpha is None else alpha) != 0:
         return "For curvature that grows with the gradient, call gladstorm.theory.plan with your own constants."
-    unknown = [name for name in ("ell", "L") if not report.findings[name].is_estimated]
-    if unknown:
-        return f"For numbers from a theorem, {unknown[0]} must be known: {report.findings[unknown[0]].needs}."
+    for name in ("B", "ell", "L"):
+        if not (found := report.findings[name]).is_estimated:
+            return f"For numbers from a theorem, {name} must be known: {found.needs or found.verdict}."
     return None
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from gladstorm.diagnosis import resampling
 from gladstorm.diagnosis.finding import Finding, found, two_digits, unknown
 from gladstorm.diagnosis.probes import Probes
-from gladstorm.diagnosis.resampling import RESAMPLES, Estimates, Interval, Strata, bootstrap_t, fit_noise
+from gladstorm.diagnosis.resampling import RESAMPLES, Estimates, Fits, Interval, Strata, bootstrap_t, fit_noise
 
 ENOUGH = 48  # probes on the path
 FEWEST = 4  # at either end of it
@@ -16,7 +16,9 @@ MISFIT = 0.01  # a probability: with less, a parabola is not what the noise alon
 
 
 def end_to_start(probes: Probes, generator: np.random.Generator) -> Interval | None:
-    """The variance at the end of the path over that at the start; None where one of the two was not seen."""
+    """The variance at the end of the path over that at the start; None without a path, or where one was not seen."""
+    if not probes.has_path:
+        return None
     along = probes.direction == "along"
     if along.any():
         first = probes.direction == "start"
@@ -28,10 +30,15 @@ def end_to_start(probes: Probes, generator: np.random.Generator) -> Interval | N
     parts = [probes.noise[first], probes.noise[last]]
     if min(map(len, parts)) < FEWEST or not all(part.any() for part in parts):
         return None
-    (start, start_error), (end, end_error) = (_resampled_mean(part, generator) for part in parts)
-    errors = np.hypot(start_error / start, end_error / end)
-    (logs,) = bootstrap_t(Estimates((np.log(end) - np.log(start))[:, None], errors[:, None]))
+    (logs,) = bootstrap_t(_log_ratio(parts[0], parts[1], generator))
     return Interval(*(float(np.exp(each)) for each in logs))
+
+
+def _log_ratio(below: np.ndarray, above: np.ndarray, generator: np.random.Generator) -> Estimates:
+    """The logarithm of the ratio of two means of independent values, by linearization."""
+    (start, start_error), (end, end_error) = (_resampled_mean(part, generator) for part in (below, above))
+    errors = np.hypot(start_error / start, end_error / end)
+    return Estimates((np.log(end) - np.log(start))[:, None], errors[:, None])
 
 
 def _resampled_mean(values: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +52,7 @@ def anchor(probes: Probes, generator: np.random.Generator) -> Finding:
     """The s at which V(s) = c₀ + c₁ s + c₂ s² is smallest, s the distance along the path, negative behind the start."""
     directions = probes.direction
     on_path = np.isin(directions, ("start", "along", "against", "path"))
-    if not np.isin(directions, ("along", "path")).any():
+    if not probes.has_path:
         return unknown("probes in random directions only; needs a second checkpoint to look along the path")
     distance, noise = probes.distance[on_path], probes.noise[on_path]
     radius = float(distance.max())
@@ -63,14 +70,19 @@ def anchor(probes: Probes, generator: np.random.Generator) -> Finding:
             f"the noise along the path has no least value that {len(distance)} probes within {radius:.2g} can tell; "
             f"needs about {more} probes on the path or a larger radius"
         )
-    _, slope, bend = np.where(fits.values[:, 2:] > 0, fits.values, np.nan).T  # without a least value none is counted
-    least = -slope / (2 * bend)
-    where = bootstrap_t(fits.function(least, np.stack([0 * bend, -1 / (2 * bend), -least / bend], axis=1)))[0]
+    (where,) = bootstrap_t(_least(fits))
     at = Interval(*(end * radius for end in where))
     if abs(where.estimate) > 1 or where.high - where.low > 1:
         reach = max(abs(where.estimate), 1.0) * 1.5 * radius
         return unknown(f"radius {radius:.2g} reached along the path, needs {reach:.2g}", at)
     return found(at)
+
+
+def _least(fits: Fits) -> Estimates:
+    """−c₁/(2c₂), where the parabola is least; not a number where it has no least value, so that none is counted."""
+    _, slope, bend = np.where(fits.values[:, 2:] > 0, fits.values, np.nan).T
+    least = -slope / (2 * bend)
+    return fits.function(least, np.stack([0 * bend, -1 / (2 * bend), -least / bend], axis=1))
 
 
 def _misfit(fitted: np.ndarray, noise: np.ndarray, strata: Strata) -> float:

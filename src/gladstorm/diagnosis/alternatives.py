@@ -58,7 +58,7 @@ def alternatives(probes: Probes, generator: np.random.Generator) -> list[Alterna
         "σ² + c‖∇f‖²": [[np.maximum(strata.means(probes.gradient2), 0.0)]],
         "G² + c r^p": [[s**p] for p in POWERS[::8]],
     }
-    if np.isin(probes.direction, ("along", "path")).any():
+    if probes.has_path:
         models["anchored elsewhere"] = [[s**2, sign * s]]
     compared = []
     for name, candidates in models.items():

@@ -16,7 +16,7 @@ from gladstorm.diagnosis.finding import (
     wider_than_wanted,
 )
 from gladstorm.diagnosis.probes import Probes
-from gladstorm.diagnosis.resampling import FEWEST, Fits, Interval, Strata, bootstrap_t, fit_noise
+from gladstorm.diagnosis.resampling import FEWEST, Fits, Interval, Strata, bootstrap_t, fit_noise, percentiles
 
 SMALL = 0.25  # B r against G: with less, the noise's standard deviation grows by about 3 % at most
 SURE = 0.99  # the level of the interval that must exclude more, so that no growth is claimed wrongly once in 200 times
@@ -75,7 +75,7 @@ def _growth(G: Interval, B: Interval, square: float, radius: float, probes: int)
     if B.estimate * radius < G.estimate:
         reach = (1 if probes >= AMPLE else 3) * G.estimate / B.estimate
         return unknown(f"radius {radius:.2g} reached, needs {reach:.2g} with {probes} probes", B)
-    if B.low <= 0 or B.high > WIDEST * B.low:
+    if B.high > WIDEST * B.low:
         return unknown(wider_than_wanted(B, probes), B)
     return found(B)
 
@@ -91,9 +91,7 @@ def power(probes: Probes, B: Finding, generator: np.random.Generator) -> Finding
     counts = strata.resample(generator, 199)
     relative = pairs.distance / pairs.radius
     losses = np.stack([_loss(relative**p, pairs, counts, strata) for p in POWERS])
-    chosen = POWERS[np.argmin(losses, axis=0)]
-    low, high = np.quantile(chosen[1:], [0.025, 0.975])
-    interval = Interval(float(chosen[0]), float(low), float(high))
+    _, low, high = interval = percentiles(POWERS[np.argmin(losses, axis=0)])
     if high - low <= NARROW:
         return found(interval)
     more = two_digits(len(probes) * ((high - low) / NARROW) ** 2)

@@ -11,6 +11,7 @@ import numpy as np
 
 FORM = "gladstorm probes 1"
 DIRECTIONS = ("start", "along", "against", "random", "path")  # where a probe lies, seen from x⁰
+ON_THE_WAY = ("along", "path")  # those of a path: towards a checkpoint, or during a training
 
 
 class Probe(NamedTuple):
@@ -96,6 +97,11 @@ class Probes:
     def radius(self) -> float:
         """The largest distance from the start."""
         return float(self.distance.max())
+
+    @property
+    def has_path(self) -> bool:
+        """Whether some probes lie on a path; probes at the start and in random directions tell nothing about one."""
+        return bool(np.isin(self.direction, ON_THE_WAY).any())
 
     def paired(self) -> Self:
         """The table with one row for each pair of probes at x⁰ ± r u: their mean, with the degrees of freedom of both.

@@ -156,6 +156,16 @@ def mean_of_strata(values: np.ndarray, counts: np.ndarray, strata: Strata) -> Fi
     return Fits(counts @ values / n, covariance)
 
 
+def percentiles(values: np.ndarray, level: float = LEVEL) -> Interval:
+    """An interval of one number with ends of equal probability: the first is the sample's, the others its resamples'.
+
+    >>> percentiles(np.array([90.0, *range(101)]), level=0.9)
+    Interval(estimate=90.0, low=5.0, high=95.0)
+    """
+    low, high = np.quantile(values[1:], [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(values[0]), float(low), float(high))
+
+
 def bootstrap_t(estimates: Estimates, level: float = LEVEL) -> list[Interval]:
     """An interval of each number, as wide to either side: the first row is the sample's, the others its resamples'.
 

@@ -35,7 +35,9 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
 
     It keeps micro-batches until there are `accumulate` of them, or the epoch ends. Then it evaluates all of them at the
     previous point and all again at the new one, with the same dropout. That is one `global_step`, which counts for
-    `max_steps`. Optimization is manual: clip with NSTORM's `max_grad_norm`, and step learning-rate schedules yourself.
+    `max_steps`. Optimization is manual: clip with NSTORM's `max_grad_norm`. Schedules from `configure_optimizers` are
+    stepped as in automatic optimization, after every `frequency` steps or epochs. One that waits for a metric, as
+    ReduceLROnPlateau does, is refused, and so is one that is stepped elsewhere too.
     """
 
     accumulate: int = 1  #: micro-batches per step
@@ -44,6 +46,7 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
         super().__init__(*positional, **named)
         self.automatic_optimization = False
         self._waiting: list[tuple[Any, int]] = []
+        self._counts: dict[Any, Any] = {}  # how often each schedule was stepped, as it counts itself
 
     def loss(self, batch: Any, index: int) -> torch.Tensor:  # noqa: ARG002 - for who defines it
         """The mean loss of a micro-batch. It is called twice per micro-batch, so whatever it logs is logged twice."""
@@ -51,6 +54,7 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
 
     def training_step(self, batch: Any, index: int) -> None:
         """Make a step if this is the last of its micro-batches."""
+        self._refuse_waiting_for_a_metric()
         self._waiting.append((batch, index))
         if len(self._waiting) < self.accumulate and not self.trainer.is_last_batch:
             return
@@ -60,6 +64,29 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
             self._evaluate(batches)
         self._evaluate(batches)
         optimizer.step()  # Lightning's, which counts
+        for config in self.trainer.lr_scheduler_configs:
+            by_step = config.interval == "step"
+            count = self.trainer.global_step if by_step else self.trainer.current_epoch + 1
+            if (by_step or self.trainer.is_last_batch) and count % config.frequency == 0:
+                self._step_schedule(config.scheduler)
+
+    def _refuse_waiting_for_a_metric(self) -> None:
+        for config in self.trainer.lr_scheduler_configs:
+            if isinstance(config.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+                raise TypeError(
+                    f"{type(self).__name__}: a schedule of a TwoPointModule must not wait for a metric; got "
+                    "ReduceLROnPlateau. Step it yourself, and keep it out of configure_optimizers()."
+                )
+
+    def _step_schedule(self, schedule: Any) -> None:
+        count = getattr(schedule, "last_epoch", None)
+        if self._counts.get(schedule, count) != count:
+            raise RuntimeError(
+                f"{type(self).__name__}: a TwoPointModule steps the schedules of configure_optimizers() itself; got "
+                f"{type(schedule).__name__} stepped elsewhere too. Remove that step."
+            )
+        self.lr_scheduler_step(schedule, None)
+        self._counts[schedule] = getattr(schedule, "last_epoch", None)
 
     def _evaluate(self, batches: list[tuple[Any, int]]) -> None:
         for batch, index in batches:

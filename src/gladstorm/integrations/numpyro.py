@@ -66,24 +66,34 @@ class TwoPoint(optim._NumPyroOptim):  # type: ignore[misc]  # what SVI asks for;
         self, fn: Loss, state: tuple[Array, Tree], forward_mode_differentiation: bool = False
     ) -> tuple[tuple[Array, Any], tuple[Array, Tree]]:
         """One step; returns what `fn` gives at the current parameters, and the new state."""
-        step, inner = state
-        gradient = _gradient(fn, forward_mode_differentiation)
-        grads, evaluated = gradient(self.get_params(state))
-        inner = self.update_fn(step, grads, inner, value=evaluated[0], grad_fn=lambda at: gradient(at)[0])
-        return evaluated, (step + 1, inner)
+        evaluated, moved, _ = self._evaluate(fn, state, forward_mode_differentiation)
+        return evaluated, moved
 
     def eval_and_stable_update(
         self, fn: Loss, state: tuple[Array, Tree], forward_mode_differentiation: bool = False
     ) -> tuple[tuple[Array, Any], tuple[Array, Tree]]:
         """The same, except that a step with a loss or gradient that is not finite changes nothing and returns NaN."""
-        (loss, aux), moved = self.eval_and_update(fn, state, forward_mode_differentiation)
-        # A gradient that is not finite ends in the new state: there inf − inf and 0 · inf are NaN.
-        pairs = zip(jax.tree.leaves(moved), jax.tree.leaves(state), strict=True)
-        kept = [jnp.all(jnp.isfinite(new) | ~jnp.isfinite(old)) for new, old in pairs]
-        good = jnp.isfinite(loss) & jnp.stack(kept).all()
+        (loss, aux), moved, gradients = self._evaluate(fn, state, forward_mode_differentiation)
+        good = jnp.isfinite(loss) & jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients)]).all()
         return (jnp.where(good, loss, jnp.nan), aux), jax.tree.map(
             lambda new, old: jnp.where(good, new, old), moved, state
         )
+
+    def _evaluate(
+        self, fn: Loss, state: tuple[Array, Tree], forward: bool
+    ) -> tuple[tuple[Array, Any], tuple[Array, Tree], list[Tree]]:
+        """What `fn` gives at the current parameters, the new state, and the gradients of all points that were asked."""
+        step, inner = state
+        gradient = _gradient(fn, forward)
+        grads, evaluated = gradient(self.get_params(state))
+        gradients = [grads]
+
+        def grad_fn(at: Tree) -> Tree:
+            gradients.append(gradient(at)[0])
+            return gradients[-1]
+
+        inner = self.update_fn(step, grads, inner, value=evaluated[0], grad_fn=grad_fn)
+        return evaluated, (step + 1, inner), gradients
 
 
 def _gradient(fn: Loss, forward: bool) -> Callable[[Tree], tuple[Tree, tuple[Array, Any]]]:

@@ -54,6 +54,14 @@ class TwoPointTrainer(Trainer):  # type: ignore[misc]  # mypy does not see the p
         losses = [super(TwoPointTrainer, self).training_step(model, inputs, *rest) for inputs, rest in batches]
         return torch.stack(losses).sum()
 
+    def _get_grad_norm(self, model: torch.nn.Module, grad_norm: Any = None) -> Any:
+        """The norm at the new point, to be logged; the Trainer's own writes the gradients, which NSTORM refuses."""
+        if grad_norm is not None:
+            return grad_norm
+        scaler = self.accelerator.scaler
+        norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
+        return norm if scaler is None else norm / scaler.get_scale()
+
     def _nstorm(self) -> NSTORM:
         optimizer = getattr(self.optimizer, "optimizer", self.optimizer)  # Accelerate wraps it
         if not isinstance(optimizer, NSTORM):

@@ -1,7 +1,8 @@
 """Files that are whole or absent, that say what they are, and whose damage is noticed before anything is read of them.
 
 A file carries the SHA-256 of all its bytes, taken with zeros where the digest itself stands: any other tool still reads
-it, and nothing is parsed that is not what was written.
+it, and nothing is parsed that is not what was written. It also carries what it is: its form, and the key of the result
+it holds where it is found by one. A whole file under another's name is not believed.
 """
 
 from __future__ import annotations
@@ -17,19 +18,23 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gladstorm.core.screen import harmless
+
 _METADATA = b"gladstorm"
 _SEAL = "gladstorm sha256"  # the key of the digest, in a table's metadata or in a JSON file
 _BEFORE = f'"{_SEAL}": "'.encode()
+_KEY = "gladstorm key"  # beside it, of which result this is
 _BLANK = "0" * 64
 _BEGINS = {"parquet": b"PAR1", "JSON": b"{"}
 _DAY = 24 * 3600
-_UNFINISHED = ".gladstorm"  # .gladstorm-HOST-PID-…: short, so that any name a file may have leaves room for it
+_UNFINISHED = ".gladstorm"  # .gladstorm-MACHINE-PID-…: short, so that any name a file may have leaves room for it
 _KINDS = {
     "d": "a folder",
     "p": "a named pipe",
@@ -40,12 +45,12 @@ _KINDS = {
 }
 
 
-def save_table(path: Path, pieces: Iterable[pa.Table], form: str, metadata: dict[str, Any]) -> None:
-    """Write tables of one schema after each other as a parquet file with its form, metadata and digest in the schema.
+def save_table(path: Path, pieces: Iterable[pa.Table], form: str, metadata: dict[str, Any], key: str = "") -> None:
+    """Write tables of one schema after each other as a parquet file, its form, key, metadata and digest in the schema.
 
     It is there whole or not at all, and no more than one piece is held at a time.
     """
-    text = json.dumps({**metadata, "format": form, _SEAL: _BLANK}, sort_keys=True, allow_nan=False)
+    text = json.dumps({**metadata, **_told(form, key)}, sort_keys=True, allow_nan=False)
 
     def write(temporary: str) -> None:
         remaining = iter(pieces)
@@ -62,15 +67,15 @@ def save_table(path: Path, pieces: Iterable[pa.Table], form: str, metadata: dict
     write_whole(path, write)
 
 
-def load_table(owner: str, path: Path, form: str) -> tuple[pa.Table, dict[str, Any]]:
-    """Read what `save_table` wrote; a ValueError says when a file is damaged or of another form."""
+def load_table(owner: str, path: Path, form: str, key: str = "") -> tuple[pa.Table, dict[str, Any]]:
+    """Read what `save_table` wrote; a ValueError says when a file is damaged, of another form or, if given, key."""
     table = pq.ParquetFile(pa.BufferReader(_unsealed(owner, path, "parquet"))).read(use_threads=False)
-    return table, _of_form(owner, path, form, json.loads(table.schema.metadata[_METADATA]))
+    return table, _expected(owner, path, form, key, json.loads(table.schema.metadata[_METADATA]))
 
 
-def save_json(path: Path, form: str, content: dict[str, Any]) -> None:
-    """Write a JSON file with its form and digest; whole or not at all."""
-    text = json.dumps({**content, "format": form, _SEAL: _BLANK})
+def save_json(path: Path, form: str, content: dict[str, Any], key: str = "") -> None:
+    """Write a JSON file with its form, key and digest; whole or not at all."""
+    text = json.dumps({**content, **_told(form, key)})
 
     def write(temporary: str) -> None:
         Path(temporary).write_text(text, encoding="utf-8")
@@ -79,9 +84,13 @@ def save_json(path: Path, form: str, content: dict[str, Any]) -> None:
     write_whole(path, write)
 
 
-def load_json(owner: str, path: Path, form: str) -> dict[str, Any]:
-    """Read what `save_json` wrote; a ValueError says when a file is damaged or of another form."""
-    return _of_form(owner, path, form, json.loads(_unsealed(owner, path, "JSON")))
+def load_json(owner: str, path: Path, form: str, key: str = "") -> dict[str, Any]:
+    """Read what `save_json` wrote; a ValueError says when a file is damaged, of another form or, if given, key."""
+    try:
+        content = json.loads(_unsealed(owner, path, "JSON"))
+    except RecursionError:
+        raise ValueError(f"{owner}: {path} is not a JSON file that Gladstorm wrote: it is nested too deeply.") from None
+    return _expected(owner, path, form, key, content)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -92,23 +101,48 @@ def write_text(path: Path, text: str) -> None:
 def write_whole(path: Path, write: Callable[[str], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then rename it: no reader ever sees half a file.
 
-    A link stays a link: what it leads to is replaced. What is there and is no regular file is refused.
+    The bytes are on the disk before the name is, and the name when this returns: a power cut leaves the old file or the
+    new one. A link stays a link: what it leads to is replaced. What is there and is no regular file is refused.
     """
     require_regular("write", path)
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
     _remove_abandoned(target.parent)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{_UNFINISHED}-{_host()}-{os.getpid()}-")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{_UNFINISHED}-{_machine()}-{os.getpid()}-")
     os.close(handle)
     try:
         write(temporary)
         # mkstemp's files are private, results are not, unless the one replaced was
         Path(temporary).chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask())
+        _sync(Path(temporary))
         Path(temporary).replace(target)
+        _sync(target.parent)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, where they are missing; a power cut leaves them."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        _sync(each.parent)
+
+
+def _sync(path: Path) -> None:
+    """Wait until the disk has a file's bytes, or a folder's names where the system can say so."""
+    if path.is_dir() and os.name != "posix":
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    except OSError as problem:
+        if problem.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system without
+            raise
+    finally:
+        os.close(handle)
 
 
 def require_regular(owner: str, path: Path) -> None:
@@ -152,34 +186,46 @@ def _digest(data: bytes, at: int) -> bytes:
     return found.hexdigest().encode()
 
 
-def _of_form(owner: str, path: Path, form: str, content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file of this form, without its digest."""
+def _told(form: str, key: str) -> dict[str, str]:
+    """What a file says about itself; the digest is last."""
+    return {"format": form} | ({_KEY: key} if key else {}) | {_SEAL: _BLANK}
+
+
+def _expected(owner: str, path: Path, form: str, key: str, content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file of this form and, if one is given, of this key; without its digest and key.
+
+    What it says can be printed, whoever wrote it.
+    """
     if content["format"] != form:
         raise ValueError(f"{owner}: {path} is not a {form!r} file; got {content['format']!r}.")
     del content[_SEAL]
-    return content
+    found = content.pop(_KEY, "")
+    if key and found != key:
+        raise ValueError(f"{owner}: {path} is whole but holds another result than its name says; got {found!r}.")
+    told: dict[str, Any] = harmless(content)
+    return told
 
 
 def _remove_abandoned(folder: Path) -> None:
     """Remove the unfinished files of killed processes: of this machine's dead ones, and whatever is a day old."""
     for path in folder.glob(f"{_UNFINISHED}-*-*-*"):
-        host, pid = path.name.split("-")[1:3]
+        machine, pid = path.name.split("-")[1:3]
         with contextlib.suppress(OSError, ValueError):  # removed meanwhile, or not ours to remove
-            dead = host == _host() and not _lives(int(pid))
+            dead = machine == _machine() and not _lives(int(pid))
             if dead or time.time() - path.stat().st_mtime > _DAY:
                 path.unlink()
 
 
 def mark_as_working(path: Path) -> None:
     """Leave a file that says which process of which machine is at work on something."""
-    path.write_text(f"{_host()} {os.getpid()}", encoding="ascii")
+    path.write_text(f"{_machine()} {os.getpid()}", encoding="ascii")
 
 
 def is_working(path: Path) -> bool:
     """Whether such a file is there and its process, another than this one, still runs as far as this machine knows."""
     try:
-        host, pid = path.read_text(encoding="ascii").split()
-        if host == _host():
+        machine, pid = path.read_text(encoding="ascii").split()
+        if machine == _machine():
             return int(pid) != os.getpid() and _lives(int(pid))
         return time.time() - path.stat().st_mtime < _DAY
     except (OSError, ValueError):  # none, or one that is just being written
@@ -199,9 +245,16 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def _host() -> str:
-    """This machine, in eight letters."""
-    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+@cache
+def _machine() -> str:
+    """Where a process number means what it means here, in eight letters: this machine since it was started.
+
+    Containers may share a name and number their processes each from 1; the kernel tells them apart.
+    """
+    told = [platform.node()]
+    with contextlib.suppress(OSError):  # Linux only
+        told += [Path("/proc/sys/kernel/random/boot_id").read_text("ascii"), str(Path("/proc/self/ns/pid").readlink())]
+    return hashlib.sha256(" ".join(told).encode()).hexdigest()[:8]
 
 
 def _umask() -> int:

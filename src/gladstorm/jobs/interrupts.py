@@ -1,10 +1,10 @@
-"""Ctrl-C and SIGTERM on the command line: the work stops where it can, and ends within two seconds where it cannot.
+"""Ctrl-C and SIGTERM on the command line: the work stops where it can, and all of it ends within two seconds.
 
 Python would raise KeyboardInterrupt wherever it happens to be: in the middle of an import, or in a callback of JAX,
-which swallows it. Here a thread hears the signal, and the work asks `check` where it can stop in order. What does not
-come to such a place in time (a long compilation) is ended as it is, and so is everything at the second signal: files
-are whole or absent at any moment. Either way one line says what is kept. This module loads nothing heavy, so that
-`__main__` can listen before anything else is imported.
+which swallows it. Here a thread hears the signal, and the work asks `check` where it can stop in order and keep what it
+has. What has not ended in time (a long compilation, a large file) is ended as it is, and so is everything at the second
+signal: files are whole or absent at any moment. Either way one line says what is kept. This module loads nothing heavy,
+so that `__main__` can listen before anything else is imported.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 CODE = 130  # of Ctrl-C, 128 + SIGINT as shells have it; SIGTERM's is 143
-PATIENCE = 1.5  # seconds
+PATIENCE = 1.2  # seconds: of two, the rest is for a machine that is busy
 NOTHING_KEPT = "nothing new is kept; the same command starts again"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LEFT = 0  # no signal's number: the with-block was left
@@ -28,13 +28,24 @@ _LEFT = 0  # no signal's number: the with-block was left
 class _State:
     listening = False
     heard: int | None = None  # the signal
-    stopping = False  # the work knows: it takes the time it needs to keep what it has
+    stopping = False  # the work knows
     kept = NOTHING_KEPT
+    started: set[int] = set()  # processes
 
 
 def keeping(what: str) -> None:
     """Declare what an interrupt would leave from now on, and how to go on: the line that is said when one comes."""
     _State.kept = what
+
+
+def end_too(pid: int) -> None:
+    """Let a process that this one has started end with it, whatever it is at."""
+    _State.started.add(pid)
+
+
+def has_ended(pid: int) -> None:
+    """Say that such a process is gone: its number may be another's by now."""
+    _State.started.discard(pid)
 
 
 def check() -> None:
@@ -94,18 +105,13 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
 
 def _listen(hears: socket.socket) -> None:
-    """Wait for a signal, then for the work to stop or for another signal."""
+    """Wait for a signal, then for the work to end, for another signal or until it has had time enough."""
     number = _next(hears)
     if number == _LEFT:
         return
     _State.heard = number
     hears.settimeout(PATIENCE)
-    try:
-        number = _next(hears)
-    except TimeoutError:
-        if not _State.stopping:
-            _end()
-        hears.settimeout(None)
+    with suppress(TimeoutError):
         number = _next(hears)
     if number != _LEFT:
         _end()
@@ -121,6 +127,10 @@ def _next(hears: socket.socket) -> int:
 def _end() -> NoReturn:
     """Leave at once: what Python and JAX do at their exit may wait for a computation."""
     _say()
+    for pid in tuple(_State.started):
+        with suppress(ProcessLookupError, ChildProcessError):  # it has ended
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
     os._exit(128 + (_State.heard or signal.SIGINT))
 
 

@@ -1,20 +1,14 @@
-"""What a result depends on besides its inputs: the versions, and the source of this package."""
+"""What a result depends on besides its inputs: the versions, and the layers of this package's source (`sources`)."""
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import platform
-from functools import cache
-from pathlib import Path
-
-import jax
-import numpy as np
 
 import gladstorm
 
 # The folders of this package, in the order data goes through them. A room imports from those before it only: the test
-# of layers, the picture in CONTRIBUTING.md and the hashes below are made from this list.
+# of layers, the picture in CONTRIBUTING.md and the hash of a job's source use this list.
 ROOMS = {
     "core": "what everything stands on: parts, rules, constants, statistics, references",
     "jobs": "how long work is done: files, store, tasks, progress, provenance",
@@ -37,36 +31,15 @@ _DIGITS = 16
 
 def versions() -> dict[str, str]:
     """The versions a result depends on."""
+    import jax  # not before: the layers and the source of a job are known without it
+    import numpy as np
+
     return {
         "gladstorm": gladstorm.__version__,
         "jax": jax.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
     }
-
-
-@cache
-def code_version(room: str) -> str:
-    """A hash of what the source of a room and of all rooms before it says, comments and layout aside.
-
-    Results of other code are not these results; what stands after a room cannot change what is computed in it.
-    """
-    return digest(
-        b"".join(f"{name}{ast.dump(ast.parse(text.decode()))}".encode() for name, text in _sources(room).items())
-    )
-
-
-@cache
-def source_digest(room: str) -> str:
-    """A hash of every byte of the same source: taken in a hundredth of the time, for what may be made again."""
-    return digest(b"".join(name.encode() + text for name, text in _sources(room).items()))
-
-
-def _sources(room: str) -> dict[str, bytes]:
-    root = Path(gladstorm.__file__).parent
-    rooms = list(ROOMS)[: list(ROOMS).index(room) + 1]
-    files = [path for each in rooms for path in (sorted((root / each).rglob("*.py")) or [root / f"{each}.py"])]
-    return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
 def digest(data: bytes) -> str:

@@ -1,22 +1,25 @@
 """Finished results of a long job's tasks in a folder, so that a killed one resumes.
 
 A result is found by the hash of everything that decides it: what was asked for, the versions, and the source of the
-code that computes it. Its file appears whole and carries its own digest: a damaged one is named, removed and computed
-again. Any number of processes may share the folder. Each combination of versions and source has a folder of its own
-inside, so that results of different ones never mix and a newer version can say what it does not use.
+code that computes it. Its file appears whole and carries its own digest and this hash: one that is damaged, or stands
+under another's name, is named, removed and computed again. Any number of processes may share the folder. Each
+combination of versions and source has a folder of its own inside, so that results of different ones never mix and a
+newer version can say what it does not use.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from gladstorm.jobs.files import is_working, load_json, mark_as_working, require_regular, save_json
+from gladstorm.core.screen import shown
+from gladstorm.jobs.files import is_working, load_json, make_folder, mark_as_working, require_regular, save_json
 from gladstorm.jobs.progress import remark
-from gladstorm.jobs.provenance import code_version, digest, versions
+from gladstorm.jobs.provenance import digest, versions
 
 _FORMAT = "gladstorm store 1"
 _MADE_WITH = "made-with.json"
@@ -27,27 +30,30 @@ _TOLD: set[Path] = set()  # folders of which this process has said what else the
 class Keepable(Protocol):
     """What can be kept."""
 
-    def save(self, path: Path, /) -> None:
-        """Write it, whole or not at all, with a digest."""
+    def save(self, path: Path, /, *, key: str) -> None:
+        """Write it, whole or not at all, with its key and a digest."""
 
     @classmethod
-    def load(cls, path: Path, /) -> Self:
-        """Read what `save` wrote; a ValueError says when it is damaged."""
+    def load(cls, path: Path, /, *, key: str) -> Self:
+        """Read what `save` wrote; a ValueError says when it is damaged or has another key."""
 
 
 K = TypeVar("K", bound=Keepable)
 
 
 class Store(Generic[K]):
-    """A folder of results of one kind, computed by the code of one room; their files end in a suffix."""
+    """A folder of results of one kind, computed by the same code (`source_of`); their files end in a suffix."""
 
-    def __init__(self, folder: Path, kind: type[K], suffix: str, *, room: str) -> None:
+    def __init__(self, folder: str | os.PathLike[str], kind: type[K], suffix: str, *, source: str) -> None:
+        if not isinstance(folder, str | os.PathLike):
+            raise ValueError(f"store: must be the path of a folder, or None to keep nothing; got {shown(folder)}.")
+        folder = Path(folder)
         self._kind, self._suffix = kind, suffix
-        made_with = versions() | {"source": code_version(room)}
-        self._folder = folder / digest(json.dumps(made_with, sort_keys=True).encode())
+        made_with = versions() | {"source": source}
+        self._folder = folder / _key(made_with)
         self._full = False
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
             if not (self._folder / _MADE_WITH).exists():
                 save_json(self._folder / _MADE_WITH, _FORMAT, {"versions": made_with})
         except OSError as problem:
@@ -58,6 +64,9 @@ class Store(Generic[K]):
         if folder in _TOLD:
             return
         _TOLD.add(folder)
+        for claim in self._folder.glob(f"*/*{_CLAIM}"):  # of killed processes
+            if not is_working(claim):
+                _remove(claim)
         for other in _others(folder, self._folder):
             told = ", ".join(f"{name} {number}" for name, number in other.items() if made_with.get(name) != number)
             remark(f"store: {folder} also holds results made with {told or 'other code'}; they are left as they are.")
@@ -66,12 +75,13 @@ class Store(Generic[K]):
         """The result of this identity if it is there whole. A damaged one is said and removed."""
         path = self._path(identity)
         try:
-            return self._kind.load(path)
+            return self._kind.load(path, key=self._sealed_as(path))
         except FileNotFoundError:
             return None
         except ValueError as damage:
             remark(f"{damage} It is computed again.")
             _remove(path)
+            self._from_before = False  # this job has been here
             return None
 
     def say_that_none_fits(self) -> None:
@@ -91,13 +101,13 @@ class Store(Generic[K]):
         """Write the result. On a full disk the job goes on, and what cannot be kept is said once."""
         path = self._path(identity)
         try:
-            path.parent.mkdir(exist_ok=True)
-            result.save(path)
+            make_folder(path.parent)
+            result.save(path, key=self._sealed_as(path))
         except OSError as problem:
             if not self._full:
                 remark(f"store: results can no longer be kept in {path.parent} ({problem.strerror}); the job goes on.")
             self._full = True
-        _remove(path.with_suffix(_CLAIM))
+        self.release(identity)
 
     def recall(self, identity: Any, compute: Callable[[], K]) -> K:
         """The result of this identity: read if it is there whole, else computed and kept."""
@@ -117,12 +127,25 @@ class Store(Generic[K]):
             mark_as_working(path)
         return True
 
+    def release(self, identity: Any) -> None:
+        """Take back what `claim` said."""
+        _remove(self._path(identity).with_suffix(_CLAIM))
+
     def _path(self, identity: Any) -> Path:
         """Its file, in one of 256 folders: a folder of 10⁵ files is slow to work in."""
-        key = digest(json.dumps(identity, sort_keys=True).encode())
+        key = _key(identity)
         path = self._folder / key[:2] / f"{key}{self._suffix}"
         require_regular("store", path)
         return path
+
+    def _sealed_as(self, path: Path) -> str:
+        """What the file at a path says it is: by which versions and source, of which identity."""
+        return f"{self._folder.name}/{path.stem}"
+
+
+def _key(identity: Any) -> str:
+    """The name of what some JSON-ready data decides."""
+    return digest(json.dumps(identity, sort_keys=True).encode())
 
 
 def _remove(path: Path) -> None:
@@ -136,6 +159,7 @@ def _others(folder: Path, own: Path) -> list[dict[str, str]]:
     found = []
     for path in sorted(folder.glob(f"*/{_MADE_WITH}")):
         with contextlib.suppress(ValueError, OSError, KeyError):
-            if path.parent != own:
-                found.append(load_json("store", path, _FORMAT)["versions"])
+            made_with = load_json("store", path, _FORMAT)["versions"]
+            if path.parent != own and _key(made_with) == path.parent.name:
+                found.append(made_with)
     return found

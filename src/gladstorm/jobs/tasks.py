@@ -67,12 +67,16 @@ def results(
     if len(missing) == len(tasks):
         store.say_that_none_fits()
     due = _Due(tasks, missing, store)
-    for number, result in executor.compute(due.to_compute()):
-        store.keep(tasks[number].identity, result)
-        yield number, result
-    for number in due.found_meanwhile:
-        task = tasks[number]
-        yield number, store.recall(task.identity, task.compute)
+    try:
+        for number, result in executor.compute(due.to_compute()):
+            store.keep(tasks[number].identity, result)
+            due.claimed.discard(number)
+            yield number, result
+        for number in due.found_meanwhile:
+            task = tasks[number]
+            yield number, store.recall(task.identity, task.compute)
+    finally:
+        due.release()
 
 
 class _Due:
@@ -80,6 +84,7 @@ class _Due:
 
     def __init__(self, tasks: Sequence[Task[Any]], missing: list[int], store: Store[Any]) -> None:
         self._tasks, self._missing, self._store = tasks, missing, store
+        self.claimed: set[int] = set()
         self.found_meanwhile: list[int] = []
 
     def to_compute(self) -> Iterator[tuple[int, Task[Any]]]:
@@ -88,11 +93,17 @@ class _Due:
         for number in self._missing:
             task = self._tasks[number]
             if self._store.claim(task.identity):
+                self.claimed.add(number)
                 yield from self._unless_there(number)
             else:
                 later.append(number)
         for number in later:
             yield from self._unless_there(number)
+
+    def release(self) -> None:
+        """Leave to others what was begun and will not be finished here."""
+        for number in self.claimed:
+            self._store.release(self._tasks[number].identity)
 
     def _unless_there(self, number: int) -> Iterator[tuple[int, Task[Any]]]:
         task = self._tasks[number]

@@ -35,6 +35,15 @@ def length(v: Any, axes: Axes = None) -> Array:
     return largest * norm
 
 
+def is_finite(v: Any, axes: Axes = None) -> Array:
+    """Whether every entry is finite: even where ‖v‖ overflows, v/‖v‖ does not.
+
+    >>> bool(is_finite(jnp.array([3e38, 3e38]))), bool(is_finite(jnp.array([1.0, jnp.inf])))
+    (True, False)
+    """
+    return jnp.isfinite(_split(v, axes)[2])
+
+
 def inner(a: Any, b: Any, axes: Axes = None) -> Array:
     """⟨a, b⟩, of complex numbers as of pairs of real ones.
 

@@ -19,7 +19,7 @@ import numpy as np
 from typing_extensions import override
 
 from gladstorm.core.parts import Array, Number, Numbers, leaf, part
-from gladstorm.core.rules import ABOVE_ZERO, NON_NEGATIVE, POSITIVE, STEP_SIZE
+from gladstorm.core.rules import ABOVE_ZERO, NEVER_ZERO, NON_NEGATIVE, STEP_SIZE
 
 
 class Clock(NamedTuple):
@@ -131,7 +131,7 @@ class PowerDecay(Schedule):
 
     initial: Number = leaf(STEP_SIZE)  #: c
     exponent: Number = leaf(NON_NEGATIVE)  #: a ≥ 0
-    shift: Number = leaf(POSITIVE, default=1.0)  #: s > 0
+    shift: Number = leaf(NEVER_ZERO, default=1.0)  #: s > 0
 
     @override
     def at(self, clock: Clock) -> Array:
@@ -143,7 +143,7 @@ class CubeRootDecay(Schedule):
     """c/(w + Σ_{i≤k} ‖∇f(x^i; ξ^i)‖²)^{1/3}: STORM's step size, which adapts to the noise."""
 
     scale: Number = leaf(STEP_SIZE)  #: c
-    offset: Number = leaf(POSITIVE)  #: w > 0
+    offset: Number = leaf(NEVER_ZERO)  #: w > 0
     adaptive: ClassVar[bool] = True
 
     @override
@@ -155,7 +155,7 @@ class CubeRootDecay(Schedule):
 class SquareOf(Schedule):
     """min(1, c γ²) for another schedule γ: STORM's η."""
 
-    factor: Number = leaf(POSITIVE)  #: c > 0
+    factor: Number = leaf(NEVER_ZERO)  #: c > 0
     of: Number = leaf(STEP_SIZE)  #: γ, a number or a schedule
 
     @override

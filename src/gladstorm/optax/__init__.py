@@ -14,7 +14,9 @@
 True
 
 An update has length `learning_rate`, or is 0 if the estimate is 0. Estimates are kept in float32 at least; updates have
-the dtypes of the parameters. Both transformations have these options:
+the dtypes of the parameters. If the estimate is not finite, the update is 0, even its weight decay, `state.skipped`
+counts one more, and the next gradient starts a new estimate, as in torch. In the state of a chain,
+`optax.tree_utils.tree_get(state, "skipped")` reads the count. Both transformations have these options:
 
 learning_rate: γ ≥ 0, the length of an update without its weight decay.
 momentum: 1 − η in [0, 1), the weight of the old estimate.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -23,22 +24,28 @@ from gladstorm.optax.trees import (
     copy,
     decayed,
     estimate,
+    how_many,
     move,
+    nothing_formed,
+    usable,
     where,
+    with_gradients,
     zero_estimate,
 )
 
 
 class NstormState(NamedTuple):
-    """What NSTORM remembers: the number of updates, the calls since the last one, the estimate v, and `previous`.
+    """What NSTORM remembers: what NSGDM does, the calls since the last update, and `previous`.
 
     `previous` are the parameters of the last update, where `prev_grads` are to be taken; at first those of `init`.
     """
 
-    count: Array  # type: ignore[assignment]  # updates made; the name Optax gives it is one of a tuple's methods
+    count: Array  # type: ignore[assignment]  # updates so far; the name Optax gives it is one of a tuple's methods
     micro_step: Array  # calls since the last update
     estimate: Tree  # v; between the calls of one update, the known part of its v
     previous: Tree
+    formed: Tree  # whether v is an estimate; with norm="tensor", for each leaf
+    skipped: Array  # updates that moved nothing, because v was not finite; with norm="tensor", leaves that did not move
 
 
 class _Nstorm(FromTheory):
@@ -51,7 +58,7 @@ class _Nstorm(FromTheory):
 
     If only one of the two gradients is changed, v estimates nothing, and the loss rises. So NSTORM must be the first in
     an `optax.chain`. At the first update, where both gradients are at the same point, `grads` must equal what `grad_fn`
-    returns; otherwise it raises an error, or under `jax.jit`, where it cannot, returns NaN from there on.
+    returns; otherwise it raises an error, or under `jax.jit`, where it cannot, returns NaN.
 
     max_grad_norm: clip the gradients at both points to this norm. v then estimates the mean of clipped gradients, as
         momentum after clipping does.
@@ -86,7 +93,9 @@ class _Nstorm(FromTheory):
         def init(params: Tree) -> NstormState:
             surroundings.refuse_multi_steps()
             count, micro_step = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)  # two: a state may be donated
-            return NstormState(count, micro_step, zero_estimate(params), jax.tree.map(copy, params))
+            v = zero_estimate(params)
+            formed, skipped = nothing_formed(v, norm, axis_name)
+            return NstormState(count, micro_step, v, jax.tree.map(copy, params), formed, skipped)
 
         def update(
             updates: Tree,
@@ -100,8 +109,9 @@ class _Nstorm(FromTheory):
             if params is None:
                 raise ValueError("nstorm: params must be given to update; got params=None.")
             surroundings.refuse_what_stands_before()
+            params = with_gradients(params, updates)
             require_axes("nstorm", axis_name, params)
-            count, micro_step, v, previous = state
+            count, micro_step, v, previous, formed, skipped = state
             stale = surroundings.at_previous(updates, state.count, previous, grad_fn, prev_grads)
             honest = grad_fn is None or surroundings.agree(updates, stale, count, params, previous)
             calls = at(every_k, count) * jnp.where(count == 0, n_init, 1)
@@ -114,18 +124,24 @@ class _Nstorm(FromTheory):
                 for point, gradient in ((BEFORE, stale), (NOW, updates))
             }
             zero = jax.tree.map(jnp.zeros_like, v)
-            part = estimate(Storm(1 - at(momentum, count)), count, where(first, v, zero), share)
+            part = estimate(Storm(1 - at(momentum, count)), formed, where(first, v, zero), share)
             v = jax.tree.map(jnp.add, part, where(first, zero, v))
-            if honest is not True:
-                v = jax.tree.map(lambda leaf: jnp.where(honest, leaf, jnp.nan), v)
 
+            good = usable(v, norm, axis_name)
+            moves = jax.tree.map(lambda flag: last & flag, good)
+            lost = jax.tree.map(lambda flag: last & ~flag, good)
             gamma = at(learning_rate, count)
             moved = decayed("nstorm", move(gamma, v, norm, axis_name), params, gamma, weight_decay)
-            return cast_like(where(last, moved, zero), params), NstormState(
+            moved = where(moves, moved, zero)
+            if honest is not True:
+                moved = jax.tree.map(lambda leaf: jnp.where(honest, leaf, jnp.nan), moved)
+            return cast_like(moved, params), NstormState(
                 count=jnp.where(last, optax.safe_increment(count), count),
                 micro_step=jnp.where(last, 0, micro_step + 1),
-                estimate=v,
+                estimate=where(lost, zero, v),
                 previous=cast_like(where(last, params, previous), previous),
+                formed=jax.tree.map(partial(jnp.where, last), good, formed),
+                skipped=skipped + how_many(lost),
             )
 
         return optax.GradientTransformationExtraArgs(init, update)

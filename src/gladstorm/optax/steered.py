@@ -13,7 +13,7 @@ from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.steps import Steered
 from gladstorm.methods.steps.steered import Course
 from gladstorm.optax.options import AxisName, UpdateSchedule, at, require, require_axes
-from gladstorm.optax.trees import Tree, cast_like, copy, zero_estimate
+from gladstorm.optax.trees import Tree, cast_like, copy, with_gradients, zero_estimate
 
 AVERAGE = PolynomialAverage(4.0)
 
@@ -21,9 +21,10 @@ AVERAGE = PolynomialAverage(4.0)
 class SteeredState(NamedTuple):
     """What `steered` remembers."""
 
-    count: Array  # type: ignore[assignment]  # updates made; the name Optax gives it is one of a tuple's methods
+    count: Array  # type: ignore[assignment]  # updates so far; the name Optax gives it is one of a tuple's methods
     course: Course  # x⁰, the mean of directions, and numbers of the run so far
     average: Tree  # x̄ of the points before the parameters now, `averaged` adds those; None if it is not kept
+    skipped: Array  # updates that moved nothing, because the gradient was not finite
 
 
 def steered(
@@ -45,8 +46,8 @@ def steered(
         reports it; it helps little.
     axis_name: as in `gladstorm.optax`.
 
-    A gradient that is not finite moves nothing and is not remembered. The state is two trees like the parameters, x⁰
-    and the mean of u; the average is a third. For weight decay, add it to the loss.
+    A gradient that is not finite moves nothing, is not remembered, and is counted in `state.skipped`. The state is
+    two trees like the parameters, x⁰ and the mean of u; the average is a third. For weight decay, add it to the loss.
 
     >>> optimizer = steered(horizon=100, average=True)
     >>> params = jnp.array([3.0, 4.0])
@@ -68,18 +69,25 @@ def steered(
         start = jax.tree.map(copy, params)
         x = cast_like(start, zero_estimate(params))
         course = jax.tree.map(copy, Cut().init(x)._replace(start=start))  # copies: a state may be donated
-        return SteeredState(jnp.zeros((), jnp.int32), course, jax.tree.map(copy, x) if average else None)
+        skipped = (~Cut().is_usable(course.m)).astype(jnp.int32)  # 0, with the type that updates give it
+        return SteeredState(jnp.zeros((), jnp.int32), course, jax.tree.map(copy, x) if average else None, skipped)
 
     def update(updates: Tree, state: SteeredState, params: Tree = None, **_: Any) -> tuple[Tree, SteeredState]:
         if params is None:
             raise ValueError("steered: params must be given to update; got params=None.")
+        params = with_gradients(params, updates)
         require_axes("steered", axis_name, params)
         left = 1 if horizon is None else jnp.maximum(1 - _wide(state.count) / horizon, 0)
         step = Cut(at(learning_rate, state.count) * left)
         x, v = cast_like(params, state.course.m), cast_like(updates, state.course.m)
         arrived, course = step.move(state.course, x, v, _no_value)
         moved = jax.tree.map(jnp.subtract, arrived, x)
-        later = SteeredState(optax.safe_increment(state.count), course, averaged(state, x) if average else None)
+        later = SteeredState(
+            optax.safe_increment(state.count),
+            course,
+            averaged(state, x) if average else None,
+            state.skipped + ~step.is_usable(v),
+        )
         return cast_like(moved, params), cast_like(later, state)
 
     return optax.GradientTransformationExtraArgs(init, update)

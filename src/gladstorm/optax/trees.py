@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from gladstorm.core.parts import Array
 from gladstorm.methods.estimators import Estimator
-from gladstorm.methods.norms import length, unit
+from gladstorm.methods.norms import is_finite, length, unit
 from gladstorm.optax.options import AxisName
 
 Tree = Any
@@ -20,17 +20,39 @@ Tree = Any
 BEFORE, NOW = "x^{k-1}", "x^k"
 
 
-def estimate(estimator: Estimator, count: Array, v: Tree, gradients: Mapping[str, Tree]) -> Tree:
-    """The next v; the first one if no update was made."""
+def estimate(estimator: Estimator, formed: Tree, v: Tree, gradients: Mapping[str, Tree]) -> Tree:
+    """The next v; the first one where none is formed yet."""
     begun = estimator.init(gradients.__getitem__, NOW)
-    return cast_like(where(count == 0, begun, estimator.update(v, gradients.__getitem__, BEFORE, NOW)), v)
+    return cast_like(where(formed, estimator.update(v, gradients.__getitem__, BEFORE, NOW), begun), v)
 
 
 def move(gamma: Array, v: Tree, norm: str, axis_name: AxisName | None) -> Tree:
     """x^{k+1} − x^k: a step from 0."""
-    if norm == "tensor":
-        return jax.tree.map(lambda leaf: move(gamma, leaf, "global", axis_name), v)
-    return jax.tree.map(lambda leaf: -gamma * leaf, unit(v, axis_name))
+    return _for_each_norm(lambda part: jax.tree.map(lambda leaf: -gamma * leaf, unit(part, axis_name)), v, norm)
+
+
+def usable(v: Tree, norm: str, axis_name: AxisName | None) -> Tree:
+    """Whether v is finite, and a step along it can be made; with norm="tensor", for each leaf."""
+    return _for_each_norm(lambda part: is_finite(part, axis_name), v, norm)
+
+
+def nothing_formed(v: Tree, norm: str, axis_name: AxisName | None) -> tuple[Tree, Array]:
+    """Whether there is an estimate, and how many steps were skipped, before the first gradient: False and 0.
+
+    They are computed from v = 0, so that under `jax.jit` and `jax.shard_map` they have the types that updates give.
+    """
+    formed = jax.tree.map(jnp.logical_not, usable(v, norm, axis_name))
+    return formed, how_many(formed)
+
+
+def how_many(flags: Tree) -> Array:
+    """The number of flags that are true."""
+    return jnp.asarray(sum(flag.astype(jnp.int32) for flag in jax.tree.leaves(flags)), jnp.int32)
+
+
+def _for_each_norm(function: Callable[[Tree], Tree], tree: Tree, norm: str) -> Tree:
+    """The function of the whole tree or, with norm="tensor", of each leaf."""
+    return jax.tree.map(function, tree) if norm == "tensor" else function(tree)
 
 
 def decayed(owner: str, moved: Tree, params: Tree, gamma: Any, weight_decay: Any) -> Tree:
@@ -66,6 +88,11 @@ def cast_like(tree: Tree, like: Tree) -> Tree:
     return jax.tree.map(lambda a, b: jnp.asarray(a, jnp.result_type(b)), tree, like)
 
 
-def where(condition: Array, this: Tree, other: Tree) -> Tree:
-    """One tree or the other."""
-    return jax.tree.map(partial(jnp.where, condition), this, other)
+def where(condition: Tree, this: Tree, other: Tree) -> Tree:
+    """One tree or the other; leaf by leaf if there is a condition for each."""
+    return jax.tree.map(lambda true, *both: jax.tree.map(partial(jnp.where, true), *both), condition, this, other)
+
+
+def with_gradients(tree: Tree, grads: Tree) -> Tree:
+    """The tree with None wherever grads have None: Equinox gives a whole model as params, with its functions."""
+    return jax.tree.map(lambda g, leaf: None if g is None else leaf, grads, tree, is_leaf=lambda node: node is None)

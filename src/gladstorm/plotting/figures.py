@@ -5,6 +5,7 @@ The figures of `reproduce` are in `reproduction_figures`.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ try:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
     from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as MatplotlibFigure
     from matplotlib.ticker import NullLocator
 except ModuleNotFoundError as missing:
     raise ValueError("figures: matplotlib must be installed; pip install 'gladstorm[plot]'.") from missing
@@ -34,6 +35,15 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".pdf", ".svg")
 MOST_LINES = 14  # of a record: more cannot be followed by eye
 FARTHEST = 10**200  # of an axis: its margins and ticks, which matplotlib puts further out, must be floats too
+
+
+class Figure(MatplotlibFigure):
+    """A figure that a notebook shows, although it belongs to no window and pyplot does not know it."""
+
+    def _repr_png_(self) -> bytes:
+        picture, canvas = io.BytesIO(), FigureCanvasAgg(self)
+        canvas.print_png(picture)  # type: ignore[no-untyped-call]  # of matplotlib
+        return picture.getvalue()
 
 
 def bounds(plans: Sequence[Plan], crossing: int | None = None) -> Figure:
@@ -126,7 +136,7 @@ def gradient_norms(record: Record) -> Figure:
     return figure
 
 
-def save(figure: Figure, path: Path) -> None:
+def save(figure: MatplotlibFigure, path: Path) -> None:
     """Write a figure, whole or not at all, in the format of its suffix."""
     suffix = path.suffix.lower()
     if suffix not in FORMATS or not path.parent.is_dir():

@@ -1,4 +1,6 @@
-"""Tasks on the workers of a Dask cluster. Nothing else imports Dask, and this module only when a cluster is used.
+"""Where tasks are computed: in this process, in others of this machine, or by the workers of a Dask cluster.
+
+Nothing else imports Dask, and this module only when a cluster is used.
 
 Results come back to this process, which keeps them: a worker that dies costs the task it was at, and another worker
 does that one again. A task that fails three times is reported at the end, after all others are done.
@@ -8,24 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import pickle
 import queue
 import socket
-import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gladstorm.core.memory import require_room
 from gladstorm.core.rules import COUNT
 from gladstorm.core.screen import shown
 from gladstorm.jobs import interrupts
-from gladstorm.jobs.progress import annotate, quietly, remark
-from gladstorm.jobs.provenance import code_version, versions
+from gladstorm.jobs.progress import remark
 from gladstorm.jobs.tasks import HERE, Executor, Here, Task
-from gladstorm.simulation import devices, programs
+from gladstorm.simulation.processes import Processes
+from gladstorm.simulation.worker import GRAIN, TRIES, Tally, compute_on_worker, made_with, pickled, prepare_worker
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -34,20 +33,14 @@ R = TypeVar("R")
 
 WORKER_BYTES = 300_000_000  # what a worker's process takes before it has computed anything
 ANSWER_SECONDS = 5  # in which a scheduler must answer
-GRAIN = 0.1  # seconds between two looks for Ctrl-C
-TRIES = 3
 AHEAD = 2  # tasks that a worker's thread has in hand or waiting, so that it never waits for this process
-
-
-class TasksFailedError(ValueError):
-    """Some tasks of a job failed, each as often as it was tried; all others are done."""
 
 
 def executor_of(given: Any) -> Executor:
     """Where the tasks of a job are computed: in this process, or by the workers of a `dask.distributed.Client`."""
     if given is None:
         return HERE
-    if isinstance(given, Here | OnDask):
+    if isinstance(given, Here | Processes | OnDask):
         return given
     if type(given).__module__.startswith("distributed."):
         return OnDask(given)
@@ -62,19 +55,16 @@ def opened(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
         return
     if workers is not None and scheduler is not None:
         raise ValueError(f"--workers and --scheduler exclude each other; got {workers} and {scheduler!r}.")
-    if importlib.util.find_spec("distributed") is None:
-        raise ValueError("--workers and --scheduler need Dask, which is not installed; pip install 'gladstorm[dask]'.")
-    import distributed
-
     if workers is not None:
         COUNT.require("cluster", "workers", workers)
         require_room("cluster", f"{workers:,} workers", workers * WORKER_BYTES, "ask for fewer")
-        cluster = distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL"
-        )
-        with cluster, distributed.Client(cluster) as client:
-            yield OnDask(client)
+        with Processes(workers) as processes:
+            yield processes
         return
+    if importlib.util.find_spec("distributed") is None:
+        raise ValueError("--scheduler needs Dask, which is not installed; pip install 'gladstorm[dask]'.")
+    import distributed
+
     try:
         _require_answer(str(scheduler))
         client = distributed.Client(scheduler, timeout=ANSWER_SECONDS)
@@ -114,6 +104,11 @@ class OnDask:
         self._client = client
         try:
             client.register_plugin(Prepare())
+        except OSError as problem:  # of the connection, as Dask's CommClosedError is
+            raise ValueError(
+                f"executor: the workers must live and be reachable; one was lost while it was made ready "
+                f"({shown(problem)})."
+            ) from problem
         except Exception as problem:  # Dask raises here whatever a worker raised there
             raise ValueError(
                 f"executor: the workers must be able to import this version of gladstorm; one says {shown(problem)}."
@@ -128,11 +123,7 @@ class OnDask:
                     yield finished
         finally:
             work.cancel()
-        if work.failed:
-            raise TasksFailedError(
-                f"executor: {len(work.failed)} tasks failed {TRIES} times each, and all others are done; their errors "
-                f"are printed above. The first is {work.failed[0]}."
-            )
+        work.tally.require_all()
 
 
 class _Dispatch:
@@ -140,22 +131,22 @@ class _Dispatch:
 
     def __init__(self, client: Client, tasks: Iterator[tuple[int, Task[Any]]]) -> None:
         self._client, self._tasks = client, tasks
-        self._made_with = made_with()
         self._finished: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         self._running: dict[Any, tuple[int, Task[Any], Future[Any]]] = {}
-        self._done = 0
+        self.tally = Tally()
         self._threads, self._counted = 0, -1.0  # of all workers, and when they were counted
         self._waiting = False
-        self.failed: list[str] = []  # names
 
     def begin_more(self) -> bool:
         """Send tasks as far as there is room; False when all are done."""
+        import cloudpickle
+
         room = max(1, AHEAD * self._count_threads())
         while len(self._running) < room and (following := next(self._tasks, None)) is not None:
             number, task = following
-            future = self._client.submit(
-                compute_on_worker, _pickled(task), self._made_with, pure=False, retries=TRIES - 1
-            )
+            sent = pickled(task, cloudpickle.dumps)
+            asked_with = made_with(task.compute)
+            future = self._client.submit(compute_on_worker, sent, asked_with, pure=False, retries=TRIES - 1)
             self._running[future.key] = number, task, future
             future.add_done_callback(self._finished.put)
         return bool(self._running)
@@ -168,15 +159,9 @@ class _Dispatch:
         except queue.Empty:
             return None
         number, task, _ = self._running.pop(future.key)
-        result = None
-        if future.status == "finished":
-            result = number, future.result()
-            self._done += 1
-        else:
-            self.failed.append(task.name)
-            remark(f"{task.name} failed {TRIES} times:\n{_traceback(future)}")
-        annotate(f"{self._done} done, {len(self._running)} under way, {len(self.failed)} failed; last: {task.name}")
-        return result
+        failure = "" if future.status == "finished" else _traceback(future)
+        self.tally.ended(task, len(self._running), failure)
+        return None if failure else (number, future.result())
 
     def cancel(self) -> None:
         """Take back what has not finished."""
@@ -196,68 +181,3 @@ class _Dispatch:
 def _traceback(future: Future[Any]) -> str:
     problem = future.exception()
     return "".join(traceback.format_exception(type(problem), problem, future.traceback()))
-
-
-def _pickled(task: Task[Any]) -> bytes:
-    """The task as bytes, or a sentence about what cannot be sent to another process."""
-    import cloudpickle
-
-    try:
-        return bytes(cloudpickle.dumps(task.compute))
-    except Exception as problem:  # whatever the user's object raises
-        raise ValueError(
-            f"executor: what workers compute must be picklable, and {_unpicklable(task.compute, task.name)} is not "
-            f"({shown(problem)}): define objectives, oracles and parts in a module that the workers can import, "
-            "without open files, locks or generators."
-        ) from problem
-
-
-def _unpicklable(value: Any, name: str) -> str:
-    """The name of the innermost thing in a value that cannot be pickled: the class of what holds it, and the field."""
-    import cloudpickle
-
-    inside = [(name, each) for each in value] if isinstance(value, list | tuple) else []
-    if is_dataclass(value):
-        inside = [(f"{type(value).__name__}.{each.name}", getattr(value, each.name)) for each in fields(value)]
-    for its_name, each in inside:
-        try:
-            cloudpickle.dumps(each)
-        except Exception:  # as above
-            return _unpicklable(each, its_name)
-    return name
-
-
-def made_with() -> dict[str, str]:
-    """What must be the same where a job is asked for and where it is computed."""
-    return versions() | {"source": code_version("studies")}
-
-
-def compute_on_worker(pickled: bytes, asked_with: dict[str, str]) -> Any:
-    """Compute a task in a worker's thread, on a device of its own."""
-    here = made_with()
-    if other := {name: (here[name], asked) for name, asked in asked_with.items() if here[name] != asked}:
-        told = ", ".join(f"{name} {has} where {asked} asks" for name, (has, asked) in other.items())
-        raise ValueError(f"executor: workers must have the versions of the process that sends tasks; one has {told}.")
-    compute: Callable[[], Any] = pickle.loads(pickled)
-    device = _FREE.get()
-    try:
-        with devices.only([device]), quietly():
-            return compute()
-    finally:
-        _FREE.put(device)
-
-
-_FREE: queue.SimpleQueue[Any] = queue.SimpleQueue()  # the devices of a worker, one for each of its threads
-_PREPARED = threading.Lock()
-
-
-def prepare_worker(threads: int) -> None:
-    """Give each thread of this process a device of its own, once; where JAX has started they share what there is."""
-    if not _PREPARED.acquire(blocking=False):
-        return
-    with contextlib.suppress(RuntimeError):  # of JAX, which takes no settings after its first computation
-        devices.tune(threads)
-    programs.enable_program_cache()
-    there = devices.available()
-    for number in range(threads):
-        _FREE.put(there[number % len(there)])

@@ -61,7 +61,12 @@ def by_name(methods: Any) -> dict[str, Method]:
     if not methods:
         raise ValueError("sweep: methods must be at least one Method; got none.")
     if isinstance(methods, Mapping):
-        return {str(name): fit_method(method) for name, method in methods.items()}
+        named = {str(name): fit_method(method) for name, method in methods.items()}
+        if len(named) < len(methods):
+            raise ValueError(
+                f"sweep: names of methods must differ as text, or one is lost; got {shown(list(methods))}."
+            )
+        return named
     return _labelled([fit_method(method) for method in methods])
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from gladstorm.core.parts import in_float64
 from gladstorm.jobs.provenance import digest
+from gladstorm.jobs.sources import is_followed
 from gladstorm.methods import Method
 from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation.one_run import arrive, begin, draw, draw_more, move, report, snapshot
@@ -27,13 +28,13 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of functions, in the text of some o
 
 
 def foreign(value: Any) -> bool:
-    """Whether a class or function that is not of this package takes part."""
+    """Whether a class or function takes part whose source is not followed: a user's own."""
     if isinstance(value, FunctionType):
-        return not str(value.__module__).startswith("gladstorm.")
+        return not is_followed(str(value.__module__))
     if not dataclasses.is_dataclass(value):
         return callable(value)
     held = (getattr(value, field.name) for field in dataclasses.fields(value))
-    return not type(value).__module__.startswith("gladstorm.") or any(map(foreign, held))
+    return not is_followed(type(value).__module__) or any(map(foreign, held))
 
 
 def fingerprint(oracle: Oracle, method: Method) -> str | None:

@@ -1,7 +1,7 @@
 """Whether what a sweep is given fits together, known before it runs: seeds, oracles, methods, memory.
 
 Parts of this package fit by its tests. A user's own are evaluated once abstractly, which costs nothing: it is the
-trace that the program is made from.
+trace that the program is made from. Of every objective, f and ∇f are evaluated at x⁰.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.core.memory import require_room
+from gladstorm.core.memory import NUMBER, VECTORS, require_room, require_room_for_runs
 from gladstorm.core.parts import check, describe, in_float64, require_single_numbers
 from gladstorm.core.rules import COUNT, SEED, VECTOR
 from gladstorm.core.screen import shown
@@ -25,13 +25,11 @@ from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.method import rule
 from gladstorm.methods.schedules import Clock, Schedule, resolved
 from gladstorm.methods.steps import Step
-from gladstorm.problems.objectives.functions import require_result
+from gladstorm.problems.objectives.functions import require_finite, require_result
 from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation.fingerprint import foreign
 from gladstorm.simulation.one_run import Snapshot, arrive, begin, draw, draw_more, gradients, move
 
-NUMBER = 8  # bytes
-VECTORS = 12  # of x's size that a run has at once: x, ∇f, v, what is remembered and drawn, before and after a step
 COPIES = 3  # of what has been recorded so far: before and after a call of the program, and taken out of it
 
 
@@ -61,7 +59,7 @@ class Instances(NamedTuple):
 
 
 def fit_oracles(oracle: Any, seeds: int) -> Instances:
-    """The oracle, or one for each seed, all of one structure and size."""
+    """The oracle, or one for each seed, all of one structure and size, and f finite at the start of each."""
     several = isinstance(oracle, Sequence) and not isinstance(oracle, str)
     oracles = oracle if several else [oracle]
     if several and len(oracles) != seeds:
@@ -78,11 +76,16 @@ def fit_oracles(oracle: Any, seeds: int) -> Instances:
                 "sweep: oracles must be of one structure, and their arrays of one shape; oracle 0 is "
                 f"{_in_short(first)}, oracle {number} is {_in_short(each)}."
             )
+        if number == 0:
+            require_room_for_runs("sweep", np.size(each.objective.start))  # all that follows copies x
+        with jax.enable_x64(True):
+            exact = in_float64(each)
+            if number == 0:
+                _require_gradients(exact)
+            require_finite(exact.objective)
         described.append(describe(each))
         infima.add(each.objective.f_inf)
         nbytes += sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(each))
-    with jax.enable_x64(True):
-        _require_gradients(in_float64(first))
     return Instances(oracles, first, described, infima.pop() if len(infima) == 1 else None, nbytes)
 
 

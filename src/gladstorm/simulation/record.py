@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
-import importlib
 import os
 from collections.abc import Sequence
 from functools import cached_property
@@ -13,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+import gladstorm
 from gladstorm.core.rules import COUNT, STEPS
-from gladstorm.core.screen import LINE, LINES, cut_to, shown
+from gladstorm.core.screen import LINE, LINES, cut_to, html_table, shown
 from gladstorm.problems.objectives.trees import cut
 from gladstorm.simulation.configurations import Configuration
 
 if TYPE_CHECKING:  # half a second that only tables and files should take
     import pandas as pd
     import pyarrow as pa
+    import xarray as xr
     from matplotlib.figure import Figure
 
 FORMAT = "gladstorm record 3"
@@ -92,11 +92,12 @@ class Record:
 
     def where(self, **numbers: float) -> Record:
         """The runs of the configurations that have exactly these numbers, as in `record.where(gamma=0.1)`."""
-        held = [self.numbers(field) == value for field, value in numbers.items()]
-        rows = np.flatnonzero(np.all(held, axis=0))
-        if not rows.size:
+        held = np.full(len(self), True)
+        for field, value in numbers.items():
+            held &= self.numbers(field) == value
+        if not held.any():
             raise ValueError(f"Record.where: some configuration must have these numbers; got {shown(numbers)}.")
-        return self.select(rows.tolist())
+        return self.select(np.flatnonzero(held).tolist())
 
     def select(self, rows: Sequence[int]) -> Record:
         """The runs of the configurations with these indices, in the order given."""
@@ -114,11 +115,7 @@ class Record:
 
     def _repr_html_(self) -> str:
         rows, more = self._table()
-        cells = [[html.escape(cell) for cell in row] for row in rows]
-        head = "".join(f"<th>{cell}</th>" for cell in cells[0])
-        body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells[1:])
-        foot = "".join(f"<p>{html.escape(line)}</p>" for line in more)
-        return f"<p>{html.escape(self._title())}</p><table><tr>{head}</tr>{body}</table>{foot}"
+        return html_table(self._title(), rows, more)
 
     def _title(self) -> str:
         counted = f"{_counted(len(self), 'configuration')} × {_counted(self.seeds.size, 'seed')}"
@@ -142,10 +139,11 @@ class Record:
         ], more
 
     def plot(self) -> Figure:
-        """Draw ‖∇f(x^k)‖ against stochastic gradients: for each configuration, mean ± standard deviation over seeds."""
-        # By name: figures stand on records, and matplotlib is needed for nothing else.
-        figure: Figure = importlib.import_module("gladstorm.plotting.figures").gradient_norms(self)
-        return figure
+        """Draw ‖∇f(x^k)‖ against stochastic gradients: for each configuration, mean ± standard deviation over seeds.
+
+        A notebook shows the figure that is returned.
+        """
+        return gladstorm.plot(self)
 
     def tree(self, name: Literal["last", "sampled", "reported"] = "last") -> dict[str, np.ndarray]:
         """One point of every run, as the named arrays that x consists of, with the axes (configuration, seed, …).
@@ -175,7 +173,13 @@ class Record:
         COUNT.require("Record.on_seeds", "count", count)
         arrays = {name: getattr(self, name)[:, :count] for name in (*CURVES, *PER_RUN)}
         arrays |= {"seeds": self.seeds[:count], "sampled_step": self.sampled_step[:count]}
-        return dataclasses.replace(self, config=self.config | {"seeds": arrays["seeds"].tolist()}, **arrays)
+        config = self.config | {"seeds": arrays["seeds"].tolist()} | _described(self._oracles()[:count])
+        return dataclasses.replace(self, config=config, **arrays)
+
+    def _oracles(self) -> list[Any]:
+        """What is said of the oracle of each seed; nothing if `config` does not say it."""
+        oracle = self.config.get("oracle", [])
+        return oracle if isinstance(oracle, list) else [oracle] * self.seeds.size
 
     @property
     def partial(self) -> bool:
@@ -187,12 +191,16 @@ class Record:
         return self.select(np.flatnonzero((self.reached == self.steps[-1]).all(axis=1)).tolist())
 
     def until(self, step: int) -> Record:
-        """The same runs, with curves that end at this step."""
+        """The same runs, with curves that end at this step, or at the last recorded step before it.
+
+        A run that diverged later has not diverged yet. `last`, `sampled` and `reported` stay those of the whole run.
+        """
         STEPS.require("Record.until", "step", step)
-        count = int(np.searchsorted(self.steps, step, side="right"))
-        curves = {name: getattr(self, name)[..., :count] for name in CURVES}
-        reached = np.minimum(self.reached, self.steps[count - 1])
-        return dataclasses.replace(self, steps=self.steps[:count], reached=reached, **curves)
+        steps = self.steps[self.steps <= step]
+        arrays = {name: getattr(self, name)[..., : steps.size] for name in CURVES}
+        arrays |= {"steps": steps, "reached": np.minimum(self.reached, steps[-1])}
+        arrays["diverged"] = np.where(self.diverged <= steps[-1], self.diverged, -1)
+        return dataclasses.replace(self, **arrays)
 
     def to_pandas(self) -> pd.DataFrame:
         """A table with one row per configuration, seed and recorded step.
@@ -203,6 +211,28 @@ class Record:
         frame: pd.DataFrame = self.to_arrow().to_pandas()
         frame.insert(list(frame.columns).index("drift2"), "gap", self.gap.ravel())
         return frame
+
+    def to_xarray(self) -> xr.Dataset:
+        """Labelled arrays over (configuration, seed, step), the points over (configuration, seed, x).
+
+        The coordinates of a configuration are its label, the method's name and each swept number. Needs xarray:
+        pip install 'gladstorm[xarray]'.
+        """
+        try:
+            import xarray as xr
+        except ModuleNotFoundError as missing:
+            raise ValueError(
+                "Record.to_xarray: xarray must be installed; pip install 'gladstorm[xarray]'."
+            ) from missing
+        run = ("configuration", "seed")
+        curves = {name: ((*run, "step"), getattr(self, name)) for name in (*CURVES, "gap")}
+        marks = {name: (run, getattr(self, name)) for name in MARKS}
+        points = {name: ((*run, "x"), getattr(self, name)) for name in POINTS}
+        methods: dict[str, Any] = {"method": ("configuration", [each.name for each in self.configurations])}
+        methods |= {field: ("configuration", self.numbers(field)) for field in self.swept}
+        axes = {"configuration": list(self.labels), "seed": self.seeds, "step": self.steps}
+        sampled = {"sampled_step": ("seed", self.sampled_step)}
+        return xr.Dataset(curves | marks | points | sampled, axes | methods)
 
     def to_arrow(self) -> pa.Table:
         """The same table in Arrow's format, without `gap`, as it is written to files."""
@@ -224,24 +254,37 @@ class Record:
         columns |= {name: _in_last_rows(getattr(self, name)[some], size) for name in POINTS}
         return pa.table(columns)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the table as a parquet file, with configuration and versions in its metadata; never half a file."""
+    def save(self, path: str | os.PathLike[str], *, key: str = "") -> None:
+        """Write the table as a parquet file, with configuration and versions in its metadata; never half a file.
+
+        Args:
+            path: where to write it; a file that is there is replaced.
+            key: under which a store finds it again; a file of one's own needs none.
+        """
         from gladstorm.jobs.files import save_table
 
         few = max(1, ROWS_AT_ONCE // (self.seeds.size * self.steps.size))
         pieces = (self._rows(slice(first, first + few)) for first in range(0, len(self), few))
-        save_table(Path(path), pieces, FORMAT, self.metadata())
+        save_table(Path(path), pieces, FORMAT, self.metadata(), key)
 
     def metadata(self) -> dict[str, Any]:
         """What `from_arrow` needs besides the table, as JSON-ready data."""
         return {"config": self.config, "configurations": [each.as_dict() for each in self.configurations]}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Record:
-        """Read a file that `save` wrote. A damaged file, or another kind of file, raises a ValueError."""
+    def load(cls, path: str | os.PathLike[str], *, key: str = "") -> Record:
+        """Read a file that `save` wrote.
+
+        Args:
+            path: the file.
+            key: the one it must have been saved with, if any.
+
+        Raises:
+            ValueError: if the file is damaged, of another kind, or saved with another key.
+        """
         from gladstorm.jobs.files import load_table
 
-        table, metadata = load_table("Record.load", Path(path), FORMAT)
+        table, metadata = load_table("Record.load", Path(path), FORMAT, key)
         try:
             return cls.from_arrow(table, metadata)
         except ValueError as problem:
@@ -272,21 +315,44 @@ class Record:
     @staticmethod
     def stacked(records: Sequence[Record]) -> Record:
         """One record from several with different configurations and the same seeds and steps."""
+        _require_same("Record.stacked", records, "seeds", "steps")
         arrays = {name: np.concatenate([getattr(each, name) for each in records]) for name in (*CURVES, *PER_RUN)}
         methods = {label: method for each in records for label, method in each.config["methods"].items()}
         configurations = tuple(each for record in records for each in record.configurations)
+        if len(methods) < len(configurations):
+            labels = shown([each.label for each in configurations])
+            raise ValueError(f"Record.stacked: every configuration must have its own label; got {labels}.")
         config = records[0].config | {"methods": methods}
         return dataclasses.replace(records[0], configurations=configurations, config=config, **arrays)
 
     @staticmethod
     def joined(records: Sequence[Record]) -> Record:
         """One record from several with different seeds and the same configurations and steps."""
+        _require_same("Record.joined", records, "labels", "steps")
         axes = dict.fromkeys((*CURVES, *PER_RUN), 1) | {"seeds": 0, "sampled_step": 0}
         arrays: dict[str, Any] = {
             name: np.concatenate([getattr(each, name) for each in records], axis) for name, axis in axes.items()
         }
+        infima = {each.config["f_inf"] for each in records}
         config = records[0].config | {"seeds": arrays["seeds"].tolist()}
+        config |= {"f_inf": infima.pop() if len(infima) == 1 else None}
+        config |= _described([oracle for each in records for oracle in each._oracles()])
         return dataclasses.replace(records[0], config=config, **arrays)
+
+
+def _require_same(owner: str, records: Sequence[Record], *names: str) -> None:
+    """Refuse records that cannot be put together."""
+    for name in names:
+        first, *others = (getattr(each, name) for each in records)
+        if differs := [other for other in others if not np.array_equal(first, other)]:
+            raise ValueError(f"{owner}: the records must have the same {name}; got {shown([first, differs[0]])}.")
+
+
+def _described(oracles: list[Any]) -> dict[str, Any]:
+    """What `config` says of the oracles of some seeds: one that they share is said once."""
+    if not oracles:
+        return {}
+    return {"oracle": oracles[0] if all(each == oracles[0] for each in oracles) else oracles}
 
 
 def _counted(number: int, noun: str) -> str:

@@ -270,16 +270,24 @@ def _fleet(
 
 
 def _marked(arrays: dict[str, np.ndarray], times: np.ndarray) -> dict[str, np.ndarray]:
-    """A run has diverged at the first recorded step at which f is not finite, even if its gradients are finite."""
+    """From where a run has diverged on its numbers are not finite, even if ∇f is 0 that far out.
+
+    That is where the engine saw it, or the first recorded step at which f is not finite, whichever comes first.
+    """
+    seen = arrays["diverged"]
     lost = np.logical_or.accumulate(~np.isfinite(arrays["value"][..., : times.size]), axis=-1)
-    unseen = lost[..., -1] & ((arrays["diverged"] < 0) | lost[..., 0])
-    if not unseen.any():
+    lost |= (seen[..., None] >= 0) & (times >= seen[..., None])
+    if not lost.any():
         return arrays
     marked = {name: array.copy() for name, array in arrays.items()}
-    marked["diverged"][unseen] = times[lost[unseen].argmax(axis=-1)]
+    first = times[lost.argmax(axis=-1)]
+    earlier = lost[..., -1] & ((seen < 0) | (first < seen))
+    marked["diverged"][earlier] = first[earlier]
     for name in CURVES:
         curve = marked[name][..., : times.size]
-        # As where a gradient is not finite, it draws no more samples.
-        after = np.where(lost, 0, curve).max(axis=-1, keepdims=True) if name in COUNTS else _blank(curve)
-        curve[...] = np.where(lost & unseen[..., None], after, curve)
+        if name in COUNTS:  # as where the engine saw it, a run that has diverged draws no more samples
+            before = np.where(lost, 0, curve).max(axis=-1, keepdims=True)
+            curve[...] = np.where(lost & earlier[..., None], before, curve)
+        else:
+            curve[...] = np.where(lost, _blank(curve), curve)
     return marked

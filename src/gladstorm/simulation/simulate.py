@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,6 +14,7 @@ from gladstorm.core.rules import COUNT, STEPS
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.progress import Progress, hearing
 from gladstorm.jobs.provenance import versions
+from gladstorm.jobs.sources import source_of
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import Task, results
 from gladstorm.methods import Method
@@ -109,7 +109,7 @@ def sweep(
     largest = max(tasks, key=lambda each: each.weight).work(instances.first, work.devices)
     at_once = max(piece.runs for program in lay_out(largest, layout.MEASURED) for piece in program.pieces)
     require_memory(instances, runs, at_once, recording.most, recording.capacity)
-    kept = None if store is None else Store(Path(store), Record, ".parquet", room="simulation")
+    kept = None if store is None else Store(store, Record, ".parquet", source=source_of(Runs))
     chosen = executor_of(executor)
     jobs = _named(tasks, shares, instances, identified=kept is not None)
     arrays, done = Arrays(len(configured), len(seeds)), 0
@@ -178,7 +178,10 @@ def _named(tasks: list[Runs], shares: list[Share], instances: Instances, *, iden
                     prints[structure] = fingerprint(instances.first, method)
             own = slice(share.seeds.start, share.seeds.stop) if len(instances.described) > 1 else slice(1)
             described = instances.described[own]
-            identity = task.identity(described) | {"traced": [prints[structure] for structure in structures]}
+            identity = task.identity(described) | {
+                "traced": [prints[structure] for structure in structures],
+                "source": source_of(instances.first, *structures.values()),
+            }
         names = list(dict.fromkeys(each.name for each, _ in task.configured))
         among = f"{len(names)} methods" if len(names) > 3 else ", ".join(names)
         seeds = f"seed {task.seeds[0]}" if len(task.seeds) == 1 else f"seeds {task.seeds[0]}–{task.seeds[-1]}"

@@ -13,6 +13,8 @@ from gladstorm.plotting.styles import LOOKS, method_of, styles
 from gladstorm.suite.measures import profile, reaching
 
 FARTHEST = 100.0  # factor of the best that is drawn
+# How a row's mark is drawn, by what the figure says about it.
+DOUBTS = {"": "o", "a square: tuned to the edge of its grid": "s", "a triangle: f ended above f(x⁰)": "^"}
 WIDEST = 1000.0  # ratio to the reference that is drawn: intervals of few seeds go on for ever
 
 
@@ -95,6 +97,7 @@ def problems(result: Mapping[str, Any]) -> Figure:
     axes = figure.subplots(lines, columns, squeeze=False, sharey=True)
     budgets = result["config"]["budgets"]
     reference = result["config"]["reference"]
+    doubts: set[str] = set()
     for ax, name in zip(axes.flat, names, strict=False):
         ax.set_xscale("log")
         cases = [each for each in result["cases"] if each["problem"] == name]
@@ -104,8 +107,10 @@ def problems(result: Mapping[str, Any]) -> Figure:
                 face = style["color"] if later else "white"
                 dot = {"color": style["color"], "markerfacecolor": face, "markeredgewidth": 0.8}
                 found, height = case["rows"][row]["relative"]["grad_norm"], place + (0.17 if later else -0.17)
+                doubt = _doubt(case["rows"][row])
+                doubts.add(doubt)
                 if found["mean"] is not None:
-                    _interval(ax, found, height, dot)
+                    _interval(ax, found, height, dot, marker=DOUBTS[doubt])
                 elif case["rows"][row]["diverged"]:
                     ax.plot([0.97], [height], "X", markersize=4, transform=ax.get_yaxis_transform(), **dot)
         lost = [case["rows"][reference]["diverged"] for case in cases]
@@ -120,14 +125,21 @@ def problems(result: Mapping[str, Any]) -> Figure:
     for ax in list(axes.flat)[len(names) :]:
         ax.set_visible(False)
     told = f"‖∇f‖ relative to {reference}, left of 1 is better; ○ {budgets[0]:,}"
-    figure.supxlabel(f"{told} ● {budgets[-1]:,} stochastic gradients; a cross: some seed diverged", fontsize=7)
+    told += f" ● {budgets[-1]:,} stochastic gradients; a cross: some seed diverged"
+    figure.supxlabel("\n".join([told, *(doubt for doubt in DOUBTS if doubt and doubt in doubts)]), fontsize=7)
     return figure
 
 
-def _interval(ax: Any, found: Mapping[str, Any], place: float, style: Mapping[str, Any]) -> None:
+def _doubt(row: Mapping[str, Any]) -> str:
+    """Which of `DOUBTS` a row gives cause for."""
+    none, edge, ascends = DOUBTS
+    return ascends if "ascends" in row["flags"] else edge if row["at_edge"] else none
+
+
+def _interval(ax: Any, found: Mapping[str, Any], place: float, style: Mapping[str, Any], *, marker: str = "o") -> None:
     if found["low"] is not None:
         ax.plot([found["low"], found["high"]], [place, place], color=style["color"], linewidth=0.9)
-    ax.plot([found["mean"]], [place], "o", markersize=3.2, **style)
+    ax.plot([found["mean"]], [place], marker, markersize=3.2, **style)
 
 
 def _show_ratios(ax: Any) -> None:

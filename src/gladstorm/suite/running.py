@@ -11,6 +11,7 @@ import numpy as np
 
 from gladstorm.comparison.compare import FIRST_TUNING_SEED, Compared, compare
 from gladstorm.comparison.intervals import ratio
+from gladstorm.core.names import require_known
 from gladstorm.core.rules import COUNT
 from gladstorm.core.statistics import finite
 from gladstorm.jobs.progress import remark
@@ -47,10 +48,10 @@ QUICK = SuiteSettings((30, 100), seeds=3, tuning_seeds=2, step_sizes=3, problems
 
 def choose(names: Sequence[str] | None, role: str | None) -> tuple[str, ...]:
     """The problems of these names and this role, in the order of the suite; None stands for all."""
-    if unknown := [name for name in names or () if name not in PROBLEMS]:
-        raise ValueError(f"suite: problems must be among {', '.join(PROBLEMS)}; got {unknown[0]!r}.")
-    if role is not None and role not in get_args(Role):
-        raise ValueError(f"suite: role must be one of {', '.join(get_args(Role))}; got {role!r}.")
+    for name in names or ():
+        require_known("suite: problem", name, PROBLEMS)
+    if role is not None:
+        require_known("suite: role", role, get_args(Role))
     chosen = [each for each in PROBLEMS.values() if each.name in (names or PROBLEMS) and role in (None, each.role)]
     if not chosen:
         raise ValueError(f"suite: some problem must have this name and role; got {names} and {role!r}.")
@@ -143,18 +144,18 @@ def _row(problem: SuiteProblem, each: Compared, first: Compared, comparisons: in
         "gap": None if each.gap is None else _rounded(each.gap),
         "relative": relative,
         "reached": _rounded(times),
-        "flags": flags(relative, even=problem.even_about is not None, averaged=averaged),
+        "flags": flags(relative, even=problem.even_about is not None, averaged=averaged, ascends=each.ascends),
     }
 
 
-def flags(relative: Mapping[str, Any], *, even: bool, averaged: bool) -> list[str]:
+def flags(relative: Mapping[str, Any], *, even: bool, averaged: bool, ascends: bool) -> list[str]:
     """What makes a row's ‖∇f‖ look better than its method is.
 
     `symmetry`: an average of iterates that jump to and fro over the minimum of an even function is near it for no
-    merit. `elsewhere`: ‖∇f‖ is smaller than the reference's and f − inf f larger, both beyond doubt: the stationary
-    point is another.
+    merit. `ascends`: on most seeds f ended above f(x⁰), or the run diverged. `elsewhere`: ‖∇f‖ is smaller than the
+    reference's and f − inf f larger, both beyond doubt: the stationary point is another.
     """
-    found = ["symmetry"] if even and averaged else []
+    found = ["symmetry"] * (even and averaged) + ["ascends"] * ascends
     norm, gap = relative["grad_norm"], relative["gap"]
     told = gap is not None and norm["high"] is not None and gap["low"] is not None
     return found + (["elsewhere"] if told and norm["high"] < 1 < gap["low"] else [])

@@ -18,8 +18,8 @@ LEGEND = """\
 number of stochastic gradients after which ‖∇f‖ stays below twice the best score of the case, and how many of the runs
 get there. * means that tuning chose the smallest or largest step size that was tried. ° marks an average on an even
 function: iterates that jump over the minimum cancel, for no merit. ! marks another stationary point: ‖∇f‖ is below the
-reference's and f above it, both beyond doubt."""
-MARKS = {"symmetry": "°", "elsewhere": "!"}
+reference's and f above it, both beyond doubt. ↑ means that f ended above f(x⁰), or the run diverged, on most seeds."""
+MARKS = {"symmetry": "°", "elsewhere": "!", "ascends": "↑"}
 
 Table = tuple[list[str], list[list[str]]]  # headings, rows
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from gladstorm.theory import nsgdm, nstorm, nstorm_sublinear  # noqa: F401 - importing a module makes its regimes known
 from gladstorm.theory.problem import Problem
-from gladstorm.theory.rules import FRACTION, HORIZON, LONGEST, OutOfRange
+from gladstorm.theory.rules import FRACTION, HORIZON, LONGEST, POSITIVE, OutOfRange
 from gladstorm.theory.search import boundary
 from gladstorm.theory.statement import REGIMES, Statement
 from gladstorm.theory.terms import Prescription
-from gladstorm.theory.wider_classes import best_linear_class
+from gladstorm.theory.wider_classes import best_linear_class, flat_classes
 
 COVERED_METHODS = tuple(sorted({method for method, _, _ in REGIMES}))
 
@@ -27,9 +27,7 @@ def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0:
     >>> theorem("nsgdm", Problem(alpha=0, L0=1, B=0, G=1, gap=2)).source
     'Corollary 4.2 (Standard smoothness under bounded variance), equation (36)'
     """
-    if gamma0 is not None:
-        return regime(method, problem)(problem, gamma0, eta0)
-    return regime(method, problem)(problem, 1.0, eta0).tune_gamma0()
+    return _stated(regime(method, problem), problem, gamma0, eta0)
 
 
 def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float = 1.0, eta0: float = 1.0) -> Statement:
@@ -95,10 +93,11 @@ class Plan:
         return "; ".join([self.statement.source, *self._wider()])
 
     def _wider(self) -> list[str]:
-        wider, alpha = self.statement.problem, self.problem.alpha
-        if wider.alpha == alpha:
+        statement, alpha = self.statement, self.problem.alpha
+        if statement.problem.alpha == alpha:
             return []
-        return [f"of alpha = 1: L0 = {wider.L0:.6g}, L1 = {wider.L1:.6g}, a class that contains alpha = {alpha:g}'s"]
+        constants = ", ".join(f"{name} = {getattr(statement, name):.6g}" for name in statement.needs())
+        return [f"of alpha = {statement.problem.alpha:g}: {constants}, a class that contains alpha = {alpha:g}'s"]
 
     @property
     def schedule(self) -> Prescription:
@@ -173,12 +172,13 @@ def plan(
     choice = _Choice(method, problem, gamma0, 1.0 if eta0 is None else eta0)
     if horizon is not None and eps is None:
         HORIZON.require("plan", "horizon", horizon)
-        T = int(horizon)
+        statement, T = choice.best(int(horizon)), int(horizon)
     elif eps is not None and horizon is None:
-        T = choice.quickest(eps)
+        POSITIVE.require("plan", "eps", eps)
+        statement, T = choice.quickest(eps)
     else:
         raise ValueError(f"plan: exactly one of horizon and eps must be given; got horizon={horizon}, eps={eps}.")
-    return Plan(choice.best(T), T, tuple(remarks), problem)
+    return Plan(statement, T, tuple(remarks), problem)
 
 
 @dataclass(frozen=True)
@@ -195,41 +195,38 @@ class _Choice:
 
         A γ0 that was given stands for a run, so another theorem counts only if it prescribes the same run.
         """
-        wider = best_linear_class(self.problem, lambda problem: self._bound(problem, T))
-        if wider is None or not self._bound(wider, T) < self._bound(self.problem, T):
-            return self._stated(self.problem, T)
-        return self._stated(wider, T)
+        level = self.problem.constant(self.method, regime(self.method, self.problem).needs()[0])
+        classes = (self.problem, *flat_classes(self.problem, level))
+        if len(classes) == 1:
+            wider = best_linear_class(self.problem, lambda problem: self._bound(problem, T))
+            classes += () if wider is None else (wider,)
+        return self._stated(min(classes, key=lambda problem: self._bound(problem, T)), T)
 
-    def quickest(self, eps: float) -> int:
-        """The smallest horizon that guarantees eps.
+    def quickest(self, eps: float) -> tuple[Statement, int]:
+        """The smallest horizon that guarantees eps, and the statement that does.
 
-        The class that is best just before a horizon gives a shorter one, where another may be best; until none does.
+        From the longest horizon down: the statement that is best just before a horizon gives a shorter one, where
+        another may be best; until none does.
         """
-        try:
-            T = self._horizon(theorem(self.method, self.problem, gamma0=self.gamma0, eta0=self.eta0), eps)
-        except OutOfRange:  # of its own class; a wider one may have smaller constants
-            T = LONGEST
+        statement, T = self.best(LONGEST), LONGEST
+        if statement.bound(T) > eps:
+            raise ValueError(f"plan: eps must be reachable within 10^300 iterates; got eps={eps}.")
         while T > 1 and (closer := self.best(T - 1)).bound(T - 1) <= eps:
-            T = self._horizon(closer, eps)
-        return T
+            statement, T = self._soonest(closer, eps, T - 1)
+        return statement, T
 
-    def _horizon(self, statement: Statement, eps: float) -> int:
-        """The smallest one at which this statement, tuned unless γ0 was given, guarantees eps."""
-        after = statement.horizon(eps)
-        if self.gamma0 is not None:
-            return after
+    def _soonest(self, statement: Statement, eps: float, enough: int) -> tuple[Statement, int]:
+        """A statement that guarantees eps at `enough`, tuned for the smallest horizon at which it does."""
 
-        def enough(T: int) -> bool:
-            return statement.tune_gamma0(T).bound(T) <= eps
+        def at(T: int) -> Statement:
+            return statement if self.gamma0 is not None else statement.tune_gamma0(T)
 
-        while after > 1 and enough(after // 2):
-            after //= 2
-        return boundary(enough, after // 2, after)
+        T = boundary(lambda T: at(T).bound(T) <= eps, 0, enough)
+        return at(T), T
 
     def _stated(self, problem: Problem, T: int) -> Statement:
         kind = regime(self.method, problem)
-        statement = kind(problem, self.gamma0 or 1.0, self.eta0 if kind.has_eta0 else 1.0)
-        return statement.tune_gamma0(T) if self.gamma0 is None else statement
+        return _stated(kind, problem, self.gamma0, self.eta0 if kind.has_eta0 else 1.0, T)
 
     def _bound(self, problem: Problem, T: int) -> float:
         """Infinite where the theorem does not hold for this run, or says nothing in double precision."""
@@ -243,8 +240,14 @@ class _Choice:
     def _is_asked_for(self, statement: Statement, T: int) -> bool:
         if self.gamma0 is None or statement.problem == self.problem:
             return True
-        own = regime(self.method, self.problem)(self.problem, self.gamma0, self.eta0)
-        return own.schedule(T)[:3] == statement.schedule(T)[:3]
+        return self._stated(self.problem, T).schedule(T)[:3] == statement.schedule(T)[:3]
+
+
+def _stated(
+    kind: type[Statement], problem: Problem, gamma0: float | None, eta0: float, T: int | None = None
+) -> Statement:
+    """The statement with the γ0 that is given; if none is, with the best one for T, or for every T large enough."""
+    return kind(problem, 1.0, eta0).tune_gamma0(T) if gamma0 is None else kind(problem, gamma0, eta0)
 
 
 def overtakes(challenger: Statement, leader: Statement) -> int | None:

@@ -44,17 +44,19 @@ def first(true_from: Callable[[int], bool]) -> int | None:
     >>> first(lambda T: T * T >= 50)
     8
     """
-    after = 1
-    while not true_from(after):
-        if after == LONGEST:
-            return None
-        after = min(2 * after, LONGEST)
-    return boundary(true_from, after // 2, after)
+    return boundary(true_from, 0, LONGEST) if true_from(LONGEST) else None
 
 
 def boundary(true_from: Callable[[int], bool], before: int, after: int) -> int:
-    """The first whole number above `before`, where the statement is false or not asked, at which it is true."""
+    """The first whole number above `before`, where the statement is false or not asked, at which it is true.
+
+    It is true at `after`. Bounds know T in double precision, so what it says is asked once for each float. The middle
+    is the geometric one while the two ends are of different order.
+    """
+    known: dict[float, bool] = {}
     while after - before > 1:
-        middle = (before + after) // 2
-        before, after = (before, middle) if true_from(middle) else (middle, after)
+        middle = (before + after) // 2 if after <= 4 * before else max(before + 1, math.isqrt(before * after))
+        if float(middle) not in known:
+            known[float(middle)] = true_from(middle)
+        before, after = (before, middle) if known[float(middle)] else (middle, after)
     return after

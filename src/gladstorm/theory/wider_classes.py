@@ -2,7 +2,8 @@
 
 L*_sym(α) with 0 < α < 1 lies in L*_sym(1), at one pair of constants for every scale s of the gradient (`weaken`). So
 does E L*_sym(α) in E L*_sym(1): the factor of a sample grows by the same inequality. The constants of α = 1 stay small
-where those of α near 1 leave double precision.
+where those of α near 1 leave double precision. With L1 = 0 curvature does not grow, and all α are one class: smooth
+functions.
 """
 
 from __future__ import annotations
@@ -18,6 +19,20 @@ from gladstorm.theory.rules import OutOfRange
 from gladstorm.theory.search import lowest
 
 SMALLEST, LARGEST = 1e-30, 1e30  # scales of the gradient that are tried
+ABOVE_0 = 1e-300  # an α so small that the constants of its class are their limits at 0
+
+
+def flat_classes(problem: Problem, level: float) -> tuple[Problem, ...]:
+    """The problem as one of α = 0, of α just above 0, and of α = 1, if its curvature does not grow; otherwise none.
+
+    `level` is its smoothness constant, which is L0 and L in all of them.
+
+    >>> [each.alpha for each in flat_classes(Problem(alpha=0.5, L0=2, L1=0, B=0, G=1, gap=1), 2.0)]
+    [0.0, 1e-300, 1.0]
+    """
+    if problem.smoothness != "smooth" and problem.L1 != 0:
+        return ()
+    return tuple(replace(problem, alpha=alpha, L0=level, L1=0.0, L=level) for alpha in (0.0, ABOVE_0, 1.0))
 
 
 def best_linear_class(problem: Problem, bound: Callable[[Problem], float]) -> Problem | None:

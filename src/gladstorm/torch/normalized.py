@@ -30,6 +30,7 @@ class NormalizedOptimizer(StrictOptimizer):
     method: ClassVar[str]  # its name in gladstorm.theory
     _blank = False  # whether the estimates are none yet, and 0 only so that a checkpoint has their shapes
     _own = (*StrictOptimizer._own, "_blank")
+    _marks = ("lr", "momentum", "norm")
     _rows: RowNorms | None = None  # of the estimates as they were last renewed
 
     def __init__(
@@ -92,9 +93,9 @@ class NormalizedOptimizer(StrictOptimizer):
         return cls(params, lr=gamma, momentum=1 - eta, **options)
 
     @override
-    def _check_group(self, options: dict[str, Any], params: list[Tensor]) -> None:
-        check_options(self._name, options)
-        refuse_parts(self._name, params, options["norm"])
+    def _check_group(self, group: dict[str, Any]) -> None:
+        check_options(self._name, group)
+        refuse_parts(self._name, group["params"], group["norm"])
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -51,10 +51,13 @@ class NSGDM(NormalizedOptimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        params = (
+            self._with_gradients()
+        )  # groups before state: in the other order torch.compile compiles every step anew
         self._forget_blanks()
         if closure is None and not self.state and self._only_shows_its_shapes():
             return None
-        for p in self._with_gradients():
+        for p in params:
             if self._estimate(p) is None:
                 self.state[p]["momentum_buffer"] = first_estimate(p)  # the update below leaves v = g as it is
         blocks = self._blocks()

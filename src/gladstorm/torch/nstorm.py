@@ -81,7 +81,6 @@ class NSTORM(TwoPhases):
             POSITIVE.require(self._name, "max_grad_norm", max_grad_norm)
         self.n_init = n_init
         self.max_grad_norm = max_grad_norm
-        self._clipping = untouched.ClippingWatch()
         self._modules = [model] if isinstance(model, torch.nn.Module) else list(model or ())
         super().__init__(params, lr, momentum, **options)
 
@@ -116,6 +115,7 @@ class NSTORM(TwoPhases):
         return total / count if count else None
 
     @override
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # it is all closures, hooks and random states; a compiled model inside stays compiled
     def _step(self, closure: Callable[[], float] | None) -> float | None:
         try:
             if closure is not None and not self._is_finishing(closure):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
 import traceback
@@ -23,6 +24,12 @@ RULES = {
     "weight_decay": NUMBER,
 }
 NORMS = ("global", "group", "tensor")
+OPTIONS_OF_TORCH = {
+    name
+    for kind in vars(torch.optim).values()
+    if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer) and kind is not torch.optim.Optimizer
+    for name in inspect.signature(kind).parameters
+} - {"params", "capturable", "differentiable", "fused"}
 FAST_DECAY = 0.01  # of the parameters in one step: they halve in 70
 
 
@@ -62,6 +69,19 @@ def check_implementation(owner: str, foreach: bool | None, differentiable: bool,
         raise RuntimeError(f"{owner}: one of foreach and fused may be True; got both.")
     if fused:
         raise RuntimeError(f"{owner}: fused must be None or False, foreach=True fuses what there is; got fused=True.")
+
+
+def refuse_foreign(owner: str, groups: list[dict[str, Any]], marks: Iterable[str], known: Iterable[str]) -> None:
+    """Raise a ValueError for saved groups of another optimizer: they lack a mark, or have options only it knows."""
+    saved = {key for group in groups for key in group}
+    others = (saved & OPTIONS_OF_TORCH) - set(known)
+    lacking = [mark for mark in marks if any(mark not in group for group in groups)]
+    if others or lacking:
+        found = ", ".join(sorted(others)) or f"no {lacking[0]}"
+        raise ValueError(
+            f"{owner}: state_dict must be one of {owner}'s; got another optimizer's, with {found} in its groups. Load "
+            f"the model's parameters only and begin with a new {owner}."
+        )
 
 
 def refuse_parts(owner: str, params: Iterable[Tensor], norm: str | None) -> None:

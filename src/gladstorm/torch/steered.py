@@ -31,6 +31,8 @@ from gladstorm.torch.steering import (
 )
 from gladstorm.torch.strict import StrictOptimizer
 
+KEPT = ("start", "direction", "average", "course")  # the names of a parameter's state
+
 
 class Steered(StrictOptimizer):
     """Steps that find their own length, from the distance travelled and from whether gradients agree: nothing to tune.
@@ -38,19 +40,23 @@ class Steered(StrictOptimizer):
         x ← x − lr (1 − k/horizon) ℓ u
 
     u is the gradient divided by its usual size, ℓ a length between r/(n + 1) and r/√(n + 1), r the largest distance
-    from the start so far and n twice the number of gradients that turned against the mean of those before.
-    `gladstorm.methods.steps.Steered` has the equations. Nothing is proved about it; docs/evidence/untuned says how it
-    does.
+    from the start so far, 0.1 (1 + ‖x⁰‖) at first, and n twice the number of gradients that turned against the mean of
+    those before. Between these limits a step adds c/√S to log ℓ, with c the cosine between gradient and mean, and
+    S = 10 + Σ c².
+    `gladstorm.methods.steps.Steered` has the equations. Nothing is proved about it; docs/evidence/untuned says how well
+    it does.
 
     params, maximize, foreach, capturable, differentiable, fused, skip_nonfinite: as in `NSGDM`; a gradient that is not
-        finite neither moves anything nor is remembered. lr: 1 is the method, for all groups or for each; a scheduler
-        multiplies the length. horizon: the number of steps there will be, at whose end their length is 0. None is the
-        form for runs without a known end, or for a scheduler that decays lr itself. weight_decay: must be 0, and is
-        there for programs that give it to every optimizer; add it to the loss instead. average: keep a mean of the
-        iterates as well, in which late ones weigh more: what the simulator's method reports, and worth little
-        (docs/evidence/untuned). Evaluate or save the model inside `with optimizer.averaged():`. There the parameters
-        are the mean, and afterwards they are what they were; no switch has to be turned back. model: with average=True,
-        warn once if it is evaluated, in the mode of `model.eval()`, without `averaged`.
+        finite neither moves anything nor is remembered.
+    lr: 1 is the method, for all groups or for each; a scheduler multiplies the length.
+    horizon: the number of steps there will be, at whose end their length is 0. None is the form for runs without a
+        known end, or for a scheduler that decays lr itself.
+    weight_decay: must be 0, and is there for programs that give it to every optimizer; add it to the loss instead.
+    average: keep a mean of the iterates as well, in which late ones weigh more: what the simulator's method reports,
+        and worth little (docs/evidence/untuned). Evaluate or save the model inside `with optimizer.averaged():`. There
+        the parameters are the mean, and afterwards they are what they were; no switch has to be turned back. A checkpoint
+        to resume from, model and optimizer, is saved outside.
+    model: with average=True, warn once if it is evaluated, in the mode of `model.eval()`, without `averaged`.
 
     State is `start` (x⁰) and `direction` (the mean of u), a buffer more than NSGDM's one; with average=True
     `average`, a third; and `course`, eight numbers that all parameters share. Works under DDP, FSDP2 and torch.compile.
@@ -108,18 +114,25 @@ class Steered(StrictOptimizer):
             remind(self, model)
 
     @override
-    def _check_group(self, options: dict[str, Any], params: list[Tensor]) -> None:
-        check_number(self._name, "lr", options["lr"])
-        if options["weight_decay"] != 0:
+    def _check_group(self, group: dict[str, Any]) -> None:
+        check_number(self._name, "lr", group["lr"])
+        if group["weight_decay"] != 0:
             raise ValueError(
                 f"{self._name}: weight_decay must be 0, since no step has a length that it could go by; got "
-                f"weight_decay={options['weight_decay']}. Add it to the loss."
+                f"weight_decay={group['weight_decay']}. Add it to the loss."
             )
-        refuse_parts(self._name, params, None)
+        refuse_parts(self._name, group["params"], None)
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        kept = [state for state in state_dict["state"].values() if "course" in state]
+        self._refuse_inside("load_state_dict")
+        kept = [state for state in state_dict["state"].values() if isinstance(state, dict) and "course" in state]
+        spoilt = [name for state in kept for name in KEPT if name in state and not plain(state[name]).isfinite().all()]
+        if spoilt:
+            raise ValueError(
+                f"{self._name}: a saved state must be finite; got a {spoilt[0]} that is not. Resume from an earlier "
+                "checkpoint."
+            )
         if self.average and not all("average" in state for state in kept):
             raise ValueError(
                 f"{self._name}: a run with average=True must be resumed from one that kept an average; got a "
@@ -128,6 +141,24 @@ class Steered(StrictOptimizer):
         super().load_state_dict(state_dict)
         if moved := self._moved():
             self._share(self.state[moved[0]]["course"], moved)
+
+    @override
+    def state_dict(self) -> dict[str, Any]:
+        """As in torch; not inside `averaged`, where the parameters are not those of the run."""
+        self._refuse_inside("state_dict")
+        return super().state_dict()
+
+    @override
+    def __getstate__(self) -> dict[str, Any]:
+        self._refuse_inside("a copy")
+        return super().__getstate__()
+
+    def _refuse_inside(self, what: str) -> None:
+        if self._reading:
+            raise RuntimeError(
+                f"{self._name}: {what} must stand outside averaged(), where the parameters are those of the run; got "
+                "it inside. Save the model alone there, to use it, and a checkpoint to resume from outside."
+            )
 
     @override
     def _state_dtype(self, p: Tensor, name: str) -> torch.dtype:

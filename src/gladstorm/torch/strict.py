@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from gladstorm.torch import normalized_step
-from gladstorm.torch.options import check_implementation
+from gladstorm.torch.options import check_implementation, refuse_foreign
 
 
 class StrictOptimizer(torch.optim.Optimizer, ABC):
@@ -22,6 +22,7 @@ class StrictOptimizer(torch.optim.Optimizer, ABC):
     skip_nonfinite: bool | None = None
     _skipped: int | Tensor = 0
     _own: ClassVar[tuple[str, ...]] = ("skip_nonfinite", "_skipped")  # torch's copies and pickles would lose these
+    _marks: ClassVar[tuple[str, ...]] = ("lr",)  # options that every checkpoint has
 
     def __init__(
         self,
@@ -49,14 +50,15 @@ class StrictOptimizer(torch.optim.Optimizer, ABC):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group, with its own options where it gives them; refused as the constructor would refuse them."""
-        if isinstance(param_group, dict):
-            options = {**self.defaults, **param_group}
-            given = options.get("params", ())
-            self._check_group(options, [given] if isinstance(given, Tensor) else list(given))
-        super().add_param_group(param_group)
+        super().add_param_group(param_group)  # torch alone reads `params`, which may be an iterator
+        try:
+            self._check_group(self.param_groups[-1])
+        except BaseException:
+            self.param_groups.pop()
+            raise
 
     @abstractmethod
-    def _check_group(self, options: dict[str, Any], params: list[Tensor]) -> None:
+    def _check_group(self, group: dict[str, Any]) -> None:
         """Raise for the first option of a group that breaks its rule."""
 
     @property
@@ -67,8 +69,16 @@ class StrictOptimizer(torch.optim.Optimizer, ABC):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As in torch; but a state wider than its parameter stays wide, where torch would round it.
 
-        Options that the checkpoint does not have, another optimizer's or an older one's, take their defaults.
+        Options that an older checkpoint does not have take their defaults.
+
+        Args:
+            state_dict: What `state_dict` returned; NSGDM and NSTORM can continue from each other's.
+
+        Raises:
+            ValueError: If it is another optimizer's, whose learning rate and state mean something else.
         """
+        known = chain(self.defaults, *self.param_groups)
+        refuse_foreign(self._name, state_dict["param_groups"], self._marks, known)
         super().load_state_dict(state_dict)
         saved = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
         for key, p in zip(saved, self._all_params(), strict=True):

@@ -11,6 +11,7 @@ from torch.amp.grad_scaler import GradScaler
 
 from gladstorm.torch.block import Block
 from gladstorm.torch.normalized_step import RowNorms
+from gladstorm.torch.untouched import Watch
 
 
 def add_gradients(blocks: list[Block]) -> RowNorms:
@@ -39,9 +40,8 @@ class Transition:
     scaler: GradScaler | None
     blocks: list[Block] = field(default_factory=list)
     kept: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # each tensor that will change, and a copy
-    writes: int = 0  # to the gradients at xᵏ
-    sizes: tuple[float, float] | None = None  # of those, if somebody may be clipping the next
-    first: dict[Tensor, Tensor] = field(default_factory=dict)  # those gradients, if the next are of the same point
+    first: dict[Tensor, Tensor] = field(default_factory=dict)  # those at xᵏ, if the next are of the same point
+    watch: Watch = field(default_factory=lambda: Watch([]))  # of the gradients at xᵏ⁺¹
 
     def keep(self, blocks: list[Block]) -> None:
         """Copy xᵏ and vᵏ."""

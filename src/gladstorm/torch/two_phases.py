@@ -29,7 +29,6 @@ class TwoPhases(NormalizedOptimizer):
     _transition: Transition | None = None
     _watched = False  # whether an evaluation has been watched for buffers that nobody puts back
     _left = untouched.Left([])
-    _clipping: untouched.ClippingWatch
 
     @contextmanager
     def previous_point(self, scaler: GradScaler | None = None) -> Iterator[None]:
@@ -80,15 +79,18 @@ class TwoPhases(NormalizedOptimizer):
         self._forget_blanks()
         self.zero_grad()
         put_back = self._remember()
-        with self._watch():
-            yield
+        watch = untouched.Watch(self._all_params())
+        try:
+            with self._watch():
+                yield
+        finally:
+            watch.stop()
         with torch.no_grad():
+            params = self._with_gradients()
+            untouched.refuse_written(self._name, watch.written())
             transition = Transition(self.param_groups, scaler if scaler is not None and scaler.is_enabled() else None)
             if transition.scaler is not None:
                 transition.scaler.unscale_(cast(torch.optim.Optimizer, transition))
-            params = self._with_gradients()
-            transition.writes = untouched.writes(params)
-            transition.sizes = untouched.sizes(params) if self._clipping.suspects else None
             blocks = self._blocks()
             if not blocks and self.n_init == 1:  # the second gradient will be taken at this very point
                 transition.first = {p: cast(Tensor, p.grad).detach().clone() for p in params}
@@ -98,6 +100,7 @@ class TwoPhases(NormalizedOptimizer):
             transition.blocks = self._leave(blocks)
             put_back()
         self.zero_grad()
+        transition.watch = untouched.Watch(self._all_params())
 
     def state_dict(self) -> dict[str, Any]:
         """As in torch; not between `previous_point` and `step`."""
@@ -107,7 +110,7 @@ class TwoPhases(NormalizedOptimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As in torch; but an estimate wider than its parameter stays wide, where torch would round it."""
         super().load_state_dict(state_dict)
-        self._transition = None
+        self._end()
         self._begun = 0 if self._blank or not self.state else self.n_init
 
     def __getstate__(self) -> dict[str, Any]:
@@ -124,7 +127,6 @@ class TwoPhases(NormalizedOptimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._left = untouched.Left(self._all_params())
-        self._clipping = untouched.ClippingWatch()
 
     def _refuse_halfway(self, what: str) -> None:
         if self._transition is not None:
@@ -152,13 +154,11 @@ class TwoPhases(NormalizedOptimizer):
     def _finish(self, transition: Transition) -> None:
         """The second half of a two-phase step: keep it where both gradients are finite, which the device decides."""
         try:
-            overflow = self._overflow(transition.scaler)
             params = self._with_gradients()
-            if transition.blocks or self.n_init == 1:  # else v⁰ is a mean, taken here only
-                if untouched.writes(params) > transition.writes:
-                    self._clipping.suspects = True
-                    self._clipping.compare(self._name, transition.sizes, untouched.sizes(params))
-                untouched.refuse_disagreement(self._name, transition.first)
+            unscaled = "grad_scale" in vars(self) and vars(self)["grad_scale"] is None  # by the user
+            untouched.refuse_written(self._name, transition.watch.written(unscaled=unscaled))
+            overflow = self._overflow(transition.scaler)
+            untouched.refuse_disagreement(self._name, transition.first)
             untouched.clip(params, self.max_grad_norm)
             newcomers = {p: first_estimate(p) for p in self._newcomers()}
             rows = add_gradients(transition.blocks)
@@ -170,7 +170,7 @@ class TwoPhases(NormalizedOptimizer):
         norm = norm_of(renewed + list(newcomers.values()), rows=rows)
         good = norm.isfinite() & (overflow == 0)
         transition.settle(good)
-        self._transition = None
+        self._end()
         self._left = untouched.Left(self._all_params())
         self._skipped = self._skipped + ~good
         if newcomers and good:  # waits for the device, in a parameter's first step only
@@ -182,8 +182,14 @@ class TwoPhases(NormalizedOptimizer):
         """Take back a two-phase step that was begun and not finished."""
         if self._transition is not None:
             self._transition.settle(torch.tensor(False))
-            self._transition = None
+            self._end()
             self._skipped = self._skipped + 1
+
+    def _end(self) -> None:
+        """Be between steps."""
+        if self._transition is not None:
+            self._transition.watch.stop()
+            self._transition = None
 
     def _overflow(self, scaler: GradScaler | None) -> Tensor:
         """Unscale the gradients if a GradScaler has called `step`; whether it found one that is not finite."""

@@ -1,100 +1,99 @@
-"""Whether gradients reach NSTORM as its two evaluations left them: who changes one of a pair leaves no estimate.
+"""Whether gradients reach NSTORM as its two evaluations left them: changing one of a pair leaves no estimate.
 
 Clipping between `backward` and `step` is the usual culprit, and accumulation around an optimizer that evaluates twice.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import traceback
 import weakref
 from collections.abc import Iterable
-from typing import cast
+from functools import partial
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 
+from gladstorm.torch import normalized_step
 from gladstorm.torch.normalized_step import norm_of, plain
 
-Sizes = tuple[float, float]
-
 AGREEMENT = 0.05  # of two gradients of one sample at one point, as a part of their length: half precision rounds
-CHANGED, SAME = 1e-3, 5e-6  # of sizes from step to step; clipping leaves 1e-6
 
 
-def writes(params: Iterable[Tensor]) -> int:
-    """How often the gradients were written since they were made, as torch counts it.
+class Made(NamedTuple):
+    """A gradient as a backward pass has left it."""
 
-    Clipping writes even where it changes nothing. Views share the count of what they are views of, and are left out.
+    gradient: Tensor
+    writes: int  # as torch counts them
+    address: int
+    total: float  # of its entries, where Python may look: torch does not count writes through .data or NumPy
 
-    >>> x = torch.ones(2, requires_grad=True)
-    >>> (x @ x).backward()
-    >>> before = writes([x])
-    >>> _ = torch.nn.utils.clip_grad_norm_([x], max_norm=1e9)
-    >>> writes([x]) - before
-    1
-    """
-    gradients = [plain(p.grad) for p in params if p.grad is not None]
-    return sum(g._version for g in gradients if not g._is_view())
+    @classmethod
+    def of(cls, gradient: Tensor) -> Made:
+        """What can be known without waiting for the device."""
+        entries = plain(gradient)
+        total = entries.detach().sum().item() if normalized_step.readable(entries) else 0.0
+        return cls(gradient, gradient._version + entries._version, entries.data_ptr(), total)
 
-
-class ClippingWatch:
-    """Finds clipping between `backward` and `step`, which the first step may have been too small for.
-
-    While nobody writes gradients there it looks at nothing. Who does may only measure, as the Hugging Face Trainer does
-    by clipping to infinity. But clipping is seen in two sizes, the norm and the largest entry.
-    """
-
-    suspects = False
-
-    def __init__(self) -> None:
-        self._seen = SizesSeen(), SizesSeen()
-
-    def compare(self, owner: str, first: Sizes | None, second: Sizes) -> None:
-        """Raise a RuntimeError if the second gradients were cut to a size that the first gradients do not know."""
-        if first is None:
-            return
-        for seen, before, after in zip(self._seen, first, second, strict=True):
-            if seen.repeat(before, after):
-                raise RuntimeError(
-                    f"{owner}: gradients must reach step() as backward() made them; got some clipped in between, to "
-                    f"{after:.4g} more than once. Clip with {owner}(max_grad_norm=…), which clips at both points, and "
-                    "switch other clipping off."
-                )
+    def is_in(self, p: Tensor, *, unscaled: bool = False) -> bool:
+        """Whether the parameter still has it, unwritten; `unscaled` allows what torch's GradScaler does, uncounted."""
+        if p.grad is not self.gradient:
+            return False
+        now = Made.of(p.grad)
+        same = unscaled or now.total == self.total or (math.isnan(now.total) and math.isnan(self.total))
+        return same and (now.writes, now.address) == (self.writes, self.address)
 
 
-class SizesSeen:
-    """A size of the gradients of both points, from step to step: what is cut has the same size again and again.
+class Watch:
+    """Finds gradients that are written after the backward pass that made them, until it is told to `stop`.
 
-    Among thousands of steps two have one size by chance, but hardly the largest of all, and hardly three in a row.
+    Whatever runs inside `backward`, such as hooks and DDP's and FSDP2's reductions, belongs to it.
     """
 
-    def __init__(self) -> None:
-        self._largest: Sizes = (0.0, 0.0)  # by the second
-        self._last: Sizes = (0.0, 0.0)
-        self._in_a_row = 0
+    def __init__(self, params: Iterable[Tensor]) -> None:
+        self._made: dict[Tensor, Made] = {}
+        self._written: set[Tensor] = set()  # found before another backward pass added to them
+        self._hooks = []
+        for p in params:
+            if p.requires_grad:
+                self._hooks.append(p.register_hook(partial(self._before, p)))
+                self._hooks.append(p.register_post_accumulate_grad_hook(self._after))
 
-    def repeat(self, first: float, second: float) -> bool:
-        """Whether the second size was there before, with another first one, and no chance."""
-        now = first, second
-        at_a_limit = _repeats(self._largest, now)
-        self._in_a_row = self._in_a_row + 1 if _repeats(self._last, now) else 0
-        self._largest, self._last = max(self._largest, now, key=lambda each: each[1]), now
-        return at_a_limit or self._in_a_row > 1
+    def stop(self) -> None:
+        """Look at no further backward pass."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def written(self, *, unscaled: bool = False) -> list[Tensor]:
+        """The parameters whose gradient was written, replaced or dropped."""
+        changed = (p for p, made in self._made.items() if not made.is_in(p, unscaled=unscaled))
+        return list({*self._written, *changed})
+
+    def _before(self, p: Tensor, _: Tensor) -> None:
+        made = self._made.pop(p, None)
+        if made is not None and p.grad is not None and not made.is_in(p) and bool(plain(p.grad).any()):  # not cleared
+            self._written.add(p)
+
+    def _after(self, p: Tensor) -> None:
+        self._note(p)
+        queue = torch.autograd.Variable._execution_engine.queue_callback
+        queue(partial(queue, partial(self._note, p)))  # the end of the pass, after what DDP does there
+
+    def _note(self, p: Tensor) -> None:
+        if p.grad is not None:
+            self._made[p] = Made.of(p.grad)
 
 
-def sizes(params: Iterable[Tensor]) -> Sizes:
-    """Norm and largest entry of the gradients. Waits for the device."""
-    gradients = [cast(Tensor, p.grad).detach() for p in params]
-    return norm_of(gradients).item(), max((float(plain(g).abs().max()) for g in gradients if g.numel()), default=0.0)
-
-
-def _repeats(before: Sizes, now: Sizes) -> bool:
-    return _apart(before[0], now[0]) > CHANGED and _apart(before[1], now[1]) < SAME
-
-
-def _apart(a: float, b: float) -> float:
-    return abs(a - b) / max(abs(a), abs(b), sys.float_info.min)
+def refuse_written(owner: str, written: list[Tensor]) -> None:
+    """Raise a RuntimeError if gradients were written between `backward` and `step`."""
+    if written:
+        raise RuntimeError(
+            f"{owner}: gradients must reach step() as backward() made them; got those of {len(written)} parameter(s) "
+            f"written in between. Clip with {owner}(max_grad_norm=…), which clips at both points; measure with "
+            "torch.nn.utils.get_total_norm; do anything else in a hook, p.register_hook, which runs at both points."
+        )
 
 
 def refuse_disagreement(owner: str, first: dict[Tensor, Tensor]) -> None:

@@ -1,6 +1,8 @@
 """Covariance matrix adaptation: a search for the largest value of a noisy function of some tens of numbers.
 
-The (μ/μ_w, λ) strategy of Hansen (arXiv:1604.00772) with the constants recommended there.
+The (μ/μ_w, λ) strategy of Hansen (arXiv:1604.00772) with the constants recommended there. Not the package `cmaes`: its
+weights of the worse half are negative, so that from the second generation on it searches elsewhere even with the same
+random numbers, and the published numbers of `worst` and `tightness` are those of this search.
 """
 
 from __future__ import annotations

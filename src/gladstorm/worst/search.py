@@ -10,6 +10,8 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
+from gladstorm.core.names import require_known
+from gladstorm.core.parts import check
 from gladstorm.core.rules import COUNT, SEED, STEPS
 from gladstorm.core.statistics import mean_of
 from gladstorm.jobs.progress import Progress
@@ -184,8 +186,7 @@ def worst(
 
 def require_kind(kind: str, statement: Statement) -> None:
     """Raise a ValueError unless problems of this kind can be searched for."""
-    if kind not in get_args(Kind):
-        raise ValueError(f"worst: kind must be one of {', '.join(get_args(Kind))}; got kind={kind!r}.")
+    require_known("worst: kind", kind, get_args(Kind))
     if kind == "noise" and statement.noise == "deterministic":
         raise ValueError("worst: kind must be any where there is no noise; got kind='noise' with B = G = 0.")
 
@@ -216,12 +217,38 @@ def measure(
 
 
 def again(kept: Mapping[str, Any], *, store: str | os.PathLike[str] | None = None, executor: Any = None) -> Found:
-    """Measure a problem that `as_dict` described once more: the same numbers on the same machine."""
-    statement = theorem(kept["method"], Problem(**kept["problem"]), gamma0=kept["gamma0"], eta0=kept["eta0"])
-    of, data = ProblemClass(statement, kept["horizon"]), kept["instance"]
+    """Measure a problem that `as_dict` described once more: the same numbers on the same machine.
+
+    Raises:
+        ValueError: If it describes none; the sentence says what is missing or wrong.
+    """
+    try:
+        of, oracle = _described(kept)
+        kind, seeds = kept["kind"], COUNT.whole("worst", "seeds", kept["seeds"])
+        require_kind(kind, of.statement)
+        SearchSettings(reported=seeds).check()
+    except (KeyError, TypeError, AttributeError, ValueError) as problem:
+        what = f"{problem} is missing" if isinstance(problem, KeyError) else str(problem).rstrip(".")
+        raise ValueError(f"worst: the file must hold a problem, as `gladstorm worst` writes it; got: {what}.") from None
+    return measure(of, kind, oracle, seeds, store=store, executor=executor)
+
+
+def _described(kept: Mapping[str, Any]) -> tuple[ProblemClass, LineNoise]:
+    """The class and the problem that `as_dict` described."""
+    horizon, data = COUNT.whole("worst", "horizon", kept["horizon"]), kept["instance"]
+    gamma0 = float(kept["gamma0"])
+    statement = stated(kept["method"], Problem(**kept["problem"]), horizon, gamma0, kept["eta0"])
     line = Line(**{each.name: _array(data[each.name]) for each in fields(Line)})
     rest = {each.name: _array(data[each.name]) for each in fields(LineNoise) if each.name != "objective"}
-    return measure(of, kept["kind"], LineNoise(line, **rest), kept["seeds"], store=store, executor=executor)
+    oracle = LineNoise(line, **rest)
+    check(oracle)
+    pieces = np.shape(line.left)
+    shapes = {"start": (1,), "left": pieces, "width": pieces, "slope": pieces, "first": (), "lowest": ()}
+    shapes |= {"B": (), "G": (), "q": (2,), "share": (2,), "turns": (*pieces, 2)}
+    for name, shape in shapes.items():
+        if np.shape(_array(data[name])) != shape:
+            raise ValueError(f"{name} has the shape {np.shape(_array(data[name]))} in place of {shape}")
+    return ProblemClass(statement, horizon), oracle
 
 
 def _run(oracle: LineNoise | list[LineNoise], of: ProblemClass, seeds: range, sweeps: Sweeps) -> Record:

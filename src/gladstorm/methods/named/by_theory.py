@@ -8,9 +8,12 @@ import numpy as np
 
 from gladstorm.core.parts import Numbers
 from gladstorm.core.references import THIS_PAPER
-from gladstorm.methods.declaration import METHODS, declared
+from gladstorm.methods.declaration import declared
 from gladstorm.methods.method import Method
+from gladstorm.methods.named.paper import nsgdm, nstorm
 from gladstorm.theory import Plan, for_schedule
+
+_MAKERS = {"nsgdm": nsgdm, "nstorm": nstorm}  # of the methods that theorems are about
 
 
 def from_plan(plan: Plan, **instead: Any) -> Method:
@@ -24,7 +27,7 @@ def from_plan(plan: Plan, **instead: Any) -> Method:
     Normalized(gamma=0.01)
     """
     statement = plan.statement
-    return METHODS[statement.method].make(**{**statement.settings(plan.horizon), **instead})
+    return _MAKERS[statement.method](**{**statement.settings(plan.horizon), **instead})
 
 
 @declared(

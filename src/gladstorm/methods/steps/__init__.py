@@ -14,7 +14,7 @@ from gladstorm.methods.steps.polyak import Polyak
 from gladstorm.methods.steps.power_normalized import PowerNormalized
 from gladstorm.methods.steps.sign import Sign
 from gladstorm.methods.steps.steered import Steered
-from gladstorm.methods.steps.step import Step
+from gladstorm.methods.steps.step import Memoryless, Step
 from gladstorm.methods.steps.three_way_clipped import ThreeWayClipped
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "CubeRoot",
     "FromOptax",
     "GeneralizedSign",
+    "Memoryless",
     "Normalized",
     "Plain",
     "Polyak",

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from gladstorm.core.parts import Number, leaf, part
-from gladstorm.core.rules import POSITIVE, STEP_SIZE
+from gladstorm.core.rules import NEVER_ZERO, STEP_SIZE
 from gladstorm.methods.norms import length
 from gladstorm.methods.steps.step import Memoryless
 
@@ -19,7 +19,7 @@ class Clipped(Memoryless):
     """x^{k+1} = x^k − γ min{1, c/‖v^k‖} v^k (Zhang et al. 2019)."""
 
     gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
-    c: Number = leaf(POSITIVE)  #: the length of v, > 0, above which it is cut
+    c: Number = leaf(NEVER_ZERO)  #: the length of v, > 0, above which it is cut
 
     @override
     def __call__(self, x: Any, v: Any) -> Any:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from gladstorm.core.parts import Array, Number, leaf, part
-from gladstorm.core.rules import NON_NEGATIVE, POSITIVE, STEP_SIZE, UNIT_INTERVAL
+from gladstorm.core.rules import NEVER_ZERO, NON_NEGATIVE, STEP_SIZE, UNIT_INTERVAL
 from gladstorm.methods.norms import Axes, inner, length, unit
 from gladstorm.methods.steps.step import Step
 
@@ -48,8 +48,8 @@ class Steered(Step):
     """
 
     gamma: Number = leaf(STEP_SIZE, default=1.0)  # γ
-    first: Number = leaf(POSITIVE, default=0.1)  # ρ
-    width: Number = leaf(POSITIVE, default=1.5)  # w
+    first: Number = leaf(NEVER_ZERO, default=0.1)  # ρ
+    width: Number = leaf(NEVER_ZERO, default=1.5)  # w
     widening: Number = leaf(UNIT_INTERVAL, default=0.25)  # q
     gain: Number = leaf(NON_NEGATIVE, default=1.0)  # κ
     least: Number = leaf(NON_NEGATIVE, default=1.0)  # the exponent of the lower limit
@@ -61,17 +61,21 @@ class Steered(Step):
     @override
     def init(self, x: Any) -> Course:
         """r = ℓ = ρ(1 + ‖x⁰‖), nothing learnt."""
-        zero = jnp.zeros(())
+        m = jax.tree.map(jnp.zeros_like, x)
+        zero = length(m, self.axes).astype(jnp.result_type(float))  # inside jax.shard_map, of the type that steps give
         r = self.first * (1 + length(x, self.axes)) + zero
-        return Course(x, zero, r, r, zero, zero + CALM, jnp.log(r), zero, jax.tree.map(jnp.zeros_like, x))
+        return Course(x, zero, r, r, zero, zero + CALM, jnp.log(r), zero, m)
 
     @override
     def move(self, memory: Course, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Course]:
-        size = length(v, self.axes)
-        usable = jnp.isfinite(size)
-        moved = self._moved(memory, x, v, size)
+        usable = self.is_usable(v)
+        moved = self._moved(memory, x, v, length(v, self.axes))
         chosen: tuple[Any, Course] = jax.tree.map(lambda new, old: jnp.where(usable, new, old), moved, (x, memory))
         return chosen
+
+    def is_usable(self, v: Any) -> Array:
+        """Whether x moves along this v, which it does where ‖v‖ is finite."""
+        return jnp.isfinite(length(v, self.axes))
 
     def _moved(self, memory: Course, x: Any, v: Any, size: Array) -> tuple[Any, Course]:
         share = 1 / jnp.sqrt(memory.k + 1)  # of this step in running means

@@ -14,7 +14,11 @@ from gladstorm.problems.oracles import Oracle
 
 
 class Step(ABC):
-    """How x moves along v; both are pytrees of the same structure."""
+    """How x moves along v; both are pytrees of the same structure.
+
+    A step that needs x and v only inherits `Memoryless` and writes `__call__`. One that remembers something, or needs
+    the value of f, inherits `Step` and writes `move`, and `init` for what it remembers at x⁰.
+    """
 
     def init(self, _x: Any, /) -> Any:
         """What the step remembers at x⁰."""
@@ -37,7 +41,18 @@ class Step(ABC):
 
 
 class Memoryless(Step):
-    """A step that needs x and v only: a function of them."""
+    """A step that needs x and v only: a function of them, `__call__`. Its step size is a field `gamma`.
+
+    >>> import gladstorm as gs
+    >>> @gs.part
+    ... class Half(gs.Memoryless):
+    ...     gamma: gs.Number = gs.leaf(gs.rules.POSITIVE)
+    ...
+    ...     def __call__(self, x, v):
+    ...         return x - self.gamma / 2 * v
+    >>> gs.with_decay(gs.Method(gs.Fresh(), Half([0.1, 0.2]))).step.gamma.initial
+    [0.1, 0.2]
+    """
 
     @abstractmethod
     def __call__(self, x: Any, v: Any) -> Any:

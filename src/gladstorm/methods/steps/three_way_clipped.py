@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from gladstorm.core.parts import Number, leaf, part
-from gladstorm.core.rules import POSITIVE, STEP_SIZE
+from gladstorm.core.rules import NEVER_ZERO, STEP_SIZE
 from gladstorm.methods.norms import length
 from gladstorm.methods.steps.step import Memoryless
 
@@ -19,8 +19,8 @@ class ThreeWayClipped(Memoryless):
     """x^{k+1} = x^k − γ min{1, c₀/‖v^k‖, c₁/‖v^k‖²} v^k (Reisizadeh et al. 2025)."""
 
     gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
-    c0: Number = leaf(POSITIVE)  #: > 0
-    c1: Number = leaf(POSITIVE)  #: > 0
+    c0: Number = leaf(NEVER_ZERO)  #: > 0
+    c1: Number = leaf(NEVER_ZERO)  #: > 0
 
     @override
     def __call__(self, x: Any, v: Any) -> Any:

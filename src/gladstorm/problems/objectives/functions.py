@@ -1,6 +1,6 @@
 """What a user's own function must be: JAX traces it, it returns one number, computed in float64, its indices exist.
 
-All this is known beforehand, from one abstract evaluation; indices from one real one.
+All this is known beforehand, from one abstract evaluation; indices, and whether f is finite at x⁰, from one real one.
 """
 
 from __future__ import annotations
@@ -51,6 +51,26 @@ def require_result(owner: str, name: str, result: Any) -> None:
         raise ValueError(f"{owner}: {name} must return one number; got an array of shape {result.shape}.")
     if not jnp.issubdtype(result.dtype, np.floating):
         raise ValueError(f"{owner}: {name} must return one real number; got one of type {result.dtype}.")
+
+
+def require_finite(objective: Any) -> None:
+    """Raise a ValueError unless f(x⁰) and ∇f(x⁰) are finite, or every number of every run would be NaN."""
+    value, gradient = map(np.asarray, _at_start(objective))
+    if np.isfinite(value) and np.isfinite(gradient).all():
+        return
+    got = f"∇f = {gradient[~np.isfinite(gradient)][0]} in a coordinate" if np.isfinite(value) else f"f = {value}"
+    way_out = "Start elsewhere, or change f there."
+    if hasattr(objective, "losses"):
+        wrong = np.flatnonzero(~np.isfinite(objective.losses(jnp.asarray(objective.start))))
+        if wrong.size:
+            way_out = f"Look at the data: the loss of example {wrong[0]} is not finite."
+    raise ValueError(f"{type(objective).__name__}: f and ∇f must be finite at the start; got {got}. {way_out}")
+
+
+@jax.jit
+def _at_start(objective: Any) -> tuple[Array, Array]:
+    x = jnp.asarray(objective.start)
+    return objective.value(x), objective.grad(x)
 
 
 def require_indices(owner: str, name: str, function: Callable[[Any], Array], rows: Any) -> None:

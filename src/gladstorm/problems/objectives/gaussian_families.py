@@ -9,6 +9,7 @@ so that the theorems, which have none, apply.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gladstorm.core.memory import require_room_for_runs
+from gladstorm.core.names import require_known
 from gladstorm.core.parts import Array
 
 WORDS = ("full-rank", "lower-triangular", "mean-field")
@@ -36,8 +39,8 @@ class GaussianFamily:
     dim: int  # d
 
     def __post_init__(self) -> None:
-        if self.word not in WORDS:
-            raise ValueError(f"GaussianFamily: must be one of {', '.join(WORDS)}; got {self.word!r}.")
+        require_known("GaussianFamily:", self.word, WORDS)
+        require_room_for_runs("GaussianFamily", self.dim + math.prod(self.shape))
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -26,7 +26,7 @@ class Quadratic:
     @classmethod
     def from_seed(cls, seed: int, *curvature: float, dim: int | None = None) -> Quadratic:
         """x⁰ ~ N(0, I); one curvature for all coordinates (1 if not given), or one for each."""
-        dim = dim or max(1, len(curvature))
+        dim = max(1, len(curvature)) if dim is None else dim
         if len(curvature) not in (0, 1, dim):
             raise ValueError(f"Quadratic: curvature must be one number or dim={dim}; got {len(curvature)} numbers.")
         values = np.broadcast_to(np.array(curvature or (1.0,), np.float64), dim).copy()

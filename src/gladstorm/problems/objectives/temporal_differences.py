@@ -9,6 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from gladstorm.core.constants import Constants
+from gladstorm.core.memory import require_room
 from gladstorm.core.parts import Array, Data, Number, leaf, part
 from gladstorm.core.rules import BELOW_ONE, COUNT, MATRIX, VECTOR
 
@@ -38,6 +39,8 @@ class TemporalDifferences:
         """A random chain: transitions uniform on the simplex; features, rewards and θ⁰ standard normal."""
         COUNT.require("TemporalDifferences", "states", states)
         rng, n = np.random.default_rng(seed), int(states)
+        what = f"{n:,} states with features of dim = {dim:,} numbers"
+        require_room("TemporalDifferences", what, 8 * n * (n + dim), "choose a smaller dim or fewer states")
         chain = rng.dirichlet(np.ones(n), n)
         return cls.from_chain(chain, rng.normal(0, 1, (n, dim)), rng.normal(0, 1, n), discount, rng.normal(0, 1, dim))
 

@@ -44,7 +44,7 @@ class Tree:
 
 
 def planted(owner: str, start: Any) -> tuple[np.ndarray, Tree | None]:
-    """A start as a float64 vector, and the tree it stands for: None if it was a vector, a number or a list of them."""
+    """A start as a float64 vector, and the tree it stands for: None if it was a vector or a list of numbers."""
     leaves, structure = jax.tree.flatten_with_path(start)
     if isinstance(start, list | tuple) and all(np.ndim(leaf) == 0 for _, leaf in leaves):
         start = _rectangular(owner, start)  # numbers in a list are a vector, in a list of lists a matrix
@@ -56,7 +56,7 @@ def planted(owner: str, start: Any) -> tuple[np.ndarray, Tree | None]:
     vector = np.concatenate([array.astype(np.float64).ravel() for array in arrays])
     START.require(owner, "start", vector)
     if jax.tree_util.all_leaves([start]):
-        if np.ndim(start) <= 1:
+        if np.ndim(start) == 1:
             return vector, None
         return vector, Tree(structure, ("x",), (np.shape(start),))
     names = tuple(jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves)

@@ -6,11 +6,13 @@ here, by `--oracle` of the command line and by the tests that every oracle has t
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any
 
-from gladstorm.core.calls import read_call
+from gladstorm.core.calls import Defaults, read_call
+from gladstorm.core.names import import_own, is_own, require_known, suggest
 from gladstorm.core.parts import discover
 from gladstorm.problems.oracles.blum_gladyshev import BlumGladyshev
 from gladstorm.problems.oracles.chain_oracle import ChainOracle
@@ -100,21 +102,33 @@ class Recipe:
 def read(text: str, given: Mapping[str, float] | None = None) -> Recipe:
     """Read the text of an oracle without making it, before there is an objective.
 
+    Args:
+        text: NAME(argument=number, …), or MODULE:NAME(…) for an oracle of your own in the current folder.
+        given: Numbers for arguments that the text leaves out. `Defaults` remembers which.
+
+    Raises:
+        ValueError: If there is no such oracle, or its arguments are others.
+
     >>> read("full-rank(B=0.5)", {"G": 1.0}).numbers
     {'B': 0.5, 'G': 1.0}
     """
     call, known = read_call("oracle", text), registry()
-    name = call.name.replace("_", "-")
-    if name not in known:
-        raise ValueError(f"oracle: must be one of {', '.join(known)}; got {name!r}.")
-    part: Any = known[name]
+    name = call.name if is_own(call.name) else call.name.replace("_", "-")
+    if not is_own(name):
+        require_known("oracle:", name, known)
+    part: Any = import_own("oracle", name) if is_own(name) else known[name]
+    if not (inspect.isclass(part) and issubclass(part, Oracle) and is_dataclass(part)):
+        raise ValueError(f"oracle: {name} must be a class that inherits Oracle, with @part above it; got {part!r}.")
     takes = [field.name for field in fields(part) if field.name != "objective"]
     if unknown := [argument for argument in call.arguments if argument not in takes]:
-        raise ValueError(f"oracle: {name} takes {', '.join(takes) or 'no arguments'}; got {unknown[0]!r}.")
+        raise ValueError(f"oracle: {name} takes {', '.join(takes) or 'no arguments'}; got {suggest(unknown[0], takes)}")
     for argument, value in call.arguments.items():
         if not isinstance(value, int | float):
             raise ValueError(f"oracle: {argument} of {name} must be one number; got {text!r}.")
-    numbers = {**(given or {}), **call.arguments}
-    if missing := [argument for argument in takes if argument not in numbers]:
+    left_out = given if isinstance(given, Defaults) else Defaults(given)
+    needed = [field.name for field in fields(part) if field.name in takes and field.default is MISSING]
+    if missing := [argument for argument in needed if argument not in {**left_out, **call.arguments}]:
         raise ValueError(f"oracle: {name} needs {missing[0]}, as in {name}({missing[0]}=0.1); got {text!r}.")
-    return Recipe(known[name], {argument: numbers[argument] for argument in takes})
+    numbers = {each: left_out.take(each) for each in takes if each in left_out and each not in call.arguments}
+    numbers |= call.arguments
+    return Recipe(part, {each: numbers[each] for each in takes if each in numbers})

@@ -64,7 +64,7 @@ class ChainOracle(Oracle):
 
     @classmethod
     def with_variance(cls, objective: Chain, sigma2: float) -> ChainOracle:
-        """The oracle with the least p for which the variance is at most σ².
+        """The oracle with p = (46 ε)²/σ², whose variance is at most (1 − p) σ².
 
         On `GatedRunway` it is BG-0 noise for B²R²/4 + G² = σ².
         """

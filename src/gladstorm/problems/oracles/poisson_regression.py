@@ -15,6 +15,8 @@ from gladstorm.problems.objectives.poisson_regression import PoissonRegression a
 from gladstorm.problems.oracles.oracle import Point
 from gladstorm.problems.oracles.streamed import Streamed
 
+FAR = 26  # deviations: less probable than 1e-80, and still no outcome there has the probability 0 as a float
+
 
 class Count(NamedTuple):
     """One observation."""
@@ -59,9 +61,12 @@ class PoissonRegression(Streamed):
 def counted(uniform: Array, mean: Array) -> Array:
     """Poisson(mean) as a function of a uniform number: the outcomes 0, 1, … laid side by side on [0, 1].
 
+    Those of a large mean begin `FAR` deviations below it, since exp(−mean) would be 0.
+
     >>> float(counted(jnp.array(0.5), jnp.array(1.0)))
     1.0
     """
+    least = jnp.maximum(jnp.floor(mean - FAR * jnp.sqrt(mean)), 0)
     most = mean + 40 * jnp.sqrt(mean) + 100  # beyond, outcomes are rounding
 
     def next_one(search: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -72,6 +77,6 @@ def counted(uniform: Array, mean: Array) -> Array:
     def not_found(search: tuple[Array, Array, Array]) -> Array:
         return (search[2] >= 0) & (search[0] < most)
 
-    first = jnp.exp(-mean)
-    y, _, _ = lax.while_loop(not_found, next_one, (jnp.zeros_like(mean), first, uniform - first))
+    first = jnp.exp(-mean + jnp.where(least > 0, least * jnp.log(mean) - lax.lgamma(least + 1), 0.0))
+    y, _, _ = lax.while_loop(not_found, next_one, (least, first, uniform - first))
     return y

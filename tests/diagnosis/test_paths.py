@@ -1,0 +1,204 @@
+"""What is said about a path, by every producer of probes, on a loss whose noise is known everywhere.
+
+Least squares ½(⟨a, x⟩ − b)² with standard normal a in D dimensions and b = ξ: the variance of one sample's gradient is
+(D + 1)‖x‖² + D, least at the minimiser 0. From a start away from it the noise grows in random directions; towards the
+minimiser it falls, and away from it it grows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import gladstorm.optax
+import gladstorm.torch
+from gladstorm.diagnosis import Finding, Probes, Report, diagnose
+from gladstorm.diagnosis.finding import ESTIMATED, NO_GROWTH, UNKNOWN
+from gladstorm.diagnosis.resampling import Interval
+from gladstorm.optax import probes_of, read_noise
+
+D, STEPS = 4, 64
+BUDGET = 128  # 32 probes at the start without a checkpoint: an eighth of them is enough for a comparison
+START = np.full(D, 2.0)
+
+
+@pytest.fixture(autouse=True)
+def _threads_do_not_wait_for_each_other() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def variance(x: np.ndarray) -> np.ndarray:
+    return np.asarray((D + 1) * np.sum(x**2, axis=-1) + D)
+
+
+def batches(count: int, seed: int = 0) -> np.ndarray:
+    """Mini-batches of 16 samples (a, b)."""
+    return np.random.default_rng(seed).normal(size=(count, 16, D + 1))
+
+
+def model() -> nn.Module:
+    made = nn.Linear(D, 1, bias=False).double()
+    nn.init.constant_(made.weight, START[0])
+    return made
+
+
+def loss_of(model: nn.Module, batch: Tensor) -> Tensor:
+    loss: Tensor = (model(batch[:, :D])[:, 0] - batch[:, D]).square().mean() / 2
+    return loss
+
+
+def loss_fn(x: Any, batch: Any) -> Any:
+    return jnp.mean((batch[:, :D] @ x - batch[:, D]) ** 2) / 2
+
+
+def budget(end: np.ndarray | None) -> int:
+    return BUDGET if end is None else BUDGET // 2
+
+
+def designed_in_torch(end: np.ndarray | None) -> Report:
+    later = None if end is None else {"weight": torch.tensor(end)[None]}
+    return gladstorm.torch.diagnose(
+        loss_of, model(), list(torch.tensor(batches(BUDGET))), budget(end), checkpoint=later
+    )
+
+
+def designed_in_jax(end: np.ndarray | None) -> Report:
+    later = None if end is None else jnp.asarray(end)
+    return gladstorm.optax.diagnose(loss_fn, jnp.asarray(START), batches(BUDGET), budget(end), checkpoint=later)
+
+
+def walk(end: np.ndarray | None) -> np.ndarray:
+    """Where a training goes in equal steps: to the end, or nowhere."""
+    return np.asarray(START + np.linspace(0, 1, STEPS)[:, None] * (0 * START if end is None else end - START))
+
+
+def looked_at_in_torch(end: np.ndarray | None) -> Report:
+    trained = model()
+    probe = gladstorm.torch.NoiseProbe(trained, every=1)
+    for x, batch in zip(walk(end), torch.tensor(batches(STEPS)), strict=True):
+        with torch.no_grad():
+            trained.weight.copy_(torch.tensor(x)[None])  # type: ignore[operator]
+        probe.look(loss_of, batch)
+    return probe.report()
+
+
+def heard_in_torch(end: np.ndarray | None) -> Report:
+    trained = model()
+    optimizer = torch.optim.SGD(trained.parameters(), lr=0.0)
+    probe = gladstorm.torch.NoiseProbe(optimizer, every=1, samples=8)
+    for x, batch in zip(walk(end), torch.tensor(batches(STEPS)), strict=True):
+        with torch.no_grad():
+            trained.weight.copy_(torch.tensor(x)[None])  # type: ignore[operator]
+        for part in batch.chunk(2):
+            (loss_of(trained, part) / 2).backward()
+        optimizer.step()
+    return probe.report()
+
+
+def read_in_jax(end: np.ndarray | None) -> Report:
+    start = jnp.asarray(START)
+    read = jax.jit(jax.vmap(lambda x, batch: read_noise(loss_fn, x, start, batch, groups=2)))
+    return diagnose(probes_of(read(jnp.asarray(walk(end)), jnp.asarray(batches(STEPS))), steps=range(STEPS)))
+
+
+DESIGNED: list[Callable[[np.ndarray | None], Report]] = [designed_in_torch, designed_in_jax]
+TRAINED: list[Callable[[np.ndarray | None], Report]] = [looked_at_in_torch, heard_in_torch, read_in_jax]
+
+
+def said(report: Report) -> str:
+    return " ".join([*report.sentences(), report.recommend().why])
+
+
+@pytest.mark.parametrize("produced", [*DESIGNED, *TRAINED])
+def test_without_a_path_nothing_is_said_about_one_and_nothing_along_it_steers_the_advice(
+    produced: Callable[[np.ndarray | None], Report],
+) -> None:
+    report = produced(None)
+    at_start = np.flatnonzero(report.probes.direction == "start")
+    assert len(at_start) >= 32  # so many that an end and a beginning could be made of them
+    noise = np.array(report.probes.noise)
+    noise[at_start[len(at_start) // 2 :]] *= 100  # of the later ones: as noise that grows or falls along a path would
+    for each in (report, diagnose(Probes(**{**vars(report.probes), "noise": noise}))):
+        assert each.path is each.as_dict()["path"] is None
+        assert "path" not in said(each)
+        assert "anchored elsewhere" not in {other.model for other in each.alternatives}
+        assert each.findings["anchor"].verdict == UNKNOWN
+    assert report.recommend().method == ("nsgdm" if produced in DESIGNED else None)
+
+
+@pytest.mark.parametrize("produced", [*DESIGNED, *TRAINED])
+def test_the_end_of_a_path_is_compared_with_its_start_and_decides(
+    produced: Callable[[np.ndarray | None], Report],
+) -> None:
+    for end, method in ((0.0 * START, "adam"), (4.0 * START, "nsgdm")):
+        report = produced(end)
+        path = report.path
+        assert path is not None
+        if produced in DESIGNED:
+            truth = variance(end) / variance(START)
+        else:
+            along = variance(walk(end))
+            truth = along[-STEPS // 8 :].mean() / along[: STEPS // 8].mean()
+        assert path.low < truth < path.high
+        assert path.high / path.low < 12
+        assert report.recommend().method == method
+        assert "path" in said(report)
+
+
+def test_the_ends_of_a_training_are_its_first_and_last_steps_in_whatever_order_they_are_stored() -> None:
+    report = looked_at_in_torch(2.0 * START)
+    noise = report.probes.noise
+    assert report.path is not None
+    assert report.path.estimate == pytest.approx(noise[-STEPS // 8 :].mean() / noise[: STEPS // 8].mean())
+    order = np.random.default_rng(0).permutation(STEPS)
+    columns = {name: column[order] for name, column in vars(report.probes).items() if name != "remarks"}
+    shuffled = diagnose(Probes(**columns)).path
+    assert shuffled is not None
+    assert shuffled.estimate == pytest.approx(report.path.estimate)
+
+
+VERDICTS = (NO_GROWTH, UNKNOWN, ESTIMATED)
+FALLS, CANNOT_TELL, GROWS = Interval(0.5, 0.4, 0.9), Interval(1.1, 0.8, 1.5), Interval(2.0, 1.1, 3.0)
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return designed_in_jax(0.0 * START)
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        (FALLS, ("adam", "adam", "adam")),
+        (GROWS, ("nsgdm", "nsgdm", "nsgdm")),
+        (CANNOT_TELL, ("adam", None, None)),
+        (None, ("adam", None, "nsgdm")),
+    ],
+)
+def test_the_order_of_decisions_is_that_of_the_page(
+    report: Report, path: Interval | None, methods: tuple[str | None, ...]
+) -> None:
+    """With a path the comparison along it decides first, then B; a growth too fast for the theorems names none."""
+    for verdict, method in zip(VERDICTS, methods, strict=True):
+        B = Finding(1.0, 0.9, 1.1, verdict, "more probes" if verdict == UNKNOWN else None)
+        power = Finding(2.0, 1.5, 2.5, ESTIMATED)
+        given = dataclasses.replace(report, path=path, findings={**report.findings, "B": B, "power": power})
+        asking: list[dict[str, Any]] = [{}, {"horizon": 100, "gap": 1.0, "alpha": 0}]
+        for asked in asking:
+            advice = given.recommend(**asked)
+            growing = method == "nsgdm"
+            assert advice.method in (("nsgdm", "nstorm") if growing and asked else (method,))
+            assert (advice.gamma is not None) == (growing and bool(asked) and verdict == ESTIMATED)
+        fast = {**given.findings, "power": Finding(4.0, 3.0, 5.0, ESTIMATED)}
+        assert dataclasses.replace(given, findings=fast).recommend().method == (None if growing else method)
