@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 
 # What tells whether other versions of the dependencies do: torch, Optax, simulator, records, theory, command line.
-SMOKE := tests/torch/test_torch_sizes.py tests/torch/test_torch_equations.py tests/torch/test_parity.py tests/optax/test_optax.py \
+SMOKE := tests/torch/test_torch_sizes.py tests/torch/test_torch_equations.py tests/torch/test_parity.py tests/optax_methods/test_optax.py \
 	tests/simulation/test_simulate.py tests/simulation/test_record.py tests/theory/test_theory_plan.py tests/cli/test_cli.py
 
 .PHONY: help reproduce test tests test-wheel test-integrations test-oldest test-newest lint bench browser docs test-docs
@@ -53,7 +53,7 @@ test-wheel: $(INSTALLED)
 
 # Libraries that train with the optimizers, beside what .venv has. Their tests skip where they are not installed.
 test-integrations: .venv-integrations/installed
-	.venv-integrations/bin/python -m pytest tests/integrations tests/optax/test_optax_surroundings.py --numprocesses=0
+	.venv-integrations/bin/python -m pytest tests/integrations tests/optax_methods/test_optax_surroundings.py --numprocesses=0
 
 .venv-integrations/installed: requirements.txt requirements-integrations.txt $(INSTALLED)
 	$(PYTHON) -m venv .venv-integrations

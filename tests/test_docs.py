@@ -80,7 +80,7 @@ def test_the_problems_of_tightness_are_made_from_the_results_beside_them() -> No
     assert len(problems) == 18
     for name, problem in problems.items():
         found = load_json("test", ROOT / "docs/evidence/tightness" / name, worst.FORMAT)
-        assert found == problem | {"format": worst.FORMAT}
+        assert found == {**problem, "format": worst.FORMAT}
     for row in result["rows"]:
         for rung in row["rungs"]:
             assert max(rung["audit"].values()) <= 1 + 1e-6
