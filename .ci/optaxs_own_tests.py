@@ -21,10 +21,10 @@ from typing import Any
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"  # for the tests of sharding, before JAX starts
 
 import jax
+import optax
 from optax._src import alias
 
 import gladstorm.optax as ours
-import optax
 
 SECOND_GRADIENT = "update is called under jit without grad_fn or prev_grads, which NSTORM needs"
 REFUSED = "it puts MultiSteps around NSTORM, which is refused: every_k accumulates"

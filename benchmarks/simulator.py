@@ -12,21 +12,10 @@ import numpy as np
 
 from benchmarks.measuring import PHYSICS, TOLERATED, Row, expected, faster, rounds, seconds, slower
 from benchmarks.numpy_loops import Arm, Problem, batched, careful, plain
-from gladstorm import (
-    BlumGladyshev,
-    GrowWithDistance,
-    Method,
-    Oracle,
-    StreamingLeastSquares,
-    nsgdm,
-    nstorm,
-    run,
-    sgd,
-    steered_landing,
-    storm,
-    sweep,
-)
+from gladstorm import BlumGladyshev, Method, Oracle, nsgdm, nstorm, run, sgd, steered_landing, storm, sweep
+from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.problems import objectives
+from gladstorm.problems.oracles import StreamingLeastSquares
 
 RUNS, SEEDS = 96, 3
 MEMORY_STEPS, MEMORY_RUNS = 10**7, 64

@@ -32,7 +32,7 @@ print(records["B = 2"])
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", width_ratios=(2, 3))
 for noise, oracle in noises.items():
-    distance, variance = gs.measured_variance(oracle, np.linspace(1, -0.2, 30)[:, None] * objective.start)
+    distance, variance = gs.oracles.measured_variance(oracle, np.linspace(1, -0.2, 30)[:, None] * objective.start)
     left.plot(distance, variance, "k.-" if oracle.B else "k:", label=noise)
     for row, (name, look) in enumerate((name, LOOKS[name]) for name in methods):
         curve = np.median(records[noise].grad_norm[row], axis=0)

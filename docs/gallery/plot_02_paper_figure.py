@@ -16,10 +16,10 @@ import gladstorm as gs
 
 B, G, steps = 0.5, 1.0, 3000
 oracle = gs.BlumGladyshev(gs.objectives.named("phase-retrieval:200", dim=20), B=B, G=G)
-grow = gs.GrowWithDistance(B=B, G=G, sigma2=1.0)
+grow = gs.batches.GrowWithDistance(B=B, G=G, sigma2=1.0)
 methods = {
-    "NSGDM": gs.nsgdm_by_theory(gamma0=10.0, horizon=steps + 1, B=B, G=G),
-    "NSTORM": gs.nstorm_by_theory(gamma0=7.5, horizon=steps + 1, B=B, G=G),
+    "NSGDM": gs.methods.nsgdm_by_theory(gamma0=10.0, horizon=steps + 1, B=B, G=G),
+    "NSTORM": gs.methods.nstorm_by_theory(gamma0=7.5, horizon=steps + 1, B=B, G=G),
     "SGD": gs.sgd(gamma=3e-3),
     "SGD, dynamic batch": gs.sgd(gamma=3e-3, batch=grow),
     "STORM, dynamic batch": gs.storm(gamma=3e-3, eta=0.1, batch=grow),

@@ -5,7 +5,7 @@
 ``gs.finite_sum`` makes a problem from a loss of one example and a table of examples. Samples are then rows drawn at
 random, as in training, and the exact gradient over all rows is known for comparison.
 
-Does the noise of *your* data grow with the distance from the start? ``gs.measured_variance`` answers for any problem.
+Does the noise of *your* data grow with the distance from the start? ``gs.oracles.measured_variance`` answers for any problem.
 Here: logistic regression on scikit-learn's breast-cancer data.
 """
 
@@ -40,7 +40,7 @@ record = gs.sweep(oracle, methods, steps=2000, seeds=10)
 
 direction = record["SGD"].last[0].mean(axis=0)
 steps_out = np.linspace(0, 6, 25)[:, None] * direction
-distance, variance = gs.measured_variance(oracle, steps_out)
+distance, variance = gs.oracles.measured_variance(oracle, steps_out)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 left.plot(distance, variance, "k.-")

@@ -35,11 +35,11 @@ class HalfStorm(gs.Estimator):
 
 
 oracle = gs.BlumGladyshev(gs.objectives.named("double-well", dim=10), B=0.2, G=1.0)
-step = gs.Normalized(gamma=3e-3)
+step = gs.steps.Normalized(gamma=3e-3)
 methods = {
-    "NSGDM": gs.Method(gs.Momentum(eta=0.01), step, gs.Fixed(1)),
-    "half of STORM": gs.Method(HalfStorm(eta=0.01), step, gs.Fixed(1)),
-    "NSTORM": gs.Method(gs.Storm(eta=0.01), step, gs.Fixed(1)),
+    "NSGDM": gs.Method(gs.estimators.Momentum(eta=0.01), step, gs.batches.Fixed(1)),
+    "half of STORM": gs.Method(HalfStorm(eta=0.01), step, gs.batches.Fixed(1)),
+    "NSTORM": gs.Method(gs.estimators.Storm(eta=0.01), step, gs.batches.Fixed(1)),
 }
 record = gs.sweep(oracle, methods, steps=8000, seeds=20)
 

@@ -14,13 +14,13 @@ import jax
 import matplotlib.pyplot as plt
 import numpy as np
 import numpyro
+import optax
 from numpyro.distributions import Bernoulli, Normal
 from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
-import optax
 from gladstorm.numpyro import TwoPoint
 from gladstorm.optax import nsgdm, nstorm
 from gladstorm.plotting.styles import LOOKS

@@ -2,9 +2,9 @@
 14. Your own step
 =================
 
-A *step* says how x moves along the direction v. A step that needs x and v only inherits ``gs.Memoryless`` and is one
+A *step* says how x moves along the direction v. A step that needs x and v only inherits ``gs.steps.Memoryless`` and is one
 function of both. Its numbers are fields, each with the rule that it must obey. Lists of numbers are swept, and because
-the step size is called ``gamma``, ``gs.with_decay`` makes it decay. The step works with every estimator.
+the step size is called ``gamma``, ``gs.methods.with_decay`` makes it decay. The step works with every estimator.
 
 Here: a step that is cut smoothly. It is γv where v is short, and never longer than γc.
 """
@@ -19,7 +19,7 @@ from gladstorm.plotting.styles import styles
 
 
 @gs.part
-class SmoothlyClipped(gs.Memoryless):
+class SmoothlyClipped(gs.steps.Memoryless):
     """x − γv/√(1 + ‖v‖²/c²)."""
 
     gamma: gs.Number = gs.leaf(gs.rules.POSITIVE)  # the step size γ
@@ -33,11 +33,11 @@ class SmoothlyClipped(gs.Memoryless):
 
 oracle = gs.BlumGladyshev(gs.objectives.named("double-well", dim=10), B=0.2, G=1.0)
 step_sizes = np.geomspace(1e-3, 1.0, 10)
-smooth = gs.Method(gs.Momentum(eta=0.1), SmoothlyClipped(gamma=step_sizes))
+smooth = gs.Method(gs.estimators.Momentum(eta=0.1), SmoothlyClipped(gamma=step_sizes))
 methods = {
     "normalized": gs.nsgdm(gamma=step_sizes, eta=0.1),
     "smoothly clipped": smooth,
-    "smoothly clipped, decaying": gs.with_decay(smooth),
+    "smoothly clipped, decaying": gs.methods.with_decay(smooth),
 }
 record = gs.sweep(oracle, methods, steps=3000, seeds=20)
 

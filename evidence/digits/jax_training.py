@@ -14,9 +14,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax.flatten_util import ravel_pytree
 
-import optax
 from gladstorm.optax import nsgdm, nstorm
 
 from .setting import CLIP, DROPOUT, MOMENTUM, Arm, B, G, Outcome, digits, mini_batches

@@ -19,8 +19,9 @@ def command(
     import numpy as np
 
     from evidence.natural.noise_along_path import noise_along_path
-    from gladstorm import StreamingLeastSquares, objectives, sgd
+    from gladstorm import objectives, sgd
     from gladstorm.jobs.files import write_text
+    from gladstorm.problems.oracles import StreamingLeastSquares
 
     stream = StreamingLeastSquares(objectives.named("streaming-least-squares:0.5", dim=20))
     with computing(None, None, None):

@@ -16,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidence.untuned.problems import DEVELOPMENT, HELD_OUT, NETWORKS, SEEDS, Problem
-from gladstorm import Method, adam, clipped_sgd, nsgdm, nstorm, sgd, sweep, with_decay
+from gladstorm import Method, nsgdm, nstorm, sgd, sweep
 from gladstorm.core.parts import in_float64
 from gladstorm.core.statistics import finite_list
 from gladstorm.jobs.files import write_text
+from gladstorm.methods import adam, clipped_sgd, with_decay
 from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.estimators import Fresh
 from gladstorm.methods.schedules import LinearDecay

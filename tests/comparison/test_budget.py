@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gladstorm import BlumGladyshev, LinearDecay, Method, TailAverage, nsgdm, nstorm, sgd, with_decay
+from gladstorm import BlumGladyshev, Method, nsgdm, nstorm, sgd
 from gladstorm.comparison import budget
 from gladstorm.comparison.budget import alike, setting, spend
 from gladstorm.comparison.compare import methods_from
+from gladstorm.methods import with_decay
+from gladstorm.methods.averages import TailAverage
 from gladstorm.methods.method import settings_of
+from gladstorm.methods.schedules import LinearDecay
 from gladstorm.methods.text import parse_method
 from gladstorm.problems import objectives
 

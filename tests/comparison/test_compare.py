@@ -13,32 +13,22 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from gladstorm import (
-    BlumGladyshev,
-    FiniteSum,
-    Fixed,
-    GrowWithDistance,
-    Method,
-    PolynomialAverage,
-    PowerDecay,
-    TailAverage,
-    nsgdm,
-    nstorm,
-    sgd,
-    sweep,
-    theory,
-)
+from gladstorm import BlumGladyshev, Method, nsgdm, nstorm, sgd, sweep, theory
 from gladstorm.comparison import compare as comparison
 from gladstorm.comparison.compare import Compared, ComparisonInterrupted, against_first, compare, methods_from
 from gladstorm.comparison.intervals import interval
 from gladstorm.comparison.scores import reported_scores
 from gladstorm.core import memory
 from gladstorm.methods import METHODS, averages, batches, estimators, from_plan, schedules, steps
+from gladstorm.methods.averages import PolynomialAverage, TailAverage
+from gladstorm.methods.batches import Fixed, GrowWithDistance
 from gladstorm.methods.estimators import Fresh, Page, Saga, Snvrg, Spider, Storm
+from gladstorm.methods.schedules import PowerDecay
 from gladstorm.methods.steps import Anchored, Normalized, Plain, ThreeWayClipped
 from gladstorm.methods.text import KINDS, NOT_AS_TEXT, parse_method
 from gladstorm.plotting import figures
 from gladstorm.problems import objectives
+from gladstorm.problems.oracles import FiniteSum
 
 Said = Callable[..., tuple[int, str, str]]
 

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gladstorm import BlumGladyshev, Method, TailAverage, nsgdm, run, sgd
+from gladstorm import BlumGladyshev, Method, nsgdm, run, sgd
 from gladstorm.cli.compare import compare
 from gladstorm.cli.simulate import simulate
+from gladstorm.methods.averages import TailAverage
 from gladstorm.problems import objectives, oracles
 from gladstorm.simulation.summary import summary
 

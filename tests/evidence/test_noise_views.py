@@ -5,8 +5,9 @@ import pytest
 
 from evidence.natural.noise_along_path import noise_along_path
 from evidence.natural.views import noise_views
-from gladstorm import BlumGladyshev, FiniteSum, StreamingLeastSquares, sgd
+from gladstorm import BlumGladyshev, sgd
 from gladstorm.problems import objectives
+from gladstorm.problems.oracles import FiniteSum, StreamingLeastSquares
 
 
 def test_least_squares_noise_falls_on_the_way_from_the_start_and_grows_with_the_distance_to_the_solution() -> None:

@@ -12,10 +12,11 @@ from evidence.reproduction.compared_methods import NSGDM, NSTORM
 from evidence.reproduction.design import Design
 from evidence.reproduction.tuning import Tuning
 from evidence.verification import hardness, inertia_study, robustness
-from gladstorm import BlumGladyshev, Method, Momentum, Normalized, Storm, run, sgd
+from gladstorm import BlumGladyshev, Method, run, sgd
 from gladstorm.comparison.scores import best, failed, last_tenth, reported, reported_scores, scores, within
 from gladstorm.methods.batches import FirstLarge
-from gladstorm.methods.estimators import Inertia
+from gladstorm.methods.estimators import Inertia, Momentum, Storm
+from gladstorm.methods.steps import Normalized
 from gladstorm.problems import objectives
 from gladstorm.problems.objectives.zero_chain import LARGEST
 from gladstorm.simulation.record import Record

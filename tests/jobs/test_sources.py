@@ -120,7 +120,7 @@ FEW = replace(QUICK, horizons=(2, 3), fit_from=2, seeds=2, blocks=1)
 @pytest.mark.parametrize(
     ("job", "begin"),
     [
-        ("simulation.simulate", lambda: gs.run(ORACLE, gs.storm_plus(), steps=1)),
+        ("simulation.simulate", lambda: gs.run(ORACLE, gs.methods.storm_plus(), steps=1)),
         ("studies.verification.run", lambda: verify(FEW, ("nsgdm/smooth/deterministic",))),
     ],
 )
@@ -249,13 +249,18 @@ def test_a_folder_that_discovers_its_parts_imports_all_of_them(joined: Path) -> 
 
 def test_what_an_object_is_made_of_decides() -> None:
     storm = "gladstorm.methods.estimators.storm"
-    for value in (gs.nstorm(0.1, 0.1), [gs.nstorm(0.1, 0.1)], {"a": gs.Storm(0.1)}, partial(print, gs.Storm(0.1))):
+    for value in (
+        gs.nstorm(0.1, 0.1),
+        [gs.nstorm(0.1, 0.1)],
+        {"a": gs.estimators.Storm(0.1)},
+        partial(print, gs.estimators.Storm(0.1)),
+    ):
         assert storm in modules_of(value)
-    assert storm in modules_of(gs.Storm(0.1).direction)  # a method that it inherits knows its object
+    assert storm in modules_of(gs.estimators.Storm(0.1).direction)  # a method that it inherits knows its object
     assert storm not in modules_of(gs.sgd(0.1))
     assert modules_of(np.ones(3), 1.0, None, print) == set()
 
-    class Mine(gs.Storm):
+    class Mine(gs.estimators.Storm):
         pass
 
     assert storm in modules_of(Mine)  # a user's class computes with what it inherits

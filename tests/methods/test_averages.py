@@ -8,21 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gladstorm import (
-    Average,
-    BlumGladyshev,
-    ExponentialAverage,
-    Method,
-    PolynomialAverage,
-    PowerDecay,
-    ScheduleFreeAverage,
-    TailAverage,
-    nsgdm,
-    part,
-    run,
-    sgd,
-    sweep,
-)
+from gladstorm import BlumGladyshev, Method, nsgdm, part, run, sgd, sweep
+from gladstorm.methods.averages import Average, ExponentialAverage, PolynomialAverage, ScheduleFreeAverage, TailAverage
+from gladstorm.methods.schedules import PowerDecay
 from gladstorm.problems import objectives
 from gladstorm.simulation import layout
 

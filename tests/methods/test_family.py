@@ -10,12 +10,12 @@ from typing import Any, get_type_hints
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-import optax
 import unrolled_family as by_hand
 import unrolled_parameter_free as sizes
-from gladstorm import BlumGladyshev, GrowWithDistance, Method, nsgdm, nstorm, pasta, run, sgd, sweep
+from gladstorm import BlumGladyshev, Method, nsgdm, nstorm, run, sgd, sweep
 from gladstorm.methods import (
     batches,
     d_adaptation,
@@ -23,13 +23,14 @@ from gladstorm.methods import (
     dowg,
     estimators,
     momo,
+    pasta,
     prodigy,
     schedule_free,
     steered_landing,
     storm_by_theory,
     storm_plus,
 )
-from gladstorm.methods.batches import BatchRule, FirstLarge, Fixed, LargeOnRefresh, NestedLoops
+from gladstorm.methods.batches import BatchRule, FirstLarge, Fixed, GrowWithDistance, LargeOnRefresh, NestedLoops
 from gladstorm.methods.estimators import (
     ErrorFeedback,
     Estimator,

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gladstorm import BlumGladyshev, FirstLarge, GrowWithDistance, Method, nsgdm, nstorm, run, sgd, storm
+from gladstorm import BlumGladyshev, Method, nsgdm, nstorm, run, sgd, storm
 from gladstorm.core.parts import part
+from gladstorm.methods.batches import FirstLarge, GrowWithDistance
 from gladstorm.methods.estimators import Fresh, Momentum, Storm
 from gladstorm.methods.norms import unit
 from gladstorm.methods.steps import Normalized, Plain

@@ -12,7 +12,7 @@ ORACLE = gs.BlumGladyshev(gs.objectives.named("quadratic", dim=2, start=1.0), B=
 
 
 @gs.part
-class Twice(gs.Memoryless):
+class Twice(gs.steps.Memoryless):
     """x − 2γv."""
 
     gamma: gs.Number = gs.leaf(gs.rules.POSITIVE)
@@ -25,8 +25,8 @@ def test_a_step_of_one_s_own_is_swept_and_decays_as_the_package_s() -> None:
     record = gs.sweep(
         ORACLE,
         {
-            "own": gs.with_decay(gs.Method(gs.Fresh(), Twice(gamma=[0.05, 0.1]))),
-            "plain": gs.with_decay(gs.Method(gs.Fresh(), gs.Plain(gamma=[0.1, 0.2]))),
+            "own": gs.methods.with_decay(gs.Method(gs.estimators.Fresh(), Twice(gamma=[0.05, 0.1]))),
+            "plain": gs.methods.with_decay(gs.Method(gs.estimators.Fresh(), gs.steps.Plain(gamma=[0.1, 0.2]))),
         },
         steps=5,
     )
@@ -34,8 +34,8 @@ def test_a_step_of_one_s_own_is_swept_and_decays_as_the_package_s() -> None:
 
 
 def test_a_number_that_must_not_end_at_zero_still_must_not() -> None:
-    ending = gs.LinearDecay(1.0)
+    ending = gs.schedules.LinearDecay(1.0)
     with pytest.raises(ValueError, match=r"Clipped: c must be finite and > 0 at every step; got c=0\.0"):
-        gs.run(ORACLE, gs.Method(gs.Fresh(), gs.Clipped(0.1, ending)), steps=5)
+        gs.run(ORACLE, gs.Method(gs.estimators.Fresh(), gs.steps.Clipped(0.1, ending)), steps=5)
     with pytest.raises(ValueError, match=r"Twice: gamma must be finite and > 0; got gamma=0\.0"):
-        gs.run(ORACLE, gs.Method(gs.Fresh(), Twice(0.0)), steps=5)
+        gs.run(ORACLE, gs.Method(gs.estimators.Fresh(), Twice(0.0)), steps=5)

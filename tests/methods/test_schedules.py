@@ -7,27 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gladstorm import (
-    BlumGladyshev,
+from gladstorm import BlumGladyshev, Method, nsgdm, part, run, sgd, sweep
+from gladstorm.methods import pasta, with_decay
+from gladstorm.methods.estimators import Fresh, Momentum, Spider, Transported
+from gladstorm.methods.schedules import (
+    Clock,
     CosineDecay,
     CubeRootDecay,
     LinearDecay,
-    Method,
     PowerDecay,
     RunLength,
     Schedule,
     SquareOf,
     WarmUp,
-    nsgdm,
-    part,
-    pasta,
-    run,
-    sgd,
-    sweep,
-    with_decay,
+    resolved,
 )
-from gladstorm.methods.estimators import Fresh, Momentum, Spider, Transported
-from gladstorm.methods.schedules import Clock, resolved
 from gladstorm.methods.steps import Clipped, Plain, Polyak
 from gladstorm.methods.text import parse_method
 from gladstorm.problems import objectives

@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gladstorm import BlumGladyshev, Steered, run, steered, steered_landing, sweep
+from gladstorm import BlumGladyshev, run, steered_landing, sweep
+from gladstorm.methods import steered
+from gladstorm.methods.steps import Steered
 from gladstorm.methods.steps.steered import Course
 from gladstorm.problems import objectives
 

@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-import optax
 from gladstorm import theory
 from gladstorm.optax import nsgdm, nstorm
 

@@ -7,12 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import torch
 from jax.sharding import Mesh, PartitionSpec
 
 import gladstorm.torch
-import optax
 from gladstorm.optax import averaged, nsgdm, nstorm, steered
 
 LR, DECAY, BAD_AT = 0.05, 0.1, 3

@@ -6,10 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-import optax
 from gladstorm.optax import SteeredState, averaged, steered
 
 PARAMS = {"real": jnp.arange(6.0).reshape(2, 3), "complex": jnp.array([1 + 2j, -3j]), "half": jnp.ones(3, jnp.bfloat16)}

@@ -6,10 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax.sharding import Mesh, PartitionSpec
 
-import optax
 from gladstorm.optax import nsgdm, nstorm, steered
 
 LR = 0.1

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gladstorm import FiniteSum, Method, Plain, finite_sum, measured_variance, nstorm, run
+from gladstorm import Method, finite_sum, nstorm, run
 from gladstorm.methods.estimators import Saga
+from gladstorm.methods.steps import Plain
 from gladstorm.problems import objectives
+from gladstorm.problems.oracles import FiniteSum, measured_variance
 from whole_step import begun, whole_step
 
 N, DIM = 40, 3

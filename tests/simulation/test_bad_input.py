@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gladstorm import BlumGladyshev, FirstLarge, GrowWithDistance, nsgdm, nstorm, run, sgd, storm, sweep
+from gladstorm import BlumGladyshev, nsgdm, nstorm, run, sgd, storm, sweep
 from gladstorm.methods import Method
+from gladstorm.methods.batches import FirstLarge, GrowWithDistance
 from gladstorm.methods.steps import Plain
 from gladstorm.problems import objectives
 

@@ -90,7 +90,10 @@ class _Idle(Here):
 
 def test_a_part_and_a_function_of_a_users_script_travel(client: Any) -> None:
     objective = gs.objectives.from_function(lambda x: jnp.sum(x**4), np.ones(2))
-    oracle, method = gs.BlumGladyshev(objective, B=0.1, G=0.1), gs.Method(gs.Fresh(), Damped(0.2), gs.Fixed(1))
+    oracle, method = (
+        gs.BlumGladyshev(objective, B=0.1, G=0.1),
+        gs.Method(gs.estimators.Fresh(), Damped(0.2), gs.batches.Fixed(1)),
+    )
     by_value = sys.modules[__name__]
     cloudpickle.register_pickle_by_value(by_value)  # as a script's classes are: workers cannot import them
     try:

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
-from gladstorm import BlumGladyshev, Fixed, Fresh, FromOptax, Method, Plain, PowerDecay, nsgdm, run, sgd, sweep
+from gladstorm import BlumGladyshev, Method, nsgdm, run, sgd, sweep
 from gladstorm.core import memory as space
 from gladstorm.core.parts import leaf, part
 from gladstorm.core.rules import VECTOR
-from gladstorm.methods.estimators import Estimator
-from gladstorm.methods.steps import Step
+from gladstorm.methods.batches import Fixed
+from gladstorm.methods.estimators import Estimator, Fresh
+from gladstorm.methods.schedules import PowerDecay
+from gladstorm.methods.steps import FromOptax, Plain, Step
 from gladstorm.problems import objectives
 from gladstorm.problems.oracles import ChainOracle, FiniteSum, Point
 from gladstorm.simulation import engine, layout, programs, simulate

@@ -14,19 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gladstorm import (
-    BlumGladyshev,
-    FirstLarge,
-    Record,
-    TailAverage,
-    compare,
-    finite_sum,
-    nsgdm,
-    plot,
-    sgd,
-    sweep,
-    theory,
-)
+from gladstorm import BlumGladyshev, Record, compare, finite_sum, nsgdm, plot, sgd, sweep, theory
+from gladstorm.methods.averages import TailAverage
+from gladstorm.methods.batches import FirstLarge
 from gladstorm.problems import objectives
 from gladstorm.simulation.configurations import Configuration
 from gladstorm.simulation.record import CURVES, MARKS, POINTS

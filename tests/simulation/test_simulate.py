@@ -11,21 +11,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gladstorm import (
-    BlumGladyshev,
-    GrowWithDistance,
-    Method,
-    Oracle,
-    TailAverage,
-    nsgdm,
-    nstorm,
-    run,
-    sgd,
-    storm,
-    sweep,
-)
+from gladstorm import BlumGladyshev, Method, Oracle, nsgdm, nstorm, run, sgd, storm, sweep
 from gladstorm.core.parts import part
 from gladstorm.jobs import interrupts
+from gladstorm.methods.averages import TailAverage
+from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.problems import objectives
 from gladstorm.simulation import engine, layout, runs
 from gladstorm.simulation.record import CURVES

@@ -9,10 +9,13 @@ import jax
 import numpy as np
 import pytest
 
-from gladstorm import BlumGladyshev, Fresh, Method, Normalized, PolynomialAverage, run, sgd, sweep
+from gladstorm import BlumGladyshev, Method, run, sgd, sweep
 from gladstorm import suite as study
 from gladstorm.comparison.compare import FIRST_TUNING_SEED, Compared, compare
 from gladstorm.comparison.intervals import ratio
+from gladstorm.methods.averages import PolynomialAverage
+from gladstorm.methods.estimators import Fresh
+from gladstorm.methods.steps import Normalized
 from gladstorm.problems import objectives
 from gladstorm.suite import PROBLEMS, running
 from gladstorm.suite import figures as suite_figures

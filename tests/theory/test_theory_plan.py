@@ -515,9 +515,9 @@ def test_a_statement_says_what_its_method_takes(method: str, needed: set[str]) -
 # Noise that is smallest elsewhere than at x⁰.
 
 
-def stream(sigma: float = 0.5) -> gs.StreamingLeastSquares:
+def stream(sigma: float = 0.5) -> gs.oracles.StreamingLeastSquares:
     start, optimum, spectrum = np.array([3.0, 1.0]), np.array([0.0, -3.0]), np.array([2.0, 0.5])
-    return gs.StreamingLeastSquares(gs.objectives.StreamingLeastSquares(start, optimum, spectrum, sigma))
+    return gs.oracles.StreamingLeastSquares(gs.objectives.StreamingLeastSquares(start, optimum, spectrum, sigma))
 
 
 def test_noise_anchored_at_the_solution_is_brought_to_the_start_by_the_triangle_inequality() -> None:
@@ -541,15 +541,15 @@ def test_mean_square_smoothness_does_not_pay_for_the_anchor() -> None:
 
 
 def test_the_theorems_refuse_noise_they_say_nothing_about() -> None:
-    turning = gs.GradientCoupled(gs.objectives.named("cauchy"), 0.5, 0.5, 1.0)
+    turning = gs.oracles.GradientCoupled(gs.objectives.named("cauchy"), 0.5, 0.5, 1.0)
     assert for_oracle(turning, "nsgdm").problem.B == 0.5
     with pytest.raises(ValueError, match=r"nstorm needs an oracle whose noise changes by at most .* GradientCoupled"):
         for_oracle(turning, "nstorm")
     with pytest.raises(ValueError, match="oracle must declare BG-0 constants; got oracle=FiniteSum with bg0=None"):
-        for_oracle(gs.FiniteSum(gs.objectives.named("dro:5", dim=2)), "nsgdm")
+        for_oracle(gs.oracles.FiniteSum(gs.objectives.named("dro:5", dim=2)), "nsgdm")
     at_rest = replace(stream().objective, start=np.array([0.0, -3.0]))
     with pytest.raises(ValueError, match=r"or there is nothing to bound; got f\(x⁰\) − inf f = 0\."):
-        for_oracle(gs.StreamingLeastSquares(at_rest), "nsgdm")
+        for_oracle(gs.oracles.StreamingLeastSquares(at_rest), "nsgdm")
     indefinite = replace(stream().objective, spectrum=np.array([2.0, -1.0]))
     with pytest.raises(ValueError, match=r"spectrum must be finite and > 0; got spectrum=-1\.0"):
-        for_oracle(gs.StreamingLeastSquares(indefinite), "nsgdm")
+        for_oracle(gs.oracles.StreamingLeastSquares(indefinite), "nsgdm")

@@ -7,13 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import torch
 
 import gladstorm as gs
 import gladstorm.optax
 import gladstorm.torch
-import optax
 from unrolled import Batch, noise, unrolled
 from unrolled_parameter_free import SteeredLanding
 from whole_step import begun, whole_step

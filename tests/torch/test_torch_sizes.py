@@ -5,11 +5,11 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import torch
 from torch import Tensor
 
-import optax
 from gladstorm.optax import nsgdm, nstorm
 from gladstorm.torch import NSGDM, NSTORM, normalized_step
 from gladstorm.torch.normalized_step import norm_of, normalized_step_

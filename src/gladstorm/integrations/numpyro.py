@@ -23,8 +23,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-
 import optax
+
 from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array
 

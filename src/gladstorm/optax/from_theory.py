@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import optax
+
 from gladstorm import theory
 from gladstorm.core.parts import Array
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-
 import optax
+
 from gladstorm.core.parts import Array
 from gladstorm.methods.estimators import Momentum
 from gladstorm.optax.from_theory import FromTheory

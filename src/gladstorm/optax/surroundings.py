@@ -13,8 +13,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-
 import optax
+
 from gladstorm.core.parts import Array
 from gladstorm.methods.norms import length
 from gladstorm.optax.trees import Tree

@@ -45,12 +45,12 @@ class Memoryless(Step):
 
     >>> import gladstorm as gs
     >>> @gs.part
-    ... class Half(gs.Memoryless):
+    ... class Half(gs.steps.Memoryless):
     ...     gamma: gs.Number = gs.leaf(gs.rules.POSITIVE)
     ...
     ...     def __call__(self, x, v):
     ...         return x - self.gamma / 2 * v
-    >>> gs.with_decay(gs.Method(gs.Fresh(), Half([0.1, 0.2]))).step.gamma.initial
+    >>> gs.methods.with_decay(gs.Method(gs.estimators.Fresh(), Half([0.1, 0.2]))).step.gamma.initial
     [0.1, 0.2]
     """
 
