@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gladstorm.core import references
 from gladstorm.core.markdown import markdown_table
-from gladstorm.jobs.provenance import ROOMS
+from gladstorm.jobs.provenance import LAYERS
 from gladstorm.methods import markdown, parts_markdown
 from gladstorm.theory import table
 
@@ -49,7 +49,7 @@ def bibliography(text: str) -> str:
 
 def rooms(text: str) -> str:
     """CONTRIBUTING.md with its picture renewed."""
-    picture = markdown_table(["room", "what is in it"], [[f"`{room}`", what] for room, what in ROOMS.items()])
+    picture = markdown_table(["room", "what is in it"], [[f"`{room}`", what] for room, what in LAYERS.items()])
     return with_table(text, "rooms", picture)
 
 

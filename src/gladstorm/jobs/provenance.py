@@ -7,9 +7,9 @@ import platform
 
 import gladstorm
 
-# The folders of this package, in the order data goes through them. A room imports from those before it only: the test
-# of layers, the picture in CONTRIBUTING.md and the hash of a job's source use this list.
-ROOMS = {
+# The packages of gladstorm, in the order data goes through them. A package imports from those before it only: the test
+# of layers, the table in CONTRIBUTING.md and the hash of a job's source use this list.
+LAYERS = {
     "core": "what everything stands on: parts, rules, constants, statistics, references",
     "jobs": "how long work is done: files, store, tasks, progress, provenance",
     "problems": "objectives (value, gradient, start, constants) and oracles (stochastic gradients); one file each",

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MethodType
 from typing import Any, NamedTuple
 
-from gladstorm.jobs.provenance import ROOMS, digest
+from gladstorm.jobs.provenance import LAYERS, digest
 
 _FOLLOWED = ["gladstorm"]  # packages, in the order of their layers
 _NESTED = ("body", "orelse", "finalbody", "handlers", "cases")  # where statements hold statements
@@ -108,8 +108,8 @@ def _layer(module: str) -> int:
     """The number of a module's layer."""
     package, *inside = module.split(".")
     if package != _FOLLOWED[0]:
-        return len(ROOMS) + _FOLLOWED.index(package)
-    return list(ROOMS).index(inside[0]) if inside and inside[0] in ROOMS else -1
+        return len(LAYERS) + _FOLLOWED.index(package)
+    return list(LAYERS).index(inside[0]) if inside and inside[0] in LAYERS else -1
 
 
 class _Text(NamedTuple):
