@@ -56,7 +56,7 @@ def run(
     if isinstance(method, Plan):
         if steps is not None:
             raise ValueError(f"run: steps must be left out with a plan, whose horizon says them; got steps={steps!r}.")
-        method, steps = from_plan(method), method.horizon - 1
+        steps, method = method.horizon - 1, from_plan(method)
     elif steps is None:
         raise ValueError("run: steps must be given, the number of steps K ≥ 0; got steps=None.")
     return sweep(
