@@ -1,4 +1,4 @@
-"""The figures of `gladstorm reproduce`, each a function of an experiment's summary and curves."""
+"""The figures of the reproduction, each a function of an experiment's summary and curves."""
 
 from __future__ import annotations
 

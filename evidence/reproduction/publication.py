@@ -1,4 +1,4 @@
-"""A folder of results of `gladstorm reproduce` to what people read: summary.json, figures and report.html.
+"""A folder of results of the reproduction to what people read: summary.json, figures and report.html.
 
 Nothing is simulated here. A thread draws the figures while this one goes on: a simulation runs outside Python, and so
 leaves it to the drawing. A thread ends with its process, whatever ends that.

@@ -82,7 +82,7 @@ class Statement(ABC):
 
     @property
     def regime(self) -> str:
-        """The text method/smoothness/noise, as in `gladstorm verify --regime`."""
+        """The text method/smoothness/noise, as in `python -m evidence verification --regime`."""
         return f"{self.method}/{self.smoothness}/{self.noise}"
 
     # What a regime states.
