@@ -48,10 +48,7 @@ def test_what_code_reaches_is_seen_however_it_is_written() -> None:
         "importlib.import_module('gladstorm.plotting.figures')",
     ):
         assert reached(code) == {"plotting"}, code
-    assert (
-        reached("import gladstorm, numpy\nprint(gladstorm.__version__, 'gladstorm.plotting are', numpy.plotting)")
-        == set()
-    )
+    assert reached("import gladstorm, numpy\nprint(gladstorm.__version__, 'gladstorm.plotting are', numpy.plotting)") == set()
 
 
 def test_a_room_reaches_only_the_rooms_before_it() -> None:

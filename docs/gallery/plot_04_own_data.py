@@ -5,8 +5,8 @@
 ``gs.finite_sum`` makes a problem from a loss of one example and a table of examples. Samples are then rows drawn at
 random, as in training, and the exact gradient over all rows is known for comparison.
 
-Does the noise of *your* data grow with the distance from the start? ``gs.oracles.measured_variance`` answers for any problem.
-Here: logistic regression on scikit-learn's breast-cancer data.
+Does the noise of *your* data grow with the distance from the start? ``gs.oracles.measured_variance`` answers for any
+problem. Here: logistic regression on scikit-learn's breast-cancer data.
 """
 
 import jax
