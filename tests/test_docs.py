@@ -1,9 +1,11 @@
 """What the documents say is what the code does."""
 
+import importlib
 import re
 import tomllib
 from pathlib import Path
 
+import gladstorm as gs
 from evidence import tables
 from evidence.tightness import page
 from gladstorm import worst
@@ -34,6 +36,18 @@ def test_contributing_is_read_in_ten_minutes_and_its_glossary_fits_on_a_screen()
     assert len(text.split()) < 1200
     glossary = text.partition("## Words\n\n")[2].partition("\n\n## ")[0]
     assert 10 < len(glossary.splitlines()) <= 20
+
+
+def test_every_name_that_moved_is_gone_from_the_top_and_where_the_changelog_says() -> None:
+    moved = re.findall(r"^\| `gs\.(\w+)` \| `([\w.]+)` \|$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert len(moved) > 90
+    for name, place in moved:
+        assert name not in gs.__all__
+        module, _, attribute = place.rpartition(".")
+        package, _, group = module.partition(".")
+        holder = getattr(gs, group) if package == "gs" else importlib.import_module(module)
+        assert attribute == name
+        assert hasattr(holder, name), place
 
 
 def test_every_work_is_cited_and_every_citation_is_a_known_work() -> None:
