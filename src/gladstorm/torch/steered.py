@@ -54,8 +54,8 @@ class Steered(StrictOptimizer):
     weight_decay: must be 0, and is there for programs that give it to every optimizer; add it to the loss instead.
     average: keep a mean of the iterates as well, in which late ones weigh more: what the simulator's method reports,
         and worth little (docs/evidence/untuned). Evaluate or save the model inside `with optimizer.averaged():`. There
-        the parameters are the mean, and afterwards they are what they were; no switch has to be turned back. A checkpoint
-        to resume from, model and optimizer, is saved outside.
+        the parameters are the mean, and afterwards they are what they were; no switch has to be turned back. A
+        checkpoint to resume from, model and optimizer, is saved outside.
     model: with average=True, warn once if it is evaluated, in the mode of `model.eval()`, without `averaged`.
 
     State is `start` (x⁰) and `direction` (the mean of u), a buffer more than NSGDM's one; with average=True
