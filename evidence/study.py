@@ -13,7 +13,9 @@ one test compares all of them with the results beside them.
 """
 
 import ast
+import contextlib
 import importlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Protocol, cast
 
@@ -23,10 +25,12 @@ from typer.core import TyperOption
 from gladstorm.cli.app import CommandWithProgress
 from gladstorm.cli.output import show_json
 from gladstorm.cli.places import require_folder, require_matplotlib
+from gladstorm.jobs import interrupts
 
 HERE = Path(__file__).parent
 PUBLISHED = HERE.parent / "docs" / "evidence"
 PAGE = "index.md"
+CHECK_FAILED = 1  # the exit code
 
 Quick = Annotated[
     bool, typer.Option("--quick", help="A small trial of the program, in seconds or minutes: no evidence.")
@@ -78,6 +82,19 @@ def write_page(name: str, folder: Path, *, drawn: bool = False) -> Any:
     return results
 
 
+@contextlib.contextmanager
+def _folder(out: Path) -> Iterator[None]:
+    """Make a folder and those above it; what a study leaves empty, as one that refuses an option does, goes again."""
+    new = [each for each in (out, *out.parents) if not each.exists()]
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # one that is not empty
+            for each in new:
+                each.rmdir()
+
+
 class StudyCommand(CommandWithProgress):
     """The command of a study: what `command` computes, then its figures and its page."""
 
@@ -106,12 +123,15 @@ class StudyCommand(CommandWithProgress):
                 raise ValueError(
                     f"{self._study}: --out must be a folder with results for --page-only; got {str(out)!r}."
                 )
+            interrupts.keeping(f"the results in {out} are as they were; the same command draws again")
         else:
             require_folder(self._study, "--out", out, folders=[], files=[PAGE])
-            out.mkdir(parents=True, exist_ok=True)
             try:
-                drawn = super().invoke(ctx) is True
+                with _folder(out):
+                    drawn = super().invoke(ctx) is True
             except typer.Exit as end:
+                if end.exit_code != CHECK_FAILED:
+                    raise
                 code = end.exit_code
         results = write_page(self._study, out, drawn=drawn)
         if as_json:

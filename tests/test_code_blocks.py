@@ -2,11 +2,12 @@
 
 The language of a block decides:
 
-- `python` that begins with `>>>` is a doctest: pytest collects its page, or tests/test_numpyro.py runs it.
+- `python` that begins with `>>>` is a doctest: pytest collects its page, or tests/integrations/test_numpyro.py runs it.
 - Other `python` has a comment above it, and a test that runs the blocks with that comment on that page (`NAMED`).
 - `bash` is commands, one a line; this file runs them. `gladstorm …` runs with fewer steps and seeds; where that would
-  still take long (docs/evidence/comparison, `--workers`) it is stopped where the work begins, when all options have been read
-  and checked. `python FILE` runs at a small size. `make` must know the target, and `pip install` names extras we have.
+  still take long (docs/evidence/comparison, `--workers`) it is stopped where the work begins, when all options have
+  been read and checked. So is `python -m evidence …`. `python FILE` runs at a small size. `make` must know the target,
+  and `pip install` names extras we have.
 - `text` is output. `{name}` is a directive, which the build reads.
 
 The gallery is run by the build, docstrings by pytest. Commands within a sentence are not run, but their names and

@@ -48,7 +48,8 @@ def test_what_code_reaches_is_seen_however_it_is_written() -> None:
         "importlib.import_module('gladstorm.plotting.figures')",
     ):
         assert reached(code) == {"plotting"}, code
-    assert reached("import gladstorm, numpy\nprint(gladstorm.__version__, 'gladstorm.plotting are', numpy.plotting)") == set()
+    nothing = "import gladstorm, numpy\nprint(gladstorm.__version__, 'gladstorm.plotting are', numpy.plotting)"
+    assert reached(nothing) == set()
 
 
 def test_a_room_reaches_only_the_rooms_before_it() -> None:
@@ -64,7 +65,14 @@ def test_a_room_reaches_only_the_rooms_before_it() -> None:
 
 def test_modules_are_named_in_import_statements_and_not_in_strings() -> None:
     for path in SOURCE.rglob("*.py"):
-        texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        said = {  # the subject of a sentence: what the user imported
+            argument
+            for node in nodes
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "needing_extras"
+            for argument in node.args
+        }
+        texts = [node.value for node in nodes if isinstance(node, ast.Constant) and node not in said]
         named = {text for text in texts if isinstance(text, str) and re.fullmatch(r"gladstorm(\.\w+)+", text)}
         own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
         rooms = {text.split(".")[1] for text in named if sources._is_module(text)} - {own}
@@ -74,6 +82,23 @@ def test_modules_are_named_in_import_statements_and_not_in_strings() -> None:
 def test_every_file_is_in_a_room() -> None:
     found = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in SOURCE.rglob("*.py")}
     assert found == {*LAYERS, "__init__", "__main__", *PUBLIC_PATHS}
+
+
+def test_a_public_path_only_names_what_the_integrations_have() -> None:
+    for name in PUBLIC_PATHS:
+        about, *rest = ast.parse((SOURCE / f"{name}.py").read_text()).body
+        assert isinstance(about, ast.Expr)
+        assert [node.module for node in rest if isinstance(node, ast.ImportFrom)] == [f"gladstorm.integrations.{name}"]
+        assert len(rest) == 1
+
+
+def test_what_ships_does_not_know_the_evidence() -> None:
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            modules += [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+            assert not [name for name in modules if re.fullmatch(r"evidence(\.\w+)*", name)], path
 
 
 def test_importing_the_package_and_asking_for_help_loads_nothing_heavy() -> None:

@@ -2,49 +2,40 @@
 
 import ast
 import importlib
+import itertools
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any, cast
 
 import pytest
 
 import gladstorm as gs
-from gladstorm.methods import METHODS, averages, batches, estimators, schedules, steps
-from gladstorm.problems import objectives, oracles
+from gladstorm.methods import METHODS
 
-# Public where they stand, not here: protocols and bases of parts, states, registries, tables of the documents.
+# What a module has for others besides what is shown at the top: states, markers, checks, tables and files of a command.
 DELIBERATELY_NOT = {
-    "foundation.parts": {
-        "require_single_numbers",
-        "C",
-        "Data",
-        "Varying",
-        "as_data",
-        "check",
-        "describe",
-        "discover",
-        "in_float64",
-        "is_part",
-    },
-    "methods": {"METHODS", "Declaration", "declared", "markdown", "part_rows", "parts_markdown", "rows"},
-    "methods.averages": {"registry"},
-    "methods.batches": {"BatchRule", "registry"},
-    "methods.estimators": {"Grad", "registry"},
-    "methods.schedules": {"Clock", "adaptive", "registry", "resolved"},
-    "methods.steps": {"registry"},
-    "oracles": {"Point", "Recipe", "named", "names", "read", "registry"},
-    "pages": set(),
-    "simulation.record": set(),
-    "simulation.simulate": set(),
-    "studies.comparison": {
+    "comparison.compare": {
         "against_first",
+        "Compared",
+        "ComparisonInterrupted",
         "briefly",
         "configured",
         "methods_from",
         "save",
     },
+    "core.parts": {
+        *("C", "Data", "Varying", "as_data", "check", "describe", "discover", "in_float64", "is_part"),
+        "require_single_numbers",
+    },
+    "plotting": set(),
+    "simulation.record": set(),
+    "simulation.simulate": set(),
 }
+GROUPS: dict[str, ModuleType] = {name: each for name in dir(gs) if isinstance(each := getattr(gs, name), ModuleType)}
+PARTS = ("averages", "batches", "estimators", "objectives", "oracles", "schedules", "steps")
+MOST = 34  # names at the top: what a reader can hold in the head
 
 
 def public_names(module: ModuleType) -> set[str]:
@@ -83,20 +74,49 @@ def test_a_star_imports_what_is_shown_and_nothing_else() -> None:
 
 def test_a_public_name_of_a_module_is_shown_or_deliberately_not() -> None:
     homes = {name: module.removeprefix("gladstorm.") for name, module in vars(gs)["_MODULE_OF"].items()}
-    modules = {name for name in homes if isinstance(getattr(gs, name), ModuleType)}
-    assert set(DELIBERATELY_NOT) == {home for name, home in homes.items() if name not in modules}
+    groups = {module.__name__.removeprefix("gladstorm.") for module in GROUPS.values()}  # there all of it is shown
+    assert set(DELIBERATELY_NOT) == {home for name, home in homes.items() if name not in GROUPS} - groups
     for module, hidden in DELIBERATELY_NOT.items():
         shown = {name for name, home in homes.items() if home == module}
         assert public_names(importlib.import_module(f"gladstorm.{module}")) == shown | hidden, module
 
 
-def test_every_method_part_oracle_and_objective_is_shown() -> None:
-    assert set(METHODS) <= set(dir(gs))
-    parts = [cls for module in (averages, batches, estimators, schedules, steps) for cls in module.registry().values()]
-    for cls in (*parts, *oracles.registry().values()):
-        assert getattr(gs, cls.__name__) is cls
-    for objective in objectives.registry().values():
-        assert getattr(objectives, objective.__name__, None) is objective
+@pytest.mark.parametrize("group", PARTS)
+def test_every_part_is_in_its_group_under_its_own_name_and_so_is_what_one_s_own_inherits(group: str) -> None:
+    module: Any = GROUPS[group]
+    classes = list(module.registry().values())
+    assert classes
+    for cls in classes:
+        assert getattr(module, cls.__name__) is cls
+        assert cls.__name__ in public_names(module)
+        bases = [base for base in cls.__mro__[1:] if vars(module).get(base.__name__) is base]
+        assert bases or group == "objectives", cls  # an objective need not inherit
+
+
+def test_every_method_is_in_its_group_and_is_found_by_its_name() -> None:
+    assert set(METHODS) <= set(gs.methods.__all__)
+    for name, declaration in METHODS.items():
+        assert getattr(gs.methods, name) is declaration.make
+
+
+def test_what_is_at_the_top_and_in_a_group_is_one_thing() -> None:
+    twice = {(name, place) for place, group in GROUPS.items() for name in public_names(group) & set(gs.__all__)}
+    assert {("nsgdm", "methods"), ("Step", "steps"), ("Oracle", "oracles"), ("BlumGladyshev", "oracles")} <= twice
+    for name, place in twice:
+        assert getattr(GROUPS[place], name) is getattr(gs, name), (name, place)
+
+
+@pytest.mark.parametrize("place", ["the top", *GROUPS])
+def test_no_two_names_of_one_place_differ_by_case_only(place: str) -> None:
+    names = dir(gs) if place == "the top" else public_names(GROUPS[place])
+    alike = [{*pair} for pair in itertools.combinations(sorted(names), 2) if pair[0].lower() == pair[1].lower()]
+    assert alike == ([{"Plan", "plan"}] if place == "theory" else [])  # a class, and the function that returns one
+
+
+def test_the_top_is_small_and_has_no_part_but_the_paper_s_oracle() -> None:
+    assert len(gs.__all__) <= MOST
+    parts = {cls for group in PARTS for cls in cast(Any, GROUPS[group]).registry().values()}
+    assert [name for name in gs.__all__ if getattr(gs, name) in parts] == ["BlumGladyshev"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@
 
 A *step* says how x moves along the direction v. A step that needs x and v only inherits ``gs.steps.Memoryless`` and is
 one function of both. Its numbers are fields, each with the rule that it must obey. Lists of numbers are swept, and
-because the step size is called ``gamma``, ``gs.methods.with_decay`` makes it decay. The step works with every estimator.
+because the step size is called ``gamma``, ``gs.methods.with_decay`` makes it decay. The step works with every
+estimator.
 
 Here: a step that is cut smoothly. It is γv where v is short, and never longer than γc.
 """

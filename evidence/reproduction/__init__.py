@@ -20,7 +20,7 @@ def choose(names: Iterable[str]) -> list[Experiment]:
     """Experiments by name; all of them if none is named."""
     for name in names:
         if name not in EXPERIMENTS:
-            raise ValueError(f"reproduce: experiments are {', '.join(EXPERIMENTS)}; got {name!r}.")
+            raise ValueError(f"reproduction: experiments are {', '.join(EXPERIMENTS)}; got {name!r}.")
     return [each for name, each in EXPERIMENTS.items() if name in (set(names) or EXPERIMENTS)]
 
 

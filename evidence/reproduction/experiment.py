@@ -61,18 +61,18 @@ class ReproductionSettings:
 
     def check(self) -> None:
         """Raise a ValueError for the first number that is out of range."""
-        NON_NEGATIVE.require("reproduce", "B", self.B)
-        _SEEDS.require("reproduce", "seeds", self.seeds)
-        COUNT.require("reproduce", "steps", self.steps)
+        NON_NEGATIVE.require("reproduction", "B", self.B)
+        _SEEDS.require("reproduction", "seeds", self.seeds)
+        COUNT.require("reproduction", "steps", self.steps)
         if self.steps < 20:
             raise ValueError(
-                f"reproduce: steps must be at least 20, the last tenth is averaged; got steps={self.steps}."
+                f"reproduction: steps must be at least 20, the last tenth is averaged; got steps={self.steps}."
             )
         if self.sigma2 is not None:
-            POSITIVE.require("reproduce", "sigma2", self.sigma2)
+            POSITIVE.require("reproduction", "sigma2", self.sigma2)
         if self.grid is not None:
-            POSITIVE.require("reproduce", "grid", self.grid)
-            _GRID.require("reproduce", "grid", self.grid)
+            POSITIVE.require("reproduction", "grid", self.grid)
+            _GRID.require("reproduction", "grid", self.grid)
 
 
 QUICK: Final = ReproductionSettings(seeds=3, steps=400, quick=True)

@@ -16,8 +16,8 @@ from gladstorm.worst import figures as worst_figures
 
 MARK = "<!-- written by `python -m evidence tightness` from tightness.json; a test compares -->\n"
 
-# Measured / bound of the better instance of the full verification at T = 10⁵, before there was a search. There the
-# way down, Δ/(γT), was 77 to 100 % of what was measured.
+# Measured / bound of the better instance of the verification, with --full, at T = 10⁵, before there was a search. There
+# the way down, Δ/(γT), was 77 to 100 % of what was measured.
 BEFORE = {
     "nsgdm/smooth": (0.073, 0.17, 1.0),
     "nsgdm/sublinear": (0.0060, 0.018, 0.75),
@@ -66,8 +66,8 @@ A run that starts high has to come down, and a normalized method cannot come dow
 alone keeps the mean gradient norm at Δ/(γT) or above, where Δ is the height of the start above the minimum, γ the step
 size and T the number of iterates. We call this part *the way down*. "Any problem" in the table is the worst problem of
 all; "noise alone" is the worst one on which the way down is at most a tenth of what is measured. "Before the search"
-is the largest ratio among the problems of the verification at T = 10⁵, where the way down was 77–100 % of the
-measurement.
+is the largest ratio among the problems of the [verification](../verification/index.md) at T = 10⁵, where the way down
+was 77–100 % of the measurement.
 """
 
 REMARK = """

@@ -95,7 +95,7 @@ def _along_its_mean(noise: np.ndarray) -> Mean:
 
 def _own_growth(oracle: Oracle) -> float:
     if oracle.bg0 is None:
-        raise ValueError(f"verify: an instance must declare BG-0 constants; got {type(oracle).__name__}.")
+        raise ValueError(f"verification: an instance must declare BG-0 constants; got {type(oracle).__name__}.")
     return oracle.bg0.B
 
 

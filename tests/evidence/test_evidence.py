@@ -1,30 +1,34 @@
 """The evidence page says what the report beside it says."""
 
 import re
-import runpy
-from pathlib import Path
+from typing import Any
 
 import pytest
 
+from evidence.study import PAGE, PUBLISHED
+from evidence.verification.page import detectable, load, measures_studies, render
 from gladstorm.plotting.styles import regime_in_words
 from gladstorm.theory import REGIMES
 
-ROOT = Path(__file__).parents[2]
+FOLDER = PUBLISHED / "verification"
 RATIOS = ("bound", "sharper bound", "wrapper bound", "estimator error")  # columns of the table of cases
-PAGE = runpy.run_path(str(ROOT / "docs/generate_evidence.py"))
 
 
-def test_the_page_is_made_from_the_report_beside_it() -> None:
-    page = (ROOT / "docs/evidence/verification").read_text(encoding="utf-8")
-    assert page == PAGE["evidence"](PAGE["kept"](), PAGE["found"]())
-    shown = set(re.findall(r"!\[[^]]*\]\(evidence/([^)]*)\)", page))
-    assert shown == {path.name for path in (ROOT / "docs/evidence").glob("*.png")}
+@pytest.fixture
+def report() -> dict[str, Any]:
+    """What is published."""
+    return load(FOLDER)
 
 
-def test_the_report_agrees_with_itself() -> None:
+def test_the_page_shows_every_figure_beside_it() -> None:
+    shown = set(re.findall(r"!\[[^]]*\]\(([^)]*)\)", (FOLDER / PAGE).read_text(encoding="utf-8")))
+    assert shown == {path.name for path in FOLDER.glob("*.png")}
+
+
+def test_the_report_agrees_with_itself(report: dict[str, Any]) -> None:
     """What is summed up in it is the sum of its checks; it is one of --full, and of every regime."""
-    report, confidence = PAGE["kept"](), PAGE["kept"]()["confidence"]
-    assert PAGE["measures_studies"](report)
+    confidence = report["confidence"]
+    assert measures_studies(report)
     assert {case["regime"] for case in report["cases"]} == {"/".join(regime) for regime in REGIMES}
     checks = report["checks"]
     assert (report["holds"], confidence["checks"]) == (all(check["holds"] for check in checks), len(checks))
@@ -36,12 +40,11 @@ def test_the_report_agrees_with_itself() -> None:
         assert (case["checks"], case["holds"]) == (len(own), all(check["holds"] for check in own)), case
 
 
-def test_the_page_shows_every_case_with_its_numbers_and_every_failure() -> None:
-    report = PAGE["kept"]()
+def test_the_page_shows_every_case_with_its_numbers_and_every_failure(report: dict[str, Any]) -> None:
     for number, case in enumerate(report["cases"]):  # numbers that tell the cases apart
         case["rate"] = 1 + number / 100
         case["tightness"] = {name: [0.0, 2 + number / 10] for name in case["tightness"]}
-    cells = [line.strip("| ").split(" | ") for line in PAGE["evidence"](report, PAGE["found"]()).splitlines()]
+    cells = [line.strip("| ").split(" | ") for line in render(report).splitlines()]
     shown = {(row[0], row[1]): row for row in cells if len(row) == 10}
     for case in report["cases"]:
         row = shown[regime_in_words(case["regime"]), case["instance"]]
@@ -52,16 +55,16 @@ def test_the_page_shows_every_case_with_its_numbers_and_every_failure() -> None:
         assert row[8:] == [str(case["checks"]), "yes"]
     report["checks"][0]["holds"] = False
     report["cases"][0] |= {"holds": False, "slope": [], "slope_remark": "not testable"}
-    text = PAGE["evidence"](report, PAGE["found"]())
+    text = render(report)
     assert "**1 checks fail**" in text
     assert "| not testable |" in text
     assert text.rstrip().endswith(f"| {report['checks'][0]['seeds']} |")
     assert "| **no** |" in text
 
 
-def test_what_the_page_concludes_changes_with_the_numbers() -> None:
-    report, found = PAGE["kept"](), PAGE["found"]()
-    before = " ".join(PAGE["evidence"](report, found).split())  # wherever its lines break
+def test_what_the_page_concludes_changes_with_the_numbers(report: dict[str, Any]) -> None:
+    found = report["broken"]
+    before = " ".join(render(report).split())  # wherever its lines break
     studies = report["studies"]
     for row in studies["inertia"]:
         row["below"] = {question: [1.0, 0.9, 1.0] for question in row["below"]}
@@ -71,7 +74,7 @@ def test_what_the_page_concludes_changes_with_the_numbers() -> None:
         row["diverged"] = 0.25
     for row in studies["robustness ratios"]:
         row |= {"mean": 2.0, "low": 1.5, "high": 3.0}
-    text = " ".join(PAGE["evidence"](report, found).split())
+    text = " ".join(render(report).split())
     for words in (
         "Undecided: 0 of",
         "STORM's best η leaves it behind momentum's in 0",
@@ -84,16 +87,16 @@ def test_what_the_page_concludes_changes_with_the_numbers() -> None:
         assert words not in before, words
     assert "less often than not" in before
     assert "less often than not" not in text
-    assert f"It finds all {len(found)}, everywhere" in PAGE["evidence"](report, found)
+    assert f"It finds all {len(found)}, everywhere" in render(report)
     found[0]["found_in"] -= 1
-    assert f"Not found everywhere: {found[0]['broken']}." in PAGE["evidence"](report, found)
+    assert f"Not found everywhere: {found[0]['broken']}." in render(report)
 
 
 def test_an_identity_finds_more_than_its_half_width_with_high_probability() -> None:
     """With normal errors of deviation 1/√n, n = 10⁶, at 99 %: 2.576 + 1.645 deviations, against 2.576."""
     check = {"low": -2.5758e-3, "high": 2.5758e-3, "seeds": 10**6}
-    assert PAGE["detectable"](check, 0.99) == pytest.approx(4.2207e-3, rel=1e-3)
+    assert detectable(check, 0.99) == pytest.approx(4.2207e-3, rel=1e-3)
 
 
 def test_what_is_kept_is_small() -> None:
-    assert sum(path.stat().st_size for path in (ROOT / "docs/evidence").iterdir()) < 500_000
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 500_000

@@ -236,5 +236,5 @@ def test_methods_have_the_colours_of_the_figures() -> None:
 
 def test_writing_a_report_needs_the_standard_library_only() -> None:
     heavy = ("jax", "numpy", "pandas", "pyarrow", "matplotlib")
-    code = f"import sys, gladstorm.pages.report; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, evidence.reproduction.report; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -34,7 +34,7 @@ TIMEOUT = 1200.0  # generous: no test is about time
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `gladstorm reproduce --quick` leaves, run by a process of its own."""
+    """What `python -m evidence reproduction --quick` leaves, run by a process of its own."""
     folder = tmp_path_factory.mktemp("out")
     _started(folder).wait(TIMEOUT)
     return folder
@@ -47,7 +47,7 @@ def cubic(out: Path) -> Results:
 
 
 def _started(folder: Path, *experiments: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "gladstorm", "reproduce", *experiments, "--quick", "--out", str(folder)]
+    command = [sys.executable, "-m", "evidence", "reproduction", *experiments, "--quick", "--out", str(folder)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -215,19 +215,19 @@ def test_a_finished_part_is_not_computed_again(tmp_path: Path) -> None:
         store.recall({"a": 2}, _refused)
 
 
-def test_plot_draws_again_without_computing(out: Path, gladstorm: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_only_draws_again_without_computing(out: Path, evidence: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {name: (out / name / "figure.png").read_bytes() for name in EXPERIMENTS}
     for name in EXPERIMENTS:
         (out / name / "figure.png").unlink()
     (out / "report.html").unlink()
 
     def computed(*_: Any, **__: Any) -> None:
-        raise AssertionError("plot simulated")
+        raise AssertionError("--page-only simulated")
 
     monkeypatch.setattr("evidence.reproduction.jobs.sweep", computed)
-    code, printed, _ = gladstorm("plot", str(out))
+    code, printed, _ = evidence("reproduction", "--page-only", "--out", str(out))
     assert code == 0
-    assert "Phase retrieval" in printed
+    assert printed == f"Results, figures and the page index.md are in {out}.\n"
     assert {name: (out / name / "figure.png").read_bytes() for name in EXPERIMENTS} == before
     assert (out / "report.html").exists()
 
@@ -239,7 +239,7 @@ def test_ctrl_c_while_figures_are_drawn_ends_everything_and_the_results_stay(out
         shutil.copy(out / name / "results.parquet", folder / name)
     before = {path: path.read_bytes() for path in folder.rglob("results.parquet")}
     heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
-    command = [sys.executable, "-m", "gladstorm", "plot", str(folder)]
+    command = [sys.executable, "-m", "evidence", "reproduction", "--page-only", "--out", str(folder)]
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, start_new_session=True) as process:
         signal.signal(signal.SIGINT, heard)
         while process.poll() is None and not list(folder.glob("*/figure.png")):  # the first of six
@@ -262,8 +262,8 @@ def test_a_figure_that_cannot_be_drawn_is_an_error_here(out: Path) -> None:
         drawing.add(summary(EXPERIMENTS["cubic"], results), curves(results), out / "nowhere")
 
 
-def test_json_is_all_there_is_on_standard_output(out: Path, gladstorm: Said) -> None:
-    code, printed, _ = gladstorm("plot", str(out), "--json")
+def test_json_is_all_there_is_on_standard_output(out: Path, evidence: Said) -> None:
+    code, printed, _ = evidence("reproduction", "--page-only", "--out", str(out), "--json")
     assert code == 0
     assert set(json.loads(printed)) == set(EXPERIMENTS)
 
@@ -282,9 +282,9 @@ def test_json_is_all_there_is_on_standard_output(out: Path, gladstorm: Said) -> 
         (["--out", "taken/below"], "--out must be a folder; got 'taken/below' with the file"),
     ],
 )
-def test_bad_input_is_one_sentence_and_writes_nothing(arguments: list[str], sentence: str, gladstorm: Said) -> None:
+def test_bad_input_is_one_sentence_and_writes_nothing(arguments: list[str], sentence: str, evidence: Said) -> None:
     Path("taken").write_text("a file")
-    code, printed, said = gladstorm("reproduce", *arguments)
+    code, printed, said = evidence("reproduction", *arguments)
     assert code == 2
     assert sentence in said
     assert said.count("\n") == 1
@@ -292,16 +292,16 @@ def test_bad_input_is_one_sentence_and_writes_nothing(arguments: list[str], sent
     assert [path.name for path in Path().iterdir()] == ["taken"]
 
 
-def test_the_help_and_the_page_name_every_experiment(gladstorm: Said) -> None:
-    assert f"{', '.join(EXPERIMENTS)};" in gladstorm("reproduce", "-h")[1]
-    page = (Path(__file__).parents[2] / "docs/evidence/reproduction").read_text("utf-8")
+def test_the_help_and_the_page_name_every_experiment(evidence: Said) -> None:
+    assert f"{', '.join(EXPERIMENTS)};" in evidence("reproduction", "-h")[1]
+    page = (Path(__file__).parents[2] / "docs/evidence/reproduction/index.md").read_text("utf-8")
     assert all(f"## {each.title}\n" in page for each in EXPERIMENTS.values())
 
 
-def test_plot_names_a_folder_without_results(gladstorm: Said) -> None:
-    code, _, said = gladstorm("plot", "nowhere")
+def test_page_only_names_a_folder_without_results(evidence: Said) -> None:
+    code, _, said = evidence("reproduction", "--page-only", "--out", "nowhere")
     assert code == 2
-    assert "must hold NAME/results.parquet" in said
+    assert "--out must be a folder with results for --page-only; got 'nowhere'" in said
 
 
 def test_damaged_and_foreign_results_are_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`gladstorm verify`: what a check asks for, that right methods pass every one, and that broken ones do not."""
+"""`python -m evidence verification`: what a check asks for, that right methods pass every one, and that broken ones do not."""
 
 import itertools
 import json
@@ -289,12 +289,12 @@ def test_one_of_several_functions_is_that_function(families: Any, dim: int) -> N
             assert (one.f_inf, one.constants) == (alone.f_inf, alone.constants)
 
 
-# Right methods pass. This is where CI runs `gladstorm verify --quick`.
+# Right methods pass. This is where CI runs `python -m evidence verification --quick`.
 
 
 def verified(*options: str) -> str:
-    """`gladstorm verify` in a process of its own, with programs optimized a little: it simulates a lot."""
-    command = [sys.executable, "-m", "gladstorm", "verify", "--quick", "--out", "one", *options]
+    """The command in a process of its own, with programs optimized a little: it simulates a lot."""
+    command = [sys.executable, "-m", "evidence", "verification", "--quick", "--out", "one", *options]
     a_little = "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true"
     environment = os.environ | {"XLA_FLAGS": f"{a_little} --xla_cpu_parallel_codegen_split_count=1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -484,24 +484,26 @@ def test_a_problem_outside_the_model_is_refused() -> None:
 # The command.
 
 
-def test_a_check_that_fails_is_named_and_the_exit_code_is_1(gladstorm: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_fails_is_named_and_the_exit_code_is_1(evidence: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     short = replace(QUICK, horizons=(201, 300), fit_from=201, instances=INSTANCES[:1])
     monkeypatch.setattr("evidence.verification.bounds.MARGIN", 1e-9)  # no slope is as close as that
     monkeypatch.setattr("evidence.verification.QUICK", short)
-    code, out, err = gladstorm("verify", "--regime", "nsgdm/smooth/det")
+    code, out, err = evidence("verification", "--regime", "nsgdm/smooth/det")
     assert code == 1
     assert "✗" in out
     assert "FAILS nsgdm/smooth/deterministic" in err
-    code, out, _ = gladstorm("verify", "--regime", "nsgdm/smooth/det", "--json")
+    code, out, _ = evidence("verification", "--regime", "nsgdm/smooth/det", "--json")
     assert code == 1
-    assert gladstorm("verify", "--regime", "nsgdm/smooth/det", "--json")[1] == out  # the same bytes from the same seed
+    assert (
+        evidence("verification", "--regime", "nsgdm/smooth/det", "--json")[1] == out
+    )  # the same bytes from the same seed
 
 
-def test_a_regime_that_does_not_exist_and_an_output_that_is_a_file_are_refused(gladstorm: Said, tmp_path: Path) -> None:
-    code, _, err = gladstorm("verify", "--regime", "adam")
+def test_a_regime_that_does_not_exist_and_an_output_that_is_a_file_are_refused(evidence: Said, tmp_path: Path) -> None:
+    code, _, err = evidence("verification", "--regime", "adam")
     assert code == 2
     assert "--regime must be part of one of" in err
     (tmp_path / "file").touch()
-    code, _, err = gladstorm("verify", "--out", "file")
+    code, _, err = evidence("verification", "--out", "file")
     assert code == 2
     assert "--out must be a folder" in err

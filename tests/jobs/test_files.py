@@ -211,7 +211,7 @@ def test_a_file_system_without_synchronization_is_used_and_a_failing_disk_is_sai
 
 
 def test_results_of_the_two_experiments_that_changed_places_are_noticed(
-    gladstorm: Callable[..., tuple[int, str, str]], tmp_path: Path
+    evidence: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
     oracle = gs.BlumGladyshev(gs.objectives.named("cauchy", dim=2, start=1.0), 0.5, 1.0)
     record = gs.sweep(oracle, {"main, SGD": gs.sgd([0.1, 0.2])}, steps=3)
@@ -223,7 +223,7 @@ def test_results_of_the_two_experiments_that_changed_places_are_noticed(
         assert Results.load(path, other).config == Results.load(path).config == {"experiment": other}
         with pytest.raises(ValueError, match=rf"{name}/results.parquet must hold results of {name}; got those of"):
             Results.load(path, name)
-    code, out, err = gladstorm("plot", str(tmp_path))
+    code, out, err = evidence("reproduction", "--page-only", "--out", str(tmp_path))
     assert (code, out) == (2, "")
     assert "must hold results of" in err
 

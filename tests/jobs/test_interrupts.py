@@ -21,7 +21,7 @@ TIMEOUT = 1200.0  # generous: no test is about time
 STARTS_AGAIN = "Interrupted: nothing new is kept; the same command starts again.\n"
 WORK = """
 import hashlib, time
-from gladstorm.foundation import interrupts
+from gladstorm.jobs import interrupts
 
 with interrupts.answered():
     print("working", flush=True)
@@ -136,7 +136,7 @@ def interrupted_then(number, handler, set_handler=signal.signal):
     return before
 
 signal.signal = interrupted_then
-from gladstorm.foundation import interrupts
+from gladstorm.jobs import interrupts
 
 end = time.monotonic() + 60
 with interrupts.answered():
@@ -171,7 +171,7 @@ SIMULATE = (
 
 # However slow the machine is: it stops in order.
 PATIENT_COMMAND = f"""
-from gladstorm.foundation import interrupts
+from gladstorm.jobs import interrupts
 interrupts.PATIENCE = {TIMEOUT}
 from gladstorm.__main__ import main
 main()
@@ -230,8 +230,8 @@ def test_ctrl_c_during_a_simulation_is_one_line_after_those_of_its_progress() ->
     _stopped_in_a_simulation(out, line)
 
 
-def test_ctrl_c_while_reproduce_compiles_says_how_to_go_on() -> None:
-    process = started("-m", "gladstorm", *"reproduce cubic --quick --steps 1000000000 --out out".split())
+def test_ctrl_c_while_a_study_compiles_says_how_to_go_on() -> None:
+    process = started("-m", "evidence", *"reproduction cubic --quick --steps 1000000000 --out out".split())
     assert process.stderr is not None
     assert "tuning" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
@@ -244,14 +244,20 @@ def test_ctrl_c_while_reproduce_compiles_says_how_to_go_on() -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("verify --regime nsgdm/smooth/bg0", STARTS_AGAIN),
-        ("verify --out o", "Interrupted: what had finished is in o/parts; the same command goes on from there.\n"),
-        ("simulate --objective cauchy --method sgd --gamma 1", STARTS_AGAIN),
-        ("compare --objective cauchy --method sgd --method nsgdm(eta=0.1)", STARTS_AGAIN),
+        (
+            "evidence verification --regime nsgdm/smooth/bg0",
+            "Interrupted: what had finished is in out/verification/parts; the same command goes on from there.\n",
+        ),
+        (
+            "evidence verification --out o",
+            "Interrupted: what had finished is in o/parts; the same command goes on from there.\n",
+        ),
+        ("gladstorm simulate --objective cauchy --method sgd --gamma 1", STARTS_AGAIN),
+        ("gladstorm compare --objective cauchy --method sgd --method nsgdm(eta=0.1)", STARTS_AGAIN),
     ],
 )
 def test_every_command_says_what_is_kept(
-    gladstorm: Said, monkeypatch: pytest.MonkeyPatch, command: str, said: str
+    gladstorm: Said, evidence: Said, monkeypatch: pytest.MonkeyPatch, command: str, said: str
 ) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -259,6 +265,7 @@ def test_every_command_says_what_is_kept(
     monkeypatch.setattr("gladstorm.simulation.runs.Runs.__call__", interrupted)
     monkeypatch.setattr("evidence.verification.settings.run", interrupted)
     monkeypatch.setattr("evidence.verification.run._checked", interrupted)
-    code, out, err = gladstorm(*command.split())
+    program, *words = command.split()
+    code, out, err = {"gladstorm": gladstorm, "evidence": evidence}[program](*words)
     progress = [line for line in err.splitlines(keepends=True) if not line.startswith("compare: ")]
     assert (code, out, progress) == (130, "", [said])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import evidence
 import gladstorm as gs
 from evidence.tightness.measuring import tightness
 from evidence.verification import QUICK, verify
@@ -21,6 +22,7 @@ from gladstorm.jobs.sources import follow, is_followed, modules_of, source_of
 from gladstorm.simulation.runs import Runs
 
 SOURCE = Path(gs.__file__).parent
+EVIDENCE = Path(evidence.__file__).parent
 ORACLE = gs.BlumGladyshev(gs.objectives.named("power:3", dim=2), B=0.5, G=0.5)
 JOBS = {"sweep": (Runs, ORACLE, gs.nstorm(0.1, 0.1)), "verify": (verify,), "tightness": (tightness,)}
 
@@ -38,11 +40,12 @@ def _keys() -> dict[str, str]:
 
 @pytest.fixture
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of this package's source, which is read in its place."""
-    copy = tmp_path / "gladstorm"
-    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(gs, "__file__", str(copy / "__init__.py"))
-    yield copy
+    """A folder with copies of the source of this package and of the evidence, which are read in their place."""
+    for package, folder in ((gs, SOURCE), (evidence, EVIDENCE)):
+        copy = tmp_path / folder.name
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        monkeypatch.setattr(package, "__file__", str(copy / "__init__.py"))
+    yield tmp_path
     _forget()
 
 
@@ -65,9 +68,9 @@ def test_no_word_of_prose_changes_a_key(copied: Path) -> None:
 def test_a_job_depends_on_what_it_imports_and_on_nothing_else(copied: Path) -> None:
     before = _keys()
     of_sweep, of_verify = (modules_of(*JOBS[name]) for name in ("sweep", "verify"))
-    every = {".".join(path.relative_to(copied.parent).with_suffix("").parts) for path in copied.rglob("*.py")}
-    rooms = {name.split(".")[1] for name in of_sweep if "." in name}
-    assert rooms == {"foundation", "objectives", "oracles", "methods", "simulation"}
+    every = {".".join(path.relative_to(copied).with_suffix("").parts) for path in copied.rglob("*.py")}
+    layers = {name.split(".")[1] for name in of_sweep if "." in name}
+    assert layers == {"core", "jobs", "problems", "methods", "simulation"}
     assert {
         "gladstorm.methods.estimators.storm",
         "gladstorm.problems.objectives.power",
@@ -77,10 +80,11 @@ def test_a_job_depends_on_what_it_imports_and_on_nothing_else(copied: Path) -> N
         not {"gladstorm.methods.estimators.page", "gladstorm.problems.objectives.cauchy"} & of_sweep
     )  # parts it has not
     assert of_sweep - {"gladstorm.problems.objectives.power", "gladstorm.methods.norms"} < of_verify
-    assert not any(name.startswith(("gladstorm.torch", "gladstorm.pages", "gladstorm.cli")) for name in of_verify)
+    above = ("gladstorm.torch", "gladstorm.cli", "evidence.reproduction", "evidence.verification.page")
+    assert not any(name.startswith(above) for name in of_verify)
     for module in every - {name.removesuffix(".__init__") for name in of_verify}:
         if not module.endswith("__init__"):
-            _append(copied.parent, module, "\nx = 1\n")
+            _append(copied, module, "\nx = 1\n")
     after = _keys()
     assert after["verify"] == before["verify"]
     assert after["sweep"] == before["sweep"]
@@ -89,12 +93,12 @@ def test_a_job_depends_on_what_it_imports_and_on_nothing_else(copied: Path) -> N
 def test_a_changed_factor_moves_the_keys_of_those_who_import_it(copied: Path) -> None:
     before = _keys()
     for module, moved in {
-        "foundation.rules": {"sweep", "verify", "tightness"},
-        "simulation.one_run": {"sweep", "verify", "tightness"},
-        "methods.estimators.storm": {"sweep", "verify", "tightness"},
-        "theory.statement": {"verify", "tightness"},
-        "studies.verification.on_a_plane": {"verify"},
-        "torch.nsgdm": set(),
+        "gladstorm.core.rules": {"sweep", "verify", "tightness"},
+        "gladstorm.simulation.one_run": {"sweep", "verify", "tightness"},
+        "gladstorm.methods.estimators.storm": {"sweep", "verify", "tightness"},
+        "gladstorm.theory.statement": {"verify", "tightness"},
+        "evidence.verification.on_a_plane": {"verify"},
+        "gladstorm.torch.nsgdm": set(),
     }.items():
         _append(copied, module, "\nFACTOR = 2.0\n")
         after = _keys()
@@ -120,8 +124,8 @@ FEW = replace(QUICK, horizons=(2, 3), fit_from=2, seeds=2, blocks=1)
 @pytest.mark.parametrize(
     ("job", "begin"),
     [
-        ("simulation.simulate", lambda: gs.run(ORACLE, gs.methods.storm_plus(), steps=1)),
-        ("studies.verification.run", lambda: verify(FEW, ("nsgdm/smooth/deterministic",))),
+        ("gladstorm.simulation.simulate", lambda: gs.run(ORACLE, gs.methods.storm_plus(), steps=1)),
+        ("evidence.verification.run", lambda: verify(FEW, ("nsgdm/smooth/deterministic",))),
     ],
 )
 def test_whatever_a_task_executes_is_in_its_source(
@@ -134,7 +138,7 @@ def test_whatever_a_task_executes_is_in_its_source(
         raise InterruptedError
 
     with monkeypatch.context() as patched:
-        patched.setattr(f"gladstorm.{job}.results", noted)
+        patched.setattr(f"{job}.results", noted)
         with pytest.raises(InterruptedError):
             begin()
     executed = _executed(tasks[0].compute)
@@ -171,7 +175,7 @@ def joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 TARGET, OTHER, INNER, PARTS = "joined.inner.target", "joined.other", "joined.inner", "joined.inner.parts"
-RULES = {f"gladstorm.foundation.{name}" for name in ("parts", "rules", "screen")}  # what `part` comes from
+RULES = {f"gladstorm.core.{name}" for name in ("parts", "rules", "screen")}  # what `part` comes from
 
 
 @pytest.mark.parametrize(
@@ -230,14 +234,18 @@ def test_a_new_import_and_what_it_imports_are_followed(joined: Path) -> None:
 
 def test_a_picture_that_a_record_draws_of_itself_decides_no_result(copied: Path) -> None:
     before = modules_of(Runs)
-    _append(copied, "simulation.record", "\ndef plot():\n    from gladstorm.plotting.figures import gradient_norms\n")
+    _append(
+        copied,
+        "gladstorm.simulation.record",
+        "\ndef plot():\n    from gladstorm.plotting.figures import gradient_norms\n",
+    )
     _forget()
     assert modules_of(Runs) == before
 
 
 @pytest.mark.usefixtures("joined")
 def test_nothing_below_depends_on_what_stands_above() -> None:
-    assert sources._layer("joined.job") > sources._layer("gladstorm.cli.app") > sources._layer("gladstorm.foundation")
+    assert sources._layer("joined.job") > sources._layer("gladstorm.cli.app") > sources._layer("gladstorm.core")
     assert not any(name.startswith("joined") for name in modules_of(verify))
 
 
@@ -269,6 +277,6 @@ def test_what_an_object_is_made_of_decides() -> None:
 def test_every_byte_decides_what_is_made_again_in_no_time(copied: Path) -> None:
     _forget()
     before = sources.source_digest()
-    _append(copied, "torch.nsgdm", "# a remark")
+    _append(copied, "gladstorm.torch.nsgdm", "# a remark")
     _forget()
     assert sources.source_digest() != before

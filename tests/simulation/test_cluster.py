@@ -287,7 +287,7 @@ def test_a_worker_that_is_lost_while_it_is_made_ready_is_said_to_be() -> None:
 
 
 def test_with_no_workers_the_job_waits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    local = distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None, silence_logs="CRITICAL")
+    local = distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0", silence_logs="CRITICAL")
     said = []
 
     def send_one(sentence: str) -> None:

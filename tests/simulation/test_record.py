@@ -409,7 +409,7 @@ def test_what_compare_found_shows_itself_on_a_line_and_in_a_notebook() -> None:
 def test_a_plot_without_matplotlib_says_what_to_install(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "gladstorm.plotting.figures", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ValueError, match=r"matplotlib must be installed; pip install 'gladstorm\[report\]'"):
+    with pytest.raises(ValueError, match=r"matplotlib must be installed; pip install 'gladstorm\[plot\]'"):
         record.plot()
 
 

@@ -85,7 +85,7 @@ def test_names_of_methods_decide_nothing_and_every_number_does(tmp_path: Path, m
     [
         ("simulation.engine", True),
         ("methods.estimators.fresh", True),
-        ("objectives.power", True),
+        ("problems.objectives.power", True),
         ("methods.estimators.storm", False),
         ("theory.statement", False),
     ],

@@ -45,13 +45,13 @@ def diagnose(
     asked: dict[str, Any] = {"horizon": horizon, "gap": gap, "alpha": alpha, "batch": batch}
     content = report.as_dict(**asked)
     if plot is not None:
+        from gladstorm.diagnosis.page import diagnosis_figure
         from gladstorm.plotting import figures
-        from gladstorm.plotting.diagnosis_page import diagnosis_figure
 
         figures.save(diagnosis_figure(report), plot)
     if out is not None:
+        from gladstorm.diagnosis.page import diagnosis_page
         from gladstorm.jobs.files import write_text
-        from gladstorm.plotting.diagnosis_page import diagnosis_page
 
         write_text(out, diagnosis_page(report, f"Noise of {run.name}", **asked))
     if as_json:

@@ -82,6 +82,18 @@ def share_interval(count: int, of: int, confidence: float = 0.95) -> tuple[float
     return float(low), float(high)
 
 
+def f_tail(between: int, inside: int, ratio: float) -> float:
+    """The probability that an F variable with these degrees of freedom is larger than a ratio.
+
+    >>> round(f_tail(3, 40, 2.2), 6)
+    0.103018
+    """
+    from mpmath import betainc  # SciPy has it too, and is more than the diagnosis of a network should need
+
+    beyond = inside / (inside + between * ratio)
+    return float(betainc(inside / 2, between / 2, 0, beyond, regularized=True))
+
+
 def log_slope_weights(x: Sequence[float]) -> np.ndarray:
     """The w for which w · y is the least-squares slope of y against log x.
 

@@ -64,8 +64,8 @@ def advise(report: Report, horizon: int | None, gap: float | None, alpha: float 
         "nsgdm",
         f"Your noise grows{' along your path' if grows_on_the_way else ''}: use NSGDM, tune its step size and let it "
         "decay linearly. On digits with growing noise, without a decay, it was not behind SGD, clipped SGD or Adam, "
-        "nor behind NSTORM at the same number of gradients. With a decay, in docs/evidence/suite, it never diverged, while "
-        f"SGD diverged on two of twelve problems; on the others it was not better than SGD. {lacking}",
+        "nor behind NSTORM at the same number of gradients. With a decay, in docs/evidence/suite, it never diverged, "
+        f"while SGD diverged on two of twelve problems; on the others it was not better than SGD. {lacking}",
         AS_DIGITS_SHOW,
         batch,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gladstorm.core.statistics import f_tail
 from gladstorm.diagnosis import resampling
 from gladstorm.diagnosis.finding import Finding, found, two_digits, unknown
 from gladstorm.diagnosis.probes import Probes
@@ -90,12 +91,10 @@ def _misfit(fitted: np.ndarray, noise: np.ndarray, strata: Strata) -> float:
 
     Errors are taken in proportion to the noise, with a common factor from inside the strata.
     """
-    from scipy.special import fdtrc
-
     between, inside = len(strata.sizes) - 3, len(noise) - len(strata.sizes)
     if between < 1 or inside < 1:
         return 1.0
     mean = np.maximum(strata.means(noise), np.finfo(float).tiny)
     within = float(np.sum((noise / mean - 1) ** 2)) / inside
     away = float(np.sum((fitted / mean - 1) ** 2)) / between
-    return float(fdtrc(between, inside, away / within)) if within else float(away == 0)
+    return f_tail(between, inside, away / within) if within else float(away == 0)

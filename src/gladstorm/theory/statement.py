@@ -29,8 +29,8 @@ class Statement(ABC):
 
     A new regime is a subclass with a source in its family's file, and registers itself. A new family is a file that
     `planning` imports, with a base class as `Nsgdm` is; the bound that its regimes follow from is a `Bound` in MASTERS
-    of `master_bounds`. A method with other arguments than γ and η writes `settings`. The verification checks every regime:
-    its bound, and that γT grows at its rate. If the steps of a method are not of length γ, it needs other checks.
+    of `master_bounds`. A method with other arguments than γ and η writes `settings`. The verification checks every
+    regime: its bound, and that γT grows at its rate. If the steps of a method are not of length γ, it needs other checks.
     """
 
     problem: Problem
@@ -87,7 +87,7 @@ class Statement(ABC):
 
     @property
     def regime(self) -> str:
-        """The text method/smoothness/noise, as in `python -m evidence verification --regime`."""
+        """The text method/smoothness/noise, such as nsgdm/smooth/bg0."""
         return f"{self.method}/{self.smoothness}/{self.noise}"
 
     # What a regime states.

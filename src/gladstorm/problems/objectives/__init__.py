@@ -143,7 +143,7 @@ class _Text:
         except TypeError as problem:
             if is_own(self.name):
                 raise ValueError(f"objective: {self.name} cannot be made of these arguments ({problem}).") from None
-            text = ",".join(map(str, self.numbers))
+            text = ",".join(str(number).removesuffix(".0") for number in self.numbers)
             raise ValueError(f"objective: {self.name!r} takes fewer numbers; got {text!r}.") from None
         except MemoryError:
             what = f"dim={dim}, {','.join(map(str, (*self.numbers, *self.arguments.values())))!r}"
