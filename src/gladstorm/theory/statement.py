@@ -30,7 +30,7 @@ class Statement(ABC):
     A new regime is a subclass with a source in its family's file, and registers itself. A new family is a file that
     `planning` imports, with a base class as `Nsgdm` is; the bound that its regimes follow from is a `Bound` in MASTERS
     of `master_bounds`. A method with other arguments than γ and η writes `settings`. The verification checks every
-    regime: its bound, and that γT grows at its rate. If the steps of a method are not of length γ, it needs other checks.
+    regime: its bound, and that γT grows at its rate. A method whose steps are not of length γ needs other checks.
     """
 
     problem: Problem
