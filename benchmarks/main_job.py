@@ -1,4 +1,4 @@
-"""`gladstorm reproduce` with three seeds beside the plain NumPy loop for the same runs."""
+"""The reproduction with three seeds beside the plain NumPy loop for the same runs."""
 
 from __future__ import annotations
 

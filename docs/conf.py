@@ -25,7 +25,7 @@ MADE = DOCS / "made"  # what this file and sphinx-gallery write; ignored by git,
 project, author, copyright = "Gladstorm", "Gladstorm maintainers", "Gladstorm maintainers"
 version = release = gladstorm.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_gallery.gen_gallery"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["gallery/**", "_build/**"]
 nitpicky = True
@@ -37,6 +37,7 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist"]
 
 autodoc_preserve_defaults = True
+napoleon_numpy_docstring = False
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
@@ -185,5 +186,7 @@ def setup(app: Any) -> None:
     (MADE / "command_line.md").write_text(_command_line_page(), encoding="utf-8")
     app.connect("source-read", _without_blank_ends)
     app.connect("doctree-read", _with_links_to_figures)
-    app.connect("autodoc-process-docstring", _plain_to_rst)
+    app.connect(
+        "autodoc-process-docstring", _plain_to_rst, priority=400
+    )  # before napoleon, which reads Args: and Raises:
     app.connect("autodoc-skip-member", _without_aliases)

@@ -47,14 +47,14 @@ def bibliography(text: str) -> str:
     return with_table(text, "works", references.markdown())
 
 
-def rooms(text: str) -> str:
-    """CONTRIBUTING.md with its picture renewed."""
-    picture = markdown_table(["room", "what is in it"], [[f"`{room}`", what] for room, what in LAYERS.items()])
-    return with_table(text, "rooms", picture)
+def packages(text: str) -> str:
+    """CONTRIBUTING.md with its table of packages renewed."""
+    written = markdown_table(["package", "what is in it"], [[f"`{name}`", what] for name, what in LAYERS.items()])
+    return with_table(text, "packages", written)
 
 
 PAGES = {
-    "CONTRIBUTING.md": rooms,
+    "CONTRIBUTING.md": packages,
     "docs/methods.md": methods,
     "docs/theory.md": theory,
     "docs/bibliography.md": bibliography,

@@ -7,7 +7,7 @@ the same noise. NSGDM and NSTORM take their step size and momentum from the theo
 batch* average more samples the further they travel, so that their noise stays bounded.
 
 This is a small version (20 unknowns, 200 measurements). ``make reproduce`` runs the paper's size with tuned
-baselines, 100 seeds and a verdict on every sentence: see :doc:`/reproduction`.
+baselines, 100 seeds and a verdict on every sentence: see :doc:`/evidence/reproduction/index`.
 """
 
 import matplotlib.pyplot as plt

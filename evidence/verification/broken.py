@@ -1,4 +1,4 @@
-"""Methods and oracles that are wrong on purpose: what `verify` must find.
+"""Methods and oracles that are wrong on purpose: what the verification must find, and with --broken does.
 
 Each is put in the place of the right one through `VerificationSettings`, and nothing else changes.
 """

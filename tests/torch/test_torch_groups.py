@@ -1,7 +1,6 @@
 """Parameter groups in every form that torch accepts are the groups of torch.optim.SGD, and a step moves all of them."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -43,31 +42,20 @@ def groups_of(model: Model, form: str) -> list[dict[str, Any]]:
     return [{"params": make(model.base)}, {"params": make(model.head), "lr": 0.5, "name": "head"}]
 
 
-def given(kind: Any, model: Model, make: Callable[[Any], Any]) -> torch.optim.Optimizer:
-    optimizer: torch.optim.Optimizer = kind(make(model), lr=0.1)
-    return optimizer
-
-
-def grouped(kind: Any, model: Model, form: str) -> torch.optim.Optimizer:
-    optimizer: torch.optim.Optimizer = kind(groups_of(model, form), lr=0.1)
-    return optimizer
-
-
-WAYS: dict[str, Callable[[Any, Model], torch.optim.Optimizer]] = {
-    **{f"params: {form}": partial(given, make=make) for form, make in PARAMS.items()},
-    **{f"groups: {form}": partial(grouped, form=form) for form in IN_A_GROUP},
-    "groups: themselves generated": lambda kind, m: kind((group for group in groups_of(m, "generator")), lr=0.1),
-}
-
-
-def added(kind: Any, model: Model, form: str) -> torch.optim.Optimizer:
+def added(kind: Any, model: Model, form: str) -> Any:
     first, second = groups_of(model, form)
-    optimizer: torch.optim.Optimizer = kind([first], lr=0.1)
+    optimizer = kind([first], lr=0.1)
     optimizer.add_param_group(second)
     return optimizer
 
 
-WAYS |= {f"added: {form}": partial(added, form=form) for form in IN_A_GROUP}
+WAYS: dict[str, Callable[[Any, Model, str], Any]] = {
+    "params": lambda kind, model, form: kind(PARAMS[form](model), lr=0.1),
+    "groups": lambda kind, model, form: kind(groups_of(model, form), lr=0.1),
+    "generated groups": lambda kind, model, form: kind((group for group in groups_of(model, form)), lr=0.1),
+    "added": added,
+}
+CASES = [(way, form) for way in WAYS for form in (PARAMS if way == "params" else IN_A_GROUP)]
 
 
 def described(optimizer: torch.optim.Optimizer) -> list[Any]:
@@ -80,11 +68,13 @@ def described(optimizer: torch.optim.Optimizer) -> list[Any]:
 
 
 @KINDS
-@pytest.mark.parametrize("way", list(WAYS))
-def test_groups_in_every_form_are_those_of_sgd_and_every_parameter_in_them_moves(kind: Any, way: str) -> None:
+@pytest.mark.parametrize(("way", "form"), CASES)
+def test_groups_in_every_form_are_those_of_sgd_and_every_parameter_in_them_moves(
+    kind: Any, way: str, form: str
+) -> None:
     model = Model()
-    optimizer = WAYS[way](kind, model)
-    assert described(optimizer) == described(WAYS[way](torch.optim.SGD, model))
+    optimizer = WAYS[way](kind, model, form)
+    assert described(optimizer) == described(WAYS[way](torch.optim.SGD, model, form))
     params = [p for group in optimizer.param_groups for p in group["params"]]
     before = [p.tolist() for p in params]
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_, get_total_norm
 
-from gladstorm.torch import NSTORM
+from gladstorm.torch import NSTORM, normalized_step
 
 LR = 0.1
 
@@ -108,6 +108,16 @@ def test_any_write_to_a_gradient_between_backward_and_step_is_refused_at_once(
     assert not x._post_accumulate_grad_hooks
 
 
+@pytest.mark.parametrize(
+    "write", [write for write in WRITES if not write.startswith(("through data", "through NumPy"))]
+)
+def test_on_a_device_every_write_that_torch_counts_is_refused(write: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(normalized_step, "readable", lambda tensor: False)  # the CPU stands for one
+    x = parameter()
+    with pytest.raises(RuntimeError, match=r"^NSTORM: gradients must reach step"):
+        two_phases(x, NSTORM([x], lr=LR), 0.3, WRITES[write])
+
+
 @pytest.mark.parametrize("write", list(WRITES))
 def test_a_write_between_two_micro_batches_is_refused(write: str) -> None:
     x = parameter()
@@ -145,15 +155,15 @@ def test_what_a_hook_does_belongs_to_backward_and_is_done_at_both_points(hook: C
     torch.testing.assert_close(hooked.state[x]["momentum_buffer"], halved.state[y]["momentum_buffer"])
 
 
-def clear_and_evaluate(x: Tensor) -> None:
-    replace(x, None)
-    evaluate(x, 0.2)
+def cleared(x: Tensor) -> Tensor:
+    x.grad = None
+    return x
 
 
 READS: dict[str, Callable[[Tensor], Any]] = {
     "norm": lambda x: get_total_norm([grad(x)]),
     "entries": lambda x: grad(x).numpy().copy(),
-    "again, after it was cleared": clear_and_evaluate,
+    "again, after it was cleared": lambda x: evaluate(cleared(x), 0.2),
     "again, after it was made 0": lambda x: (grad(x).zero_(), evaluate(x, 0.2)),
 }
 
@@ -175,9 +185,9 @@ def test_a_gradient_that_is_not_finite_or_computed_in_nested_passes_is_not_taken
 
     def loss() -> Tensor:
         inner = torch.utils.checkpoint.checkpoint(model, x * 2, use_reentrant=True)
-        again: Tensor = torch.utils.checkpoint.checkpoint(model, x, use_reentrant=True)
-        squares: Tensor = model(x + inner).square().sum()
-        return squares + again.sum()
+        outer = torch.utils.checkpoint.checkpoint(model, x, use_reentrant=True)
+        total: Tensor = model(x + inner).square().sum() + outer.sum()
+        return total
 
     for scale in (1.0, 1.0, float("nan"), 1.0):
         with optimizer.previous_point():

@@ -166,7 +166,9 @@ def test_a_norm_is_right_to_a_part_in_a_million_at_any_size_of_many_small_entrie
 ) -> None:
     """Squares of small entries vanish, sooner where the processor flushes what is below its normal numbers to 0."""
     drawn = torch.rand(SHORT + 200, generator=torch.Generator().manual_seed(5), dtype=torch.float64) + 0.5
-    smallest, largest = (-62, 60) if dtype is torch.float32 else (-510, 508)  # powers of 2 whose squares are in range
+    smallest, largest = (
+        (-74, 50) if dtype is torch.float32 else (-520, 500)
+    )  # powers of 2; some squares are out of range
     supported = torch.set_flush_denormal(flush)
     try:
         for power in [*range(smallest, smallest + 40), *range(largest, largest + 20)]:

@@ -1,8 +1,8 @@
 """Long jobs as lists of tasks: pure functions of a description, computed here or elsewhere, kept as they finish.
 
 `results` is the one way through such a job. What the store has is never computed or sent anywhere; what is missing goes
-to an executor, in this process or on a cluster, and is kept when it arrives. `sweep`, `compare`, `reproduce` and
-`verify` are all such jobs, so all of them resume and spread.
+to an executor, in this process or on a cluster, and is kept when it arrives. `sweep`, `compare` and the
+studies of `evidence` are all such jobs, so all of them resume and spread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Numbers to figures: those of `plan`, of `compare` and of a record, and what all figures share.
-
-The figures of `reproduce` are in `reproduction_figures`.
-"""
+"""Numbers to figures: those of `plan`, of `compare` and of a record, and what all figures share."""
 
 from __future__ import annotations
 

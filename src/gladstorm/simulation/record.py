@@ -7,13 +7,14 @@ import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 import gladstorm
 from gladstorm.core.rules import COUNT, STEPS
 from gladstorm.core.screen import LINE, LINES, cut_to, html_table, shown
+from gladstorm.core.statistics import mean_of
 from gladstorm.problems.objectives.trees import cut
 from gladstorm.simulation.configurations import Configuration
 
@@ -23,7 +24,19 @@ if TYPE_CHECKING:  # half a second that only tables and files should take
     import xarray as xr
     from matplotlib.figure import Figure
 
+    from gladstorm.theory import Plan
+
 FORMAT = "gladstorm record 3"
+
+
+class Against(NamedTuple):
+    """What was measured beside what a theorem guarantees."""
+
+    measured: float  #: E‖∇f(x̂)‖, the mean over iterates and seeds
+    low: float  #: the lower end of its 95 % interval over seeds; NaN with one seed
+    high: float  #: the upper end; NaN with one seed
+    bound: float  #: the theorem's bound on it
+    ratio: float  #: measured / bound
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -137,6 +150,38 @@ class Record:
             ["", "stochastic gradients", *(words.format(self.field) for words in ENDS.values()), "diverged"],
             *rows,
         ], more
+
+    def against(self, plan: Plan) -> Against:
+        """Compare E‖∇f(x̂)‖, the mean over all iterates and seeds, with the bound of the plan that was run.
+
+        Args:
+            plan: What `run(oracle, plan)` was given.
+
+        Returns:
+            The measured mean with its 95 % interval over seeds, the bound, and their ratio.
+
+        Raises:
+            ValueError: If the record has several configurations, or another number of iterates than the plan.
+
+        >>> from gladstorm import BlumGladyshev, objectives, run, theory
+        >>> oracle = BlumGladyshev(objectives.named("quadratic", dim=2, start=1.0), B=0.1, G=0.1)
+        >>> plan = theory.Plan(theory.for_oracle(oracle, "nsgdm"), horizon=101)
+        >>> record = run(oracle, plan, seeds=8)
+        >>> record.against(plan).ratio < 1
+        True
+        """
+        if len(self) != 1:
+            raise ValueError(
+                f"Record.against: must be asked of one configuration, as record[label] selects; got {len(self)}."
+            )
+        if self.steps[-1] != plan.horizon - 1:
+            raise ValueError(
+                f"Record.against: plan must be for the record's {self.steps[-1] + 1:,} iterates; got a horizon of "
+                f"{plan.horizon:,}."
+            )
+        norms, bound = self.mean_grad_norm[0, :, -1], plan.statement.bound(plan.horizon)
+        low, high = mean_of(norms).interval() if norms.size > 1 else (np.nan, np.nan)
+        return Against(float(norms.mean()), low, high, bound, float(norms.mean()) / bound)
 
     def plot(self) -> Figure:
         """Draw ‖∇f(x^k)‖ against stochastic gradients: for each configuration, mean ± standard deviation over seeds.

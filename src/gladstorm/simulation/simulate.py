@@ -17,7 +17,7 @@ from gladstorm.jobs.provenance import versions
 from gladstorm.jobs.sources import source_of
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import Task, results
-from gladstorm.methods import Method
+from gladstorm.methods import Method, from_plan
 from gladstorm.methods.method import settings_of
 from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation import devices, layout
@@ -28,13 +28,14 @@ from gladstorm.simulation.fitting import Instances, fit_oracles, fit_seeds, requ
 from gladstorm.simulation.layout import Share, cut, lay_out
 from gladstorm.simulation.record import CURVES, PER_RUN, Record
 from gladstorm.simulation.runs import Arrays, CutShort, Recording, Runs, sampled_steps
+from gladstorm.theory import Plan
 
 
 def run(
     oracle: Oracle | Sequence[Oracle],
-    method: Method,
+    method: Method | Plan,
     *,
-    steps: int,
+    steps: int | None = None,
     seeds: int | Sequence[int] = 1,
     records: int = 100,
     progress: bool = True,
@@ -43,12 +44,21 @@ def run(
 ) -> Record:
     """Run one method for K = `steps` steps: iterates x⁰..x^K, estimates v⁰..v^K. The arguments are those of `sweep`.
 
+    A plan of `theory.plan` may stand for its method; it says how many steps there are, and `record.against(plan)`
+    compares what was measured with its bound.
+
     >>> from gladstorm import BlumGladyshev, nstorm, objectives
     >>> oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), B=0.5, G=1.0)
     >>> record = run(oracle, nstorm(gamma=0.01, eta=0.05, n_init=4), steps=50, seeds=2)
     >>> record.sfo[..., -1].tolist()
     [[104, 104]]
     """
+    if isinstance(method, Plan):
+        if steps is not None:
+            raise ValueError(f"run: steps must be left out with a plan, whose horizon says them; got steps={steps!r}.")
+        steps, method = method.horizon - 1, from_plan(method)
+    elif steps is None:
+        raise ValueError("run: steps must be given, the number of steps K ≥ 0; got steps=None.")
     return sweep(
         oracle,
         [method],
