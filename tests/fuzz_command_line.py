@@ -23,6 +23,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -68,17 +69,17 @@ WEIGHTS = {
     "simulate": 8,
     "compare": 7,
     "plan": 4,
-    "reproduce": 2,
-    "verify": 1,
     "diagnose": 1,
     "suite": 1,
     "worst": 2,
-    "tightness": 1,
-    "plot": 1,
     "methods": 1,
     "table": 1,
 }
-SELDOM = ("--save", "--plot", "--out", "--sigma2", "--cap", "--help", "--json", "--quiet", "--eps")
+STUDIES = 5  # all studies of the evidence together
+SELDOM = (
+    *("--save", "--plot", "--out", "--store", "--sigma2", "--cap", "--help", "--json", "--quiet", "--eps"),
+    *("--workers", "--scheduler", "--page-only"),
+)
 # What may follow an option; options that are not here get a number.
 VALUES = {
     "--objective": OBJECTIVES,
@@ -92,16 +93,19 @@ VALUES = {
     "--again": PATHS,
     "--regime": ["nstorm/smooth", "linear", "nsgdm"],
     "--save": PATHS,
+    "--store": PATHS,
     "--plot": PATHS,
     "--out": [*PATHS, "out"],
-    **dict.fromkeys(["--steps", "--seeds", "--tuning-seeds", "--dim", "--n-init", "--cap", "--instance"], COUNTS),
+    **dict.fromkeys(["--steps", "--seeds", "--seed", "--tuning-seeds", "--dim", "--n-init"], COUNTS),
+    **dict.fromkeys(["--cap", "--instance", "--workers"], COUNTS),
     "--budget": ["7", "20", "50"],
     "--horizon": ["1", "10", "10000"],
 }
 ARGUMENTS = {
     "plan": ["nsgdm", "nstorm"],
-    "reproduce": ["cubic", "phase-retrieval"],
-    "plot": ["out", "folder", "file"],
+    "reproduction": ["cubic", "phase-retrieval"],
+    "calibration": ["coverage", "networks"],
+    "comparison": ["cubic", "dro"],
     "diagnose": ["probes.parquet", "folder", "file", "pipe"],
 }
 NASTY = [
@@ -175,30 +179,32 @@ class Outcome:
 
 
 def lines(seed: int, indices: range) -> Iterator[tuple[int, list[str]]]:
-    """Command lines by number; each follows from the seed and its number alone."""
-    known = commands()
-    assert set(WEIGHTS) == set(known)
+    """Command lines by number, the program first; each follows from the seed and its number alone."""
+    assert set(WEIGHTS) == set(programs()["gladstorm"].commands)
     for index in indices:
-        yield index, _line(random.Random(f"{seed}-{index}"), known)
-
-
-def commands() -> dict[str, list[Any]]:
-    """Every command with its parameters, as Click knows them."""
-    return {name: command.params for name, command in _built().commands.items()}
+        yield index, _line(random.Random(f"{seed}-{index}"))
 
 
 @functools.cache
-def _built() -> Any:
-    """The application as Click sees it; Typer builds it anew for each line, which takes longer than most lines."""
+def programs() -> dict[str, Any]:
+    """`gladstorm` and `python -m evidence` as Click sees them; Typer would build them anew for each line."""
+    import evidence.__main__
     import gladstorm.cli  # registers the commands
 
-    return typer.main.get_command(gladstorm.cli.app.app)
+    apps = {"gladstorm": gladstorm.cli.app.app, "evidence": evidence.__main__.app}
+    return {name: typer.main.get_command(app) for name, app in apps.items()}
 
 
-def _line(chance: random.Random, known: dict[str, list[Any]]) -> list[str]:
-    (command,) = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))
+def _line(chance: random.Random) -> list[str]:
+    studies = dict.fromkeys(programs()["evidence"].commands, STUDIES / len(programs()["evidence"].commands))
+    drawn = [
+        (program, name, often)
+        for program, each in zip(programs(), (WEIGHTS, studies), strict=True)
+        for name, often in each.items()
+    ]
+    ((program, command, _),) = chance.choices(drawn, [often for *_, often in drawn])
     words = [chance.choice(ARGUMENTS[command])] if command in ARGUMENTS and chance.random() < 0.9 else []
-    for parameter in known[command]:
+    for parameter in programs()[program].commands[command].params:
         often = 0.97 if parameter.required else 0.06 if parameter.opts[0] in SELDOM else 0.4
         if parameter.param_type_name == "option" and chance.random() < often:
             words += _option(chance, parameter)
@@ -209,7 +215,7 @@ def _line(chance: random.Random, known: dict[str, list[Any]]) -> list[str]:
     words.insert(0, command)
     for _ in range(chance.choice([0, 0, 1, 1, 1, 2, 3])):
         words = _mutated(chance, words)
-    return words
+    return [program, *words]
 
 
 def _option(chance: random.Random, parameter: Any) -> list[str]:
@@ -246,10 +252,7 @@ def little_work() -> Iterator[None]:
     """Replace what takes long by `WorkBegun`, in a folder with files of every kind, and JAX left as it is."""
     import distributed
 
-    from evidence import reproduction as experiments
-    from evidence import verification
     from gladstorm import devices, suite, worst
-    from gladstorm.cli import app as application
     from gladstorm.comparison import compare as comparison
     from gladstorm.diagnosis import Probe, Probes
     from gladstorm.problems import objectives
@@ -288,22 +291,20 @@ def little_work() -> Iterator[None]:
     real_named, real_call = objectives.named, programs.call
     with contextlib.ExitStack() as stack:
         for owner, name, stand_in in (
-            (application, "app", _built()),
             (devices, "tune", lambda: None),
             (objectives, "named", named),
             (programs, "call", now_and_then),
             (simulate, "sweep", small(simulate.sweep)),
             (comparison, "compare", small(comparison.compare)),
-            (verification, "verify", stop),
-            (experiments, "reproduce", stop),
-            (cluster, "Processes", stop),
+            (cluster.Processes, "__init__", stop),
             (distributed, "Client", stop),
             (suite, "run", stop),
             (worst, "worst", stop),
             (worst, "again", stop),
-            (worst, "tightness", stop),
         ):
             stack.enter_context(mock.patch.object(owner, name, stand_in))
+        for name in work_of_studies():
+            stack.enter_context(mock.patch(name, stop))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(contextlib.chdir(folder))
         (folder / "folder").mkdir()
@@ -315,6 +316,25 @@ def little_work() -> Iterator[None]:
         rows = [Probe(i, i, "path", i / 4, 2, 4, 1.0 + i, 1.0, 0.1, 2.0, 1.0) for i in range(16)]
         Probes.of(rows).save(folder / "probes.parquet")
         yield
+
+
+def work_of_studies() -> list[str]:
+    """What takes long in each study that can be imported here, under the name by which its command calls it."""
+    work = {
+        "calibration": ["coverage.measure", "networks.measure"],
+        "comparison": ["page.command_of"],
+        "digits": ["study.finish"],
+        "natural": ["noise_along_path.noise_along_path"],
+        "posterior": ["study.measure"] if find_spec("numpyro") else [],
+        "reproduction": ["reproduce"],
+        "suite": [],  # the library's
+        "text": ["study.finish"],
+        "tightness": ["measuring.tightness"],
+        "untuned": ["running.run"],
+        "verification": ["verify", "run_broken.find_all"],
+    }
+    assert set(work) == set(programs()["evidence"].commands)
+    return [f"evidence.{study}.{name}" for study, names in work.items() for name in names]
 
 
 def _number(word: str) -> float:
@@ -342,7 +362,7 @@ def run_line(index: int, words: list[str]) -> Outcome:
     environment = {"COLUMNS": columns} if columns else {}
     kind, detail = "no exit", ""
     with (
-        mock.patch.object(sys, "argv", ["gladstorm", *words]),
+        mock.patch.object(sys, "argv", words),
         mock.patch.dict(os.environ, environment),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
@@ -351,7 +371,7 @@ def run_line(index: int, words: list[str]) -> Outcome:
     ):
         warnings.simplefilter("error")
         try:
-            cli.main()
+            cli.main(programs()[words[0]])
         except SystemExit as end:
             kind = str(end.code or 0)
         except WorkBegun:
@@ -369,9 +389,7 @@ def run_process(index: int, words: list[str]) -> Outcome:
     inside = run_line(index, words)
     if inside.bad or inside.kind in ("accepted", "0", "1"):
         return inside
-    done = subprocess.run(
-        [sys.executable, "-m", "gladstorm", *words], capture_output=True, check=False, timeout=SECONDS
-    )
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, check=False, timeout=SECONDS)
     return _judged(index, words, str(done.returncode), "", done.stderr.decode(errors="replace"))
 
 

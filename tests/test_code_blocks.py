@@ -28,17 +28,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-import typer.main
-
-from fuzz_command_line import little_work, run_line
-from gladstorm.cli import app
+from fuzz_command_line import little_work, programs, run_line
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 EXTRAS = set(PYPROJECT["project"]["optional-dependencies"])
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
-    for folder in ("*.md", "docs/*.md", "docs/api/*.md")
+    for folder in ("*.md", "docs/*.md", "docs/api/*.md", "docs/evidence/*/index.md")
     for path in sorted(ROOT.glob(folder))
 }
 DOCTESTED = {*PYPROJECT["tool"]["pytest"]["ini_options"]["testpaths"], "docs/numpyro.md"}
@@ -55,7 +52,7 @@ SHORTER = {  # the last of two options counts
 }
 SMALL = {"examples/bounded_variance_counterexample.py": {"horizons": (1000,), "seeds": 2}}
 FENCED = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-COMMANDS = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]  # the application is a group
+COMMANDS = {name: program.commands for name, program in programs().items()}
 
 
 class Block(NamedTuple):
@@ -112,9 +109,12 @@ def test_every_command_line_of_a_block_runs(gladstorm: Callable[..., tuple[int, 
             ):
                 code, _, err = gladstorm(command, *options, *SHORTER.get(command, "").split())
                 assert code == 0, (page, words, err)
-            case ["gladstorm", *rest]:
+            case ["gladstorm", *_]:
                 with little_work():
-                    assert run_line(0, rest).kind == "accepted", (page, words)
+                    assert run_line(0, words).kind == "accepted", (page, words)
+            case ["python", "-m", "evidence", *rest]:
+                with little_work():
+                    assert run_line(0, ["evidence", *rest]).kind in ("0", "accepted"), (page, words)
             case ["python", script]:
                 runpy.run_path(str(ROOT / script))["main"](**SMALL[script])
             case ["make", target]:
@@ -126,15 +126,16 @@ def test_every_command_line_of_a_block_runs(gladstorm: Callable[..., tuple[int, 
 
 
 def test_every_example_of_a_help_text_is_accepted() -> None:
-    """The page Command line shows the help. `plot` draws what only a whole reproduction leaves."""
-    texts = [found for command in COMMANDS.values() for found in re.findall(r"Examples?: (.*)", command.help)]
-    examples = [shlex.split(line)[1:] for text in texts for line in text.split("; ")]
-    assert {words[0] for words in examples} == set(COMMANDS)
+    """The page Command line shows the help."""
+    helps = [command.help for commands in COMMANDS.values() for command in commands.values()]
+    texts = [found for text in helps for found in re.findall(r"Examples?: (.*)", text)]
+    examples = [shlex.split(line.removeprefix("python -m ")) for text in texts for line in text.split("; ")]
+    assert {tuple(words[:2]) for words in examples} == {(name, each) for name in COMMANDS for each in COMMANDS[name]}
     with little_work():
         shutil.copy("probes.parquet", "run.parquet")
-        shutil.copy(next(ROOT.glob("docs/tightness/*.json")), "out/worst.json")
+        shutil.copy(ROOT / "docs/evidence/tightness/nsgdm-smooth-bg0.json", "out/worst.json")
         for words in examples:
-            if words[0] != "plot":
+            if find_spec("numpyro") or words[1] != "posterior":
                 assert run_line(0, words).kind in ("0", "accepted"), words
 
 
@@ -150,8 +151,9 @@ def test_every_command_within_a_sentence_has_a_name_and_options_that_exist() -> 
             case ["gladstorm", "--help" | "--version"]:
                 pass
             case ["gladstorm", command, *rest]:
-                known = {name for option in COMMANDS[command].params for name in (*option.opts, *option.secondary_opts)}
-                assert {word for word in rest if word.startswith("-")} <= known, (page, span)
+                assert has_options("gladstorm", command, rest), (page, span)
+            case ["python", "-m", "evidence", command, *rest] if command != "NAME":
+                assert has_options("evidence", command, rest), (page, span)
             case ["python", "-m", module, *_]:
                 assert find_spec(module), (page, span)
             case ["python", script, *_]:
@@ -162,6 +164,12 @@ def test_every_command_within_a_sentence_has_a_name_and_options_that_exist() -> 
                 assert can_be_installed(requirement), (page, span)
             case _:
                 raise AssertionError(f"{page}: what is {span!r}?")
+
+
+def has_options(program: str, command: str, words: list[str]) -> bool:
+    """Whether a command is there and has every option among some words."""
+    known = {name for option in COMMANDS[program][command].params for name in (*option.opts, *option.secondary_opts)}
+    return {word for word in words if word.startswith("-")} <= known
 
 
 def is_a_target(name: str) -> bool:

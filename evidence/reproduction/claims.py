@@ -3,6 +3,9 @@
 A claim is decided by a 95 % confidence interval over seeds, taken claim by claim: exact (Clopper and Pearson) for the
 probability that one method beats another on the same seed, Student's for means. What the interval does not exclude is
 not decided: *cannot tell*.
+
+A new claim is a function here that makes a `Claim`, with `_mean_within` or `_pairwise` where these fit, and an entry in
+the `claims` of an experiment.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ Intervals are Student's, two-sided. All checks of a report share one error proba
 each interval has level 1 − `FAMILY`/N (Bonferroni), so that a correct program fails any check with probability at most
 `FAMILY`, as far as means over the seeds are close to normal. Claims about the same number share its interval, and a
 number without randomness has an interval of length 0: neither makes the others wider.
+
+A new check is yielded by a module that `run` calls. `meaning` says what it proves and what it does not, and `broken`
+has a mistake that it finds. What holds by construction is a test and not a check.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""From a table of probes to a report: what was found, what else would explain it, what to do."""
+"""From a table of probes to a report: what was found, what else would explain it, what to do.
+
+A quantity is a function from `Probes` to a `Finding` that `diagnose` calls, with a line in `MEANINGS` and in
+docs/formats.md. If it resamples, it comes last: all draw from one generator, and the numbers after it would change.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Batch rules: how many samples step k uses.
 
 A rule may depend on k, on the squared distance ‖x^k − x⁰‖², and on whether the estimator starts afresh at step k. A new
-size needs no new compilation.
+size needs no new compilation. A new rule is a class here and an entry of `registry`.
 """
 
 from __future__ import annotations

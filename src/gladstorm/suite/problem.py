@@ -18,7 +18,10 @@ EVEN_ABOUT_ZERO = "0"
 
 @dataclass(frozen=True)
 class SuiteProblem:
-    """One problem: whatever is to be known of it is said here, once."""
+    """One problem: whatever is to be known of it is said here, once.
+
+    Its gradient must not vanish far out, or a method that diverges looks best.
+    """
 
     name: str
     about: str  # for people, in half a sentence

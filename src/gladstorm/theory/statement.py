@@ -26,6 +26,11 @@ class Statement(ABC):
     side is the mean of ‖∇f‖ over the trajectory. A subclass with a source is one regime, and REGIMES has it by method,
     smoothness and noise. Which constants a statement needs, its method and its row in the table of complexities are
     attributes of the statement: nothing else in the package asks for a method by name.
+
+    A new regime is a subclass with a source in its family's file, and registers itself. A new family is a file that
+    `planning` imports, with a base class as `Nsgdm` is; the bound that its regimes follow from is a `Bound` in MASTERS
+    of `master_bounds`. A method with other arguments than γ and η writes `settings`. The verification checks every
+    regime: its bound, and that γT grows at its rate. A method whose steps are not of length γ needs other checks.
     """
 
     problem: Problem

@@ -25,7 +25,12 @@ from gladstorm.torch.strict import StrictOptimizer
 
 
 class NormalizedOptimizer(StrictOptimizer):
-    """x ← x − γ v/‖v‖ with γ = lr; a subclass says how v, `state[p]["momentum_buffer"]`, follows the gradients."""
+    """x ← x − γ v/‖v‖ with γ = lr; a subclass says how v, `state[p]["momentum_buffer"]`, follows the gradients.
+
+    It writes `_step`, as NSGDM does, and says in `method` whose schedule `from_theory` takes. An optimizer without an
+    estimate to normalize inherits `StrictOptimizer`, as Steered does. A method has three forms: write it in the
+    simulator first, then here and in `gladstorm.optax`; one test compares them step by step, in float64.
+    """
 
     method: ClassVar[str]  # its name in gladstorm.theory
     _blank = False  # whether the estimates are none yet, and 0 only so that a checkpoint has their shapes

@@ -9,7 +9,11 @@ from gladstorm.core.parts import Array
 
 
 class Objective(Protocol):
-    """A function f to minimise: its value, its gradient, where runs start, and what is known about it."""
+    """A function f to minimise: its value, its gradient, where runs start, and what is known about it.
+
+    An objective of `gladstorm simulate --objective` also has a class method `from_seed`, whose arguments are those of
+    the text. For one use, `from_function(f, start)` is enough.
+    """
 
     @property
     def start(self) -> Array:

@@ -29,6 +29,10 @@ class Oracle(ABC):
     that the method asks for, and `at` for the new point. The estimator then calls `grad` with the sample, at one or
     more points. A point is a NamedTuple with a field `x`; estimators read `x` and pass the rest on. This class keeps
     ∇f(x) in the point, so that all samples at x and the record share one exact gradient.
+
+    An oracle whose variance is exactly B²‖x − x⁰‖² + G² inherits `ExactBg0`. Any other declares its constants in `bg0`,
+    with the point where its noise is smallest, so that the theorems can be applied to it, or says in `outside` why not.
+    The tests of every oracle check that it is unbiased and has its `variance`, and a batch of b a b-th of it.
     """
 
     objective: Objective
