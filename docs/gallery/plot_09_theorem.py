@@ -20,18 +20,15 @@ from gladstorm.plotting.styles import LOOKS
 oracle = gs.BlumGladyshev(gs.objectives.named("cauchy", dim=2, start=1.5), B=0.2, G=0.5)
 horizons, eps = [300, 1000, 3000, 10_000], np.geomspace(0.05, 1, 12)
 bounds, measured, price = {}, {}, {}
-for name, estimator in (("NSGDM", gs.estimators.Momentum), ("NSTORM", gs.estimators.Storm)):
+for name in ("NSGDM", "NSTORM"):
     statement = gs.theory.for_oracle(oracle, name.lower())
     price[name] = [statement.tune(T).sfo(T) for T in (statement.horizon(each) for each in eps)]
     bounds[name], measured[name] = [], []
     for T in horizons:
-        best = statement.tune(T)  # the γ0 that makes the bound smallest
-        schedule = best.schedule(T)
-        batch = gs.batches.FirstLarge(schedule.n_init)
-        method = gs.methods.Method(estimator(schedule.eta), gs.steps.Normalized(schedule.gamma), batch)
-        record = gs.run(oracle, method, steps=T - 1, seeds=20)
-        bounds[name].append(best.bound(T))
-        measured[name].append(record.mean_grad_norm[0, :, -1].mean())
+        plan = gs.theory.Plan(statement.tune(T), horizon=T)  # the γ0 that makes the bound smallest
+        found = gs.run(oracle, plan, seeds=20).against(plan)
+        bounds[name].append(found.bound)
+        measured[name].append(found.measured)
 
 # %%
 # Left: the mean of ‖∇f‖ over the run; smaller is better. Right: how many stochastic gradients guarantee an accuracy ε.
