@@ -1,12 +1,13 @@
 """`python -m evidence natural`."""
 
-from evidence.study import Out
+from evidence.study import Out, Quick
 from gladstorm.cli.app import AsJson
 from gladstorm.cli.job import computing
 
 
 def command(
     out: Out,
+    quick: Quick = False,
     as_json: AsJson = False,  # noqa: ARG001 - for StudyCommand
 ) -> None:
     """Measure the variance of stochastic gradients along a run of SGD on streaming least squares, in seconds.
@@ -25,7 +26,7 @@ def command(
 
     stream = StreamingLeastSquares(objectives.named("streaming-least-squares:0.5", dim=20))
     with computing(None, None, None):
-        path = noise_along_path(stream, sgd(0.01), steps=400, points=30)
+        path = noise_along_path(stream, sgd(0.01), steps=400, points=3 if quick else 30)
     columns = {
         name: value.tolist() if isinstance(value, np.ndarray) else value
         for name, value in dataclasses.asdict(path).items()

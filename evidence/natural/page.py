@@ -18,7 +18,7 @@ Does the noise of a problem grow with the distance from the start x⁰, as the p
 a stream of samples it is smallest at the solution x*. SGD moves towards the solution, so the noise falls: from
 {first:.0f} at the start to {last:.0f} at the end, {far:.1f} away from it, a factor of {factor:.0f}.
 
-![variance of a stochastic gradient along a run, against its distances from start and solution](noise-along-a-run.png)
+![variance of a stochastic gradient along a run, seen from the start and from the solution](noise-along-a-run.png)
 
 *Left: against the distance from the start, the noise falls although the bound allows it to grow. Right: against the
 distance from the solution, the bound is nearly attained.*

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from numpy.random import Generator, default_rng
+from scipy.special import fdtrc
 
+from gladstorm.core.statistics import f_tail
 from gladstorm.diagnosis import Alternative, Probe, Probes, diagnose
 from gladstorm.diagnosis.along_path import _least, _log_ratio, _misfit, _resampled_mean, anchor, end_to_start
 from gladstorm.diagnosis.alternatives import _folds, _losses, alternatives
@@ -192,6 +195,11 @@ def test_the_probability_of_a_misfit_is_uniform_where_there_is_none() -> None:
     found = np.sort([_misfit(project @ each, each, strata) for each in noise])
     assert np.abs(found - (np.arange(1500) + 0.5) / 1500).max() < 0.045  # Kolmogorov: 1.74/√1500 has probability 1/200
     assert _misfit(np.ones(3), np.ones(3), Strata(np.arange(3.0))) == 1  # three numbers fit any three distances
+
+
+def test_the_tail_of_the_f_distribution_is_scipy_s() -> None:
+    for between, inside, ratio in itertools.product((1, 2, 7), (1, 6, 93, 5000), (0.0, 1e-9, 0.4, 1.0, 3.5, 60.0)):
+        assert f_tail(between, inside, ratio) == pytest.approx(fdtrc(between, inside, ratio), rel=1e-11)
 
 
 # ---- limits of verdicts

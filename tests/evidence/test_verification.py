@@ -1,4 +1,4 @@
-"""`python -m evidence verification`: what a check asks for, that right methods pass every one, and that broken ones do not."""
+"""The verification: what a check asks for, that right methods pass every one, and that broken ones do not."""
 
 import itertools
 import json

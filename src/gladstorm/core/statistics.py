@@ -88,10 +88,11 @@ def f_tail(between: int, inside: int, ratio: float) -> float:
     >>> round(f_tail(3, 40, 2.2), 6)
     0.103018
     """
-    from mpmath import betainc  # SciPy has it too, and is more than the diagnosis of a network should need
+    from mpmath import betainc, mpf, workdps  # SciPy has it too, and is more than a diagnosis should need
 
-    beyond = inside / (inside + between * ratio)
-    return float(betainc(inside / 2, between / 2, 0, beyond, regularized=True))
+    with workdps(30):  # the share is close to 1 where the ratio is small
+        share = inside / (inside + between * mpf(ratio))
+        return float(betainc(inside / 2, between / 2, 0, share, regularized=True))
 
 
 def log_slope_weights(x: Sequence[float]) -> np.ndarray:
