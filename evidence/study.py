@@ -83,7 +83,7 @@ def write_page(name: str, folder: Path, *, drawn: bool = False) -> Any:
 
 
 def kept_in(study: str, out: Path, store: Path | None, folder: str, *, files: Iterable[str]) -> Path:
-    """The folder that keeps finished parts: --store, or one in --out; what is in the way of it or of files is refused."""
+    """The folder that keeps finished parts: --store, or one in --out; refuse what is in its way or of files there."""
     require_store(study, store)
     require_folder(study, "--out", out, folders=[folder] if store is None else [], files=files)
     return store or out / folder
