@@ -118,7 +118,7 @@ def test_records_of_different_infima_have_none_together(record: Record) -> None:
 
 def test_until_a_step_a_record_is_that_of_a_run_which_ends_there() -> None:
     wild = BlumGladyshev(objectives.named("double-well", start=3.0), 5.0, 1.0)
-    methods = {"SGD": sgd([0.01, 1e30])}
+    methods = {"SGD": sgd([0.01, 10.0])}
     whole = sweep(wild, methods, steps=12, seeds=3)
     assert 0 < whole.diverged.max() < 12
     for k in range(13):
