@@ -103,7 +103,7 @@ class _NotOursError(Exception):
 def _told(value: Any, *, fixed: bool = False) -> str:
     """What decides the program of an argument, in words: this package's classes and functions by name, arrays by shape.
 
-    >>> from gladstorm.objectives import Power
+    >>> from gladstorm.problems.objectives import Power
     >>> _told(Power(start=np.ones(2), p=3.0))
     'gladstorm.problems.objectives.power.Power(float64(2,), 3.0)'
     """

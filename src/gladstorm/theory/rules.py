@@ -1,4 +1,4 @@
-"""What the theory's arguments must be, said as `foundation.rules` does but in plain Python, without NumPy."""
+"""What the theory's arguments must be, said as `core.rules` does but in plain Python, without NumPy."""
 
 from __future__ import annotations
 
