@@ -15,7 +15,7 @@ one test compares all of them with the results beside them.
 import ast
 import contextlib
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Protocol, cast
 
@@ -24,7 +24,7 @@ from typer.core import TyperOption
 
 from gladstorm.cli.app import CommandWithProgress
 from gladstorm.cli.output import show_json
-from gladstorm.cli.places import require_folder, require_matplotlib
+from gladstorm.cli.places import require_folder, require_matplotlib, require_store
 from gladstorm.jobs import interrupts
 
 HERE = Path(__file__).parent
@@ -80,6 +80,13 @@ def write_page(name: str, folder: Path, *, drawn: bool = False) -> Any:
     results = page.load(folder)
     write_text(folder / PAGE, page.render(results))
     return results
+
+
+def kept_in(study: str, out: Path, store: Path | None, folder: str, *, files: Iterable[str]) -> Path:
+    """The folder that keeps finished parts: --store, or one in --out; refuse what is in its way or of files there."""
+    require_store(study, store)
+    require_folder(study, "--out", out, folders=[folder] if store is None else [], files=files)
+    return store or out / folder
 
 
 @contextlib.contextmanager

@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import typer
 
 import gladstorm as gs
-from gladstorm.cli import app
+from fuzz_command_line import programs
 from gladstorm.methods import rows
 
 ROOT = Path(__file__).parent.parent
-COMMANDS = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]  # the application is a group
 NOT_CONVEX = ("double well, d = 5, wrapper", "network on diabetes", "network on digits")
 
 
@@ -107,14 +105,19 @@ def test_the_release_notes_require_what_the_package_requires() -> None:
 
 def test_every_command_that_takes_long_can_resume_and_its_page_says_with_which_option() -> None:
     said = page("docs/start_research.md")
-    lists = re.findall(r"`(--\w+) DIR` for ((?:`\w+`(?:, | and )?)+)", said)
-    named = {option: re.findall(r"`(\w+)`", words) for option, words in lists}
-    options = {name: {each for option in command.params for each in option.opts} for name, command in COMMANDS.items()}
-    long = {name for name, has in options.items() if "--workers" in has}
-    assert sorted([*named["--store"], *named["--out"]]) == sorted(long)
-    assert {name for name in long if "--store" in options[name]} == set(named["--store"])
-    assert all("--out" in options[name] for name in named["--out"])
-    assert all("--json" in has for has in options.values())
+    (words,) = re.findall(r"`--store DIR` for ((?:`\w+`(?:, | and )?)+)", said)
+    options = {
+        (program, name): {each for option in command.params for each in option.opts}
+        for program, group in programs().items()
+        for name, command in group.commands.items()
+    }
+    long = {name for (program, name), has in options.items() if program == "gladstorm" and "--workers" in has}
+    assert sorted(re.findall(r"`(\w+)`", words)) == sorted(long)
+    assert "`--out DIR` for `python -m evidence NAME`" in said
+    for (program, name), has in options.items():
+        assert "--json" in has, name
+        assert "--store" in has or "--workers" not in has, name
+        assert "--out" in has or program != "evidence", name
 
 
 def test_the_metadata_of_a_saved_record_is_what_the_page_of_formats_says(tmp_path: Path) -> None:

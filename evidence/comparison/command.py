@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from evidence.study import Out
+from evidence.study import Out, kept_in
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
 from gladstorm.cli.job import keep_in
 
@@ -31,7 +31,7 @@ def command(
     for name in problems or ():
         if name not in PROBLEMS:
             raise ValueError(f"comparison: problems are {', '.join(PROBLEMS)}; got {name!r}.")
-    kept = store or out / "store"
+    kept = kept_in("comparison", out, store, "store", files=(f"{name}.json" for name in PROBLEMS))
     keep_in(kept)
     given = {"--workers": workers, "--scheduler": scheduler}
     more = [word for option, value in given.items() if value is not None for word in (option, str(value))]

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from evidence.study import Out, Quick
+from evidence.study import Out, Quick, kept_in
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
 from gladstorm.cli.job import computing
 from gladstorm.cli.output import plus_minus, show
@@ -51,10 +51,9 @@ def command(
     settings = replace(QUICK if quick else ReproductionSettings(), **{k: v for k, v in given.items() if v is not None})
     settings.check()
     names = [experiment.name for experiment in asked]
-    folders = [*names, *(f"cache/{name}" for name in names)]
-    require_folder("reproduction", "--out", out, folders=folders, files=["report.html"])
+    require_folder("reproduction", "--out", out, folders=[*names, *(f"cache/{name}" for name in names)], files=[])
+    kept = kept_in("reproduction", out, store, "cache", files=["report.html"])
     require_own_report("reproduction", out)
-    kept = store or out / "cache"
     with computing(kept, workers, scheduler) as executor, Publication(out) as publication:
         for experiment in asked:
             (out / experiment.name).mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from evidence.reproduction import EXPERIMENTS
 from evidence.reproduction import figures as reproduction_figures
-from evidence.reproduction.publication import Publication, experiments_in
+from evidence.reproduction.publication import Publication, experiments_in, require_own_report
 from gladstorm.core.markdown import folded, markdown_table
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import in_words
@@ -263,6 +263,7 @@ def load(folder: Path) -> dict[str, dict[str, Any]]:
 def draw(folder: Path) -> None:
     """All figures and the report where the curves are; of what is published, which has none, the sensitivity."""
     if drawn := experiments_in(folder):
+        require_own_report("reproduction", folder)
         with Publication(folder) as publication:
             for experiment in drawn:
                 publication.add(experiment)

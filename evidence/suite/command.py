@@ -1,6 +1,6 @@
 """`python -m evidence suite`."""
 
-from evidence.study import Out, Quick
+from evidence.study import Out, Quick, kept_in
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
 from gladstorm.cli.job import computing
 
@@ -21,7 +21,7 @@ def command(
     from gladstorm.jobs.files import save_json
     from gladstorm.suite.entries import entries
 
-    kept = store or out / "store"
+    kept = kept_in("suite", out, store, "store", files=["suite.json"])
     with computing(kept, workers, scheduler) as executor:
         settings = suite.QUICK if quick else suite.FULL
         result = suite.run(entries(suite.BASELINES, []), settings, store=kept, executor=executor)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evidence.study import Out, Quick
+from evidence.study import Out, Quick, kept_in
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
 from gladstorm.cli.job import computing
 from gladstorm.cli.output import show
@@ -25,7 +25,7 @@ def command(
     from evidence.tightness.measuring import TABLE_FORMAT, tightness
     from gladstorm.jobs.files import save_json
 
-    kept = store or out / "store"
+    kept = kept_in("tightness", out, store, "store", files=["tightness.json"])
     with computing(kept, workers, scheduler) as executor:
         result = tightness(quick=quick, store=kept, executor=executor)
     save_json(out / "tightness.json", TABLE_FORMAT, result)

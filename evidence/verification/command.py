@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evidence.study import Out, Seed
+from evidence.study import Out, Seed, kept_in
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
 from gladstorm.cli.job import computing, saving
 from gladstorm.cli.output import show
@@ -53,7 +53,7 @@ def command(
     from gladstorm.jobs.files import write_text
 
     SEED.require("verification", "seed", seed)
-    kept = store or out / "parts"
+    kept = kept_in("verification", out, store, "parts", files=["verify.json"])
     with computing(kept, workers, scheduler) as executor:
         if broken:
             rows = run_broken.find_all(load(out)["confidence"]["random_numbers"])

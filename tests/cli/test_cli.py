@@ -168,7 +168,7 @@ def test_ctrl_c_saves_and_shows_what_had_finished(
 def test_help_has_examples_and_unexpected_errors_are_not_hidden(
     gladstorm: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for command in ("simulate", "reproduce", "plot"):
+    for command in ("simulate", "suite", "worst"):
         code, out, _ = gladstorm(command, "--help")
         assert code == 0
         assert re.search(rf"Examples?: gladstorm {command}", out)

@@ -13,8 +13,8 @@ import pytest
 from rich.table import Table
 
 import gladstorm as gs
-from evidence import reproduction as experiments
-from evidence import verification
+from evidence import study
+from fuzz_command_line import work_of_studies
 from gladstorm import suite, worst
 from gladstorm.cli.output import _in_ascii, show
 from gladstorm.comparison import compare as comparison
@@ -22,13 +22,20 @@ from gladstorm.simulation import simulate as simulating
 
 Said = Callable[..., tuple[int, str, str]]
 
-COMMANDS = (
-    *("simulate", "compare", "diagnose", "methods", "plan", "table"),
-    *("reproduce", "plot", "suite", "tightness", "verify", "worst"),
-)
+COMMANDS = ("simulate", "compare", "diagnose", "methods", "plan", "table", "suite", "worst")
+SHORT = ("diagnose", "methods", "plan", "table")
+STUDIES = study.names()
+LINES = [*(f"gladstorm {name}" for name in COMMANDS), *(f"evidence {name}" for name in STUDIES)]
 SMALL = "simulate --objective cauchy --dim 2 --method sgd --gamma 0.1 --steps 5 --seeds 2".split()
 NAMES = ("nsgdm(eta=[0.5])", "storm(eta=0.5)+three_way_clipped(gamma=0.1,c0=[1,2],c1=1):smile:[/red]")
 PLAN = "plan nstorm --alpha 0.5 --L0 1.5 --L1 0.25 --B 0.4 --G 0.7 --gap 3 --horizon 10000 --gamma0 0.09".split()
+
+
+@pytest.fixture
+def said(gladstorm: Said, evidence: Said) -> Said:
+    """A line in this process; its first word is the program."""
+    programs = {"gladstorm": gladstorm, "evidence": evidence}
+    return lambda line, *more: programs[line.split()[0]](*line.split()[1:], *more)
 
 
 def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
@@ -41,23 +48,24 @@ def test_the_version_is_the_package_s(gladstorm: Said) -> None:
     assert gladstorm("--version") == (0, f"gladstorm {gs.__version__}\n", "")
 
 
-def test_without_a_command_the_help_is_shown_and_nothing_is_wrong(gladstorm: Said) -> None:
-    code, out, err = gladstorm()
+@pytest.mark.parametrize(("program", "known"), [("gladstorm", COMMANDS), ("evidence", STUDIES)])
+def test_without_a_command_the_help_is_shown_and_lists_every_command_in_whole_sentences(
+    said: Said, program: str, known: tuple[str, ...]
+) -> None:
+    code, out, err = said(program)
     assert (code, err) == (0, "")
-    assert out == gladstorm("--help")[1]
-    assert set(re.findall(r"^  ([a-z]+) ", out.partition("Commands:")[2], re.MULTILINE)) == set(COMMANDS)
+    assert out == said(f"{program} --help")[1]
+    _, *told = re.split(r"^  (?=[a-z])", out.partition("Commands:")[2], flags=re.MULTILINE)
+    assert sorted(each.split()[0] for each in told) == sorted(known)
+    assert [each for each in told if not each.rstrip().endswith(".") or each.rstrip().endswith("...")] == []
 
 
-def test_the_list_of_commands_has_whole_sentences(gladstorm: Said) -> None:
-    said = gladstorm("--help")[1].split("Commands:")[1].strip().splitlines()
-    assert sorted(line.split()[0] for line in said) == sorted(COMMANDS)
-    assert [line for line in said if not line.endswith(".") or line.endswith("...")] == []
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_h_is_help_everywhere(gladstorm: Said, command: str) -> None:
-    assert gladstorm(command, "-h") == gladstorm(command, "--help")
-    assert gladstorm("-h") == gladstorm("--help")
+@pytest.mark.parametrize("line", ["gladstorm", "evidence", *LINES])
+def test_h_is_help_everywhere(said: Said, line: str) -> None:
+    code, out, err = said(f"{line} -h")
+    assert (code, out, err) == said(f"{line} --help")
+    assert (code, err) == (0, "")
+    assert "Usage: " in out
 
 
 def test_a_shell_completes_commands_and_options() -> None:
@@ -134,11 +142,9 @@ def test_quiet_leaves_standard_error_to_errors(gladstorm: Said, monkeypatch: pyt
         assert gladstorm(*arguments, "--quiet", "--seeds", "0")[2].startswith("Error: ")
 
 
-@pytest.mark.parametrize(
-    "command", ["simulate", "compare", "reproduce", "plot", "suite", "tightness", "verify", "worst"]
-)
-def test_every_long_command_can_be_quiet(gladstorm: Said, command: str) -> None:
-    assert "-q, --quiet" in gladstorm(command, "-h")[1]
+@pytest.mark.parametrize("line", [each for each in LINES if each.split()[1] not in SHORT])
+def test_every_long_command_can_be_quiet(said: Said, line: str) -> None:
+    assert "-q, --quiet" in said(f"{line} -h")[1]
 
 
 @pytest.fixture
@@ -151,25 +157,39 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         (simulating, "sweep"),
         (comparison, "compare"),
-        (verification, "verify"),
-        (experiments, "reproduce"),
         (suite, "run"),
         (worst, "worst"),
         (worst, "again"),
-        (worst, "tightness"),
         (gs.objectives.Cauchy, "from_seed"),
         (gs.theory, "plan"),
     ):
         monkeypatch.setattr(module, name, worked)
+    for work in work_of_studies():
+        monkeypatch.setattr(work, worked)
 
 
-WORST = "worst nsgdm --alpha 0 --L0 1 --B 0 --G 1 --gap 1"
-COMPARE, SIMULATE = "compare --objective cauchy --method sgd", "simulate --objective cauchy --method sgd --gamma 1"
+WORST = "gladstorm worst nsgdm --alpha 0 --L0 1 --B 0 --G 1 --gap 1"
+COMPARE = "gladstorm compare --objective cauchy --method sgd"
+SIMULATE = "gladstorm simulate --objective cauchy --method sgd --gamma 1"
+
+
+SHORT_PLAN = "gladstorm plan nsgdm --alpha 0 --B 0 --G 0 --gap 1 --L0 1 --horizon 9"
+WITH_STORE = {  # in --out, where none is given
+    "comparison": "store",
+    "reproduction": "cache",
+    "suite": "store",
+    "tightness": "store",
+    "verification": "parts",
+}
+
+
+def test_every_study_whose_parts_are_kept_is_asked_about_its_store(said: Said) -> None:
+    assert [name for name in STUDIES if "--store" in said(f"evidence {name} -h")[1]] == sorted(WITH_STORE)
 
 
 @pytest.mark.usefixtures("no_work")
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("line", "sentence"),
     [
         (f"{COMPARE} --plot x.bmp", "compare: --plot must end in .png, .pdf, .svg; got 'x.bmp'."),
         (f"{COMPARE} --plot file/x.png", "compare: --plot must be a file in a folder that exists"),
@@ -194,46 +214,70 @@ COMPARE, SIMULATE = "compare --objective cauchy --method sgd", "simulate --objec
         (f"{SIMULATE} --instance -1", "simulate: instance must be a whole number from 0"),
         (f"{SIMULATE} --dim 0", "objective: dim must be a whole number ≥ 1"),
         (f"{SIMULATE} --dim 1000000000 --start nan", "objective: start must be"),
-        ("verify --out file/x", "verify: --out must be a folder; got 'file/x' with the file"),
-        ("verify --out file", "verify: --out must be a folder; got the file 'file' in the way."),
-        ("verify --out /proc/x", "verify: --out must be where files can be written; got '/proc/x'"),
-        ("verify --out occupied", "got 'occupied' with the file 'occupied/parts' in the way."),
-        ("verify --out taken", "verify: verify.json in --out must be a file"),
-        ("suite --out file", "suite: --out must be a folder; got the file 'file' in the way."),
-        ("suite --out /proc/x", "suite: --out must be where files can be written"),
-        ("suite --budget 100 --budget 0", "suite: budgets must be a whole number ≥ 1; got budgets=0."),
-        ("suite --problem cubic --problem square", "suite: problem must be one of cubic, least-squares,"),
-        ("suite --role both", "suite: role must be one of development, held-out; got 'both'."),
-        ("suite --role held-out --problem cubic", "suite: some problem must have this name and role"),
-        ("suite --method nadam", "method: must be one of"),
-        ("worst", "worst: method must be given, or --again with a file; got method=None."),
+        ("gladstorm suite --out file", "suite: --out must be a folder; got the file 'file' in the way."),
+        ("gladstorm suite --out /proc/x", "suite: --out must be where files can be written"),
+        ("gladstorm suite --budget 100 --budget 0", "suite: budgets must be a whole number ≥ 1; got budgets=0."),
+        ("gladstorm suite --problem cubic --problem square", "suite: problem must be one of cubic, least-squares,"),
+        ("gladstorm suite --role both", "suite: role must be one of development, held-out; got 'both'."),
+        ("gladstorm suite --role held-out --problem cubic", "suite: some problem must have this name and role"),
+        ("gladstorm suite --method nadam", "method: must be one of"),
+        ("gladstorm worst", "worst: method must be given, or --again with a file; got method=None."),
         (WORST, "worst: horizon must be given, or --again with a file; got horizon=None."),
         (f"{WORST} --again file", "worst: method must be left out, nothing uses it: the file of --again has"),
-        ("worst --again file", "worst: file is damaged or not a JSON file that Gladstorm wrote."),
+        ("gladstorm worst --again file", "worst: file is damaged or not a JSON file that Gladstorm wrote."),
         (f"{WORST} --horizon 0", "worst: horizon must be a whole number ≥ 1; got horizon=0."),
         (f"{WORST} --horizon 9 --gamma0 1 --L0 0", "worst: L0 (of nstorm with alpha = 0, L) must be > 0"),
         (f"{WORST} --horizon 9 --seeds 1", "worst: reported must be from 2 to 1,000,000 seeds; got 1."),
         (f"{WORST} --horizon 9 --kind all", "worst: kind must be one of noise, any; got 'all'."),
         (f"{WORST} --horizon 9 --out file", "worst: --out must be a folder; got the file 'file' in the way."),
-        ("tightness --out /proc/x", "tightness: --out must be where files can be written"),
-        ("reproduce --quick --out file/x", "reproduce: --out must be a folder"),
-        ("reproduce --quick --out /proc/x", "reproduce: --out must be where files can be written"),
-        ("reproduce --quick --out occupied", "got 'occupied' with the file 'occupied/cubic' in the way."),
-        ("plan nsgdm --alpha 0 --B 0 --G 0 --gap 1 --L0 1 --horizon 9 --plot x.bmp", "plan: --plot must end in .png"),
+        *(
+            (f"evidence {name} --out {given}", f"{name}: --out must be {told}")
+            for name in STUDIES
+            for given, told in (
+                ("file/x", "a folder; got 'file/x' with the file"),
+                ("file", "a folder; got the file 'file' in the way."),
+                ("/proc/x", "where files can be written; got '/proc/x'"),
+            )
+        ),
+        *((f"evidence {name} --out paged", f"{name}: index.md in --out must be a file") for name in STUDIES),
+        *((f"evidence {name} --out nowhere --page-only", f"{name}: --out must be a folder with") for name in STUDIES),
+        *(
+            (f"evidence {name} --store file/x", f"{name}: --store must be a folder; got 'file/x' with the file")
+            for name in WITH_STORE
+        ),
+        *(
+            (f"evidence {name} --out occupied", f"got 'occupied' with the file 'occupied/{folder}' in the way.")
+            for name, folder in WITH_STORE.items()
+        ),
+        ("evidence reproduction --quick --out occupied/figures", "with the file 'occupied/figures/cubic' in the way."),
+        ("evidence suite --out taken", "suite: suite.json in --out must be a file"),
+        ("evidence verification --out taken", "verification: verify.json in --out must be a file"),
+        ("evidence reproduction --out taken", "reproduction: report.html in --out must be a file"),
+        (
+            "evidence reproduction square --out new",
+            "reproduction: experiments are phase-retrieval, cubic; got 'square'.",
+        ),
+        ("evidence reproduction --seeds 0 --out new/x", "reproduction: seeds must be"),
+        ("evidence verification --seed -1 --out new", "verification: seed must be"),
+        ("evidence calibration noise --out new", "calibration: parts are coverage, networks; got 'noise'."),
+        ("evidence comparison square --out new", "comparison: problems are phase-retrieval, cubic, dro; got 'square'."),
+        ("evidence untuned --role both --out new", "untuned: --role must be development or held-out; got 'both'."),
+        (f"{SHORT_PLAN} --plot x.bmp", "plan: --plot must end in .png"),
     ],
 )
-def test_what_can_be_known_beforehand_is_refused_beforehand(gladstorm: Said, arguments: str, sentence: str) -> None:
+def test_what_can_be_known_beforehand_is_refused_beforehand(said: Said, line: str, sentence: str) -> None:
     Path("file").touch()
     Path("folder.png").mkdir()
     os.mkfifo("pipe")
     Path("loop").symlink_to("loop")
     Path("astray").symlink_to("nowhere/x.parquet")
-    for name in ("occupied/parts", "occupied/cubic"):
-        Path(name).parent.mkdir(exist_ok=True)
+    for name in ("occupied/parts", "occupied/store", "occupied/cache", "occupied/figures/cubic"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).touch()
-    Path("taken/verify.json").mkdir(parents=True)
+    for name in ("taken/verify.json", "taken/suite.json", "taken/report.html", "paged/index.md"):
+        Path(name).mkdir(parents=True)
     before = sorted(Path().rglob("*"))
-    code, out, err = gladstorm(*arguments.split())
+    code, out, err = said(line)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
     assert sorted(Path().rglob("*")) == before
@@ -241,25 +285,22 @@ def test_what_can_be_known_beforehand_is_refused_beforehand(gladstorm: Said, arg
 
 @pytest.mark.usefixtures("no_work")
 @pytest.mark.parametrize(
-    "arguments",
+    "line",
     [
         f"{COMPARE} --plot x.png",
-        "plan nsgdm --alpha 0 --B 0 --G 0 --gap 1 --L0 1 --horizon 9 --plot x.png",
-        "reproduce --quick",
-        "suite --quick",
-        "tightness --quick",
+        f"{SHORT_PLAN} --plot x.png",
         f"{WORST} --horizon 9 --out x",
-        "plot out",
+        "gladstorm suite --quick",
+        *(f"evidence {name}{option}" for name in STUDIES for option in ("", " --page-only")),
     ],
 )
-def test_without_matplotlib_nothing_is_begun(gladstorm: Said, monkeypatch: pytest.MonkeyPatch, arguments: str) -> None:
+def test_without_matplotlib_nothing_is_begun(said: Said, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    code, out, err = gladstorm(*arguments.split())
-    command = arguments.partition(" ")[0]
+    code, out, err = said(line)
+    command = line.split()[1]
     assert (code, out) == (2, "")
-    assert (
-        err == f"Error: {command}: figures need matplotlib, which is not installed; pip install 'gladstorm[report]'.\n"
-    )
+    assert err == f"Error: {command}: figures need matplotlib, which is not installed; pip install 'gladstorm[plot]'.\n"
+    assert not list(Path().iterdir())
 
 
 def test_one_seed_has_no_spread(gladstorm: Said) -> None:

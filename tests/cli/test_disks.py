@@ -129,7 +129,7 @@ def test_a_complete_store_on_a_read_only_disk_is_read_and_an_incomplete_one_is_u
 
 
 @pytest.mark.parametrize("kind", ["a folder", "a named pipe", "a device", "a link to itself"])
-def test_plot_refuses_what_is_no_file_in_the_place_of_results(gladstorm: Said, tmp_path: Path, kind: str) -> None:
+def test_what_is_no_file_in_the_place_of_results_is_refused(evidence: Said, tmp_path: Path, kind: str) -> None:
     (tmp_path / "cubic").mkdir()
     path = tmp_path / "cubic/results.parquet"
     made: dict[str, Callable[[], object]] = {
@@ -139,25 +139,26 @@ def test_plot_refuses_what_is_no_file_in_the_place_of_results(gladstorm: Said, t
         "a link to itself": lambda: path.symlink_to(path),
     }
     made[kind]()
-    code, out, err = gladstorm("plot", str(tmp_path))
+    code, out, err = evidence("reproduction", "--page-only", "--out", str(tmp_path))
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"a file must be a regular one; got {kind}" in err
 
 
 def test_a_report_of_another_program_is_not_replaced_and_one_s_own_is(
-    gladstorm: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    evidence: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cubic/results.parquet").mkdir(parents=True)
     foreign = tmp_path / "report.html"
     foreign.write_text("<!doctype html><title>Coverage report</title>")
-    for command in (["reproduce", "--quick", "--out", str(tmp_path)], ["plot", str(tmp_path)]):
-        code, out, err = gladstorm(*command)
+    command = ("reproduction", "--out", str(tmp_path))
+    for option in ("--quick", "--page-only"):
+        code, out, err = evidence(*command, option)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "the folder must have no report.html but Gladstorm's own; got another's, " in err
     assert foreign.read_text() == "<!doctype html><title>Coverage report</title>"
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"temporary", "cubic"}  # nothing was begun
     foreign.write_text(report.page([]))
-    assert "a file must be a regular one; got a folder" in gladstorm("plot", str(tmp_path))[2]
+    assert "a file must be a regular one; got a folder" in evidence(*command, "--page-only")[2]
 
 
 @pytest.mark.parametrize("given", ["/dev/stdout", "/dev/stderr", "/dev/stdin", "file", "link"])
