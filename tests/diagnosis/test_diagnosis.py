@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
-from gladstorm.diagnosis.curvature import Cells, _fits, _slopes
+from gladstorm.diagnosis.curvature import Cells, _fits, _means, _roots, _slopes
 from gladstorm.diagnosis.design import places
+from gladstorm.diagnosis.finding import Finding
 from gladstorm.diagnosis.report import MEANINGS
-from gladstorm.diagnosis.resampling import Strata, fit_noise, mean_of_strata
+from gladstorm.diagnosis.resampling import Fits, Strata, fit_noise, mean_of_strata
+from gladstorm.diagnosis.smoothness import _ratio
 from gladstorm.theory import plan
 
 ROOT = Path(__file__).parents[2]
@@ -125,7 +127,8 @@ def test_the_error_of_a_mean_is_what_varies_inside_the_strata() -> None:
     values = np.where(distance == 0, 100.0, 0.0)[:, None] + generator.normal(size=(40, 60))
     means, covariances = mean_of_strata(values, np.ones((1, 40)), Strata(distance))
     assert means[0] == pytest.approx(values.mean(axis=0))
-    assert np.mean(np.diagonal(covariances[0])) == pytest.approx(1 / 40, rel=0.1)
+    inside = [size * values[distance == at].var(axis=0, ddof=1) for at, size in ((0, 10), (1, 30))]
+    assert np.diagonal(covariances[0]) == pytest.approx(sum(inside) / 40**2)
     assert abs(covariances[0, 0, 1]) < 4 / 40**1.5
 
 
@@ -288,6 +291,37 @@ def test_curvature_that_follows_the_gradient_is_found_where_a_decade_was_seen() 
         assert (few.needs or "").startswith(f"curvature is clear at {clear} distances")
 
 
+def test_the_means_of_a_cell_and_their_roots_have_the_errors_of_means_and_of_roots() -> None:
+    generator = np.random.default_rng(0)
+    values = 5 + generator.normal(size=(4, 2)) @ np.array([[0.2, 0.1], [0.0, 0.3]])
+    means, covariances = _means(values, [np.arange(4)], generator)
+    own = np.cov(values.T) / 4
+    assert covariances[0, 0] == pytest.approx(own)
+    assert np.cov(means[1:, 0].T) == pytest.approx(own, rel=0.2)
+    norms, L = np.sqrt(means[0, 0])
+    _, _, of_norms, of_L, both, _ = _roots(means, covariances, np.array([4.0]))
+    linearized = [own[0, 0] / (4 * norms**2), own[1, 1] / (4 * L**2), own[0, 1] / (4 * norms * L)]
+    assert [of_norms[0, 0], of_L[0, 0], both[0, 0]] == pytest.approx(linearized)
+
+
+def test_a_power_of_the_gradient_lies_between_0_and_1() -> None:
+    alpha = diagnose(steps_along_a_path(1.0, 0.1, 1.0, 3.0)).findings["alpha"]
+    assert (alpha.verdict, alpha.high) == ("estimated", 1.0)
+    assert 0 <= (alpha.low or 0) <= (alpha.estimate or 0) <= 1
+
+
+@pytest.mark.parametrize(("error", "together", "known"), [(5.0, 0.0, True), (6.0, 0.0, False), (6.0, 1.0, True)])
+def test_the_error_of_a_ratio_is_none_where_both_err_together(error: float, together: float, known: bool) -> None:
+    """Resamples lie a tenth of their error away from 1 + ρ = 2; the sample's error is `error`, or none."""
+    own = np.diag([4.0, 0.0])
+    first = error**2 * (np.array([[4.0, 2.0], [2.0, 1.0]]) if together else own)
+    means = Fits(np.array([[2.0, 1.0], [2 * np.exp(0.1), 1.0]]), np.stack([first, np.exp(0.2) * own]))
+    rho = _ratio(means, Finding(1.0, 0.9, 1.1, "estimated"))
+    reach = 0.0 if together else 0.1 * error
+    assert (rho.low, rho.high) == pytest.approx((2 * np.exp(-reach) - 1, 2 * np.exp(reach) - 1), abs=1e-6)
+    assert rho.is_estimated == known
+
+
 def test_the_errors_of_a_curvature_law_are_as_large_as_its_estimates_vary() -> None:
     """500 repetitions with errors of known size in ‖∇f‖ and L, which rise and fall together."""
     generator = np.random.default_rng(0)
@@ -385,6 +419,11 @@ def test_a_design_is_balanced() -> None:
         assert sum(place.sign for place in found) == 0
         assert sum(p.direction == "along" for p in found) == sum(p.direction == "against" for p in found) > 0
         assert len(found) == budget
+        signs: dict[int, list[int]] = {}
+        for place in found:
+            signs.setdefault(place.pair, []).append(place.sign)
+        assert all(len(signs[place.pair]) == (1 if place.radius == 0 else 2) for place in found)
+        assert all(sum(pair) == 0 for pair in signs.values() if len(pair) == 2)
     assert not any(p.direction in ("along", "against") for p in places(48, False, np.random.default_rng(0)))
 
 

@@ -388,6 +388,30 @@ def test_a_prediction_of_a_probe_does_not_know_it() -> None:
     assert slopes[0] == pytest.approx(slopes[1], rel=1e-3)
 
 
+@pytest.mark.parametrize("model", ["constant", "σ² + c‖∇f‖²", "G² + c r^p", "anchored elsewhere"])
+def test_a_model_that_is_exactly_right_predicts_as_well_as_can_be(model: str) -> None:
+    """A loss w (V/F + log F) is least at F = V. Single squared gradients are far off; their mean at a distance is not.
+
+    Off the path an anchor on it, seen from the start, lies neither before nor behind.
+    """
+    probes = designed(np.ones_like, budget=96)
+    strata, s = Strata(probes.distance), probes.distance / probes.radius
+    gradient2 = np.cos(9 * s) ** 2 + np.where(probes.pair % 2, 0.4, -0.4)
+    sign = np.select([probes.direction == "along", probes.direction == "against"], [1.0, -1.0])
+    law = {
+        "constant": np.ones_like(s),
+        "σ² + c‖∇f‖²": 1 + 2 * np.maximum(strata.means(gradient2), 0.0),
+        "G² + c r^p": 1 + 2 * s ** POWERS[-1],
+        "anchored elsewhere": 2 + 2 * s**2 + sign * s,
+    }
+    exact = Probes(**{**vars(probes), "noise": law[model], "gradient2": gradient2})
+    losses = _losses([s**2], exact, strata, _folds(strata, default_rng(0)))[1]
+    least = (exact.groups - 1) * (1 + np.log(exact.noise))
+    excess = {each.model: each.excess for each in alternatives(exact, default_rng(0))}
+    assert excess[model] == pytest.approx(np.mean(least - losses), rel=1e-3, abs=1e-9)
+    assert (excess[model] < -1e-3) == (model != "constant")
+
+
 def test_models_that_fit_no_worse_do_not_predict_better_for_it() -> None:
     """60 tables: of two models that are both true, the one with fewer numbers predicts better in the mean."""
     steady = [designed(np.ones_like, error=gamma(9), seed=seed) for seed in range(60)]

@@ -12,7 +12,7 @@ from gladstorm.jobs.tasks import HERE, Task, results
 
 
 def _stored(folder: Path) -> "Store[PartResult]":
-    return Store(folder, PartResult, ".json", source="foundation")
+    return Store(folder, PartResult, ".json", source="core")
 
 
 def _found(number: int) -> PartResult:

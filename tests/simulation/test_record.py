@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ def test_records_of_different_infima_have_none_together(record: Record) -> None:
 
 def test_until_a_step_a_record_is_that_of_a_run_which_ends_there() -> None:
     wild = BlumGladyshev(objectives.named("double-well", start=3.0), 5.0, 1.0)
-    methods = {"SGD": sgd([0.01, 1e30])}
+    methods = {"SGD": sgd([0.01, 10.0])}
     whole = sweep(wild, methods, steps=12, seeds=3)
     assert 0 < whole.diverged.max() < 12
     for k in range(13):
@@ -118,6 +119,11 @@ def test_until_a_step_a_record_is_that_of_a_run_which_ends_there() -> None:
         for j in range(13):
             require_same(some.until(j), whole.until(min(j, k)))
     require_same(whole.until(10**6), whole)
+
+
+def test_a_configuration_comes_back_from_json_that_has_no_infinite_numbers() -> None:
+    whole = Configuration("SGD", {"gamma": 0.1, "cap": math.inf, "shift": -math.inf}, ("gamma",))
+    assert Configuration.from_dict(json.loads(json.dumps(whole.as_dict(), allow_nan=False))) == whole
 
 
 def test_between_recorded_steps_until_ends_at_the_one_before(record: Record) -> None:

@@ -264,6 +264,18 @@ def test_from_where_a_run_has_diverged_on_it_has_no_finite_number(spec: str) -> 
     assert np.all(record.sfo[gone] <= ends[gone])  # x⁰..x^{step−1} were sampled, then no more
 
 
+@pytest.mark.parametrize("gamma", [1e4, 1e110])  # after some steps, or at once
+def test_the_step_at_which_a_run_diverges_draws_nothing_however_far_it_is(gamma: float) -> None:
+    far = BlumGladyshev(objectives.named("phase-retrieval:5", dim=2, start=2.0), 0.5, 1.0)
+    grown = sgd(gamma, batch=GrowWithDistance(0.5, 1.0, 0.1, cap=2**50))
+    record = run(far, grown, steps=9, seeds=2)
+    assert np.all((record.diverged > 0) & (record.diverged < 9))
+    gone = record.steps >= record.diverged[..., None]
+    assert np.all((record.batch == 0) == gone)
+    np.testing.assert_array_equal(record.max_batch, np.maximum.accumulate(record.batch, axis=-1))
+    np.testing.assert_array_equal(record.sfo, np.cumsum(record.batch, axis=-1))
+
+
 def test_zero_steps_leave_the_start_and_the_first_estimate() -> None:
     record = run(oracle(), nstorm(0.1, 0.1, n_init=3), steps=0, seeds=2)
     assert record.steps.tolist() == [0]

@@ -111,6 +111,21 @@ def test_tuning_survives_extreme_gaps(gap: float) -> None:
     assert statement.gamma0 == pytest.approx(math.sqrt(gap / 12.4), rel=1e-6)
 
 
+@pytest.mark.parametrize("setting", [("nsgdm", "linear", "deterministic"), ("nstorm", "linear", "bounded")])
+@pytest.mark.parametrize(
+    ("gap", "L0", "L1"),
+    [(1e-300, 1, 1e-280), (1e300, 1e100, 1e-106), (1e250, 1, 1), (1e100, 1, 1e205), (1, 1, 1e280)],
+)
+def test_tuning_finds_the_best_admissible_number_whatever_the_constants(
+    setting: tuple[str, str, str], gap: float, L0: float, L1: float
+) -> None:
+    tuned = statement_of(setting, gamma0=1e-9, gap=gap, L0=L0, L1=L1).tune_gamma0(100)
+    assert 0 < tuned.gamma0 <= tuned.largest_gamma0()
+    for factor in (0.5, 2):
+        neighbour = replace(tuned, gamma0=tuned.gamma0 * factor)
+        assert neighbour.violations() or tuned.bound(100) <= neighbour.bound(100)
+
+
 def test_the_overtaking_horizon_is_where_the_bounds_cross() -> None:
     problem = Problem(alpha=0, L0=1.5, L=1e3, B=0.4, G=0.7, gap=3)
     momentum, storm = theorem("nsgdm", problem), theorem("nstorm", problem)
