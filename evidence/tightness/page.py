@@ -70,6 +70,15 @@ is the largest ratio among the problems of the [verification](../verification/in
 was 77–100 % of the measurement.
 """
 
+TRIAL = """# How tight are the bounds? A trial
+
+This is a trial of {settings} settings and no evidence: the page about all regimes needs the study without `--quick`.
+
+![Measured divided by its bounds, for every setting](settings.png)
+
+{table}
+"""
+
 REMARK = """
 Without noise the worst problem found is a bowl, as deep as the gap Δ and as steep as the class admits. In all six
 regimes without noise it attains at least {attained:.3f} of the sharpest bound, so nothing is left to find there. For
@@ -143,6 +152,8 @@ needs that rate?*
 def render(result: Mapping[str, Any]) -> str:
     """The page."""
     rows = result["rows"]
+    if len(_best(rows, "any")) < len(BEFORE) * len(NOISES):
+        return TRIAL.format(settings=len(rows), table=_settings(rows))
     last = [row["rungs"][-1] for row in rows]
     opening = OPENING.format(
         mark=MARK.rstrip(),

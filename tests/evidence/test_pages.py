@@ -22,6 +22,18 @@ def test_a_folder_without_results_is_refused_in_one_sentence(name: str, tmp_path
         study.page_of(name).load(tmp_path)
 
 
+def test_the_results_of_some_regimes_have_a_page_that_says_so() -> None:
+    one = "nstorm/smooth/bg0"
+    verification, tightness = (study.page_of(name) for name in ("verification", "tightness"))
+    report = verification.load(study.PUBLISHED / "verification")
+    for table in ("cases", "checks"):
+        report[table] = [row for row in report[table] if row["regime"] == one]
+    assert "1 of the 18 regimes of the paper, nstorm/smooth/bg0" in verification.render(report | {"studies": {}})
+    found = tightness.load(study.PUBLISHED / "tightness")
+    found["rows"] = [row for row in found["rows"] if row["regime"] == one]
+    assert f"a trial of {len(found['rows'])} settings" in tightness.render(found)
+
+
 @pytest.mark.parametrize("name", study.names())
 def test_a_study_says_what_it_asks_in_a_question(name: str) -> None:
     assert "?" in study.about(name)
