@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from rich.console import Console
@@ -28,16 +29,18 @@ SECTIONS = {
 
 
 def main() -> None:
-    devices.tune()
-    if sys.argv[1:2] == ["peak-memory"]:
+    if sys.argv[1:2] == ["peak-memory"]:  # a part of `memory`, in a process of its own
+        devices.tune()
         simulator.peak_of_one_sweep(int(sys.argv[2]))
         return
+    chosen = sections(sys.argv[1:])
+    devices.tune()
     title = f"make bench, {expected().kind}: float64; a ratio is the median over rounds"
     table = Table(title=title, title_justify="left")
     for heading in ("measured", "figure", "goal", "holds", "of"):
         table.add_column(heading)
     rows: list[Row] = []
-    for name in sys.argv[1:] or SECTIONS:
+    for name in chosen:
         print(f"{name} …", file=sys.stderr)
         rows += SECTIONS[name]()
     for row in rows:
@@ -46,6 +49,18 @@ def main() -> None:
     console.width = max(console.width, 130)
     console.print(table)
     sys.exit(0 if all(row.holds for row in rows) else 1)
+
+
+def sections(words: list[str]) -> list[str]:
+    """The sections that are asked for, all where none is; exit with a list of them on any other word."""
+    known = f"one of {', '.join(SECTIONS)}; all if none is named"
+    asked = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
+    asked.add_argument("sections", nargs="*", metavar="SECTION", help=known)
+    names: list[str] = asked.parse_args(words).sections
+    for name in names:
+        if name not in SECTIONS:
+            asked.error(f"SECTION must be {known}; got {name!r}.")
+    return names or list(SECTIONS)
 
 
 if __name__ == "__main__":  # a cluster's workers import this file

@@ -18,6 +18,7 @@ from evidence.reproduction import EXPERIMENTS, Results
 from evidence.reproduction.compared_methods import NSGDM, NSTORM, STORM_DYNAMIC
 from evidence.reproduction.results import MAIN
 
+ROOT = Path(__file__).parent.parent  # where evidence is
 STEPS = 60
 LARGE = 300  # a batch to see what a sample costs the loop
 
@@ -26,8 +27,8 @@ def rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
 
         def reproduced(name: str) -> float:
-            command = [sys.executable, "-m", "gladstorm", "reproduce", "--seeds", "3", "--out", f"{folder}/{name}"]
-            return seconds(partial(subprocess.run, command, check=True, capture_output=True))
+            command = [sys.executable, "-m", "evidence", "reproduction", "--seeds", "3", "--out", f"{folder}/{name}"]
+            return seconds(partial(subprocess.run, command, check=True, capture_output=True, cwd=ROOT))
 
         reproduced("compiling")  # leaves the compiled programs on disk
         results = {name: Results.load(Path(folder, "compiling", name, "results.parquet")) for name in EXPERIMENTS}

@@ -196,13 +196,9 @@ def programs() -> dict[str, Any]:
 
 
 def _line(chance: random.Random) -> list[str]:
-    studies = dict.fromkeys(programs()["evidence"].commands, STUDIES / len(programs()["evidence"].commands))
-    drawn = [
-        (program, name, often)
-        for program, each in zip(programs(), (WEIGHTS, studies), strict=True)
-        for name, often in each.items()
-    ]
-    ((program, command, _),) = chance.choices(drawn, [often for *_, often in drawn])
+    studies = list(programs()["evidence"].commands)
+    drawn = [*(("gladstorm", name) for name in WEIGHTS), *(("evidence", name) for name in studies)]
+    ((program, command),) = chance.choices(drawn, [*WEIGHTS.values(), *[STUDIES / len(studies)] * len(studies)])
     words = [chance.choice(ARGUMENTS[command])] if command in ARGUMENTS and chance.random() < 0.9 else []
     for parameter in programs()[program].commands[command].params:
         often = 0.97 if parameter.required else 0.06 if parameter.opts[0] in SELDOM else 0.4
@@ -256,7 +252,7 @@ def little_work() -> Iterator[None]:
     from gladstorm.comparison import compare as comparison
     from gladstorm.diagnosis import Probe, Probes
     from gladstorm.problems import objectives
-    from gladstorm.simulation import cluster, programs, simulate
+    from gladstorm.simulation import processes, programs, simulate
 
     begun = [0]
 
@@ -296,7 +292,7 @@ def little_work() -> Iterator[None]:
             (programs, "call", now_and_then),
             (simulate, "sweep", small(simulate.sweep)),
             (comparison, "compare", small(comparison.compare)),
-            (cluster.Processes, "__init__", stop),
+            (processes.Processes, "__init__", stop),
             (distributed, "Client", stop),
             (suite, "run", stop),
             (worst, "worst", stop),

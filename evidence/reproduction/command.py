@@ -50,9 +50,9 @@ def command(
     given: dict[str, Any] = {"B": B, "sigma2": sigma2, "seeds": seeds, "steps": steps, "grid": _numbers(grid)}
     settings = replace(QUICK if quick else ReproductionSettings(), **{k: v for k, v in given.items() if v is not None})
     settings.check()
+    kept = kept_in("reproduction", out, store, "cache", files=["report.html"])
     names = [experiment.name for experiment in asked]
     require_folder("reproduction", "--out", out, folders=[*names, *(f"cache/{name}" for name in names)], files=[])
-    kept = kept_in("reproduction", out, store, "cache", files=["report.html"])
     require_own_report("reproduction", out)
     with computing(kept, workers, scheduler) as executor, Publication(out) as publication:
         for experiment in asked:

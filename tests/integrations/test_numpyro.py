@@ -136,7 +136,7 @@ def test_nstorm_by_itself_is_told_what_it_lacks_and_numpyro_s_optimizers_are_ref
 
 
 def test_the_page_s_example_runs() -> None:
-    page = Path(__file__).parent.parent / "docs/numpyro.md"
+    page = Path(__file__).parent.parent.parent / "docs/numpyro.md"
     done = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert (done.failed, done.attempted > 5) == (0, True)
 
