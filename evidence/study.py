@@ -75,9 +75,15 @@ def write_page(name: str, folder: Path, *, drawn: bool = False) -> Any:
     from gladstorm.jobs.files import write_text
 
     page = page_of(name)
-    if not drawn:
-        page.draw(folder)
-    results = page.load(folder)
+    try:
+        if not drawn:
+            page.draw(folder)
+        results = page.load(folder)
+    except FileNotFoundError as missing:
+        file = Path(str(missing.filename)).name
+        raise ValueError(
+            f"{name}: the folder must hold results of the study; got {str(folder)!r} without {file}."
+        ) from None
     write_text(folder / PAGE, page.render(results))
     return results
 

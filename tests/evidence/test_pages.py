@@ -18,8 +18,8 @@ def test_the_page_is_made_from_the_results_beside_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", study.names())
 def test_a_folder_without_results_is_refused_in_one_sentence(name: str, tmp_path: Path) -> None:
-    with pytest.raises((ValueError, FileNotFoundError), match=r"(?s).+"):
-        study.page_of(name).load(tmp_path)
+    with pytest.raises(ValueError, match=rf"^{name}: the folder must hold .*; got .*{tmp_path.name}"):
+        study.write_page(name, tmp_path)
 
 
 def test_the_results_of_some_regimes_have_a_page_that_says_so() -> None:
