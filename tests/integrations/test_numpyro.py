@@ -145,5 +145,6 @@ def test_without_numpyro_the_module_says_what_to_install() -> None:
     code = "import sys; sys.modules['numpyro'] = None; import gladstorm.numpyro"
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert outcome.stderr.splitlines()[-1] == (
-        "ImportError: gladstorm.numpyro needs numpyro, which is not installed: pip install gladstorm[numpyro]"
+        "gladstorm.core.extras.MissingExtraError: gladstorm.numpyro needs numpyro, which is not installed: "
+        "pip install 'gladstorm[numpyro]'"
     )

@@ -23,6 +23,7 @@ WORK = """
 import hashlib, time
 from gladstorm.jobs import interrupts
 
+interrupts.PATIENCE = {}  # before anybody can interrupt
 with interrupts.answered():
     print("working", flush=True)
     {}
@@ -57,8 +58,8 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def working(work: str) -> "subprocess.Popen[str]":
-    process = started("-c", WORK.format(work.replace("\n", "\n    ")))
+def working(work: str, patience: float = interrupts.PATIENCE) -> "subprocess.Popen[str]":
+    process = started("-c", WORK.format(patience, work.replace("\n", "\n    ")))
     assert process.stdout is not None
     assert process.stdout.readline() == "working\n"
     return process
@@ -67,8 +68,9 @@ def working(work: str) -> "subprocess.Popen[str]":
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_work_that_asks_stops_in_order_and_keeps_what_it_has(number: int, code: int) -> None:
     process = working(
-        f"interrupts.PATIENCE = {TIMEOUT}\ntry:\n    while True: interrupts.check()\n"
-        "finally:\n    time.sleep(2); interrupts.check(); print('kept'); interrupts.keeping('a part is kept')"
+        "try:\n    while True: interrupts.check()\n"
+        "finally:\n    time.sleep(2); interrupts.check(); print('kept'); interrupts.keeping('a part is kept')",
+        TIMEOUT,
     )
     process.send_signal(number)
     assert ended(process) == (code, "kept\n", "Interrupted: a part is kept.\n")

@@ -466,5 +466,6 @@ def test_without_optax_the_package_works_and_its_optax_module_says_what_to_insta
     )
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert outcome.stderr.splitlines()[-1] == (
-        "ImportError: gladstorm.optax needs Optax, which is not installed: pip install gladstorm[optax]"
+        "gladstorm.core.extras.MissingExtraError: gladstorm.optax needs Optax, which is not installed: "
+        "pip install 'gladstorm[optax]'"
     )

@@ -228,9 +228,7 @@ def test_a_new_file_is_found_by_the_command_line(
 
 
 def test_the_oracle_s_own_numbers_are_what_methods_and_batch_rules_are_told(gladstorm: Said) -> None:
-    command = (
-        "simulate --objective cauchy --start 1 --steps 3 --seeds 1 --batch distance --sigma2 0.01 --B 9 --G 9".split()
-    )
+    command = "simulate --objective cauchy --start 1 --steps 3 --seeds 1 --batch distance --sigma2 0.01".split()
     command += ["--method", "sgd(gamma=0.1)", "--json", "--oracle"]
     code, out, err = gladstorm(*command, "full-rank(B=0,G=0.5)")
     assert code == 0, err

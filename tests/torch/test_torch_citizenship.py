@@ -409,7 +409,8 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 def test_without_torch_the_library_imports_and_its_torch_part_says_what_to_install() -> None:
     done = python("import sys; sys.modules['torch'] = None; import gladstorm; import gladstorm.torch")
     assert done.stderr.strip().splitlines()[-1] == (
-        "ImportError: gladstorm.torch needs PyTorch, which is not installed: pip install gladstorm[torch]"
+        "gladstorm.core.extras.MissingExtraError: gladstorm.torch needs PyTorch, which is not installed: "
+        "pip install 'gladstorm[torch]'"
     )
     assert "line 1, in <module>" in done.stderr
 

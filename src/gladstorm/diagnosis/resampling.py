@@ -159,8 +159,8 @@ def mean_of_strata(values: np.ndarray, counts: np.ndarray, strata: Strata) -> Fi
 def percentiles(values: np.ndarray, level: float = LEVEL) -> Interval:
     """An interval of one number with ends of equal probability: the first is the sample's, the others its resamples'.
 
-    >>> percentiles(np.array([90.0, *range(101)]), level=0.9)
-    Interval(estimate=90.0, low=5.0, high=95.0)
+    >>> percentiles(np.array([90.0, *range(101)]), level=0.5)
+    Interval(estimate=90.0, low=25.0, high=75.0)
     """
     low, high = np.quantile(values[1:], [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(values[0]), float(low), float(high))
