@@ -352,6 +352,16 @@ def test_a_power_of_the_gradient_is_known_where_curvature_follows_it_and_its_int
     assert {(True, True), (True, False)} <= seen
 
 
+def test_no_power_of_the_gradient_is_known_where_curvature_falls_as_much_as_it_rises() -> None:
+    """The best power is the largest that is tried, whatever is resampled: that interval has no width."""
+    g2 = np.geomspace(1, 1e3, 48)
+    L2 = (1 + 0.2 * (np.log(g2) - 3.4) ** 2) ** 2 * (1 + 0.5 * default_rng(0).normal(size=48))
+    probes = Probes.of(Probe(i, i, "path", i, 2, 4, 1.0, g2[i], 0.1, L2[i], L2[i]) for i in range(48))
+    found = curvature(probes, KNOWN, default_rng(0))
+    assert {found[name].verdict == ESTIMATED for name in ("alpha", "L0", "L1")} == {False}
+    assert (found["alpha"].needs or "").startswith("α from 1 to 1 fit; needs about")
+
+
 # ---- the path and other models
 
 

@@ -80,6 +80,13 @@ def test_a_look_compares_two_quarters_of_the_mini_batch() -> None:
     assert probe.probes.gradient2[0] == pytest.approx(float(quarters[0] @ quarters[1]))
 
 
+@pytest.mark.parametrize(("size", "samples"), [(2, 1), (7, 3), (8, 2), (11, 2), (12, 3)])
+def test_quarters_have_two_samples_or_more_and_smaller_mini_batches_are_halved(size: int, samples: int) -> None:
+    probe = NoiseProbe(network())
+    probe.look(loss_of, DATA[0].reshape(24, 4)[:size])
+    assert (probe.probes.groups.tolist(), probe.probes.samples.tolist()) == ([2], [samples])
+
+
 @pytest.mark.parametrize("way", ["look", "listen"])
 def test_a_training_with_a_probe_is_the_same_to_the_bit(way: str) -> None:
     ends = []
@@ -153,6 +160,16 @@ def test_what_is_not_finite_is_left_out_and_counted() -> None:
     for factor in (1.0, torch.nan, torch.inf):
         probe.look(lambda model, batch: batch[0, 0] * loss_of(model, batch[:, 1:]), scaled(DATA[0, 0], factor))
     assert len(probe.probes) == 1
+    assert probe.probes.remarks == ("2 probes were not finite and are left out.",)
+
+
+def test_what_is_not_finite_is_left_out_by_listening_too() -> None:
+    """The second step hears gradients that are not finite at a point that is, the third one is at none."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    probe = NoiseProbe(optimizer, every=1)
+    accumulate(model, optimizer, torch.stack([DATA[0], torch.nan * DATA[1], DATA[2]]))
+    assert probe.probes.step.tolist() == [0]
     assert probe.probes.remarks == ("2 probes were not finite and are left out.",)
 
 

@@ -54,6 +54,27 @@ def test_torch_and_jax_measure_the_same() -> None:
         assert a.tolist() == (b.tolist() if name == "direction" else pytest.approx(b.tolist(), 1e-4, 1e-5)), name
 
 
+def test_a_radius_that_is_given_counts_though_the_checkpoint_is_elsewhere() -> None:
+    model, batches = linear(), list(torch.tensor(BATCHES))
+    later = {"weight": model.weight.detach() + 1.0}
+    assert diagnose(squared, model, batches, 16, checkpoint=later, radius=0.5).probes.radius == pytest.approx(0.5)
+
+
+def test_the_second_point_of_a_probe_lies_further_out_by_a_twentieth_of_the_radius() -> None:
+    """Of f(w) = w⁴/4 the gradient changes from r to r + h by h (3r² + 3rh + h²), and by less towards 0."""
+
+    def quartic(model: nn.Module, batch: Tensor) -> Tensor:
+        loss: Tensor = model(batch).pow(4).mean() / 4
+        return loss
+
+    nn.init.zeros_((model := nn.Linear(1, 1, bias=False).double()).weight)
+    probes = diagnose(quartic, model, [torch.ones(4, 1, dtype=torch.double)], 16, radius=2.0).probes
+    r, h = probes.distance, 0.1
+    assert probes.moved == pytest.approx(np.full(16, h))
+    assert np.sqrt(probes.L2) == pytest.approx(3 * r**2 + 3 * r * h + h**2)
+    assert set(r) == {0.0, 0.5, 1.0, 2.0}
+
+
 def test_groups_of_one_sample_have_the_variance_of_the_samples_gradients() -> None:
     model, batches = linear(), torch.tensor(BATCHES)
     probes = diagnose(squared, model, list(batches), 24, groups=12).probes

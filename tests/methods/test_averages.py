@@ -96,10 +96,12 @@ class Nothing(Average):
         return jnp.zeros(())
 
 
-def test_a_run_that_diverged_reports_nothing_from_there_on() -> None:
+@pytest.mark.parametrize("gamma", [10.0, 1e300])  # in a few steps, and in the first
+def test_a_run_that_diverged_reports_nothing_from_there_on(gamma: float) -> None:
     oracle = BlumGladyshev(objectives.named("double-well", start=3.0), 5.0, 1.0)
-    wild = run(oracle, averaged(sgd(10.0), Nothing()), steps=30)
+    wild = run(oracle, averaged(sgd(gamma), Nothing()), steps=30)
     step = int(wild.diverged[0, 0])
+    assert (step == 1) == (gamma > 10)
     assert 0 < step < 30
     for curve in (wild.reported_grad_norm[0, 0], wild.reported_value[0, 0]):
         assert np.isfinite(curve[:step]).all()
