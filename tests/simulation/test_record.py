@@ -15,11 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gladstorm import BlumGladyshev, Record, compare, finite_sum, nsgdm, plot, sgd, sweep, theory
+from gladstorm import BlumGladyshev, Method, Record, compare, finite_sum, nsgdm, plot, sgd, sweep, theory
 from gladstorm.methods.averages import TailAverage
 from gladstorm.methods.batches import FirstLarge
+from gladstorm.methods.estimators import Momentum
+from gladstorm.methods.steps import CubeRoot
 from gladstorm.problems import objectives
-from gladstorm.simulation.configurations import Configuration
+from gladstorm.simulation.configurations import Configuration, expand
 from gladstorm.simulation.record import CURVES, MARKS, POINTS
 
 SEEDS = [3, 9, 4]
@@ -124,6 +126,17 @@ def test_until_a_step_a_record_is_that_of_a_run_which_ends_there() -> None:
 def test_a_configuration_comes_back_from_json_that_has_no_infinite_numbers() -> None:
     whole = Configuration("SGD", {"gamma": 0.1, "cap": math.inf, "shift": -math.inf}, ("gamma",))
     assert Configuration.from_dict(json.loads(json.dumps(whole.as_dict(), allow_nan=False))) == whole
+
+
+def test_numbers_of_one_name_in_two_parts_of_a_method_are_kept_under_the_names_of_both() -> None:
+    method = Method(Momentum([0.1, 0.2]), CubeRoot(1.0, [0.3, 0.4]))
+    kept = [each.configuration for each in expand({"both": method})]
+    numbers = [{"estimator.eta": a, "gamma": 1.0, "step.eta": b, "size": 1.0} for a, b in ((0.1, 0.3), (0.2, 0.4))]
+    assert [each.numbers for each in kept] == numbers
+    assert [each.label for each in kept] == [
+        "both (estimator.eta=0.1, step.eta=0.3)",
+        "both (estimator.eta=0.2, step.eta=0.4)",
+    ]
 
 
 def test_between_recorded_steps_until_ends_at_the_one_before(record: Record) -> None:
