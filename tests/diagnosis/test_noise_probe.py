@@ -80,6 +80,18 @@ def test_a_look_compares_two_quarters_of_the_mini_batch() -> None:
     assert probe.probes.gradient2[0] == pytest.approx(float(quarters[0] @ quarters[1]))
 
 
+def test_a_parameter_that_the_loss_does_not_depend_on_adds_nothing() -> None:
+    models = network(), network()
+    models[1].register_parameter("unused", nn.Parameter(torch.ones(3).double()))
+    tables = []
+    for model in models:
+        probe = NoiseProbe(model)
+        probe.look(loss_of, DATA[0].reshape(24, 4))
+        tables.append(probe.probes)
+    assert tables[1].gradient2[0] == pytest.approx(tables[0].gradient2[0])
+    assert tables[1].noise[0] == pytest.approx(tables[0].noise[0])
+
+
 @pytest.mark.parametrize(("size", "samples"), [(2, 1), (7, 3), (8, 2), (11, 2), (12, 3)])
 def test_quarters_have_two_samples_or_more_and_smaller_mini_batches_are_halved(size: int, samples: int) -> None:
     probe = NoiseProbe(network())
