@@ -228,6 +228,14 @@ def test_results_of_the_two_experiments_that_changed_places_are_noticed(
     assert "must hold results of" in err
 
 
+def test_results_that_do_not_say_of_which_experiment_they_are_are_believed_of_none(tmp_path: Path) -> None:
+    path = tmp_path / "results.parquet"
+    save_table(path, [pa.table({"stage": ["main"]})], "gladstorm results 3", {"records": [], "config": {}})
+    assert Results.load(path).config == {}
+    with pytest.raises(ValueError, match=r"results.parquet must hold results of cubic; got those of None\."):
+        Results.load(path, "cubic")
+
+
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old")

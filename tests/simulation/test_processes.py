@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
-from multiprocessing import Pipe
+from multiprocessing import Pipe, connection
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +210,25 @@ def test_with_any_pattern_of_kills_the_job_ends_right_or_with_a_sentence(
             assert not sentence or kills >= min(worker.TRIES, processes.DEATHS)
             ended.add(bool(sentence))
     assert False in ended
+
+
+def test_deaths_are_in_a_row_only_if_no_process_became_ready_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_Worker", Scripted)
+    wait = connection.wait
+
+    def in_order(joined: Any, seconds: float) -> list[Any]:
+        return sorted(wait(joined, seconds), key=list(joined).index)
+
+    monkeypatch.setattr(connection, "wait", in_order)
+    tasks = [Task(f"task {n}", n, partial(_numbered, n)) for n in range(2)]
+    lives, dies = 10**9, -1
+    Scripted.script = [dies, lives, dies, dies]  # from its end: two die, one of those after them is ready, one dies
+    with processes.Processes(2) as executor:
+        assert dict(results(tasks, None, executor)) == {n: _numbered(n) for n in range(2)}
+    assert not Scripted.script
+    Scripted.script = [dies, dies, dies]
+    with (
+        pytest.raises(ChildProcessError, match="3 in a row died while they started"),
+        processes.Processes(2) as executor,
+    ):
+        list(results(tasks, None, executor))
