@@ -166,9 +166,9 @@ def test_every_process_that_was_started_is_killed_and_waited_for_even_after_one_
     gone = first
     monkeypatch.setattr(interrupts._State, "started", set())
     monkeypatch.setattr(interrupts._State, "heard", None)
-    monkeypatch.setattr(interrupts.os, "kill", kill)
-    monkeypatch.setattr(interrupts.os, "waitpid", lambda pid, _: happened.append(("wait", pid)))
-    monkeypatch.setattr(interrupts.os, "_exit", leave)
+    monkeypatch.setattr("os.kill", kill)
+    monkeypatch.setattr("os.waitpid", lambda pid, _: happened.append(("wait", pid)))
+    monkeypatch.setattr("os._exit", leave)
     for pid in (first, second, 2**22 + 3):
         interrupts.end_too(pid)
     interrupts.has_ended(2**22 + 3)
