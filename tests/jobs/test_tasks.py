@@ -1,5 +1,7 @@
 """A long job as a list of tasks: what is kept is never computed, and several processes on one store share the work."""
 
+import os
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -117,6 +119,21 @@ def test_a_claim_of_a_dead_process_is_none(tmp_path: Path, monkeypatch: pytest.M
         as_other.setattr("os.getpid", lambda: 2**22 + 1)  # more than Linux gives
         assert _stored(tmp_path).claim({"number": 0})
     assert _stored(tmp_path).claim({"number": 0})
+
+
+def test_a_claim_of_this_process_is_no_reason_to_wait(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert _stored(tmp_path).claim({"number": 0})
+
+
+def test_a_claim_of_another_machine_holds_for_a_day(tmp_path: Path) -> None:
+    store = _stored(tmp_path)
+    assert store.claim({"number": 0})
+    (claim,) = tmp_path.rglob("*.claim")
+    for hours, free in ((0, False), (23, False), (25, True)):
+        claim.write_text("01234567 1")
+        os.utime(claim, (time.time() - hours * 3600,) * 2)
+        assert store.claim({"number": 0}) is free
 
 
 def test_a_store_of_other_versions_is_named_and_left_alone(
