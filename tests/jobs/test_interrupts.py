@@ -179,6 +179,16 @@ def test_every_process_that_was_started_is_killed_and_waited_for_even_after_one_
     assert capfd.readouterr().err == STARTS_AGAIN
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_on_a_terminal_the_line_takes_the_place_of_the_progress_and_gives_the_cursor_back(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.isatty", lambda _: terminal)
+    monkeypatch.setattr(interrupts._State, "kept", interrupts.NOTHING_KEPT)
+    interrupts._say()
+    assert capfd.readouterr().err == ("\r\x1b[K\x1b[?25h" if terminal else "") + STARTS_AGAIN
+
+
 AT_ONCE = """
 import os, signal, time
 
