@@ -61,6 +61,44 @@ def test_a_process_that_dies_costs_its_task_and_another_one_takes_its_place(
     assert dict(results(tasks, None, two)) == {n: _numbered(n) for n in range(4)}
 
 
+def test_what_a_part_prints_is_not_the_answer_of_the_command(two: Any) -> None:
+    ((_, found),) = results([Task("task", 0, _where_it_prints)], None, two)
+    assert found == PartResult(rows={"table": [{"on standard error": True}]})
+
+
+def _where_it_prints() -> PartResult:
+    return PartResult(rows={"table": [{"on standard error": sys.stdout is sys.stderr}]})
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (0, "ended with exit code 0"),
+        (3, "ended with exit code 3"),
+        (-signal.SIGKILL, "was killed by SIGKILL, as when the memory is full"),
+        (-signal.SIGSEGV, "was killed by SIGSEGV"),
+    ],
+)
+def test_of_a_process_that_ended_its_exit_code_or_its_signal_is_said(code: int, said: str) -> None:
+    class Process:
+        pid: Any = None
+        exitcode: Any = None
+
+        def join(self, seconds: float | None = None) -> None:
+            if seconds is not None:  # it is given time to end by itself
+                self.exitcode = code
+
+        def kill(self) -> None:
+            self.exitcode = -signal.SIGKILL if self.exitcode is None else self.exitcode
+
+    process = object.__new__(processes._Worker)
+    its: Any = process
+    its._process, (its.joined, theirs) = Process(), Pipe()
+    theirs.close()
+    assert process.what_ended_it() == said
+    assert its.joined.closed
+
+
 def test_a_task_that_raises_is_tried_three_times_and_its_traceback_is_told(
     two: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
