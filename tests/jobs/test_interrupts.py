@@ -232,6 +232,7 @@ def test_a_handler_that_somebody_has_set_hears_sigterm_and_stays() -> None:
     try:
         own = signal.getsignal(signal.SIGTERM)
         with interrupts.sigterm_as_ctrl_c():
+            assert signal.getsignal(signal.SIGTERM) is own
             signal.raise_signal(signal.SIGTERM)
         assert heard == [signal.SIGTERM]
         assert signal.getsignal(signal.SIGTERM) is own

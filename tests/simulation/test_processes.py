@@ -270,3 +270,15 @@ def test_deaths_are_in_a_row_only_if_no_process_became_ready_between_them(monkey
         processes.Processes(2) as executor,
     ):
         list(results(tasks, None, executor))
+
+
+def test_a_result_of_a_job_that_was_given_up_is_none_of_the_next_job_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_Worker", Scripted)
+    Scripted.script = []
+    given_up, following = ([Task("task", n, partial(_numbered, first + n)) for n in range(4)] for first in (0, 100))
+    with processes.Processes(2) as executor:
+        next(job := executor.compute(enumerate(given_up)))
+        job.close()  # type: ignore[attr-defined]  # a generator
+        found = list(executor.compute(enumerate(following)))
+    assert sorted(number for number, _ in found) == [0, 1, 2, 3]
+    assert dict(found) == {n: _numbered(100 + n) for n in range(4)}
