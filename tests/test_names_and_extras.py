@@ -16,7 +16,7 @@ def test_a_long_name_is_cut_in_errors_and_one_that_fits_is_not() -> None:
 
 def test_the_two_dashes_and_the_two_sizes_of_letters_are_the_same_in_a_suggestion() -> None:
     for name in ("A_B", "a-b", "A-B"):
-        assert suggest(name, ["plain", "a_b"]).endswith("did you mean a_b?")
+        assert suggest(name, ["plain", "a_b_and_what_follows"]).endswith("did you mean a_b_and_what_follows?")
 
 
 def test_a_beginning_of_three_letters_is_completed_and_a_shorter_one_is_not() -> None:
