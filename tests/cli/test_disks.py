@@ -175,3 +175,32 @@ def test_a_result_does_not_replace_what_the_command_prints_into_or_reads(given: 
         .read_text()
         .endswith(f"ValueError: simulate: --save must not be where the command prints or reads; got '{given}'.\n")
     )
+
+
+@pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])
+def test_each_standard_stream_alone_is_enough_to_refuse_its_file(stream: str) -> None:
+    script = """
+import sys
+from gladstorm.cli.places import *
+try:
+    require_file('simulate', '--save', Path('file'))
+except ValueError as problem:
+    Path('said').write_text(str(problem))
+"""
+    with Path("file").open("w+b") as file:
+        streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL) | {stream: file}
+        subprocess.run([sys.executable, "-c", script], check=True, **streams)
+    assert Path("said").read_text() == "simulate: --save must not be where the command prints or reads; got 'file'."
+
+
+def test_an_empty_store_on_a_read_only_disk_is_refused_before_the_work(
+    gladstorm: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "store"
+    (store / "folder").mkdir(parents=True)  # of something else
+    _refuse(monkeypatch, errno.EROFS, store)
+    code, out, err = gladstorm(*SMALL, "--store", str(store))
+    assert (code, out) == (2, "")
+    assert err == (
+        f"Error: simulate: --store must be where files can be written; got {str(store)!r} (Read-only file system).\n"
+    )

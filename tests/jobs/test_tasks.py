@@ -1,5 +1,7 @@
 """A long job as a list of tasks: what is kept is never computed, and several processes on one store share the work."""
 
+import os
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -7,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evidence.verification.part_result import PartResult
+from gladstorm.jobs import interrupts
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Task, results
 
@@ -117,6 +120,38 @@ def test_a_claim_of_a_dead_process_is_none(tmp_path: Path, monkeypatch: pytest.M
         as_other.setattr("os.getpid", lambda: 2**22 + 1)  # more than Linux gives
         assert _stored(tmp_path).claim({"number": 0})
     assert _stored(tmp_path).claim({"number": 0})
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_interrupt_stops_a_job_before_its_next_task_be_it_computed_or_read(
+    kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kept:
+        _all(_tasks([]), _stored(tmp_path))
+    monkeypatch.setattr(interrupts._State, "stopping", False)
+    monkeypatch.setattr(interrupts._State, "heard", None)
+    computed: list[int] = []
+    job = results(_tasks(computed), _stored(tmp_path) if kept else None)
+    assert next(job) == (0, EXPECTED[0])
+    monkeypatch.setattr(interrupts._State, "heard", 2)
+    with pytest.raises(KeyboardInterrupt):
+        next(job)
+    assert computed == ([] if kept else [0])
+
+
+def test_a_claim_of_this_process_is_no_reason_to_wait(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert _stored(tmp_path).claim({"number": 0})
+
+
+def test_a_claim_of_another_machine_holds_for_a_day(tmp_path: Path) -> None:
+    store = _stored(tmp_path)
+    assert store.claim({"number": 0})
+    (claim,) = tmp_path.rglob("*.claim")
+    for hours, free in ((0, False), (23, False), (25, True)):
+        claim.write_text("01234567 1")
+        os.utime(claim, (time.time() - hours * 3600,) * 2)
+        assert store.claim({"number": 0}) is free
 
 
 def test_a_store_of_other_versions_is_named_and_left_alone(

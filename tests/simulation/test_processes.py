@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
-from multiprocessing import Pipe
+from multiprocessing import Pipe, connection
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,44 @@ def test_a_process_that_dies_costs_its_task_and_another_one_takes_its_place(
     assert len(set(two.pids) & set(before)) == 1
     tasks = [Task(f"task {n}", n, partial(_numbered, n)) for n in range(4)]
     assert dict(results(tasks, None, two)) == {n: _numbered(n) for n in range(4)}
+
+
+def test_what_a_part_prints_is_not_the_answer_of_the_command(two: Any) -> None:
+    ((_, found),) = results([Task("task", 0, _where_it_prints)], None, two)
+    assert found == PartResult(rows={"table": [{"on standard error": True}]})
+
+
+def _where_it_prints() -> PartResult:
+    return PartResult(rows={"table": [{"on standard error": sys.stdout is sys.stderr}]})
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (0, "ended with exit code 0"),
+        (3, "ended with exit code 3"),
+        (-signal.SIGKILL, "was killed by SIGKILL, as when the memory is full"),
+        (-signal.SIGSEGV, "was killed by SIGSEGV"),
+    ],
+)
+def test_of_a_process_that_ended_its_exit_code_or_its_signal_is_said(code: int, said: str) -> None:
+    class Process:
+        pid: Any = None
+        exitcode: Any = None
+
+        def join(self, seconds: float | None = None) -> None:
+            if seconds is not None:  # it is given time to end by itself
+                self.exitcode = code
+
+        def kill(self) -> None:
+            self.exitcode = -signal.SIGKILL if self.exitcode is None else self.exitcode
+
+    process = object.__new__(processes._Worker)
+    its: Any = process
+    its._process, (its.joined, theirs) = Process(), Pipe()
+    theirs.close()
+    assert process.what_ended_it() == said
+    assert its.joined.closed
 
 
 def test_a_task_that_raises_is_tried_three_times_and_its_traceback_is_told(
@@ -210,3 +248,37 @@ def test_with_any_pattern_of_kills_the_job_ends_right_or_with_a_sentence(
             assert not sentence or kills >= min(worker.TRIES, processes.DEATHS)
             ended.add(bool(sentence))
     assert False in ended
+
+
+def test_deaths_are_in_a_row_only_if_no_process_became_ready_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_Worker", Scripted)
+    wait = connection.wait
+
+    def in_order(joined: Any, seconds: float) -> list[Any]:
+        return sorted(wait(joined, seconds), key=list(joined).index)
+
+    monkeypatch.setattr(connection, "wait", in_order)
+    tasks = [Task(f"task {n}", n, partial(_numbered, n)) for n in range(2)]
+    lives, dies = 10**9, -1
+    Scripted.script = [dies, lives, dies, dies]  # from its end: two die, one of those after them is ready, one dies
+    with processes.Processes(2) as executor:
+        assert dict(results(tasks, None, executor)) == {n: _numbered(n) for n in range(2)}
+    assert not Scripted.script
+    Scripted.script = [dies, dies, dies]
+    with (
+        pytest.raises(ChildProcessError, match="3 in a row died while they started"),
+        processes.Processes(2) as executor,
+    ):
+        list(results(tasks, None, executor))
+
+
+def test_a_result_of_a_job_that_was_given_up_is_none_of_the_next_job_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_Worker", Scripted)
+    Scripted.script = []
+    given_up, following = ([Task("task", n, partial(_numbered, first + n)) for n in range(4)] for first in (0, 100))
+    with processes.Processes(2) as executor:
+        next(job := executor.compute(enumerate(given_up)))
+        job.close()  # type: ignore[attr-defined]  # a generator
+        found = list(executor.compute(enumerate(following)))
+    assert sorted(number for number, _ in found) == [0, 1, 2, 3]
+    assert dict(found) == {n: _numbered(100 + n) for n in range(4)}

@@ -1,0 +1,66 @@
+"""Names that nobody knows and packages that are not there: what the one sentence about them says."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gladstorm.core.extras import EXTRAS, MissingExtraError, needing_extras
+from gladstorm.core.names import LONGEST, import_own, suggest
+
+
+def test_a_long_name_is_cut_in_errors_and_one_that_fits_is_not() -> None:
+    assert suggest("x" * LONGEST, []) == f"'{'x' * LONGEST}'."
+    assert suggest("x" * (LONGEST + 1), []) == f"'{'x' * (LONGEST - 3)}...'."
+
+
+def test_the_two_dashes_and_the_two_sizes_of_letters_are_the_same_in_a_suggestion() -> None:
+    for name in ("A_B", "a-b", "A-B"):
+        assert suggest(name, ["plain", "a_b_and_what_follows"]).endswith("did you mean a_b_and_what_follows?")
+
+
+def test_a_beginning_of_three_letters_is_completed_and_a_shorter_one_is_not() -> None:
+    known = ["three_way_clipped_and_more"]
+    assert suggest("thr", known) == "'thr'; did you mean three_way_clipped_and_more?"
+    assert suggest("th", known) == "'th'."
+    assert suggest("", known) == "''."
+
+
+def test_a_part_of_one_s_own_is_public_and_callable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "parts_of_mine.py").write_text("def part(): ...\ndef _hidden(): ...\nnumber = 3\n")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert import_own("test", "parts_of_mine:part").__name__ == "part"
+    for name in ("_hidden", "number", ""):
+        with pytest.raises(ValueError, match=f"must name a class or a function of parts_of_mine; got '{name}'"):
+            import_own("test", f"parts_of_mine:{name}")
+
+
+def test_a_module_of_this_folder_replaces_none_that_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "installed").mkdir()
+    for folder in (tmp_path, tmp_path / "installed"):
+        (folder / "in_both_places.py").write_text(f"def part(): return {folder.name!r}\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "installed"), *sys.path])
+    for _ in range(2):
+        assert import_own("test", "in_both_places:part")() == "installed"
+        assert sys.path.count(str(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("package", EXTRAS)
+def test_a_missing_package_or_a_module_inside_it_is_said_with_its_extra(package: str) -> None:
+    extra, called = EXTRAS[package]
+    for name in (package, f"{package}.inner.most"):
+        with pytest.raises(MissingExtraError) as missing, needing_extras("What I want"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        said = f"What I want needs {called}, which is not installed: pip install 'gladstorm[{extra}]'"
+        assert str(missing.value) == said
+        assert missing.value.__suppress_context__
+
+
+@pytest.mark.parametrize("name", ["other", "jaxtyping", None])
+def test_a_missing_package_of_no_extra_is_said_as_python_says_it(name: str | None) -> None:
+    problem = ModuleNotFoundError("it is not there", name=name)
+    with pytest.raises(ModuleNotFoundError) as missing, needing_extras("What I want"):
+        raise problem
+    assert missing.value is problem
