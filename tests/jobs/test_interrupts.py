@@ -128,6 +128,68 @@ def test_processes_that_were_started_end_with_the_one_that_started_them(has_ende
     assert ended(process) == (143, "", STARTS_AGAIN)
 
 
+def test_work_has_its_patience_and_less_than_two_seconds_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    happened: list[object] = []
+
+    class Hears:
+        def settimeout(self, seconds: float) -> None:
+            happened.append(seconds)
+
+        def recv(self, _: int) -> bytes:
+            if happened:
+                raise TimeoutError
+            return bytes([signal.SIGTERM])
+
+    monkeypatch.setattr(interrupts, "_end", lambda: happened.append("ended"))
+    monkeypatch.setattr(interrupts._State, "heard", None)
+    hears: Any = Hears()
+    interrupts._listen(hears)
+    assert happened == [interrupts.PATIENCE, "ended"]
+    assert interrupts._State.heard == signal.SIGTERM
+    assert 0 < interrupts.PATIENCE < 2
+
+
+def test_every_process_that_was_started_is_killed_and_waited_for_even_after_one_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    happened: list[tuple[object, ...]] = []
+
+    def kill(pid: int, number: int) -> None:
+        happened.append(("kill", pid, number))
+        if pid == gone:
+            raise ProcessLookupError
+
+    def leave(code: int) -> None:
+        raise SystemExit(code)
+
+    first, second = tuple({2**22 + 1, 2**22 + 2})  # no process has these numbers
+    gone = first
+    monkeypatch.setattr(interrupts._State, "started", set())
+    monkeypatch.setattr(interrupts._State, "kept", interrupts.NOTHING_KEPT)
+    monkeypatch.setattr(interrupts._State, "heard", None)
+    monkeypatch.setattr("os.kill", kill)
+    monkeypatch.setattr("os.waitpid", lambda pid, _: happened.append(("wait", pid)))
+    monkeypatch.setattr("os._exit", leave)
+    for pid in (first, second, 2**22 + 3):
+        interrupts.end_too(pid)
+    interrupts.has_ended(2**22 + 3)
+    with pytest.raises(SystemExit) as end:
+        interrupts._end()
+    assert end.value.code == 130
+    assert happened == [("kill", first, signal.SIGKILL), ("kill", second, signal.SIGKILL), ("wait", second)]
+    assert capfd.readouterr().err == STARTS_AGAIN
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_on_a_terminal_the_line_takes_the_place_of_the_progress_and_gives_the_cursor_back(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.isatty", lambda _: terminal)
+    monkeypatch.setattr(interrupts._State, "kept", interrupts.NOTHING_KEPT)
+    interrupts._say()
+    assert capfd.readouterr().err == ("\r\x1b[K\x1b[?25h" if terminal else "") + STARTS_AGAIN
+
+
 AT_ONCE = """
 import os, signal, time
 
@@ -163,6 +225,20 @@ def test_outside_the_command_line_nothing_is_changed() -> None:
         assert signal.getsignal(signal.SIGINT) != before[0]
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
     interrupts.check()
+
+
+def test_a_handler_that_somebody_has_set_hears_sigterm_and_stays() -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    try:
+        own = signal.getsignal(signal.SIGTERM)
+        with interrupts.sigterm_as_ctrl_c():
+            assert signal.getsignal(signal.SIGTERM) is own
+            signal.raise_signal(signal.SIGTERM)
+        assert heard == [signal.SIGTERM]
+        assert signal.getsignal(signal.SIGTERM) is own
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 # The commands.
