@@ -1,4 +1,4 @@
-"""Run Optax's own tests of optimizers with nsgdm, nstorm and steered in the place of Optax's.
+"""Run Optax's own tests of optimizers with all of `gladstorm.optax` in the place of Optax's.
 
     git clone --depth 1 --branch v0.2.8 https://github.com/google-deepmind/optax
     python .ci/optaxs_own_tests.py optax
@@ -24,26 +24,24 @@ import jax
 import optax
 from optax._src import alias
 
-import gladstorm.optax as ours
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from optimizers import OPTAX, has_option, optax_optimizer
 
 SECOND_GRADIENT = "update is called under jit without grad_fn or prev_grads, which NSTORM needs"
 REFUSED = "it puts MultiSteps around NSTORM, which is refused: every_k accumulates"
 # Learning rates are those that a constant step needs in the test of optimization, as Optax chooses them for its own.
+UNTUNED = [name for name, make in OPTAX.items() if has_option(make, "horizon")]
 UNDER_TEST: list[dict[str, Any]] = [
-    {"opt_name": "nsgdm", "opt_kwargs": {"learning_rate": 2e-3}},
+    *({"opt_name": name, "opt_kwargs": {"learning_rate": 2e-3}} for name in OPTAX if name not in UNTUNED),
     {"opt_name": "nsgdm", "opt_kwargs": {"learning_rate": 5e-3, "momentum": 0.5}},
-    {"opt_name": "nstorm", "opt_kwargs": {"learning_rate": 2e-3}},
-    {"opt_name": "steered", "opt_kwargs": {}},
-    {"opt_name": "steered", "opt_kwargs": {"horizon": 10_000}},
+    *({"opt_name": name, "opt_kwargs": options} for name in UNTUNED for options in ({}, {"horizon": 10_000})),
 ]
 NOT_WRAPPED = {"wrapper_name": None, "wrapper_kwargs": None}
 IN_CONTRIB = tuple({**each, **NOT_WRAPPED} for each in UNDER_TEST)
 MODULES: dict[str, dict[str, Any]] = {
     "_src/alias_test.py": {"_OPTIMIZERS_UNDER_TEST": tuple(UNDER_TEST)},
     "contrib/_common_test.py": {"_MAIN_OPTIMIZERS_UNDER_TEST": IN_CONTRIB, "_ALL_OPTIMIZERS_UNDER_TEST": IN_CONTRIB},
-    "_src/sharding_test.py": {
-        "OPTIMIZERS": {"nsgdm": ours.nsgdm(1.0), "nstorm": ours.nstorm(1.0), "steered": ours.steered()}
-    },
+    "_src/sharding_test.py": {"OPTIMIZERS": {name: optax_optimizer(name, 1.0) for name in OPTAX}},
 }
 CLASSES = ("AliasTest", "ContribTest", "ShardingTest")
 NOT_OURS = (
@@ -80,8 +78,8 @@ def main() -> None:
     """Run them, and count what was skipped by its reason."""
     checkout = Path(sys.argv[1]) / "optax"
     jax.__version__ = "1.0"  # the tests of sharding compare it as text, and take 0.10 for older than 0.7.2
-    for name in ("nsgdm", "nstorm", "steered"):
-        setattr(alias, name, getattr(ours, name))
+    for name, make in OPTAX.items():
+        setattr(alias, name, make)
     suite = unittest.TestSuite()
     for path, lists in MODULES.items():
         module = tests_in(checkout / path, lists)

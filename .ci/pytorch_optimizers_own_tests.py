@@ -1,4 +1,4 @@
-"""Run pytorch_optimizer's own tests of optimizers with NSGDM, NSTORM and Steered in the place of its own.
+"""Run pytorch_optimizer's own tests of optimizers with all of `gladstorm.torch` in the place of its own.
 
     git clone --depth 1 https://github.com/kozistr/pytorch_optimizer
     python .ci/pytorch_optimizers_own_tests.py pytorch_optimizer
@@ -15,16 +15,17 @@ from typing import Any
 
 import pytest
 
-from gladstorm.torch import NSGDM, NSTORM, Steered
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from optimizers import TORCH, UNTUNED
 
+TUNED = [kind for kind in TORCH if kind not in UNTUNED]
 UNDER_TEST: list[tuple[Any, dict[str, Any], int]] = [
-    (NSGDM, {"lr": 0.5}, 20),
-    (NSGDM, {"lr": 0.5, "weight_decay": 1e-3, "momentum": 0.5}, 20),
-    (NSGDM, {"lr": 0.5, "norm": "tensor"}, 20),
-    (NSTORM, {"lr": 0.5}, 20),
-    (Steered, {}, 40),
-    (Steered, {"horizon": 40}, 40),
+    *((kind, {"lr": 0.5}, 20) for kind in TUNED),
+    *((kind, options, 40) for kind in UNTUNED for options in ({}, {"horizon": 40})),
+    *((kind, {"lr": 0.5, "weight_decay": 1e-3, "momentum": 0.5}, 20) for kind in TUNED if not kind.needs_closure),
+    *((kind, {"lr": 0.5, "norm": "tensor"}, 20) for kind in TUNED if not kind.needs_closure),
 ]
+NEED_CLOSURE = [kind.__name__ for kind in TORCH if kind.needs_closure]
 FILES = ("test_optimizers.py", "test_gradients.py")
 NO_CLOSURE = "step() is called without a closure, which NSTORM evaluates twice"
 OWN_BASE = "it calls init_group, a method of that library's own base class"
@@ -35,7 +36,7 @@ def reason(name: str) -> str | None:
     """Why a test cannot apply, if it cannot."""
     if name.startswith("test_init_group"):
         return OWN_BASE
-    if "NSTORM" not in name:
+    if not any(kind in name for kind in NEED_CLOSURE):
         return None
     return GIVEN if name.startswith("test_closure") else NO_CLOSURE
 
@@ -60,7 +61,7 @@ def main() -> None:
     from tests import constants  # type: ignore[import-not-found]  # pytorch_optimizer's
 
     constants.OPTIMIZERS[:] = UNDER_TEST
-    names = frozenset({"nsgdm", "nstorm", "steered"})
+    names = frozenset(kind.__name__.lower() for kind in TORCH)
     for group in ("FOREACH_OPTIMIZERS", "COMPLEX_OPTIMIZERS"):
         setattr(constants, group, getattr(constants, group) | names)
     files = [str(checkout / "tests" / file) for file in FILES]

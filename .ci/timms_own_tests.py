@@ -1,4 +1,4 @@
-"""Run timm's own tests of optimizers with NSGDM, NSTORM and Steered registered beside timm's.
+"""Run timm's own tests of optimizers with all of `gladstorm.torch` registered beside timm's.
 
     git clone --depth 1 https://github.com/huggingface/pytorch-image-models
     pip install timm expecttest
@@ -20,20 +20,24 @@ from typing import Any
 import timm  # type: ignore[import-not-found]  # an image library, which the project does not need
 from timm.optim._optim_factory import OptimInfo, default_registry  # type: ignore[import-not-found]
 
-from gladstorm.torch import NSGDM, NSTORM, Steered
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from optimizers import TORCH, options_of
 
-KINDS: dict[str, Any] = {"nsgdm": NSGDM, "nstorm": NSTORM, "steered": Steered}
+KINDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in TORCH}
 NOT_APPLICABLE = {
-    ("nstorm", "model"): "step() is called without a closure, which NSTORM evaluates twice",
-    ("steered", "weight decay"): "Steered refuses weight decay: its steps have no length that it could go by",
+    **{(name, "model"): "step() is called without a closure" for name, kind in KINDS.items() if kind.needs_closure},
+    **{
+        (name, "weight decay"): "weight decay is not supported"
+        for name, kind in KINDS.items()
+        if not kind.supports_weight_decay
+    },
 }
 
 
 def main() -> None:
     """Run them and count."""
     for name, kind in KINDS.items():
-        momentum = kind is not Steered
-        default_registry.register(OptimInfo(name, kind, has_eps=False, has_momentum=momentum))
+        default_registry.register(OptimInfo(name, kind, has_eps=False, has_momentum="momentum" in options_of(kind)))
     tests = tests_of(Path(sys.argv[1]) / "tests" / "test_optim.py")
     create = tests.create_optimizer_v2
     templates: dict[str, Callable[[str], None]] = {

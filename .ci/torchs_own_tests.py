@@ -1,4 +1,4 @@
-"""Run PyTorch's own tests of optimizers with NSGDM, NSTORM and Steered in the place of PyTorch's.
+"""Run PyTorch's own tests of optimizers with all of `gladstorm.torch` in the place of PyTorch's.
 
     git clone --depth 1 --branch v2.13.0 https://github.com/pytorch/pytorch
     pip install expecttest
@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import unittest
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from torch.testing._internal import common_optimizers
 from torch.testing._internal.common_optimizers import ErrorOptimizerInput, OptimizerInfo, OptimizerInput
 from torch.testing._internal.opinfo.core import DecorateInfo
 
-from gladstorm.torch import NSGDM, NSTORM, Steered
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from optimizers import TORCH, UNTUNED, options_of
 
 GIVEN = "gradients are given, and the closure computes none: NSTORM takes that for a forgotten backward()"
 NO_CLOSURE = "step() is called without a closure, which NSTORM evaluates twice"
@@ -38,31 +40,29 @@ NOT_APPLICABLE = {
     "test_param_groups_lr": NO_CLOSURE,
     "test_param_groups_weight_decay": NO_CLOSURE,
     "test_second_order_optims_return_consistent_types": "it gives options of LBFGS to whatever takes a closure",
-}  # to NSTORM; all applies to NSGDM and Steered
+}  # to NSTORM; all applies to the others
 
 
-def inputs(device: Any, dtype: Any = None) -> list[OptimizerInput]:  # noqa: ARG001 - as PyTorch calls it
-    """Options to construct the optimizers with."""
-    options: dict[str, dict[str, Any]] = {
-        "default": {},
-        "non-default lr": {"lr": 1e-3},
-        "tensor lr": {"lr": torch.tensor(1e-3)},
-        "non-zero weight_decay": {"weight_decay": 0.1},
-        "momentum": {"momentum": 0.5},
-        "maximize": {"weight_decay": 0.1, "maximize": True},
-        "a norm for each group": {"norm": "group"},  # not each tensor: two real ones must move as a complex one does
-    }
+OPTIONS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "non-default lr": {"lr": 1e-3},
+    "tensor lr": {"lr": torch.tensor(1e-3)},
+    "non-zero weight_decay": {"weight_decay": 0.1},
+    "momentum": {"momentum": 0.5},
+    "maximize": {"maximize": True},
+    "maximize with weight_decay": {"weight_decay": 0.1, "maximize": True},
+    "a norm for each group": {"norm": "group"},  # not each tensor: two real ones must move as a complex one does
+}
+UNTUNED_OPTIONS: dict[str, dict[str, Any]] = {"horizon": {"horizon": 200}, "average": {"average": True}}
+
+
+def inputs(kind: Any, device: Any, dtype: Any = None) -> list[OptimizerInput]:  # noqa: ARG001 - as PyTorch calls it
+    """Options to construct an optimizer with, of those that it has."""
+    known = set(options_of(kind)) - (set() if kind.supports_weight_decay else {"weight_decay"})
+    options = {what: given for what, given in OPTIONS.items() if given.keys() <= known}
+    options |= UNTUNED_OPTIONS if kind in UNTUNED else {}
     nothing: Any = None  # the tests have parameters of their own
-    return [OptimizerInput(params=nothing, kwargs=given, desc=what) for what, given in options.items()]
-
-
-def steered_inputs(device: Any, dtype: Any = None) -> list[OptimizerInput]:
-    """The same for Steered, which has neither momentum nor norm and refuses weight decay."""
-    own = {"weight_decay", "momentum", "norm"}
-    shared = [given for given in inputs(device, dtype) if not own & given.kwargs.keys()]
-    nothing: Any = None
-    further = {"maximize": {"maximize": True}, "horizon": {"horizon": 200}, "average": {"average": True}}
-    return [*shared, *(OptimizerInput(params=nothing, kwargs=given, desc=what) for what, given in further.items())]
+    return [OptimizerInput(params=nothing, kwargs={**given}, desc=what) for what, given in options.items()]
 
 
 def error_inputs(device: Any, dtype: Any) -> list[ErrorOptimizerInput]:
@@ -78,14 +78,14 @@ def info(kind: Any) -> OptimizerInfo:
     """What PyTorch's tests want to know of an optimizer."""
     return OptimizerInfo(
         kind,
-        optim_inputs_func=steered_inputs if kind is Steered else inputs,
+        optim_inputs_func=partial(inputs, kind),
         optim_error_inputs_func=error_inputs,
         supported_impls=("foreach",),
         not_og_supported_flags=("foreach", "maximize"),
         has_capturable_arg=True,
-        step_requires_closure=kind is NSTORM,
+        step_requires_closure=kind.needs_closure,
         skips=[DecorateInfo(unittest.skip(why), "TestOptimRenewed", test) for test, why in NOT_APPLICABLE.items()]
-        if kind is NSTORM
+        if kind.needs_closure
         else (),
     )
 
@@ -94,8 +94,8 @@ def main() -> None:
     """Run them, and count what was skipped by its reason."""
     checkout = Path(sys.argv[1])
     sys.path.insert(0, str(checkout / "test"))
-    common_optimizers.optim_db[:] = [info(NSGDM), info(NSTORM), info(Steered)]
-    import test_optim  # type: ignore[import-not-found]  # PyTorch's, with the three in its decorators
+    common_optimizers.optim_db[:] = [info(kind) for kind in TORCH]
+    import test_optim  # type: ignore[import-not-found]  # PyTorch's, with ours in its decorators
 
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(test_optim.TestOptimRenewedCPU)
     result = unittest.TextTestRunner().run(suite)

@@ -9,7 +9,8 @@ import numpy as np
 
 from benchmarks.measuring import Row, seconds, slower
 from gladstorm import BlumGladyshev, nsgdm, sweep
-from gladstorm.comparison.compare import Compared, compare, methods_from
+from gladstorm.comparison.compare import compare, methods_from
+from gladstorm.comparison.compared import Compared
 from gladstorm.problems import objectives
 from gladstorm.simulation import engine
 
@@ -44,7 +45,7 @@ def rows() -> list[Row]:
     def core() -> object:
         return sweep(oracle, [nsgdm(gammas, 2e-3)], steps=1200, seeds=3, records=12, progress=False)
 
-    program: Any = engine.advanced
+    program: Any = engine.advance
     before = program._cache_size()
     compared(COMPILING)
     programs = program._cache_size() - before

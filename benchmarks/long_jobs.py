@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.measuring import Row, rounds, seconds, slower
-from evidence.verification.part_result import PartResult
+from evidence.verification.checks import PartResult
 from gladstorm import BlumGladyshev, Record, nsgdm, sgd, sweep
 from gladstorm.jobs.tasks import Executor, Task, results
 from gladstorm.problems import objectives
@@ -40,7 +40,7 @@ def _kept_and_spread() -> list[Row]:
         with tempfile.TemporaryDirectory() as folder:
             return seconds(partial(_swept, store=folder))
 
-    with cluster.opened(cores, None) as executor:
+    with cluster.open_executor(cores, None) as executor:
         plain, with_store, spread = rounds(
             partial(seconds, _swept), kept, partial(seconds, partial(_swept, executor=executor)), repetitions=ROUNDS
         )
@@ -95,7 +95,7 @@ def _dispatched() -> list[Row]:
         took = seconds(lambda: list(results(tasks, None, executor)))
         return Row(f"a task {where} that computes nothing", f"{1000 * took / MANY:.1f} ms", "", True)
 
-    with cluster.opened(1, None) as executor:
+    with cluster.open_executor(1, None) as executor:
         found = [row("in a process of --workers", executor)]
     local = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL")
     with local, Client(local) as client:

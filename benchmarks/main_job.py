@@ -15,8 +15,7 @@ import numpy as np
 from benchmarks.measuring import TOLERATED, Row, expected, faster, seconds
 from benchmarks.numpy_loops import Arm, Problem, plain
 from evidence.reproduction import EXPERIMENTS, Results
-from evidence.reproduction.compared_methods import NSGDM, NSTORM, STORM_DYNAMIC
-from evidence.reproduction.results import MAIN
+from evidence.reproduction.results import MAIN, NSGDM, NSTORM, STORM_DYNAMIC
 
 ROOT = Path(__file__).parent.parent  # where evidence is
 STEPS = 60

@@ -12,10 +12,10 @@ import numpy as np
 
 from benchmarks.measuring import PHYSICS, TOLERATED, Row, expected, faster, rounds, seconds, slower
 from benchmarks.numpy_loops import Arm, Problem, batched, careful, plain
-from gladstorm import BlumGladyshev, Method, Oracle, nsgdm, nstorm, run, sgd, steered_landing, storm, sweep
+from gladstorm import BlumGladyshev, Method, Oracle, nsgdm, nstorm, run, sgd, storm, sweep, untuned
 from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.problems import objectives
-from gladstorm.problems.oracles import StreamingLeastSquares
+from gladstorm.problems.oracles import StreamingLeastSquaresOracle
 
 RUNS, SEEDS = 96, 3
 MEMORY_STEPS, MEMORY_RUNS = 10**7, 64
@@ -110,7 +110,7 @@ def batches_and_methods() -> list[Row]:
         return simulated(source, sgd(gammas, batch=rule), 600, SEEDS, RUNS)
 
     one, thousand, million = rounds(with_batch(oracle, 1), with_batch(oracle, 10**3), with_batch(oracle, 10**6))
-    stream = StreamingLeastSquares(objectives.named("streaming-least-squares", dim=100))
+    stream = StreamingLeastSquaresOracle(objectives.named("streaming-least-squares", dim=100))
     one_of_stream, million_of_stream = rounds(with_batch(stream, 1), with_batch(stream, 10**6))
     cubic = BlumGladyshev(objectives.named("power:3"), 0.5, 0.5)
     rows = [
@@ -119,13 +119,13 @@ def batches_and_methods() -> list[Row]:
         slower("streaming least squares, d = 100: batch of 10⁶ vs batch of 1", million_of_stream, one_of_stream, 3),
     ]
     for name, source, steps in (("phase retrieval", oracle, 600), ("cubic", cubic, 50_000)):
-        momentum, recursive, untuned = rounds(
+        momentum, recursive, without_tuning = rounds(
             simulated(source, nsgdm(3e-3, 2e-3), steps, RUNS, RUNS),
             simulated(source, nstorm(3e-3, 2e-3), steps, RUNS, RUNS),
-            simulated(source, steered_landing(), steps, RUNS, RUNS),
+            simulated(source, untuned(), steps, RUNS, RUNS),
         )
         rows.append(slower(f"NSTORM vs NSGDM per step, {name}", recursive, momentum, 1.15))
-        rows.append(slower(f"steered_landing vs NSGDM per step, {name}", untuned, momentum, 1.3))
+        rows.append(slower(f"untuned vs NSGDM per step, {name}", without_tuning, momentum, 1.3))
     return rows
 
 

@@ -75,6 +75,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "min_reported_time": 10**6,  # times are of the machine that built the page
     "remove_config_comments": True,
+    "first_notebook_cell": "%pip install --quiet 'gladstorm[all]'",  # so that it runs where nothing is installed
     "matplotlib_animations": False,
     "abort_on_example_error": True,
     "thumbnail_size": (480, 320),
@@ -116,7 +117,7 @@ FOLDERS = {f"gladstorm.{name}" for name in GROUPS}
 
 
 def _plain_to_rst(_app: Any, what: str, name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text with `code`, **bold**, formulas, lists of arguments, doctests and, after ::, code."""
+    """Docstrings are plain text with `code`, **bold**, formulas, sections for napoleon, doctests, code after ::."""
     if what == "module" and name in FOLDERS:
         lines.clear()
     rst: list[str] = []
@@ -144,9 +145,6 @@ def _without_aliases(_app: Any, _what: str, _name: str, obj: Any, _skip: bool, _
     return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
 
 
-ARGUMENT = re.compile(r"(\w+(?:, \w+)*): ")  # a paragraph of such lines, what does not fit on one indented, is a list
-
-
 PAGE = re.compile(r"docs/(\w+)\.md|docs/(evidence/\w+)")
 
 
@@ -154,19 +152,7 @@ def _rst_of(paragraph: list[str]) -> list[str]:
     if paragraph[0].startswith(">>> "):
         return paragraph
     pieces = (re.split(r"(`[^`]+`|\*\*[^*]+\*\*|docs/\w+\.md|docs/evidence/\w+)", line) for line in paragraph)
-    lines = ["".join(_escaped(piece) for piece in each) for each in pieces]
-    named = [bool(ARGUMENT.match(line)) for line in paragraph if line and not line.startswith("    ")]
-    if any(named) and all(named) and len(list(filter(None, paragraph))) > 1:
-        return [_item(*each) for each in zip(paragraph, lines, strict=True)]
-    return lines
-
-
-def _item(line: str, escaped: str) -> str:
-    """A line of a list of arguments: names as code and what they are, or the next line about them."""
-    if found := ARGUMENT.match(line):
-        names = ", ".join(f"``{name}``" for name in found[1].split(", "))
-        return f"* {names}: {escaped.partition(': ')[2]}"
-    return escaped.removeprefix("  ")
+    return ["".join(_escaped(piece) for piece in line) for line in pieces]
 
 
 def _escaped(piece: str) -> str:

@@ -1,16 +1,17 @@
 """Results that grow run by run in one JSON file: an interrupted study goes on from it."""
 
-from __future__ import annotations
-
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from gladstorm.cli.job import keep_in
 from gladstorm.jobs.files import write_text
 
 
 def begin(study: str, path: Path, settings: dict[str, Any], runs: str) -> dict[str, Any]:
     """The results so far, if they were made with the same settings; new ones if there are none; else an error."""
+    keep_in(path)
     settings = json.loads(json.dumps(settings))  # tuples become lists, as they will when read back
     if not path.exists():
         return {"settings": settings, runs: {}}
@@ -30,10 +31,6 @@ def save(path: Path, results: dict[str, Any]) -> None:
     write_text(path, json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def load(study: str, folder: Path) -> dict[str, Any]:
-    """The results in a folder."""
-    path = folder / "results.json"
-    if not path.exists():
-        raise ValueError(f"{study}: the folder must hold results.json; got {str(folder)!r}.")
-    results: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return results
+def versions_of(*packages: str) -> dict[str, str]:
+    """Installed versions by package."""
+    return {package: version(package) for package in packages}

@@ -4,9 +4,10 @@ A study is a folder of `evidence`; adding one touches nothing else. It has
 
 - `__init__.py`, whose docstring begins with one line that says what the study asks;
 - `command.py` with `command`, a function that runs the study and writes its results into the folder `out`. Its
-  arguments are the options of `python -m evidence NAME`. It returns True if it has drawn the figures meanwhile;
-- `page.py` with `load(folder)`, which reads these results; `draw(folder)`, which draws the figures; and
-  `render(results)`, the text of the page.
+  arguments are the options of `python -m evidence NAME` beside --out, --json and --page-only, which every study has. It
+  returns True if it has drawn the figures meanwhile. `WORK` names what takes long in it, inside the study's folder;
+- `page.md`, the template of the page, and `page.py` with `load(folder)`, which reads these results; `draw(folder)`,
+  which draws the figures; and `render(results)`, the page: the template with the values it names.
 
 What is published is in docs/evidence/NAME: results, figures and the page, index.md. The site lists every such page, and
 one test compares all of them with the results beside them.
@@ -23,8 +24,8 @@ import typer
 from typer.core import TyperOption
 
 from gladstorm.cli.app import CommandWithProgress
+from gladstorm.cli.job import require_folder, require_matplotlib, require_store
 from gladstorm.cli.output import show_json
-from gladstorm.cli.places import require_folder, require_matplotlib, require_store
 from gladstorm.jobs import interrupts
 
 HERE = Path(__file__).parent
@@ -124,11 +125,18 @@ class StudyCommand(CommandWithProgress):
         page_only = TyperOption(
             param_decls=["--page-only"], is_flag=True, help="Draw figures and page again from the results in --out."
         )
-        super().__init__(*arguments, name=name, params=[*kept, out, page_only], **options)
+        as_json = TyperOption(
+            param_decls=["as_json", "--json"], is_flag=True, help="Print the results as JSON instead of tables."
+        )
+        self._asks_for_json = any(each.name == "as_json" for each in kept)  # to print no table of its own
+        own = [out, page_only] if self._asks_for_json else [out, page_only, as_json]
+        super().__init__(*arguments, name=name, params=[*kept, *own], **options)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the study unless only the page is asked for; a study that fails a check has a page too."""
-        out, as_json = ctx.params["out"], ctx.params.get("as_json", False)
+        out, as_json = ctx.params["out"], ctx.params["as_json"]
+        if not self._asks_for_json:
+            del ctx.params["as_json"]
         code, drawn = 0, False
         require_matplotlib(self._study)
         if ctx.params.pop("page_only"):
@@ -136,7 +144,7 @@ class StudyCommand(CommandWithProgress):
                 raise ValueError(
                     f"{self._study}: --out must be a folder with results for --page-only; got {str(out)!r}."
                 )
-            interrupts.keeping(f"the results in {out} are as they were; the same command draws again")
+            interrupts.set_kept_message(f"the results in {out} are as they were; the same command draws again")
         else:
             require_folder(self._study, "--out", out, folders=[], files=[PAGE])
             try:

@@ -1,19 +1,28 @@
-"""Write the tables of methods, parts, complexities and works in docs and CONTRIBUTING.md from what the code declares:
+"""Write the tables of methods, parts, oracles, complexities and works in docs and CONTRIBUTING.md from the code:
 
 python -m evidence.tables
 """
 
-from __future__ import annotations
-
+import inspect
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import quote_plus
 
+from evidence.page import markdown_table
+from gladstorm import theory
 from gladstorm.core import references
-from gladstorm.core.markdown import markdown_table
 from gladstorm.jobs.provenance import LAYERS
-from gladstorm.methods import markdown, parts_markdown
-from gladstorm.theory import table
+from gladstorm.methods import part_rows, rows
+from gladstorm.problems import oracles
 
 ROOT = Path(__file__).parent.parent
+METHOD_COLUMNS = {
+    **{name: name for name in ("method", "estimator", "step", "batch", "average")},
+    **{"sfo": "stochastic gradients", "complexity": "known complexity", "assumptions": "under", "source": "source"},
+}
+PART_COLUMNS = {"kind": "kind", "part": "part", "meaning": "what it is"}
+ORACLE_COLUMNS = {"oracle": "`--oracle`", "noise": "noise"}
 NOTE = "written by python -m evidence.tables; a test compares it with the code"
 
 
@@ -32,35 +41,89 @@ def _length(text: str) -> int:
     return next((i for i, line in enumerate(lines) if not line.startswith(("|", "- "))), len(lines))
 
 
-def methods(text: str) -> str:
-    """docs/methods.md with its tables renewed."""
-    return with_table(with_table(text, "methods", markdown()), "parts", parts_markdown())
+def methods() -> str:
+    """The named methods."""
+    return _columns(METHOD_COLUMNS, [{**row, "method": f"`{row['method']}`"} for row in rows()])
 
 
-def theory(text: str) -> str:
-    """docs/theory.md with its table renewed."""
-    return with_table(text, "complexity", table.markdown())
+def parts() -> str:
+    """The parts that methods are made of."""
+    return _columns(PART_COLUMNS, [{**row, "part": f"`{row['part']}`"} for row in part_rows()])
 
 
-def bibliography(text: str) -> str:
-    """docs/bibliography.md with its list renewed."""
-    return with_table(text, "works", references.markdown())
+def every_oracle() -> str:
+    """Every oracle: how it is written, and its equation."""
+    lines = []
+    for name, cls in oracles.registry().items():
+        numbers = [name for name in inspect.signature(cls).parameters if name != "objective"]
+        written = f"{name}({', '.join(numbers)})" if numbers else name
+        lines.append({"oracle": f"`{written}`", "noise": str(cls.__doc__).partition("\n")[0]})
+    return _columns(ORACLE_COLUMNS, lines)
 
 
-def packages(text: str) -> str:
-    """CONTRIBUTING.md with its table of packages renewed."""
-    written = markdown_table(["package", "what is in it"], [[f"`{name}`", what] for name, what in LAYERS.items()])
-    return with_table(text, "packages", written)
+def _columns(headings: dict[str, str], lines: list[dict[str, str]]) -> str:
+    """A table of the values under some keys, each with its heading."""
+    return markdown_table(list(headings.values()), [[line[key] for key in headings] for line in lines])
 
 
-PAGES = {
-    "CONTRIBUTING.md": packages,
-    "docs/methods.md": methods,
-    "docs/theory.md": theory,
-    "docs/bibliography.md": bibliography,
+def complexity() -> str:
+    """The complexities of the paper and of other work."""
+    return _all_columns([row.as_dict() for row in theory.rows()])
+
+
+def verdicts() -> str:
+    """Upper and lower bound of each regime."""
+    return _all_columns([each.as_dict() for each in theory.verdicts()])
+
+
+def _all_columns(lines: list[dict[str, str]]) -> str:
+    return _columns({key: key for key in lines[0]}, lines)
+
+
+def works() -> str:
+    """The works that are cited, each with its page on arXiv if it is there, else with a search for its title."""
+    lines = []
+    for each in sorted(references.works().values(), key=str):
+        title = re.sub("[{}]", "", each.fields["title"])  # braces keep capitals in BibTeX
+        link = f"https://scholar.google.com/scholar?q={quote_plus(title)}"
+        if "eprint" in each.fields:
+            link = f"https://arxiv.org/abs/{each.fields['eprint']}"
+        full = f"{', '.join(each.authors)}. {title}. {_venue(each.fields)}, {each.fields['year']}."
+        lines.append(f"- **{each}**. {full} [Find it]({link}).")
+    return "\n".join(lines)
+
+
+def _venue(fields: Mapping[str, str]) -> str:
+    """Where a work appeared, with volume and pages where there are any."""
+    if "eprint" in fields:
+        return f"{fields['archiveprefix']} {fields['eprint']}"
+    if "journal" not in fields:
+        return fields.get("booktitle") or fields["howpublished"]
+    number = f"({fields['number']})" if "number" in fields else ""
+    return f"{fields['journal']} {fields['volume']}{number}, {fields['pages'].replace('--', '–')}"
+
+
+def packages() -> str:
+    """The packages and what is in them."""
+    return markdown_table(["package", "what is in it"], [[f"`{name}`", what] for name, what in LAYERS.items()])
+
+
+PAGES: dict[str, dict[str, Callable[[], str]]] = {  # the tables of each
+    "CONTRIBUTING.md": {"packages": packages},
+    "docs/methods.md": {"methods": methods, "parts": parts, "oracles": every_oracle},
+    "docs/theory.md": {"complexity": complexity, "verdicts": verdicts},
+    "docs/bibliography.md": {"works": works},
 }
 
+
+def renewed(page: str) -> str:
+    """A page with its tables as the code has them now."""
+    text = (ROOT / page).read_text("utf-8")
+    for name, written in PAGES[page].items():
+        text = with_table(text, name, written())
+    return text
+
+
 if __name__ == "__main__":
-    for name, renewed in PAGES.items():
-        path = ROOT / name
-        path.write_text(renewed(path.read_text()))
+    for page in PAGES:
+        (ROOT / page).write_text(renewed(page), "utf-8")

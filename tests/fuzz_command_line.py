@@ -10,6 +10,7 @@ stops where it begins: arguments that get there have been accepted. Line number 
 import argparse
 import contextlib
 import functools
+import importlib
 import io
 import os
 import random
@@ -29,6 +30,8 @@ from typing import Any
 from unittest import mock
 
 import typer.main
+
+from evidence import study
 
 CODES = (0, 1, 2, 130)
 SECONDS = 600  # for one line: what takes longer never ends, on any machine
@@ -77,14 +80,13 @@ WEIGHTS = {
 }
 STUDIES = 5  # all studies of the evidence together
 SELDOM = (
-    *("--save", "--plot", "--out", "--store", "--sigma2", "--cap", "--help", "--json", "--quiet", "--eps"),
+    *("--save", "--plot", "--out", "--store", "--help", "--json", "--quiet", "--eps"),
     *("--workers", "--scheduler", "--page-only"),
 )
 # What may follow an option; options that are not here get a number.
 VALUES = {
     "--objective": OBJECTIVES,
     "--method": METHODS,
-    "--batch": ["1", "2", "distance"],
     "--oracle": ORACLES,
     "--grid": ["0.1,1,2", "1e-2,1e-1,1"],
     "--problem": ["cubic", "counts"],
@@ -97,7 +99,7 @@ VALUES = {
     "--plot": PATHS,
     "--out": [*PATHS, "out"],
     **dict.fromkeys(["--steps", "--seeds", "--seed", "--tuning-seeds", "--dim", "--n-init"], COUNTS),
-    **dict.fromkeys(["--cap", "--instance", "--workers"], COUNTS),
+    **dict.fromkeys(["--instance", "--workers"], COUNTS),
     "--budget": ["7", "20", "50"],
     "--horizon": ["1", "10", "10000"],
 }
@@ -316,21 +318,10 @@ def little_work() -> Iterator[None]:
 
 def work_of_studies() -> list[str]:
     """What takes long in each study that can be imported here, under the name by which its command calls it."""
-    work = {
-        "calibration": ["coverage.measure", "networks.measure"],
-        "comparison": ["page.command_of"],
-        "digits": ["study.finish"],
-        "natural": ["noise_along_path.noise_along_path"],
-        "posterior": ["study.measure"] if find_spec("numpyro") else [],
-        "reproduction": ["reproduce"],
-        "suite": [],  # the library's
-        "text": ["study.finish"],
-        "tightness": ["measuring.tightness"],
-        "untuned": ["running.run"],
-        "verification": ["verify", "run_broken.find_all"],
-    }
-    assert set(work) == set(programs()["evidence"].commands)
-    return [f"evidence.{study}.{name}" for study, names in work.items() for name in names]
+    commands = {name: importlib.import_module(f"evidence.{name}.command") for name in study.names()}
+    if not find_spec("numpyro"):
+        del commands["posterior"]
+    return [f"evidence.{name}.{work}" for name, command in commands.items() for work in command.WORK]
 
 
 def _number(word: str) -> float:

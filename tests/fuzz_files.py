@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from evidence.reproduction import Results
-from evidence.verification.checks import AtMost, Check
-from evidence.verification.part_result import PartResult
+from evidence.verification.checks import AtMost, Check, PartResult
 from gladstorm import BlumGladyshev, nsgdm, sgd, sweep
-from gladstorm.comparison import compare as comparison
+from gladstorm.comparison import compared as comparison
 from gladstorm.core.statistics import Mean
 from gladstorm.jobs.files import load_table
 from gladstorm.problems import objectives

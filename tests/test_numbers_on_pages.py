@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,37 +14,88 @@ import pyarrow.parquet as pq
 import pytest
 
 import gladstorm as gs
+from evidence.untuned import families
+from evidence.untuned import page as untuned_page
+from evidence.untuned.rivals import COSINE, UNTUNED
 from fuzz_command_line import programs
 from gladstorm.methods import rows
+from gladstorm.suite import tables as suite_tables
 
 ROOT = Path(__file__).parent.parent
-NOT_CONVEX = ("double well, d = 5, wrapper", "network on diabetes", "network on digits")
 
 
 def page(name: str) -> str:
     return " ".join((ROOT / name).read_text().split())
 
 
-def ratios(variant: str) -> Iterator[tuple[str, int, float]]:
-    """Problem, budget, and ‖∇f‖ of a variant of the untuned method divided by the best tuned rival's."""
-    for path in sorted((ROOT / "docs/evidence/untuned").glob("*.json")):
-        result = json.loads(path.read_text())
-        if result["kind"] == "held-out":
-            best = min(np.mean(rival["best"]["norm"]) for rival in result["rivals"].values())
-            yield result["problem"], result["budget"], float(np.mean(result["ours"][variant]["norm"]) / best)
+def test_the_registered_sentences_are_judged_as_they_were_registered() -> None:
+    registered = (ROOT / "docs/evidence/untuned/registered.md").read_text()
+    numbered = re.findall(r"^(\d+)\. (.+)$", registered, re.MULTILINE)
+    results = untuned_page.load(ROOT / "docs/evidence/untuned")
+    verdicts = untuned_page.sentences(results)
+    assert [number for number, _ in numbered] == [str(place) for place in range(1, len(verdicts) + 1)]
+    assert len(families.cases()) == untuned_page.PROBLEMS
+    for result in results:  # no case counts twice, and each has its seeds
+        assert {len(each["norm"]) for each in result.kept["scores"].values()} == {result.kept["seeds"]}
+    assert len({(result.problem, result.budget) for result in results}) == len(results)
 
 
-def test_what_the_readme_says_of_the_untuned_optimizer_is_what_was_found_for_its_default_the_last_iterate() -> None:
-    last = list(ratios("the last iterate, no average"))
-    short = [ratio for _, budget, ratio in last if budget == 1000]
-    averaged = [ratio for _, budget, ratio in ratios("steered landing") if budget == 1000]
-    long = [ratio for problem, budget, ratio in last if budget > 1000 and problem in NOT_CONVEX]
-    assert (len(short), len(averaged), len(long)) == (8, 8, 6)
-    mean, with_average = (math.exp(np.mean(np.log(each))) for each in (short, averaged))
-    said = page("README.md")
-    assert f"its gradient norm was {mean:.2f} times that of the best tuned method on eight held-out problems" in said
-    assert f"(at worst {max(short):.2f} times), or {with_average:.2f} times with `average=True`" in said
-    assert f"on nonconvex problems it was {min(long):.1f} to {max(long):.0f} times that of the best" in said
+def test_what_pages_say_of_the_untuned_method_is_what_was_found() -> None:
+    results = untuned_page.load(ROOT / "docs/evidence/untuned")
+    median = np.median([result.ratio() for result in results])
+    wins = sum(result.ratio(to=COSINE) < 1 for result in results)
+    false = sum("false" in sentence.verdict for sentence in untuned_page.sentences(results))
+    readme, choosing = page("README.md"), page("docs/choosing.md")
+    for text in (readme, choosing):
+        assert (
+            f"In {len(results)} cases on problems that it was not designed on, its gradient norm was {median:.2f} times"
+            in text
+        )
+    assert (
+        f"with cosine decay in {wins}. It is not always good: {['no', 'one', 'two', 'three'][false]} of its" in readme
+    )
+    better = {
+        budget
+        for budget, some in untuned_page.by_budget(results).items()
+        if all(untuned_page.geometric(result.ratio(to=name) for result in some) < 1 for name in UNTUNED)
+    }
+    assert better == {10**3, 10**4}
+    assert (
+        "than that of every other method without tuning in the geometric mean at 10³ and 10⁴ gradients, though"
+        in choosing
+    )
+
+
+def test_what_pages_say_of_the_suite_is_what_it_found() -> None:
+    suite = json.loads((ROOT / "docs/evidence/suite/suite.json").read_text())
+    headings, cells = suite_tables.over_cases(suite)
+    found = {row[0]: dict(zip(headings, row, strict=True)) for row in cells}
+    words = {12: "twelve"}[len(suite["problems"])]
+    cases, budgets = len(suite["cases"]), suite["config"]["budgets"]
+    assert len(budgets) == 2
+    verdicts = {each["deed"]: [case["verdict"] for case in each["cases"]] for each in suite["answers"]}
+    better, worse = ({deed: given.count(word) for deed, given in verdicts.items()} for word in ("better", "worse"))
+    assert (better["normalize"], better["reduce variance"]) == (0, 0)
+    readme, index, choosing = page("README.md"), page("docs/index.md"), page("docs/choosing.md")
+    assert f"NSGDM was clearly better than SGD in 0 of {cases} cases and worse in {worse['normalize']}" in readme
+    assert f"clearly better than NSGDM in 0 and worse in {worse['reduce variance']}" in readme
+    assert f"On {words} test problems, with equal cost and equal tuning, NSGDM was never clearly better" in index
+    assert f"{words} problems and two budgets make {cases}." in choosing
+    assert set(re.findall(r"\[(\d+) cases\]", choosing)) == {str(cases)}
+    assert f"than NSGDM in none of [{cases} cases](evidence/suite/index.md) and clearly worse in" in choosing
+    within, best, mean = ("within 2 ×", f"best, of {cases} cases", "to the best, geometric mean")
+    sgd, adam, nsgdm, dog = (found[name] for name in ("SGD, linear", "Adam, linear", "NSGDM, linear", "DoG, averaged"))
+    assert f"SGD was within twice the best in {sgd[within]} of [{cases} cases]" in choosing
+    assert f"and Adam in {adam[within]}. SGD diverged in {sgd['diverged']} runs, Adam in none." in choosing
+    assert {row["diverged"].split()[0] for row in (adam, nsgdm)} == {"0"}
+    worst = [f"{float(row['worst']):.1f}" for row in (nsgdm, adam)]
+    assert "NSGDM's worst case was {} times the best, Adam's {} ".format(*worst) in choosing
+    assert f"was best in {dog[best]} of {cases} cases and {dog['worst']} times the best in one" in choosing
+    fell = {
+        name: [f"{float(found[each][mean]):.1f}" for each in (name, f"{name}, linear")] for name in ("Adam", "NSGDM")
+    }
+    assert "Adam went from {} to {} times the best".format(*fell["Adam"]) in choosing
+    assert "and NSGDM from {} to {}.".format(*fell["NSGDM"]) in choosing
 
 
 def test_how_far_measured_norms_are_below_the_bounds_is_what_verify_found() -> None:

@@ -16,21 +16,13 @@ from gladstorm.methods import METHODS
 
 # What a module has for others besides what is shown at the top: states, markers, checks, tables and files of a command.
 DELIBERATELY_NOT = {
-    "comparison.compare": {
-        "against_first",
-        "Compared",
-        "ComparisonInterrupted",
-        "briefly",
-        "configured",
-        "methods_from",
-        "save",
-    },
+    "comparison.compare": {"ComparisonInterrupted", "configured", "from_random_starts", "methods_from"},
     "core.parts": {
-        *("C", "Data", "Varying", "as_data", "check", "describe", "discover", "in_float64", "is_part"),
+        *("C", "Data", "Varying", "as_data", "check", "describe", "in_float64", "is_part", "parts_of"),
         "require_single_numbers",
     },
     "plotting": set(),
-    "simulation.record": {"Against"},
+    "simulation.record": set(),
     "simulation.simulate": set(),
 }
 GROUPS: dict[str, ModuleType] = {name: each for name in dir(gs) if isinstance(each := getattr(gs, name), ModuleType)}

@@ -113,29 +113,32 @@ class StormPlusStep:
         return x - d / self.S ** (1 / 3)
 
 
-class SteeredLanding:
-    """The numbers of `Steered` written out, and the decay over `horizon` steps."""
+class Untuned:
+    """The equations of `Untuned` written out, over `horizon` steps, with the numbers of its fields."""
 
-    def __init__(self, horizon: int) -> None:
-        self.horizon = horizon
+    def __init__(
+        self, horizon: int, gamma: float = 1.0, first: float = 0.01, decay: float = 0.4, share: float = 0.5
+    ) -> None:
+        self.K, self.gamma, self.first, self.decay, self.share = horizon, gamma, first, decay, share
 
     def __call__(self, k: int, x: Vector, g: Vector) -> Any:
-        size = np.linalg.norm(g)
+        size, c, K = np.linalg.norm(g), 2 * (k + 1) ** 0.25, self.K
         if k == 0:
-            self.x0, self.r = x, 0.1 * (1 + np.linalg.norm(x))
-            self.length, self.mark, self.n, self.S, self.s = self.r, self.r, 0, 10.0, size
-            self.m, cos = np.zeros_like(g), 0.0
-        else:
-            cos = g @ self.m / (size * np.linalg.norm(self.m))
-        self.r = max(self.r, np.linalg.norm(x - self.x0))
-        if cos < 0:
-            self.n += 2
-        if self.r > 2 * self.mark:
-            self.mark, self.n = self.r, 0
-        self.S += cos**2
-        self.length *= np.exp(cos / np.sqrt(self.S))
-        self.length = min(max(self.length, self.r / (self.n + 1)), self.r / np.sqrt(self.n + 1))
-        self.s += (size - self.s) / np.sqrt(k + 1)
-        u = g / max(1.5 * self.s, size / (self.n + 1) ** 0.25)
-        self.m = self.m + (u - self.m) / np.sqrt(k + 1)
-        return x - (1 - k / self.horizon) * self.length * u
+            self.x0 = self.mean = x
+            self.E, self.m = np.zeros_like(x), np.zeros_like(x)
+            self.s, self.V, self.z, self.tau, self.r = size, 0.0, 1.0, 0.0, self.first * (1 + np.linalg.norm(x))
+        self.s += (min(size, c * self.s) - self.s) * 4 / (k + 4)
+        u = g * min(1 / self.s, c / size)
+        before = self.r
+        self.r = max(before, np.linalg.norm(self.mean - self.x0))
+        self.E = (before / self.r) ** 4 * self.E + u**2
+        phi = self.z**-4 if self.z > 1 else min(max(0.5 / self.z, 1), 4)
+        self.tau += phi * max((1 - self.tau) / max(K - k, 1), 1 / K)
+        delta = self.gamma * self.r * K ** (-self.decay * self.tau) * u / np.sqrt(x.size * self.E)
+        self.m = (1 - self.share) * self.m + self.share * delta
+        x = x - self.m
+        self.V += delta @ delta
+        self.z = (x - self.mean) @ (x - self.mean) / self.V
+        w = 7 / (k + 8)
+        self.mean, self.V = self.mean + w * (x - self.mean), (1 - w) ** 2 * self.V
+        return x

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import email
+import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,13 +21,15 @@ SIMULATE = (
 )
 TRAIN = """
 import torch
-from gladstorm.torch import NSGDM, NSTORM, Steered, diagnose
+import gladstorm.torch
+from gladstorm.torch import diagnose
 torch.manual_seed(0)
 data, model = torch.randn(256, 4), torch.nn.Linear(4, 1)
 batches = list(data.split(32))
 loss_of = lambda model, batch: (model(batch).squeeze(1) - batch.sum(1)).square().mean()
-for kind in (NSGDM, Steered):
-    optimizer = kind(model.parameters())
+offered = [getattr(gladstorm.torch, name) for name in gladstorm.torch.__all__]
+for kind in (kind for kind in offered if hasattr(kind, "needs_closure") and not kind.needs_closure):
+    optimizer = kind(model.parameters(), **({"horizon": 9} if kind is gladstorm.torch.Untuned else {}))
     before = model.weight.detach().clone()
     loss_of(model, batches[0]).backward()
     optimizer.step()
@@ -35,12 +40,17 @@ print(diagnose(loss_of, model, batches, 96, checkpoint=torch.nn.Linear(4, 1).sta
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(folder)]
-    subprocess.run([*build, str(ROOT)], check=True)
-    (found,) = folder.glob("*.whl")
-    return found
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that `make dist` fills."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=ROOT, check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    (path,) = built.glob("*.whl")
+    return path
 
 
 @pytest.fixture
@@ -71,6 +81,30 @@ def packages(run: Callable[..., str]) -> set[str]:
 def test_the_wheel_has_the_library_and_neither_evidence_nor_tests(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"gladstorm"}
+    assert "gladstorm/core/references.bib" in zipfile.ZipFile(wheel).namelist()
+
+
+def test_the_source_archive_has_tests_and_evidence(built: Path) -> None:
+    (archive,) = built.glob("*.tar.gz")
+    with tarfile.open(archive) as files:
+        tops = {name.split("/")[1] for name in files.getnames() if "/" in name}
+    assert {"src", "tests", "evidence", "docs", "README.md", "LICENSE", "pyproject.toml"} <= tops
+
+
+def test_pypi_shows_the_readme_with_links_that_lead_somewhere(built: Path, wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as files:
+        (name,) = [each for each in files.namelist() if each.endswith(".dist-info/METADATA")]
+        metadata = email.message_from_string(files.read(name).decode())
+    homepage = metadata["Project-URL"].removeprefix("Homepage, ")
+    text = str(metadata.get_payload())
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 10
+    assert all(link.startswith(("https://", "#")) for link in links)
+    assert f"]({homepage}/docs/diagnosis.md)" in text
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
+    python = str(tmp_path / "env/bin/python")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "twine", "readme-renderer[md]"], check=True)
+    subprocess.run([python, "-m", "twine", "check", "--strict", *map(str, built.iterdir())], check=True)
 
 
 def test_core_only_plans_and_says_which_extra_the_rest_needs(installed: Callable[..., Callable[..., str]]) -> None:

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import gladstorm as gs
-from gladstorm.comparison.compare import against_first
+from gladstorm.comparison.compared import against_first
 from gladstorm.plotting.styles import LOOKS
 
 
@@ -35,7 +35,7 @@ relative = against_first(found)
 # Left: the score of a method is ‖∇f‖ when its budget is spent; smaller is better. Right: the ratio to NSGDM, seed by
 # seed; below 1 is better than NSGDM. Both intervals are valid at the same time, with 95 % confidence. Here SGD is best,
 # although the noise is of the kind that the paper studies: SGD's steps get shorter as the gradient does.
-# :doc:`/evidence/suite/index` has twelve problems, and also step sizes that decay.
+# :doc:`/evidence/suite/index` has more problems, and also step sizes that decay.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained", width_ratios=(3, 2))
 for place, (name, each) in enumerate(found.items()):

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from evidence.study import Out, Quick
-from gladstorm.cli.app import AsJson
+
+WORK = ("coverage.measure", "networks.measure")
 
 
 def command(
@@ -14,7 +15,6 @@ def command(
         list[str] | None, typer.Argument(help="Which of coverage, networks; both if none is named.")
     ] = None,
     quick: Quick = False,
-    as_json: AsJson = False,  # noqa: ARG001 - for StudyCommand
 ) -> None:
     """Measure how often the intervals of `diagnose` hold the truth, and diagnose three networks along Adam and SGD.
 

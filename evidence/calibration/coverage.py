@@ -1,7 +1,5 @@
 """Is the diagnosis right? Repeated on problems whose noise is known, how often its intervals and verdicts are true."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +15,7 @@ from gladstorm.diagnosis import Finding, Probe, Probes, diagnose
 from gladstorm.diagnosis.design import OWN_PATH, STEP, Place, places, random_direction
 from gladstorm.jobs.progress import annotate
 from gladstorm.problems.objectives import Power, Quadratic, StreamingLeastSquares, VariationalGaussian
-from gladstorm.problems.oracles import BlumGladyshev, Oracle
-from gladstorm.problems.oracles import StreamingLeastSquares as LeastSquaresNoise
-from gladstorm.problems.oracles import VariationalGaussian as GaussianNoise
+from gladstorm.problems.oracles import BlumGladyshev, Oracle, StreamingLeastSquaresOracle, VariationalGaussianOracle
 
 GROUPS, SAMPLES = 4, 8
 FIRST_SEED = 6000  # fixed before the first run with it; rules were chosen on other seeds
@@ -76,8 +72,10 @@ def problems() -> dict[str, Known]:
         Known("wrapper", grows, np.eye(10)[0], _of_the_quadratic),
         Known("wrapper, cubic", cubic, np.eye(10)[0], _of_the_cubic),
         Known("wrapper, B = 0", steady, np.eye(10)[0], _of_the_quadratic),
-        Known("streaming least squares", LeastSquaresNoise(squares), np.asarray(squares.optimum - squares.start)),
-        Known("variational Gaussian", GaussianNoise(gaussian)),
+        Known(
+            "streaming least squares", StreamingLeastSquaresOracle(squares), np.asarray(squares.optimum - squares.start)
+        ),
+        Known("variational Gaussian", VariationalGaussianOracle(gaussian)),
     ]
     return {each.name: each for each in known}
 

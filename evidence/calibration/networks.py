@@ -1,7 +1,5 @@
 """Three networks diagnosed along Adam and SGD: those of the digits study, and a small transformer on text."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from pydoc_data.topics import topics
@@ -14,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from gladstorm.core.statistics import significant
 from gladstorm.diagnosis import Probes, Report
 from gladstorm.plotting.styles import BLUE, GREEN, GREY, ORANGE, VERMILION
 from gladstorm.torch import NoiseProbe, diagnose
@@ -110,7 +109,7 @@ def run(name: str, method: str) -> dict[str, Any]:
 
 def _kept(report: Report, probes: Probes) -> dict[str, Any]:
     columns = {name: getattr(probes, name).tolist() for name in ("direction", "distance")}
-    rounded = {name: [float(f"{value:.5g}") for value in getattr(probes, name)] for name in ("noise", "gradient2")}
+    rounded = {name: [significant(value, 5) for value in getattr(probes, name)] for name in ("noise", "gradient2")}
     return {"report": report.as_dict(), "probes": columns | rounded}
 
 

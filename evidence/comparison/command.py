@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from evidence.study import Out, kept_in
-from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
+from gladstorm.cli.app import Scheduler, StoreFolder, Workers
 from gladstorm.cli.job import keep_in
+
+WORK = ("page.command_of",)
 
 
 def command(
@@ -19,7 +21,6 @@ def command(
     store: StoreFolder = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
-    as_json: AsJson = False,  # noqa: ARG001 - for StudyCommand
 ) -> None:
     """Run `gladstorm compare` on three problems, each method with 28 settings; about seven minutes on two cores.
 

@@ -1,8 +1,5 @@
 """The page of the comparison and its figure, from the JSON of `gladstorm compare` on three problems."""
 
-from __future__ import annotations
-
-import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr
 
-from gladstorm.comparison.intervals import CONFIDENCE, ratio
-from gladstorm.core.markdown import markdown_table
-from gladstorm.core.statistics import holm, mean_of
+from evidence.page import holm, markdown_table, read_some, rendered, with_interval
+from gladstorm.comparison.scores import CONFIDENCE, ratio
+from gladstorm.core.statistics import mean_of
 from gladstorm.plotting.styles import in_symbols
 
 # Seven step sizes times four others: 28 settings each. {k}: entries EF21 sends; {B}, {G}: for batches that grow.
@@ -53,58 +50,6 @@ PROBLEMS: dict[str, tuple[str, str, dict[str, float]]] = {
 }
 SHARED = "--seeds 30 --tuning-seeds 3"
 
-OPENING = """# Twelve methods at an equal budget
-
-Which methods reach a smaller gradient norm than NSTORM if all may compute the same number of stochastic gradients? We
-compared every method of the paper's Table 1, and four new combinations of their parts, on three problems. Growing noise
-is noise whose variance grows with the distance from the start, the paper's BG-0 ([notation](../../notation.md)).
-{answers}
-
-![Gradient norm divided by NSTORM's, with intervals, on three problems](ratios.png)
-
-*Final gradient norm of each method divided by NSTORM's, with its interval. Left of the line is better than NSTORM. A
-black triangle marks a clear difference, a grey dot none.*
-
-## How it was compared
-
-The four combinations are the estimators of PAGE and SVRG with a normalized step, NSTORM pulled towards an anchor, and
-NSTORM with a batch that grows with the distance from the start.
-
-- **Tuning.** Every method has 28 settings: seven step sizes times four other choices. The best setting on three seeds
-  is reported on thirty others. Every seed has its own random start.
-- **Score.** ‖∇f‖ when the budget is spent; smaller is better. *Divided by NSTORM's* is the geometric mean over seeds of
-  a method's score divided by NSTORM's, on the same noise from the same start; below 1 is better.
-- **Intervals.** All {comparisons} intervals are valid at the same time, with 95 % confidence (Bonferroni). Verdicts
-  use Holm's correction, which is as safe and decides a little more. So a verdict can be "better" or "worse" although
-  the interval just reaches 1.
-- **Edges.** A * marks a number that tuning left at the edge of its grid; a wider grid may do better.
-
-This comparison has limits.
-
-- Step sizes are constant. [The suite](../suite/index.md) also has decaying ones, which help every tuned method there.
-- We moved the grids of η, c, q and p once, after we had seen a first run on |x|³. We cut the budgets to 3,000 (phase
-  retrieval) and 2,000 (robust regression) before any result at larger budgets was known.
-- An equal number of settings is not equal coverage. The relatives of NSTORM spend some settings on other numbers, and
-  try two values of η where NSTORM tries four.
-- On the robust regression the noise is largest at the start and falls on the way, so B and G do not describe it. There
-  they only set how fast a growing batch grows.
-
-`python -m evidence comparison --out docs/evidence/comparison` runs these three comparisons and makes this page.
-"""
-
-NOTES = """\
-If a combination wins where SPIDER or NSGDM wins too, the win is not due to the combination. With q = 2 the estimators
-of SPIDER and SVRG are the same, and in one dimension ‖EF21-SGDM‖ is the same as NSGDM, so their rows agree.
-{pasta}
-The budgets are small: {undecided} of the {comparisons} ratios do not differ clearly from 1. Without the correction for
-many comparisons, at 5 % each, {alone} of these would; {few} are expected by chance if no method differs.
-"""
-
-PASTA = """
-On these problems tuning chose the weight 0 for PASTA, which switches its anchor off: {problems}. What is reported there
-is SGD with a dynamic batch. It says nothing about PASTA's anchor.
-"""
-
 
 def command_of(name: str) -> list[str]:
     """The command that compares the methods on a problem."""
@@ -116,9 +61,25 @@ def command_of(name: str) -> list[str]:
 def render(results: Mapping[str, Any]) -> str:
     """The page."""
     rows = _rows(results)
-    sections = [_problem(name, result, rows[name]) for name, result in results.items()]
-    opening = OPENING.format(comparisons=_count(rows), answers="\n".join(_answers(rows)))
-    return "\n".join([opening, _short(rows), *sections])
+    undecided = [row for named in rows.values() for row in named.values() if row["verdict"] == "no clear difference"]
+    combinations = [
+        [name, *(f"{named[name]['verdict']}, {with_interval(named[name]['relative'])}" for named in rows.values())]
+        for name in NEW
+    ]
+    values = {
+        "rows": rows,
+        "problems": PROBLEMS,
+        "comparisons": len(rows) * (len(METHODS) - 1),
+        "combinations": markdown_table(["combination", *map(_short_title, rows)], combinations),
+        "undecided": undecided,
+        "alone": sum(row["p"] <= 1 - CONFIDENCE for row in undecided),
+        "few": (1 - CONFIDENCE) * len(undecided),
+        "off": [_short_title(name) for name, named in rows.items() if switched_off(named[ANCHORED])],
+        "answer": _answer,
+        "switched_off": switched_off,
+        "command": lambda name: shlex.join(command_of(name)),
+    }
+    return rendered(__file__, values)
 
 
 def _rows(results: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -126,13 +87,14 @@ def _rows(results: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for problem, result in results.items():
         named = dict(zip(METHODS, result["methods"].values(), strict=True))
+        settings = [row["label"].removeprefix(key).strip(" ()") for key, row in result["methods"].items()]
         per_seed = {name: np.array(row["grad_norm"]["per_seed"], float) for name, row in named.items()}
         comparisons = len(results) * (len(METHODS) - 1)
         found[problem] = {
             name: row
             | {"relative": ratio(per_seed[name], per_seed["NSTORM"], comparisons)}
-            | {"p": _p_value(per_seed[name], per_seed["NSTORM"])}
-            for name, row in named.items()
+            | {"p": _p_value(per_seed[name], per_seed["NSTORM"]), "setting": in_symbols(setting)}
+            for (name, row), setting in zip(named.items(), settings, strict=True)
         }
     p_values = {(problem, name): row["p"] for problem, named in found.items() for name, row in named.items()}
     told_apart = holm({key: p for key, p in p_values.items() if key[1] != "NSTORM"}, 1 - CONFIDENCE)
@@ -160,18 +122,12 @@ def _verdict(relative: Mapping[str, Any], told_apart: bool) -> str:
     return "better" if relative["mean"] < 1 else "worse"
 
 
-def _count(rows: Mapping[str, Any]) -> int:
-    return len(rows) * (len(METHODS) - 1)
-
-
-def _answers(rows: Mapping[str, dict[str, dict[str, Any]]]) -> list[str]:
-    lines = []
-    for name, named in rows.items():
-        of = {v: [m for m, row in named.items() if row["verdict"] == v] for v in ("better", "worse", "diverges")}
-        words = {"better": "better than NSTORM", "worse": "Worse than NSTORM", "diverges": "On some seed diverge"}
-        listed = [f"{words[verdict]}: {'; '.join(methods)}" for verdict, methods in of.items() if methods]
-        lines.append(f"- **{PROBLEMS[name][0]}**: {'. '.join(listed) or 'no method differs clearly from NSTORM'}.")
-    return ["", *lines]
+def _answer(named: Mapping[str, dict[str, Any]]) -> str:
+    """Which methods differ from NSTORM on a problem."""
+    words = {"better": "better than NSTORM", "worse": "Worse than NSTORM", "diverges": "On some seed diverge"}
+    of = {verdict: [name for name, row in named.items() if row["verdict"] == verdict] for verdict in words}
+    listed = [f"{words[verdict]}: {'; '.join(methods)}" for verdict, methods in of.items() if methods]
+    return ". ".join(listed) or "no method differs clearly from NSTORM"
 
 
 def switched_off(row: Mapping[str, Any]) -> bool:
@@ -179,72 +135,8 @@ def switched_off(row: Mapping[str, Any]) -> bool:
     return "weight=0," in row["label"]
 
 
-def _short(rows: Mapping[str, dict[str, dict[str, Any]]]) -> str:
-    cells = [
-        [method, *(f"{named[method]['verdict']}, {_g(named[method]['relative'])}" for named in rows.values())]
-        for method in NEW
-    ]
-    undecided = [row for named in rows.values() for row in named.values() if row["verdict"] == "no clear difference"]
-    alone = sum(row["p"] <= 1 - CONFIDENCE for row in undecided)
-    off = [_short_title(name) for name, named in rows.items() if switched_off(named[ANCHORED])]
-    notes = NOTES.format(
-        comparisons=_count(rows),
-        undecided=len(undecided),
-        alone=alone,
-        few=f"{(1 - CONFIDENCE) * len(undecided):.1f}",
-        pasta=PASTA.format(problems=", ".join(off)) if off else "",
-    )
-    told = "Each cell has the verdict and ‖∇f‖ divided by NSTORM's, with its interval; below 1 is better.\n"
-    return "\n".join(
-        [
-            "## The four combinations\n",
-            told,
-            markdown_table(["combination", *map(_short_title, rows)], cells),
-            "",
-            notes,
-        ]
-    )
-
-
 def _short_title(problem: str) -> str:
     return PROBLEMS[problem][0].split(",")[0]
-
-
-def _problem(name: str, result: Mapping[str, Any], rows: Mapping[str, dict[str, Any]]) -> str:
-    known = all(row["gap"] is not None for row in rows.values())
-    head = ["method", "as tuned", "‖∇f‖", "f − inf f" if known else "f", "‖∇f‖ divided by NSTORM's", "verdict"]
-    lines = []
-    for method, row in rows.items():
-        setting = row["label"].removeprefix(list(result["methods"])[list(rows).index(method)]).strip(" ()")
-        edge = " *" if row["at_edge"] else ""
-        relative = "1" if method == "NSTORM" else _g(row["relative"])
-        f = _g(row["gap"] if known else row["value"])
-        shown = f"{method}, weight 0: SGD, dynamic batch" if switched_off(row) else method
-        lines.append([shown, f"{in_symbols(setting)}{edge}", _g(row["grad_norm"]), f, relative, row["verdict"]])
-    return f"""## {PROBLEMS[name][0]}
-
-![Gradient norm, distance from the start and batch size against stochastic gradients]({name}.png)
-
-<details><summary>Every method in numbers: as tuned, with 95 % intervals</summary>
-
-{markdown_table(head, lines)}
-
-</details>
-
-<details><summary>The command</summary>
-
-```bash
-{shlex.join(command_of(name))}
-```
-
-</details>
-"""
-
-
-def _g(found: Mapping[str, Any]) -> str:
-    if found["mean"] is None:
-        return "not finite"
-    return f"{found['mean']:.3g} ({found['low']:.3g} to {found['high']:.3g})"
 
 
 def draw(folder: Path) -> None:
@@ -275,8 +167,4 @@ def draw(folder: Path) -> None:
 
 def load(folder: Path) -> dict[str, Any]:
     """The results by problem."""
-    paths = {name: folder / f"{name}.json" for name in PROBLEMS}
-    found = {name: json.loads(path.read_text("utf-8")) for name, path in paths.items() if path.exists()}
-    if not found:
-        raise ValueError(f"comparison: the folder must hold PROBLEM.json of a problem; got {str(folder)!r}.")
-    return found
+    return read_some("comparison", folder, {name: f"{name}.json" for name in PROBLEMS})

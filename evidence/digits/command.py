@@ -1,27 +1,17 @@
 """`python -m evidence digits`."""
 
 from evidence.study import Out, Quick
-from gladstorm.cli.app import AsJson
-from gladstorm.cli.job import keep_in
+
+WORK = ("study.run",)
 
 
-def command(
-    out: Out,
-    quick: Quick = False,
-    as_json: AsJson = False,  # noqa: ARG001 - for StudyCommand
-) -> None:
+def command(out: Out, quick: Quick = False) -> None:
     """Train NSGDM, NSTORM, SGD, SGD + clipping and Adam on scikit-learn's digits, in PyTorch and in JAX.
 
     It takes about 15 minutes of one core, and a minute with --quick. After Ctrl-C the same command goes on.
 
     Example: python -m evidence digits --out docs/evidence/digits
     """
-    import torch
-
     from evidence.digits import study
 
-    kept = out / "results.json"
-    keep_in(kept)
-    torch.set_num_threads(1)  # these networks are too small to share
-    size = study.QUICK if quick else study.FULL
-    study.finish(study.begun(size, kept), size, kept)
+    study.run(study.QUICK if quick else study.FULL, out / "results.json")

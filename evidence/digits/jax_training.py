@@ -4,8 +4,6 @@ Every optimizer is called in the same way; NSTORM calls `grad_fn` for the same m
 previous parameters.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import cache, partial

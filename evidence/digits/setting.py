@@ -1,7 +1,5 @@
 """What is compared, and on what: everything the two frameworks share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple

@@ -3,22 +3,19 @@
 Results are one JSON file, rewritten after every arm; an interrupted study goes on from it.
 """
 
-from __future__ import annotations
-
-import json
 import math
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from evidence.results import begin, save
+from evidence.results import begin, save, versions_of
 
 from . import jax_training, setting, torch_training
 from .setting import FRAMEWORKS, METHODS, NETWORKS, NOISES, Arm
@@ -52,13 +49,10 @@ def arms() -> Iterator[Arm]:
     yield from (Arm(*choice) for choice in product(FRAMEWORKS, NETWORKS, NOISES, METHODS))
 
 
-def begun(size: Size, path: Path) -> dict[str, Any]:
-    """The results so far."""
-    return begin("digits", path, described(size), "arms")
-
-
-def finish(results: dict[str, Any], size: Size, path: Path) -> None:
+def run(size: Size, path: Path) -> None:
     """Add every arm that the results do not have yet, saving each; a line for each on standard error."""
+    torch.set_num_threads(1)  # these networks are too small to share
+    results = begin("digits", path, described(size), "arms")
     todo = [arm for arm in arms() if arm.name not in results["arms"]]
     for number, arm in enumerate(todo, 1):
         since = time.monotonic()
@@ -95,13 +89,11 @@ def measure(arm: Arm, size: Size) -> dict[str, Any]:
 
 
 def described(size: Size) -> dict[str, Any]:
-    """Everything the results depend on, as JSON has it."""
+    """Everything the results depend on."""
     names = ("MOMENTUM", "CLIP", "DROPOUT", "BATCH", "B", "G", "TRAIN", "VALIDATION", "SPLIT_SEED")
-    packages = ("gladstorm", "torch", "jax", "optax", "numpy", "scikit-learn")
-    settings = {
+    return {
         **asdict(size),
         "grids": {method: size.grid(method) for method in METHODS},
         **{name.lower() if len(name) > 1 else name: getattr(setting, name) for name in names},
-        "versions": {package: version(package) for package in packages},
+        "versions": versions_of("gladstorm", "torch", "jax", "optax", "numpy", "scikit-learn"),
     }
-    return dict(json.loads(json.dumps(settings)))

@@ -1,7 +1,5 @@
 """A training loop in PyTorch. Every optimizer is called in the same way; NSTORM calls the closure twice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -1,8 +1,7 @@
 """How noisy the gradient is along a run, seen from the start and from the point where the noise is least."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +24,10 @@ class NoiseAlongPath:
     allowed_from_anchor: np.ndarray  # and with those around a
     anchor: str  # the name of a
 
+    def as_dict(self) -> dict[str, Any]:
+        """The columns, JSON-ready."""
+        return {name: value if name == "anchor" else value.tolist() for name, value in vars(self).items()}
+
 
 def noise_along_path(
     oracle: Oracle, method: Method, *, steps: int, points: int = 20, draws: int = 2000, seed: int = 0
@@ -34,7 +37,7 @@ def noise_along_path(
     The iterates are the ends of runs of different lengths: a run's noise depends on its seed and step alone.
 
     >>> from gladstorm import objectives, oracles, sgd
-    >>> stream = oracles.StreamingLeastSquares(objectives.named("streaming-least-squares", dim=2))
+    >>> stream = oracles.StreamingLeastSquaresOracle(objectives.named("streaming-least-squares", dim=2))
     >>> path = noise_along_path(stream, sgd(0.05), steps=100, points=3, draws=100)
     >>> path.steps.tolist(), path.anchor
     ([0, 50, 100], 'x*')

@@ -1,37 +1,20 @@
 """The page about noise along a run, and its figure, from noise.json."""
 
-from __future__ import annotations
-
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from evidence.natural.noise_along_path import NoiseAlongPath
-from evidence.natural.views import noise_views
+from evidence.page import read, rendered
 from gladstorm.plotting import figures
-
-PAGE = """# Noise along a run of least squares
-
-Does the noise of a problem grow with the distance from the start x⁰, as the paper's model allows? On least squares with
-a stream of samples it is smallest at the solution x*. SGD moves towards the solution, so the noise falls: from
-{first:.0f} at the start to {last:.0f} at the end, {far:.1f} away from it, a factor of {factor:.0f}.
-
-![variance of a stochastic gradient along a run, seen from the start and from the solution](noise-along-a-run.png)
-
-*Left: against the distance from the start, the noise falls although the bound allows it to grow. Right: against the
-distance from the solution, the bound is nearly attained.*
-
-The constants around x⁰ hold, but they allow for growth that the run does not meet. [Anchors](../../natural.md) explains
-what that means for the theorems. `python -m evidence natural --out docs/evidence/natural` makes this page in seconds.
-"""
+from gladstorm.plotting.styles import COLOURS
 
 
 def load(folder: Path) -> dict[str, Any]:
     """The columns of a `NoiseAlongPath`."""
-    columns: dict[str, Any] = json.loads((folder / "noise.json").read_text("utf-8"))
-    return columns
+    return read(folder / "noise.json")
 
 
 def draw(folder: Path) -> None:
@@ -45,5 +28,27 @@ def draw(folder: Path) -> None:
 
 def render(path: dict[str, Any]) -> str:
     """The page."""
-    first, last = path["variance"][0], path["variance"][-1]
-    return PAGE.format(first=first, last=last, far=path["from_start"][-1], factor=first / last)
+    return rendered(__file__, path)
+
+
+def noise_views(path: NoiseAlongPath, title: str = "") -> Figure:
+    """Measured variance against the distance from x⁰ and against that from the anchor, with what BG-0 allows.
+
+    From the anchor the noise grows with distance. From x⁰ it may fall: the run moves towards the anchor, and constants
+    around x⁰ are true without describing it.
+    """
+    figure = Figure(figsize=(8.4, 3.6), layout="constrained")
+    views = {
+        "distance from the start x⁰": (path.from_start, path.allowed_from_start),
+        f"distance from {path.anchor}": (path.from_anchor, path.allowed_from_anchor),
+    }
+    for ax, (label, (distance, allowed)) in zip(figure.subplots(1, 2, sharey=True), views.items(), strict=True):
+        ax.plot(distance, path.variance, "-o", color=COLOURS[0], markersize=3, linewidth=0.8, label="measured")
+        ax.plot(distance, allowed, "--", color=COLOURS[1], linewidth=0.8, label="allowed by BG-0")
+        at = {"xytext": (0, 5), "textcoords": "offset points", "ha": "left" if distance[0] == 0 else "right"}
+        ax.annotate("start", (distance[0], path.variance[0]), fontsize=7, **at)
+        ax.set(yscale="log", xlabel=label)
+        ax.legend(fontsize=7, frameon=False)
+    figure.axes[0].set_ylabel("variance of one stochastic gradient")
+    figure.suptitle(title, fontsize=8)
+    return figure

@@ -3,6 +3,8 @@
 from evidence.study import Out, Quick
 from gladstorm.cli.app import AsJson
 
+WORK = ("study.measure",)
+
 
 def command(
     out: Out,

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from evidence.results import load as read_results
-from gladstorm.core.markdown import markdown_table
+from evidence.page import markdown_table, read
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import LOOKS
 
@@ -151,7 +150,7 @@ def chart(results: Results) -> Figure:
 
 def load(folder: Path) -> Results:
     """The results of the study."""
-    return read_results("posterior", folder)
+    return read(folder / "results.json")
 
 
 def draw(folder: Path) -> None:

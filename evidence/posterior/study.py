@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from numpyro import optim
 from numpyro.infer import SVI, Trace_ELBO
 
+from gladstorm.core.statistics import finite, significant
 from gladstorm.numpyro import TwoPoint
 from gladstorm.optax import nsgdm, nstorm
 
@@ -115,4 +116,4 @@ def described(size: Size) -> dict[str, Any]:
 
 
 def _json(gap: NDArray[np.float64]) -> list[list[float | None]]:
-    return [[float(f"{each:.6g}") if np.isfinite(each) else None for each in row] for row in gap]
+    return [[finite(significant(each, 6)) for each in row] for row in gap]

@@ -8,17 +8,15 @@ A new claim is a function here that makes a `Claim`, with `_mean_within` or `_pa
 the `claims` of an experiment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from evidence.reproduction.compared_methods import DYNAMIC, NORMALIZED, NSGDM, NSTORM, SGD
-from evidence.reproduction.results import EQUAL_STEP, MAIN, TUNING, Results
-from gladstorm.comparison.scores import at, last_tenth, within
+from evidence.reproduction.results import DYNAMIC, EQUAL_STEP, MAIN, NORMALIZED, NSGDM, NSTORM, SGD, TUNING, Results
+from evidence.scores import last_tenth
+from gladstorm.comparison.scores import at, within
 from gladstorm.core.statistics import mean_of, share_interval
 from gladstorm.simulation.record import Record
 
@@ -52,23 +50,38 @@ class Claim:
     test: Callable[[Results, int], Decision]
 
 
+Pair = tuple[np.ndarray, np.ndarray]  # of NSTORM and of NSGDM, seed by seed
+
+
 def lower_gradient_norm(statement: str) -> tuple[Claim, ...]:
     """NSTORM ends below NSGDM: the sentence as a whole, then every way to read it."""
-    ways = {
-        "final": ("last iterate", "‖∇f(x^K)‖ of the last iterate, equal iterations", _final),
-        "last10": ("last tenth", "mean of ‖∇f‖ over the last tenth of the iterates, equal iterations", _last_tenth),
-        "mean": ("all iterates", "mean of ‖∇f‖ over all iterates (the theorems' E‖∇f(x̂)‖), equal iterations", _mean),
+    ways: dict[str, tuple[str, str, Callable[[Results], Pair]]] = {
+        "final": ("last iterate", "‖∇f(x^K)‖ of the last iterate, equal iterations", lambda r: _both(r, _end)),
+        "last10": (
+            "last tenth",
+            "mean of ‖∇f‖ over the last tenth of the iterates, equal iterations",
+            lambda r: _both(r, lambda record: last_tenth(record)[0]),
+        ),
+        "mean": (
+            "all iterates",
+            "mean of ‖∇f‖ over all iterates (the theorems' E‖∇f(x̂)‖), equal iterations",
+            lambda r: _both(r, lambda record: record.mean_grad_norm[0, :, -1]),
+        ),
         "equal-calls": (
             "equal gradients",
             "‖∇f‖ after as many stochastic gradients as NSGDM computes, the paper's schedules",
-            _equal_calls,
+            lambda r: (_when_spent(r.runs(MAIN, NSTORM), r.config["budget"]), _end(r.runs(MAIN, NSGDM))),
         ),
         "equal-budget": (
             "equal budget",
             "the last iterate, NSTORM scheduled for NSGDM's number of stochastic gradients",
-            _equal_budget,
+            lambda r: (_end(r.at_budget(NSTORM)), _end(r.runs(MAIN, NSGDM))),
         ),
-        "equal-step": ("equal step size", "the last iterate, equal iterations, NSGDM given NSTORM's γ", _equal_step),
+        "equal-step": (
+            "equal step size",
+            "the last iterate, equal iterations, NSGDM given NSTORM's γ",
+            lambda r: (_end(r.runs(MAIN, NSTORM)), _end(r.runs(EQUAL_STEP, NSGDM))),
+        ),
     }
     readings = tuple(
         Claim(f"nstorm-below-nsgdm-{suffix}", statement, reading, _pairwise(pair))
@@ -91,38 +104,16 @@ def lower_gradient_norm(statement: str) -> tuple[Claim, ...]:
     return (sentence, *readings)
 
 
-Pair = tuple[np.ndarray, np.ndarray]  # of NSTORM and of NSGDM, seed by seed
-
-
-def _final(results: Results) -> Pair:
-    return _end(results.runs(MAIN, NSTORM)), _end(results.runs(MAIN, NSGDM))
-
-
-def _last_tenth(results: Results) -> Pair:
-    return last_tenth(results.runs(MAIN, NSTORM))[0], last_tenth(results.runs(MAIN, NSGDM))[0]
-
-
-def _mean(results: Results) -> Pair:
-    storm, momentum = results.runs(MAIN, NSTORM), results.runs(MAIN, NSGDM)
-    return storm.mean_grad_norm[0, :, -1], momentum.mean_grad_norm[0, :, -1]
-
-
-def _equal_calls(results: Results) -> Pair:
-    storm = results.runs(MAIN, NSTORM)
-    spent = within(storm, results.config["budget"])
-    return at(storm.grad_norm, spent)[0], _end(results.runs(MAIN, NSGDM))
-
-
-def _equal_budget(results: Results) -> Pair:
-    return _end(results.at_budget(NSTORM)), _end(results.runs(MAIN, NSGDM))
-
-
-def _equal_step(results: Results) -> Pair:
-    return _end(results.runs(MAIN, NSTORM)), _end(results.runs(EQUAL_STEP, NSGDM))
-
-
 def _end(record: Record) -> np.ndarray:
     return np.asarray(record.grad_norm[0, :, -1])
+
+
+def _when_spent(record: Record, budget: int) -> np.ndarray:
+    return np.asarray(at(record.grad_norm, within(record, budget))[0])
+
+
+def _both(results: Results, measured: Callable[[Record], np.ndarray]) -> Pair:
+    return measured(results.runs(MAIN, NSTORM)), measured(results.runs(MAIN, NSGDM))
 
 
 def _pairwise(pair: Callable[[Results], Pair]) -> Callable[[Results, int], Decision]:

@@ -6,9 +6,11 @@ import typer
 
 from evidence.study import Out, Quick, kept_in
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
-from gladstorm.cli.job import computing
-from gladstorm.cli.output import plus_minus, show
-from gladstorm.cli.places import require_folder
+from gladstorm.cli.job import computing, require_folder
+from gladstorm.cli.output import Table, plus_minus, show
+from gladstorm.core.screen import in_digits
+
+WORK = ("reproduce",)
 
 
 def command(
@@ -29,6 +31,9 @@ def command(
     grid: Annotated[
         str | None, typer.Option(help="Step sizes to try for the tuned methods, e.g. 1e-3,1e-2,1e-1.")
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print how each claim is read, beside its verdict.")
+    ] = False,
     quick: Quick = False,
     store: StoreFolder = None,
     workers: Workers = None,
@@ -61,7 +66,7 @@ def command(
             results.save(out / experiment.name / "results.parquet")
             publication.add(experiment)
     if not as_json:
-        _show_verdicts(publication.summaries)
+        _show_verdicts(publication.summaries, verbose)
     return True
 
 
@@ -72,25 +77,24 @@ def _numbers(text: str | None) -> tuple[float, ...] | None:
         raise ValueError(f"reproduction: --grid must be numbers separated by commas; got {text!r}.") from None
 
 
-def _show_verdicts(summaries: dict[str, dict[str, Any]]) -> None:
-    from rich.table import Table
-
+def _show_verdicts(summaries: dict[str, dict[str, Any]], verbose: bool) -> None:
     for summary in summaries.values():
         travel, config = summary["travel"], summary["config"]
-        far = travel["distance_to_solution"]
-        table = Table(
-            title=f"{summary['title']}: B = {config['B']:g}, σ² = {config['sigma2']:g}, T = {config['horizon']:,}",
-            caption=f"A normalized run travels at most γT: NSGDM {travel['NSGDM']:.3g}, NSTORM {travel['NSTORM']:.3g}; "
-            f"the solution is {plus_minus(far, 3)} away.",
-            title_justify="left",
-            caption_justify="left",
-        )
-        for heading in ("claim, as read", "seeds", "estimate", "95 % interval", "verdict"):
-            table.add_column(heading)
+        rows = []
         for claim in summary["claims"]:
-            estimate = "" if claim["estimate"] is None else f"{claim['estimate']:.3g}"
             interval = "" if claim["ci"] is None else "{:.3g} to {:.3g}".format(*claim["ci"])
-            table.add_row(
-                f"{claim['id']}: {claim['reading']}", str(claim["seeds"]), estimate, interval, claim["verdict"]
-            )
+            verdict = claim["verdict"] if verbose else claim["verdict"].partition(" (")[0]
+            numbers = (str(claim["seeds"]), in_digits(claim["estimate"]), interval)
+            rows.append([claim["id"] + f": {claim['reading']}" * verbose, *numbers, verdict])
+        table = Table(
+            f"{summary['title']}: B = {config['B']:g}, σ² = {config['sigma2']:g}, T = {config['horizon']:,}",
+            ("claim", "seeds", "estimate", "95 % interval", "verdict"),
+            rows,
+            caption=f"A normalized run travels at most γT: NSGDM {travel['NSGDM']:.3g}, NSTORM {travel['NSTORM']:.3g}; "
+            f"the solution is {plus_minus(travel['distance_to_solution'], 3)} away."
+            + " --verbose prints how each claim is read."
+            * (not verbose),
+            words=5,
+            drop=(2, 3),
+        )
         show(table)

@@ -1,15 +1,13 @@
 """What an experiment asks to be simulated: its problem, its methods and seeds as jobs, and all of it as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from evidence.reproduction.compared_methods import NORMALIZED, STORM_ETA, TUNED
 from evidence.reproduction.experiment import PAPER_SEEDS, TUNING_SEEDS, Experiment, ReproductionSettings
 from evidence.reproduction.jobs import Job
+from evidence.reproduction.results import NORMALIZED, STORM_ETA, TUNED
 from gladstorm.jobs.provenance import versions
 from gladstorm.methods import from_plan
 from gladstorm.methods.batches import GrowWithDistance

@@ -1,10 +1,8 @@
 """What an experiment of the paper is: a problem, five methods, and what the paper says of the outcome. Data only."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -14,7 +12,6 @@ from gladstorm.problems.objectives import Objective
 
 PAPER_SEEDS: Final = 3
 TUNING_SEEDS: Final = (1000, 1001, 1002, 1003)  # disjoint from the reported ones, which are 0, 1, …
-GAMMA0_MULTIPLES: Final = tuple(10 ** (0.4 * e) for e in range(-5, 6))  # where sensitivity is measured
 
 _GRID = Rule(
     "at least two step sizes, increasing", lambda v: v.ndim == 1 and v.size > 1 and bool(np.all(np.diff(v) > 0))
@@ -43,7 +40,7 @@ class Experiment:
     claims: tuple[Claim, ...]
     choices: tuple[tuple[str, str], ...]  # what the paper leaves open besides `ReproductionSettings`: what, and why so
 
-    def sized(self, *, quick: bool) -> Experiment:
+    def sized(self, *, quick: bool) -> Self:
         """The experiment as it is, or on its small instances."""
         return replace(self, instance=self.small_instance, minimisers=self.small_minimisers) if quick else self
 

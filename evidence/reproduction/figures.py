@@ -1,19 +1,15 @@
 """The figures of the reproduction, each a function of an experiment's summary and curves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gladstorm.plotting.figures import draw_band, label_panel, only_decades
 from gladstorm.plotting.styles import styles
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MARKS = ("o", "s", "^")
 _CALLS = ("sfo", "stochastic gradients", "log")  # an axis: key, label and scale

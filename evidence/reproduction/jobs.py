@@ -1,14 +1,12 @@
 """Simulate what an experiment asks for: jobs on the same instances go together, and what is finished is kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import overload
+from typing import Self, overload
 
-from gladstorm.jobs.progress import remark
+from gladstorm.jobs.progress import log
 from gladstorm.jobs.tasks import Executor
 from gladstorm.methods import Method
 from gladstorm.problems.oracles import BlumGladyshev
@@ -47,11 +45,11 @@ class InstancePerSeed(Sequence[BlumGladyshev]):
     def __getitem__(self, row: int) -> BlumGladyshev: ...
 
     @overload
-    def __getitem__(self, row: slice) -> InstancePerSeed: ...
+    def __getitem__(self, row: slice) -> Self: ...
 
-    def __getitem__(self, row: int | slice) -> BlumGladyshev | InstancePerSeed:
+    def __getitem__(self, row: int | slice) -> BlumGladyshev | Self:
         if isinstance(row, slice):
-            return InstancePerSeed(self.make, self.seeds[row])
+            return replace(self, seeds=self.seeds[row])
         return self.make(self.seeds[row])
 
 
@@ -78,7 +76,7 @@ class JobRunner:
         count = sum(len(job.gammas) for job in jobs)
         what = f"{len(jobs)} methods" if len(jobs) > 1 else jobs[0].method
         among = f"{count} step size{'s' if count > 1 else ''}, seeds {seeds[0]}–{seeds[-1]}"
-        remark(f"{self.title}, {name}: {what}, {among} …")
+        log(f"{self.title}, {name}: {what}, {among} …")
         record = sweep(
             InstancePerSeed(self.make, seeds),
             {job.name: job.parts for job in jobs},

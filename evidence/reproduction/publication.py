@@ -4,14 +4,12 @@ Nothing is simulated here. A thread draws the figures while this one goes on: a 
 leaves it to the drawing. A thread ends with its process, whatever ends that.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from evidence.reproduction import EXPERIMENTS, Experiment, Results, report, summary
 from evidence.reproduction.summary import curves
@@ -46,7 +44,7 @@ class Publication:
         """By experiment."""
         return {part["summary"]["experiment"]: part["summary"] for part in self._parts}
 
-    def __enter__(self) -> Publication:
+    def __enter__(self) -> Self:
         self._drawing.__enter__()
         return self
 
@@ -82,7 +80,7 @@ class Drawing:
         for name in FIGURES:
             self._due.append(self._worker.submit(_draw, name, summary, curves, folder))
 
-    def __enter__(self) -> Drawing:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:

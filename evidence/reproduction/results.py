@@ -1,14 +1,15 @@
-"""The runs of one experiment, stage by stage, as one parquet file."""
+"""The runs of one experiment as one parquet file: its stages, and the five methods as the paper's figures name them."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
 from gladstorm.jobs.files import load_table, save_table
+from gladstorm.methods import Method, sgd, storm
+from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.simulation.record import Record
 
 FORMAT: Final = "gladstorm results 3"
@@ -18,6 +19,24 @@ EQUAL_STEP: Final = "equal step"  # NSGDM with NSTORM's step size
 BUDGET: Final = "budget"  # methods scheduled or tuned for as many calls as NSGDM makes, where that changes them
 TUNING: Final = "tuning"  # the grids
 SENSITIVITY: Final = "sensitivity"  # the normalized methods at multiples of γ0
+
+NSGDM: Final = "NSGDM"
+NSTORM: Final = "NSTORM"
+SGD: Final = "SGD"
+SGD_DYNAMIC: Final = "SGD, dynamic batch"
+STORM_DYNAMIC: Final = "STORM, dynamic batch"
+
+STORM_ETA: Final = 0.1  # η of the tuned STORM, which the paper does not state
+
+# The methods whose step size is searched for: step sizes, and the rule of batches that grow, to a method.
+TUNED: Final[dict[str, Callable[[list[float], GrowWithDistance], Method]]] = {
+    SGD: lambda gammas, _: sgd(gammas),
+    SGD_DYNAMIC: lambda gammas, growing: sgd(gammas, batch=growing),
+    STORM_DYNAMIC: lambda gammas, growing: storm(gammas, STORM_ETA, batch=growing),
+}
+NORMALIZED: Final = (NSGDM, NSTORM)
+DYNAMIC: Final = (SGD_DYNAMIC, STORM_DYNAMIC)
+COMPARED: Final = (*NORMALIZED, *TUNED)
 
 
 @dataclass(frozen=True)
@@ -55,7 +74,7 @@ class Results:
         save_table(path, [whole], FORMAT, {"config": self.config, "records": inner})
 
     @classmethod
-    def load(cls, path: Path, experiment: str = "") -> Results:
+    def load(cls, path: Path, experiment: str = "") -> Self:
         """Read what `save` wrote; a ValueError says when a file is damaged, no results, or of another experiment."""
         table, metadata = load_table("Results.load", path, FORMAT)
         found = metadata["config"].get("experiment")

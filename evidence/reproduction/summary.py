@@ -1,15 +1,14 @@
 """What the results amount to, JSON-ready: tables, claims, and the curves the report draws."""
 
-from __future__ import annotations
-
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from evidence.reproduction.compared_methods import COMPARED, NORMALIZED, STORM_ETA, TUNED
 from evidence.reproduction.experiment import PAPER_SEEDS, Experiment
-from evidence.reproduction.results import MAIN, SENSITIVITY, TUNING, Results
-from gladstorm.comparison.scores import at, last_tenth, within
+from evidence.reproduction.results import COMPARED, MAIN, NORMALIZED, SENSITIVITY, STORM_ETA, TUNED, TUNING, Results
+from evidence.scores import last_tenth
+from gladstorm.comparison.scores import at, within
 from gladstorm.core.statistics import finite_list, over_seeds
 from gladstorm.simulation.record import Record
 
@@ -159,17 +158,8 @@ def _travel(experiment: Experiment, results: Results) -> dict[str, Any]:
 
 def _claims(experiment: Experiment, results: Results) -> list[dict[str, Any]]:
     counts = dict.fromkeys([len(results.config["seeds"]["paper"]), len(results.config["seeds"]["verdicts"])])
-    findings = [(claim, claim.test(results, count)) for count in counts for claim in experiment.claims]
     return [
-        {
-            "id": claim.id,
-            "statement": claim.statement,
-            "reading": claim.reading,
-            "verdict": finding.verdict,
-            "estimate": finding.estimate,
-            "ci": list(finding.ci) if finding.ci else None,
-            "seeds": finding.seeds,
-            "detail": finding.detail,
-        }
-        for claim, finding in findings
+        {"id": claim.id, "statement": claim.statement, "reading": claim.reading, **asdict(claim.test(results, count))}
+        for count in counts
+        for claim in experiment.claims
     ]

@@ -1,8 +1,10 @@
 """`python -m evidence suite`."""
 
 from evidence.study import Out, Quick, kept_in
-from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
+from gladstorm.cli.app import Scheduler, StoreFolder, Workers
 from gladstorm.cli.job import computing
+
+WORK = ()  # the library's
 
 
 def command(
@@ -11,7 +13,6 @@ def command(
     store: StoreFolder = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
-    as_json: AsJson = False,  # noqa: ARG001 - for StudyCommand
 ) -> None:
     """Run the baselines of `gladstorm suite` on all its problems, as published.
 
@@ -19,7 +20,7 @@ def command(
     """
     from gladstorm import suite
     from gladstorm.jobs.files import save_json
-    from gladstorm.suite.entries import entries
+    from gladstorm.suite.running import entries
 
     kept = kept_in("suite", out, store, "store", files=["suite.json"])
     with computing(kept, workers, scheduler) as executor:

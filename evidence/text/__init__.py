@@ -1,1 +1,1 @@
-"""How do the optimizers train a small transformer on text? AdamW, SGD, NSGDM, NSTORM and Steered."""
+"""How do the optimizers train a small transformer on text? AdamW, SGD, NSGDM, NSTORM and Untuned."""

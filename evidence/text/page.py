@@ -1,164 +1,186 @@
 """The page of the study and its figure, from results.json. Nothing is trained here."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from evidence.results import load as read_results
-from gladstorm.core.markdown import markdown_table
+from evidence.page import LEVEL, Interval, listed, read, rendered
 from gladstorm.plotting import figures
+from gladstorm.plotting.styles import BLACK, LOOKS, Look
 
-from . import figure
-from .findings import (
-    LEVEL,
-    Interval,
-    Results,
-    difference,
-    interval,
-    losses,
-    ranked,
-    reported,
-    size_of,
-    tuning,
-)
 from .setting import ARMS, METHODS, SCHEDULES, Arm
-from .study import picked
+from .study import Size, name_of, picked
 
-PERCENT = f"{100 * LEVEL:g} %"
-OURS = Arm("Steered", "decayed")
+Results = dict[str, Any]
+PLACES = 3  # of a loss that are shown
+
+OURS = Arm("Untuned", "constant")  # which shortens its steps itself
+STYLES = {**LOOKS, "AdamW": LOOKS["Adam"], "Untuned": Look(BLACK, "-", "P")}
 
 
 def render(results: Results) -> str:
     """The page."""
-    s = results["settings"]
-    grids = ", ".join(f"{name} {grid[0]:g} to {grid[-1]:g}" for name, grid in s["grids"].items() if len(grid) > 1)
-    versions = ", ".join(f"{name} {number}" for name, number in s["versions"].items())
-    return f"""# Five optimizers on text
-
-How do the optimizers train a small transformer? AdamW, SGD, NSGDM, NSTORM and `Steered`,
-[the method without tuning](../untuned/index.md), train a transformer of {s["parameters"]:,} parameters that learns the
-documentation of Python, character by character. All compute the same number of gradients. The study shows how they
-compare on a small model early in its training. It says nothing about large models or long runs.
-
-![Test loss against gradients computed, and validation loss against the learning rate](figure.png)
-
-*Smaller losses are better. Above: test loss during training, the mean over seeds {_listed(s["seeds"])} and the range
-from the lowest to the highest. Below: the tuning, on seed {s["tuning_seed"]}; circles mark the learning rates that were
-picked. `Steered` is not tuned. Losses above 3.2 are cut off.*
-
-## What was run
-
-`python -m evidence text --out docs/evidence/text` made this page; every number comes from [the results](results.json)
-of its {len(results["runs"])} runs.
-
-- **Model.** {s["layers"]} layers of width {s["width"]} with {s["heads"]} heads, a context of {s["context"]} characters,
-  no dropout; the {s["characters"]} characters of ASCII.
-- **Text.** Python's help topics (`pydoc_data.topics`), in their own order: {s["text"]["train"]:,} characters to
-  train on, {s["text"]["validation"]:,} to tune on and {s["text"]["test"]:,} to report. Losses are means over
-  {s["windows"]} windows spread evenly over the text, the same for all, in nats per character.
-- **Equal budget.** A run computes {s["evaluations"]:,} gradients of mini-batches of {s["batch"]} windows, drawn anew in
-  every step. NSTORM evaluates each mini-batch at two points, so it makes half as many steps and sees half as much text.
-- **Equal tuning.** {s["rates"]} learning rates, √10 apart, for each method with each schedule: {grids}. The one with
-  the lowest validation loss on seed {s["tuning_seed"]} is taken. {_ends(results)}
-- **Schedules.** Constant, and falling linearly to 0. For `Steered` the first is its form without a horizon and the
-  second the method itself; neither is tuned, and its loss is that of the average it reports.
-- **Not tuned.** Momentum is {s["momentum"]:g} (AdamW: β₁; β₂ is 0.999 and the weight decay torch's 0.01).
-- **Report.** Seeds {_listed(s["seeds"])}; a seed sets first weights and mini-batches. Intervals are {PERCENT},
-  Student's t, and with {len(s["seeds"])} seeds they are wide.
-
-## Results
-
-{_table(results)}
-
-## What we see
-
-{_ours(results)}
-
-{_decay(results)}
-
-{_average(results)}
-
-Versions: {versions}.
-"""
+    s, size = results["settings"], size_of(results)
+    tuned = [arm for arm in ranked(results) if arm.method != "Untuned"]
+    on_test, on_validation = (
+        float(np.mean(of(results, OURS)) / np.mean(of(results, tuned[0]))) for of in (losses, validation)
+    )
+    values = {
+        "s": s,
+        "percent": f"{100 * LEVEL:g} %",
+        "runs": len(results["runs"]),
+        "grids": {name: grid for name, grid in s["grids"].items() if len(grid) > 1},
+        "ends": [
+            f"{arm.name} ({picked(results, arm, size):g})"
+            for arm in ARMS
+            if (rates := [lr for lr, _ in tuning(results, arm)]) and picked(results, arm, size) in (rates[0], rates[-1])
+        ],
+        "table": [_row(results, arm) for arm in ranked(results)],
+        "compared": _compared(results),
+        "best": tuned[0],
+        "gap": difference(results, OURS, tuned[0]),
+        "on_test": on_test,
+        "on_validation": on_validation,
+        "decay": [
+            f"{method} {difference(results, *(Arm(method, schedule) for schedule in reversed(SCHEDULES))).signed}"
+            for method in METHODS
+        ],
+        "average": [f"{_gain_of_average(results, schedule).signed} ({schedule})" for schedule in SCHEDULES],
+    }
+    return rendered(__file__, values)
 
 
-def _ends(results: Results) -> str:
-    size = size_of(results)
-    at_end = []
-    for arm in ARMS:
-        rates = [lr for lr, _ in tuning(results, arm)]
-        if rates and (lr := picked(results, arm, size)) in (rates[0], rates[-1]):
-            at_end.append(f"{arm.name} ({lr:g})")
-    if not at_end:
-        return "No pick is at an end of its grid."
-    return f"Picks at an end of the grid, where a wider one may do better: {'; '.join(at_end)}."
+def _row(results: Results, arm: Arm) -> dict[str, Any]:
+    """An arm in numbers."""
+    distances = [run["distance"] for run in reported(results, arm)]
+    return {
+        "arm": arm,
+        "lr": "not tuned" if arm.method == "Untuned" else f"{picked(results, arm, size_of(results)):g}",
+        "losses": losses(results, arm),
+        "interval": Interval.over(losses(results, arm), PLACES),
+        "distance": "–" if None in distances else f"{np.mean(distances):.1f}",
+        "against": "" if arm == OURS else difference(results, OURS, arm).signed,
+    }
 
 
-def _table(results: Results) -> str:
-    size = size_of(results)
-    rows = []
-    for arm in ranked(results):
-        found = losses(results, arm)
-        lr = "not tuned" if arm.method == "Steered" else f"{picked(results, arm, size):g}"
-        distances = [run["distance"] for run in reported(results, arm)]
-        distance = "–" if None in distances else f"{np.mean(distances):.1f}"
-        against = "" if arm == OURS else _signed(difference(results, OURS, arm))
-        row = [arm.method, arm.schedule, lr, str(interval(found))]
-        rows.append([*row, f"{min(found):.3f} to {max(found):.3f}", distance, against])
-    head = ["", "step size", "learning rate", "test loss", "seeds from, to", "‖x − x⁰‖", "Steered, decayed − this"]
-    return markdown_table(head, rows)
-
-
-def _ours(results: Results) -> str:
+def _compared(results: Results) -> str:
     """The untuned method beside the tuned ones, by the intervals of the differences."""
-    sides: dict[int, list[str]] = {1: [], -1: [], 0: []}
-    for arm in ARMS:
-        if arm.method != "Steered":
-            sides[difference(results, OURS, arm).sign].append(arm.name)
-    best = next(arm for arm in ranked(results) if arm.method != "Steered")
-    gap = difference(results, OURS, best)
     words = {1: "higher than", -1: "lower than", 0: "not clearly different from"}
-    told = "; ".join(f"{words[sign]} that of {_listed(names)}" for sign, names in sides.items() if names)
-    return f"""**Without tuning.** Judged by the intervals of the differences, the test loss of `Steered` with its
-horizon is {told}. The best tuned method is {best.name}; the loss of `Steered` minus its loss is {_signed(gap)} nats.
-A tuned method needed {results["settings"]["rates"]} runs beforehand, `Steered` none."""
+    sides: dict[int, list[str]] = {sign: [] for sign in words}
+    for arm in ARMS:
+        if arm.method != "Untuned":
+            sides[difference(results, OURS, arm).sign].append(arm.name)
+    return "; ".join(f"{words[sign]} that of {listed(names)}" for sign, names in sides.items() if names)
 
 
-def _decay(results: Results) -> str:
-    parts = []
+def _gain_of_average(results: Results, schedule: str) -> Interval:
+    runs = reported(results, Arm("Untuned", schedule))
+    return Interval.over([run["curve"][-1][1] - run["last_iterate"] for run in runs], PLACES)
+
+
+def size_of(results: Results) -> Size:
+    """How much was run."""
+    s = results["settings"]
+    return Size(s["evaluations"], s["rates"], s["measurements"], s["tuning_seed"], tuple(s["seeds"]))
+
+
+def reported(results: Results, arm: Arm) -> list[dict[str, Any]]:
+    """The runs of an arm at its learning rate, seed by seed."""
+    size = size_of(results)
+    lr = picked(results, arm, size)
+    return [results["runs"][name_of(arm, lr, seed)] for seed in size.seeds]
+
+
+def losses(results: Results, arm: Arm) -> list[float]:
+    """On the test text at the end of each run; infinite where it diverged."""
+    return [_number(run["curve"][-1][1]) for run in reported(results, arm)]
+
+
+def validation(results: Results, arm: Arm) -> list[float]:
+    """Losses on the validation text at the end of each run; infinite where it diverged."""
+    return [_number(run["validation"]) for run in reported(results, arm)]
+
+
+def curves(results: Results, arm: Arm) -> tuple[list[int], np.ndarray]:
+    """Gradients computed, and the loss on the test text, a row for each seed."""
+    runs = reported(results, arm)
+    return [count for count, _ in runs[0]["curve"]], np.array([[_number(v) for _, v in run["curve"]] for run in runs])
+
+
+def tuning(results: Results, arm: Arm) -> list[tuple[float, float]]:
+    """Learning rates that were tried, and the validation loss of each."""
+    size = size_of(results)
+    names = {lr: name_of(arm, lr, size.tuning_seed) for lr in size.grid(arm.method)}
+    return [(lr, _number(results["runs"][name]["validation"])) for lr, name in names.items() if name in results["runs"]]
+
+
+def difference(results: Results, this: Arm, that: Arm) -> Interval:
+    """Test loss of one arm minus that of another, seed by seed."""
+    return Interval.over([a - b for a, b in zip(losses(results, this), losses(results, that), strict=True)], PLACES)
+
+
+def ranked(results: Results) -> list[Arm]:
+    """From the lowest mean test loss on."""
+    return sorted(ARMS, key=lambda arm: float(np.mean(losses(results, arm))))
+
+
+def _number(value: float | None) -> float:
+    return float("inf") if value is None else value
+
+
+def chart(results: Results) -> Figure:
+    """Test loss against gradients computed, and validation loss against the learning rate; a column for a schedule."""
+    figure = Figure(figsize=(10, 8), layout="constrained")
+    axes = figure.subplots(2, len(SCHEDULES), sharey="row")
+    for column, schedule in enumerate(SCHEDULES):
+        _curves(axes[0][column], results, schedule)
+        _rates(axes[1][column], results, schedule)
+    axes[0][0].set_ylabel("test loss, nats per character (smaller is better)")
+    axes[1][0].set_ylabel("validation loss, nats per character")
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    ring = Line2D([], [], linestyle="", marker="o", markersize=10, markerfacecolor="none", color="black")
+    names = [*labels, "picked learning rate"]
+    figure.legend([*handles, ring], names, loc="outside upper center", ncols=len(names), frameon=False)
+    return figure
+
+
+def _curves(ax: Axes, results: Results, schedule: str) -> None:
     for method in METHODS:
-        gain = difference(results, *(Arm(method, schedule) for schedule in reversed(SCHEDULES)))
-        parts.append(f"{method} {_signed(gain)}")
-    return f"**Decay.** Test loss with the decayed minus that with the constant step size: {'; '.join(parts)}."
+        colour, dash, marker = STYLES[method]
+        counts, rows = curves(results, Arm(method, schedule))
+        ax.fill_between(counts, rows.min(axis=0), rows.max(axis=0), color=colour, alpha=0.15, linewidth=0)
+        ax.plot(counts, rows.mean(axis=0), color=colour, linestyle=dash, marker=marker, markersize=3.5, label=method)
+    ax.set_title(f"{schedule} step size")
+    ax.set_xlabel("mini-batch gradients computed")
+    _finish(ax)
 
 
-def _average(results: Results) -> str:
-    parts = []
-    for schedule in SCHEDULES:
-        runs = reported(results, Arm("Steered", schedule))
-        gain = interval([run["curve"][-1][1] - run["last_iterate"] for run in runs])
-        parts.append(f"{_signed(gain)} ({schedule})")
-    return f"**The average.** Test loss of `Steered` at its average minus that at its last iterate: {', '.join(parts)}."
+def _rates(ax: Axes, results: Results, schedule: str) -> None:
+    for method in METHODS:
+        colour, dash, marker = STYLES[method]
+        tried = tuning(results, Arm(method, schedule))
+        if tried:
+            ax.plot(*zip(*tried, strict=True), color=colour, linestyle=dash, marker=marker, markersize=4)
+            ax.plot(*min(tried, key=lambda each: each[1]), "o", color=colour, markersize=11, markerfacecolor="none")
+    ax.set(xscale="log", xlabel="learning rate")
+    _finish(ax)
 
 
-def _signed(found: Interval) -> str:
-    return str(found).replace("-", "−") if found.mean < 0 else f"+{found}".replace("+diverged", "diverged")
-
-
-def _listed(items: Iterable[object]) -> str:
-    *first, last = map(str, items)
-    between = "; " if "," in last else ", "
-    return f"{between.join(first)} and {last}" if first else last
+def _finish(ax: Axes) -> None:
+    ax.set_ylim(top=3.2)
+    ax.grid(color="#dddddd", linewidth=0.5)
+    ax.set_axisbelow(True)
 
 
 def load(folder: Path) -> Results:
     """The results of the study."""
-    return read_results("text", folder)
+    return read(folder / "results.json")
 
 
 def draw(folder: Path) -> None:
     """The figure."""
-    figures.save(figure.draw(load(folder)), folder / "figure.png")
+    figures.save(chart(load(folder)), folder / "figure.png")

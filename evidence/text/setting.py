@@ -1,7 +1,5 @@
 """What is compared, and on what: the arms, the text and the transformer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -12,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attention
 
-METHODS = ("AdamW", "SGD", "NSGDM", "NSTORM", "Steered")
+METHODS = ("AdamW", "SGD", "NSGDM", "NSTORM", "Untuned")
 SCHEDULES = ("constant", "decayed")  # the step size of a run: as it is, or falling linearly to 0
 
 MOMENTUM = 0.9  # of SGD, NSGDM and NSTORM; AdamW's β₁

@@ -3,20 +3,18 @@
 Results are one JSON file, rewritten after every run; an interrupted study goes on from it.
 """
 
-from __future__ import annotations
-
-import json
 import math
 import platform
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from evidence.results import begin, save
+import torch
+
+from evidence.results import begin, save, versions_of
 
 from . import setting
 from .setting import ARMS, METHODS, Arm
@@ -37,8 +35,8 @@ class Size:
     seeds: tuple[int, ...]
 
     def grid(self, method: str) -> list[float]:
-        """The learning rates tried, from small to large; `Steered` is not tuned."""
-        if method == "Steered":
+        """The learning rates tried, from small to large; `Untuned` is not tuned."""
+        if method == "Untuned":
             return [1.0]
         largest = math.log10(LARGEST_LR[method])
         return [float(f"{10 ** (largest - i / PER_DECADE):.2g}") for i in reversed(range(self.rates))]
@@ -48,20 +46,17 @@ FULL = Size(evaluations=1000, rates=5, measurements=20, tuning_seed=100, seeds=(
 QUICK = Size(evaluations=20, rates=2, measurements=2, tuning_seed=100, seeds=(0, 1))
 
 
-def begun(size: Size, path: Path) -> dict[str, Any]:
-    """The results so far."""
-    return begin("text", path, described(size), "runs")
-
-
-def finish(results: dict[str, Any], size: Size, path: Path) -> None:
+def run(size: Size, path: Path) -> None:
     """Add every run that the results do not have yet, saving each; a line for each on standard error."""
+    torch.set_num_threads(1)  # the network is too small to share
+    results = begin("text", path, described(size), "runs")
     for arm, lr, seed in runs(results, size):
         since = time.monotonic()
         outcome = train(arm, lr, seed, size.evaluations, size.measurements)
         results["runs"][name_of(arm, lr, seed)] = kept(arm, lr, seed, outcome)
         save(path, results)
-        told = f"validation {outcome.validation:.3f}, {time.monotonic() - since:.0f} s"
-        sys.stderr.write(f"{name_of(arm, lr, seed)}: {told}\n")
+        took = time.monotonic() - since
+        sys.stderr.write(f"{name_of(arm, lr, seed)}: validation {outcome.validation:.3f}, {took:.0f} s\n")
 
 
 def runs(results: dict[str, Any], size: Size) -> Iterator[tuple[Arm, float, int]]:
@@ -104,17 +99,16 @@ def kept(arm: Arm, lr: float, seed: int, outcome: Outcome) -> dict[str, Any]:
 
 
 def described(size: Size) -> dict[str, Any]:
-    """Everything the results depend on, as JSON has it."""
+    """Everything the results depend on."""
     names = ("MOMENTUM", "CHARACTERS", "CONTEXT", "BATCH", "WIDTH", "HEADS", "LAYERS", "WINDOWS")
-    settings = {
+    return {
         **asdict(size),
         "grids": {method: size.grid(method) for method in METHODS},
         **{name.lower(): getattr(setting, name) for name in names},
         "parameters": sum(p.numel() for p in setting.Transformer().parameters()),
         "text": {part: len(characters) for part, characters in setting.text()._asdict().items()},
-        "versions": {"Python": platform.python_version(), **{name: version(name) for name in ("gladstorm", "torch")}},
+        "versions": {"Python": platform.python_version(), **versions_of("gladstorm", "torch")},
     }
-    return dict(json.loads(json.dumps(settings)))
 
 
 def _finite(value: float) -> float | None:

@@ -1,7 +1,5 @@
 """The training loop. Every optimizer is called in the same way; NSTORM calls the closure twice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NamedTuple
@@ -11,16 +9,16 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 from torch.optim.lr_scheduler import LambdaLR
 
-from gladstorm.torch import NSGDM, NSTORM, Steered
+from gladstorm.torch import NSGDM, NSTORM, Untuned
 
 from .setting import BATCH, CONTEXT, MOMENTUM, Arm, Transformer, held_out, loss_of, text, windows
 
-OPTIMIZERS: dict[str, Callable[[nn.Module, float], torch.optim.Optimizer]] = {
-    "AdamW": lambda model, lr: torch.optim.AdamW(model.parameters(), lr, (MOMENTUM, 0.999)),
-    "SGD": lambda model, lr: torch.optim.SGD(model.parameters(), lr, MOMENTUM),
-    "NSGDM": lambda model, lr: NSGDM(model.parameters(), lr, MOMENTUM),
-    "NSTORM": lambda model, lr: NSTORM(model.parameters(), lr, MOMENTUM),
-    "Steered": lambda model, lr: Steered(model.parameters(), lr, average=True),
+OPTIMIZERS: dict[str, Callable[[nn.Module, float, int], torch.optim.Optimizer]] = {
+    "AdamW": lambda model, lr, _: torch.optim.AdamW(model.parameters(), lr, (MOMENTUM, 0.999)),
+    "SGD": lambda model, lr, _: torch.optim.SGD(model.parameters(), lr, MOMENTUM),
+    "NSGDM": lambda model, lr, _: NSGDM(model.parameters(), lr, MOMENTUM),
+    "NSTORM": lambda model, lr, _: NSTORM(model.parameters(), lr, MOMENTUM),
+    "Untuned": lambda model, lr, steps: Untuned(model.parameters(), lr, horizon=steps),
 }
 
 
@@ -38,8 +36,8 @@ def train(arm: Arm, lr: float, seed: int, evaluations: int, measurements: int) -
     torch.manual_seed(seed)
     model = Transformer()
     start = parameters_to_vector(model.parameters()).detach()
-    optimizer = OPTIMIZERS[arm.method](model, lr)
     steps = evaluations // arm.evaluations_per_step
+    optimizer = OPTIMIZERS[arm.method](model, lr, steps)
     schedule = LambdaLR(optimizer, lambda k: 1 - k / steps if arm.schedule == "decayed" else 1)
     places = torch.Generator().manual_seed(seed)
     at_work = text().train
@@ -72,5 +70,5 @@ def train(arm: Arm, lr: float, seed: int, evaluations: int, measurements: int) -
 @torch.no_grad()
 def reported(model: nn.Module, optimizer: torch.optim.Optimizer, characters: Tensor) -> float:
     """The loss at what the method reports: the average for one that keeps one, else the last iterate."""
-    with optimizer.averaged() if isinstance(optimizer, Steered) else nullcontext():
+    with optimizer.averaged() if isinstance(optimizer, Untuned) else nullcontext():
         return loss_of(model, held_out(characters)).item()

@@ -5,7 +5,9 @@ from typing import Any
 from evidence.study import Out, Quick, kept_in
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
 from gladstorm.cli.job import computing
-from gladstorm.cli.output import show
+from gladstorm.cli.output import Table, show
+
+WORK = ("measuring.tightness",)
 
 
 def command(
@@ -34,15 +36,11 @@ def command(
 
 
 def _show_table(result: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table(title=f"Worst found / bound at T = {result['horizons'][-1]:,}", title_justify="left")
-    for heading in ("regime", "leading", "Δ/(γT)", "bound", "sharper", "slope", "of the bound"):
-        table.add_column(heading, justify="left" if heading in ("regime", "leading") else "right")
+    rows = []
     for row in result["rows"]:
         last = row["rungs"][-1]
         sharper = "" if last["ratio_to_sharper"] is None else f"{last['ratio_to_sharper']:.3f}"
         shares = (f"{100 * last['gap_share']:.1f} %", f"{last['ratio']:.3f}", sharper)
-        slopes = (f"{row['slope'][0]:.3f}", f"{row['slope_of_bound']:.3f}")
-        table.add_row(row["regime"], row["leading"], *shares, *slopes)
-    show(table)
+        rows.append([row["regime"], row["leading"], *shares, f"{row['slope'][0]:.3f}", f"{row['slope_of_bound']:.3f}"])
+    headings = ("regime", "leading", "Δ/(γT)", "bound", "sharper", "slope", "of the bound")
+    show(Table(f"Worst found / bound at T = {result['horizons'][-1]:,}", headings, rows, words=2))

@@ -6,30 +6,26 @@ G, Δ and every ‖∇f‖ by t; stretching x by s multiplies γ0 by s, divides 
 scaling does not settle is the order in T, and that is what the ladder is for.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from gladstorm.core.statistics import Mean, log_slope_weights
-from gladstorm.jobs.files import load_json, save_json
-from gladstorm.jobs.progress import Progress, annotate
+from evidence.page import log_slope_weights
+from evidence.parts import Part, gathered
+from gladstorm.core.statistics import Mean
 from gladstorm.jobs.provenance import versions
 from gladstorm.jobs.sources import source_of
 from gladstorm.jobs.store import Store
-from gladstorm.jobs.tasks import HERE, Executor, Task, results
+from gladstorm.jobs.tasks import HERE, Executor, Task
 from gladstorm.theory import Problem, Statement, sharper
 from gladstorm.theory.master_bounds import ERROR_TERMS
 from gladstorm.theory.planning import regime
 from gladstorm.worst.search import QUICK, Found, Kind, SearchSettings, stated, worst
 
 TABLE_FORMAT: Final = "gladstorm tightness 1"
-ROW_FORMAT: Final = "gladstorm tightness row 1"
 HORIZONS: Final = (1000, 4000, 16_000)
 FULL: Final = SearchSettings(proposals=6, generations=4, seeds=4, reported=64)
 BRIEF: Final = replace(FULL, proposals=2, generations=0)  # where the gap leads: proposals are nearly all there is
@@ -96,50 +92,22 @@ def _settings() -> tuple[Setting, ...]:
 SETTINGS: Final = _settings()
 
 
-@dataclass(frozen=True)
-class TightnessRow:
-    """What was found in one setting, JSON-ready, as it is kept so that a killed table resumes."""
-
-    content: dict[str, Any]
-
-    def save(self, path: Path, *, key: str = "") -> None:
-        """Write it with its key in a store and a digest; whole or not at all."""
-        save_json(path, ROW_FORMAT, self.content, key)
-
-    @classmethod
-    def load(cls, path: Path, *, key: str = "") -> TightnessRow:
-        """Read what `save` wrote; a ValueError says when a file is damaged or another one."""
-        content = load_json("TightnessRow.load", path, ROW_FORMAT, key)
-        del content["format"]
-        return cls(content)
-
-
 def tightness(
     *, quick: bool = False, store: str | os.PathLike[str] | None = None, executor: Executor = HERE
 ) -> dict[str, Any]:
     """The table, JSON-ready: every setting with its worst problem at each horizon."""
     settings = [each for each in SETTINGS if each.alpha == 0 and each.B > 0] if quick else SETTINGS
-    ladders = [_quick_ladder() if quick else each.ladder() for each in settings]
+    ladders = [{20: QUICK, 40: QUICK} if quick else each.ladder() for each in settings]
     tasks = [
         Task(each.name, [repr(each), repr(ladder)], partial(_row, each, ladder))
         for each, ladder in zip(settings, ladders, strict=True)
     ]
-    kept = None if store is None else Store(store, TightnessRow, ".json", source=source_of(tightness))
-    rows: dict[int, dict[str, Any]] = {}
-    with Progress("searching", len(tasks)) as shown:
-        shown(0)
-        for number, found in results(tasks, kept, executor):
-            rows[number] = found.content
-            annotate(tasks[number].name)
-            shown(len(rows))
-    return {"horizons": list(ladders[0]), "versions": versions(), "rows": [rows[number] for number in sorted(rows)]}
+    kept = None if store is None else Store(store, Part, ".json", source=source_of(tightness))
+    rows = [part.content for part in gathered("searching", tasks, kept, executor)]
+    return {"horizons": list(ladders[0]), "versions": versions(), "rows": rows}
 
 
-def _quick_ladder() -> dict[int, SearchSettings]:
-    return {20: QUICK, 40: QUICK}
-
-
-def _row(setting: Setting, efforts: dict[int, SearchSettings]) -> TightnessRow:
+def _row(setting: Setting, efforts: dict[int, SearchSettings]) -> Part:
     statement, horizons = setting.statement(), list(efforts)
     ladder: list[Found] = []
     for T, effort in efforts.items():
@@ -149,20 +117,19 @@ def _row(setting: Setting, efforts: dict[int, SearchSettings]) -> TightnessRow:
     weights = log_slope_weights(horizons)
     bounds = {name: [rung[name] for rung in rungs] for name in ("bound", "sharper")}
     slope = slope_of(np.stack([each.norms for each in ladder]), weights)
-    return TightnessRow(
-        {
-            "regime": statement.regime,
-            "leading": setting.leading,
-            "kind": setting.kind,
-            "source": statement.source,
-            "rate": float(statement.rate),
-            "slope": [slope.value, *slope.interval()],
-            "slope_of_bound": float(weights @ np.log(bounds["bound"])),
-            "slope_of_sharper": None if None in bounds["sharper"] else float(weights @ np.log(bounds["sharper"])),
-            "uses": uses(ladder[-1]),
-            "rungs": rungs,
-        }
-    )
+    row = {
+        "regime": statement.regime,
+        "leading": setting.leading,
+        "kind": setting.kind,
+        "source": statement.source,
+        "rate": float(statement.rate),
+        "slope": [slope.value, *slope.interval()],
+        "slope_of_bound": float(weights @ np.log(bounds["bound"])),
+        "slope_of_sharper": None if None in bounds["sharper"] else float(weights @ np.log(bounds["sharper"])),
+        "uses": uses(ladder[-1]),
+        "rungs": rungs,
+    }
+    return Part(row)
 
 
 def slope_of(norms: np.ndarray, weights: np.ndarray) -> Mean:

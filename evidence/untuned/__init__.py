@@ -1,1 +1,1 @@
-"""How well does a method with nothing to tune do? `steered_landing` against the best tuned of five families."""
+"""How well does a method with nothing to tune do? `untuned` against the best tuned of six families."""

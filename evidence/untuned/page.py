@@ -3,402 +3,243 @@
 from __future__ import annotations
 
 import json
-import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from evidence.untuned import figures
-from gladstorm.core.markdown import markdown_table
+from evidence.page import markdown_table, rendered
+from evidence.study import PUBLISHED
+from evidence.untuned import ablation, figures
+from evidence.untuned.judging import BUDGETS, LAST, OURS
+from evidence.untuned.rivals import COSINE, TUNED, UNTUNED
 
-OURS, ANYTIME = "steered landing", "without the decay (`steered`)"
-BUDGETS = (10**3, 10**4, 10**5)
-CONSTANT = ("SGD", "NSGDM", "NSTORM")
-NOT_CONVEX = ("double well, d = 5, added noise", "network on diabetes", "network on digits")
-DRAWS = 2000
-HELD_OUT = DEVELOPMENT = 8  # problems in each list
-
-PAGE = """# If you do not want to tune
-
-`steered_landing()` is a method with nothing to tune. You tell it how many steps the run has, and it finds the length of
-its steps on the way.
-
-{division}
-
-{figure}
-{headline}
-
-## What it does
-
-Step k of K is x ← x − (1 − k/K) ℓ u.
-
-- The direction u is the stochastic gradient divided by its usual size. It is cut where it is much larger than that.
-- The length ℓ lies between r/(n + 1) and r/√(n + 1). Here r is the largest distance from the start x⁰ so far, and n is
-  twice the number of reversals: steps whose gradient pointed against the mean of the gradients before. Between these
-  limits ℓ grows while gradients agree, and shrinks while they disagree.
-- The factor 1 − k/K brings the steps to 0 at the end of the run.
-- The method reports an average of its iterates, in which late ones have more weight.
-
-[`Steered`](../../api/steps.md) has the equations.
-
-## How it was tested
-
-We wrote down the method, the problems, the rivals, the seeds and eight sentences, and committed them before any
-held-out problem was run: they are [registered](registered.md). Each problem was run once, with two exceptions.
-The logistic posterior and one network were stopped before they had a result, and begun again with oracles that give
-the same samples at less cost. Temporal differences at 10⁵ gradients have samples of the same law, drawn in a cheaper
-way. `python -m evidence untuned` ran the problems, kept every seed in a file beside this page, and made the page.
-
-In all tables a *ratio* is ‖∇f‖ of `steered_landing()` divided by that of the best tuned rival, each a mean over seeds.
-Below 1 the untuned method is better. Budgets are numbers of stochastic gradients.
-
-## The registered sentences
-
-{sentences}
-
-## Held-out problems, one by one
-
-The ratio, its 95 % interval over seeds, and the best rival. Each rival was tuned on the very seeds that are reported:
-eleven step sizes, each constant and with a linear decay; clipped SGD has twice as many settings, for two levels.
-
-{held}
-
-{profile}
-The next table has the same ratio for f − inf f in place of ‖∇f‖, where inf f is known. Settings are still chosen by
-‖∇f‖.
-
-{excess}
-
-## Without knowing the length of the run
-
-`steered()` is the same method without the factor 1 − k/K, so you can stop it at any time. The table shows what this
-costs on the same held-out problems; smaller is better.
-
-{anytime}
-
-## Development problems
-
-The method was chosen on prototypes of these problems. So the table shows how well the method was fitted, and not how
-well it does elsewhere. {finished}
-
-<details><summary>Every development problem</summary>
-
-{development}
-
-</details>
-
-## What each part is for
-
-We left out one part at a time and measured the same ratio, as the geometric mean and the worst case over problems. A
-part helps where its line has larger numbers than the first line; inf means that a seed diverged.
-
-<details><summary>Each part left out, on the development problems</summary>
-
-{ablation}
-
-</details>
-
-<details><summary>Each part left out, on the held-out problems</summary>
-
-Nothing was chosen by this table; it says what to try next.
-
-{ablation_held}
-
-</details>
-
-## Limits
-
-- No rate is proved for it.
-- Multiplying f by a constant changes nothing. Multiplying x by a constant does, because the first length is a tenth of
-  1 + ‖x⁰‖.
-- No step is longer than r, the largest distance so far, but r may double at every step while gradients agree.
-- All coordinates have the same length of step. Where their scales differ much, Adam has an advantage, which shows in f
-  first: on least squares of condition 100, f − inf f is tens of times the best rival's up to 10⁴ gradients.
-- A decay of the step size alone, without looking at the gradients, is better in long runs: at 10⁵ gradients
-  ℓ = r/(n + 1)^¾ has the better mean on the held-out problems. It does not arrive in 10³ gradients with d = 100.
-- Beside x the method keeps x⁰, a mean of directions, and the average. In torch and Optax the average is kept on request
-  only: it is worth little (the last lines of the tables above), and without it the state is two vectors.
-"""
-
-RATIOS = """![Gradient norm divided by that of the best tuned rival, problem by problem](ratios.svg)
-
-*‖∇f‖ of the untuned method at the end of the run, divided by that of the best of five methods that were tuned for each
-problem and budget. Left of the dotted line the untuned method is better. Bars are 95 % intervals over seeds.*
-"""
-PROFILE = """![Share of cases within a factor of the best](profile.svg)
-
-*The share of problems and budgets in which a method ends within a given factor of the best of all six; higher is
-better. The five rivals are tuned.*
-"""
+DRAWS = 2000  # of the bootstrap
+PROBLEMS = 16  # registered
 
 
 @dataclass(frozen=True)
-class Case:
-    """One problem at one budget."""
+class Result:
+    """A problem at one budget."""
 
-    found: dict[str, Any]
+    kept: dict[str, Any]
 
     @property
     def problem(self) -> str:
-        """Its name, in a reader's words: a wrapper adds the paper's noise to exact gradients."""
-        name: str = self.found["problem"]
-        return name.replace("wrapper", "added noise")
+        """Its name."""
+        return str(self.kept["problem"])
+
+    @property
+    def family(self) -> str:
+        """The family it belongs to."""
+        return str(self.kept["family"])
 
     @property
     def budget(self) -> int:
-        """Stochastic gradients."""
-        return int(self.found["budget"])
+        """Stochastic gradients of a run."""
+        return int(self.kept["budget"])
 
-    @property
-    def diverged(self) -> int:
-        """Seeds of ours that diverged."""
-        return int(self.found["ours"][OURS]["diverged"])
+    def seeds(self, name: str, score: str = "norm") -> np.ndarray:
+        """The scores of a method, a tuned one with the setting that was best by that score; infinite if diverged."""
+        key = f"{name}, by {score}" if name in TUNED else name
+        values = np.array(self.kept["scores"][key][score], float)
+        return np.where(np.isfinite(values), values, np.inf) - (self.kept["f_inf"] if score == "loss" else 0.0)
 
-    def rivals(self, which: str = "best", names: Iterable[str] | None = None) -> dict[str, float]:
-        """‖∇f‖ of each rival at its best setting, ∞ where every setting lost a seed."""
-        chosen = self.found["rivals"] if names is None else {name: self.found["rivals"][name] for name in names}
-        return {name: _mean(each[which]["norm"]) for name, each in chosen.items()}
+    def mean(self, name: str, score: str = "norm") -> float:
+        """The mean over seeds."""
+        return float(self.seeds(name, score).mean())
 
-    @property
-    def winner(self) -> str:
-        """The best rival."""
-        means = self.rivals()
-        return min(means, key=lambda name: means[name])
+    def best(self, score: str = "norm") -> str:
+        """The tuned family that did best."""
+        return min(TUNED, key=lambda name: self.mean(name, score))
 
-    def norm(self, variant: str = OURS) -> float:
-        """‖∇f‖ of ours, whole or with a part left out."""
-        return _mean(self.found["ours"][variant]["norm"])
-
-    def ratio(self, variant: str = OURS) -> float:
-        """To the best rival."""
-        return self.norm(variant) / min(self.rivals().values())
-
-    @property
-    def to_constant(self) -> float:
-        """To the best of the paper's methods and SGD, with a constant step size."""
-        return self.norm() / min(self.rivals("constant", CONSTANT).values())
-
-    @property
-    def excess(self) -> float | None:
-        """The ratio of f − inf f, where that is known."""
-        ours, theirs = self.found["ours"][OURS]["excess"], self.found["rivals"][self.winner]["best"]["excess"]
-        return None if ours is None else _mean(ours) / _mean(theirs)
+    def ratio(self, score: str = "norm", *, ours: str = OURS, to: str | None = None) -> float:
+        """Ours divided by the best tuned rival's, or by another method's."""
+        return self.mean(ours, score) / self.mean(to or self.best(score), score)
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """95 % of the ratio over seeds drawn again, ours and the best rival's together."""
-        ours, theirs = self.found["ours"][OURS]["norm"], self.found["rivals"][self.winner]["best"]["norm"]
-        drawn = np.random.default_rng(0).integers(len(ours), size=(DRAWS, len(ours)))
-        ratios = np.array(ours)[drawn].mean(axis=1) / np.array(theirs)[drawn].mean(axis=1)
-        low, high = np.quantile(ratios, [0.025, 0.975])
+        """A 95 % bootstrap interval of the ratio, over seeds that both methods share."""
+        ours, rival = self.seeds(OURS), self.seeds(self.best())
+        drawn = np.random.default_rng(0).integers(ours.size, size=(DRAWS, ours.size))
+        low, high = np.quantile(ours[drawn].mean(axis=1) / rival[drawn].mean(axis=1), [0.025, 0.975])
         return float(low), float(high)
 
+    @property
+    def loss_of_best(self) -> float:
+        """The loss of the rival with the smallest ‖∇f‖."""
+        losses = np.array(self.kept["scores"][f"{self.best()}, by norm"]["loss"], float)
+        return float(np.mean(losses)) - float(self.kept["f_inf"])
 
-def load(folder: Path) -> dict[str, list[Case]]:
-    """What was found on held-out and on development problems."""
-    cases = [Case(json.loads(path.read_text("utf-8"))) for path in sorted(folder.glob("*.json"))]
-    if not cases:
-        raise ValueError(
-            f"untuned: the folder must hold results of a problem, as NAME-BUDGET.json; got {str(folder)!r}."
-        )
-    return {
-        kind: sorted((each for each in cases if each.found["kind"] == kind), key=_order)
-        for kind in ("held-out", "development")
-    }
+    @property
+    def is_trap(self) -> bool:
+        """Whether that is more than twice ours."""
+        return self.loss_of_best > 2 * self.mean(OURS, "loss")
+
+    @property
+    def diverged(self) -> int:
+        """How many of our runs did."""
+        return int((~np.isfinite(self.seeds(OURS))).sum())
+
+
+def load(folder: Path) -> list[Result]:
+    """All results, by problem and budget."""
+    paths = [path for path in sorted(folder.glob("*.json")) if path.name != ablation.FILE]
+    if not paths:
+        raise FileNotFoundError(2, "no results", str(folder / "*.json"))
+    results = [Result(json.loads(path.read_text("utf-8"))) for path in paths]
+    return sorted(results, key=lambda result: (result.family, result.problem, result.budget))
 
 
 def draw(folder: Path) -> None:
-    """The figures of the held-out problems."""
-    if held := load(folder)["held-out"]:
-        figures.draw_ratios(folder / "ratios.svg", held)
-        figures.draw_profile(folder / "profile.svg", held)
+    """Ratios, and the profile."""
+    results = load(folder)
+    figures.draw_ratios(folder / "ratios.svg", results)
+    figures.draw_profile(folder / "profile.svg", results)
 
 
-def render(cases: dict[str, list[Case]]) -> str:
-    """The page."""
-    held, development = cases["held-out"], cases["development"]
-    return PAGE.format(
-        headline=headline(held),
-        division=division(held),
-        figure=RATIOS if held else "",
-        sentences=sentences(held),
-        held=table(held) if held else "None was finished.",
-        profile=PROFILE if held else "",
-        excess=excesses(held),
-        anytime=anytime(held),
-        finished=missing(development, DEVELOPMENT, BUDGETS[:2]),
-        development=table(development),
-        ablation=ablation(development),
-        ablation_held=ablation(held) if held else "None yet.",
-    )
+def shown(ratio: float) -> str:
+    """A ratio for people; a huge one by its order."""
+    return f"{ratio:.2f}" if ratio < 100 else f"{ratio:.0e}"
 
 
-def headline(held: list[Case]) -> str:
-    """What came of it, in a few sentences."""
-    if not held:
-        return "No held-out problem has been run yet."
-    found = []
-    for budget, some in _by_budget(held).items():
-        ratios = [each.ratio() for each in some]
-        found.append(f"- {budget:,} gradients: {_geometric(ratios):.2f} (at worst {max(ratios):.2f})")
-    lost, ends = sum(each.diverged for each in held), [each.interval for each in held]
-    rivals = (
-        "The rivals are SGD, clipped SGD, Adam, NSGDM and NSTORM, each with the best of 22 or 44 settings for every "
-        "problem and budget. The problems had no part in the design of the method (two are new instances of families "
-        "that had). The geometric mean over problems of the ratio is:"
-    )
-    counted = (
-        f"Of {len(held)} cases the 95 % interval of the ratio lies below 1 in {sum(high < 1 for _, high in ends)} and "
-        f"above 1 in {sum(low > 1 for low, _ in ends)}. {f'{lost} runs' if lost else 'None of its runs'} diverged."
-    )
-    return "\n\n".join([textwrap.fill(rivals, 120), "\n".join(found), textwrap.fill(counted, 120)])
+def geometric(values: Iterable[float]) -> float:
+    """The geometric mean."""
+    with np.errstate(divide="ignore"):  # of a method with a diverged run: 0, or infinite
+        return float(np.exp(np.mean(np.log(list(values)))))
 
 
-def division(held: list[Case]) -> str:
-    """For whom it is: short runs, and long ones by whether the problem is convex."""
-    short = _geometric([each.ratio() for each in held if each.budget == BUDGETS[0]])
-    long = [each for each in held if each.budget > BUDGETS[0]]
-    ranges = []
-    for some in ([each for each in long if (each.problem in NOT_CONVEX) == yes] for yes in (False, True)):
-        ratios = [each.ratio() for each in some]
-        ranges.append(f"{min(ratios, default=np.nan):.2f} to {max(ratios, default=np.nan):.2f}")
-    words = (
-        "**Use it for short runs.** With 1,000 stochastic gradients its gradient norm is, on average over problems, "
-        f"{short:.2f} times that of the best of five tuned methods. In runs of 10⁴ gradients and more it depends on "
-        "the problem. On the three problems that are not convex, the double well and both networks, the ratio is "
-        f"{ranges[1]}: there, tune a step size. On the others it is {ranges[0]}. We divided the problems in this way "
-        "after we had seen the results."
-    )
-    return textwrap.fill(words, 120)
+def by_budget(results: list[Result]) -> dict[int, list[Result]]:
+    """The results of each budget that has any."""
+    present = {budget: [result for result in results if result.budget == budget] for budget in BUDGETS}
+    return {budget: some for budget, some in present.items() if some}
 
 
-def missing(cases: list[Case], problems: int, budgets: Iterable[int]) -> str:
-    """Which problems and budgets were not finished."""
-    counts = {budget: sum(each.budget == budget for each in cases) for budget in budgets}
-    if all(count == problems for count in counts.values()):
-        return f"All {problems} were finished at every budget."
-    shown = ", ".join(f"{count} of {problems} at {budget:,}" for budget, count in counts.items())
-    return f"Finished in the time there was: {shown} gradients."
+class Sentence(NamedTuple):
+    """A registered sentence: what it says, what was found in the cases that were run, and the verdict."""
+
+    words: str
+    found: str
+    verdict: str
 
 
-def excesses(held: list[Case]) -> str:
-    """The ratio of f − inf f, where that is known."""
-    known = [each for each in held if each.excess is not None]
-    return _crossed(known, lambda case: f"{case.excess:.2f}", lambda case: case.excess) if known else "None yet."
+def sentences(results: list[Result]) -> list[Sentence]:
+    """The registered sentences, in the order of registered.md."""
+    at = by_budget(results)
+    verdicts: list[Sentence] = []
+
+    def judge(words: str, found: str, holds: bool, budgets: Iterable[int] = BUDGETS, *, for_all: bool = False) -> None:
+        """Until all cases were run a sentence is undecided; one about every case is false with the first that fails."""
+        finished = all(len(at.get(budget, [])) == PROBLEMS for budget in budgets)
+        is_false = not holds and (finished or for_all)
+        verdicts.append(Sentence(words, found or "–", "**false**" if is_false else "true" if finished else "undecided"))
+
+    def at_most(words: str, values: Mapping[str, float], most: float, *budgets: int, for_all: bool = False) -> None:
+        found = ", ".join(f"{name} {shown(value)}".strip() for name, value in values.items())
+        judge(words, found, all(value <= most for value in values.values()), budgets or BUDGETS, for_all=for_all)
+
+    for budget, most in ((10**4, 1.0), (10**5, 1.0), (10**3, 1.1)):
+        mean = {"": geometric(result.ratio() for result in at[budget])} if budget in at else {}
+        words = f"At {budget:,} gradients the geometric mean of the ratios of ‖∇f‖ is at most {most:g}."
+        at_most(words, mean, most, budget)
+    losses = {f"{budget:,}:": geometric(result.ratio("loss") for result in some) for budget, some in at.items()}
+    at_most("The geometric mean of the ratios of the loss is at most 1.1 at each budget.", losses, 1.1)
+    families = {
+        f"{family}, {budget:,}:": geometric(result.ratio() for result in some if result.family == family)
+        for budget, some in at.items()
+        for family in {result.family for result in some}
+    }
+    at_most("No family is worse than 1.5 in the geometric mean.", _largest(families), 1.5, for_all=True)
+    problems = {f"{result.problem}, {result.budget:,}:": result.ratio() for result in results}
+    at_most("No problem is worse than 2.", _largest(problems), 2.0, for_all=True)
+    diverged = sum(result.diverged for result in results)
+    judge("No run of ours diverged.", str(diverged), diverged == 0, for_all=True)
+    rivals = {
+        f"{name}, {budget:,}:": geometric(result.ratio(to=name) for result in some)
+        for budget, some in at.items()
+        for name in UNTUNED
+    }
+    at_most("In the geometric mean it is better than every untuned rival at each budget.", _largest(rivals), 1.0)
+    wins = sum(result.ratio(to=COSINE) < 1 for result in results)
+    words = f"It is better than {COSINE} in at least 80 % of the cases."
+    judge(words, f"{wins} of {len(results)}", wins >= 0.8 * len(results))
+    return verdicts
 
 
-def anytime(held: list[Case]) -> str:
-    """Ratios of the anytime form, to the best tuned rival and to the form that knows the length of the run."""
-    if not held:
-        return "None yet."
+def _largest(values: Mapping[str, float]) -> dict[str, float]:
+    name = max(values, key=values.__getitem__)
+    return {name: values[name]}
+
+
+def crossed(results: list[Result], cell: Callable[[Result], str], score: str) -> str:
+    """A row for each problem and a column for each budget, with the geometric mean of the ratios below."""
+    at = by_budget(results)
     rows = []
-    for budget, some in _by_budget(held).items():
-        to_rivals = [each.ratio(ANYTIME) for each in some]
-        to_landing = [each.norm(ANYTIME) / each.norm() for each in some]
-        cells = [f"{number:.2f}" for each in (to_rivals, to_landing) for number in (_geometric(each), max(each))]
-        rows.append((f"{budget:,}", *cells))
-    heads = ("gradients", "to the best tuned rival: mean", "worst", "to `steered_landing()`: mean", "worst")
-    return markdown_table(heads, rows)
+    for problem in dict.fromkeys(result.problem for result in results):
+        own = {result.budget: cell(result) for result in results if result.problem == problem}
+        rows.append([problem, *(own.get(budget, "–") for budget in at)])
+    means = [shown(geometric(result.ratio(score) for result in some)) for some in at.values()]
+    return markdown_table(["problem", *(f"{budget:,}" for budget in at)], [*rows, ["**geometric mean**", *means]])
 
 
-def sentences(held: list[Case]) -> str:
-    """The registered sentences, each with its verdict and the number that decides it."""
-    at = {budget: [each for each in held if each.budget == budget] for budget in BUDGETS}
-    small, middle, large = BUDGETS
-
-    # One number that is too large decides, whatever else is missing.
-    def of_means(words: str, limit: float, of: str, *budgets: int) -> tuple[str, str, str]:
-        means = [_geometric([_value(each, of) for each in at[budget]]) for budget in budgets]
-        whole = [len(at[budget]) == HELD_OUT for budget in budgets]
-        too_large = any(mean > limit for mean, finished in zip(means, whole, strict=True) if finished)
-        verdict = "**false**" if too_large else "true" if all(whole) else "undecided"
-        return words, ", ".join(_shown(mean) for mean in means), verdict
-
-    def of_each(words: str, limit: float, of: str, *budgets: int) -> tuple[str, str, str]:
-        values = [_value(each, of) or 0.0 for budget in budgets for each in at[budget]]
-        whole = len(values) == HELD_OUT * len(budgets)
-        verdict = "**false**" if any(value > limit for value in values) else "true" if whole else "undecided"
-        return words, _shown(max(values, default=np.nan)), verdict
-
-    rows = [
-        of_means("At 10⁴ gradients the geometric mean of the ratios is at most 1.", 1, "ratio", middle),
-        of_means("At 10⁵ gradients it is at most 1.", 1, "ratio", large),
-        of_each("At 10⁴ and 10⁵ gradients no ratio is above 1.5.", 1.5, "ratio", middle, large),
-        of_means("At 10³ gradients the geometric mean is at most 1.25.", 1.25, "ratio", small),
-        of_each("At 10³ gradients no ratio is above 3.", 3, "ratio", small),
-        of_each("No seed diverged, at any budget.", 0, "diverged", *BUDGETS),
-        of_means(
-            "Against the best of SGD, NSGDM and NSTORM with a constant step the mean is at most 0.7 at each budget.",
-            *(0.7, "to_constant", *BUDGETS),
-        ),
-        of_means("For f − inf f the mean is at most 1 at 10⁴ and at 10⁵ gradients.", 1, "excess", middle, large),
-    ]
-    numbered = [(str(number), *row) for number, row in enumerate(rows, 1)]
-    shown = markdown_table(("", "registered", "found", "verdict"), numbered)
-    return f"{shown}\n\n{missing(held, HELD_OUT, BUDGETS)}"
-
-
-def table(cases: list[Case]) -> str:
-    """The ratio of every problem at every budget, with its interval and the best rival."""
-    return _crossed(cases, _cell, Case.ratio)
-
-
-def ablation(cases: list[Case]) -> str:
-    """Geometric mean and worst ratio of our method with each part left out."""
-    at = _by_budget(cases)
+def untuned_rivals(results: list[Result]) -> str:
+    """The geometric mean of each untuned method's ratio to the best tuned, and on how many cases ours is better."""
     rows = []
-    for variant in cases[0].found["ours"]:
+    for name in (OURS, LAST, *UNTUNED):
+        means = [shown(geometric(result.ratio(ours=name) for result in some)) for some in by_budget(results).values()]
+        wins = sum(result.ratio(to=name) < 1 for result in results)
+        rows.append([name, *means, "" if name == OURS else f"{wins} of {len(results)}"])
+    return markdown_table(["method", *(f"{budget:,}" for budget in by_budget(results)), "untuned is better in"], rows)
+
+
+def ablated() -> dict[str, Any]:
+    """A row for each change: mean and worst ratio to the whole method, at each budget; nothing before it was run."""
+    path = PUBLISHED / "untuned" / ablation.FILE
+    if not path.exists():
+        return {"changes": ""}
+    kept: dict[str, dict[str, dict[str, float]]] = json.loads(path.read_text("utf-8"))
+    budgets = list(next(iter(kept.values())))
+    rows = []
+    for variant in next(iter(kept.values()))[budgets[0]]:
         cells = []
-        for some in at.values():
-            ratios = [each.ratio(variant) for each in some]
-            cells += [f"{_geometric(ratios):.3g}", f"{max(ratios):.3g}"]
-        rows.append((variant, *cells))
-    heads = [head for budget in at for head in (f"mean, {budget:,}", f"worst, {budget:,}")]
-    return markdown_table(("", *heads), rows)
+        for budget in budgets:
+            ratios = [scores[budget][variant] / scores[budget][ablation.WHOLE] for scores in kept.values()]
+            cells.append(f"{geometric(ratios):.2f}, {max(ratios):.2f}")
+        rows.append([variant, *cells])
+    table = markdown_table(["changed", *(f"{int(budget):,} gradients" for budget in budgets)], rows)
+    return {"changes": table, "development": len(kept)}
 
 
-def _value(case: Case, of: str) -> float | None:
-    value: float | None = case.ratio() if of == "ratio" else getattr(case, of)
-    return value
+def render(results: list[Result]) -> str:
+    """The page."""
+    at = by_budget(results)
 
+    def compared(result: Result) -> str:
+        low, high = map(shown, result.interval)
+        return f"{shown(result.ratio())} ({low}–{high}), {result.best()}"
 
-def _shown(number: float) -> str:
-    return "–" if np.isnan(number) else f"{number:.3g}"
-
-
-def _geometric(values: Iterable[float | None]) -> float:
-    """The geometric mean of those that are known."""
-    known = [value for value in values if value is not None]
-    return float(np.exp(np.mean(np.log(known)))) if known else float(np.nan)
-
-
-def _by_budget(cases: list[Case]) -> dict[int, list[Case]]:
-    budgets = sorted({each.budget for each in cases})
-    return {budget: [each for each in cases if each.budget == budget] for budget in budgets}
-
-
-def _crossed(cases: list[Case], cell: Callable[[Case], str], ratio: Callable[[Case], float | None]) -> str:
-    """A table of problems × budgets, with geometric means below."""
-    problems = list(dict.fromkeys(each.problem for each in cases))
-    at = _by_budget(cases)
-    found = {(each.problem, each.budget): cell(each) for each in cases}
-    rows = [(problem, *(found.get((problem, budget), "missing") for budget in at)) for problem in problems]
-    rows.append(("geometric mean", *(f"{_geometric(map(ratio, some)):.2f}" for some in at.values())))
-    return markdown_table(("problem", *(f"{budget:,}" for budget in at)), rows)
-
-
-def _cell(case: Case) -> str:
-    low, high = case.interval
-    return f"{case.ratio():.2f} ({low:.2f}–{high:.2f}), {case.winner}"
-
-
-def _order(case: Case) -> tuple[str, int]:
-    return case.problem.casefold(), case.budget
-
-
-def _mean(values: list[float | None]) -> float:
-    return float(np.inf) if None in values else float(np.mean(np.array(values, float)))
+    values = {
+        "results": results,
+        "at": at,
+        "problems": PROBLEMS,
+        "budgets": BUDGETS,
+        "ours": OURS,
+        "shown": shown,
+        "means": {budget: geometric(result.ratio() for result in some) for budget, some in at.items()},
+        "worst": {budget: max(result.ratio() for result in some) for budget, some in at.items()},
+        "median": float(np.median([result.ratio() for result in results])),
+        "better": sum(result.interval[1] < 1 for result in results),
+        "worse": sum(result.interval[0] > 1 for result in results),
+        "sentences": sentences(results),
+        "ratios": crossed(results, compared, "norm"),
+        "losses": crossed(results, lambda result: f"{shown(result.ratio('loss'))}, {result.best('loss')}", "loss"),
+        "rivals": untuned_rivals(results),
+        "traps": [result for result in results if result.is_trap],
+        "without_traps": {
+            budget: geometric(result.ratio() for result in some if not result.is_trap) for budget, some in at.items()
+        },
+    }
+    return rendered(__file__, values | ablated())

@@ -1,8 +1,7 @@
 """Does every theorem hold in simulation? Bounds, rates, step sizes, estimator errors, the oracle."""
 
 from evidence.verification.checks import Check, Verdict
-from evidence.verification.report import VerificationReport
-from evidence.verification.run import verify
+from evidence.verification.run import VerificationReport, verify
 from evidence.verification.settings import FULL, QUICK, VerificationSettings
 
 __all__ = ["FULL", "QUICK", "Check", "Verdict", "VerificationReport", "VerificationSettings", "verify"]

@@ -1,46 +1,53 @@
 """Methods and oracles that are wrong on purpose: what the verification must find, and with --broken does.
 
-Each is put in the place of the right one through `VerificationSettings`, and nothing else changes.
+Each is put in the place of the right one through `VerificationSettings`, and nothing else changes. Of all checks those
+made for it are run: those on a plane, in every regime a mistake affects, those of the oracle, and those of the problem
+of the lower bound. They have fewer seeds than `--quick` gives them and are decided as strictly as a full report, so
+that whatever is found here `--quick` finds.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Final
 
 import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
+from evidence.verification import identities, lower_bound, oracle_variance
+from evidence.verification.cases import cases
+from evidence.verification.checks import Check, Verdict, level_of_each
+from evidence.verification.identities import statements
 from evidence.verification.instances import Wrapper
-from evidence.verification.on_a_plane import statements
-from evidence.verification.settings import Builder, VerificationSettings, planned
+from evidence.verification.settings import QUICK, Builder, HardProblem, VerificationSettings, noisy_runway, planned
 from gladstorm.core.parts import Array, part
 from gladstorm.methods import Method, from_plan
 from gladstorm.methods.estimators import Momentum, Storm
-from gladstorm.problems.oracles import BlumGladyshev, Point
+from gladstorm.problems.hard.noisy_runway import Coins
+from gladstorm.problems.objectives import NoisyRunway
+from gladstorm.problems.oracles import BlumGladyshev, NoisyRunwayOracle, Point
 from gladstorm.theory import Plan, Statement
 
 
 @dataclass(frozen=True)
 class Broken:
-    """One thing that is wrong, and the regimes it makes a difference in; if it affects none, the oracle is wrong."""
+    """One thing that is wrong, and the regimes it makes a difference in; if it affects none, a problem is wrong."""
 
     name: str
     affects: Callable[[Statement], bool] | None = None
     method: Builder = planned
     wrapper: Wrapper = BlumGladyshev
+    hard_problem: HardProblem = noisy_runway
 
     def settings(self, right: VerificationSettings) -> VerificationSettings:
         """The same verification with it."""
-        return replace(right, method=self.method, wrapper=self.wrapper)
+        return replace(right, method=self.method, wrapper=self.wrapper, hard_problem=self.hard_problem)
 
     @property
     def regimes(self) -> list[str]:
         """Where it must be found."""
         if self.affects is None:
-            return ["oracle"]
+            return ["oracle" if self.hard_problem is noisy_runway else lower_bound.REGIME]
         return [regime for regime, statement in statements().items() if self.affects(statement)]
 
 
@@ -57,22 +64,7 @@ def rescheduled(statement: Statement, T: int, **factors: float) -> Method:
 
 def steep(statement: Statement, T: int) -> Method:
     """γ = γ0 T^(−0.78) where it should be γ0 T^(−3/4)."""
-    return rescheduled(statement, T, gamma=T**-0.03 if _three_quarters(statement) else 1.0)
-
-
-def short(statement: Statement, T: int) -> Method:
-    """Steps of nine tenths of γ."""
-    return rescheduled(statement, T, gamma=0.9)
-
-
-def forgetful(statement: Statement, T: int) -> Method:
-    """η a tenth too large."""
-    return rescheduled(statement, T, eta=1.1)
-
-
-def hasty(statement: Statement, T: int) -> Method:
-    """Half of the samples for v⁰."""
-    return rescheduled(statement, T, n_init=0.5)
+    return rescheduled(statement, T, gamma=T**-0.03 if statement.gamma_exponent == 3 / 4 else 1.0)
 
 
 @part
@@ -173,36 +165,77 @@ class LeaningAside(BlumGladyshev):
         return BlumGladyshev.grad(self, point, sample) + 0.1 * self.G * aside
 
 
-def _three_quarters(statement: Statement) -> bool:
-    return statement.gamma_exponent == 3 / 4
+@part
+class OneCoin(NoisyRunwayOracle):
+    """One coin for all links: a rare sample shows the whole chain to who uses it again."""
+
+    @override
+    def draw(self, key: Array) -> Coins:
+        shown, sign = NoisyRunwayOracle.draw(self, key)
+        return Coins(jnp.broadcast_to(shown[0], shown.shape), sign)
+
+
+@part
+class Dense(NoisyRunway):
+    """A chain that is six times too dense."""
+
+    @property
+    def scale(self) -> Any:
+        """λ/6."""
+        return super().scale / 6
+
+
+@part
+class Silent(NoisyRunway):
+    """Without the carrier: sample gradients are small, and the class allows little curvature."""
+
+    @override
+    def carrier(self, x: Array) -> tuple[Array, Array]:
+        return jnp.zeros(()), jnp.zeros_like(x)
+
+
+def one_coin(**constants: float) -> NoisyRunwayOracle:
+    """The problem of the lower bound with one coin for all links."""
+    return OneCoin(noisy_runway(**constants).objective)
+
+
+def dense(**constants: float) -> NoisyRunwayOracle:
+    """The problem of the lower bound with a chain that is too dense."""
+    return _as(Dense, **constants)
+
+
+def silent(**constants: float) -> NoisyRunwayOracle:
+    """The problem of the lower bound without its carrier."""
+    return _as(Silent, **constants)
+
+
+def _as(kind: type[NoisyRunway], **constants: float) -> NoisyRunwayOracle:
+    right = noisy_runway(**constants).objective
+    return NoisyRunwayOracle(kind(**{each.name: getattr(right, each.name) for each in fields(right)}))
 
 
 def _noisy(statement: Statement) -> bool:
     return statement.noise != "deterministic"
 
 
-def _everywhere(_: Statement) -> bool:
-    return True
-
-
-def _momentum(statement: Statement) -> bool:
-    return _noisy(statement) and not statement.corrects_drift
-
-
 def _storm(statement: Statement) -> bool:
     return _noisy(statement) and statement.corrects_drift
 
 
-def _large_start(statement: Statement) -> bool:
-    return _storm(statement) and statement.n_init_exponent is not None
-
-
 BROKEN: Final = (
-    Broken("γ = γ0 T^(−0.78) instead of γ0 T^(−3/4)", _three_quarters, method=steep),
-    Broken("γ 10 % too small", _everywhere, method=short),
-    Broken("η 10 % too large", _noisy, method=forgetful),
-    Broken("N_init half as large", _large_start, method=hasty),
-    Broken("momentum without the factor 1 − η", _momentum, with_estimator({"nsgdm": MomentumThatKeepsAll})),
+    Broken("γ = γ0 T^(−0.78) instead of γ0 T^(−3/4)", lambda s: s.gamma_exponent == 3 / 4, method=steep),
+    Broken("γ 10 % too small", lambda _: True, method=lambda s, T: rescheduled(s, T, gamma=0.9)),
+    Broken("η 10 % too large", _noisy, method=lambda s, T: rescheduled(s, T, eta=1.1)),
+    Broken(
+        "N_init half as large",
+        lambda s: _storm(s) and s.n_init_exponent is not None,
+        method=lambda s, T: rescheduled(s, T, n_init=0.5),
+    ),
+    Broken(
+        "momentum without the factor 1 − η",
+        lambda s: _noisy(s) and not s.corrects_drift,
+        with_estimator({"nsgdm": MomentumThatKeepsAll}),
+    ),
     Broken(
         "STORM without the factor 1 − η on the old gradient", _storm, with_estimator({"nstorm": StormThatKeepsTheOld})
     ),
@@ -213,4 +246,40 @@ BROKEN: Final = (
     Broken("an oracle with a bias of G/10 along the last coordinate", wrapper=Leaning),
     Broken("the same bias the other way", wrapper=LeaningBack),
     Broken("a bias of G/10 at right angles to (1, …, 1)", wrapper=LeaningAside),
+    Broken("one coin for all links of the hard problem", hard_problem=one_coin),
+    Broken("a chain of the hard problem that is 6 times too dense", hard_problem=dense),
+    Broken("the hard problem without its carrier", hard_problem=silent),
 )
+WEAKER = replace(QUICK, horizons=(201, 1000), blocks=2)
+ORACLE = ("nsgdm/smooth/bg0",)  # a regime on problems of one and of two dimensions
+
+
+def checks(broken: Broken, settings: VerificationSettings) -> Iterator[Check]:
+    """Those that are about what is broken."""
+    if broken.hard_problem is not noisy_runway:
+        yield from lower_bound.checks(settings)
+    elif broken.affects is None:
+        for law in oracle_variance.laws((case for case in cases(ORACLE) if case.instance.wrapped), settings).values():
+            yield from oracle_variance.checks(law, settings)
+    else:
+        for regime in broken.regimes:
+            yield from identities.checks(statements()[regime], settings)
+
+
+def found(broken: Broken, level: float) -> dict[str, Any]:
+    """Which checks fail, and in how many of the regimes that it affects."""
+    made = list(checks(broken, broken.settings(WEAKER)))
+    failed = [check for check in made if not Verdict(check, *check.measured.interval(level)).holds]
+    kinds = dict.fromkeys(check.kind.split(",")[0] for check in failed)
+    return {
+        "broken": broken.name,
+        "affects": len(broken.regimes),
+        "found_in": len({check.regime for check in failed} & set(broken.regimes)),
+        "failures": {kind: sum(check.kind.split(",")[0] == kind for check in failed) for kind in kinds},
+    }
+
+
+def find_all(random_numbers: int) -> list[dict[str, Any]]:
+    """What is found of every mistake, at the level of a report with so many different random numbers."""
+    level = level_of_each(random_numbers)
+    return [found(broken, level) for broken in BROKEN]

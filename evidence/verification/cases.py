@@ -1,9 +1,8 @@
 """Every regime on every instance of its class, and a case run with the theorem's own schedule at several horizons."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 from evidence.verification.instances import INSTANCES, Instance
 from evidence.verification.settings import VerificationSettings
@@ -35,13 +34,6 @@ class Case:
         """What the paper says about it."""
         return self.instance.statement(self.method, self.noise)
 
-    def ladder(self, settings: VerificationSettings) -> Ladder:
-        """Run it at every horizon."""
-        statement = self.statement
-        oracle = self.instance.oracle(self.method, self.noise, settings.wrapper)
-        records = {T: settings.simulate(oracle, settings.method(statement, T), T) for T in settings.horizons}
-        return Ladder(self, statement, oracle, records)
-
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
@@ -51,6 +43,14 @@ class Ladder:
     statement: Statement
     oracle: Oracle
     records: dict[int, Record]  # by horizon
+
+    @classmethod
+    def run(cls, case: Case, settings: VerificationSettings) -> Self:
+        """The case at every horizon."""
+        statement = case.statement
+        oracle = case.instance.oracle(case.method, case.noise, settings.wrapper)
+        records = {T: settings.simulate(oracle, settings.method(statement, T), T) for T in settings.horizons}
+        return cls(case, statement, oracle, records)
 
 
 def cases(regimes: tuple[str, ...] = (), instances: tuple[Instance, ...] = INSTANCES) -> Iterator[Case]:

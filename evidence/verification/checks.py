@@ -5,22 +5,24 @@ each interval has level 1 − `FAMILY`/N (Bonferroni), so that a correct program
 `FAMILY`, as far as means over the seeds are close to normal. Claims about the same number share its interval, and a
 number without randomness has an interval of length 0: neither makes the others wider.
 
-A new check is yielded by a module that `run` calls. `meaning` says what it proves and what it does not, and `broken`
-has a mistake that it finds. What holds by construction is a test and not a check.
+A new check is yielded by a module that `run` lists. Its `MEANING` says what it proves and what it does not, and
+`broken` has a mistake that it finds. What holds by construction is a test and not a check.
 """
-
-from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
-from gladstorm.core.statistics import Mean, log_slope_weights, mean_of
+from evidence.page import log_slope_weights
+from gladstorm.core.statistics import Mean, finite, mean_of, significant
+from gladstorm.jobs.files import load_json, save_json
 
+FORMAT: Final = "gladstorm verification part 1"
 FAMILY: Final = 0.01  # the probability that a correct program fails anywhere
 ROUNDING: Final = 1e-9  # relative; float64 sums over a million steps are good to 1e-10
 
@@ -138,7 +140,7 @@ class Check:
         return [self.regime, self.instance, self.kind, self.horizon, list(astuple(self.measured)), named]
 
     @classmethod
-    def from_list(cls, kept: list[Any]) -> Check:
+    def from_list(cls, kept: list[Any]) -> Self:
         """The check of which `as_list` was kept.
 
         >>> check = Check("regime", "instance", "bound", 10, Mean(1.0, 0.5, 3), Within(1.0, 0.1))
@@ -148,6 +150,32 @@ class Check:
         regime, instance, kind, horizon, measured, (claimed, *numbers) = kept
         claim = next(each for each in Relation.__subclasses__() if each.__name__ == claimed)
         return cls(regime, instance, kind, horizon, Mean(*measured), claim(*numbers))
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """What one part of a verification found, as it is kept: checks, and rows of tables by the table's name."""
+
+    checks: list[Check] = field(default_factory=list)
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def save(self, path: Path, *, key: str = "") -> None:
+        """Write them as JSON with their key in a store and a digest; whole or not at all."""
+        save_json(path, FORMAT, {"checks": [check.as_list() for check in self.checks], "rows": self.rows}, key)
+
+    @classmethod
+    def load(cls, path: Path, *, key: str = "") -> Self:
+        """Read what `save` wrote; a ValueError says when a file is damaged, no such part, or another one."""
+        content = load_json("PartResult.load", path, FORMAT, key)
+        return cls([Check.from_list(each) for each in content["checks"]], content["rows"])
+
+
+Parts = Iterator[tuple[str, Callable[[], PartResult]]]  # names, and what computes each
+
+
+def checked(checks: Callable[..., Iterable[Check]], *about: Any) -> PartResult:
+    """A part that is checks alone."""
+    return PartResult(list(checks(*about)))
 
 
 @dataclass(frozen=True)
@@ -195,6 +223,19 @@ def random_numbers(checks: Iterable[Check]) -> set[Mean]:
     return {each for each in numbers(checks) if not each.deviation <= ROUNDING * abs(each.value)}
 
 
+def confidence(checks: list[Check]) -> dict[str, Any]:
+    """How safe all checks of a report are together."""
+    random = len(random_numbers(checks))
+    return {
+        "family": FAMILY,
+        "checks": len(checks),
+        "numbers": len(numbers(checks)),
+        "random_numbers": random,
+        "level": level_of_each(random),
+        "method": "Student's two-sided interval over seeds, Bonferroni over all different random numbers",
+    }
+
+
 def decide(checks: list[Check]) -> list[Verdict]:
     """Decide all checks of a report, each at the level that the count of its random numbers leaves."""
     level = level_of_each(len(random_numbers(checks)))
@@ -207,4 +248,4 @@ def rounded(value: float) -> float | None:
     >>> rounded(1 / 3), rounded(float("nan"))
     (0.3333333, None)
     """
-    return float(f"{value:.7g}") if math.isfinite(value) else None
+    return finite(significant(value, 7))

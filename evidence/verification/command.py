@@ -7,10 +7,13 @@ import typer
 from evidence.study import Out, Seed, kept_in
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
 from gladstorm.cli.job import computing, saving
-from gladstorm.cli.output import show
+from gladstorm.cli.output import Table, show
+from gladstorm.core.screen import in_digits
 
 if TYPE_CHECKING:
     from evidence.verification import VerificationReport
+
+WORK = ("verify", "broken.find_all")
 
 
 def command(
@@ -47,7 +50,8 @@ def command(
     import json
     from dataclasses import replace
 
-    from evidence.verification import FULL, QUICK, run_broken, verify
+    from evidence.verification import FULL, QUICK, verify
+    from evidence.verification import broken as mistakes
     from evidence.verification.page import load
     from gladstorm.core.rules import SEED
     from gladstorm.jobs.files import write_text
@@ -56,7 +60,7 @@ def command(
     kept = kept_in("verification", out, store, "parts", files=["verify.json"])
     with computing(kept, workers, scheduler) as executor:
         if broken:
-            rows = run_broken.find_all(load(out)["confidence"]["random_numbers"])
+            rows = mistakes.find_all(load(out)["confidence"]["random_numbers"])
             write_text(out / "broken.json", json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
             return
         report = verify(replace(FULL if full else QUICK, seed=seed), tuple(regime or ()), kept, executor)
@@ -68,28 +72,23 @@ def command(
 
 
 def _print(report: "VerificationReport") -> None:
-    from rich.table import Table
-
-    answer = report.as_dict()
+    answer, rows = report.as_dict(), []
     confidence, longest = answer["confidence"], answer["settings"]["horizons"][-1]
-    table = Table(
-        title=f"E‖∇f(x̂)‖ and the estimator's error, divided by their bounds, at T = {longest:,}; slopes over all T",
-        caption=f"{confidence['numbers']} different numbers, {confidence['method']}: the probability that any interval "
-        f"is wrong is at most {confidence['family']:g}. A slope confirms the schedule, not the noise exponent; --json "
-        "says what each check proves.",
-        title_justify="left",
-        caption_justify="left",
+    title = f"E‖∇f(x̂)‖ and the estimator's error, divided by their bounds, at T = {longest:,}; slopes over all T"
+    caption = (
+        f"{confidence['numbers']} different numbers, {confidence['method']}: the probability that any interval is "
+        f"wrong is at most {confidence['family']:g}. A slope confirms the schedule, not the noise exponent; "
+        "--json says what each check proves."
     )
-    for heading in ("regime", "instance", "rate", "slope", "paper", "sharper", "error", "ok"):
-        table.add_column(heading, no_wrap=True)
     for case in answer["cases"]:
         slope = _plus_minus(*case["slope"]) if case["slope"] else "not testable"
         tight = {kind: ratios[-1] for kind, ratios in case["tightness"].items()}
         sharpest = max((tight[kind] for kind in ("sharper bound", "wrapper bound") if kind in tight), default=None)
-        shown = [_short(ratio) for ratio in (tight["bound"], sharpest, tight.get("estimator error"))]
+        shown = [in_digits(ratio, 2) for ratio in (tight["bound"], sharpest, tight.get("estimator error"))]
         verdict = "✓" if case["holds"] else "✗"
-        table.add_row(case["regime"], case["instance"], f"{case['rate']:.4g}", slope, *shown, verdict)
-    show(table)
+        rows.append([case["regime"], case["instance"], f"{case['rate']:.4g}", slope, *shown, verdict])
+    headings = ("regime", "instance", "rate", "slope", "paper", "sharper", "error", "ok")
+    show(Table(title, headings, rows, caption, words=8, drop=(6, 5, 2, 3, 4, 1)))
     for check in answer["checks"]:
         if check["check"] == "printed bound is false":
             typer.echo(
@@ -103,10 +102,6 @@ def _print(report: "VerificationReport") -> None:
             f"{row['measured']} [{row['low']}, {row['high']}], claimed {row['claim']}.",
             err=True,
         )
-
-
-def _short(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.2g}"
 
 
 def _plus_minus(value: float, low: float, high: float) -> str:

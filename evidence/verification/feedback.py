@@ -10,10 +10,10 @@ the class makes both parts T^(−1/(4+α)). The schedule of the smooth class doe
 predicted exponent is −(1 − α)/4, and if that shows, the feedback is there and the larger η is no accident.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 import jax
@@ -21,13 +21,13 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from evidence.verification.checks import Check, Within, log_slope, rounded
-from evidence.verification.one_of import Tilted
-from evidence.verification.part_result import PartResult
+from evidence.verification.cases import Case
+from evidence.verification.checks import Check, PartResult, Parts, Within, log_slope, rounded
+from evidence.verification.instances import Tilted
 from evidence.verification.settings import VerificationSettings
 from gladstorm.core.parts import Array, Number, leaf, part
 from gladstorm.core.rules import POSITIVE
-from gladstorm.problems.oracles.oracle import ExactBg0, Point
+from gladstorm.problems.oracles import ExactBg0, Point
 from gladstorm.theory import for_schedule
 
 DIM: Final = 8  # the error of more dimensions scatters less
@@ -36,6 +36,10 @@ L1: Final = 1.0
 GAMMA0: Final = 1.0
 MARGIN: Final = 0.05
 BLOCKS: Final = 3  # of seeds
+MEANING: Final = {
+    "feedback exponent": "Where a sample's curvature grows with its noise, the slope of the mean of ‖v − ∇f‖ is within "
+    f"{MARGIN} of that of L1 (B γT)^α γ/√η, with the schedule of the class and with that of the smooth class.",
+}
 
 
 @part
@@ -99,6 +103,12 @@ class FeedbackProblem:
 
 
 PROBLEMS: Final = tuple(FeedbackProblem(alpha, scheduled) for alpha in (1 / 2, 2 / 3) for scheduled in (alpha, 0.0))
+
+
+def parts(_selected: Sequence[Case], settings: VerificationSettings) -> Parts:
+    """Every problem."""
+    for problem in PROBLEMS:
+        yield problem.name, partial(measure, problem, settings)
 
 
 def measure(problem: FeedbackProblem, settings: VerificationSettings) -> PartResult:

@@ -1,7 +1,5 @@
 """The figures of the verification, from its report."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from PIL import Image
 
-from gladstorm.plotting.styles import COLOURS, LOOKS, regime_in_words, styles
+from evidence.page import Row, distinct, of, regime_in_words
+from gladstorm.plotting.styles import COLOURS, LOOKS, styles
 
 SMOOTHNESS = ("smooth", "sublinear", "linear")
 NOISES = ("bg0", "bounded", "deterministic")
@@ -29,7 +28,7 @@ COLOUR_COUNT = 64
 DPI = 150  # sharp at a page's width; the numbers are in verify.json
 
 
-def draw(report: dict[str, Any], folder: Path) -> None:
+def draw(report: Row, folder: Path) -> None:
     """Write every figure."""
     studies, drawn = report["studies"], {"tightness": tightness(report), "ladders": ladders(report)}
     for table, figure_of in {"hard instances": hard, "inertia": inertia, "robustness": robustness}.items():
@@ -42,14 +41,14 @@ def draw(report: dict[str, Any], folder: Path) -> None:
         few_colours.save(folder / f"{name}.png", optimize=True)
 
 
-def tightness(report: dict[str, Any]) -> Figure:
+def tightness(report: Row) -> Figure:
     """Measured/bound of every case, a line for each regime: full for the smallest bound, empty for the paper's."""
-    regimes = sorted(dict.fromkeys(case["regime"] for case in report["cases"]), key=_place)
+    regimes = sorted(distinct(report["cases"], "regime"), key=_place)
     figure = Figure(figsize=(7, 4.6), layout="constrained")
     ax = figure.subplots()
     for line, regime in enumerate(regimes):
         colour = LOOKS[regime.split("/")[0].upper()].colour
-        for case in _of(report["cases"], regime=regime):
+        for case in of(report["cases"], regime=regime):
             ratios = {kind: values[-1] for kind, values in case["tightness"].items() if kind != "estimator error"}
             smallest = max(ratios.values())
             ax.semilogx([ratios["bound"], smallest], [line] * 2, color=colour, linewidth=0.6, alpha=0.5)
@@ -65,20 +64,20 @@ def tightness(report: dict[str, Any]) -> Figure:
     return figure
 
 
-def ladders(report: dict[str, Any]) -> Figure:
+def ladders(report: Row) -> Figure:
     """E‖∇f(x̂)‖ and its bounds against T: a row for each class of smoothness, a column for each method and noise.
 
     The first column has all instances of its row: noise of a problem's own is of the class BG-0 only.
     """
     horizons = report["settings"]["horizons"]
-    regimes = list(dict.fromkeys(case["regime"] for case in report["cases"]))
+    regimes = distinct(report["cases"], "regime")
     figure = Figure(figsize=(11, 5.6), layout="constrained")
     axes = figure.subplots(3, 6, sharex=True)
     columns = [f"{method}/{noise}" for method in ("nsgdm", "nstorm") for noise in NOISES]
     for regime in regimes:
         method, smoothness, noise = regime.split("/")
         ax = axes[SMOOTHNESS.index(smoothness), columns.index(f"{method}/{noise}")]
-        for case, colour, mark in zip(_of(report["cases"], regime=regime), COLOURS, MARKS, strict=False):
+        for case, colour, mark in zip(of(report["cases"], regime=regime), COLOURS, MARKS, strict=False):
             measured = np.array(case["measured"])
             ax.loglog(horizons, measured, marker=mark, color=colour, label=case["instance"], **STYLE)
             sharpest = np.max([r for kind, r in case["tightness"].items() if kind != "estimator error"], axis=0)
@@ -94,16 +93,14 @@ def ladders(report: dict[str, Any]) -> Figure:
     return figure
 
 
-def hard(rows: Sequence[dict[str, Any]]) -> Figure:
+def hard(rows: Sequence[Row]) -> Figure:
     """Stochastic gradients to ε against 1/ε, and what any zero-respecting method needs."""
     figure = Figure(figsize=(7, 2.9), layout="constrained")
-    instances = list(dict.fromkeys(row["instance"] for row in rows))
+    instances = distinct(rows, "instance")
     for ax, instance in zip(figure.subplots(1, len(instances)), instances, strict=True):
-        own = _of(rows, instance=instance)
-        for (method, look), mark in zip(
-            styles(dict.fromkeys(row["method"] for row in own)).items(), MARKS, strict=False
-        ):
-            reached = [row for row in _of(own, method=method) if row["sfo"]]
+        own = of(rows, instance=instance)
+        for (method, look), mark in zip(styles(distinct(own, "method")).items(), MARKS, strict=False):
+            reached = [row for row in of(own, method=method) if row["sfo"]]
             ax.loglog([1 / r["eps"] for r in reached], [r["sfo"] for r in reached], marker=mark, **look, **STYLE)
             ax.lines[-1].set_label(method)
         needed = {1 / row["eps"]: row["needed"] for row in own}
@@ -118,9 +115,9 @@ def hard(rows: Sequence[dict[str, Any]]) -> Figure:
     return figure
 
 
-def inertia(rows: Sequence[dict[str, Any]]) -> Figure:
+def inertia(rows: Sequence[Row]) -> Figure:
     """‖∇f‖ over the last tenth against η, or μ of STORM with inertia: a column for each size and γ."""
-    noises = list(dict.fromkeys(row["noise"] for row in rows))
+    noises = distinct(rows, "noise")
     columns = list(dict.fromkeys((row["d"], row["T"], row["multiple"]) for row in rows))
     figure = Figure(figsize=(11, 4.4), layout="constrained")
     axes = figure.subplots(len(noises), len(columns), sharex=True)
@@ -158,22 +155,20 @@ def inertia(rows: Sequence[dict[str, Any]]) -> Figure:
     return figure
 
 
-def robustness(rows: Sequence[dict[str, Any]]) -> Figure:
+def robustness(rows: Sequence[Row]) -> Figure:
     """Gradient norm at equal SFO against γ at B = 0.5, and against B at the γ chosen there (dotted: at each B)."""
-    problems = list(dict.fromkeys(row["problem"] for row in rows))
+    problems = distinct(rows, "problem")
     figure = Figure(figsize=(7.5, 5), layout="constrained")
     axes = figure.subplots(len(problems), 2)
     for line, problem in zip(axes, problems, strict=True):
-        for (method, look), mark in zip(
-            styles(dict.fromkeys(row["method"] for row in rows)).items(), MARKS, strict=False
-        ):
-            own = _of(rows, problem=problem, method=method)
-            usual = _of(own, B=0.5)
+        for (method, look), mark in zip(styles(distinct(rows, "method")).items(), MARKS, strict=False):
+            own = of(rows, problem=problem, method=method)
+            usual = of(own, B=0.5)
             _median(line[0], [row["gamma"] for row in usual], usual, look, mark, method)
-            (best,) = _of(usual, chosen=True)
+            (best,) = of(usual, chosen=True)
             gamma = best["gamma"]
             line[0].loglog(gamma, best["late"][1], color=look["color"], **RING)
-            kept, chosen = _of(own, gamma=gamma), _of(own, chosen=True)
+            kept, chosen = of(own, gamma=gamma), of(own, chosen=True)
             _median(line[1], [row["B"] for row in kept], kept, look, mark, method)
             medians = [row["late"][1] or np.nan for row in chosen]
             line[1].loglog([row["B"] for row in chosen], medians, color=look["color"], linewidth=0.8, linestyle=":")
@@ -196,9 +191,7 @@ def _place(regime: str) -> tuple[str, int, int]:
     return method, SMOOTHNESS.index(smoothness), NOISES.index(noise)
 
 
-def _median(
-    ax: Axes, x: list[float], rows: Sequence[dict[str, Any]], look: dict[str, Any], mark: str, label: str
-) -> None:
+def _median(ax: Axes, x: list[float], rows: Sequence[Row], look: dict[str, Any], mark: str, label: str) -> None:
     """The median over seeds and the range of the middle 80 %; what diverged is not there."""
     low, middle, high = (np.array([row["late"][q] or np.nan for row in rows], float) for q in range(3))
     ax.loglog(x, middle, marker=mark, label=label, **look, **STYLE)
@@ -216,7 +209,3 @@ def _plain_ticks(ax: Axes) -> None:
         ax.yaxis.set_major_formatter("{x:.3g}")
         ax.yaxis.set_minor_formatter("{x:.3g}")
         ax.yaxis.set_minor_locator(LogLocator(subs=(2, 5) if high / low > 3 else "all"))
-
-
-def _of(rows: Sequence[dict[str, Any]], **wanted: Any) -> list[dict[str, Any]]:
-    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]

@@ -5,16 +5,18 @@ NSTORM's schedule at the horizon, scaled by âˆš(d/100) like the distance from xâ
 method's grid is chosen on the first half of the seeds and judged on the second.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from evidence.verification.checks import FAMILY, rounded
-from gladstorm.comparison.scores import last_tenth
+from evidence.scores import last_tenth
+from evidence.verification.cases import Case
+from evidence.verification.checks import FAMILY, PartResult, Parts, rounded
+from evidence.verification.settings import VerificationSettings
 from gladstorm.core.statistics import share_interval
 from gladstorm.methods import Method
 from gladstorm.methods.batches import FirstLarge
@@ -66,6 +68,17 @@ COMPARED: Final = {  # one against another; the scheduled ones on all instances,
     "gained": ("STORM with inertia", "STORM"),
 }
 SHARES: Final = len(COMPARED) * len(NOISES) * sum(len(size.multiples) for size in SIZES)  # intervals that are reported
+
+
+def parts(_selected: Sequence[Case], settings: VerificationSettings) -> Parts:
+    """Every size under every noise."""
+    for size, noise in itertools.product(SIZES, NOISES):
+        yield f"inertia, {size}, {noise}", partial(measure, size, noise, settings.seed)
+
+
+def measure(size: Size, noise: str, first_seed: int) -> PartResult:
+    """One of them."""
+    return PartResult(rows={"inertia": rows(size, noise, first_seed)})
 
 
 def rows(size: Size, noise: str, first_seed: int) -> list[dict[str, Any]]:

@@ -5,24 +5,113 @@ Two more have noise of their own, of the class BG-0 with certified constants: no
 Each is started where the schedule can reach a minimiser: at half of what γ T allows at the horizon `ARRIVES_AT`, and
 not farther than `reach`; γ0 is such that it need not be. A run that stays on its first slope shows the rate of nothing,
 and one whose steps are as long as the problem is wide shows a rate only at horizons we cannot run.
-"""
 
-from __future__ import annotations
+Functions of one dimension are one part, `OneOf`, so that all instances of it share their compiled programs.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
+import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from typing_extensions import override
 
-from evidence.verification.one_of import ON_A_LINE, ON_A_PLANE, Family, OneOf, cubic, parabola, wide_cosh
 from gladstorm import theory
+from gladstorm.core.constants import Constants
+from gladstorm.core.parts import Array, Data, leaf, part, static
+from gladstorm.core.rules import VECTOR
 from gladstorm.problems import oracles
-from gladstorm.problems.objectives import Cauchy, DoubleWell, StreamingLeastSquares, VariationalGaussian
-from gladstorm.problems.objectives.gaussian_families import GaussianFamily
+from gladstorm.problems.objectives import (
+    Cauchy,
+    Cosh,
+    DoubleWell,
+    Objective,
+    Power,
+    Quadratic,
+    StreamingLeastSquares,
+    VariationalGaussian,
+)
 from gladstorm.problems.oracles import BlumGladyshev, Oracle
+from gladstorm.problems.own_noise.variational_gaussian import GaussianFamily
 from gladstorm.theory import Statement
+
+Family = Callable[[Any], Any]  # x⁰ to an objective
+
+
+@part
+class OneOf:
+    """f = Σ_j w_j f_j, where one w_j is 1 and the others are 0: which f_j it is, is a number and not a structure."""
+
+    start: Data = leaf(VECTOR)  # x⁰
+    weights: Data = leaf(VECTOR)  # w
+    families: tuple[Family, ...] = static()
+
+    @classmethod
+    def chosen(cls, family: Family, families: tuple[Family, ...], start: ArrayLike) -> Self:
+        """The one, started at x⁰."""
+        return cls(start, np.array([float(each is family) for each in families]), families)
+
+    def value(self, x: Array) -> Array:
+        """f(x)."""
+        return jnp.sum(self.weights * jnp.stack([each(self.start).value(x) for each in self.families]))
+
+    def grad(self, x: Array) -> Array:
+        """∇f(x)."""
+        return self.weights @ jnp.stack([each(self.start).grad(x) for each in self.families])
+
+    @property
+    def itself(self) -> Objective:
+        """The one, alone."""
+        one: Objective = self.families[int(np.argmax(self.weights))](self.start)
+        return one
+
+    @property
+    def f_inf(self) -> float | None:
+        """inf f."""
+        return self.itself.f_inf
+
+    @property
+    def constants(self) -> Constants | None:
+        """Its own."""
+        return self.itself.constants
+
+
+@part
+class Tilted:
+    """f(x) = Σ_i x_i/√d: a plane of slope 1 everywhere, without infimum. Its gradient never moves."""
+
+    start: Data = leaf(VECTOR)  # x⁰
+    f_inf: ClassVar[None] = None
+    constants: ClassVar[Constants | None] = None
+
+    def value(self, x: Array) -> Array:
+        """f(x)."""
+        return jnp.sum(self.grad(x) * x)
+
+    def grad(self, x: Array) -> Array:
+        """∇f(x) = (1, …, 1)/√d."""
+        return jnp.full(x.shape, x.size**-0.5)
+
+
+def parabola(start: Array) -> Quadratic:
+    """f(x) = ‖x‖²."""
+    return Quadratic(start, np.full(start.shape, 2.0))
+
+
+def cubic(start: Array) -> Power:
+    """f(x) = ‖x‖³."""
+    return Power(start, 3.0)
+
+
+def wide_cosh(start: Array) -> Cosh:
+    """f(x) = 160 Σ_i cosh(x_i/4): exponential growth that begins where γ0 ≤ 1/(8 L1) still gets to."""
+    return Cosh(start, 0.25, 160.0)
+
+
+ON_A_LINE: tuple[Family, ...] = (parabola, DoubleWell)
+ON_A_PLANE: tuple[Family, ...] = (Cauchy, cubic, wide_cosh, DoubleWell, Tilted)
 
 NOISE: Final = {"bg0": (0.5, 0.25), "bounded": (0.0, 0.25), "deterministic": (0.0, 0.0)}  # B, G
 ARRIVES_AT: Final = 1000

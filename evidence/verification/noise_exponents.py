@@ -15,17 +15,17 @@ A quadratic is in the class of every α and L1, so this reaches NSTORM's T^(−1
 feedback of the gradient on the noise of STORM's difference, for which that schedule has so large an η, it does not.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from evidence.verification.checks import AtMost, Check, Within, log_slope, rounded
-from evidence.verification.part_result import PartResult
+from evidence.verification.cases import Case
+from evidence.verification.checks import AtMost, Check, PartResult, Parts, Within, log_slope, rounded
 from evidence.verification.settings import VerificationSettings
 from gladstorm.core.statistics import mean_of
 from gladstorm.problems.objectives import Quadratic
@@ -37,6 +37,11 @@ MARGIN: Final = 0.05  # closer to the term's exponent than to any other noise te
 GAMMA0: Final = 1.0
 NO_GAP: Final = 1e-12  # Δ is 0; the theorems ask for a positive number
 L1: Final = 0.02  # any would do; at α = 1 this one admits γ0 = 1
+MEANING: Final = {
+    "noise exponent": "Where Δ = 0 and noise alone moves the iterate, the slope is within "
+    f"{MARGIN} of that of the bound's slowest noise term. The exponents of the other terms are further "
+    "away. It is not equality, and says nothing about the term's constant.",
+}
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,14 @@ PROBLEMS: Final = (
     NoiseProblem("nstorm", 2 / 3, B=1.0, G=0.01),
     NoiseProblem("nstorm", 1, B=1.0, G=0.01),
 )
+
+
+def parts(selected: Sequence[Case], settings: VerificationSettings) -> Parts:
+    """Every problem of a regime that is asked for."""
+    names = {case.regime for case in selected}
+    for problem in PROBLEMS:
+        if problem.regime in names:
+            yield f"noise/{problem.regime}/{problem.name}", partial(measure, problem, settings)
 
 
 def measure(problem: NoiseProblem, settings: VerificationSettings) -> PartResult:

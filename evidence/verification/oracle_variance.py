@@ -1,8 +1,6 @@
 """The oracle against what the theorems are told about it: unbiased, BG-0 variance, one sample at two points."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -12,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidence.verification.cases import Case
-from evidence.verification.checks import AtMost, Check, Equals, Relation
+from evidence.verification.checks import AtMost, Check, Equals, Parts, Relation, checked
 from evidence.verification.instances import NOISE
 from evidence.verification.settings import VerificationSettings
 from gladstorm.core.parts import Array
@@ -23,6 +21,11 @@ DRAWS: Final = 20_000
 DISTANCES: Final = (0.0, 1.0, 30.0)
 EXACT: Final = 1e-12  # of the noise's variance: what rounding leaves of a difference that is 0
 MOVE: Final = 0.1  # between the two points a sample is evaluated at
+MEANING: Final = {
+    "oracle": "Each law of noise has the mean and, at three distances from x⁰, the second moment that it should have, "
+    "and one sample changes between two points as much as it should. The mean is looked at along whichever direction "
+    "it points.",
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,12 @@ class Law:
     oracle: Oracle
     B: float  # of the difference between two points
     variance: Callable[[np.ndarray], float]
+
+
+def parts(selected: Sequence[Case], settings: VerificationSettings) -> Parts:
+    """Every law."""
+    for name, law in laws(selected, settings).items():
+        yield f"oracle/{name}", partial(checked, checks, law, settings)
 
 
 def laws(selected: Iterable[Case], settings: VerificationSettings) -> dict[str, Law]:

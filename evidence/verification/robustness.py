@@ -10,21 +10,18 @@ The paper's cubic, x⁰ ~ N(5, 0.1), and phase retrieval drawn as the paper's bu
 many seeds is affordable, many being simulated at once.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from evidence.verification.checks import rounded
-from evidence.verification.part_result import PartResult
-from evidence.verification.settings import APART
-from evidence.verification.tuned import Tuned
-from gladstorm.comparison.intervals import ratio
-from gladstorm.comparison.scores import failed, last_tenth, within
+from evidence.scores import last_tenth
+from evidence.verification.cases import Case
+from evidence.verification.checks import PartResult, Parts, rounded
+from evidence.verification.settings import APART, Tuned, VerificationSettings
+from gladstorm.comparison.scores import failed, ratio, within
 from gladstorm.methods import Method, from_plan, sgd
 from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.methods.estimators import Momentum
@@ -103,6 +100,13 @@ def _with_momentum(gamma: Any, eta: Any) -> Method:
 
 def _dynamic(B: float, G: float, gamma: Any, sigma2: Any) -> Method:
     return sgd(gamma, batch=GrowWithDistance(B, G, sigma2=sigma2))
+
+
+def parts(_selected: Sequence[Case], settings: VerificationSettings) -> Parts:
+    """Every problem at every B."""
+    for problem in PROBLEMS:
+        for B in problem.growths:
+            yield f"{problem.name}, B = {B}", partial(measure, problem, B, settings.seed)
 
 
 def measure(problem: ProblemBySeed, B: float, first_seed: int) -> PartResult:

@@ -1,14 +1,15 @@
 """How much is verified, with which methods, oracles and instances; and the simulation all checks share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
 
 from evidence.verification.instances import INSTANCES, Instance, Wrapper
 from gladstorm.methods import Method, from_plan
-from gladstorm.problems.oracles import BlumGladyshev, Oracle
+from gladstorm.problems.objectives import NoisyRunway
+from gladstorm.problems.oracles import BlumGladyshev, NoisyRunwayOracle, Oracle
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import run
 from gladstorm.theory import Plan, Statement
@@ -17,12 +18,19 @@ RECORDS = 100  # of this the compiled program's shape depends: one value for all
 FULLY_RECORDED = 2 * RECORDS + 1  # the longest horizon of which every iterate is recorded
 APART = 100_000  # seeds from one block that is set apart to the next
 Builder = Callable[[Statement, int], Method]
-_NOT_NUMBERS = ("method", "wrapper", "instances")
+HardProblem = Callable[..., NoisyRunwayOracle]
+_PUT_IN = ("method", "wrapper", "hard_problem")
+_NOT_NUMBERS = (*_PUT_IN, "instances")
 
 
 def planned(statement: Statement, T: int) -> Method:
     """The method as the statement prescribes it."""
     return from_plan(Plan(statement, T))
+
+
+def noisy_runway(**constants: float) -> NoisyRunwayOracle:
+    """The problem of the lower bound, for the constants of `NoisyRunway.from_eps`."""
+    return NoisyRunwayOracle(NoisyRunway.from_eps(**constants))
 
 
 @dataclass(frozen=True)
@@ -40,16 +48,17 @@ class VerificationSettings:
     seed: int = 0  # the first seed
     method: Builder = planned
     wrapper: Wrapper = BlumGladyshev
+    hard_problem: HardProblem = noisy_runway
     instances: tuple[Instance, ...] = INSTANCES
 
     @property
     def identity(self) -> list[Any]:
         """What decides a part's result, JSON-ready; of the instances the part's name says which it is about."""
-        put_in = {"method": self.method.__qualname__, "wrapper": self.wrapper.__qualname__}
+        put_in = {name: getattr(self, name).__qualname__ for name in _PUT_IN}
         numbers = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _NOT_NUMBERS}
         return [numbers, put_in]
 
-    def apart(self, number: int) -> VerificationSettings:
+    def apart(self, number: int) -> Self:
         """The same with seeds that nothing else has."""
         return replace(self, seed=self.seed + number * APART)
 
@@ -83,3 +92,22 @@ FULL = replace(
     counterexample=3_000_000,
     studies=True,
 )
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What is tried of a method. All methods of a study have grids of one size, and seeds for tuning of their own."""
+
+    made: Callable[[Any, Any], Method]  # from arrays of γ and of the second number
+    gammas: tuple[float, ...]
+    seconds: tuple[float, ...]
+    steps: int
+
+    def grid(self) -> tuple[np.ndarray, np.ndarray]:
+        """Every γ with every second number, γ by γ.
+
+        >>> [each.tolist() for each in Tuned(print, (1.0, 2.0), (3.0, 4.0), 10).grid()]
+        [[1.0, 1.0, 2.0, 2.0], [3.0, 4.0, 3.0, 4.0]]
+        """
+        gamma, second = np.meshgrid(self.gammas, self.seconds, indexing="ij")
+        return gamma.ravel(), second.ravel()

@@ -17,9 +17,9 @@ from gladstorm.methods import nsgdm as nsgdm
 from gladstorm.methods import nstorm as nstorm
 from gladstorm.methods import schedules as schedules
 from gladstorm.methods import sgd as sgd
-from gladstorm.methods import steered_landing as steered_landing
 from gladstorm.methods import steps as steps
 from gladstorm.methods import storm as storm
+from gladstorm.methods import untuned as untuned
 from gladstorm.methods.estimators import Estimator as Estimator
 from gladstorm.methods.steps import Step as Step
 from gladstorm.plotting import plot as plot

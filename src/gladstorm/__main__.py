@@ -8,7 +8,7 @@ from gladstorm.jobs import interrupts
 def main() -> None:
     """Run the command line; Ctrl-C is answered from the first import on."""
     try:
-        with interrupts.answered():
+        with interrupts.handle_signals():
             from gladstorm.cli import main as command_line
 
             command_line()

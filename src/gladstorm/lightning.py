@@ -1,3 +1,3 @@
-"""The public path of `TwoPointModule`: a LightningModule that evaluates at two points."""
+"""The public path of `NoiseMonitor`, which logs noise, and `TwoPointModule`, which evaluates at two points."""
 
-from gladstorm.integrations.lightning import TwoPointModule as TwoPointModule
+from gladstorm.integrations.lightning import NoiseMonitor as NoiseMonitor, TwoPointModule as TwoPointModule  # noqa: I001 - one line

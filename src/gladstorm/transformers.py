@@ -1,3 +1,3 @@
-"""The public path of `TwoPointTrainer`: a Hugging Face Trainer that evaluates at two points."""
+"""The public path of `NoiseMonitor`, which logs noise, and `TwoPointTrainer`, which evaluates at two points."""
 
-from gladstorm.integrations.transformers import TwoPointTrainer as TwoPointTrainer
+from gladstorm.integrations.transformers import NoiseMonitor as NoiseMonitor, TwoPointTrainer as TwoPointTrainer  # noqa: I001 - one line

@@ -55,19 +55,21 @@ def test_the_same_through_python_m_in_a_process_of_its_own() -> None:
 
 def test_methods_with_their_own_numbers_sweeps_and_dynamic_batches(gladstorm: Said, tmp_path: Path) -> None:
     saved = tmp_path / "runs.parquet"
-    arguments = (
-        "simulate --objective cauchy --dim 2 --method sgd --method storm(gamma=0.1,eta=0.5) --gamma 0.01 --gamma 0.02 "
-        "--batch distance --sigma2 0.01 --cap 150 --steps 50 --seeds 3 --json --save"
-    ).split()
-    code, out, _ = gladstorm(*arguments, str(saved))
+    batch = "grow_with_distance(sigma2=0.01,cap=150)"  # with B and G of the oracle
+    sgd, storm = f"sgd(batch={batch})", f"storm(gamma=0.1,eta=0.5,batch={batch})"
+    arguments = "--gamma 0.01 --gamma 0.02 --steps 50 --seeds 3 --json --save".split()
+    code, out, _ = gladstorm(
+        *("simulate", "--objective", "cauchy", "--dim", "2", "--method", sgd, "--method", storm),
+        *(*arguments, str(saved)),
+    )
     assert code == 0
     methods = json.loads(out)["methods"]
-    assert list(methods) == ["sgd (gamma=0.01)", "sgd (gamma=0.02)", "storm(gamma=0.1,eta=0.5)"]
-    assert methods["storm(gamma=0.1,eta=0.5)"]["max_batch"] <= 150
-    assert methods["sgd (gamma=0.02)"]["sfo"] > 51
+    assert list(methods) == [f"{sgd} (gamma=0.01)", f"{sgd} (gamma=0.02)", storm]
+    assert methods[storm]["max_batch"] <= 150
+    assert methods[f"{sgd} (gamma=0.02)"]["sfo"] > 51
     record = Record.load(saved)
     assert record.labels == tuple(methods)
-    assert methods["sgd (gamma=0.01)"]["mean_grad_norm"]["per_seed"] == record.mean_grad_norm[0, :, -1].tolist()
+    assert methods[f"{sgd} (gamma=0.01)"]["mean_grad_norm"]["per_seed"] == record.mean_grad_norm[0, :, -1].tolist()
 
 
 def test_a_diverged_run_is_null_in_json_and_said_in_the_table(gladstorm: Said) -> None:
@@ -99,18 +101,23 @@ def test_the_table_names_methods_and_columns(gladstorm: Said) -> None:
         ("--objective cauchy --method adamw --gamma 1", "method: must be one of adam, adaptive_storm, "),
         ("--objective cauchy --method sgd", "sgd needs gamma, as in sgd(gamma=0.1); got none"),
         ("--objective cauchy --method nsgdm --gamma 1", "nsgdm needs eta"),
-        ("--objective cauchy --method sgd(beta=1) --gamma 1", "sgd takes gamma, batch, by name; got 'beta'"),
+        ("--objective cauchy --method sgd(beta=1) --gamma 1", "sgd takes gamma, batch; got 'beta'"),
         ("--objective cauchy --method sgd(gamma=x)", "gamma of sgd must be a number, a list or one of"),
         ("--objective cauchy --method sgd --method sgd --gamma 1", "given once; got 'sgd' twice"),
         ("--objective cauchy --method sgd --gamma -1", "Plain: gamma must be finite and > 0; got gamma=-1.0."),
         ("--objective cauchy --method sgd --gamma nan", "Plain: gamma must be finite and > 0; got gamma=nan."),
         ("--objective cauchy --method nsgdm --gamma 1 --eta 2", "Momentum: eta must be in (0, 1]; got eta=2.0."),
         ("--objective cauchy --method nstorm --gamma 1 --eta 1 --n-init 0", "n_init must be a whole number"),
-        ("--objective cauchy --method sgd --gamma 1 --batch 0", "Fixed: size must be a whole number"),
-        ("--objective cauchy --method sgd --gamma 1 --batch many", "batch must be a number; got 'many'"),
-        ("--objective cauchy --method sgd --gamma 1 --batch distance", "--batch distance needs --sigma2"),
-        ("--objective cauchy --method sgd --gamma 1 --batch distance --sigma2 0", "sigma2 must be finite and > 0"),
-        ("--objective cauchy --method sgd --gamma 1 --sigma2 1", "go with --batch distance"),
+        ("--objective cauchy --method sgd(batch=0) --gamma 1", "Fixed: size must be a whole number"),
+        (
+            "--objective cauchy --method sgd(batch=many) --gamma 1",
+            "batch of sgd must be a number, a list or one of fixed",
+        ),
+        ("--objective cauchy --method sgd(batch=grow_with_distance) --gamma 1", "grow_with_distance needs sigma2"),
+        (
+            "--objective cauchy --method sgd(batch=grow_with_distance(sigma2=0)) --gamma 1",
+            "sigma2 must be finite and > 0",
+        ),
         ("--objective cauchy --method sgd --gamma 1 --B -1", "BlumGladyshev: B must be finite and ≥ 0; got B=-1.0."),
         ("--objective cauchy --method sgd --gamma 1 --G inf", "BlumGladyshev: G must be finite"),
         ("--objective cauchy --method sgd --gamma 1 --steps -1", "steps must be a whole number"),

@@ -6,17 +6,18 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
-from rich.table import Table
 
 import gladstorm as gs
 from evidence import study
 from fuzz_command_line import work_of_studies
 from gladstorm import suite, worst
-from gladstorm.cli.output import _in_ascii, show
+from gladstorm.cli.output import Table, _in_ascii, show
 from gladstorm.comparison import compare as comparison
 from gladstorm.simulation import simulate as simulating
 
@@ -46,6 +47,13 @@ def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 def test_the_version_is_the_package_s(gladstorm: Said) -> None:
     assert gladstorm("--version") == (0, f"gladstorm {gs.__version__}\n", "")
+    code, out, err = gladstorm("--version", "--json")
+    told = json.loads(out)
+    assert (code, err, told["gladstorm"]) == (0, "", gs.__version__)
+    assert told["packages"]["jax"] == jax.__version__
+    assert told["packages"]["lightning"] is None or find_spec("lightning")
+    assert told["devices"]["torch"][0] == "cpu"
+    assert gladstorm("--json")[0] == 2
 
 
 @pytest.mark.parametrize(("program", "known"), [("gladstorm", COMMANDS), ("evidence", STUDIES)])
@@ -114,18 +122,16 @@ def test_a_piped_table_cuts_nothing_and_obeys_columns(
         monkeypatch.delenv("COLUMNS", raising=False)
         if columns is not None:
             monkeypatch.setenv("COLUMNS", str(columns))
-        table = Table("method", "and its price", title="Methods")
-        table.columns[0].no_wrap = True
-        for name in NAMES:
-            table.add_row(name, "many stochastic gradients")
-        show(table)
+        show(Table("Methods", ["method", "and its price"], [(name, "many stochastic gradients") for name in NAMES]))
         return capfd.readouterr().out
 
     for columns in (None, 0):
         assert all(name in shown(columns) for name in NAMES)
     for columns in (30, 60):
         assert max(map(len, shown(columns).splitlines())) <= columns
-        cells = [line.split("│")[1].strip() for line in shown(columns).splitlines() if line.startswith("│")]
+        framed = [line.split("│")[1].strip() for line in shown(columns).splitlines() if line.startswith("│")]
+        body = shown(columns).partition("──\n")[2].partition("Left out")[0]
+        cells = framed or [line.split()[0] for line in body.splitlines() if not line.startswith(" ")]
         assert "".join(cells) == "".join(NAMES)
 
 
@@ -176,6 +182,7 @@ SIMULATE = "gladstorm simulate --objective cauchy --method sgd --gamma 1"
 SHORT_PLAN = "gladstorm plan nsgdm --alpha 0 --B 0 --G 0 --gap 1 --L0 1 --horizon 9"
 WITH_STORE = {  # in --out, where none is given
     "comparison": "store",
+    "optimality": "store",
     "reproduction": "cache",
     "suite": "store",
     "tightness": "store",
@@ -261,7 +268,7 @@ def test_every_study_whose_parts_are_kept_is_asked_about_its_store(said: Said) -
         ("evidence verification --seed -1 --out new", "verification: seed must be"),
         ("evidence calibration noise --out new", "calibration: parts are coverage, networks; got 'noise'."),
         ("evidence comparison square --out new", "comparison: problems are phase-retrieval, cubic, dro; got 'square'."),
-        ("evidence untuned --role both --out new", "untuned: --role must be development or held-out; got 'both'."),
+        ("evidence untuned --problem none --out new", "untuned: the problems are "),
         (f"{SHORT_PLAN} --plot x.bmp", "plan: --plot must end in .png"),
     ],
 )

@@ -15,7 +15,7 @@ import typer
 from evidence.reproduction import report
 from gladstorm import Record
 from gladstorm.cli.job import saving, saving_study
-from gladstorm.comparison import compare as comparison
+from gladstorm.comparison.compared import FORMAT
 from gladstorm.jobs.files import load_json, load_table, write_text
 
 Said = Callable[..., tuple[int, str, str]]
@@ -37,7 +37,7 @@ def _refuse(monkeypatch: pytest.MonkeyPatch, number: int, *folders: Path) -> Non
 
     for name in ("mkstemp", "mkdtemp", "TemporaryFile"):
         monkeypatch.setattr(tempfile, name, refused(getattr(tempfile, name), lambda *_, **options: options["dir"]))
-    for name in ("write_text", "unlink"):
+    for name in ("touch", "write_text", "unlink"):
         monkeypatch.setattr(Path, name, refused(getattr(Path, name), lambda path, *_, **__: path))
     made = Path.mkdir
     monkeypatch.setattr(
@@ -64,7 +64,7 @@ def test_what_a_full_disk_refuses_is_printed_and_kept_elsewhere(
     full = tmp_path / "full"
     full.mkdir()
     table, compared = gladstorm(*SMALL)[1], gladstorm(*COMPARE)[1]
-    monkeypatch.setattr("gladstorm.cli.places._require_writable", lambda *_: None)  # it was not full then
+    monkeypatch.setattr("gladstorm.cli.job._require_writable", lambda *_: None)  # it was not full then
     _refuse(monkeypatch, errno.ENOSPC, full)
     code, out, err = gladstorm(*SMALL, "--save", str(full / "record"))
     assert (code, out) == (2, table)
@@ -73,7 +73,7 @@ def test_what_a_full_disk_refuses_is_printed_and_kept_elsewhere(
     code, out, err = gladstorm(*COMPARE, "--save", str(full / "all"), "--plot", str(full / "curves.svg"))
     assert (code, out) == (2, compared)
     saved, drawn = map(_named_in, err.splitlines())
-    assert load_table("test", saved, comparison.FORMAT)[0].num_rows
+    assert load_table("test", saved, FORMAT)[0].num_rows
     assert drawn.name == "curves.svg"
     assert drawn.read_text().startswith("<?xml")
     assert not list(full.iterdir())
@@ -83,7 +83,7 @@ def test_where_every_disk_is_full_what_is_printed_is_said_to_be_all(
     gladstorm: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = gladstorm(*SMALL)[1]
-    monkeypatch.setattr("gladstorm.cli.places._require_writable", lambda *_: None)
+    monkeypatch.setattr("gladstorm.cli.job._require_writable", lambda *_: None)
     _refuse(monkeypatch, errno.ENOSPC, Path("/"))
     code, out, err = gladstorm(*SMALL, "--save", str(tmp_path / "record"))
     assert (code, out, err.count("\n")) == (2, table, 1)
@@ -95,7 +95,7 @@ def test_a_study_is_kept_elsewhere_too_and_what_is_kept_is_said_to_an_interrupt(
 ) -> None:
     full, kept = tmp_path / "full", list[str]()
     full.mkdir()
-    monkeypatch.setattr("gladstorm.jobs.interrupts.keeping", kept.append)
+    monkeypatch.setattr("gladstorm.jobs.interrupts.set_kept_message", kept.append)
     _refuse(monkeypatch, errno.ENOSPC, full)
     with pytest.raises(typer.Exit) as end, saving_study(full, "a.json", "form", {"a": 1}, {}):
         assert not kept
@@ -114,7 +114,7 @@ def test_a_complete_store_on_a_read_only_disk_is_read_and_an_incomplete_one_is_u
     whole = gladstorm(*SMALL, "--store", str(store))
     assert whole[0] == 0
     files = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
-    monkeypatch.setattr("gladstorm.jobs.store._TOLD", set())
+    monkeypatch.setattr("gladstorm.jobs.store._OPENED", set())
     _refuse(monkeypatch, errno.EROFS, store)
     with monkeypatch.context() as nothing_runs:
         nothing_runs.setattr("gladstorm.simulation.runs.Runs.__call__", lambda _: pytest.fail("computed again"))
@@ -165,7 +165,7 @@ def test_a_report_of_another_program_is_not_replaced_and_one_s_own_is(
 def test_a_result_does_not_replace_what_the_command_prints_into_or_reads(given: str, tmp_path: Path) -> None:
     if not Path("/dev/stdout").exists():
         pytest.skip("this system has no /dev/stdout")
-    script = "import sys; from gladstorm.cli.places import *; require_file('simulate', '--save', Path(sys.argv[1]))"
+    script = "import sys; from gladstorm.cli.job import *; require_file('simulate', '--save', Path(sys.argv[1]))"
     (tmp_path / "link").symlink_to("file")
     with (tmp_path / "file").open("w+b") as file:
         command = [sys.executable, "-c", script, given]
@@ -181,7 +181,7 @@ def test_a_result_does_not_replace_what_the_command_prints_into_or_reads(given: 
 def test_each_standard_stream_alone_is_enough_to_refuse_its_file(stream: str) -> None:
     script = """
 import sys
-from gladstorm.cli.places import *
+from gladstorm.cli.job import *
 try:
     require_file('simulate', '--save', Path('file'))
 except ValueError as problem:

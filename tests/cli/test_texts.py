@@ -18,7 +18,7 @@ from gladstorm.methods.text import parse_method
 from gladstorm.problems import objectives, oracles
 from gladstorm.simulation import simulate as simulating
 from gladstorm.suite import PROBLEMS, choose
-from gladstorm.suite.problem import Role
+from gladstorm.suite.problems import Role
 from gladstorm.theory import Problem, theorem
 from gladstorm.worst.family import SIZE, ProblemClass, instance
 from gladstorm.worst.search import Kind, measure, require_kind
@@ -53,8 +53,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
         (ON, "--eta", "0.5", ("nsgdm(gamma=1)", "sgd(gamma=0.1)")),
         (ON, "--eta", "0.5", ("momentum+plain(gamma=1)", "momentum(eta=0.1)+plain(gamma=1)")),
         (ON, "--n-init", "3", ("nstorm(gamma=1,eta=0.1)", "nstorm(gamma=1,eta=0.1,n_init=1)")),
-        (ON, "--batch", "3", ("sgd(gamma=1)", "sgd(gamma=1,batch=2)")),
-        (ON, "--batch", "3", ("fresh+plain(gamma=1)", "fresh+plain(gamma=1)+fixed(size=2)")),
+        (ON, "--n-init", "3", ("storm(eta=1)+plain(gamma=1)+first_large", "storm(eta=1)+plain(gamma=1)")),
         ((*ON, "--method", "sgd(gamma=1)"), "--B", "2", ("--oracle=full-rank", "--oracle=full-rank(B=1)")),
         ((*ON, "--method", "sgd(gamma=1)"), "--G", "2", ("--oracle=skewed(q=0.1)", "--oracle=skewed(q=0.1,G=1)")),
         ((*COMPARE, "--method", "sgd"), "--B", "2", ("--oracle=full-rank", "--oracle=full-rank(B=1)")),
@@ -265,14 +264,14 @@ def test_methods_objectives_and_oracles_of_one_s_own_run_like_the_package_s(glad
     ("option", "text", "sentence"),
     [
         ("--method", "mine:slow_sdg(gamma=1)", "a class or a function of mine; got 'slow_sdg'; did you mean slow_sgd?"),
-        ("--method", "mine:slow_sgd(gama=1)", "takes gamma, slower, batch, by name; got 'gama'; did you mean gamma?"),
+        ("--method", "mine:slow_sgd(gama=1)", "takes gamma, slower, batch; got 'gama'; did you mean gamma?"),
         ("--method", "mine:slow_sgd", "mine:slow_sgd needs gamma, as in mine:slow_sgd(gamma=0.1); got none."),
         ("--method", "mine:Halving(gamma=1)", "must make a Method, or be joined with other parts by +; got Halving"),
         ("--method", "mine:number", "must name a class or a function of mine; got 'number'"),
         ("--method", "nowhere:Mine", "must be a module in this folder, nowhere.py"),
         ("--method", "broken:Mine", "got ZeroDivisionError: division by zero."),
         ("--method", "mine.slow_sgd(gamma=1)", "method: must be NAME"),
-        ("--objective", "mine:Bowl(scal=1)", "mine:Bowl takes scale, by name; got 'scal'; did you mean scale?"),
+        ("--objective", "mine:Bowl(scal=1)", "mine:Bowl takes scale; got 'scal'; did you mean scale?"),
         ("--objective", "mine:Bawl", "did you mean Bowl?"),
         ("--objective", "mine:Bowl(scale=(1,2)", "objective: must be NAME"),
         ("--oracle", "mine:Bowl", "mine:Bowl must be a class that inherits Oracle"),
@@ -302,13 +301,35 @@ def test_nothing_of_the_folder_is_imported_unless_it_is_written_so(gladstorm: Sa
     assert sys.path == before
 
 
-def test_an_objective_in_brackets_is_the_one_with_a_colon() -> None:
+def test_what_follows_a_colon_are_the_arguments_in_their_order() -> None:
     for short, whole in (
         ("power:4", "power(p=4)"),
+        ("power:4", "power(4)"),
+        ("quadratic:1,10", "quadratic(1, 10)"),
         ("phase-retrieval:7", "phase_retrieval(m=7)"),
         ("variational-gaussian:mean-field,3", "variational-gaussian(family=mean-field, condition=3)"),
     ):
         assert repr(objectives.named(short, dim=2)) == repr(objectives.named(whole, dim=2))
+    for short, whole in (("skewed:0.5,1,0.1", "skewed(B=0.5, G=1, q=0.1)"), ("full-rank:1,2", "full_rank(1, G=2)")):
+        assert oracles.read(short) == oracles.read(whole)
+    assert parse_method("nstorm:0.1,0.5") == parse_method("nstorm(gamma=0.1, eta=0.5)")
+
+
+@pytest.mark.parametrize(
+    ("read", "name"), [(objectives.named, "power"), (oracles.read, "full-rank"), (parse_method, "sgd")]
+)
+def test_one_language_has_one_set_of_errors(read: Callable[[str], Any], name: str) -> None:
+    for text, sentence in (
+        (f"{name}(", r"must be NAME\(argument=value, …\), for short NAME:value,…"),
+        (f"{name}x:1", f"must be one of .*; got '{name.replace('-', '_')}x'; did you mean {name}?"),
+        (f"{name}(zzz=1)", f": {name} takes .*; got 'zzz'"),
+        (f"{name}:1,2,3,4", f": {name} takes at most . of its arguments without a name; got 4 values"),
+        (f"{name}:'1'", "must be a number; got '1'"),
+        ("nowhere:Part(1)", "'nowhere' of 'nowhere:Part' must be a module in this folder"),
+    ):
+        with pytest.raises(ValueError, match=sentence) as error:
+            read(text)
+        assert str(error.value).count("\n") == 0
 
 
 # What does not fit in memory is refused before any of it is made.
@@ -330,7 +351,7 @@ def test_a_vector_that_leaves_no_room_for_a_run_is_refused_before_it_is_copied(
 ) -> None:
     oracle = oracles.named("blum-gladyshev(B=1, G=1)", objectives.named("cauchy", dim=1000))
     monkeypatch.setattr(memory, "available", lambda: 12 * 8 * 1000 - 1)
-    monkeypatch.setattr("gladstorm.simulation.fitting.describe", lambda _: pytest.fail("copied"))
+    monkeypatch.setattr("gladstorm.simulation.validation.describe", lambda _: pytest.fail("copied"))
     with pytest.raises(ValueError, match="sweep: a run with x of dimension 1,000 must fit in memory"):
         simulating.sweep(oracle, [parse_method("sgd(gamma=1)")], steps=1)
 

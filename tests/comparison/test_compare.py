@@ -15,9 +15,9 @@ from scipy import stats
 
 from gladstorm import BlumGladyshev, Method, nsgdm, nstorm, sgd, sweep, theory
 from gladstorm.comparison import compare as comparison
-from gladstorm.comparison.compare import Compared, ComparisonInterrupted, against_first, compare, methods_from
-from gladstorm.comparison.intervals import interval
-from gladstorm.comparison.scores import reported_scores
+from gladstorm.comparison.compare import ComparisonInterrupted, compare, methods_from
+from gladstorm.comparison.compared import Compared, against_first
+from gladstorm.comparison.scores import interval, reported_scores
 from gladstorm.core import memory
 from gladstorm.methods import METHODS, averages, batches, estimators, from_plan, schedules, steps
 from gladstorm.methods.averages import PolynomialAverage, TailAverage
@@ -50,6 +50,10 @@ Said = Callable[..., tuple[int, str, str]]
             Method(Fresh(), Plain(1), Fixed(4), PolynomialAverage(2)),
         ),
         ("snvrg(loops=(2,3))+plain(gamma=1)", Method(Snvrg((2, 3)), Plain(1))),
+        ("sgd:0.1", sgd(0.1)),
+        ("sgd(0.1, batch=3)", sgd(0.1, batch=3)),
+        ("nsgdm:1e+3,0.5+tail-average", dataclasses.replace(nsgdm(1e3, 0.5), average=TailAverage())),
+        ("spider:5 + three-way-clipped:1,2,3 + fixed:4", Method(Spider(5), ThreeWayClipped(1, 2, 3), Fixed(4))),
     ],
 )
 def test_a_text_is_its_method(text: str, method: Method) -> None:
@@ -77,13 +81,20 @@ def test_lists_of_a_text_are_crossed_with_each_other_and_with_what_is_given() ->
         ("nadam(gamma=1)", "must be one of .* got 'nadam'"),
         ("storm(eta=0.1)+storm(eta=0.1)", "step must be one of anchored, .*; got 'storm'"),
         ("sgd", r"sgd needs gamma, as in sgd\(gamma=0\.1\); got none"),
-        ("sgd(eta=1)", "sgd takes gamma, batch, by name; got 'eta'"),
-        ("sgd(0.1)", "got a value without a name"),
+        ("sgd(eta=1)", "sgd takes gamma, batch; got 'eta'"),
+        ("sgd(0.1, 2)", "sgd takes at most 1 of its arguments without a name; got 2 values"),
+        ("sgd:0.1,2", "sgd takes at most 1 of its arguments without a name; got 2 values"),
+        ("sgd(0.1, gamma=2)", "sgd must get every argument once; got 'gamma' twice"),
+        ("sgd:", "sgd needs gamma"),
+        ("sgd:gamma", "gamma of sgd must be a number, a list or one of .*; got 'gamma'"),
         ("sgd(gamma=foo)", "gamma of sgd must be a number, a list or one of .*; got 'foo'"),
         ("sgd(gamma='1')", "gamma of sgd must be a number; got '1'"),
         ("sgd(gamma=grid(0,1,3))", "grid: must be FROM,TO,HOW MANY .* got '0,1,3'"),
         ("storm(eta=0.1)+plain(gamma=1)+fixed(size=1)+fixed(size=1)", "an estimator, a step and a batch rule"),
-        ("storm(eta=0.1)+plain(gamma=.1)+1", r"must be NAME\(argument=number, …\), or parts joined by \+; got 'storm"),
+        (
+            "storm(eta=0.1)+plain(gamma=.1)+1",
+            r"must be NAME\(argument=value, …\), .*, or parts joined by \+; got 'storm",
+        ),
         (
             "fresh+from_optax(gamma=.1, make=1)",
             r"make of from_optax cannot be written as text: name .* adam\(gamma=0.1\)",
@@ -101,9 +112,10 @@ def test_lists_of_a_text_are_crossed_with_each_other_and_with_what_is_given() ->
         ("sgd(gamma=1e400)", "gamma of sgd must be at most 1.8e308"),
         (f"sgd(gamma={'9' * 400})", "gamma of sgd must be at most 1.8e308"),
         ("sgd(gamma=1, gamma=2)", "sgd must get every argument once; got 'gamma' twice"),
-        ("sgd(**gamma)", "got a value without a name"),
+        ("sgd(**gamma)", "must be NAME"),
+        ("sgd(*gamma)", "must be a number"),
         ("sgd(gamma=[])", "gamma of sgd must be at least one number; got none"),
-        ("sgd(γ=1)", "sgd takes gamma, batch, by name; got 'γ'"),
+        ("sgd(γ=1)", "sgd takes gamma, batch; got 'γ'"),
         ("\udcff(gamma=1)", "must be NAME"),
         ("sgd(gamma=1\0)", "must be NAME"),
         ("sgd(gamma=grid(1,2,1e12))", "at most 10000 numbers"),

@@ -12,16 +12,15 @@ import numpy as np
 import pytest
 
 from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
-from gladstorm.diagnosis.curvature import Cells, _fits, _means, _roots, _slopes
+from gladstorm.diagnosis.curvature import Cells, _fits, _means, _ratio, _roots, _slopes
 from gladstorm.diagnosis.design import places
 from gladstorm.diagnosis.finding import Finding
 from gladstorm.diagnosis.report import MEANINGS
 from gladstorm.diagnosis.resampling import Fits, Strata, fit_noise, mean_of_strata
-from gladstorm.diagnosis.smoothness import _ratio
 from gladstorm.theory import plan
 
 ROOT = Path(__file__).parents[2]
-QUANTITIES = ["G", "B", "power", "anchor", "ell", "L", "rho", "alpha", "L0", "L1"]
+QUANTITIES = ["G", "B", "power", "anchor", "ell", "L", "rho", "alpha", "L0", "L1", "critical_batch"]
 M, N, D = 4, 8, 10  # groups, samples in each, dimension
 
 
@@ -185,7 +184,7 @@ def test_too_small_a_radius_is_said_with_the_one_it_needs() -> None:
     assert B.verdict == "not identifiable"
     assert (B.needs or "").startswith("radius 0.3 reached, needs ")
     recommended = diagnose(table(radius=0.3, budget=48)).recommend(1000, gap=1.0, alpha=0)
-    assert recommended.method is None
+    assert recommended.method == "adam"
     assert "radius 0.3" in recommended.why
 
 
@@ -361,7 +360,7 @@ def test_alternatives_are_told_apart_where_they_predict_better_and_only_there() 
 def test_advice_follows_the_evidence() -> None:
     grows, falls, fast = diagnose(table()), diagnose(table(least=2.0)), diagnose(table(power=5.0))
     undecided = diagnose(table(least=1.5, budget=96)).recommend(10_000, gap=3.0, alpha=0)  # as far at the end as before
-    assert (undecided.method, "more probes along the path" in undecided.why) == (None, True)
+    assert (undecided.method, "more probes along the path" in undecided.why) == ("adam", True)
     assert (grows.recommend().method, grows.recommend().gamma) == ("nsgdm", None)
     assert "give horizon and gap" in grows.recommend().why
     assert "give alpha" in grows.recommend(1000, gap=3.0).why
@@ -371,7 +370,8 @@ def test_advice_follows_the_evidence() -> None:
     assert by_theorem.source.startswith(("Theorem", "Corollary"))
     off_the_path = falls.recommend(10_000, gap=3.0, alpha=0)
     assert (off_the_path.method, "meets no growth" in off_the_path.why) == ("adam", True)
-    assert fast.recommend(10_000, gap=3.0, alpha=0).method is None
+    too_fast = fast.recommend(10_000, gap=3.0, alpha=0)
+    assert (too_fast.method, too_fast.gamma, "none of the theorems" in too_fast.why) == ("nsgdm", None, True)
 
 
 def test_numbers_are_those_of_the_theorem_for_the_mini_batch_and_the_upper_ends() -> None:

@@ -175,8 +175,30 @@ def test_what_is_not_finite_is_left_out_and_counted() -> None:
     assert probe.probes.remarks == ("2 probes were not finite and are left out.",)
 
 
-def test_what_is_not_finite_is_left_out_by_listening_too() -> None:
-    """The second step hears gradients that are not finite at a point that is, the third one is at none."""
+def test_the_noise_of_a_scaled_loss_is_scaled_by_the_square_until_that_is_out_of_range() -> None:
+    model = network()
+    probe = NoiseProbe(model, every=1)
+    factors = (1.0, 2.0**-500, 2.0**500, 2.0**530, 1e200)  # gradients are finite, squares of the last two are not
+    for factor in factors:
+        probe.look(lambda model, batch: batch[0, 0] * loss_of(model, batch[:, 1:]), scaled(DATA[0, 0], factor))
+    noise, gradient2 = probe.probes.noise, probe.probes.gradient2
+    np.testing.assert_allclose(noise, noise[0] * np.square(factors[:3]), rtol=1e-12)
+    np.testing.assert_allclose(gradient2, gradient2[0] * np.square(factors[:3]), rtol=1e-12)
+    assert probe.probes.remarks == ("2 probes were not finite and are left out.",)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e160, 1e200])
+def test_squares_out_of_range_are_left_out_by_hooks_too(scale: float) -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    probe = NoiseProbe(optimizer, every=1)
+    accumulate(model, optimizer, DATA[:1])
+    accumulate(model, optimizer, DATA[1:2], scale)
+    assert len(probe.probes) == 1 + (scale < 1)
+
+
+def test_what_is_not_finite_is_left_out_by_hooks_too() -> None:
+    """The second step has gradients that are not finite at a point that is, the third one is at none."""
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     probe = NoiseProbe(optimizer, every=1)
@@ -207,7 +229,7 @@ def test_a_step_with_nothing_to_compare_says_so_once_and_goes_on() -> None:
     accumulate(model, optimizer, DATA[:3, :1])
 
 
-def test_a_step_of_nstorm_in_two_phases_says_that_it_is_not_heard() -> None:
+def test_a_step_of_nstorm_in_two_phases_warns_that_it_is_not_measured() -> None:
     model = network()
     optimizer = NSTORM(model.parameters())
     NoiseProbe(optimizer, every=1)

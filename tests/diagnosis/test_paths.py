@@ -8,12 +8,15 @@ minimiser it falls, and away from it it grows.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import torch
 from torch import Tensor, nn
@@ -66,16 +69,28 @@ def budget(end: np.ndarray | None) -> int:
     return BUDGET if end is None else BUDGET // 2
 
 
+def radius(end: np.ndarray | None) -> float | None:
+    return float(np.linalg.norm(START)) if end is None else None
+
+
 def designed_in_torch(end: np.ndarray | None) -> Report:
     later = None if end is None else {"weight": torch.tensor(end)[None]}
     return gladstorm.torch.diagnose(
-        loss_of, model(), list(torch.tensor(batches(BUDGET))), budget(end), checkpoint=later
+        loss_of, model(), list(torch.tensor(batches(BUDGET))), budget(end), checkpoint=later, radius=radius(end)
     )
+
+
+def searched_in_torch(end: np.ndarray | None) -> Report:
+    """Without a radius, it searches for one."""
+    later = None if end is None else {"weight": torch.tensor(end)[None]}
+    return gladstorm.torch.diagnose(loss_of, model(), list(torch.tensor(batches(BUDGET))), BUDGET, checkpoint=later)
 
 
 def designed_in_jax(end: np.ndarray | None) -> Report:
     later = None if end is None else jnp.asarray(end)
-    return gladstorm.optax.diagnose(loss_fn, jnp.asarray(START), batches(BUDGET), budget(end), checkpoint=later)
+    return gladstorm.optax.diagnose(
+        loss_fn, jnp.asarray(START), batches(BUDGET), budget(end), checkpoint=later, radius=radius(end)
+    )
 
 
 def walk(end: np.ndarray | None) -> np.ndarray:
@@ -112,7 +127,7 @@ def read_in_jax(end: np.ndarray | None) -> Report:
     return diagnose(probes_of(read(jnp.asarray(walk(end)), jnp.asarray(batches(STEPS))), steps=range(STEPS)))
 
 
-DESIGNED: list[Callable[[np.ndarray | None], Report]] = [designed_in_torch, designed_in_jax]
+DESIGNED: list[Callable[[np.ndarray | None], Report]] = [designed_in_torch, designed_in_jax, searched_in_torch]
 TRAINED: list[Callable[[np.ndarray | None], Report]] = [looked_at_in_torch, heard_in_torch, read_in_jax]
 
 
@@ -126,7 +141,8 @@ def test_without_a_path_nothing_is_said_about_one_and_nothing_along_it_steers_th
 ) -> None:
     report = produced(None)
     at_start = np.flatnonzero(report.probes.direction == "start")
-    assert len(at_start) >= 32  # so many that an end and a beginning could be made of them
+    # so many that an end and a beginning could be made of them; a search stops as soon as it can tell
+    assert len(at_start) >= (8 if produced is searched_in_torch else 32)
     noise = np.array(report.probes.noise)
     noise[at_start[len(at_start) // 2 :]] *= 100  # of the later ones: as noise that grows or falls along a path would
     for each in (report, diagnose(Probes(**{**vars(report.probes), "noise": noise}))):
@@ -134,7 +150,7 @@ def test_without_a_path_nothing_is_said_about_one_and_nothing_along_it_steers_th
         assert "path" not in said(each)
         assert "anchored elsewhere" not in {other.model for other in each.alternatives}
         assert each.findings["anchor"].verdict == UNKNOWN
-    assert report.recommend().method == ("nsgdm" if produced in DESIGNED else None)
+    assert report.recommend().method == ("nsgdm" if produced in DESIGNED else "adam")
 
 
 @pytest.mark.parametrize("produced", [*DESIGNED, *TRAINED])
@@ -182,14 +198,14 @@ def report() -> Report:
     [
         (FALLS, ("adam", "adam", "adam")),
         (GROWS, ("nsgdm", "nsgdm", "nsgdm")),
-        (CANNOT_TELL, ("adam", None, None)),
-        (None, ("adam", None, "nsgdm")),
+        (CANNOT_TELL, ("adam", "adam", "adam")),
+        (None, ("adam", "adam", "nsgdm")),
     ],
 )
 def test_the_order_of_decisions_is_that_of_the_page(
-    report: Report, path: Interval | None, methods: tuple[str | None, ...]
+    report: Report, path: Interval | None, methods: tuple[str, ...]
 ) -> None:
-    """With a path the comparison along it decides first, then B; a growth too fast for the theorems names none."""
+    """With a path the comparison along it decides first, then B; a growth too fast for the theorems has no numbers."""
     for verdict, method in zip(VERDICTS, methods, strict=True):
         B = Finding(1.0, 0.9, 1.1, verdict, "more probes" if verdict == UNKNOWN else None)
         power = Finding(2.0, 1.5, 2.5, ESTIMATED)
@@ -201,4 +217,45 @@ def test_the_order_of_decisions_is_that_of_the_page(
             assert advice.method in (("nsgdm", "nstorm") if growing and asked else (method,))
             assert (advice.gamma is not None) == (growing and bool(asked) and verdict == ESTIMATED)
         fast = {**given.findings, "power": Finding(4.0, 3.0, 5.0, ESTIMATED)}
-        assert dataclasses.replace(given, findings=fast).recommend().method == (None if growing else method)
+        too_fast = dataclasses.replace(given, findings=fast).recommend(horizon=100, gap=1.0, alpha=0)
+        assert (too_fast.method, too_fast.gamma) == (method, None)
+
+
+def test_the_page_says_what_is_decided_in_the_same_order(report: Report) -> None:
+    """The list of docs/diagnosis.md: a heading for each reason, in the order in which the advice asks for it."""
+    page = (Path(__file__).parents[2] / "docs/diagnosis.md").read_text("utf-8")
+    items = re.findall(r"^\d\. \*\*(.+?)\*\*.*?`(\w+)`", page.split("## Decide what to do")[1], re.M | re.S)
+    B = {verdict: Finding(1.0, 0.9, 1.1, verdict, "more probes") for verdict in VERDICTS}
+    fast, square = Finding(4.0, 3.0, 5.0, ESTIMATED), Finding(2.0, 1.5, 2.5, ESTIMATED)
+    cases = [
+        (FALLS, B[ESTIMATED], fast, "falls"),
+        (None, B[NO_GROWTH], square, "does not grow"),
+        (None, B[UNKNOWN], square, "do not tell"),
+        (None, B[ESTIMATED], fast, "faster"),
+        (GROWS, B[ESTIMATED], square, "grows as"),
+    ]
+    assert len(items) == len(cases)
+    for (words, method), (path, growth, power, said) in zip(items, cases, strict=True):
+        given = dataclasses.replace(report, path=path, findings={**report.findings, "B": growth, "power": power})
+        assert said in words
+        assert given.recommend().method == method
+
+
+def test_what_is_advised_can_be_pasted(report: Report) -> None:
+    """Every method's code makes an optimizer, and the one of a theorem has the theorem's numbers."""
+    given = {"model": model(), "loss_of": loss_of, "loader": list(torch.tensor(batches(20))), "steps": 50}
+    scope = {"torch": torch, "optax": optax, "gladstorm": gladstorm, **given}
+    for path in (FALLS, CANNOT_TELL, GROWS, None):
+        asking: list[dict[str, Any]] = [{}, {"horizon": 100, "gap": 1.0, "alpha": 0}]
+        for asked in asking:
+            for finding in (Finding(1.0, 0.9, 1.1, verdict, "more probes") for verdict in VERDICTS):
+                advice = dataclasses.replace(report, path=path, findings={**report.findings, "B": finding}).recommend(
+                    **asked
+                )
+                for library, kind in (("torch", torch.optim.Optimizer), ("optax", tuple)):
+                    names: dict[str, Any] = dict(scope)
+                    exec(advice.actions[library], names)
+                    assert isinstance(made := names["optimizer"], kind)
+                    if library == "torch" and advice.gamma is not None:
+                        assert vars(made)["defaults"]["lr"] == pytest.approx(advice.gamma, rel=1e-5)
+                    assert f"{library}: optimizer = " in "\n".join(advice.sentences())

@@ -18,10 +18,21 @@ from evidence.reproduction.claims import (
     lower_gradient_norm,
     single_sample_sgd_drifts,
 )
-from evidence.reproduction.compared_methods import COMPARED, DYNAMIC, NSGDM, NSTORM, SGD
-from evidence.reproduction.results import BUDGET, EQUAL_STEP, MAIN, TUNING, Results
+from evidence.reproduction.results import (
+    BUDGET,
+    COMPARED,
+    DYNAMIC,
+    EQUAL_STEP,
+    MAIN,
+    NSGDM,
+    NSTORM,
+    SGD,
+    TUNING,
+    Results,
+)
 from gladstorm.simulation.configurations import Configuration
-from gladstorm.simulation.record import CURVES, Record
+from gladstorm.simulation.one_run import CURVES
+from gladstorm.simulation.record import Record
 
 STEPS, SEEDS = np.arange(0, 101, 10), 40
 
@@ -33,9 +44,9 @@ def record(gammas: tuple[float, ...] = (1.0,), **curves: Any) -> Record:
     arrays["sfo"] = np.broadcast_to(curves.get("sfo", STEPS + 1), shape).copy()
     runs, point = shape[:2], (*shape[:2], 1)
     return Record(
-        tuple(Configuration("SGD", {"gamma": gamma}, ("gamma",)) for gamma in gammas),
-        np.arange(SEEDS),
-        STEPS,
+        configurations=tuple(Configuration("SGD", {"gamma": gamma}, ("gamma",)) for gamma in gammas),
+        seeds=np.arange(SEEDS),
+        steps=STEPS,
         diverged=np.full(runs, -1),
         reached=np.full(runs, STEPS[-1]),
         last=np.zeros(point),

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from evidence.page import regime_in_words
 from evidence.study import PAGE, PUBLISHED
 from evidence.verification.page import detectable, load, measures_studies, render
-from gladstorm.plotting.styles import regime_in_words
 from gladstorm.theory import REGIMES
 
 FOLDER = PUBLISHED / "verification"

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from evidence.natural.noise_along_path import noise_along_path
-from evidence.natural.views import noise_views
+from evidence.natural.page import noise_views
 from gladstorm import BlumGladyshev, sgd
 from gladstorm.problems import objectives
-from gladstorm.problems.oracles import FiniteSum, StreamingLeastSquares
+from gladstorm.problems.oracles import FiniteSum, StreamingLeastSquaresOracle
 
 
 def test_least_squares_noise_falls_on_the_way_from_the_start_and_grows_with_the_distance_to_the_solution() -> None:
-    stream = StreamingLeastSquares(objectives.named("streaming-least-squares:0.5", dim=3))
+    stream = StreamingLeastSquaresOracle(objectives.named("streaming-least-squares:0.5", dim=3))
     path = noise_along_path(stream, sgd(0.02), steps=200, points=8)
     assert path.steps[[0, -1]].tolist() == [0, 200]
     assert path.from_start[0] == 0

@@ -10,8 +10,7 @@ from test_report import HOSTILE, with_strings
 
 from browser import Browser, chromium
 from evidence.reproduction.report import page
-from evidence.reproduction.report.markup import number, spread
-from evidence.reproduction.report.sections import AXES, CURVES, SETTINGS
+from evidence.reproduction.report.words import AXES, CURVES, SETTINGS, number, spread
 from report_data import METHODS, experiments
 
 

@@ -7,18 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evidence import study
+from evidence.optimality.measuring import HARD, exponents, measured
 from evidence.reproduction import EXPERIMENTS, ReproductionSettings
-from evidence.reproduction.compared_methods import NSGDM, NSTORM
 from evidence.reproduction.design import Design
-from evidence.reproduction.tuning import Tuning
+from evidence.reproduction.results import NSGDM, NSTORM
+from evidence.reproduction.run import Tuning
+from evidence.scores import best, last_tenth, scores
 from evidence.verification import hardness, inertia_study, robustness
 from gladstorm import BlumGladyshev, Method, run, sgd
-from gladstorm.comparison.scores import best, failed, last_tenth, reported, reported_scores, scores, within
+from gladstorm.comparison.scores import failed, reported, reported_scores, within
 from gladstorm.methods.batches import FirstLarge
 from gladstorm.methods.estimators import Inertia, Momentum, Storm
 from gladstorm.methods.steps import Normalized
 from gladstorm.problems import objectives
-from gladstorm.problems.objectives.zero_chain import LARGEST
+from gladstorm.problems.hard.zero_chain import LARGEST
 from gladstorm.simulation.record import Record
 
 STEPS = 30
@@ -186,3 +189,29 @@ def test_the_gated_runway_is_as_noisy_as_bg_0_allows_where_its_noise_begins(B: f
     gate = float(f.runway) / 2
     largest = (2 * LARGEST * float(f.eps)) ** 2 / float(hard.oracle.p)
     assert largest == pytest.approx(B**2 * gate**2 + G**2)
+
+
+def test_the_exponents_of_the_hard_problem_are_4_plus_alpha_and_its_page_says_what_was_not_run() -> None:
+    page = study.page_of("optimality")
+    result = page.load(study.PUBLISHED / "optimality")
+    for each in exponents(result):
+        if each["of"] in ("needed", "ideal"):
+            assert each["exponent"] == pytest.approx(4 + each["alpha"], abs=0.02)
+    ran = {row["method"] for row in result["measured"]}
+    assert ("Not simulated for every" in page.render(result)) == (len(ran) < 5)
+    rows = [
+        {"method": "NSTORM", "alpha": 1.0, "eps": row["eps"], "needed": row["needed"]}
+        | {"per_seed": [7 * row["needed"], 8 * row["needed"]]}
+        for row in result["needed"]
+        if row["alpha"] == 1
+    ]
+    (fitted,) = [each for each in exponents(result | {"measured": rows}) if each["of"] == "NSTORM"]
+    assert fitted["exponent"] == pytest.approx(5, abs=0.02)
+    assert "| 1 | NSTORM |" in page.render(result | {"measured": rows})
+
+
+def test_on_the_hard_problem_less_than_half_of_the_runs_are_done_with_what_is_needed() -> None:
+    row = measured("NSGDM", HARD | {"L1": 400.0, "alpha": 1.0, "eps": 0.0105}).content  # seven links
+    counts = np.array(row["per_seed"], float)  # NaN: not arrived within fifteen times what is needed
+    assert np.mean(np.isfinite(counts)) >= 0.5
+    assert np.mean(counts <= row["needed"]) < 0.5  # a single run may be lucky

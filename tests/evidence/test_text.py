@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from evidence.text import findings, setting, study, training
+from evidence.page import Interval
+from evidence.text import setting, study, training
 from evidence.text.setting import ARMS, Arm
 from evidence.text.training import Outcome
 
@@ -28,12 +29,12 @@ def _one_thread() -> Iterator[None]:  # as the command sets it
 
 @pytest.mark.parametrize("method", setting.METHODS)
 def test_every_method_learns_and_only_nstorm_evaluates_twice(method: str) -> None:
-    lr = {"AdamW": 3e-3, "Steered": 1.0}.get(method, 0.3)
+    lr = {"AdamW": 3e-3, "Untuned": 1.0}.get(method, 0.3)
     found = training.train(Arm(method, "decayed"), lr, seed=5, evaluations=12, measurements=2)
     assert [count for count, _ in found.curve] == ([5, 11] if method == "NSTORM" else [6, 12])
     start = training.train(Arm(method, "decayed"), 0.0, seed=5, evaluations=2, measurements=1)
     assert found.curve[-1][1] < start.curve[-1][1]  # a learning rate of 0 stays where it is
-    assert (found.last_iterate == found.curve[-1][1]) == (method != "Steered")  # which reports its average
+    assert (found.last_iterate == found.curve[-1][1]) == (method != "Untuned")  # which reports its average
 
 
 def test_the_texts_do_not_overlap_and_a_window_s_labels_are_the_characters_that_follow() -> None:
@@ -76,7 +77,7 @@ def test_a_stopped_study_goes_on_where_it_was_and_the_best_rate_is_reported(
     assert "the same command goes on" in err
     assert evidence(*arguments)[0] == 0
     ran = [call for call in calls if call[0] != "stop"]
-    assert len(ran) == len(set(ran)) == 8 * (2 + 2) + 2 * 2  # tuning and report; Steered is not tuned
+    assert len(ran) == len(set(ran)) == 8 * (2 + 2) + 2 * 2  # tuning and report; Untuned is not tuned
     assert {lr for name, lr, seed in ran if name == "SGD, decayed" and seed < 100} == {
         0.95
     }  # the other is not a number
@@ -89,13 +90,13 @@ def test_a_stopped_study_goes_on_where_it_was_and_the_best_rate_is_reported(
 
 
 def test_differences_are_seed_by_seed_and_a_diverged_run_is_above_everything() -> None:
-    assert findings.interval([1.0, 2.0, 3.0]) == pytest.approx((2.0, 4.302653 / 3**0.5), rel=1e-5)  # t of 2 degrees
-    assert findings.interval([1.0, float("inf")]).sign == 1
-    assert [findings.Interval(mean, 1).sign for mean in (-2, -1, 0, 1, 2)] == [-1, 0, 0, 0, 1]
+    assert Interval.over([1.0, 2.0, 3.0])[:2] == pytest.approx((2.0, 4.302653 / 3**0.5), rel=1e-5)  # t of 2 degrees
+    assert Interval.over([1.0, float("inf")]).sign == 1
+    assert [Interval(mean, 1).sign for mean in (-2, -1, 0, 1, 2)] == [-1, 0, 0, 0, 1]
 
 
 def test_the_results_kept_are_those_of_the_study_as_it_is() -> None:
-    now: dict[str, Any] = study.described(study.FULL)
+    now: dict[str, Any] = json.loads(json.dumps(study.described(study.FULL)))
     of_python = {"versions": None, "text": None}  # another Python has another documentation
     assert {**KEPT["settings"], **of_python} == {**now, **of_python}
     assert not list(study.runs(KEPT, study.FULL))

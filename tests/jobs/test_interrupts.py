@@ -24,7 +24,7 @@ import hashlib, time
 from gladstorm.jobs import interrupts
 
 interrupts.PATIENCE = {}  # before anybody can interrupt
-with interrupts.answered():
+with interrupts.handle_signals():
     print("working", flush=True)
     {}
     print("done")
@@ -69,7 +69,7 @@ def working(work: str, patience: float = interrupts.PATIENCE) -> "subprocess.Pop
 def test_work_that_asks_stops_in_order_and_keeps_what_it_has(number: int, code: int) -> None:
     process = working(
         "try:\n    while True: interrupts.check()\n"
-        "finally:\n    time.sleep(2); interrupts.check(); print('kept'); interrupts.keeping('a part is kept')",
+        "finally:\n    time.sleep(2); interrupts.check(); print('kept'); interrupts.set_kept_message('a part is kept')",
         TIMEOUT,
     )
     process.send_signal(number)
@@ -82,7 +82,7 @@ def test_work_that_asks_stops_in_order_and_keeps_what_it_has(number: int, code: 
     ids=["in C", "in Python", "in the system"],
 )
 def test_work_that_does_not_ask_is_ended(work: str) -> None:
-    process = working(f"interrupts.keeping('the parts are kept')\n{work}")
+    process = working(f"interrupts.set_kept_message('the parts are kept')\n{work}")
     process.send_signal(signal.SIGINT)
     assert ended(process) == (130, "", "Interrupted: the parts are kept.\n")
 
@@ -108,7 +108,8 @@ def test_the_second_signal_ends_at_once_what_takes_its_time_to_stop() -> None:
 def test_work_that_stops_but_takes_its_time_is_ended_without_a_second_signal() -> None:
     process = working(
         "try:\n    while True: interrupts.check()\n"
-        "finally:\n    interrupts.keeping('half is kept')\n    print('keeping', flush=True)\n    time.sleep(600)"
+        "finally:\n    interrupts.set_kept_message('half is kept')\n"
+        "    print('keeping', flush=True)\n    time.sleep(600)"
     )
     process.send_signal(signal.SIGINT)
     assert ended(process) == (130, "keeping\n", "Interrupted: half is kept.\n")
@@ -118,7 +119,7 @@ def test_work_that_stops_but_takes_its_time_is_ended_without_a_second_signal() -
 def test_processes_that_were_started_end_with_the_one_that_started_them(has_ended: bool) -> None:
     process = working(
         "import subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        "interrupts.end_too(child.pid)\n"
+        "interrupts.kill_with_this_process(child.pid)\n"
         f"if {has_ended}: child.kill(); child.wait()\n"
         "print('child', flush=True)\ntime.sleep(600)"
     )
@@ -141,11 +142,11 @@ def test_work_has_its_patience_and_less_than_two_seconds_to_stop(monkeypatch: py
             return bytes([signal.SIGTERM])
 
     monkeypatch.setattr(interrupts, "_end", lambda: happened.append("ended"))
-    monkeypatch.setattr(interrupts._State, "heard", None)
+    monkeypatch.setattr(interrupts._State, "received", None)
     hears: Any = Hears()
-    interrupts._listen(hears)
+    interrupts._wait(hears)
     assert happened == [interrupts.PATIENCE, "ended"]
-    assert interrupts._State.heard == signal.SIGTERM
+    assert interrupts._State.received == signal.SIGTERM
     assert 0 < interrupts.PATIENCE < 2
 
 
@@ -164,15 +165,15 @@ def test_every_process_that_was_started_is_killed_and_waited_for_even_after_one_
 
     first, second = tuple({2**22 + 1, 2**22 + 2})  # no process has these numbers
     gone = first
-    monkeypatch.setattr(interrupts._State, "started", set())
+    monkeypatch.setattr(interrupts._State, "children", set())
     monkeypatch.setattr(interrupts._State, "kept", interrupts.NOTHING_KEPT)
-    monkeypatch.setattr(interrupts._State, "heard", None)
+    monkeypatch.setattr(interrupts._State, "received", None)
     monkeypatch.setattr("os.kill", kill)
     monkeypatch.setattr("os.waitpid", lambda pid, _: happened.append(("wait", pid)))
     monkeypatch.setattr("os._exit", leave)
     for pid in (first, second, 2**22 + 3):
-        interrupts.end_too(pid)
-    interrupts.has_ended(2**22 + 3)
+        interrupts.kill_with_this_process(pid)
+    interrupts.forget_process(2**22 + 3)
     with pytest.raises(SystemExit) as end:
         interrupts._end()
     assert end.value.code == 130
@@ -186,7 +187,7 @@ def test_on_a_terminal_the_line_takes_the_place_of_the_progress_and_gives_the_cu
 ) -> None:
     monkeypatch.setattr("os.isatty", lambda _: terminal)
     monkeypatch.setattr(interrupts._State, "kept", interrupts.NOTHING_KEPT)
-    interrupts._say()
+    interrupts._write_message()
     assert capfd.readouterr().err == ("\r\x1b[K\x1b[?25h" if terminal else "") + STARTS_AGAIN
 
 
@@ -203,7 +204,7 @@ signal.signal = interrupted_then
 from gladstorm.jobs import interrupts
 
 end = time.monotonic() + 60
-with interrupts.answered():
+with interrupts.handle_signals():
     while time.monotonic() < end: interrupts.check()
 """
 
@@ -221,7 +222,7 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
 
 def test_outside_the_command_line_nothing_is_changed() -> None:
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
-    with interrupts.answered(), interrupts.answered():  # `__main__` and `cli.main` both listen
+    with interrupts.handle_signals(), interrupts.handle_signals():  # `__main__` and `cli.main` both listen
         assert signal.getsignal(signal.SIGINT) != before[0]
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
     interrupts.check()
@@ -342,7 +343,7 @@ def test_every_command_says_what_is_kept(
 
     monkeypatch.setattr("gladstorm.simulation.runs.Runs.__call__", interrupted)
     monkeypatch.setattr("evidence.verification.settings.run", interrupted)
-    monkeypatch.setattr("evidence.verification.run._checked", interrupted)
+    monkeypatch.setattr("evidence.verification.oracle_variance.checked", interrupted)
     program, *words = command.split()
     code, out, err = {"gladstorm": gladstorm, "evidence": evidence}[program](*words)
     progress = [line for line in err.splitlines(keepends=True) if not line.startswith("compare: ")]

@@ -72,14 +72,14 @@ def test_a_job_depends_on_what_it_imports_and_on_nothing_else(copied: Path) -> N
     layers = {name.split(".")[1] for name in of_sweep if "." in name}
     assert layers == {"core", "jobs", "problems", "methods", "simulation"}
     assert {
-        "gladstorm.methods.estimators.storm",
-        "gladstorm.problems.objectives.power",
+        "gladstorm.methods.estimators.two_point",
+        "gladstorm.problems.objectives.elementary",
         "gladstorm.simulation.engine",
     } < of_sweep
     assert (
-        not {"gladstorm.methods.estimators.page", "gladstorm.problems.objectives.cauchy"} & of_sweep
+        not {"gladstorm.methods.estimators.refreshing", "gladstorm.problems.objectives.regression"} & of_sweep
     )  # parts it has not
-    assert of_sweep - {"gladstorm.problems.objectives.power", "gladstorm.methods.norms"} < of_verify
+    assert of_sweep - {"gladstorm.problems.objectives.elementary", "gladstorm.methods.norms"} < of_verify
     above = ("gladstorm.torch", "gladstorm.cli", "evidence.reproduction", "evidence.verification.page")
     assert not any(name.startswith(above) for name in of_verify)
     for module in every - {name.removesuffix(".__init__") for name in of_verify}:
@@ -95,9 +95,9 @@ def test_a_changed_factor_moves_the_keys_of_those_who_import_it(copied: Path) ->
     for module, moved in {
         "gladstorm.core.rules": {"sweep", "verify", "tightness"},
         "gladstorm.simulation.one_run": {"sweep", "verify", "tightness"},
-        "gladstorm.methods.estimators.storm": {"sweep", "verify", "tightness"},
+        "gladstorm.methods.estimators.two_point": {"sweep", "verify", "tightness"},
         "gladstorm.theory.statement": {"verify", "tightness"},
-        "evidence.verification.on_a_plane": {"verify"},
+        "evidence.verification.identities": {"verify"},
         "gladstorm.torch.nsgdm": set(),
     }.items():
         _append(copied, module, "\nFACTOR = 2.0\n")
@@ -125,7 +125,7 @@ FEW = replace(QUICK, horizons=(2, 3), fit_from=2, seeds=2, blocks=1)
     ("job", "begin"),
     [
         ("gladstorm.simulation.simulate", lambda: gs.run(ORACLE, gs.methods.storm_plus(), steps=1)),
-        ("evidence.verification.run", lambda: verify(FEW, ("nsgdm/smooth/deterministic",))),
+        ("evidence.parts", lambda: verify(FEW, ("nsgdm/smooth/deterministic",))),
     ],
 )
 def test_whatever_a_task_executes_is_in_its_source(
@@ -249,14 +249,8 @@ def test_nothing_below_depends_on_what_stands_above() -> None:
     assert not any(name.startswith("joined") for name in modules_of(verify))
 
 
-def test_a_folder_that_discovers_its_parts_imports_all_of_them(joined: Path) -> None:
-    (joined / "inner" / "__init__.py").write_text("from gladstorm.core.parts import discover")
-    _forget()
-    assert {TARGET, PARTS} < sources._closure({INNER})
-
-
 def test_what_an_object_is_made_of_decides() -> None:
-    storm = "gladstorm.methods.estimators.storm"
+    storm = "gladstorm.methods.estimators.two_point"
     for value in (
         gs.nstorm(0.1, 0.1),
         [gs.nstorm(0.1, 0.1)],

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 import gladstorm as gs
-from evidence.tightness.measuring import TightnessRow
+from evidence.parts import Part
 from evidence.verification import QUICK, verify
-from evidence.verification.checks import AtMost, Check
-from evidence.verification.part_result import PartResult
+from evidence.verification.checks import AtMost, Check, PartResult
 from gladstorm.core.statistics import Mean
 from gladstorm.jobs.files import save_json
 from gladstorm.jobs.progress import quietly
@@ -59,7 +58,7 @@ def test_a_part_of_other_versions_or_of_other_code_is_another_part(
 
 
 def test_a_part_of_verify_is_found_by_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = ["evidence.verification.run._verified", "evidence.verification.run._checked"]
+    parts = ["evidence.verification.bounds.verified", "evidence.verification.identities.checked"]
     for part in parts:
         monkeypatch.setattr(part, lambda *_: FOUND)
     regime = ("nstorm/smooth/deterministic",)
@@ -129,7 +128,7 @@ def _records() -> list[Record]:
 
 KINDS: dict[str, tuple[type[Any], str, Callable[[], list[Any]]]] = {
     "a verification's": (PartResult, ".json", lambda: [PartResult(rows={"table": [{"n": n}]}) for n in (0, 1)]),
-    "a table's": (TightnessRow, ".json", lambda: [TightnessRow({"n": n}) for n in (0, 1)]),
+    "a study's": (Part, ".json", lambda: [Part({"n": n}) for n in (0, 1)]),
     "a sweep's": (Record, ".parquet", _records),
 }
 
@@ -190,7 +189,7 @@ def test_what_a_folder_was_made_with_is_not_believed_under_another_s_name(
         else:
             _swap(*tmp_path.glob("*/made-with.json"))
             monkeypatch.undo()
-        monkeypatch.setattr("gladstorm.jobs.store._TOLD", set())
+        monkeypatch.setattr("gladstorm.jobs.store._OPENED", set())
         capsys.readouterr()
         _stored(tmp_path)
     assert "also holds" not in capsys.readouterr().err
@@ -235,7 +234,7 @@ TWENTY_PARTS_FIVE_TIMES = """
 import sys
 from pathlib import Path
 from gladstorm.jobs.store import Store
-from evidence.verification.part_result import PartResult
+from evidence.verification.checks import PartResult
 
 for time in range(5):
     for number in range(20):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evidence.verification.part_result import PartResult
+from evidence.verification.checks import PartResult
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Task, results
@@ -97,7 +97,7 @@ def test_a_claim_of_a_dead_process_goes_when_a_process_opens_the_store(
         with pytest.MonkeyPatch.context() as as_other:
             as_other.setattr("os.getpid", lambda pid=pid: pid)
             assert _stored(tmp_path).claim(identity)
-    monkeypatch.setattr("gladstorm.jobs.store._TOLD", set())  # as in the next process
+    monkeypatch.setattr("gladstorm.jobs.store._OPENED", set())  # as in the next process
     store = _stored(tmp_path)
     (left,) = tmp_path.rglob("*.claim")
     assert not store.claim(living)
@@ -129,11 +129,11 @@ def test_an_interrupt_stops_a_job_before_its_next_task_be_it_computed_or_read(
     if kept:
         _all(_tasks([]), _stored(tmp_path))
     monkeypatch.setattr(interrupts._State, "stopping", False)
-    monkeypatch.setattr(interrupts._State, "heard", None)
+    monkeypatch.setattr(interrupts._State, "received", None)
     computed: list[int] = []
     job = results(_tasks(computed), _stored(tmp_path) if kept else None)
     assert next(job) == (0, EXPECTED[0])
-    monkeypatch.setattr(interrupts._State, "heard", 2)
+    monkeypatch.setattr(interrupts._State, "received", 2)
     with pytest.raises(KeyboardInterrupt):
         next(job)
     assert computed == ([] if kept else [0])
@@ -160,7 +160,7 @@ def test_a_store_of_other_versions_is_named_and_left_alone(
     with pytest.MonkeyPatch.context() as earlier:
         earlier.setattr("gladstorm.jobs.store.versions", lambda: {"gladstorm": "0.0.9", "jax": "0.9.9"})
         _all(_tasks([]), _stored(tmp_path))
-    monkeypatch.setattr("gladstorm.jobs.store._TOLD", set())
+    monkeypatch.setattr("gladstorm.jobs.store._OPENED", set())
     computed: list[int] = []
     assert _all(_tasks(computed), _stored(tmp_path)) == EXPECTED
     assert computed == [0, 1, 2, 3, 4, 5]
@@ -209,10 +209,10 @@ def test_a_store_with_results_of_other_jobs_only_says_so_once_and_keeps_them(
     _all(later("first"), _stored(tmp_path))
     _all(later("second"), _stored(tmp_path))  # of one process: nothing has changed between runs
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("gladstorm.jobs.store._TOLD", set())  # as in the next process
+    monkeypatch.setattr("gladstorm.jobs.store._OPENED", set())  # as in the next process
     _all(later("first"), _stored(tmp_path))
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("gladstorm.jobs.store._TOLD", set())
+    monkeypatch.setattr("gladstorm.jobs.store._OPENED", set())
     store = _stored(tmp_path)
     _all(later("third"), store)
     _all(later("fourth"), store)
@@ -230,7 +230,7 @@ def test_a_store_that_has_part_of_a_job_does_not_say_it_has_none(
     store = _stored(tmp_path)
     _all(_tasks([])[:2], store)
     for damaged in (False, True):  # the rest is missing; what is there is damaged, and is said to be
-        monkeypatch.setattr("gladstorm.jobs.store._TOLD", set())
+        monkeypatch.setattr("gladstorm.jobs.store._OPENED", set())
         for path in tmp_path.glob("*/*/*.json") if damaged else ():
             path.write_bytes(b"")
         assert _all(_tasks([])[: 2 if damaged else 6], _stored(tmp_path)).keys() == set(range(2 if damaged else 6))

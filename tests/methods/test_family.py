@@ -26,9 +26,9 @@ from gladstorm.methods import (
     pasta,
     prodigy,
     schedule_free,
-    steered_landing,
     storm_by_theory,
     storm_plus,
+    untuned,
 )
 from gladstorm.methods.batches import BatchRule, FirstLarge, Fixed, GrowWithDistance, LargeOnRefresh, NestedLoops
 from gladstorm.methods.estimators import (
@@ -45,7 +45,7 @@ from gladstorm.methods.estimators import (
     Svrg,
     Transported,
 )
-from gladstorm.methods.estimators.saga import Table
+from gladstorm.methods.estimators.stateful import Table
 from gladstorm.methods.schedules import CosineDecay, CubeRootDecay, LinearDecay, PowerDecay, SquareOf
 from gladstorm.methods.steps import (
     Anchored,
@@ -64,7 +64,7 @@ from gladstorm.methods.steps import registry as steps_registry
 from gladstorm.problems import objectives
 from gladstorm.problems.oracles import FiniteSum
 from gladstorm.simulation import layout
-from gladstorm.simulation.configurations import by_name, expand
+from gladstorm.simulation.configurations import expand, name_methods
 from whole_step import begun, whole_step
 
 STEPS, SEED = 16, 11
@@ -231,7 +231,7 @@ CASES: dict[str, Case] = {
     "d-adaptation": (d_adaptation(), fresh, sizes.DAdaptation, one),
     "prodigy": (prodigy(), fresh, sizes.Prodigy, one),
     "schedule-free": (schedule_free(GAMMA), fresh, lambda: sizes.ScheduleFree(GAMMA), one),
-    "steered landing": (steered_landing(), fresh, lambda: sizes.SteeredLanding(STEPS), one),
+    "untuned": (untuned(), fresh, lambda: sizes.Untuned(STEPS), one),
     "momo": (momo(0.01), fresh, lambda: sizes.Momo(0.01, value), one),
     "storm+": (
         storm_plus(),
@@ -424,7 +424,7 @@ def test_a_bad_composition_gets_one_clear_sentence(method: Method, sentence: str
 
 
 def test_a_schedule_is_swept_like_any_number() -> None:
-    expanded = expand(by_name([Method(Fresh(), Plain(PowerDecay([0.1, 0.2], 0.5)))]))
+    expanded = expand(name_methods([Method(Fresh(), Plain(PowerDecay([0.1, 0.2], 0.5)))]))
     assert [each.configuration.label for each in expanded] == [
         "fresh+plain (gamma.initial=0.1)",
         "fresh+plain (gamma.initial=0.2)",

@@ -78,7 +78,7 @@ ORACLE = BlumGladyshev(objectives.named("quadratic", dim=2, start=1.0), 0.0, 0.0
 def test_a_decay_without_a_horizon_ends_with_the_run_and_the_run_s_length_recompiles_nothing() -> None:
     method = sgd(LinearDecay([0.5, 0.2]))
     run(ORACLE, method, steps=3)
-    advanced: Any = engine.advanced
+    advanced: Any = engine.advance
     compiled = advanced._cache_size()
     for steps in (4, 9):
         by_hand = [np.prod([1 - c * (1 - k / steps) for k in range(steps)]) for c in (0.5, 0.2)]

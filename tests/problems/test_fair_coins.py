@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from gladstorm.problems.oracles.fair_coins import TABLED, heads
+from gladstorm.problems.sampling import TABLED, heads
 
 AT_ONCE = 4096  # one size, one program
 each_heads = jax.jit(jax.vmap(heads, (0, None)))

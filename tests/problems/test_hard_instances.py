@@ -11,8 +11,8 @@ from scipy import stats
 
 from evidence.verification import hardness
 from gladstorm import run
+from gladstorm.problems.hard.zero_chain import DEPTH, LARGEST, SMOOTHNESS, progress
 from gladstorm.problems.objectives import GatedRunway, ZeroChain
-from gladstorm.problems.objectives.zero_chain import DEPTH, LARGEST, SMOOTHNESS, progress
 from gladstorm.problems.oracles import ChainOracle
 
 LEVEL = 1e-6

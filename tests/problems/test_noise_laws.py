@@ -14,7 +14,7 @@ from scipy import stats
 
 from gladstorm.problems import objectives
 from gladstorm.problems.oracles import BlumGladyshev, FullRank, GradientCoupled, Skewed
-from gladstorm.problems.oracles.biased_coins import successes
+from gladstorm.problems.sampling import successes
 
 LEVEL = 1e-6
 DRAWS = 40_000

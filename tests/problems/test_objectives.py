@@ -9,7 +9,7 @@ import pytest
 
 from gladstorm.core.constants import Constants
 from gladstorm.problems import objectives
-from gladstorm.problems.objectives import phase_retrieval
+from gladstorm.problems.objectives import regression
 
 SPECS = [
     ("power:2.5", 3),
@@ -23,28 +23,24 @@ SPECS = [
     ("double-well", 1),
     ("double-well", 3),
     ("cosh", 2),
+    ("noisy-runway", 5),
     ("cosh:0.5,3", 1),
     ("phase-retrieval:60", 4),
     ("dro:30", 4),
     ("streaming-least-squares:0.5,10", 3),
-    ("poisson-regression", 3),
-    ("sampled-phase-retrieval", 3),
-    ("temporal-differences", 3),
     ("variational-logistic:full-rank,0.1,3", 2),
     ("variational-gaussian:full-rank,4", 2),
     ("variational-gaussian:lower-triangular", 3),
     ("variational-gaussian:mean-field,4", 3),
 ]
+LISTED = {spec.partition(":")[0] for spec, _ in SPECS}
+SPECS += [(name, 3) for name in objectives.names() if name not in LISTED]  # a new file is tested without more ado
 
 
 @pytest.fixture(params=SPECS, ids=lambda spec: f"{spec[0]} d={spec[1]}")
 def objective(request: Any) -> Any:
     spec, dim = request.param
     return objectives.named(spec, dim=dim, seed=3)
-
-
-def test_every_named_objective_is_tested() -> None:
-    assert {spec.partition(":")[0] for spec, _ in SPECS} == set(objectives.names())
 
 
 @jax.jit
@@ -134,7 +130,7 @@ def test_the_largest_eigenvalue_is_never_taken_too_small(
     if guessed_below:  # as Lanczos' method would, had it missed the largest
         monkeypatch.setattr("scipy.sparse.linalg.eigsh", lambda matrix, **_: [0.9 * np.linalg.eigvalsh(matrix)[-1]])
     top = np.linalg.eigvalsh(half + half.T)[-1]
-    assert phase_retrieval._largest_eigenvalue(half + half.T) == pytest.approx(top, rel=2e-9)
+    assert regression._largest_eigenvalue(half + half.T) == pytest.approx(top, rel=2e-9)
 
 
 def test_the_cubic_starts_with_variance_a_tenth() -> None:
@@ -147,7 +143,8 @@ def test_the_seed_decides_the_instance(objective: Any) -> None:
     same, other = (type(objective).from_seed(seed, dim=objective.start.size) for seed in (3, 4))
     again = type(objective).from_seed(3, dim=objective.start.size)
     np.testing.assert_array_equal(same.start, again.start)
-    assert not np.array_equal(same.start, other.start)
+    drawn = [jax.tree.leaves(each) for each in (same, other)]  # a chain begins at 0: its directions are drawn
+    assert not all(np.array_equal(a, b) for a, b in zip(*drawn, strict=True))
 
 
 def test_a_user_s_function_becomes_an_objective() -> None:

@@ -11,11 +11,10 @@ from scipy import integrate, stats
 
 from gladstorm import run, sgd, theory
 from gladstorm.problems import objectives, oracles
-from gladstorm.problems.objectives.gaussian_families import GaussianFamily
-from gladstorm.problems.objectives.logistic_normal import expected_loss
-from gladstorm.problems.oracles.counts import counts, uniforms_for
-from gladstorm.problems.oracles.poisson_regression import counted
-from gladstorm.problems.oracles.variational_logistic import Reparameterized
+from gladstorm.problems.own_noise.poisson_regression import counted
+from gladstorm.problems.own_noise.variational_gaussian import GaussianFamily
+from gladstorm.problems.own_noise.variational_logistic import expected_loss
+from gladstorm.problems.sampling import counts, uniforms_for
 from two_points import DRAWS, Pair, at_two_points, require_same_law, stated
 
 CHAIN = objectives.TemporalDifferences.from_seed(0, 5, dim=2)
@@ -147,7 +146,7 @@ def test_the_mean_field_vanishes_at_the_solution_and_is_no_gradient() -> None:
         assert np.asarray(oracle.at(CHAIN.solution).grad) == pytest.approx(0, abs=1e-14)
         turn = np.asarray(jax.jacobian(lambda x: oracle.at(x).grad)(jnp.zeros(2)))
     assert abs(turn[0, 1] - turn[1, 0]) > 1e-3
-    with pytest.raises(ValueError, match="the theorems say nothing about TemporalDifferences: its direction is a mean"):
+    with pytest.raises(ValueError, match="the theorems say nothing about TemporalDifferencesOracle: its direction"):
         theory.for_oracle(oracle, "nsgdm")
 
 
@@ -237,7 +236,7 @@ def test_the_mode_of_a_posterior_is_where_its_energy_is_least_for_separable_data
     z = float(made.mode[0])
     signed = np.array([1.0, 2.0, 1.0])
     assert 1e-3 * z == pytest.approx(np.sum(signed / (1 + np.exp(signed * z))), rel=1e-9)
-    assert np.isfinite(run(oracles.VariationalLogistic(made), sgd(0.1), steps=5).value).all()
+    assert np.isfinite(run(oracles.VariationalLogisticOracle(made), sgd(0.1), steps=5).value).all()
     with pytest.raises(ValueError, match="prior must be > 0, or separable data have a likelihood without mode"):
         objectives.VariationalLogistic.from_data(*separable, np.ones(2), family, prior=0.0)
     with pytest.raises(ValueError, match="labels must be a 0 or a 1 for each row"):
@@ -254,7 +253,7 @@ def test_a_posterior_that_is_all_prior_attains_the_bounds_that_its_constants_com
     features, labels = np.full((4, d), 1e-9), np.array([0, 1, 0, 1])
     quadratic = objectives.VariationalLogistic.from_data(features, labels, np.ones(family.size), family, prior=1.0)
     assert quadratic.largest_curvature == pytest.approx(M)
-    oracle: Any = oracles.VariationalLogistic(quadratic)
+    oracle: Any = oracles.VariationalLogisticOracle(quadratic)
     nodes, weights = np.polynomial.hermite_e.hermegauss(4)  # exact: the squares are of degree 4
     grid = np.stack(np.meshgrid(*[nodes] * 2 * d, indexing="ij"), axis=-1).reshape(-1, 2, 1, d)
     weight = np.prod(np.stack(np.meshgrid(*[weights / weights.sum()] * 2 * d, indexing="ij")), axis=0).ravel()
@@ -263,7 +262,7 @@ def test_a_posterior_that_is_all_prior_attains_the_bounds_that_its_constants_com
     def energies(x: Any) -> Any:
         """The energy's gradient at z, for every u and w, and its mean."""
         point = oracle.at(x)
-        sampled = jax.vmap(lambda uw: oracle.gradient(point, Reparameterized(*uw)))(grid)
+        sampled = jax.vmap(lambda uw: oracle.gradient(point, uw))(grid)
         return sampled - point.entropy, point.grad - point.entropy
 
     def second_moment(x: np.ndarray) -> float:
@@ -346,7 +345,7 @@ def test_an_objective_brings_its_own_oracle_and_a_mean_field_is_called_one(glads
     assert (config["field"], config["oracle_text"], config["oracle"]["type"]) == (
         "mean field",
         "temporal-differences",
-        "TemporalDifferences",
+        "TemporalDifferencesOracle",
     )
     code, out, _ = gladstorm(*command, "--oracle", "blum-gladyshev", "--json")
     assert (code, json.loads(out)["config"]["field"]) == (0, "∇f")  # of how far the values are from the solution

@@ -10,7 +10,7 @@ from scipy import stats
 
 from gladstorm import run, sgd
 from gladstorm.problems import objectives, oracles
-from gladstorm.problems.oracles.wishart import PER_LENGTH, lengths
+from gladstorm.problems.sampling import PER_LENGTH, lengths
 from two_points import DRAWS, LEVEL, at_two_points, require_same_law, stated
 
 
@@ -37,7 +37,7 @@ def test_a_batch_has_the_law_of_brute_force_at_one_point_and_at_two(dim: int, b:
     objective = problem(dim)
     x, y = np.random.default_rng(1).normal(size=(2, dim)) * 2
     require_same_law(
-        at_two_points(oracles.StreamingLeastSquares(objective), x, y, b), by_brute_force(objective, x, y, b)
+        at_two_points(oracles.StreamingLeastSquaresOracle(objective), x, y, b), by_brute_force(objective, x, y, b)
     )
 
 
@@ -47,14 +47,14 @@ def test_a_batch_is_exact_where_its_directions_degenerate(where: str) -> None:
     y = np.ones(3)
     x = np.asarray(objective.optimum) if where == "the solution" else y
     require_same_law(
-        at_two_points(oracles.StreamingLeastSquares(objective), x, y, 7), by_brute_force(objective, x, y, 7)
+        at_two_points(oracles.StreamingLeastSquaresOracle(objective), x, y, 7), by_brute_force(objective, x, y, 7)
     )
 
 
 @pytest.mark.parametrize("dim", [3, 30])
 def test_variance_and_mean_square_smoothness_are_within_one_percent_of_monte_carlo(dim: int) -> None:
     objective = problem(dim)
-    oracle = oracles.StreamingLeastSquares(objective)
+    oracle = oracles.StreamingLeastSquaresOracle(objective)
     spectrum = np.asarray(objective.spectrum)
     for x, y in np.random.default_rng(2).normal(size=(3, 2, dim)) * 3:
         at_x, at_y = by_brute_force(objective, x, y, 1, draws=1_000_000 if dim == 3 else 200_000)
@@ -69,7 +69,7 @@ def test_variance_and_mean_square_smoothness_are_within_one_percent_of_monte_car
 
 
 def test_the_constants_are_attained_along_the_largest_eigenvalue() -> None:
-    oracle = oracles.StreamingLeastSquares(problem(3))
+    oracle = oracles.StreamingLeastSquaresOracle(problem(3))
     bg0 = oracle.bg0
     assert stated(oracle, bg0.anchor + 5 * np.eye(3)[0])[1] == pytest.approx(bg0.B**2 * 25 + bg0.G**2)
     assert stated(oracle, bg0.anchor)[1] == pytest.approx(bg0.G**2)
@@ -102,19 +102,19 @@ def test_a_covariance_that_is_none_gets_one_sentence(covariance: Any, sentence: 
 def test_numbers_that_do_not_go_together_get_one_sentence() -> None:
     one = objectives.StreamingLeastSquares(np.ones(3), np.zeros(3), np.ones(1))
     with pytest.raises(ValueError, match="start, optimum and spectrum must have one shape"):
-        run(oracles.StreamingLeastSquares(one), sgd(0.1), steps=1)
+        run(oracles.StreamingLeastSquaresOracle(one), sgd(0.1), steps=1)
     negative = objectives.StreamingLeastSquares(np.ones(2), np.zeros(2), np.array([1.0, -1.0]))
     with pytest.raises(ValueError, match="StreamingLeastSquares: spectrum must be finite and > 0"):
-        run(oracles.StreamingLeastSquares(negative), sgd(0.1), steps=1)
+        run(oracles.StreamingLeastSquaresOracle(negative), sgd(0.1), steps=1)
     with pytest.raises(ValueError, match="a whole number ≥ 1"):
-        run(oracles.StreamingLeastSquares(problem(2)), sgd(0.1, batch=0), steps=1)
+        run(oracles.StreamingLeastSquaresOracle(problem(2)), sgd(0.1, batch=0), steps=1)
     with pytest.raises(ValueError, match="the objective must be streaming-least-squares, whose noise this is; got Cau"):
         oracles.named("streaming-least-squares", objectives.named("cauchy"))
 
 
 def test_without_label_noise_a_start_at_the_solution_stays_there() -> None:
     still = objectives.StreamingLeastSquares(np.ones(2), np.ones(2), np.ones(2), 0.0)
-    record = run(oracles.StreamingLeastSquares(still), sgd(0.1, batch=5), steps=20, seeds=2)
+    record = run(oracles.StreamingLeastSquaresOracle(still), sgd(0.1, batch=5), steps=20, seeds=2)
     assert not record.grad_norm.any()
     assert not record.drift2.any()
 

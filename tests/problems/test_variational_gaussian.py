@@ -9,7 +9,7 @@ import pytest
 
 from gladstorm import run, sgd
 from gladstorm.problems import objectives, oracles
-from gladstorm.problems.objectives.gaussian_families import WORDS, GaussianFamily
+from gladstorm.problems.own_noise.variational_gaussian import WORDS, GaussianFamily
 from two_points import DRAWS, Pair, at_two_points, require_same_law, stated
 
 FLOOR = 0.3
@@ -59,14 +59,16 @@ def by_brute_force(objective: Any, x: Any, y: Any, b: int, draws: int = DRAWS) -
 def test_a_batch_has_the_law_of_brute_force_at_one_point_and_at_two(word: str, b: int) -> None:
     objective = problem(word, 3)
     x, y = np.random.default_rng(1).normal(size=(2, objective.family.size))
-    require_same_law(at_two_points(oracles.VariationalGaussian(objective), x, y, b), by_brute_force(objective, x, y, b))
+    require_same_law(
+        at_two_points(oracles.VariationalGaussianOracle(objective), x, y, b), by_brute_force(objective, x, y, b)
+    )
 
 
 @pytest.mark.parametrize("dim", [2, 3])
 @pytest.mark.parametrize("word", WORDS)
 def test_variance_and_mean_square_smoothness_are_within_one_percent_of_monte_carlo(word: str, dim: int) -> None:
     objective = problem(word, dim)
-    oracle = oracles.VariationalGaussian(objective)
+    oracle = oracles.VariationalGaussianOracle(objective)
     bg0, L0 = oracle.bg0, objective.constants.L0
     for x, y in np.random.default_rng(4).normal(size=(3, 2, objective.family.size)):
         at_x, at_y = by_brute_force(objective, x, y, 1, draws=300_000)
@@ -88,26 +90,28 @@ def test_every_family_contains_the_target_and_is_worth_nothing_there(word: str) 
     with jax.enable_x64(True):
         assert float(objective.value(jnp.asarray(optimum))) == pytest.approx(0, abs=1e-14)
         assert np.asarray(objective.grad(jnp.asarray(optimum))) == pytest.approx(0, abs=1e-14)
-        at_zero = np.asarray(objective.grad(jnp.asarray(oracles.VariationalGaussian(objective).bg0.anchor)))
+        at_zero = np.asarray(objective.grad(jnp.asarray(oracles.VariationalGaussianOracle(objective).bg0.anchor)))
     assert not at_zero.any()  # a saddle, not a solution
 
 
 def test_a_family_that_does_not_fit_gets_one_sentence() -> None:
     with pytest.raises(ValueError, match=r"GaussianFamily: must be one of full-rank, .*; got 'sparse'"):
         GaussianFamily("sparse", 2)
-    with pytest.raises(ValueError, match="must be full-rank or lower-triangular or mean-field or numbers separated"):
+    with pytest.raises(
+        ValueError, match="must be full-rank or lower-triangular or mean-field or one number; got 'sparse'"
+    ):
         objectives.named("variational-gaussian:sparse")
     wide = objectives.VariationalGaussian(np.ones(2), np.ones(1), np.ones(1), 1.0, GaussianFamily("full-rank", 1))
     with pytest.raises(ValueError, match="floor must be < 1, the target's least deviation; got 1"):
-        run(oracles.VariationalGaussian(wide), sgd(0.1), steps=1)
+        run(oracles.VariationalGaussianOracle(wide), sgd(0.1), steps=1)
     short = objectives.VariationalGaussian(np.ones(2), np.ones(2), np.ones(2), 0.5, GaussianFamily("full-rank", 2))
     with pytest.raises(ValueError, match="start, center and precision must have 6, 2 and 2 numbers"):
-        run(oracles.VariationalGaussian(short), sgd(0.1), steps=1)
+        run(oracles.VariationalGaussianOracle(short), sgd(0.1), steps=1)
 
 
 def test_what_is_rejected_is_drawn_again_for_every_block_by_itself() -> None:
     """Zeros are rejected for sure; the χ² of the 4 samples beyond the first is then independent in each block."""
-    oracle = oracles.VariationalGaussian(problem("mean-field", 3))
+    oracle = oracles.VariationalGaussianOracle(problem("mean-field", 3))
 
     @jax.jit
     def squares(key: Any) -> Any:

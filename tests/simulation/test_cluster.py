@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pickle
+import queue
 import random
 import re
 import shutil
@@ -13,6 +14,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -25,12 +27,14 @@ from typing_extensions import override
 
 import gladstorm as gs
 from benchmarks import faults
-from evidence.verification.part_result import PartResult
+from evidence.verification.checks import PartResult
 from gladstorm.core.parts import Array
+from gladstorm.jobs import interrupts
 from gladstorm.jobs.provenance import versions
+from gladstorm.jobs.sources import source_of
 from gladstorm.jobs.tasks import Here, Task, results
 from gladstorm.methods.steps.step import Memoryless
-from gladstorm.simulation import cluster, devices, layout, worker
+from gladstorm.simulation import cluster, devices, layout, processes, worker
 
 distributed = pytest.importorskip("distributed")
 
@@ -161,9 +165,54 @@ def test_what_a_worker_says_of_other_versions() -> None:
         worker.compute_on_worker(b"", asked)
 
 
-def test_what_a_worker_says_of_other_source() -> None:
+def test_what_a_worker_says_of_other_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_FREE", free := queue.SimpleQueue[Any]())
+    free.put(devices.available()[0])  # or who computes would wait for one
     with pytest.raises(ValueError, match=r"one has source \w{16} where of-other-code asks"):
         worker.compute_on_worker(pickle.dumps(PartResult), versions() | {"source": "of-other-code"})
+
+
+def test_a_task_is_sent_with_the_versions_and_the_source_it_must_be_computed_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By both executors: a worker that is not told the source cannot see that its own is another one."""
+    task = Task("task", 0, PartResult)
+    wanted = versions() | {"source": source_of(PartResult)}
+    assert worker.pack(task, pickle.dumps) == (pickle.dumps(PartResult), wanted)
+    sender = object.__new__(processes._Worker)
+    sender.joined, theirs = Pipe()
+    sender.begin(processes._Attempt(0, task, worker.Tally()))
+    assert theirs.recv() == (pickle.dumps(PartResult), wanted)
+    client = mock.MagicMock(spec=distributed.Client)
+    client.nthreads.return_value = {"worker": 1}
+    monkeypatch.setattr(interrupts, "check", mock.Mock(side_effect=KeyboardInterrupt))  # as soon as it is sent
+    with pytest.raises(KeyboardInterrupt):
+        list(cluster.OnDask(client).compute([(0, task)]))
+    assert client.submit.call_args.args[2] == wanted
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_worker_s_thread_computes_on_a_free_device_and_gives_it_back(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever becomes of the task: a thread that finds no free device waits for ever."""
+    before, free = devices.available(), queue.SimpleQueue[Any]()
+    free.put(before[1])
+    monkeypatch.setattr(worker, "_FREE", free)
+    compute = partial(_used_devices, fails)
+    packed = worker.pack(Task("task", 0, compute), pickle.dumps)
+    for _ in range(2):
+        assert free.qsize() == 1
+        with pytest.raises(ZeroDivisionError) if fails else contextlib.nullcontext():
+            assert worker.compute_on_worker(*packed) == ([before[1].id], 0)
+    assert free.get_nowait() == before[1]
+    assert devices.available() == before
+
+
+def _used_devices(fails: bool) -> tuple[list[int], int]:
+    if fails:
+        raise ZeroDivisionError
+    return [device.id for device in devices.available()], worker._FREE.qsize()
 
 
 def test_what_cannot_be_sent_is_named(client: Any) -> None:
@@ -294,7 +343,7 @@ def test_with_no_workers_the_job_waits_and_says_so(monkeypatch: pytest.MonkeyPat
         said.append(sentence)
         local.scale(1)
 
-    monkeypatch.setattr(cluster, "remark", send_one)
+    monkeypatch.setattr(cluster, "log", send_one)
     with local, distributed.Client(local) as client:
         found = dict(results([Task("task", 0, PartResult)], None, cluster.OnDask(client)))
     assert found == {0: PartResult()}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 FILES = ("torch/test_torch_sizes", "torch/test_torch_equations")
@@ -80,6 +82,17 @@ def test_a_sweep_has_the_same_numbers_on_one_two_and_four_devices_with_or_withou
         assert (other.pop("devices"), other["sfo"]) == (devices, expected["sfo"])
         for name, curve in other.items():  # how sums are ordered, and so rounded, is up to each program
             np.testing.assert_allclose(curve, expected[name], rtol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("pins", sorted(ROOT.glob("requirements*.txt")), ids=lambda path: path.name)
+def test_every_pin_but_pytorch_s_is_locked_with_hashes_and_no_address(pins: Path) -> None:
+    pinned = runpy.run_path(str(ROOT / ".ci" / "dependencies.py"))["pinned"](pins.name)
+    blocks = re.split(r"\n(?=\w)", (ROOT / "locks" / pins.name).read_text().strip())
+    locked = [Requirement(block.partition(" \\\n")[0]) for block in blocks]
+    assert {canonicalize_name(each.name): each.specifier for each in locked} == {
+        name: each.specifier for name, each in pinned.items() if name != "torch"
+    }, "run make lock"
+    assert all(re.fullmatch(r"\S+( ; [^\n\\]+)?( \\\n    --hash=sha256:[0-9a-f]{64})+", block) for block in blocks)
 
 
 def test_the_pinned_versions_are_among_those_declared_and_the_lower_bounds_go_together() -> None:

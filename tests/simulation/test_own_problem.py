@@ -14,7 +14,7 @@ import gladstorm as gs
 from gladstorm import Record, finite_sum, nsgdm, run, sgd
 from gladstorm.core.parts import describe
 from gladstorm.problems import objectives
-from gladstorm.problems.objectives.trees import planted
+from gladstorm.problems.functions import flatten
 
 ROOT = Path(__file__).parents[2]
 RNG = np.random.default_rng(0)
@@ -106,7 +106,7 @@ def test_a_function_of_a_tree_is_an_objective_of_vectors() -> None:
     assert objective.start.shape == (24,)
     assert objective.tree is not None
     with jax.enable_x64(True):
-        found = objective.tree.of(objective.grad(objective.tree.flat(START)))
+        found = objective.tree.unflatten(objective.grad(objective.tree.flatten(START)))
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), found, jax.grad(mean_loss)(START))
     record = run(gs.BlumGladyshev(objective, 0.1, 0.1), nsgdm(0.1, 0.5), steps=3)
     assert record.tree()["in.W"].shape == (1, 1, 4, 3)
@@ -141,7 +141,7 @@ def test_a_number_and_a_vector_are_given_as_they_are_and_a_matrix_as_a_matrix() 
 )
 def test_a_start_that_is_no_tree_of_finite_numbers_is_refused(start: Any, got: str) -> None:
     with pytest.raises(ValueError, match=f"mine: start must be a vector of finite numbers.*{got}"):
-        planted("mine", start)
+        flatten("mine", start)
 
 
 def test_captured_numpy_arrays_count_in_float64() -> None:

@@ -18,7 +18,7 @@ import pytest
 from typing_extensions import override
 
 import gladstorm as gs
-from evidence.verification.part_result import PartResult
+from evidence.verification.checks import PartResult
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.tasks import Task, results
 from gladstorm.simulation import cluster, layout, processes, worker
@@ -30,7 +30,7 @@ SMALL = layout.Costs(task_seconds=1e-9, runs_at_once=1)  # tasks of one seed eac
 @pytest.fixture(scope="module")
 def two() -> Iterator[Any]:
     """What --workers 2 gives."""
-    with cluster.opened(2, None) as executor:
+    with cluster.open_executor(2, None) as executor:
         yield executor
 
 
@@ -95,7 +95,7 @@ def test_of_a_process_that_ended_its_exit_code_or_its_signal_is_said(code: int, 
     its: Any = process
     its._process, (its.joined, theirs) = Process(), Pipe()
     theirs.close()
-    assert process.what_ended_it() == said
+    assert process.end_and_say_why() == said
     assert its.joined.closed
 
 
@@ -181,7 +181,7 @@ def test_processes_that_die_while_they_start_end_the_job_with_the_cause(
         pytest.raises(
             ChildProcessError, match=r"must live to compute; 3 in a row died while they started.*exit code 1"
         ),
-        cluster.opened(1, None) as executor,
+        cluster.open_executor(1, None) as executor,
     ):
         list(results([Task("task", 0, PartResult)], None, executor))
 
@@ -206,14 +206,14 @@ class Scripted(processes._Worker):
         if self._lives < 0:
             self._theirs.close()
         else:
-            self._theirs.send((pickle.loads(worker.pickled(attempt.task, pickle.dumps))(), ""))
+            self._theirs.send((pickle.loads(worker.pack(attempt.task, pickle.dumps)[0])(), ""))
 
     @override
     def end(self) -> None:
         self.joined.close()
 
     @override
-    def what_ended_it(self) -> str:
+    def end_and_say_why(self) -> str:
         return "was killed by SIGKILL"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from evidence.verification.one_of import ON_A_LINE, ON_A_PLANE, OneOf
+from evidence.verification.instances import ON_A_LINE, ON_A_PLANE, OneOf
 from gladstorm import BlumGladyshev, nsgdm, nstorm, run, sgd
 from gladstorm.core.parts import part
 from gladstorm.methods import Method
@@ -40,12 +40,13 @@ def new_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[New
     own = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]  # JAX adds its settings when imported
     jax.config.update("jax_compilation_cache_dir", None)
     compilation_cache.reset_cache()
+    jax.clear_caches()  # what an earlier test loaded from JAX's own cache cannot be saved again
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def started() -> Path:
-        monkeypatch.setattr(programs, "_SHELF", programs._Shelf())
+        monkeypatch.setattr(programs, "_CACHE", programs._Cache())
         programs.enable_program_cache()
-        return programs._SHELF.folder or NOWHERE
+        return programs._CACHE.folder or NOWHERE
 
     yield started
     jax.config.update("jax_compilation_cache_dir", own)
@@ -226,10 +227,10 @@ def test_a_process_holds_the_programs_it_used_last(new_process: NewProcess, monk
     first = last(sgd(0.1))
     for dim in (3, 4):
         last(sgd(0.1), BlumGladyshev(Power(start=np.ones(dim), p=3.0), 0.5, 1.0))
-    assert len(programs._SHELF.loaded) == 4
+    assert len(programs._CACHE.loaded) == 4
     assert len(files(folder)) == 6
     assert last(sgd(0.1)).tobytes() == first.tobytes()
-    assert len(programs._SHELF.loaded) == 4
+    assert len(programs._CACHE.loaded) == 4
 
 
 def test_functions_of_this_package_are_told_by_their_names(new_process: NewProcess) -> None:
@@ -256,6 +257,6 @@ def test_folders_of_other_versions_go_after_a_month(new_process: NewProcess) -> 
 
 
 def test_where_jax_keeps_programs_nothing_is_kept_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_SHELF", programs._Shelf())
+    monkeypatch.setattr(programs, "_CACHE", programs._Cache())
     programs.enable_program_cache()
-    assert programs._SHELF.folder is None
+    assert programs._CACHE.folder is None

@@ -22,7 +22,8 @@ from gladstorm.methods.estimators import Momentum
 from gladstorm.methods.steps import CubeRoot
 from gladstorm.problems import objectives
 from gladstorm.simulation.configurations import Configuration, expand
-from gladstorm.simulation.record import CURVES, MARKS, POINTS
+from gladstorm.simulation.one_run import CURVES
+from gladstorm.simulation.tables import MARKS, POINTS
 
 SEEDS = [3, 9, 4]
 
@@ -194,7 +195,7 @@ def test_a_saved_record_loads_as_it_was(
 ) -> None:
     for each in (record, uneven):
         for at_once in (250_000, 1, 2 * 3 * each.steps.size):  # configurations are written all, one, or two at a time
-            monkeypatch.setattr("gladstorm.simulation.record.ROWS_AT_ONCE", at_once)
+            monkeypatch.setattr("gladstorm.simulation.tables.ROWS_AT_ONCE", at_once)
             each.save(tmp_path / "runs.parquet")
             require_same(each, Record.load(tmp_path / "runs.parquet"))
 
@@ -444,3 +445,9 @@ def test_methods_oracles_and_plans_show_themselves_on_a_screen() -> None:
     assert "array of 100000 numbers, 0.0001 to 1" in repr(nested)
     assert "gamma = 0.000464159, eta = 0.00215443, n_init = 5" in repr(plan)
     assert repr(sgd(0.1)) == "Method(estimator=Fresh(), step=Plain(gamma=0.1), batch=Fixed(size=1), average=None)"
+
+
+@pytest.mark.parametrize("name", [*CURVES, *MARKS, *POINTS])
+def test_every_column_of_a_file_is_on_the_page_of_formats(name: str) -> None:
+    page = (Path(__file__).parent.parent.parent / "docs/formats.md").read_text("utf-8")
+    assert f"`{name}`" in page.partition("## Records")[2].partition("\n## ")[0]

@@ -84,9 +84,9 @@ def test_names_of_methods_decide_nothing_and_every_number_does(tmp_path: Path, m
     ("changed", "computed"),
     [
         ("simulation.engine", True),
-        ("methods.estimators.fresh", True),
-        ("problems.objectives.power", True),
-        ("methods.estimators.storm", False),
+        ("methods.estimators.estimator", True),
+        ("problems.objectives.elementary", True),
+        ("methods.estimators.two_point", False),
         ("theory.statement", False),
     ],
 )

@@ -18,7 +18,7 @@ from gladstorm.methods.averages import TailAverage
 from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.problems import objectives
 from gladstorm.simulation import engine, layout, runs
-from gladstorm.simulation.record import CURVES
+from gladstorm.simulation.one_run import CURVES
 from gladstorm.simulation.runs import record_times
 from gladstorm.simulation.simulate import Interrupted
 from unrolled import noise

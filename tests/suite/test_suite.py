@@ -9,10 +9,12 @@ import jax
 import numpy as np
 import pytest
 
+from evidence.suite.page import in_short
 from gladstorm import BlumGladyshev, Method, run, sgd, sweep
 from gladstorm import suite as study
-from gladstorm.comparison.compare import FIRST_TUNING_SEED, Compared, compare
-from gladstorm.comparison.intervals import ratio
+from gladstorm.comparison.compare import FIRST_TUNING_SEED, compare
+from gladstorm.comparison.compared import Compared
+from gladstorm.comparison.scores import ratio
 from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.estimators import Fresh
 from gladstorm.methods.steps import Normalized
@@ -21,17 +23,17 @@ from gladstorm.suite import PROBLEMS, running
 from gladstorm.suite import figures as suite_figures
 from gladstorm.suite import tables as suite_tables
 from gladstorm.suite.answers import answers, share_of_seeds, verdict
-from gladstorm.suite.entries import entries, gradient_size, made
 from gladstorm.suite.measures import geometric_mean, profile, reached, reaching, to_best
-from gladstorm.suite.running import SuiteSettings, case, flags
+from gladstorm.suite.running import SuiteSettings, case, entries, flags, gradient_size, made
 
 CHEAP = ("cubic", "sampled-phases", "ill-conditioned", "double-well", "network-regression")
 
 
-def test_there_are_twelve_problems_half_of_them_held_out_in_one_to_a_hundred_dimensions() -> None:
+def test_both_roles_have_six_problems_or_more_in_one_to_a_hundred_dimensions() -> None:
     facts = [each.facts for each in PROBLEMS.values()]
-    assert [sum(each["role"] == role for each in facts) for role in ("development", "held-out")] == [6, 6]
-    assert (min(each["dim"] for each in facts), max(each["dim"] for each in facts)) == (1, 100)
+    assert all(sum(each["role"] == role for each in facts) >= 6 for role in ("development", "held-out"))
+    assert min(each["dim"] for each in facts) == 1
+    assert max(each["dim"] for each in facts) >= 100
     for fact in ("natural", "far", "even", "outside"):
         assert len({bool(each[fact]) for each in facts}) == 2
     held_out = [each for each in facts if each["role"] == "held-out"]
@@ -62,8 +64,8 @@ def test_an_even_problem_is_even_about_a_minimum() -> None:
 
 
 def test_baselines_and_what_is_tuned_have_two_rows_of_equally_many_settings_and_a_given_one_as_it_is() -> None:
-    baselines = {"SGD": "sgd", "clip": "clipped_sgd(c={size/10})", "DoG": "dog(gamma=1)"}
-    fixed, tuned = "sgd(gamma=0.3)", "clipped_sgd(c={size})"
+    baselines = {"SGD": "sgd", "clip": "clipped_sgd(c=gradient_size(0.1))", "DoG": "dog(gamma=1)"}
+    fixed, tuned = "sgd(gamma=0.3)", "clipped_sgd(c=gradient_size)"
     rows = entries(baselines, [fixed, tuned])
     assert [(row.name, row.power) for row in rows.values()] == [
         *((name, power) for name in baselines for power in (0, 1)), (fixed, None), (tuned, 0), (tuned, 1)
@@ -235,7 +237,7 @@ def test_the_answer_takes_each_method_as_tuning_prefers_it_and_says_where_it_is_
     assert answer["cases"][2]["seeds"] == {"better": 4, "of": 4, "low": pytest.approx(0.3021, abs=1e-4), "high": 1}
     assert answer["where"] is None  # one of two cases is not more often than not
     trial = "If you tune the step size, normalize only where a trial of your own shows that it helps."
-    assert suite_tables.in_short([answer]) == trial
+    assert in_short([answer]) == trial
     told = suite_tables.sentence(answer)
     assert told.startswith("NSGDM is better than SGD in 1 of 3 cases and worse in 1; in 1 the intervals cannot tell. ")
     assert "None of the 5 facts about problems that we tried says where it is better" in told
@@ -312,13 +314,13 @@ def test_the_sentence_names_a_fact_that_holds_more_often_than_not_or_says_that_n
         0,
     )
     where = "If you tune the step size, normalize where the noise grows faster than BG-0 allows."
-    assert suite_tables.in_short([answer]) == where
+    assert in_short([answer]) == where
     told = suite_tables.sentence(answer)
     assert "it is better in 2 of 2 cases and worse in 0; elsewhere better in 0 of 2." in told
     assert 'case for it: on sampled-phases with 100 gradients, ‖∇f‖ of "NSGDM" is 0.2 (' in told
     (never,) = answers(result_of({("counts", 100): worse, ("cubic", 100): alike}))
     (open_,) = answers(result_of({("counts", 100): alike, ("cubic", 100): alike}))
-    assert suite_tables.in_short([answer, never, open_]) == (
+    assert in_short([answer, never, open_]) == (
         "If you tune the step size, normalize where the noise grows faster than BG-0 allows, do not normalize, "
         "and try for yourself whether to normalize."
     )

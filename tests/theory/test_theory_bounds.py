@@ -22,7 +22,6 @@ from gladstorm.theory import (
     wrapped,
 )
 from gladstorm.theory.class_constants import expected, symmetric, young
-from gladstorm.theory.feedback_bounds import MomentumFeedback, StormFeedback
 from gladstorm.theory.master_bounds import (
     MASTERS,
     Bound,
@@ -31,7 +30,15 @@ from gladstorm.theory.master_bounds import (
     StormLinear,
     StormSublinear,
 )
-from gladstorm.theory.sharper_bounds import ExactLinear, MomentumLongStep, MomentumSmooth, StormSmooth, of_run
+from gladstorm.theory.sharper_bounds import (
+    ExactLinear,
+    MomentumFeedback,
+    MomentumLongStep,
+    MomentumSmooth,
+    StormFeedback,
+    StormSmooth,
+    of_run,
+)
 
 SETTINGS = sorted(REGIMES)
 STOCHASTIC = [setting for setting in SETTINGS if setting[2] != "deterministic"]

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import gladstorm as gs
 from gladstorm import theory
 from gladstorm.core.constants import Constants
-from gladstorm.core.references import CUTKOSKY_MEHTA_2020, THIS_PAPER
+from gladstorm.core.references import CUTKOSKY_MEHTA_2020, UPADHYAY_2026
 from gladstorm.methods import from_plan, nsgdm, nstorm
 from gladstorm.theory import Problem, for_oracle, plan, planning, problem_of, theorem, weaken, wrapped
 from gladstorm.theory.search import lowest
@@ -489,7 +489,7 @@ def test_every_public_name_is_described(name: str) -> None:
 def test_every_regime_names_its_source(regime: type[theory.Statement]) -> None:
     assert regime.source
     assert {"classes", "calls_per_step", "corrects_drift"} <= set(dir(regime))  # facts no type checker asks for
-    if regime.work is THIS_PAPER:
+    if regime.work is UPADHYAY_2026:
         assert "Corollary " in regime.source
         assert "app_" in regime.label
     assert "app_" not in regime.source  # what only the paper's LaTeX knows
@@ -515,9 +515,9 @@ def test_a_statement_says_what_its_method_takes(method: str, needed: set[str]) -
 # Noise that is smallest elsewhere than at x⁰.
 
 
-def stream(sigma: float = 0.5) -> gs.oracles.StreamingLeastSquares:
+def stream(sigma: float = 0.5) -> gs.oracles.StreamingLeastSquaresOracle:
     start, optimum, spectrum = np.array([3.0, 1.0]), np.array([0.0, -3.0]), np.array([2.0, 0.5])
-    return gs.oracles.StreamingLeastSquares(gs.objectives.StreamingLeastSquares(start, optimum, spectrum, sigma))
+    return gs.oracles.StreamingLeastSquaresOracle(gs.objectives.StreamingLeastSquares(start, optimum, spectrum, sigma))
 
 
 def test_noise_anchored_at_the_solution_is_brought_to_the_start_by_the_triangle_inequality() -> None:
@@ -549,7 +549,7 @@ def test_the_theorems_refuse_noise_they_say_nothing_about() -> None:
         for_oracle(gs.oracles.FiniteSum(gs.objectives.named("dro:5", dim=2)), "nsgdm")
     at_rest = replace(stream().objective, start=np.array([0.0, -3.0]))
     with pytest.raises(ValueError, match=r"or there is nothing to bound; got f\(x⁰\) − inf f = 0\."):
-        for_oracle(gs.oracles.StreamingLeastSquares(at_rest), "nsgdm")
+        for_oracle(gs.oracles.StreamingLeastSquaresOracle(at_rest), "nsgdm")
     indefinite = replace(stream().objective, spectrum=np.array([2.0, -1.0]))
     with pytest.raises(ValueError, match=r"spectrum must be finite and > 0; got spectrum=-1\.0"):
-        for_oracle(gs.oracles.StreamingLeastSquares(indefinite), "nsgdm")
+        for_oracle(gs.oracles.StreamingLeastSquaresOracle(indefinite), "nsgdm")

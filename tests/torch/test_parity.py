@@ -13,9 +13,10 @@ import torch
 
 import gladstorm as gs
 import gladstorm.optax
-import gladstorm.torch
+from optimizers import OPTAX, TORCH, optax_optimizer
+from optimizers import UNTUNED as UNTUNED_KINDS
 from unrolled import Batch, noise, unrolled
-from unrolled_parameter_free import SteeredLanding
+from unrolled_parameter_free import Untuned
 from whole_step import begun, whole_step
 
 STEPS, SEED, N_INIT = 200, 11, 7
@@ -24,13 +25,15 @@ OBJECTIVE = gs.objectives.named("double-well", dim=5, start=1.0)
 METHODS = {
     "nsgdm": gs.nsgdm(GAMMA, ETA),
     "nstorm": gs.nstorm(GAMMA, ETA, n_init=N_INIT),
-    "steered": gs.steered_landing(),
-}
+    "untuned": gs.untuned(),
+}  # in the simulator, by the names that Optax has for them and, in capitals or not, torch
+BY_HAND: dict[str, Callable[[], Any]] = {"untuned": lambda: Untuned(STEPS)}  # those `unrolled` has not
+UNTUNED = [kind.__name__.lower() for kind in UNTUNED_KINDS]
 START = np.asarray(OBJECTIVE.start)
 CUT = 2  # the libraries hold x as two tensors, so that the norm over both is put to the test
 
 Vector = np.ndarray
-AVERAGES: dict[str, Vector] = {}  # of the iterates of "steered", as the two libraries report them
+AVERAGES: dict[tuple[str, str], Vector] = {}  # of the iterates of untuned methods, as the two libraries report them
 
 
 def exact(x: Vector) -> Vector:
@@ -52,8 +55,8 @@ def by_hand(name: str) -> list[Vector]:
     def batch_size(k: int, distance2: float) -> int:
         return size(name, k)
 
-    if name == "steered":
-        step = SteeredLanding(STEPS)
+    if name in BY_HAND:
+        step = BY_HAND[name]()
         visited: list[Vector] = [START]
         for k in range(STEPS):
             visited.append(step(k, visited[-1], sample(name, k)(visited[-1])))
@@ -74,11 +77,8 @@ def by_simulator(name: str) -> list[Vector]:
 
 
 def by_optax(name: str) -> list[Vector]:
-    optimizer: Any = {
-        "nsgdm": gladstorm.optax.nsgdm(GAMMA, 1 - ETA),
-        "nstorm": gladstorm.optax.nstorm(GAMMA, 1 - ETA),
-        "steered": gladstorm.optax.steered(STEPS, average=True),
-    }[name]
+    options: dict[str, Any] = {"horizon": STEPS} if name in UNTUNED else {"momentum": 1 - ETA}
+    optimizer = optax_optimizer(name, GAMMA, **options)
 
     def grads(params: list[jax.Array], xi: Batch) -> list[jax.Array]:
         return [jnp.asarray(part) for part in np.split(xi(np.concatenate(params)), [CUT])]
@@ -94,8 +94,8 @@ def by_optax(name: str) -> list[Vector]:
             updates, state = update(grads(params, xi), state, params, **stale)
             params = optax.apply_updates(params, updates)
             visited.append(np.concatenate(params))
-        if name == "steered":
-            AVERAGES["optax"] = np.concatenate(gladstorm.optax.averaged(state, params))
+        if name in UNTUNED:
+            AVERAGES["optax", name] = np.concatenate(gladstorm.optax.averaged(state, params))
     return visited
 
 
@@ -113,27 +113,19 @@ def by_torch(name: str) -> list[Vector]:
 
         return evaluate
 
+    kind = next(kind for kind in TORCH if kind.__name__.lower() == name)
+    untuned = {"horizon": STEPS}
+    optimizer = kind(params, **untuned if name in UNTUNED else {"lr": GAMMA, "momentum": 1 - ETA})
+    if kind.needs_closure:
+        optimizer.initialize([closure(0)])
     visited = [START]
-    if name == "nsgdm":
-        nsgdm = gladstorm.torch.NSGDM(params, lr=GAMMA, momentum=1 - ETA)
-        for k in range(STEPS):
-            nsgdm.zero_grad()
-            nsgdm.step(closure(k))
-            visited.append(x())
-    elif name == "steered":
-        steered = gladstorm.torch.Steered(params, horizon=STEPS, average=True)
-        for k in range(STEPS):
-            steered.zero_grad()
-            steered.step(closure(k))
-            visited.append(x())
-        with steered.averaged():
-            AVERAGES["torch"] = x()
-    else:
-        nstorm = gladstorm.torch.NSTORM(params, lr=GAMMA, momentum=1 - ETA)
-        nstorm.initialize([closure(0)])
-        for k in range(STEPS):
-            nstorm.step(closure(k + 1))
-            visited.append(x())
+    for k in range(STEPS):
+        optimizer.zero_grad()
+        optimizer.step(closure(k + kind.needs_closure))
+        visited.append(x())
+    if name in UNTUNED:
+        with optimizer.averaged():
+            AVERAGES["torch", name] = x()
     return visited
 
 
@@ -149,10 +141,8 @@ def iterates(arm: str, name: str) -> Vector:
     return rows
 
 
-def test_every_optimizer_of_torch_is_here() -> None:
-    offered = (getattr(gladstorm.torch, name) for name in gladstorm.torch.__all__)
-    kinds = {each for each in offered if isinstance(each, type) and issubclass(each, torch.optim.Optimizer)}
-    assert {kind.__name__.lower() for kind in kinds} == set(METHODS)
+def test_every_optimizer_of_torch_and_optax_is_here() -> None:
+    assert {kind.__name__.lower() for kind in TORCH} == set(OPTAX) == set(METHODS)
 
 
 @pytest.mark.parametrize("name", list(METHODS))
@@ -161,7 +151,7 @@ def test_every_iterate_is_that_of_the_recursion_by_hand(arm: str, name: str) -> 
     np.testing.assert_allclose(iterates(arm, name), iterates("hand", name), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["nsgdm", "nstorm"])
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in UNTUNED])
 @pytest.mark.parametrize("arm", list(ARMS))
 def test_every_step_is_as_long_as_the_learning_rate(arm: str, name: str) -> None:
     lengths = np.linalg.norm(np.diff(iterates(arm, name), axis=0), axis=1)
@@ -174,12 +164,13 @@ def test_a_run_of_the_simulator_ends_where_its_transitions_lead(name: str) -> No
     np.testing.assert_allclose(record.last[0, 0], iterates("simulator", name)[-1], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", UNTUNED)
 @pytest.mark.parametrize("arm", ["optax", "torch"])
-def test_the_average_is_the_one_a_run_of_the_simulator_reports(arm: str) -> None:
-    record = gs.run(gs.BlumGladyshev(OBJECTIVE, B, G), METHODS["steered"], steps=STEPS, seeds=[SEED])
-    last = iterates(arm, "steered")[-1]
-    np.testing.assert_allclose(AVERAGES[arm], record.reported[0, 0], rtol=0, atol=1e-12)
-    assert np.linalg.norm(AVERAGES[arm] - last) > 1e-3
+def test_the_average_is_the_one_a_run_of_the_simulator_reports(arm: str, name: str) -> None:
+    record = gs.run(gs.BlumGladyshev(OBJECTIVE, B, G), METHODS[name], steps=STEPS, seeds=[SEED])
+    last = iterates(arm, name)[-1]
+    np.testing.assert_allclose(AVERAGES[arm, name], record.reported[0, 0], rtol=0, atol=1e-12)
+    assert np.linalg.norm(AVERAGES[arm, name] - last) > 1e-3
 
 
 def test_another_recursion_would_be_told_apart_by_far() -> None:

@@ -15,10 +15,12 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gladstorm.torch import NSGDM, NSTORM, Steered, normalized_step
-from gladstorm.torch.block import Block
-from gladstorm.torch.normalized_step import norm_of, normalized_step_
-from gladstorm.torch.transition import add_gradients
+from gladstorm.torch import NSGDM, NSTORM, norms
+from gladstorm.torch.normalized_step import normalized_step_
+from gladstorm.torch.norms import norm_of
+from gladstorm.torch.optimizer import Block
+from gladstorm.torch.two_phase_step import add_gradients
+from optimizers import TORCH, UNTUNED
 
 Optimizer = NSGDM | NSTORM
 BOTH = pytest.mark.parametrize("kind", [NSGDM, NSTORM])
@@ -247,21 +249,19 @@ class NoWaiting(TorchDispatchMode):
 @pytest.mark.parametrize("lr", [0.1, torch.tensor(0.1)])
 def test_a_step_never_waits_for_the_device(foreach: bool, lr: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # The CPU stands for a device: its values, which are here for the reading, are not looked at either.
-    monkeypatch.setattr(normalized_step, "readable", lambda tensor: False)
+    monkeypatch.setattr(norms, "readable", lambda tensor: False)
 
     def closure() -> float:
         for p in model.parameters():
             p.grad = torch.ones_like(p)
         return 0.0
 
-    options: dict[Any, dict[str, Any]] = {
-        Steered: {"horizon": 5},
-        NSGDM: {"weight_decay": 0.05},
-        NSTORM: {"weight_decay": 0.05, "max_grad_norm": 1.0},
-    }
-    for kind, its_own in options.items():
+    for kind in sorted(TORCH, key=lambda kind: kind is NSTORM):
+        options: dict[str, Any] = {"horizon": 5} if kind in UNTUNED else {"weight_decay": 0.05}
+        if kind is NSTORM:
+            options["max_grad_norm"] = 1.0
         model = network()
-        optimizer = kind(model.parameters(), lr=lr, foreach=foreach, skip_nonfinite=True, **its_own)
+        optimizer = kind(model.parameters(), lr=lr, foreach=foreach, skip_nonfinite=True, **options)
         optimizer.step(closure)
         with NoWaiting():
             optimizer.step(closure)
@@ -326,14 +326,14 @@ class Graphs:
         return graph
 
 
-@pytest.mark.parametrize("kind", [NSGDM, Steered, NSTORM])
+@pytest.mark.parametrize("kind", TORCH)
 def test_fifty_compiled_steps_are_two_graphs_and_take_the_same_steps(kind: Any) -> None:
-    """One step makes the state, and all others are alike, however gradients are cleared; NSTORM is left to Python."""
+    """One step makes the state, and all others are alike, however gradients are cleared; NSTORM is not compiled."""
     models = torch.nn.Linear(3, 1).double(), torch.nn.Linear(3, 1).double()
     models[1].load_state_dict(models[0].state_dict())
     plain, compiled = (kind(model.parameters(), lr=0.05) for model in models)
     torch.compiler.reset()  # what other tests have compiled counts towards the limit of programs for one `step`
-    graphs, closures = Graphs(), kind is NSTORM
+    graphs, closures = Graphs(), kind.needs_closure
     step = torch.compile(compiled.step, backend=graphs, fullgraph=not closures)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, of its profiler
@@ -397,7 +397,7 @@ def test_nstorm_s_transition_compiles_into_one_graph_and_is_the_same() -> None:
             warnings.simplefilter("ignore")  # torch's own, of its profiler
             for k in range(3):
                 closure(its, k)
-                advance(optimizer, optimizer._blocks())
+                advance(optimizer, optimizer._blocks("momentum_buffer"))
     for p, q in zip(params, others, strict=True):
         torch.testing.assert_close(p, q, rtol=0, atol=1e-6)
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from gladstorm.torch import NSGDM, NSTORM, Steered
+from optimizers import TORCH
 
-KINDS = pytest.mark.parametrize("kind", [NSGDM, NSTORM, Steered])
+KINDS = pytest.mark.parametrize("kind", TORCH)
 
 
 class Model(torch.nn.Module):

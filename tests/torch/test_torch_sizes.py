@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from gladstorm.optax import nsgdm, nstorm
-from gladstorm.torch import NSGDM, NSTORM, normalized_step
-from gladstorm.torch.normalized_step import norm_of, normalized_step_
+from gladstorm.torch import NSGDM, NSTORM, norms
+from gladstorm.torch.normalized_step import normalized_step_
+from gladstorm.torch.norms import norm_of
 
 Optimizer = NSGDM | NSTORM
 LR = 0.125
@@ -33,7 +34,7 @@ SIZES = [1e-44, 1e-38, 1e-25, 1e-19, 1.0, 1e19, 1e25, 2e38]
 def values_are(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values on a CPU may be looked at. On an accelerator they may not, and the CPU stands for one."""
     if request.param == "not read":
-        monkeypatch.setattr(normalized_step, "readable", lambda tensor: False)
+        monkeypatch.setattr(norms, "readable", lambda tensor: False)
 
 
 @pytest.mark.parametrize("entries", ENTRIES)

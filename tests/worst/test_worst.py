@@ -14,17 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from evidence.page import log_slope_weights
 from evidence.tightness.measuring import SETTINGS, slope_of
 from gladstorm import theory
 from gladstorm import worst as study
-from gladstorm.core.statistics import log_slope_weights
 from gladstorm.jobs.files import save_json
 from gladstorm.theory import REGIMES, Problem, Statement, theorem
 from gladstorm.worst import family, search
-from gladstorm.worst.audit import audit, samples
 from gladstorm.worst.evolution import Evolution
 from gladstorm.worst.family import SIZE, Node, ProblemClass, Shape, gap, instance
-from gladstorm.worst.line import Line, LineNoise
+from gladstorm.worst.line import Line, LineNoise, audit, samples
 from gladstorm.worst.proposals import propose
 from gladstorm.worst.search import measure
 
@@ -68,13 +67,13 @@ def test_every_piece_of_every_vector_is_admitted_and_the_last_one_is_no_longer_t
     of = ProblemClass(statement(*setting), horizon)
     rng, met = np.random.default_rng(0), 0
     for _ in range(40):
-        shape = Shape.read(rng.normal(size=SIZE) * 3)
+        shape = Shape.from_vector(rng.normal(size=SIZE) * 3)
         first = Node(0.0, float(shape.start[0]) * of.level, family._share(shape.start[1:], of))
         for side, outwards in ((0, -1.0), (1, 1.0)):
             nodes = [first, *family._laid_out(shape, side, first, of)]
             for t in (1.0, 0.1, 0.0):  # f may be made flatter
                 flatter = [replace(node, u=t * node.u) for node in nodes]
-                assert all(of.admits(one, other, 0.0) for one, other in pairwise(flatter))
+                assert all(of.admits(one, other) for one, other in pairwise(flatter))
             before, last = nodes[-2:]
             assert outwards * last.u >= 0  # f is bounded below
             width = abs(last.x - before.x)
@@ -89,11 +88,11 @@ def test_every_piece_of_every_vector_is_admitted_and_the_last_one_is_no_longer_t
 def test_noise_that_would_grow_faster_than_samples_may_differ_has_a_smaller_share() -> None:
     of = ProblemClass(theorem("nstorm", Problem(alpha=0.0, L=0.8, B=2.0, G=0.3, gap=0.05), gamma0=1.0), 30)
     assert of.largest_share == pytest.approx(0.8 / 2.0)
-    shape = Shape.read(np.random.default_rng(0).normal(size=SIZE) * 3)
+    shape = Shape.from_vector(np.random.default_rng(0).normal(size=SIZE) * 3)
     first = Node(0.0, 0.0, family._share(shape.start[1:], of))
     for side in (0, 1):
         nodes = [first, *family._laid_out(shape, side, first, of)]
-        assert all(of.admits(one, other, 0.0) for one, other in pairwise(nodes[:-1]))
+        assert all(of.admits(one, other) for one, other in pairwise(nodes[:-1]))
 
 
 @pytest.mark.parametrize("alpha", [0.3, 0.5, 0.7, 1.0])
@@ -128,7 +127,7 @@ def test_what_is_admitted_is_smooth_in_mean_square_and_the_steepest_of_it_attain
         a, b = rng.normal(size=2) * 2
         one = Node(a, rng.normal(), family._share(rng.normal(size=2), of))
         found = family._closest(one, Node(b, 5 * rng.normal(), family._share(rng.normal(size=2), of)), of)
-        if of.admits(one, found, 0.0):
+        if of.admits(one, found):
             assert steepest(one, found) <= 0.8 * (1 + 1e-6)
     # Noise that grows with its share: both parts of its slope are largest at the far end, of which G is none there.
     for outwards in (-1.0, 1.0):
@@ -178,7 +177,7 @@ def test_the_oracle_is_unbiased_of_the_variance_it_states_and_its_gradient_is_th
 
 def test_a_shape_is_its_vector() -> None:
     vector = np.random.default_rng(0).normal(size=SIZE)
-    np.testing.assert_allclose(Shape.read(vector).written(), vector, rtol=1e-12)
+    np.testing.assert_allclose(Shape.from_vector(vector).to_vector(), vector, rtol=1e-12)
 
 
 def test_f_is_made_flatter_until_the_gap_is_that_of_the_class() -> None:
@@ -203,20 +202,20 @@ def test_evolution_finds_the_largest_value_of_a_narrow_ridge_under_noise() -> No
     assert np.sum(scales * (evolution.mean - peak) ** 2) < 0.02
 
 
-def planted(horizon: int = 1000) -> tuple[ProblemClass, np.ndarray]:
+def bad_problem(horizon: int = 1000) -> tuple[ProblemClass, np.ndarray]:
     """NSTORM that remembers its first sample for the whole run, and a bowl where x follows the error of that."""
     problem = Problem(alpha=0, L=0.4, B=0.0, G=1.0, gap=1e-3)
     of = ProblemClass(theorem("nstorm", problem, gamma0=1.0, eta0=0.1), horizon)
     rng = np.random.default_rng(0)
-    shape = Shape.read(propose(rng, of, with_gap=False))
+    shape = Shape.from_vector(propose(rng, of, with_gap=False))
     shape.widths[:], shape.u[:], shape.start[0] = 1.0, np.array([[-1e3], [1e3]]), 0.0
     shape.c[..., 0], shape.c[..., 1], shape.start[1:] = 1.0, 0.0, [1.0, 0.0]
     shape.q[:] = 1e12
-    return of, shape.written()
+    return of, shape.to_vector()
 
 
 def test_the_search_finds_a_planted_problem_among_harmless_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    of, vector = planted()
+    of, vector = bad_problem()
     harmless = np.zeros(SIZE)  # no noise, no slope
 
     def one_is_bad(rng: np.random.Generator, _: ProblemClass, *, with_gap: bool) -> np.ndarray:
@@ -238,7 +237,7 @@ def test_the_search_finds_a_planted_problem_among_harmless_ones(monkeypatch: pyt
 
 
 def test_a_problem_read_from_its_file_is_measured_to_the_same_bytes(tmp_path: Path) -> None:
-    of, vector = planted()
+    of, vector = bad_problem()
     found = measure(of, "noise", instance(vector, of), 4).as_dict()
     save_json(tmp_path / "one.json", study.FORMAT, found)
     kept = json.loads((tmp_path / "one.json").read_text())

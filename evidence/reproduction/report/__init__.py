@@ -4,8 +4,6 @@ The page is a pure function of the data: the same results give the same bytes. E
 page.js draws those, and the tables beside them say the same without it.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -13,9 +11,11 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import Any
 
-from evidence.reproduction.report import sections
-from evidence.reproduction.report.markup import Markup, raw, tag
-from evidence.reproduction.report.sections import AXES, CURVES, SETTINGS, Data
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from evidence.reproduction.report import words
+from evidence.reproduction.report.words import CURVES, SETTINGS, Data
+from gladstorm.core.statistics import significant
 from gladstorm.plotting.styles import COLOURS, LINES, styles
 
 TITLE = "Gladstorm: the paper’s experiments, run again"
@@ -28,32 +28,19 @@ def page(experiments: Sequence[Data]) -> str:
     script = "\n".join(scripts)
     allowed = f"style-src '{_digest(style)}'; script-src '{_digest(script)}'"
     policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", TITLE),
-        tag("style", raw(style)),
+    axes = {"settings": words.SETTINGS, "curves": words.CURVES, "axes": words.AXES}
+    data = _json({**axes, "experiments": [_drawn(one["curves"]) for one in experiments]})
+    template = Environment(
+        loader=PackageLoader(__package__, ""),
+        autoescape=True,  # text is escaped where it enters the page, so nobody can forget to
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    data = {
-        "settings": SETTINGS,
-        "curves": CURVES,
-        "axes": AXES,
-        "experiments": [_drawn(one["curves"]) for one in experiments],
-    }
-    body = tag(
-        "body",
-        sections.opening([one["summary"] for one in experiments]),
-        tag(
-            "main",
-            *(sections.experiment(index, one["summary"], one["curves"]) for index, one in enumerate(experiments)),
-        ),
-        tag("script", _json(data), type="application/json", id="data"),
-        tag("script", raw(script)),
+    template.filters["number"] = words.number
+    return template.get_template("page.html").render(
+        vars(words), title=TITLE, policy=policy, style=style, script=script, data=data, experiments=experiments
     )
-    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
 def _digest(text: str) -> str:
@@ -61,10 +48,10 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _json(data: Any) -> Markup:
+def _json(data: Any) -> str:
     """JSON that may stand inside a script element: ASCII, and nothing in it can close the element or open a comment."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    return raw(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _drawn(curves: Data) -> dict[str, list[dict[str, Any]]]:
@@ -86,4 +73,4 @@ def _drawn(curves: Data) -> dict[str, list[dict[str, Any]]]:
 
 
 def _short(values: Iterable[float | None], digits: int = 6) -> list[float | None]:
-    return [None if value is None else float(f"{value:.{digits}g}") for value in values]
+    return [None if value is None else significant(value, digits) for value in values]

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from gladstorm import __version__
-from gladstorm.cli.output import spell_out_missing_characters, until_the_pipe_is_closed
+from gladstorm.cli.output import show_json, spell_out_missing_characters, until_the_pipe_is_closed
 from gladstorm.core.extras import MissingExtraError, needing_extras
 from gladstorm.jobs import interrupts
 
@@ -20,7 +20,7 @@ class Commands(TyperGroup):
     """All commands; what they print may end anywhere: at a closed pipe, or on a terminal that knows only ASCII."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
-        """Everything, under one name: help and shell completion are the same for `python -m gladstorm`."""
+        """Run them under one name: help and shell completion are the same for `python -m gladstorm`."""
         return super().main(*arguments, **{"prog_name": self.name, **options})
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
@@ -46,12 +46,6 @@ app = typer.Typer(
 )
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"gladstorm {__version__}")
-        raise typer.Exit
-
-
 def _be_quiet(ctx: Any, _option: Any, quiet: bool) -> None:
     if quiet:
         from gladstorm.jobs.progress import quietly  # not before: it loads rich, which --help does without
@@ -60,7 +54,7 @@ def _be_quiet(ctx: Any, _option: Any, quiet: bool) -> None:
 
 
 class CommandWithProgress(TyperCommand):
-    """A command that shows its progress, unless it is told to be quiet."""
+    """A command that shows its progress, unless --quiet is given."""
 
     def __init__(self, *arguments: Any, params: list[Any], **options: Any) -> None:
         quiet = TyperOption(
@@ -88,18 +82,62 @@ Scheduler = Annotated[
 @app.callback()
 def gladstorm(
     ctx: typer.Context,
-    _version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --version: print what a report of a fault needs, as JSON.")
     ] = False,
 ) -> None:
     """Show the help where no command is named."""
+    if as_json and not version:
+        raise ValueError("gladstorm: --json must follow a command, or stand beside --version; got it alone.")
+    if version:
+        show_json(_environment(), indent=1) if as_json else typer.echo(f"gladstorm {__version__}")
+        raise typer.Exit
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 
 
+def _environment() -> dict[str, Any]:
+    """What a report of a fault needs: versions of all that gladstorm can use, if installed, the processor, devices."""
+    import contextlib
+    import os
+    import platform
+    import re
+    from importlib import metadata
+    from importlib.util import find_spec
+
+    import numpy as np
+
+    wanted = {re.split(r"[^\w-]", each)[0] for each in metadata.requires("gladstorm") or []} - {"gladstorm"}
+    packages: dict[str, str | None] = dict.fromkeys(sorted(wanted))
+    for name in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            packages[name] = metadata.version(name)
+    simd = np.show_config(mode="dicts")["SIMD Extensions"]
+    devices: dict[str, list[str]] = {}
+    if find_spec("jax"):
+        import jax
+
+        devices["jax"] = [str(device) for device in jax.devices()]
+    if find_spec("torch"):
+        import torch
+
+        accelerators = range(torch.accelerator.device_count()) if torch.accelerator.is_available() else []
+        kind = torch.accelerator.current_accelerator()
+        devices["torch"] = ["cpu", *(f"{kind}:{index}" for index in accelerators)]
+    return {
+        "gladstorm": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": packages,
+        "processor": {"cores": os.cpu_count(), "machine": platform.machine(), "simd": simd["baseline"] + simd["found"]},
+        "devices": devices,
+    }
+
+
 def main(application: typer.Typer = app) -> None:
     """Run a command line: exit 0, 1 if a check failed, 2 with one sentence on bad usage, 130 or 143 on a signal."""
-    with interrupts.answered():
+    with interrupts.handle_signals():
         interrupts.check()
         try:
             with needing_extras("this command"):
@@ -107,16 +145,13 @@ def main(application: typer.Typer = app) -> None:
         except typer.Abort:
             raise KeyboardInterrupt from None
         except Exception as problem:
-            if not isinstance(problem, ValueError | OSError | MissingExtraError) and not hasattr(
-                problem, "format_message"
-            ):
+            of_usage = hasattr(problem, "format_message")  # Click's
+            if not of_usage and not isinstance(problem, ValueError | OSError | MissingExtraError):
                 raise
             from gladstorm.core.screen import harmless
 
-            message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
-            typer.echo(
-                f"Error: {harmless(' '.join(message.split()))}", err=True
-            )  # one line, whatever an argument holds
+            message = problem.format_message() if of_usage else str(problem)  # type: ignore[attr-defined]
+            typer.echo(f"Error: {harmless(' '.join(message.split()))}", err=True)  # one line, whatever it quotes
             sys.exit(2)
         if code == interrupts.CODE:  # what Typer makes of KeyboardInterrupt
             raise KeyboardInterrupt

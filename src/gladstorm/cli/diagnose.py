@@ -3,29 +3,29 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from gladstorm.cli.app import AsJson, app
-from gladstorm.cli.output import show, show_json
-from gladstorm.cli.places import require_figure, require_file, require_matplotlib
+from gladstorm.cli.job import FIGURES, require_file, require_matplotlib
+from gladstorm.cli.output import Table, say, show, show_json
 
 
 @app.command(short_help="Report from probes whether a model's noise grows.")
 def diagnose(
-    run: Annotated[Path, typer.Argument(help="A parquet file of probes, written by NoiseProbe or report.probes.save.")],
+    run: Annotated[Path, Argument(help="A parquet file of probes, written by NoiseProbe or report.probes.save.")],
     horizon: Annotated[
         int | None,
-        typer.Option(help="Mini-batch gradients of your training; with --gap, a theorem gives numbers if one applies."),
+        Option(help="Mini-batch gradients of your training; with --gap, a theorem gives numbers if one applies."),
     ] = None,
-    gap: Annotated[float | None, typer.Option(help="Δ = f(x⁰) − inf f, which probes cannot measure.")] = None,
+    gap: Annotated[float | None, Option(help="Δ = f(x⁰) − inf f, which probes cannot measure.")] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="α to use instead of the measured one; 0: curvature does not grow.")
+        float | None, Option(help="α to use instead of the measured one; 0: curvature does not grow.")
     ] = None,
     batch: Annotated[
-        int | None, typer.Option(help="Samples in a mini-batch of your training. [default: as many as in a probe]")
+        int | None, Option(help="Samples in a mini-batch of your training. [default: as many as in a probe]")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw noise and smoothness into this file (png, pdf, svg).")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write everything as one page to this file (html).")] = None,
+    plot: Annotated[Path | None, Option(help="Draw noise and smoothness into this file (png, pdf, svg).")] = None,
+    out: Annotated[Path | None, Option(help="Write everything as one page to this file (html).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Report whether noise grows with the distance travelled, how smooth the loss is, and which method fits.
@@ -34,7 +34,7 @@ def diagnose(
 
     Example: gladstorm diagnose run.parquet --horizon 10000 --gap 2.3 --alpha 0
     """
-    require_figure("diagnose", "--plot", plot)
+    require_file("diagnose", "--plot", plot, FIGURES)
     require_file("diagnose", "--out", out)
     if out is not None:
         require_matplotlib("diagnose")
@@ -57,18 +57,10 @@ def diagnose(
     if as_json:
         show_json(content)
         return
-    from rich.table import Table
-
-    table = Table(
-        title=f"{len(report.probes)} probes up to {report.probes.radius:.3g} from the start", title_justify="left"
-    )
-    for heading in ("", "estimate", "95 % interval", "verdict", "meaning"):
-        table.add_column(heading)
-    for row in report.rows():
-        table.add_row(*row)
-    show(table)
-    for line in (*report.sentences(), f"Advice: {content['recommendation']['why']}"):
-        typer.echo(line)
+    title = f"{len(report.probes)} probes up to {report.probes.radius:.3g} from the start"
+    show(Table(title, ("", "estimate", "95 % interval", "verdict", "meaning"), report.rows(), words=5, drop=(4,)))
+    for line in (*report.sentences(), *report.recommend(**asked).sentences()):
+        say(line)
     numbers = {name: value for name, value in content["recommendation"].items() if name != "why" and value is not None}
     if numbers:
-        typer.echo(", ".join(f"{name} {value}" for name, value in numbers.items()))
+        say(", ".join(f"{name} {value}" for name, value in numbers.items()))

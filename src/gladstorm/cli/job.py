@@ -1,7 +1,9 @@
 """What commands that run a study have in common: where its tasks are computed, and the files that come of it."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import importlib.util
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +15,14 @@ from gladstorm.jobs import interrupts
 if TYPE_CHECKING:
     from gladstorm.jobs.tasks import Executor
 
+FIGURES = (".png", ".pdf", ".svg")  # as in `figures`, which takes matplotlib to import
+PAGES = (".html", ".htm")
+
 
 def keep_in(folder: Path | None) -> None:
     """Declare that an interrupt leaves what has finished in a folder, if there is one."""
     if folder is not None:
-        interrupts.keeping(f"what had finished is in {folder}; the same command goes on from there")
+        interrupts.set_kept_message(f"what had finished is in {folder}; the same command goes on from there")
 
 
 @contextlib.contextmanager
@@ -29,7 +34,7 @@ def computing(store: Path | None, workers: int | None, scheduler: str | None) ->
     keep_in(store)
     devices.tune()
     programs.enable_program_cache()
-    with cluster.opened(workers, scheduler) as executor:
+    with cluster.open_executor(workers, scheduler) as executor:
         yield executor
 
 
@@ -43,7 +48,7 @@ def saving(option: str, path: Path | None, write: Callable[[Path], object]) -> I
     if path is not None:
         try:
             write(path)
-            interrupts.keeping(f"{path} is written")
+            interrupts.set_kept_message(f"{path} is written")
         except OSError as problem:
             failure = f"{option}: {path} cannot be written ({problem.strerror}); {_elsewhere(path.name, write)}."
             typer.echo(f"Error: {failure}", err=True)
@@ -53,7 +58,6 @@ def saving(option: str, path: Path | None, write: Callable[[Path], object]) -> I
 
 
 def _elsewhere(name: str, write: Callable[[Path], object]) -> str:
-    """Write a file of this name where there is room, and say where that is."""
     import tempfile
 
     for folder in (tempfile.gettempdir(), Path("~").expanduser(), Path.cwd()):
@@ -85,3 +89,78 @@ def saving_study(
         for name, figure in draw.items():
             stack.enter_context(saving("--out", out / name, partial(figures.save, figure(result))))
         yield
+
+
+def require_file(owner: str, option: str, path: Path | None, endings: tuple[str, ...] = ()) -> None:
+    """Raise a ValueError unless a file with such an ending can be written there: a new one, or over a regular one.
+
+    What draws into a file of such an ending must be installed.
+    """
+    if path is None:
+        return
+    target = Path(os.path.realpath(path))  # a link is followed
+    wrong = ""
+    if endings and path.suffix.lower() not in endings:
+        wrong = f"must end in {', '.join(FIGURES) if endings is FIGURES else '.html'}"
+    elif target.is_dir() or not target.parent.is_dir():
+        wrong = "must be a file in a folder that exists"
+    elif target.is_symlink() or (target.exists() and not target.is_file()):  # a link after all is one to itself
+        wrong = "must be a regular file, or none yet"
+    elif target.exists() and any(_leads_to(stream, target) for stream in (0, 1, 2)):
+        wrong = "must not be where the command prints or reads"
+    if wrong:
+        raise ValueError(f"{owner}: {option} {wrong}; got {str(path)!r}.")
+    _require_writable(owner, option, target.parent, path)
+    if endings is FIGURES:
+        require_matplotlib(owner)
+    if endings is PAGES and importlib.util.find_spec("vl_convert") is None:
+        raise ValueError(f"{owner}: {option} needs Vega, which is not installed; pip install 'gladstorm[page]'.")
+
+
+def require_folder(
+    owner: str, option: str, path: Path | None, *, folders: Iterable[str] = (), files: Iterable[str] = ()
+) -> None:
+    """Raise a ValueError unless a folder with these folders and files can be written there; none need exist yet."""
+    if path is None:
+        return
+    for folder in (path, *(path / name for name in folders)):
+        existing = next(each for each in (folder, *folder.absolute().parents) if each.exists() or each.is_symlink())
+        if not existing.is_dir():
+            what = "the file" if existing == path else f"{str(path)!r} with the file"
+            raise ValueError(f"{owner}: {option} must be a folder; got {what} {str(existing)!r} in the way.")
+        _require_writable(owner, option, existing, path)
+    for file in (path / name for name in files):
+        if file.exists():
+            require_file(owner, f"{file.name} in {option}", file)
+
+
+def require_store(owner: str, path: Path | None) -> None:
+    """Raise a ValueError unless results can be kept there, or some are: what is complete can be read from any disk."""
+    if path is not None and not any(path.glob("*/made-with.json")):
+        require_folder(owner, "--store", path)
+
+
+def require_matplotlib(owner: str) -> None:
+    """Raise a ValueError unless figures can be drawn at all."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ValueError(f"{owner}: figures need matplotlib, which is not installed; pip install 'gladstorm[plot]'.")
+
+
+def _leads_to(stream: int, target: Path) -> bool:
+    """Whether a standard stream is this very file, as in `--save /dev/stdout > file`."""
+    try:
+        return os.path.samestat(os.fstat(stream), target.stat())
+    except OSError:  # a stream that is closed
+        return False
+
+
+def _require_writable(owner: str, option: str, folder: Path, path: Path) -> None:
+    import tempfile  # not before: it loads random, which --help does without
+
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as problem:
+        raise ValueError(
+            f"{owner}: {option} must be where files can be written; got {str(path)!r} ({problem.strerror})."
+        ) from None

@@ -8,14 +8,15 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
 
 CLOSED_PIPE = 141  # 128 + SIGPIPE: what a shell reports of a program whose reader has gone
 SPELL_OUT = "gladstorm.spell_out"  # the name of the error handler below
@@ -26,37 +27,145 @@ _READABLE = {
     "×": "x", "½": "1/2", "¼": "1/4", "≤": "<=", "≥": ">=", "≈": "~", "∼": "~", "∈": "in", "∞": "inf", "√": "sqrt ",
     "∫": "integral ", "∂": "d", "←": "<-", "→": "->", "⌈": "ceil(", "⌉": ")", "⌊": "floor(", "⌋": ")", "⟨": "<",
     "⟩": ">", "✓": "yes", "✗": "no", "★": "*", "ℓ": "l", "λ": "lambda", "Λ": "Lambda", "\u0302": "^", "\u0303": "~",
-    "\u0304": "-", "°": "o", "⟂": "_|_", "●": "*", "○": "o", "↑": "^",
+    "\u0304": "-", "ϱ": "rho", "°": "o", "⟂": "_|_", "●": "*", "○": "o", "↑": "^",
 }  # fmt: skip
+# An interval, a deviation, a share, a missing number, a mark at the end.
+_TOGETHER = re.compile(r"\[[^\]]*\]|± \S+|\(?[-\d.e]+ to [-\d.e]+\)?|\S+ %|not finite|\S+ [*°!↑]+$")
+PROSE, NARROWEST = 40, 20  # what is longer is prose, and prose in a narrower column is a list of words
+_INSIDE = re.compile(r"(?:(?<=[,+])|(?<=\w\())(?=[A-Za-z])")  # where a method's text may break
+_NO_BREAK = "\u00a0"
+
+Measure = Callable[[str], int]  # how many characters of a screen a text takes
 
 
-def show(*tables: "Table") -> None:
+class Table(NamedTuple):
+    """A table as text: the first `words` columns are words, the others numbers."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+    words: int = 1
+    drop: Sequence[int] = ()  # columns in the order in which a narrow screen does without them; none: from the right
+    total: Sequence[str] = ()  # a last row, below a line
+
+
+def fit(table: Table, width: int, measure: Measure = len) -> tuple[dict[int, int], bool]:
+    """How wide each column is that a screen has room for, so that no word and no number is broken; and if it is framed.
+
+    A table does without its frame before it does without a column. Only the first column may break inside of a word,
+    where it alone is wider than the screen.
+
+    >>> table = Table("", ["method", "score"], [["sgd (gamma=0.1)", "1.5 [1, 2]"]])
+    >>> [fit(table, width) for width in (80, 20, 12)]
+    [({0: 15, 1: 10}, True), ({0: 11, 1: 8}, False), ({0: 12}, False)]
+    """
+    cells = list(zip(table.headings, *table.rows, *([table.total] if table.total else []), strict=True))
+    natural = [max(map(measure, column)) for column in cells]
+    pieces = [[piece for cell in column for word in _words(cell) for piece in _INSIDE.split(word)] for column in cells]
+    least = [max(map(measure, each)) for each in pieces]
+    least = [max(size, NARROWEST) if whole > PROSE else size for size, whole in zip(least, natural, strict=True)]
+    columns = list(range(len(cells)))
+    framed = sum(least) + 3 * len(columns) + 1 <= width
+    room = width - 1 if framed else width + 1  # a frame takes 3 characters per column and 1, a space between columns 1
+    beside = 3 if framed else 1
+    left_over = [*table.drop, *(k for k in reversed(columns[1:]) if k not in table.drop)]
+    while len(columns) > 1 and sum(least[k] + beside for k in columns) > room:
+        columns.remove(left_over.pop(0))
+    widths = {k: least[k] for k in columns}
+    widths[0] = min(widths[0], max(1, room - beside))
+    spare = room - sum(widths.values()) - beside * len(columns)
+    waiting = sorted(columns, key=lambda k: (k < table.words, natural[k]))  # numbers on one line first, then the words
+    for place, k in enumerate(waiting):
+        share = spare if k >= table.words else spare // (len(waiting) - place)
+        more = max(0, min(natural[k] - widths[k], share))
+        widths[k], spare = widths[k] + more, spare - more
+    return widths, framed
+
+
+def wrap(text: str, width: int, measure: Measure = len) -> str:
+    """A text in lines of at most this width, broken between words, else within a method's text, else anywhere.
+
+    >>> wrap("storm(eta=0.5)+clipped(gamma=0.1) and 1.5 [1, 2]", 16).splitlines()
+    ['storm(eta=0.5)+', 'clipped(', 'gamma=0.1) and', '1.5 [1, 2]']
+    """
+    lines = [""]
+    for word in _words(text):
+        pieces = [word] if measure(word) <= width else _INSIDE.split(word)
+        for place, piece in enumerate(pieces):
+            joint = " " if lines[-1] and place == 0 else ""
+            if measure(lines[-1] + joint + piece) <= width:
+                lines[-1] += joint + piece
+                continue
+            while measure(piece) > width:
+                lines.append(piece[:width])
+                piece = piece[width:]
+            lines.append(piece)
+    return "\n".join(line for line in lines if line).replace(_NO_BREAK, " ")
+
+
+def _words(text: str) -> list[str]:
+    return re.split(r"[ \n]+", _TOGETHER.sub(lambda found: found[0].replace(" ", _NO_BREAK), text))
+
+
+def show(*tables: Table) -> None:
     """Print tables as wide as the terminal or COLUMNS says; where neither does, as in a pipe, as wide as they need.
 
-    What is too long for its column goes on in the next line: nothing is cut.
+    Where there is too little room for all columns, a line below the table says which are left out.
     """
+    from rich.box import HEAVY_HEAD, SIMPLE_HEAD
+    from rich.cells import cell_len
+    from rich.table import Table as Drawn
+
+    screen = _screen()
+    for title, headings, rows, caption, words, drop, total in tables:
+        spelled = [list(map(_spell, row)) for row in (headings, *rows, total)]
+        table = Table(title, spelled[0], spelled[1:-1], caption, words, drop, spelled[-1])
+        widths, framed = fit(table, screen.width, cell_len)
+        drawn = Drawn(box=HEAVY_HEAD) if framed else Drawn(box=SIMPLE_HEAD, show_edge=False, padding=0)
+        for k, size in widths.items():
+            heading = wrap(table.headings[k], size, cell_len)
+            drawn.add_column(heading, justify="left" if k < words else "right", no_wrap=True, overflow="fold")
+        for row in table.rows:
+            drawn.add_row(*(wrap(row[k], size, cell_len) for k, size in widths.items()))
+        if total:
+            drawn.add_section()
+            drawn.add_row(*(table.total[k] for k in widths))
+        screen.print(_spell(title), style="italic")
+        screen.print(drawn)
+        missing = [heading for k, heading in enumerate(table.headings) if k not in widths]
+        left_out = f"Left out: {', '.join(missing)}. A wider terminal or --json shows all." if missing else ""
+        for line in filter(None, [caption, left_out]):
+            screen.print(_spell(line), style="dim")
+
+
+def say(*lines: str) -> None:
+    """Print sentences, broken between words where the terminal ends."""
+    screen = _screen()
+    for line in lines:
+        screen.print(_spell(line))
+
+
+def _screen() -> "Console":
+    """Where to print: as wide as anything needs where nobody says how wide it is."""
     from rich.console import Console
-    from rich.measure import Measurement
-    from rich.text import Text
 
     class Screen(Console):
-        def render_str(self, text: str, **options: Any) -> Text:
-            """A cell or a title, spelled out before its width is measured."""
-            return super().render_str(text.encode(self.encoding, SPELL_OUT).decode(self.encoding), **options)
-
         def on_broken_pipe(self) -> None:
             """Leave it to `until_the_pipe_is_closed`."""
             raise BrokenPipeError
 
     screen = Screen(markup=False, emoji=False, highlight=False)
     given = os.environ.get("COLUMNS", "")
-    fits = screen.is_terminal or (given.isdecimal() and int(given) > 0)
-    for table in tables:
-        for column in table.columns:
-            column.overflow, column.no_wrap = "fold", False
-        if not fits:
-            screen.width = Measurement.get(screen, screen.options.update(width=10**6), table).maximum
-        screen.print(table)
+    if not screen.is_terminal and not (given.isdecimal() and int(given) > 0):
+        screen.width = 10**6
+    return screen
+
+
+def _spell(text: str) -> str:
+    """A text as standard output can print it."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, SPELL_OUT).decode(encoding)
 
 
 def plus_minus(statistics: Mapping[str, Any], digits: int = 4) -> str:
@@ -79,8 +188,10 @@ def show_json(data: Any, indent: int = 2) -> None:
 
 def spell_out_missing_characters() -> None:
     """Let the standard streams print `||grad f||` where they have no ‖∇f‖, instead of failing."""
+    same = codecs.lookup("ascii")
+    found = codecs.CodecInfo(*same, same.incrementalencoder, same.incrementaldecoder, name=ASCII)
+    codecs.register(lambda name: found if name == ASCII else None)
     codecs.register_error(SPELL_OUT, _spell_out)
-    codecs.register(_find_ascii)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             is_ascii = codecs.lookup(stream.encoding).name == "ascii"
@@ -97,14 +208,6 @@ def until_the_pipe_is_closed() -> Iterator[None]:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end
         raise typer.Exit(CLOSED_PIPE) from None
-
-
-def _find_ascii(name: str) -> codecs.CodecInfo | None:
-    if name != ASCII:
-        return None
-    same = codecs.lookup("ascii")
-    functions = (same.encode, same.decode, same.streamreader, same.streamwriter)
-    return codecs.CodecInfo(*functions, same.incrementalencoder, same.incrementaldecoder, name=ASCII)
 
 
 def _spell_out(problem: UnicodeError) -> tuple[str, int]:

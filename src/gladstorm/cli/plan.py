@@ -3,44 +3,33 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Exit, Option, echo
 
+from gladstorm.cli import problem
 from gladstorm.cli.app import AsJson, app
-from gladstorm.cli.output import show, show_json
-from gladstorm.cli.places import require_figure
+from gladstorm.cli.job import FIGURES, require_file
+from gladstorm.cli.output import Table, say, show, show_json
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from gladstorm import theory
+    from gladstorm.theory import Plan
 
 
 @app.command(short_help="Print a theorem's step size, conditions and bound.")
 def plan(
-    method: Annotated[str, typer.Argument(help="nsgdm or nstorm.")],
-    alpha: Annotated[float, typer.Option(help="How curvature grows with the gradient: 0 not at all, up to 1.")],
-    B: Annotated[float, typer.Option("--B", help="Growth of the noise with distance; 0 for bounded variance.")],
-    G: Annotated[float, typer.Option("--G", help="Noise at the start; 0 with B = 0 for exact gradients.")],
-    gap: Annotated[float, typer.Option(help="Δ = f(x⁰) − inf f.")],
-    L0: Annotated[float | None, typer.Option("--L0", help="Smoothness constant of f (nsgdm) or its oracle.")] = None,
-    L1: Annotated[float | None, typer.Option("--L1", help="Growth constant, for alpha > 0.")] = None,
-    L: Annotated[
-        float | None,
-        typer.Option(
-            "--L",
-            help="Mean-square smoothness, for nstorm with alpha = 0: √(L0² + B²) if noise is added to f.",
-        ),
-    ] = None,
-    horizon: Annotated[int | None, typer.Option(help="T, the number of iterates.")] = None,
-    eps: Annotated[float | None, typer.Option(help="Accuracy to guarantee, instead of a horizon.")] = None,
-    gamma0: Annotated[
-        float | None, typer.Option(help="Step constant γ0; default: the best the theorem admits.")
-    ] = None,
-    eta0: Annotated[float | None, typer.Option(help="Momentum constant η0 in (0, 1]; default 1.")] = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="NSGDM and NSTORM side by side, from f's constants.")
-    ] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the bound against T into this file (png, pdf, svg).")] = None,
+    method: Annotated[str, problem.COVERED_METHOD],
+    alpha: Annotated[float, problem.ALPHA],
+    B: Annotated[float, problem.B],
+    G: Annotated[float, problem.G],
+    gap: Annotated[float, problem.GAP],
+    L0: Annotated[float | None, problem.L0] = None,
+    L1: Annotated[float | None, problem.L1] = None,
+    L: Annotated[float | None, problem.L] = None,
+    horizon: Annotated[int | None, problem.HORIZON] = None,
+    eps: Annotated[float | None, Option(help="Accuracy to guarantee, instead of a horizon.")] = None,
+    gamma0: Annotated[float | None, problem.GAMMA0] = None,
+    eta0: Annotated[float | None, problem.ETA0] = None,
+    compare: Annotated[bool, Option("--compare", help="NSGDM and NSTORM side by side, from f's constants.")] = False,
+    plot: Annotated[Path | None, Option(help="Draw the bound against T into this file (png, pdf, svg).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the schedule that a theorem prescribes, its conditions, its bound term by term, and what an accuracy costs.
@@ -49,130 +38,99 @@ def plan(
     """
     from gladstorm import theory  # not before: --help does without
 
-    require_figure("plan", "--plot", plot)
+    require_file("plan", "--plot", plot, FIGURES)
     given: dict[str, Any] = {"alpha": alpha, "L0": L0, "L1": L1, "L": L, "B": B, "G": G, "gap": gap}
     asked: dict[str, Any] = {"horizon": horizon, "eps": eps, "gamma0": gamma0, "eta0": eta0}
     if compare:
         if method not in theory.COVERED_METHODS:
             raise ValueError(f"plan: method must be one of {', '.join(theory.COVERED_METHODS)}; got method={method!r}.")
-        problem = theory.Problem(**given)
-        for name in theory.REGIMES["nsgdm", problem.smoothness, problem.noise].needs():
+        posed = theory.Problem(**given)
+        for name in theory.REGIMES["nsgdm", posed.smoothness, posed.noise].needs():
             if given[name] is None:
                 raise ValueError(
                     f"plan: --{name} must be given with --compare, which reads the constants of f; got {name}=None."
                 )
-        oracles = theory.wrapped(problem)
+        oracles = theory.wrapped(posed)
         both: dict[str, Any] = {"L0": oracles.L0, "L1": oracles.L1, "L": oracles.L if L is None else L}
         plans = [theory.plan("nsgdm", **given, **asked), theory.plan("nstorm", **(given | both), **asked)]
     else:
         plans = [theory.plan(method, **given, **asked)]
     crossing = theory.overtakes(plans[1].statement, plans[0].statement) if compare else None
     if plot is not None:
-        _draw(plans, crossing, plot)
-    if as_json and compare:
-        compared = {each.statement.method: each.as_dict() for each in plans}
-        show_json(compared | {"nstorm_ahead_from": crossing})
-    elif as_json:
-        show_json(plans[0].as_dict())
+        from gladstorm.plotting import figures
+
+        figures.save(figures.bounds(plans, crossing), plot)
+    if as_json:
+        answers = {each.statement.method: each.as_dict() for each in plans}
+        show_json(answers | {"nstorm_ahead_from": crossing} if compare else answers[plans[0].statement.method])
     else:
         for each in plans:
             show(*_tables(each))
         if compare:
-            typer.echo(_comparison(crossing))
+            where = f"from T = {crossing:,} on" if crossing is not None and crossing > 1 else "at every horizon"
+            side = "stays above" if crossing is None else "is below"
+            say(f"NSTORM's bound {side} NSGDM's {where}, with these tunings.")
     violations = [sentence for each in plans for sentence in each.statement.violations()]
     for sentence in (*(remark for each in plans for remark in each.remarks), *violations):
-        typer.echo(sentence, err=True)
+        echo(sentence, err=True)
     if violations:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 @app.command(short_help="Print the complexities of the paper and of other work.")
-def table(as_json: AsJson = False) -> None:
+def table(
+    constants: Annotated[
+        bool, Option("--constants", help="Of each regime: upper and lower bound in every constant, for ε → 0.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Print how many stochastic gradients an accuracy takes: this paper's eighteen regimes, related work, lower bounds.
 
     Example: gladstorm table
+
+    Example: gladstorm table --constants
     """
     from gladstorm import theory
 
+    rows = [row.as_dict() for row in (theory.verdicts() if constants else theory.rows())]
     if as_json:
-        show_json([row.as_dict() for row in theory.rows()])
+        show_json(rows)
         return
-    from rich.table import Table
-
-    printed = Table(title="Stochastic gradients for E‖∇f‖ ≤ ε", title_justify="left")
-    for heading in ("work", "method", "smoothness", "noise", "complexity"):
-        printed.add_column(heading)
-    for row in theory.rows():
-        printed.add_row(*row.as_dict().values())
-    show(printed)
+    cells = [list(row.values()) for row in rows]
+    show(Table("Stochastic gradients for E‖∇f‖ ≤ ε", list(rows[0]), cells, words=len(rows[0])))
 
 
-def _tables(planned: "theory.Plan") -> "list[Table]":
-    from rich.table import Table
+def _tables(planned: "Plan") -> list[Table]:
+    from gladstorm import theory
 
     answer = planned.as_dict()
     title = f"{answer['method'].upper()}, α = {answer['alpha']:g}, noise: {answer['noise']}, T = {answer['horizon']:,}"
-    schedule = Table(title=title, title_justify="left", caption=answer["source"], caption_justify="left")
-    for heading in ("γ", "η", "N_init", "λ", "stochastic gradients", "rate"):
-        schedule.add_column(heading)
     weight = "" if answer["lambda"] is None else f"{answer['lambda']:.6g}"
     rate = f"T^-{planned.statement.rate}" if answer["rate"] != round(answer["rate"], 4) else f"T^-{answer['rate']:g}"
-    numbers = (
-        f"{answer['gamma']:.6g}",
-        f"{answer['eta']:.6g}",
-        f"{answer['n_init']:,}",
-        weight,
-        f"{answer['sfo']:,}",
-        rate,
-    )
-    schedule.add_row(*numbers)
-
-    conditions = Table(title="conditions", title_justify="left")
-    for heading in ("statement", "left", "right", "holds"):
-        conditions.add_column(heading)
-    for condition in answer["conditions"]:
-        sides = (f"{condition['left']:.6g}", f"{condition['right']:.6g}", "✓" if condition["holds"] else "✗")
-        conditions.add_row(condition["statement"], *sides)
-
-    terms = Table(title="bound on E‖∇f(x̂)‖", title_justify="left", caption=_caption(planned), caption_justify="left")
-    for heading in ("term", "coefficient", "decay", "value", "share"):
-        terms.add_column(heading, justify="left" if heading == "term" else "right")
+    numbers = [f"{answer['gamma']:.6g}", f"{answer['eta']:.6g}", f"{answer['n_init']:,}", weight, f"{answer['sfo']:,}"]
+    headings = ("γ", "η", "N_init", "λ", "stochastic gradients", "rate")
+    tables = [Table(title, headings, [[*numbers, rate]], caption=answer["source"], words=6)]
+    if answer["conditions"]:
+        sides = [
+            (each["statement"], f"{each['left']:.6g}", f"{each['right']:.6g}", "✓" if each["holds"] else "✗")
+            for each in answer["conditions"]
+        ]
+        tables.append(Table("conditions", ("statement", "left", "right", "holds"), sides, words=4))
+    rows = []
     for term in sorted(answer["terms"], key=lambda term: -term["value"]):
         share = f"{100 * term['value'] / answer['bound']:.1f} %"
         decay = f"T^-{term['exponent']:.4g}"
-        terms.add_row(term["name"], f"{term['coefficient']:.5g}", decay, f"{term['value']:.5g}", share)
-    terms.add_section()
-    terms.add_row("sum", "", "", f"{answer['bound']:.5g}", "")
-    return [schedule, *([conditions] if answer["conditions"] else []), terms]
-
-
-def _caption(planned: "theory.Plan") -> str:
-    from gladstorm import theory
-
-    statement, T = planned.statement, planned.horizon
-    largest = max(statement.terms(T), key=lambda term: term.value)
-    lines = [f"dominated by {largest.name!r}"]
+        rows.append((term["name"], f"{term['coefficient']:.5g}", decay, f"{term['value']:.5g}", share))
+    columns = ("term", "coefficient", "decay", "value", "share")
+    total = ("sum", "", "", f"{answer['bound']:.5g}", "")
+    statement, T, lines = planned.statement, planned.horizon, [f"dominated by {rows[0][0]!r}"]
     if statement.errata:
         wrong = ", ".join(statement.errata)
         lines.append(f"as printed in the paper: {statement.bound_as_printed(T):.5g} (see docs/errata.md, {wrong})")
-    sharper = theory.sharper(statement, T)
+    sharper = theory.sharper(statement, T) if statement.of_paper else None
     if sharper is not None and all(condition.holds for condition in sharper.conditions()):
         lines.append(f"a sharper valid bound: {sharper.bound:.5g} ({sharper.source})")
     if T < 10**200:
         half = statement.horizon(statement.bound(T) / 2)
         lines.append(f"half this bound takes T = {half:.4g} and {statement.sfo(half):.4g} stochastic gradients")
-    return "\n".join(lines)
-
-
-def _comparison(crossing: int | None) -> str:
-    if crossing is None:
-        return "NSTORM's bound stays above NSGDM's at every horizon, with these tunings."
-    if crossing == 1:
-        return "NSTORM's bound is below NSGDM's at every horizon, with these tunings."
-    return f"NSTORM's bound is below NSGDM's from T = {crossing:,} on, with these tunings."
-
-
-def _draw(plans: "list[theory.Plan]", crossing: int | None, path: Path) -> None:
-    from gladstorm.plotting import figures
-
-    figures.save(figures.bounds(plans, crossing), path)
+    return [*tables, Table("bound on E‖∇f(x̂)‖", columns, rows, "\n".join(lines), drop=(2, 1, 4), total=total)]

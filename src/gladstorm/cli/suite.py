@@ -3,50 +3,44 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option, echo
 
 from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
-from gladstorm.cli.job import computing, saving_study
-from gladstorm.cli.output import show, show_json
-from gladstorm.cli.places import require_folder, require_matplotlib, require_store
+from gladstorm.cli.job import computing, require_folder, require_matplotlib, require_store, saving_study
+from gladstorm.cli.output import Table, say, show, show_json
 
-FILES = ("suite.json", "answers.png", "profiles.png", "problems.png")
+OUT, FILES = Path("suite"), ("suite.json", "answers.png", "profiles.png", "problems.png")
 
 
-@app.command(cls=CommandWithProgress, short_help="Run common methods, and yours, on twelve problems.")
+@app.command(cls=CommandWithProgress, short_help="Run common methods, and yours, on a suite of problems.")
 def suite(
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A method to run beside the baselines, written as in `compare`; {size} stands for the size of a "
-            "stochastic gradient at x⁰, {size/10} for a tenth of it. If γ is left out, it is tuned. Repeatable."
+        Option(
+            help="A method to run beside the baselines, written as in `compare`; gradient_size stands for the size of "
+            "a stochastic gradient at x⁰, gradient_size(0.1) for a tenth of it. If γ is left out, it is tuned. "
+            "Repeatable."
         ),
     ] = None,
-    problem: Annotated[list[str] | None, typer.Option(help="Run only this problem; repeatable.")] = None,
-    role: Annotated[
-        str | None, typer.Option(help="Run only the problems of one kind: development or held-out.")
-    ] = None,
+    problem: Annotated[list[str] | None, Option(help="Run only this problem; repeatable.")] = None,
+    role: Annotated[str | None, Option(help="Run only the problems of one kind: development or held-out.")] = None,
     budget: Annotated[
-        list[int] | None,
-        typer.Option(help="Number of stochastic gradients per run; repeatable. [default: 1000 and 10000]"),
+        list[int] | None, Option(help="Number of stochastic gradients per run; repeatable. [default: 1000 and 10000]")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Runs per row that are reported. [default: 20]")] = None,
+    seeds: Annotated[int | None, Option(help="Runs per row that are reported. [default: 20]")] = None,
     tuning_seeds: Annotated[
-        int | None, typer.Option(help="Runs per row and setting that choose the setting. [default: 5]")
+        int | None, Option(help="Runs per row and setting that choose the setting. [default: 5]")
     ] = None,
     quick: Annotated[
-        bool,
-        typer.Option("--quick", help="Two problems, small budgets, few seeds: a trial of the program, no evidence."),
+        bool, Option("--quick", help="Two problems, small budgets, few seeds: a trial of the program, no evidence.")
     ] = False,
-    out: Annotated[
-        Path, typer.Option(help="Folder for suite.json and the figures; a second run with it resumes.")
-    ] = Path("suite"),
+    out: Annotated[Path, Option(help="Folder for suite.json and the figures; a second run with it resumes.")] = OUT,
     store: StoreFolder = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the common methods, and yours, on twelve problems, with a constant and with a linearly decaying step size.
+    """Run the common methods, and yours, on many problems, with a constant and with a linearly decaying step size.
 
     Every tuned row tries the same number of step sizes. One is chosen on some seeds and reported on others, and every
     seed has its own random start. The result is a table for each problem and, over all of them, performance profiles
@@ -59,9 +53,8 @@ def suite(
     from dataclasses import replace
 
     from gladstorm import suite as study
-    from gladstorm.suite.entries import entries
 
-    rows = entries(study.BASELINES, method or [])
+    rows = study.entries(study.BASELINES, method or [])
     settings = study.QUICK if quick else study.FULL
     given: dict[str, Any] = {"budgets": budget and tuple(budget), "seeds": seeds, "tuning_seeds": tuning_seeds}
     given["problems"] = study.choose(problem, role) if problem or role is not None else None
@@ -79,29 +72,18 @@ def suite(
     if result["answers"]:
         figures["answers.png"] = suite_figures.answers
     with saving_study(out, "suite.json", study.FORMAT, result, figures):
-        show_json(result) if as_json else _tell(result)
+        show_json(result) if as_json else _print(result)
     if not as_json:
-        typer.echo(f"suite.json and the figures are in {out}.")
+        echo(f"suite.json and the figures are in {out}.")
 
 
-def _tell(result: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    from gladstorm.suite import tables as tables
+def _print(result: dict[str, Any]) -> None:
+    from gladstorm.suite import tables
 
     for case in result["cases"]:
-        headings, cells = tables.of_case(result, case)
-        table = Table(title=tables.title(result, case), title_justify="left")
-        for number, heading in enumerate(headings):
-            table.add_column(heading, justify="left" if number < 2 else "right")
-        for row in cells:
-            table.add_row(*row)
-        show(table)
+        show(Table(tables.title(result, case), *tables.of_case(result, case), words=2))
     headings, cells = tables.over_cases(result)
-    table = Table(*headings, title="Over all cases", title_justify="left")
-    for row in cells:
-        table.add_row(*row)
-    show(table)
-    typer.echo(" ".join(tables.LEGEND.split()))
+    show(Table("Over all cases", headings, cells, words=len(headings)))
+    say(" ".join(tables.LEGEND.split()))
     for answer in result["answers"]:
-        typer.echo(f"{answer['deed'].capitalize()}? {tables.sentence(answer)}")
+        say(f"{answer['deed'].capitalize()}? {tables.sentence(answer)}")

@@ -4,8 +4,6 @@ What lasts as long as the run, such as a decay to zero, lasts as long as the bud
 per step is fixed are known exactly; of one whose price varies they are foreseen from its own runs, setting by setting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,19 +24,17 @@ ROUNDS = 4  # of runs in which it may be sought
 
 def setting(method: Method, row: int) -> Method:
     """One entry of a method's arrays."""
-    count = settings_of(method)
-
-    def number(value: Any) -> Any:
-        return np.broadcast_to(np.asarray(value, np.float64), (count,))[row]
-
-    one: Method = jax.tree.map(number, method, is_leaf=is_list)
-    return one
+    shape = (settings_of(method),)
+    chosen: Method = jax.tree.map(
+        lambda value: np.broadcast_to(np.asarray(value, np.float64), shape)[row], method, is_leaf=is_list
+    )
+    return chosen
 
 
 def require_a_first_step(oracle: Oracle, methods: Mapping[str, Method], budget: int) -> None:
     """Raise a ValueError unless every setting can pay for x¹: with less, starts would be compared."""
     settings = {name: [setting(method, row) for row in range(settings_of(method))] for name, method in methods.items()}
-    needed = {name: max(int(sum(_prices(oracle, each))) for each in own) for name, own in settings.items()}
+    needed = {name: max(int(sum(_prices(oracle, method))) for method in listed) for name, listed in settings.items()}
     dearest = max(needed, key=lambda name: needed[name])
     if budget < needed[dearest]:
         raise ValueError(
@@ -63,12 +59,10 @@ def alike(oracle: Oracle, methods: Mapping[str, Method]) -> list[dict[str, Metho
 def _prices(oracle: Oracle, method: Method) -> tuple[float, float]:
     """The stochastic gradients of v⁰, and the least that v¹ may cost."""
     estimator, largest = method.estimator, oracle.largest or np.inf
-
-    def size(k: int, refresh: bool) -> float:
-        return min(float(method.batch(k, 0.0, refresh)), largest)
-
     with jax.enable_x64(True):
-        first, afresh, onward = size(0, True), size(1, True), size(1, False) * estimator.queries
+        sizes = [float(method.batch(k, 0.0, refresh)) for k, refresh in ((0, True), (1, True), (1, False))]
+    first, afresh, onward = (min(size, largest) for size in sizes)
+    onward *= estimator.queries
     least = min(afresh, onward) if estimator.starts_afresh else onward
     return first * estimator.samples, least * estimator.samples
 
@@ -84,7 +78,7 @@ def spend(
     steps, rounds = pilot(budget), 1
     horizons = {name: np.full(settings_of(method), float(steps)) for name, method in methods.items()}
     while True:
-        lasting = {name: lasting_for(method, horizons[name]) for name, method in methods.items()}
+        lasting = {name: _lasting(method, horizons[name]) for name, method in methods.items()}
         record = simulate(lasting, steps=steps, seeds=seeds)
         ends = {name: steps_for(record[name], budget) for name in methods}
         enough = steps >= min(budget, max(int(each.max()) for each in ends.values()))  # a step costs at least one
@@ -126,10 +120,9 @@ def _long_enough(record: Record, ends: np.ndarray) -> int:
     return int(np.ceil(MARGIN * ends.max()) + 1 if varies else ends.max())
 
 
-def lasting_for(method: Method, horizons: np.ndarray) -> Method:
+def _lasting(method: Method, horizons: np.ndarray) -> Method:
     """The method with so many steps, one number for each of its settings, in place of the length of the run."""
-    same = np.ptp(horizons) == 0
-    number = float(horizons[0]) if same else horizons
+    number = float(horizons[0]) if np.ptp(horizons) == 0 else horizons
     lasting: Method = jax.tree.map(lambda node: number if _is_length(node) else node, method, is_leaf=_is_length)
     return lasting
 

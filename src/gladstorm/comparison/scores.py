@@ -1,16 +1,17 @@
-"""How runs are scored: by ‖∇f‖ over the last tenth of the iterates, or at what a method reports within a budget.
+"""How runs are scored, by ‖∇f‖ at what a method reports within a budget, and how sure scores are over seeds.
 
-The reproduction scores as the paper does, by iterates; comparisons score what a user would be given at the end. Rows
-of what these functions return are configurations, columns are seeds.
+Rows are configurations, columns are seeds. Intervals are Student's; methods are compared seed by seed on one noise.
 """
 
-from __future__ import annotations
-
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 
+from gladstorm.core.statistics import finite, finite_list, mean_of
 from gladstorm.simulation.record import Record
+
+CONFIDENCE = 0.95
 
 
 def within(record: Record, sfo: int) -> np.ndarray:
@@ -28,34 +29,6 @@ def failed(record: Record, ends: np.ndarray) -> np.ndarray:
     return np.asarray((record.diverged >= 0) & (record.diverged <= record.steps[ends]))
 
 
-def last_tenth(record: Record, ends: np.ndarray | None = None) -> np.ndarray:
-    """The mean of ‖∇f‖ over the last tenth of the iterates, per run.
-
-    It is exact: running means over all iterates are recorded. `ends` are indices into `record.steps`, one per run, of
-    the last iterate that counts; without it that is the last.
-    """
-    if ends is None:
-        ends = np.full(record.grad_norm.shape[:2], record.steps.size - 1)
-    starts = np.searchsorted(record.steps, 0.9 * record.steps[ends])
-    starts = np.minimum(starts, np.maximum(ends - 1, 0))
-    sums = record.mean_grad_norm * (record.steps + 1)
-    count = record.steps[ends] - record.steps[starts]
-    with np.errstate(invalid="ignore", over="ignore"):
-        mean = (at(sums, ends) - at(sums, starts)) / np.maximum(count, 1)
-    return np.asarray(np.where(count > 0, mean, at(record.grad_norm, ends)))
-
-
-def scores(record: Record, budget: int | None = None) -> np.ndarray:
-    """Per configuration the mean of `last_tenth` over seeds, within a budget if there is one; ∞ if a run diverged."""
-    values = last_tenth(record, None if budget is None else within(record, budget)).mean(axis=-1)
-    return np.asarray(np.where(np.isfinite(values), values, np.inf))
-
-
-def best(record: Record, budget: int | None = None) -> int:
-    """The row of the best score."""
-    return int(np.argmin(scores(record, budget)))
-
-
 def reported(record: Record, budget: int) -> np.ndarray:
     """‖∇f‖ at what each run reports when the budget is spent; not finite if it diverged."""
     return at(record.reported_grad_norm, within(record, budget))
@@ -69,9 +42,50 @@ def reported_scores(record: Record, budget: int) -> np.ndarray:
 
 
 def at_edge(chosen: float, tried: Collection[float]) -> bool:
-    """Whether the number chosen is the smallest or largest of several: a wider grid may do better.
-
-    >>> at_edge(1.0, [1.0, 10.0, 100.0]), at_edge(10.0, [1.0, 10.0, 100.0]), at_edge(1.0, [1.0, 1.0])
-    (True, False, False)
-    """
+    """Whether the number chosen is the smallest or largest of several: a wider grid may do better."""
     return min(tried) < max(tried) and chosen in (min(tried), max(tried))
+
+
+def interval(values: np.ndarray, comparisons: int = 1) -> dict[str, Any]:
+    """The mean over seeds with Student's interval, as JSON-ready data; None where a seed's number is not finite.
+
+    One seed has a mean and no interval: how far it is from the mean over all seeds cannot be told.
+
+    With several comparisons all intervals are valid at the same time with 95 % confidence (Bonferroni).
+    """
+    values = np.asarray(values, float)
+    if not np.all(np.isfinite(values)) or values.size == 1:
+        return {"mean": finite(values.mean()) if values.size == 1 else None, "low": None, "high": None}
+    low, high = mean_of(values).interval(1 - (1 - CONFIDENCE) / comparisons)
+    return {"mean": float(values.mean()), "low": low, "high": high}
+
+
+def positive_interval(values: np.ndarray) -> dict[str, Any]:
+    """The same for numbers that are never negative, such as norms: mean · exp(± t·s/(√n·mean)), which stays above 0.
+
+    It is Student's interval for log(mean), by the delta method. Numbers of which one is 0 or less have Student's own.
+    """
+    found = interval(values)
+    if found["low"] is None or np.min(values) <= 0:
+        return found
+    factor = float(np.exp(min((found["high"] - found["mean"]) / found["mean"], 700.0)))
+    return found | {"low": found["mean"] / factor, "high": found["mean"] * factor}
+
+
+def ratio(scores: np.ndarray, reference: np.ndarray, comparisons: int = 1) -> dict[str, Any]:
+    """The geometric mean of scores/reference, seed by seed on the same noise, with its interval: below 1 is better."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = interval(np.log(scores) - np.log(reference), comparisons)
+    return {name: None if value is None else float(np.exp(value)) for name, value in logs.items()}
+
+
+def per_seed(values: np.ndarray) -> dict[str, Any]:
+    """The interval, which stays above 0 if all values do, and the values it is made of."""
+    return positive_interval(values) | {"per_seed": finite_list(values)}
+
+
+def interval_text(found: Mapping[str, Any], form: str = "{mean:.4g} [{low:.3g}, {high:.3g}]") -> str:
+    """Mean, low and high in this form, whose first word is the mean: that alone where there is no interval."""
+    if found["mean"] is None:
+        return "not finite"
+    return (form.partition(" ")[0] if found["low"] is None else form).format(**found)

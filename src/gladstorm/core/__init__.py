@@ -1,1 +1,1 @@
-"""What everything stands on: rules, parts, files, provenance, progress, statistics."""
+"""What all packages use: parts and their rules, texts, constants, statistics, references."""

@@ -1,40 +1,47 @@
-"""Methods, oracles and objectives as text: NAME(argument=number, …) taken apart into names, arguments and numbers.
+"""The language of the command line for methods, oracles and objectives: NAME(argument=value, …), parts joined by +.
 
-Python's own parser reads each call, so numbers and lists are written as in Python; nothing is evaluated. What the names
-stand for is for those who ask to say: `methods.text`, `oracles.named`, `objectives.named`. A name may be a user's own
-part, MODULE:NAME.
+`NAME:value,value` is short for `NAME(value,value)`, values in the order of the arguments. `MODULE:NAME(…)` is a part of
+the user's own. Python's parser reads each call, so numbers and lists are written as in Python; nothing is evaluated.
+`read_calls` takes a text apart, `find_part` says what a name stands for, and `bind` gives it its arguments.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from gladstorm.core.names import import_own, is_own, require_known, shortened, suggest
+
 LONGEST = 10_000  # characters of a text
 MOST_NUMBERS = 10_000  # of a list
 EXACT = 2**53  # whole numbers beyond are floats
-OWN = re.compile(r"\b([A-Za-z_][\w.]*):([A-Za-z_]\w*)")  # MODULE:NAME
+FORM = "NAME(argument=value, …), for short NAME:value,…"
+_OWN = re.compile(r"\b([A-Za-z_][\w.]*):([A-Za-z_]\w*)")  # MODULE:NAME
+_OWN_PART = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\s*(\(.*)?", re.DOTALL)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @dataclass(frozen=True)
 class Call:
-    """NAME(argument=value, …); a value is a number, a tuple or list of numbers, or written like this itself."""
+    """NAME(value, …, argument=value, …); a value is a number, a tuple or list of numbers, or a call itself."""
 
     name: str
     arguments: dict[str, Any]
+    positional: tuple[Any, ...] = ()
 
     def leaves(self) -> Iterator[Any]:
-        """Every value that is not written like this itself, in the order of the text."""
-        for value in self.arguments.values():
+        """Every value that is not a call, in the order of the text."""
+        for value in (*self.positional, *self.arguments.values()):
             if isinstance(value, Call):
                 yield from value.leaves()
             else:
@@ -42,11 +49,12 @@ class Call:
 
     def map(self, change: Callable[[Any], Any]) -> Call:
         """The same with every leaf changed, in the order of the text."""
-        changed = {
-            name: value.map(change) if isinstance(value, Call) else change(value)
-            for name, value in self.arguments.items()
-        }
-        return Call(self.name, changed)
+
+        def changed(value: Any) -> Any:
+            return value.map(change) if isinstance(value, Call) else change(value)
+
+        positional = tuple(map(changed, self.positional))
+        return Call(self.name, {name: changed(value) for name, value in self.arguments.items()}, positional)
 
 
 class Defaults(dict[str, Any]):
@@ -62,26 +70,92 @@ class Defaults(dict[str, Any]):
         return self[name]
 
 
-def read_call(owner: str, text: str) -> Call:
-    """The call a text consists of; `owner` is whose text it is, for errors.
+def read_call(owner: str, text: str, known: Collection[str] = ()) -> Call:
+    """Read a text that is one call; `owner` is whose text it is, for errors.
+
+    After one of the `known` names, a colon is never that of MODULE:NAME.
 
     >>> read_call("oracle", "blum-gladyshev(B=0.5)")
-    Call(name='blum_gladyshev', arguments={'B': 0.5})
+    Call(name='blum_gladyshev', arguments={'B': 0.5}, positional=())
+    >>> read_call("objective", "power:3") == read_call("objective", "power(3)")
+    True
     >>> read_call("oracle", "mine.noise:Mine(B=0.5)").name
     'mine.noise:Mine'
     """
-    reader = _Reader(owner, text, "NAME(argument=number, …)")
-    return reader.call(reader.expression(reader.underscored()))
+    return _Reader(owner, text, FORM).call_of(text, known)
 
 
-def read_calls(owner: str, text: str) -> list[Call]:
-    """The calls of a text that are joined by plus signs.
+def read_calls(owner: str, text: str, known: Collection[str] = ()) -> list[Call]:
+    """Read the calls of a text that are joined by plus signs; the arguments are those of `read_call`.
 
-    >>> read_calls("method", "storm(eta=1e-3) + three-way-clipped")
-    [Call(name='storm', arguments={'eta': 0.001}), Call(name='three_way_clipped', arguments={})]
+    >>> [call.name for call in read_calls("method", "storm(eta=1e-3) + three-way-clipped")]
+    ['storm', 'three_way_clipped']
     """
-    reader = _Reader(owner, text, "NAME(argument=number, …), or parts joined by +")
-    return [reader.call(reader.expression(piece)) for piece in _between_plus_signs(reader.underscored())]
+    pieces, depth = [""], 0
+    for place, character in enumerate(text):  # cut at the plus signs outside brackets, but for those of 1e+3
+        depth += (character in "([") - (character in ")]")
+        in_number = re.search(r"\d\.?[eE]$", pieces[-1][-3:]) and text[place + 1 : place + 2].isdigit()
+        if character == "+" and depth == 0 and not in_number:
+            pieces.append("")
+        else:
+            pieces[-1] += character
+    reader = _Reader(owner, text, f"{FORM}, or parts joined by +")
+    return [reader.call_of(piece, known) for piece in pieces]
+
+
+def find_part(owner: str, call: Call, known: Mapping[str, Any], what: str = "") -> tuple[Any, Call]:
+    """What the name of a call stands for, one of the known parts or what MODULE:NAME is, and the call with that name.
+
+    In a name, - and _ count as the same. The error where there is none says `what` it must be, and the nearest name.
+    """
+    if is_own(call.name):
+        return import_own(owner, call.name), call
+    name = {each.replace("-", "_"): each for each in known}.get(call.name, call.name)
+    require_known(f"{owner}: {what}".rstrip(), name, known)
+    return known[name], replace(call, name=name)
+
+
+def bind(
+    owner: str,
+    call: Call,
+    takes: Mapping[str, inspect.Parameter],
+    convert: Callable[[str, Any], Any],
+    given: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The arguments of a call by name; a ValueError if one is unknown, given twice, or missing.
+
+    `takes` are the parameters of what is called. `convert` makes a value of an argument's name and what is written.
+    `given` has values for arguments that are left out; `Defaults` remembers which.
+    """
+    names = [name for name, each in takes.items() if each.kind not in _VARIADIC]
+    ordered = [name for name in names if takes[name].kind is not inspect.Parameter.KEYWORD_ONLY]
+    rest = next((name for name, each in takes.items() if each.kind is inspect.Parameter.VAR_POSITIONAL), None)
+    more = call.positional[len(ordered) :]
+    if more and rest is None:
+        most = f"at most {len(ordered)} of its arguments" if ordered else "no values"
+        raise ValueError(f"{owner}: {call.name} takes {most} without a name; got {len(call.positional)} values.")
+    if unknown := [name for name in call.arguments if name not in names]:
+        known = ", ".join(names) or "no arguments"
+        raise ValueError(f"{owner}: {call.name} takes {known}; got {suggest(unknown[0], names)}")
+    written = dict(zip(ordered, call.positional, strict=False))
+    if twice := [name for name in call.arguments if name in written]:
+        raise ValueError(f"{owner}: {call.name} must get every argument once; got {twice[0]!r} twice.")
+    written |= call.arguments
+    values: dict[str, Any] = {}
+    for name in names:
+        if name in written:
+            values[name] = convert(name, written[name])
+        elif given is not None and name in given:
+            values[name] = given.take(name) if isinstance(given, Defaults) else given[name]
+        elif takes[name].default is inspect.Parameter.empty:
+            raise ValueError(f"{owner}: {call.name} needs {name}, as in {call.name}({name}=0.1); got none.")
+    return values | ({rest: tuple(convert(rest, each) for each in more)} if rest and more else {})
+
+
+def call_with(make: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """Call a function with values by name, as `bind` gives them."""
+    arguments = inspect.BoundArguments(inspect.signature(make), OrderedDict(values))
+    return make(*arguments.args, **arguments.kwargs)
 
 
 def grid(text: str) -> list[float]:
@@ -95,26 +169,12 @@ def grid(text: str) -> list[float]:
         if not (0 < low <= high < math.inf and 1 <= count <= MOST_NUMBERS and count == int(count)):
             raise ValueError
     except ValueError:
-        raise ValueError(
-            f"grid: must be FROM,TO,HOW MANY with 0 < FROM ≤ TO and at most {MOST_NUMBERS} numbers, such as 1e-4,1,9; "
-            f"got {_short(text)}."
-        ) from None
+        form = f"FROM,TO,HOW MANY with 0 < FROM ≤ TO and at most {MOST_NUMBERS} numbers, such as 1e-4,1,9"
+        raise ValueError(f"grid: must be {form}; got {shortened(text)!r}.") from None
     return [float(number) for number in np.geomspace(low, high, int(count))]
 
 
-def _between_plus_signs(text: str) -> list[str]:
-    """The text cut at the plus signs outside brackets."""
-    pieces, depth = [""], 0
-    for character in text:
-        depth += (character in "([") - (character in ")]")
-        if character == "+" and depth == 0:
-            pieces.append("")
-        else:
-            pieces[-1] += character
-    return pieces
-
-
-@dataclass
+@dataclass(frozen=True)
 class _Reader:
     """One text being read."""
 
@@ -122,55 +182,47 @@ class _Reader:
     text: str
     form: str  # what it must be
 
-    def underscored(self) -> str:
-        """The text with names that Python can read."""
+    def call_of(self, piece: str, known: Collection[str]) -> Call:
         if len(self.text) > LONGEST:
             raise ValueError(f"{self.owner}: a text must have at most {LONGEST} characters; got {len(self.text)}.")
-        return OWN.sub(r"\1.\2", self._identifiers)
-
-    @cached_property
-    def _identifiers(self) -> str:
-        return re.sub(r"(?<=[A-Za-z])-(?=[A-Za-z])", "_", self.text.strip())
-
-    def name(self, tree: ast.expr) -> str | None:
-        """The name that is called: one word, or MODULE:NAME, which Python's parser has read as MODULE.NAME."""
-        if isinstance(tree, ast.Attribute):
-            own = {f"{module}.{name}": f"{module}:{name}" for module, name in OWN.findall(self._identifiers)}
-            return own.get(ast.unparse(tree))
-        return tree.id if isinstance(tree, ast.Name) else None
-
-    def expression(self, piece: str) -> ast.expr:
+        identifiers = re.sub(r"(?<=[A-Za-z])-(?=[A-Za-z])", "_", piece.strip())
+        name, colon, values = identifiers.partition(":")
+        if colon and name.isidentifier():
+            is_known = name in {each.replace("-", "_") for each in known}
+            if is_known or not _OWN_PART.fullmatch(identifiers):
+                identifiers = f"{name}({values})"
         try:
             with warnings.catch_warnings():  # of Python, about spaces that are missing
                 warnings.simplefilter("ignore")
-                return ast.parse(piece.strip(), mode="eval").body
+                tree = ast.parse(_OWN.sub(r"\1.\2", identifiers), mode="eval").body
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             raise self.malformed() from None
+        own = {f"{module}.{name}": f"{module}:{name}" for module, name in _OWN.findall(identifiers)}
+        return self.call(tree, own)
 
-    def call(self, tree: ast.expr) -> Call:
-        """A name, alone or with arguments in brackets."""
-        name = self.name(tree.func if isinstance(tree, ast.Call) else tree)
+    def call(self, tree: ast.expr, own: Mapping[str, str]) -> Call:
+        """A name, alone or with arguments in brackets; `own` has MODULE:NAME by how Python's parser has read it."""
+        called = tree.func if isinstance(tree, ast.Call) else tree
+        name = own.get(ast.unparse(called)) if isinstance(called, ast.Attribute) else getattr(called, "id", None)
         if name is None:
             raise self.malformed()
         if not isinstance(tree, ast.Call):
             return Call(name, {})
+        positional = tuple(self.value(value, f"a value of {name}", own) for value in tree.args)
         arguments: dict[str, Any] = {}
         for keyword in tree.keywords:
+            if keyword.arg is None:
+                raise self.malformed()
             if keyword.arg in arguments:
                 raise ValueError(f"{self.owner}: {name} must get every argument once; got {keyword.arg!r} twice.")
-            if keyword.arg is not None:
-                arguments[keyword.arg] = self.value(keyword.value, f"{keyword.arg} of {name}")
-        if tree.args or len(arguments) < len(tree.keywords):
-            raise ValueError(
-                f"{self.owner}: {name} takes its arguments by name, NAME(argument=number); got a value without a name."
-            )
-        return Call(name, arguments)
+            arguments[keyword.arg] = self.value(keyword.value, f"{keyword.arg} of {name}", own)
+        return Call(name, arguments, positional)
 
-    def value(self, tree: ast.expr, whose: str) -> Any:
+    def value(self, tree: ast.expr, whose: str, own: Mapping[str, str]) -> Any:
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "grid":
             return grid(",".join(_source(each) for each in (*tree.args, *tree.keywords)))
         if isinstance(tree, ast.Name | ast.Attribute | ast.Call):
-            return self.call(tree)
+            return self.call(tree, own)
         if isinstance(tree, ast.List | ast.Tuple):
             numbers = [self.number(each, whose) for each in tree.elts]
             if not numbers:
@@ -191,16 +243,11 @@ class _Reader:
         return sign * (value if abs(value) <= EXACT else float(value))
 
     def malformed(self) -> ValueError:
-        return ValueError(f"{self.owner}: must be {self.form}; got {_short(self.text)}.")
+        return ValueError(f"{self.owner}: must be {self.form}; got {shortened(self.text)!r}.")
 
 
 def _source(tree: ast.AST) -> str:
     try:
-        source = ast.unparse(tree)
+        return shortened(ast.unparse(tree))
     except RecursionError:
-        source = "something nested too deeply"
-    return source if len(source) <= 60 else f"{source[:57]}..."
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")
+        return "something nested too deeply"

@@ -1,7 +1,5 @@
 """Values that hold inside a with-block, in its thread only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

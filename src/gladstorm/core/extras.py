@@ -1,7 +1,5 @@
 """Packages that come with an extra: one sentence says which extra to install where one is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +10,7 @@ EXTRAS = {
     "pyarrow": ("sim", "Arrow (pyarrow)"),
     "pandas": ("pandas", "pandas"),
     "matplotlib": ("plot", "Matplotlib"),
+    "vl_convert": ("page", "Vega (vl-convert-python)"),
     "torch": ("torch", "PyTorch"),
     "optax": ("optax", "Optax"),
     "distributed": ("dask", "Dask"),
@@ -45,6 +44,5 @@ def needing_extras(what: str) -> Iterator[None]:
         if package not in EXTRAS:  # something that a package itself needs
             raise
         extra, called = EXTRAS[package]
-        raise MissingExtraError(
-            f"{what} needs {called}, which is not installed: pip install 'gladstorm[{extra}]'"
-        ) from None
+        way_out = f"pip install 'gladstorm[{extra}]'"
+        raise MissingExtraError(f"{what} needs {called}, which is not installed: {way_out}") from None

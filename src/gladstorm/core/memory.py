@@ -1,6 +1,4 @@
-"""How much memory there is, and the sentence said when something would not fit."""
-
-from __future__ import annotations
+"""How much memory is free, and the error if something does not fit."""
 
 from pathlib import Path
 
@@ -28,10 +26,8 @@ def require_room(owner: str, what: str, needed: int, way_out: str) -> None:
     """
     there = available()
     if there is not None and needed > there:
-        raise ValueError(
-            f"{owner}: {what} must fit in memory; it would take {in_words(needed)}, and {in_words(there)} are free: "
-            f"{way_out}."
-        )
+        sizes = f"it would take {in_words(needed)}, and {in_words(there)} are free"
+        raise ValueError(f"{owner}: {what} must fit in memory; {sizes}: {way_out}.")
 
 
 def require_room_for_runs(owner: str, dim: int) -> None:
@@ -45,7 +41,6 @@ def in_words(count: int) -> str:
     >>> in_words(480_000_000_000), in_words(12)
     ('480 GB', '12 bytes')
     """
-    for power, unit in ((18, "EB"), (15, "PB"), (12, "TB"), (9, "GB"), (6, "MB"), (3, "kB")):
-        if count >= 10**power:
-            return f"{count / 10**power:.3g} {unit}"
-    return f"{count} bytes"
+    units = {18: "EB", 15: "PB", 12: "TB", 9: "GB", 6: "MB", 3: "kB"}
+    power = next((power for power in units if count >= 10**power), None)
+    return f"{count} bytes" if power is None else f"{count / 10**power:.3g} {units[power]}"

@@ -1,6 +1,4 @@
-"""Names in texts: the one error for a name that nobody knows, and what MODULE:NAME stands for."""
-
-from __future__ import annotations
+"""Names in texts: the error for an unknown name, with the nearest known one, and what MODULE:NAME stands for."""
 
 import difflib
 import importlib
@@ -9,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-LONGEST = 60  # characters of a name that an error shows
+LONGEST = 60  # characters of a text that an error shows
 
 
 def require_known(what: str, name: str, known: Iterable[str]) -> None:
@@ -33,12 +31,17 @@ def suggest(name: str, known: Iterable[str]) -> str:
     >>> suggest("Three-way", ["plain", "three_way_clipped"]), suggest("x", ["plain"])
     ("'Three-way'; did you mean three_way_clipped?", "'x'.")
     """
-    shown = name if len(name) <= LONGEST else f"{name[: LONGEST - 3]}..."
+    shown = shortened(name)
     folded = {_fold(each): each for each in known}
     found = difflib.get_close_matches(_fold(name), folded, n=1)
     if not found and len(name) > 2:
         found = [each for each in folded if each.startswith(_fold(name))]
     return f"{shown!r}; did you mean {folded[found[0]]}?" if found else f"{shown!r}."
+
+
+def shortened(text: str) -> str:
+    """A text that an error quotes, cut where it is too long."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def _fold(name: str) -> str:
@@ -53,12 +56,7 @@ def is_own(name: str) -> bool:
 def import_own(owner: str, name: str) -> Any:
     """What MODULE:NAME stands for: a module of the current folder, or of an installed package, is imported for it.
 
-    Args:
-        owner: Whose text it is, for errors.
-        name: MODULE:NAME; the module may be inside packages, as in package.module:Name.
-
-    Raises:
-        ValueError: If the module cannot be imported or has nothing of this name.
+    The module may be inside packages, as in package.module:Name. `owner` is whose text it is, for errors.
     """
     module, _, attribute = name.partition(":")
     here = str(Path.cwd())
@@ -67,14 +65,11 @@ def import_own(owner: str, name: str) -> Any:
     try:
         found = importlib.import_module(module)
     except Exception as problem:
+        where = f"a module in this folder, {module.replace('.', '/')}.py, or of an installed package"
         why = " ".join(f"{type(problem).__name__}: {problem}".split())
-        raise ValueError(
-            f"{owner}: {module!r} of {name!r} must be a module in this folder, {module.replace('.', '/')}.py, or of an "
-            f"installed package, that can be imported; got {why}."
-        ) from None
+        raise ValueError(f"{owner}: {module!r} of {name!r} must be {where}, that can be imported; got {why}.") from None
     known = {each: value for each, value in vars(found).items() if callable(value) and not each.startswith("_")}
     if attribute not in known:
-        raise ValueError(
-            f"{owner}: {name!r} must name a class or a function of {module}; got {suggest(attribute, known)}"
-        )
+        what = f"a class or a function of {module}"
+        raise ValueError(f"{owner}: {name!r} must name {what}; got {suggest(attribute, known)}")
     return known[attribute]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib
-import pkgutil
-from collections.abc import Sequence
+import inspect
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar, cast, dataclass_transform, runtime_checkable
 
 import jax
@@ -62,7 +62,7 @@ def static(rule: Rule | None = None, default: Any = dataclasses.MISSING) -> Any:
     return dataclasses.field(default=default, metadata={"rule": rule, "static": True})
 
 
-# Frozen too, but mypy (2.4) is not told: of a field a part inherits it would then read what may be given for it.
+# Frozen too, but not for mypy (2.4), which would then read the type of `__set__` from fields that a part inherits.
 @dataclass_transform(field_specifiers=(leaf, static, dataclasses.field))
 def part(cls: type[C]) -> type[C]:
     """Make a class a frozen dataclass that JAX can look into (a pytree).
@@ -84,18 +84,15 @@ def part(cls: type[C]) -> type[C]:
 
 
 def _register(made: type[Any]) -> None:
-    """Tell JAX which fields of a part are leaves and which belong to its structure."""
     fixed = [field.name for field in dataclasses.fields(made) if field.metadata.get("static")]
     traced = [field.name for field in dataclasses.fields(made) if field.name not in fixed]
 
-    def structure(self: Any) -> Any:
-        return made, tuple(getattr(self, name) for name in fixed)
-
     def flatten(self: Any) -> Any:
-        return tuple(getattr(self, name) for name in traced), structure(self)
+        return tuple(getattr(self, name) for name in traced), (made, tuple(getattr(self, name) for name in fixed))
 
     def flatten_with_keys(self: Any) -> Any:
-        return tuple((jax.tree_util.GetAttrKey(name), getattr(self, name)) for name in traced), structure(self)
+        leaves, structure = flatten(self)
+        return tuple(zip(map(jax.tree_util.GetAttrKey, traced), leaves, strict=True)), structure
 
     def unflatten(structure: Any, leaves: Any) -> Any:
         self = object.__new__(made)  # not __init__: JAX rebuilds parts around tracers and placeholders
@@ -107,7 +104,6 @@ def _register(made: type[Any]) -> None:
 
 
 def _reduced(self: Any) -> Any:
-    """How a part is pickled: by its class and fields."""
     return _remade, (type(self), {field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
 
 
@@ -121,37 +117,28 @@ def _remade(cls: type[Any], fields: dict[str, Any]) -> Any:
 
 def check(part: Any) -> None:
     """Raise a ValueError for the first number, here or in a nested part, that breaks its field's rule."""
-    owner = type(part).__name__
+    owner, wanted = type(part).__name__, "must be a part, with @gladstorm.part above its class"
     if not is_part(part):
-        raise ValueError(
-            f"{owner}: must be a part, with @gladstorm.part above its class, so that JAX can look into it; "
-            f"got {shown(part)}."
-        )
+        raise ValueError(f"{owner}: {wanted}, so that JAX can look into it; got {shown(part)}.")
     for field in dataclasses.fields(part):
-        value = getattr(part, field.name)
-        rule = field.metadata.get("rule")
+        value, name = getattr(part, field.name), field.name
+        rule, is_static = field.metadata.get("rule"), field.metadata.get("static")
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             if rule and not isinstance(value, Varying):
-                raise ValueError(
-                    f"{owner}: {field.name} must be {rule.words}, as a number or a schedule; "
-                    f"got {field.name}={shown(value)}."
-                )
-            if not field.metadata.get("static"):
+                must_be = f"{rule.words}, as a number or a schedule"
+                raise ValueError(f"{owner}: {name} must be {must_be}; got {name}={shown(value)}.")
+            if not is_static:
                 check(value)
             if rule and isinstance(value, Varying):
-                rule.require_throughout(owner, field.name, *value.reach())
+                rule.require_throughout(owner, name, *value.reach())
         elif rule:
-            if field.metadata.get("static") and isinstance(value, list | np.ndarray):
-                name = f"{owner}: {field.name}"
-                raise ValueError(f"{name} must be one number, as it decides the program; got {list(value)}.")
-            rule.require(owner, field.name, value)
-        elif not field.metadata.get("static"):
+            if is_static and isinstance(value, list | np.ndarray):
+                raise ValueError(f"{owner}: {name} must be one number, as it decides the program; got {list(value)}.")
+            rule.require(owner, name, value)
+        elif not is_static:
             for each in jax.tree.leaves(value):
                 if np.asarray(each).dtype.kind == "O":
-                    raise ValueError(
-                        f"{owner}: {field.name} must be a part, with @gladstorm.part above its class, or arrays; "
-                        f"got {shown(each)}."
-                    )
+                    raise ValueError(f"{owner}: {name} {wanted}, or arrays; got {shown(each)}.")
 
 
 def require_single_numbers(part: Any) -> None:
@@ -160,21 +147,18 @@ def require_single_numbers(part: Any) -> None:
     Only methods are swept: of an oracle, two numbers would be taken for one of each coordinate. Nor is a list an array:
     to JAX it is as many numbers.
     """
-    owner = type(part).__name__
     for field in dataclasses.fields(part):
-        value, rule = getattr(part, field.name), field.metadata.get("rule")
-        single = getattr(field.type, "__name__", field.type) in SINGLE
-        if rule and single and (np.ndim(value) or is_part(value)):
-            raise ValueError(
-                f"{owner}: {field.name} must be one number, {rule.words}; got {field.name}={shown(value)}."
-            )
-        if rule and not field.metadata.get("static") and isinstance(value, list | tuple):
-            raise ValueError(f"{owner}: {field.name} must be an array, np.array(…); got {field.name}={shown(value)}.")
+        value, rule, must_be = getattr(part, field.name), field.metadata.get("rule"), ""
+        is_number = getattr(field.type, "__name__", field.type) in ("Number", "float")
+        if rule and is_number and (np.ndim(value) or is_part(value)):
+            must_be = f"one number, {rule.words}"
+        elif rule and not field.metadata.get("static") and isinstance(value, list | tuple):
+            must_be = "an array, np.array(…)"
+        if must_be:
+            got = f"{field.name}={shown(value)}"
+            raise ValueError(f"{type(part).__name__}: {field.name} must be {must_be}; got {got}.")
         if is_part(value):
             require_single_numbers(value)
-
-
-SINGLE = ("Number", "float")  # how fields that hold a number are annotated
 
 
 def is_part(value: Any) -> bool:
@@ -187,15 +171,12 @@ def in_float64(part: Any) -> Any:
     """The part with float64 in place of every number; arrays of integers stay where a field has no rule: labels."""
     if not is_part(part):
         return jax.tree.map(as_data, part)
-    fields = [field for field in dataclasses.fields(part) if not field.metadata.get("static")]
-    return dataclasses.replace(
-        part,
-        **{
-            field.name: _anew(value) if field.metadata.get("rule") and not is_part(value) else in_float64(value)
-            for field in fields
-            for value in [getattr(part, field.name)]
-        },
-    )
+    changed = {}
+    for field in dataclasses.fields(part):
+        if not field.metadata.get("static"):
+            value, rule = getattr(part, field.name), field.metadata.get("rule")
+            changed[field.name] = _anew(value) if rule and not is_part(value) else in_float64(value)
+    return dataclasses.replace(part, **changed)
 
 
 def as_data(array: Any) -> np.ndarray:
@@ -228,7 +209,8 @@ def describe(value: Any) -> Any:
         return getattr(value, "__qualname__", repr(value))
     if value is None or isinstance(value, bool | str):
         return value
-    if not jax.tree_util.all_leaves([value]) and not _is_list_of_numbers(value):
+    is_list = isinstance(value, list | tuple) and all(np.ndim(each) == 0 for each in value)
+    if not jax.tree_util.all_leaves([value]) and not is_list:
         leaves = jax.tree.leaves_with_path(value)
         return {jax.tree_util.keystr(path, simple=True, separator="."): describe(leaf) for path, leaf in leaves}
     array = np.asarray(value)
@@ -239,24 +221,13 @@ def describe(value: Any) -> Any:
     return {"shape": list(array.shape), "sha256": hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}
 
 
-def _is_list_of_numbers(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(np.ndim(each) == 0 for each in value)
+def parts_of(namespace: Mapping[str, Any], base: Any) -> dict[str, type[Any]]:
+    """The parts of one kind in a module's namespace by name: the class YourName is your_name.
 
-
-def discover(package: str, base: type[Any]) -> dict[str, type[Any]]:
-    """The parts of one kind by name: every module of the package with a class of its own name in CamelCase.
-
-    >>> list(discover("gladstorm.methods.steps", object))[:2]
-    ['anchored', 'clipped']
+    >>> from gladstorm.methods import averages
+    >>> list(parts_of(vars(averages), averages.Average))[:2]
+    ['polynomial_average', 'exponential_average']
     """
-    modules = [module.name for module in pkgutil.iter_modules(importlib.import_module(package).__path__)]
-    classes = {name: getattr(importlib.import_module(f"{package}.{name}"), _camel(name), None) for name in modules}
-    return {name.replace("_", "-"): cls for name, cls in classes.items() if cls and _is_part(cls, base)}
-
-
-def _is_part(cls: type[Any], base: type[Any]) -> bool:
-    return issubclass(cls, base) and dataclasses.is_dataclass(cls)
-
-
-def _camel(module: str) -> str:
-    return "".join(word.capitalize() for word in module.split("_"))
+    classes = [cls for cls in namespace.values() if isinstance(cls, type) and issubclass(cls, base)]
+    parts = [cls for cls in classes if dataclasses.is_dataclass(cls) and not inspect.isabstract(cls)]
+    return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower(): cls for cls in parts}

@@ -1,7 +1,5 @@
 """Values as text that fits on a screen, whatever their size, and that a screen shows and does not obey."""
 
-from __future__ import annotations
-
 import dataclasses
 import html
 import re
@@ -26,6 +24,15 @@ def shown(value: Any, width: int = LINE) -> str:
     return cut_to(_text(value), width)
 
 
+def in_digits(number: float | None, digits: int = 3, missing: str = "") -> str:
+    """A number to so many significant digits, as text; `missing` where there is none.
+
+    >>> in_digits(2 / 3), in_digits(None, missing="∞")
+    ('0.667', '∞')
+    """
+    return missing if number is None or np.isnan(number) else f"{number:.{digits}g}"
+
+
 def harmless(value: Any) -> Any:
     """A text, or JSON-ready data with texts in it, in which control characters but tabs and new lines are spelled out.
 
@@ -41,15 +48,14 @@ def harmless(value: Any) -> Any:
 
 def fields_shown(part: Any) -> str:
     """A dataclass as it would be written: on one line, or with a line for each field."""
-    held = {field.name: _text(getattr(part, field.name)) for field in dataclasses.fields(part)}
-    name = type(part).__name__
-    line = f"{name}({', '.join(f'{key}={text}' for key, text in held.items())})"
+    line = _text(part)
     if len(line) <= LINE:
         return line
-    rows = [cut_to(f"    {key}={text}", LINE - 1) + "," for key, text in held.items()]
+    names = [field.name for field in dataclasses.fields(part)]
+    rows = [cut_to(f"    {name}={_text(getattr(part, name))}", LINE - 1) + "," for name in names]
     if len(rows) > LINES - 2:
         rows = [*rows[: LINES - 3], f"    … {len(rows) - LINES + 3} more fields"]
-    return "\n".join([f"{name}(", *rows, ")"])
+    return "\n".join([f"{type(part).__name__}(", *rows, ")"])
 
 
 def cut_to(text: str, width: int) -> str:
@@ -87,16 +93,10 @@ def _text(value: Any) -> str:
             inside = ", ".join(map(_text, value))
             return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' * (len(value) == 1)})"
         return f"{type(value).__name__} of {len(value)}, {_text(value[0])} to {_text(value[-1])}"
-    if isinstance(value, np.ndarray):
-        return _array(value)
+    if isinstance(value, np.ndarray) and value.size > FEW:
+        if value.ndim > 1 or value.dtype.kind not in "iuf":
+            return f"array of shape {value.shape}"
+        return f"array of {value.size} numbers, {value[0]:.6g} to {value[-1]:.6g}"
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)
     return " ".join(repr(value).split())
-
-
-def _array(array: np.ndarray) -> str:
-    if array.size <= FEW or array.dtype.kind not in "iuf":
-        return " ".join(repr(array).split()) if array.size <= FEW else f"array of shape {array.shape}"
-    if array.ndim == 1:
-        return f"array of {array.size} numbers, {array[0]:.6g} to {array[-1]:.6g}"
-    return f"array of shape {array.shape}"

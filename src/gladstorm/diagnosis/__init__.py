@@ -9,6 +9,18 @@ from gladstorm.diagnosis.advice import Advice
 from gladstorm.diagnosis.alternatives import Alternative
 from gladstorm.diagnosis.finding import Finding
 from gladstorm.diagnosis.probes import Probe, Probes, spread
+from gladstorm.diagnosis.readings import READINGS, Readings
 from gladstorm.diagnosis.report import Report, diagnose
 
-__all__ = ["Advice", "Alternative", "Finding", "Probe", "Probes", "Report", "diagnose", "spread"]
+__all__ = [
+    "READINGS",
+    "Advice",
+    "Alternative",
+    "Finding",
+    "Probe",
+    "Probes",
+    "Readings",
+    "Report",
+    "diagnose",
+    "spread",
+]

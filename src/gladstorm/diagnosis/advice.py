@@ -2,111 +2,198 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gladstorm.core.rules import COUNT, POSITIVE, UNIT_INTERVAL
+from gladstorm.diagnosis.critical_batch import TradeOff
 from gladstorm.diagnosis.finding import NO_GROWTH
-from gladstorm.diagnosis.resampling import Interval
 from gladstorm.theory import Plan, plan
 
 if TYPE_CHECKING:
     from gladstorm.diagnosis.report import Report
 
-AS_DIGITS_SHOW = "docs/evidence/digits"
-OUTSIDE = "docs/natural.md"
+GROWS = 2.0  # times as large a critical batch far from the start, for a batch that grows to pay
+DIGITS, SUITE, CHOOSING = "docs/evidence/digits", "docs/evidence/suite", "docs/choosing.md"
+# What studies found, by what the noise does; tests/diagnosis/test_advice.py compares it with their results.
+EVIDENCE = {
+    "grows": "On digits with growing noise, without a decay, it was not behind SGD, clipped SGD or Adam, nor behind "
+    "NSTORM at the same number of gradients. With a decay, in docs/evidence/suite, it never diverged, while SGD "
+    "diverged on two of twelve problems; on the others it was not better than SGD.",
+    "grows faster": "In docs/evidence/suite two problems have such noise: with a decay NSGDM never diverged there, and "
+    "SGD diverged on one of them.",
+    "falls": "On digits without added noise, where the noise of a perceptron under SGD falls too, NSGDM was never "
+    "clearly better than Adam or SGD.",
+    "does not grow": "On digits without added noise it ended behind both.",
+    "not known": "Normalized steps were clearly better than SGD in none of the 24 cases of docs/evidence/suite.",
+    "untuned": "If you do not want to tune, use Untuned; docs/evidence/untuned says where it is good and where not.",
+}
+# Code that makes the optimizer, by library; `{steps}` is the horizon. Both schedules fall linearly to 0.
+_LINEAR = "schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters={steps})"
+ACTIONS = {
+    "adam": {
+        "torch": f"optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)  # tune lr\n{_LINEAR}\n"
+        "# without tuning: optimizer = gladstorm.torch.Untuned(model.parameters(), horizon={steps})",
+        "optax": "optimizer = optax.adam(optax.linear_schedule(1e-3, 0.0, {steps}))  # tune 1e-3\n"
+        "# without tuning: optimizer = gladstorm.optax.untuned({steps})",
+    },
+    "nsgdm": {
+        "torch": "lr = gladstorm.torch.suggest_lr(loss_of, model, loader, horizon={steps}).lr\n"
+        f"optimizer = gladstorm.torch.NSGDM(model.parameters(), lr=lr)\n{_LINEAR}",
+        "optax": "lr = 2 * {distance:.2g} * {steps}**-0.75  # tune it\n"
+        "optimizer = gladstorm.optax.nsgdm(optax.linear_schedule(lr, 0.0, {steps}))",
+    },
+    "theorem": {
+        "torch": "optimizer = gladstorm.torch.{Method}(model.parameters(), {gamma:.6g}, momentum={momentum:.6g}{init})",
+        "optax": "optimizer = gladstorm.optax.{method}({gamma:.6g}, momentum={momentum:.6g}{init})",
+    },
+}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Advice:
     """A recommended method with its numbers and the reason. A number that the evidence does not decide is None."""
 
-    method: str | None  #: its name, or None if the evidence names none
-    gamma: float | None  #: step size γ
-    eta: float | None  #: weight η of the newest gradient
-    n_init: int | None  #: samples of the first estimate
-    batch: int | None  #: samples in a mini-batch
+    method: str  #: its name
+    gamma: float | None = None  #: step size γ
+    eta: float | None = None  #: weight η of the newest gradient
+    n_init: int | None = None  #: samples of the first estimate
+    batch: int | None = None  #: samples in a mini-batch
     why: str  #: the reason, in a sentence or two
-    source: str | None  #: the theorem or the page that shows it
+    source: str | None = None  #: the theorem or the page that shows it
+    batching: str | None = None  #: what the critical batch size says about the mini-batch
+    actions: dict[str, str] = field(default_factory=dict)  #: code that makes the optimizer, for torch and for optax
+
+    def sentences(self) -> list[str]:
+        """What to do, for a reader."""
+        said = [f"Advice: {self.why}", *([f"Batch: {self.batching}"] if self.batching else [])]
+        return [*said, *(f"{library}: {line}" for library, code in self.actions.items() for line in code.splitlines())]
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON-ready data."""
-        return asdict(self)
+        """As JSON-ready data, without the sentence on the batch and the code."""
+        return {name: value for name, value in asdict(self).items() if name not in ("batching", "actions")}
 
 
 def advise(report: Report, horizon: int | None, gap: float | None, alpha: float | None, batch: int | None) -> Advice:
     """The advice that the findings allow. Where a path was seen, what the noise does along it decides first."""
-    for name, rule, value in (("horizon", COUNT, horizon), ("gap", POSITIVE, gap), ("batch", COUNT, batch)):
+    for name, rule, value in (
+        ("horizon", COUNT, horizon),
+        ("gap", POSITIVE, gap),
+        ("batch", COUNT, batch),
+        ("alpha", UNIT_INTERVAL, alpha),
+    ):
         if value is not None:
             rule.require("recommend", name, value)
-    if alpha is not None:
-        UNIT_INTERVAL.require("recommend", "alpha", alpha)
-    batch = batch or report.batch
-    path = report.path
+    size = batch or report.batch
+    advice = _method(report, horizon, gap, alpha, size)
+    return replace(advice, batching=_batching(report, size), actions=_actions(advice, report, horizon))
+
+
+def _method(report: Report, horizon: int | None, gap: float | None, alpha: float | None, batch: int) -> Advice:
+    path, growth, power = report.path, report.findings["B"], report.findings["power"]
+    adam = Advice(method="adam", batch=batch, why="", source=DIGITS)
     if path is not None and path.high < 1:
-        return _falling(path, batch)
-    grows_on_the_way = path is not None and path.low > 1
-    if not grows_on_the_way and (other := _not_growing(report, batch)) is not None:
-        return other
-    power = report.findings["power"]
-    if power.is_estimated and (power.low or 0) > 2:
-        return _named(
-            None,
-            f"The noise grows faster than the square of the distance, with a power of {power.estimate:.2g}: none of "
-            "the theorems applies, and too few such problems were measured to name a method.",
-            OUTSIDE,
-            None,
+        why = (
+            f"At the end of your path the variance is {path.estimate:.2g} times that at the start: your training meets "
+            "no growth, and what the noise does in other directions does not matter to it. Use Adam, or SGD with a "
+            f"decay. {EVIDENCE['falls']} {EVIDENCE['untuned']}"
         )
+        return replace(adam, why=why)
+    grows_on_the_way = path is not None and path.low > 1
+    if not grows_on_the_way and growth.verdict == NO_GROWTH:
+        why = (
+            f"Your noise does not grow within {report.probes.radius:.3g} of the start: use Adam, or SGD with a decay. "
+            f"NSTORM would cost you twice as much per step. {EVIDENCE['does not grow']} {EVIDENCE['untuned']}"
+        )
+        return replace(adam, why=why)
+    if not grows_on_the_way and (path is not None or not growth.is_estimated):
+        why = f"The probes do not show whether the noise grows: {growth.needs}."
+        if path is not None and growth.is_estimated:
+            why = (
+                f"Your noise grows around the start, but at the end of your path its variance is {path.estimate:.2g} "
+                f"({path.low:.2g} to {path.high:.2g}) times that at the start. This does not show whether it grows on "
+                "the way; needs more probes along the path."
+            )
+        why = f"{why} Until you know, use Adam, or SGD with a decay. {EVIDENCE['not known']} {EVIDENCE['untuned']}"
+        return replace(adam, why=why, source=CHOOSING)
+    use = "use NSGDM, tune its step size and let it decay linearly."
+    if power.is_estimated and (power.low or 0) > 2:
+        why = (
+            f"The noise grows faster than the square of the distance, with a power of {power.estimate:.2g}: none of "
+            f"the theorems applies; {use} {EVIDENCE['grows faster']}"
+        )
+        return Advice(method="nsgdm", batch=batch, why=why, source=SUITE)
     lacking = _lacking(report, horizon, gap, alpha)
     if lacking is None and horizon is not None and gap is not None:
         return _by_theorem(_plans(report, horizon, gap, batch), batch)
-    return _named(
-        "nsgdm",
-        f"Your noise grows{' along your path' if grows_on_the_way else ''}: use NSGDM, tune its step size and let it "
-        "decay linearly. On digits with growing noise, without a decay, it was not behind SGD, clipped SGD or Adam, "
-        "nor behind NSTORM at the same number of gradients. With a decay, in docs/evidence/suite, it never diverged, "
-        f"while SGD diverged on two of twelve problems; on the others it was not better than SGD. {lacking}",
-        AS_DIGITS_SHOW,
-        batch,
+    where = " along your path" if grows_on_the_way else ""
+    G = report.findings["G"].estimate
+    if growth.is_estimated and growth.estimate and G:
+        where += f", and its variance doubles at {G / growth.estimate:.2g} from the start"
+    return Advice(
+        method="nsgdm", batch=batch, why=f"Your noise grows{where}: {use} {EVIDENCE['grows']} {lacking}", source=DIGITS
     )
 
 
-def _falling(path: Interval, batch: int) -> Advice:
-    """For noise that falls along the path, whatever it does elsewhere."""
-    return _named(
-        "adam",
-        f"At the end of your path the variance is {path.estimate:.2g} times that at the start: your training meets no "
-        "growth, and what the noise does in other directions does not matter to it. Use Adam, or SGD with a decay. On "
-        "digits without added noise, where a perceptron's noise falls too, NSGDM was never clearly better than these "
-        "two.",
-        AS_DIGITS_SHOW,
-        batch,
+def _actions(advice: Advice, report: Report, horizon: int | None) -> dict[str, str]:
+    """Code to paste, by library; `model`, `loss_of`, `loader` and, without a horizon, `steps` are yours."""
+    numbers = {"steps": horizon or "steps", "distance": report.probes.radius}
+    if advice.gamma is None or advice.eta is None:
+        return {library: code.format(**numbers) for library, code in ACTIONS[advice.method].items()}
+    init = f", n_init={advice.n_init}" if (advice.n_init or 1) > 1 else ""
+    numbers |= {
+        "method": advice.method,
+        "Method": advice.method.upper(),
+        "gamma": advice.gamma,
+        "momentum": 1 - advice.eta,
+    }
+    return {library: code.format(init=init, **numbers) for library, code in ACTIONS["theorem"].items()}
+
+
+def _batching(report: Report, batch: int) -> str | None:
+    """The critical batch size, what this batch costs beside it, and whether a batch that grows would pay."""
+    found = report.findings["critical_batch"]
+    where = "at the end of your path" if report.probes.has_path else "at the start"
+    if not found.low:
+        return None
+    if found.estimate is None or found.high is None:
+        return (
+            f"The critical batch size {where} is {found.low:.2g} or more: up to there a batch twice as large takes "
+            f"nearly half the steps. For an upper end: {found.needs}."
+        )
+    steps, samples = TradeOff.of(batch, found.estimate)
+    if batch < found.low:
+        what = "a larger batch would save steps nearly in proportion"
+    elif batch > found.high:
+        what = "a smaller batch would save samples and cost few steps"
+    else:
+        what = "your batch is about that"
+    said = (
+        f"The critical batch size {where} is {found.estimate:.2g} samples ({found.low:.2g} to {found.high:.2g}): "
+        f"{what}. With mini-batches of {batch} a training takes {steps:.3g} times the fewest steps and {samples:.3g} "
+        "times the fewest samples; with the critical size, twice the fewest of either (S/S_min = 1 + B/b, "
+        "E/E_min = 1 + b/B)."
     )
+    return f"{said} {_growing(report)}".rstrip()
 
 
-def _not_growing(report: Report, batch: int) -> Advice | None:
-    """For noise that is not seen to grow, around the start or, if a path was seen, along it; None if it is."""
-    growth, path = report.findings["B"], report.path
-    if growth.verdict == NO_GROWTH:
-        return _named(
-            "adam",
-            f"Your noise does not grow within {report.probes.radius:.3g} of the start: use Adam, or SGD with a decay. "
-            "NSTORM would cost you twice as much per step, and was behind both on digits without growing noise.",
-            AS_DIGITS_SHOW,
-            batch,
+def _growing(report: Report) -> str:
+    """Whether the useful batch grows with the distance, where its intervals near the start and far from it tell."""
+    if len(report.batches) < 2:
+        return ""
+    near, far = report.batches[0].batch, report.batches[-1].batch
+    if far.low > GROWS * near.high:
+        G, B = (report.findings[name].estimate for name in ("G", "B"))
+        rule = "GrowWithDistance"
+        if G and B and report.findings["B"].is_estimated:
+            rule = f"GrowWithDistance(B={B:.3g}, G={G:.3g}, sigma2={G**2 / near.estimate:.3g})"
+        return (
+            f"It grows from {near.estimate:.2g} near the start to {far.low:.2g} or more: a batch that grows would pay, "
+            f"{rule}."
         )
-    if not growth.is_estimated:
-        return _named(None, f"The probes do not show whether the noise grows: {growth.needs}.", None, None)
-    if path is not None:
-        return _named(
-            None,
-            f"Your noise grows around the start, but at the end of your path its variance is {path.estimate:.2g} "
-            f"({path.low:.2g} to {path.high:.2g}) times that at the start. This does not show whether it grows on the "
-            "way; needs more probes along the path.",
-            None,
-            None,
-        )
-    return None
+    if far.high < GROWS * near.low:
+        return "It does not grow with the distance: a fixed batch is right, and GrowWithDistance would not pay."
+    return ""
 
 
 def _lacking(report: Report, horizon: int | None, gap: float | None, alpha: float | None) -> str | None:
@@ -120,8 +207,8 @@ def _lacking(report: Report, horizon: int | None, gap: float | None, alpha: floa
     if (measured.estimate if alpha is None else alpha) != 0:
         return "For curvature that grows with the gradient, call gladstorm.theory.plan with your own constants."
     for name in ("B", "ell", "L"):
-        if not (found := report.findings[name]).is_estimated:
-            return f"For numbers from a theorem, {name} must be known: {found.needs or found.verdict}."
+        if not (finding := report.findings[name]).is_estimated:
+            return f"For numbers from a theorem, {name} must be known: {finding.needs or finding.verdict}."
     return None
 
 
@@ -140,17 +227,13 @@ def _plans(report: Report, horizon: int, gap: float, batch: int) -> list[Plan]:
 
 
 def _by_theorem(plans: list[Plan], batch: int) -> Advice:
-    best = min(plans, key=lambda each: each.statement.bound(each.horizon))
+    bounds = {each.statement.method: each.statement.bound(each.horizon) for each in plans}
+    best = min(plans, key=lambda each: bounds[each.statement.method])
     eta, gamma, n_init, _ = best.schedule
-    values = " and ".join(
-        f"{each.statement.bound(each.horizon):.3g} for {each.statement.method.upper()}" for each in plans
-    )
+    values = " and ".join(f"{bound:.3g} for {method.upper()}" for method, bound in bounds.items())
     why = (
         f"It has the smaller of two guarantees on E‖∇f‖ for the same number of gradients, {values}, provided that the "
         "upper ends of the intervals hold wherever the run goes."
     )
-    return Advice(best.statement.method, gamma, eta, n_init, batch, why, best.statement.source)
-
-
-def _named(method: str | None, why: str, source: str | None, batch: int | None) -> Advice:
-    return Advice(method, None, None, None, batch, why, source)
+    method, source = best.statement.method, best.statement.source
+    return Advice(method=method, gamma=gamma, eta=eta, n_init=n_init, batch=batch, why=why, source=source)

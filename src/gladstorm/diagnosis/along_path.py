@@ -6,14 +6,14 @@ import numpy as np
 
 from gladstorm.core.statistics import f_tail
 from gladstorm.diagnosis import resampling
-from gladstorm.diagnosis.finding import Finding, found, two_digits, unknown
+from gladstorm.diagnosis.finding import Finding, estimated, round_up, unknown
 from gladstorm.diagnosis.probes import Probes
 from gladstorm.diagnosis.resampling import RESAMPLES, Estimates, Fits, Interval, Strata, bootstrap_t, fit_noise
 
 ENOUGH = 48  # probes on the path
 FEWEST = 4  # at either end of it
 SHARE = 8  # the first and the last part of a run, of so many
-MISFIT = 0.01  # a probability: with less, a parabola is not what the noise along the path is
+LACK_OF_FIT = 0.01  # a probability: with less, a parabola is not what the noise along the path is
 
 
 def end_to_start(probes: Probes, generator: np.random.Generator) -> Interval | None:
@@ -63,10 +63,10 @@ def anchor(probes: Probes, generator: np.random.Generator) -> Finding:
     strata = Strata(s - s.min(), resampling.FEWEST)  # the two sides of the start are not drawn together
     columns = np.stack([np.ones_like(s), s, s**2], axis=1)
     fits = fit_noise(columns, noise, probes.groups[on_path] - 1, strata.resample(generator), strata)
-    if _misfit(columns @ fits.values[0], noise, Strata(s - s.min())) < MISFIT:
+    if _lack_of_fit(columns @ fits.values[0], noise, Strata(s - s.min())) < LACK_OF_FIT:
         return unknown("the noise along the path is no parabola; needs a shorter path")
     if bootstrap_t(fits.estimates)[2].low <= 0:
-        more = two_digits(4 * len(distance))
+        more = round_up(4 * len(distance))
         return unknown(
             f"the noise along the path has no least value that {len(distance)} probes within {radius:.2g} can tell; "
             f"needs about {more} probes on the path or a larger radius"
@@ -76,7 +76,7 @@ def anchor(probes: Probes, generator: np.random.Generator) -> Finding:
     if abs(where.estimate) > 1 or where.high - where.low > 1:
         reach = max(abs(where.estimate), 1.0) * 1.5 * radius
         return unknown(f"radius {radius:.2g} reached along the path, needs {reach:.2g}", at)
-    return found(at)
+    return estimated(at)
 
 
 def _least(fits: Fits) -> Estimates:
@@ -86,7 +86,7 @@ def _least(fits: Fits) -> Estimates:
     return fits.function(least, np.stack([0 * bend, -1 / (2 * bend), -least / bend], axis=1))
 
 
-def _misfit(fitted: np.ndarray, noise: np.ndarray, strata: Strata) -> float:
+def _lack_of_fit(fitted: np.ndarray, noise: np.ndarray, strata: Strata) -> float:
     """The probability of strata this far from a fit of three numbers, or farther: F with errors that differ by stratum.
 
     Errors are taken in proportion to the noise, with a common factor from inside the strata.

@@ -1,4 +1,8 @@
-"""How curvature grows with the gradient: α, L0 and L1 of ‖∇²f‖ ≈ L0 + L1‖∇f‖^α, where gradients differ enough."""
+"""Smoothness and curvature, from the two points of a probe.
+
+Of one sample (ℓ), of the mean (L), and how far apart they are (ρ); and how curvature grows with the gradient: α, L0 and
+L1 of ‖∇²f‖ ≈ L0 + L1‖∇f‖^α, where gradients differ enough.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gladstorm.diagnosis.finding import Finding, found, two_digits, unknown
+from gladstorm.diagnosis import resampling
+from gladstorm.diagnosis.finding import WIDEST, Finding, estimated, if_narrow, round_up, unknown
 from gladstorm.diagnosis.probes import Probes
-from gladstorm.diagnosis.resampling import Estimates, Fits, Interval, Strata, bootstrap_t, inverses
+from gladstorm.diagnosis.resampling import (
+    LEVEL,
+    Estimates,
+    Fits,
+    Interval,
+    Strata,
+    bootstrap_t,
+    inverses,
+    mean_of_strata,
+)
 
+FEWEST_PAIRS = 12  # probes evaluated at two points
 ALPHAS = np.linspace(0.02, 1.5, 75)  # beyond 1, so that an interval around 1 has two sides
 DECADE = 10.0
 FEWEST_CELLS, FEWEST = 4, 3  # cells, and probes in one
@@ -19,6 +34,42 @@ SIGNIFICANT = 2.0  # standard errors
 FLAT = 0.1  # of the slope of log L against log‖∇f‖: with less, curvature does not follow the gradient
 SETTLED = 3  # rounds of reweighting
 LONGEST = 700.0  # a logarithm of a number that is finite
+
+
+def smoothness(probes: Probes, generator: np.random.Generator) -> dict[str, Finding]:
+    """ℓ² = E‖∇f(y; ξ) − ∇f(x; ξ)‖²/‖y − x‖², L² = ‖∇f(y) − ∇f(x)‖²/‖y − x‖² and ρ = ℓ²/L² − 1.
+
+    All are means over the probes: what a step there meets. The theorems ask for the largest values, which no sample of
+    points can give.
+    """
+    count = int(np.isfinite(probes.L2).sum())
+    if count < FEWEST_PAIRS:
+        needs = f"{count} probes were evaluated at two points, needs {FEWEST_PAIRS} or more"
+        return dict.fromkeys(("ell", "L", "rho"), unknown(needs))
+    pairs = probes.paired()
+    measured = np.isfinite(pairs.L2)
+    distance = pairs.distance[measured]
+    strata = Strata(distance, resampling.FEWEST)
+    freedom = (pairs.groups - 1)[measured, None]
+    # a pair counts twice: or the start, where nothing is paired, would have twice its share in the means
+    values = np.stack([pairs.ell2, pairs.L2], axis=1)[measured] * freedom / freedom.mean()
+    varying = values.mean(axis=0) + strata.deviations(values, Strata(distance))
+    means = mean_of_strata(varying, strata.resample(generator), strata)
+    ell2, L2 = bootstrap_t(means.estimates)
+    L = if_narrow(L2.root(), count)
+    return {"ell": if_narrow(ell2.root(), count), "L": L, "rho": _ratio(means, L)}
+
+
+def _ratio(means: Fits, L: Finding) -> Finding:
+    """ρ, from the logarithm of ℓ²/L², which is never negative."""
+    if not L.is_estimated:
+        return unknown(f"L is not known: {L.needs}")
+    ell2, L2 = np.maximum(means.values, np.finfo(float).tiny).T
+    logs = means.function(np.log(ell2) - np.log(L2), np.stack([1 / ell2, -1 / L2], axis=1))
+    rho = Interval(*(max(0.0, float(np.expm1(end))) for end in bootstrap_t(logs)[0]))
+    if 1 + rho.high > WIDEST * (1 + rho.low):
+        return unknown("the interval of 1 + ρ is wider than a factor 3; needs more probes", rho)
+    return estimated(rho)
 
 
 class Cells(NamedTuple):
@@ -62,17 +113,21 @@ def curvature(probes: Probes, L: Finding, generator: np.random.Generator) -> dic
     (slope,) = bootstrap_t(_slopes(seen_cells))
     if slope.high <= FLAT:
         flat, nothing = Interval(0.0, 0.0, max(0.0, slope.high)), Interval(0.0, 0.0, 0.0)
-        return {"alpha": found(flat), "L0": L, "L1": found(nothing)}
-    alpha, L0, log_L1 = bootstrap_t(_fits(seen_cells).estimates)
+        return {"alpha": estimated(flat), "L0": L, "L1": estimated(nothing)}
+    fits = _fits(seen_cells)
+    alpha, L0, log_L1 = bootstrap_t(fits.estimates)
+    at_edge = (fits.values[:, 0] <= ALPHAS[0]) | (fits.values[:, 0] >= ALPHAS[-1])  # how these vary is no error of α
+    if alpha.low >= 1 or alpha.high <= 0 or np.mean(at_edge) > 1 - LEVEL:
+        alpha = Interval(alpha.estimate, min(slope.low, alpha.estimate), np.inf)  # the slope is at most α
     intervals = {
         "alpha": Interval(*np.clip(alpha, 0.0, 1.0).tolist()),
         "L0": Interval(*np.maximum(L0, 0.0).tolist()),
         "L1": Interval(*np.exp(np.clip(log_L1, -LONGEST, LONGEST)).tolist()),
     }
     if slope.low > 0 and alpha.high - alpha.low <= NARROW:
-        return {name: found(interval) for name, interval in intervals.items()}
+        return {name: estimated(interval) for name, interval in intervals.items()}
     low, high = intervals["alpha"][1:]
-    needs = f"α from {low:.2g} to {high:.2g} fit; needs about {two_digits(4 * len(probes))} probes"
+    needs = f"α from {low:.2g} to {high:.2g} fit; needs about {round_up(4 * len(probes))} probes or a smaller radius"
     return {name: unknown(needs, interval) for name, interval in intervals.items()}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gladstorm.core.statistics import finite
@@ -30,30 +30,24 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON-ready data."""
-        return {
-            "estimate": self.estimate,
-            "low": self.low,
-            "high": self.high,
-            "verdict": self.verdict,
-            "needs": self.needs,
-        }
+        return asdict(self)
 
 
-def judged(interval: Interval | None, verdict: str, needs: str | None = None) -> Finding:
+def with_verdict(interval: Interval | None, verdict: str, needs: str | None = None) -> Finding:
     """A finding with this interval, if there is one."""
     if interval is None:
         return Finding(None, None, None, verdict, needs)
     return Finding(finite(interval.estimate), finite(interval.low), finite(interval.high), verdict, needs)
 
 
-def found(interval: Interval) -> Finding:
+def estimated(interval: Interval) -> Finding:
     """A quantity that was estimated."""
-    return judged(interval, ESTIMATED)
+    return with_verdict(interval, ESTIMATED)
 
 
 def unknown(needs: str, interval: Interval | None = None) -> Finding:
-    """A quantity that cannot be told from these probes; what is known of it is still shown."""
-    return judged(interval, UNKNOWN, needs)
+    """A quantity that these probes do not identify; what is known of it is still shown."""
+    return with_verdict(interval, UNKNOWN, needs)
 
 
 def if_narrow(interval: Interval, probes: int) -> Finding:
@@ -63,7 +57,7 @@ def if_narrow(interval: Interval, probes: int) -> Finding:
     '48 probes have left an interval wider than a factor 3; needs about 180'
     """
     if interval.low > 0 and interval.high <= WIDEST * interval.low:
-        return found(interval)
+        return estimated(interval)
     return unknown(wider_than_wanted(interval, probes), interval)
 
 
@@ -73,13 +67,13 @@ def wider_than_wanted(interval: Interval, probes: int) -> str:
     wanted = interval.estimate * (WIDEST - 1) / (WIDEST + 1) * 2  # the width of one from θ/2 to 3θ/2
     if not 0 < interval.estimate < float("inf") or not interval.high - interval.low < float("inf"):
         return f"{said}; needs more"
-    return f"{said}; needs about {two_digits(probes * max((interval.high - interval.low) / wanted, 1.1) ** 2)}"
+    return f"{said}; needs about {round_up(probes * max((interval.high - interval.low) / wanted, 1.1) ** 2)}"
 
 
-def two_digits(number: float) -> int:
-    """A number of probes, rounded up to what such a guess is worth.
+def round_up(number: float) -> int:
+    """A number of probes, rounded up to two digits: what such a guess is worth.
 
-    >>> two_digits(173.2), two_digits(9.5)
+    >>> round_up(173.2), round_up(9.5)
     (180, 10)
     """
     unit: int = 10 ** max(0, math.floor(math.log10(number)) - 1)

@@ -8,12 +8,12 @@ from gladstorm.diagnosis.finding import (
     NO_GROWTH,
     WIDEST,
     Finding,
-    found,
+    estimated,
     if_narrow,
-    judged,
-    two_digits,
+    round_up,
     unknown,
     wider_than_wanted,
+    with_verdict,
 )
 from gladstorm.diagnosis.probes import Probes
 from gladstorm.diagnosis.resampling import FEWEST, Fits, Interval, Strata, bootstrap_t, fit_noise, percentiles
@@ -38,13 +38,13 @@ def constants(probes: Probes, generator: np.random.Generator) -> tuple[Finding, 
         return unknown(lack), unknown(lack)
     if not probes.noise.any():
         nothing = Interval(0.0, 0.0, 0.0)
-        return found(nothing), judged(nothing, NO_GROWTH)
+        return estimated(nothing), with_verdict(nothing, NO_GROWTH)
     radius = probes.radius
     estimates = _fits(pairs, strata, generator).estimates
     at_start, at_end = bootstrap_t(estimates)
     G, B = at_start.root(), Interval(*(end / radius for end in at_end.root()))
     if bootstrap_t(estimates, SURE)[1].root().high <= SMALL * G.estimate:
-        return if_narrow(G, len(probes)), judged(B, NO_GROWTH)
+        return if_narrow(G, len(probes)), with_verdict(B, NO_GROWTH)
     return if_narrow(G, len(probes)), _growth(G, B, at_end.estimate, radius, len(probes))
 
 
@@ -69,7 +69,7 @@ def _growth(G: Interval, B: Interval, square: float, radius: float, probes: int)
     if square <= 0:
         return unknown(
             f"the noise seems not to grow within {radius:.2g} of the start, but {probes} probes cannot exclude that it "
-            f"does; needs {two_digits(4 * probes)} probes, or a larger radius",
+            f"does; needs {round_up(4 * probes)} probes, or a larger radius",
             B,
         )
     if B.estimate * radius < G.estimate:
@@ -77,7 +77,7 @@ def _growth(G: Interval, B: Interval, square: float, radius: float, probes: int)
         return unknown(f"radius {radius:.2g} reached, needs {reach:.2g} with {probes} probes", B)
     if B.high > WIDEST * B.low:
         return unknown(wider_than_wanted(B, probes), B)
-    return found(B)
+    return estimated(B)
 
 
 def power(probes: Probes, B: Finding, generator: np.random.Generator) -> Finding:
@@ -93,8 +93,8 @@ def power(probes: Probes, B: Finding, generator: np.random.Generator) -> Finding
     losses = np.stack([_loss(relative**p, pairs, counts, strata) for p in POWERS])
     _, low, high = interval = percentiles(POWERS[np.argmin(losses, axis=0)])
     if high - low <= NARROW:
-        return found(interval)
-    more = two_digits(len(probes) * ((high - low) / NARROW) ** 2)
+        return estimated(interval)
+    more = round_up(len(probes) * ((high - low) / NARROW) ** 2)
     return unknown(f"powers from {low:.2g} to {high:.2g} fit; needs about {more} probes or a larger radius", interval)
 
 

@@ -19,6 +19,7 @@ from gladstorm.plotting.styles import COLOURS
 STYLE = """body { font: 15px/1.5 system-ui, sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222 }
 td, th { text-align: left; padding: 0.15em 1em 0.15em 0; vertical-align: top } svg { width: 100%; height: auto }
 td:nth-child(-n+3), th { white-space: nowrap }"""
+SYMBOLS = {"gamma": "γ", "eta": "η", "n_init": "N_init"}
 LABELS = {
     "start": "at the start",
     "along": "towards the checkpoint",
@@ -80,21 +81,13 @@ def diagnosis_page(report: Report, title: str, **asked: Any) -> str:
     drawn = io.StringIO()
     diagnosis_figure(report).savefig(drawn, format="svg", metadata={"Date": None})
     svg = drawn.getvalue().partition("<svg")
-    advice = report.recommend(**asked)
-    numbers = {
-        "method": advice.method,
-        "γ": advice.gamma,
-        "η": advice.eta,
-        "N_init": advice.n_init,
-        "batch": advice.batch,
-        "source": advice.source,
-    }
-    told = ", ".join(f"{name} {value}" for name, value in numbers.items() if value is not None)
+    numbers = {name: value for name, value in report.recommend(**asked).as_dict().items() if name != "why"}
+    listed = ", ".join(f"{SYMBOLS.get(name, name)} {value}" for name, value in numbers.items() if value is not None)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title><style>{STYLE}</style></head>
 <body><h1>{html.escape(title)}</h1>
 {report._repr_html_()}
-<p>{html.escape(told)}</p>
+<p>{html.escape(listed)}</p>
 {svg[1]}{svg[2]}
 </body></html>
 """

@@ -15,35 +15,23 @@ ON_THE_WAY = ("along", "path")  # those of a path: towards a checkpoint, or duri
 
 
 class Probe(NamedTuple):
-    """What one mini-batch tells at a point x, and at a second point x⁺ if it was evaluated there too.
-
-    step: the step of the training, or the number of the probe
-    pair: the same for the two probes at x⁰ ± r u; any other probe has its own
-    direction: start, along or against the path, random, or path for a probe during a training
-    distance: r = ‖x − x⁰‖
-    groups: m, the groups that the mini-batch is cut into
-    samples: n, the samples in a group
-    noise: V, the variance of one sample's gradient
-    gradient2: ‖∇f(x)‖²
-    moved: ‖x⁺ − x‖; NaN without a second point, and so are the two that follow
-    ell2: E‖∇f(x⁺; ξ) − ∇f(x; ξ)‖²/‖x⁺ − x‖² of one sample
-    L2: ‖∇f(x⁺) − ∇f(x)‖²/‖x⁺ − x‖²
+    """What one mini-batch measures at a point x, and at a second point x⁺ if it was evaluated there too.
 
     Every estimate is unbiased and none is cut off at 0, so that means and fits of many are right: `gradient2` and `L2`
     may be negative.
     """
 
-    step: int
-    pair: int
-    direction: str
-    distance: float
-    groups: int
-    samples: int
-    noise: float
-    gradient2: float
-    moved: float
-    ell2: float
-    L2: float
+    step: int  #: the step of the training, or the number of the probe
+    pair: int  #: the same for the two probes at x⁰ ± r u; any other probe has its own
+    direction: str  #: start, along or against the path, random, or path for a probe during a training
+    distance: float  #: r = ‖x − x⁰‖
+    groups: int  #: m, the groups that the mini-batch is cut into
+    samples: int  #: n, the samples in a group
+    noise: float  #: V, the variance of one sample's gradient
+    gradient2: float  #: ‖∇f(x)‖²
+    moved: float  #: ‖x⁺ − x‖; NaN without a second point, and so are the two that follow
+    ell2: float  #: E‖∇f(x⁺; ξ) − ∇f(x; ξ)‖²/‖x⁺ − x‖² of one sample
+    L2: float  #: ‖∇f(x⁺) − ∇f(x)‖²/‖x⁺ − x‖²
 
 
 def spread(squares: Sequence[float], total2: float, samples: int) -> tuple[float, float]:
@@ -52,9 +40,10 @@ def spread(squares: Sequence[float], total2: float, samples: int) -> tuple[float
     They are n (Σ‖g_i‖² − m‖ḡ‖²)/(m − 1) and the mean of ⟨g_i, g_j⟩ over i ≠ j. For two halves that is
     (n/2)‖g_A − g_B‖² and ⟨g_A, g_B⟩.
 
-    squares: ‖g_i‖² of each group.
-    total2: ‖Σ g_i‖², the squared length of their sum.
-    samples: n, the samples in a group.
+    Args:
+        squares: ‖g_i‖² of each group.
+        total2: ‖Σ g_i‖², the squared length of their sum.
+        samples: n, the samples in a group.
 
     >>> spread([1.0, 9.0], 16.0, samples=4)  # g_A = 1, g_B = 3
     (8.0, 3.0)

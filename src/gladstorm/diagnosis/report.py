@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from gladstorm.core.screen import in_digits
 from gladstorm.diagnosis.advice import Advice, advise
 from gladstorm.diagnosis.along_path import anchor, end_to_start
 from gladstorm.diagnosis.alternatives import Alternative, alternatives
-from gladstorm.diagnosis.curvature import curvature
+from gladstorm.diagnosis.critical_batch import Stretch, by_distance, critical_batch
+from gladstorm.diagnosis.curvature import curvature, smoothness
 from gladstorm.diagnosis.finding import NO_GROWTH, Finding
 from gladstorm.diagnosis.growth import constants, power
 from gladstorm.diagnosis.probes import Probes
 from gladstorm.diagnosis.resampling import Interval
-from gladstorm.diagnosis.smoothness import smoothness
 
 MEANINGS = {
     "G": "noise at the start: the standard deviation of one sample's gradient",
@@ -33,6 +34,7 @@ MEANINGS = {
     "alpha": "α of ‖∇²f‖ ≈ L0 + L1‖∇f‖^α",
     "L0": "curvature where the gradient is small",
     "L1": "growth of the curvature with the gradient",
+    "critical_batch": "tr Σ/‖∇f‖², the mini-batch beyond which more samples hardly save steps",
 }
 
 
@@ -41,9 +43,10 @@ class Report:
     """What probes tell about the noise and the smoothness of a loss. Print it, or read `findings`."""
 
     probes: Probes  #: the probes it was made from
-    findings: dict[str, Finding]  #: a finding for each quantity: G, B, power, anchor, ell, L, rho, alpha, L0, L1
+    findings: dict[str, Finding]  #: a finding for each quantity, G, B and so on: the names of `MEANINGS`
     alternatives: list[Alternative]  #: other models of the noise, compared with G² + B² r²
     path: Interval | None  #: the variance at the end of the path, divided by that at the start
+    batches: list[Stretch]  #: the critical batch size against the distance, along the path if there is one
 
     @property
     def batch(self) -> int:
@@ -60,20 +63,25 @@ class Report:
     ) -> Advice:
         """Recommend a method and say why. If the constants are known, a theorem gives its numbers.
 
-        horizon: the number of mini-batch gradients of your training.
-        gap: Δ = f(x⁰) − inf f, which probes cannot measure. A theorem needs horizon and gap.
-        alpha: α to use instead of the measured one; 0 means that curvature does not grow with the gradient.
-        batch: samples in a mini-batch of your training; as many as in a probe if not given.
+        Args:
+            horizon: the number of mini-batch gradients of your training.
+            gap: Δ = f(x⁰) − inf f, which probes cannot measure. A theorem needs horizon and gap.
+            alpha: α to use instead of the measured one; 0 means that curvature does not grow with the gradient.
+            batch: samples in a mini-batch of your training; as many as in a probe if not given.
         """
         return advise(self, horizon, gap, alpha, batch)
 
     def as_dict(self, **asked: Any) -> dict[str, Any]:
         """The report as JSON-ready data; `asked` goes to `recommend`."""
+        advice = self.recommend(**asked)
         return {
             **{name: finding.as_dict() for name, finding in self.findings.items()},
-            "recommendation": self.recommend(**asked).as_dict(),
+            "recommendation": advice.as_dict(),
+            "batching": advice.batching,
+            "actions": advice.actions,
             "path": None if self.path is None else self.path._asdict(),
             "alternatives": {each.model: each.as_dict() for each in self.alternatives},
+            "batches": [each.as_dict() for each in self.batches],
             "probes": len(self.probes),
             "radius": self.probes.radius,
             "remarks": list(self.probes.remarks),
@@ -82,7 +90,7 @@ class Report:
     def rows(self) -> list[tuple[str, str, str, str, str]]:
         """For each finding the quantity, estimate, interval, verdict and meaning, as texts."""
         return [
-            (name, _number(each.estimate), _interval(each), _verdict(each), MEANINGS[name])
+            (name, in_digits(each.estimate), _interval(each), _verdict(each), MEANINGS[name])
             for name, each in self.findings.items()
         ]
 
@@ -96,7 +104,7 @@ class Report:
                 for row in self.rows()
             ),
             *self.sentences(),
-            f"Advice: {self.recommend().why}",
+            *self.recommend().sentences(),
         ]
         return "\n".join(lines)
 
@@ -104,18 +112,19 @@ class Report:
 
     def _repr_html_(self) -> str:
         cells = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows())
-        said = "".join(f"<p>{html.escape(line)}</p>" for line in (*self.sentences(), f"Advice: {self.recommend().why}"))
+        lines = (*self.sentences(), *self.recommend().sentences())
+        said = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
         heads = "".join(f"<th>{head}</th>" for head in ("", "estimate", "95 % interval", "verdict", "meaning"))
         return f"<table><tr>{heads}</tr>{cells}</table>{said}"
 
     def sentences(self) -> list[str]:
         """Sentences about the alternatives, about the noise along the path, and about the probes themselves."""
         compared = ", ".join(f"{each.model}: {each.verdict}" for each in self.alternatives)
-        told = [f"Predicting left-out probes, against G² + B² r²: {compared}."] if compared else []
+        said = [f"Predicting left-out probes, against G² + B² r²: {compared}."] if compared else []
         if self.path is not None:
-            ratio, low, high = (_number(each) for each in self.path)
-            told.append(f"At the end of the path the variance is {ratio} ({low} to {high}) times that at the start.")
-        return [*told, *self.probes.remarks]
+            ratio, low, high = (in_digits(each) for each in self.path)
+            said.append(f"At the end of the path the variance is {ratio} ({low} to {high}) times that at the start.")
+        return [*said, *self.probes.remarks]
 
 
 def diagnose(probes: Probes, *, seed: int = 0) -> Report:
@@ -135,17 +144,15 @@ def diagnose(probes: Probes, *, seed: int = 0) -> Report:
         **smooth,
         **curvature(probes, smooth["L"], generator),
     }
-    return Report(probes, findings, alternatives(probes, generator), end_to_start(probes, generator))
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
+    others, path = alternatives(probes, generator), end_to_start(probes, generator)
+    findings["critical_batch"] = critical_batch(probes, generator)
+    return Report(probes, findings, others, path, by_distance(probes, generator))
 
 
 def _interval(finding: Finding) -> str:
     if finding.low is None and finding.high is None:
         return ""
-    return f"({_number(finding.low)} to {_number(finding.high) or '∞'})"
+    return f"({in_digits(finding.low)} to {in_digits(finding.high) or '∞'})"
 
 
 def _verdict(finding: Finding) -> str:

@@ -175,9 +175,9 @@ def bootstrap_t(estimates: Estimates, level: float = LEVEL) -> list[Interval]:
     (value, *values), (error, *errors) = estimates
     with np.errstate(divide="ignore", invalid="ignore"):
         studentized = np.abs(np.asarray(values) - value) / np.asarray(errors)
-    found = []
+    intervals = []
     for v, e, t in zip(value, error, studentized.T, strict=True):
         finite = t[np.isfinite(t)]
         reach = float(np.quantile(finite, level) * e) if finite.size else 0.0
-        found.append(Interval(float(v), float(v) - reach, float(v) + reach))
-    return found
+        intervals.append(Interval(float(v), float(v) - reach, float(v) + reach))
+    return intervals

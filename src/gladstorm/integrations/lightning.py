@@ -1,6 +1,6 @@
-"""A LightningModule for NSTORM: every mini-batch at two points, also accumulated.
+"""A callback that logs the noise of a training, and a LightningModule for NSTORM: every mini-batch at two points.
 
-For example::
+The callback is one line, `Trainer(callbacks=[NoiseMonitor()])`. The module is, for example::
 
     class Regression(TwoPointModule):
         accumulate = 4
@@ -16,18 +16,94 @@ Without accumulation any LightningModule trains with NSTORM, and with NSGDM alwa
 
 from __future__ import annotations
 
+import inspect
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+from typing_extensions import override
 
 from gladstorm.core.extras import needing_extras
 
 with needing_extras("gladstorm.lightning"):
-    from lightning import LightningModule
+    from lightning import Callback, LightningModule
 
-from gladstorm.torch import NSTORM
+from gladstorm.torch import NSTORM, NoiseProbe
+from gladstorm.torch.batch_gradients import size_of
 
-__all__ = ["TwoPointModule"]
+__all__ = ["NoiseMonitor", "TwoPointModule"]
+
+
+class NoiseMonitor(Callback):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
+    """Logs the noise of a training's gradients with `log_dict`, for every logger of the Trainer.
+
+    At every 20th step, before clipping, it calls `training_step` on two quarters of the mini-batch, with logging off.
+    That is half a gradient more in twenty steps; parameters, buffers and random states are left as they are, to the
+    bit. The newest reading is logged whenever the Trainer logs, every `log_every_n_steps`; its names are those of
+    `gladstorm.diagnosis.READINGS`.
+
+    Args:
+        every: Steps from look to look.
+    """
+
+    def __init__(self, every: int = 20) -> None:
+        self.every = every
+        self.probe: NoiseProbe | None = None  #: all probes of the training, after its start
+        self._batch: Any = None
+        self._index = self._looked_at = -1
+        self._reading: dict[str, float] = {}
+
+    @override
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Measure distances from here."""
+        if not pl_module.automatic_optimization:
+            raise TypeError(
+                f"NoiseMonitor: optimization must be automatic; got {type(pl_module).__name__}, where it is manual. "
+                "Use gladstorm.torch.NoiseProbe(model, on_reading=self.log_dict) in its training_step."
+            )
+        self._looked_at = -1
+        self.probe = NoiseProbe(pl_module, self.every, on_reading=self._keep)
+
+    @override
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        """Keep the mini-batch."""
+        self._batch, self._index = batch, batch_idx
+
+    @override
+    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+        """Look at it, once a step."""
+        if self.probe is None or trainer.global_step == self._looked_at or size_of(self._batch) < 2:
+            return
+        self._looked_at = trainer.global_step
+
+        def loss_of(module: Any, batch: Any) -> Any:
+            arguments = (batch, self._index)[: len(inspect.signature(module.training_step).parameters)]
+            with trainer.precision_plugin.train_step_context():
+                result = module.training_step(*arguments)
+            return result["loss"] if isinstance(result, Mapping) else result
+
+        silent = {"log": _log_nothing, "log_dict": _log_nothing}
+        vars(pl_module).update(silent)
+        try:
+            self.probe.look(loss_of, self._batch)
+        finally:
+            for name in silent:
+                del vars(pl_module)[name]
+
+    @override
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Log the newest reading, where the Trainer logs."""
+        self._batch = None
+        if self._reading and trainer.global_step % trainer.log_every_n_steps == 0:
+            pl_module.log_dict(self._reading, batch_size=1)
+
+    def _keep(self, reading: dict[str, float]) -> None:
+        self._reading = {name: value for name, value in reading.items() if math.isfinite(value)}
+
+
+def _log_nothing(*_: Any, **__: Any) -> None:
+    """In the place of `log` while a part of a mini-batch is evaluated."""
 
 
 class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed

@@ -1,6 +1,6 @@
-"""A Hugging Face Trainer for NSTORM: every mini-batch at two points, also accumulated, clipped and in half precision.
+"""A callback that logs the noise of a training, and a Trainer for NSTORM: every mini-batch at two points.
 
-For example::
+The callback is one line, `Trainer(..., callbacks=[NoiseMonitor()])`. The Trainer is, for example::
 
     optimizer = NSTORM(model.parameters(), lr=0.1, model=model)
     trainer = TwoPointTrainer(model, arguments, train_dataset=data, optimizers=(optimizer, schedule))
@@ -12,18 +12,110 @@ NSGDM evaluates once and needs nothing: `Trainer(..., optimizers=(NSGDM(model.pa
 from __future__ import annotations
 
 import copy
+import math
+import sys
 from typing import Any
 
 import torch
+from typing_extensions import override
 
 from gladstorm.core.extras import needing_extras
 
 with needing_extras("gladstorm.transformers"):
-    from transformers import Trainer
+    from transformers import Trainer, TrainerCallback
+    from transformers.trainer_callback import CallbackHandler
 
-from gladstorm.torch import NSTORM
+from gladstorm.torch import NSTORM, NoiseProbe
+from gladstorm.torch.batch_gradients import size_of
 
-__all__ = ["TwoPointTrainer"]
+__all__ = ["NoiseMonitor", "TwoPointTrainer"]
+
+
+class NoiseMonitor(TrainerCallback):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
+    """Logs the noise of a training's gradients with the Trainer's own logs: `log_history`, TensorBoard, W&B and others.
+
+    Callbacks see gradients only after clipping. So with accumulation it hears those of the micro-batches as they come,
+    at no cost; without, it evaluates the model's loss on two quarters of every 20th mini-batch again. Parameters,
+    buffers and random states are left as they are, to the bit. The newest reading goes into the next log, as often as
+    `logging_steps` says. Names: `gladstorm.diagnosis.READINGS`.
+
+    Args:
+        every: Steps from look to look.
+    """
+
+    def __init__(self, every: int = 20) -> None:
+        self.every = every
+        self.probe: NoiseProbe | None = None  #: all probes of the training, after its start
+        self._inputs: Any = None
+        self._hook: Any = None
+        self._reading: dict[str, float] = {}
+
+    @override
+    def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        """Measure distances from here."""
+        _be_called_first(self, sys._getframe(1).f_locals.get("self"))
+        model, optimizer = given["model"], given["optimizer"]
+        if args.gradient_accumulation_steps > 1:
+            scaler = getattr(optimizer, "scaler", None)
+            samples = args.per_device_train_batch_size
+            self.probe = NoiseProbe(optimizer, self.every, samples=samples, scaler=scaler, on_reading=self._keep)
+        else:
+            self.probe = NoiseProbe(model, self.every, on_reading=self._keep)
+            self._hook = model.register_forward_pre_hook(self._keep_inputs, with_kwargs=True)
+
+    @override
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        """Look at the mini-batch, if there is no accumulation."""
+        if self._hook is not None and self._inputs is not None and size_of(self._inputs) > 1:
+            assert self.probe is not None  # made with the hook
+            self.probe.look(_loss_of, self._inputs)
+        self._inputs = None
+
+    @override
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **given: Any) -> None:
+        """Add the newest reading to what is logged, and to what was."""
+        for log in (logs, *state.log_history[-1:]):
+            log.update(self._reading)
+        self._reading = {}
+
+    @override
+    def on_train_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        """Take the hooks off."""
+        if self.probe is not None:
+            self.probe.remove()
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
+
+    def _keep(self, reading: dict[str, float]) -> None:
+        self._reading = {name: value for name, value in reading.items() if math.isfinite(value)}
+
+    def _keep_inputs(self, model: torch.nn.Module, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if model.training:  # the number of items is that of the whole mini-batch
+            self._inputs = (positional, {name: v for name, v in named.items() if name != "num_items_in_batch"})
+
+
+def _loss_of(model: torch.nn.Module, inputs: Any) -> torch.Tensor:
+    positional, named = inputs
+    output = model(*positional, **named)
+    loss = output.get("loss") if hasattr(output, "get") else output[0]
+    if loss is None:
+        raise ValueError(
+            "NoiseMonitor: the model's output must have a loss; got none, since the Trainer computes it. Set "
+            "gradient_accumulation_steps to 2 or more: then the monitor needs no loss."
+        )
+    result: torch.Tensor = loss
+    return result
+
+
+def _be_called_first(monitor: NoiseMonitor, handler: object) -> None:
+    """Move the monitor before the callbacks that report to trackers, which would see logs without its readings.
+
+    The Trainer calls its own first and gives callbacks no way to its list of them, hence the caller's frame.
+    """
+    if isinstance(handler, CallbackHandler):
+        handler.callbacks.remove(monitor)
+        handler.callbacks.insert(0, monitor)
 
 
 class TwoPointTrainer(Trainer):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed

@@ -14,8 +14,8 @@ import itertools
 import json
 import os
 import platform
+import secrets
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -35,14 +35,7 @@ _BLANK = "0" * 64
 _BEGINS = {"parquet": b"PAR1", "JSON": b"{"}
 _DAY = 24 * 3600
 _UNFINISHED = ".gladstorm"  # .gladstorm-MACHINE-PID-…: short, so that any name a file may have leaves room for it
-_KINDS = {
-    "d": "a folder",
-    "p": "a named pipe",
-    "s": "a socket",
-    "c": "a device",
-    "b": "a device",
-    "l": "a link to itself",
-}
+_KINDS = {"d": "a folder", "p": "a named pipe", "s": "a socket", "l": "a link to itself"}
 
 
 def save_table(path: Path, pieces: Iterable[pa.Table], form: str, metadata: dict[str, Any], key: str = "") -> None:
@@ -50,7 +43,7 @@ def save_table(path: Path, pieces: Iterable[pa.Table], form: str, metadata: dict
 
     It is there whole or not at all, and no more than one piece is held at a time.
     """
-    text = json.dumps({**metadata, **_told(form, key)}, sort_keys=True, allow_nan=False)
+    text = json.dumps({**metadata, **_identity(form, key)}, sort_keys=True, allow_nan=False)
 
     def write(temporary: str) -> None:
         remaining = iter(pieces)
@@ -69,13 +62,13 @@ def save_table(path: Path, pieces: Iterable[pa.Table], form: str, metadata: dict
 
 def load_table(owner: str, path: Path, form: str, key: str = "") -> tuple[pa.Table, dict[str, Any]]:
     """Read what `save_table` wrote; a ValueError says when a file is damaged, of another form or, if given, key."""
-    table = pq.ParquetFile(pa.BufferReader(_unsealed(owner, path, "parquet"))).read(use_threads=False)
-    return table, _expected(owner, path, form, key, json.loads(table.schema.metadata[_METADATA]))
+    table = pq.ParquetFile(pa.BufferReader(_verified_bytes(owner, path, "parquet"))).read(use_threads=False)
+    return table, _without_identity(owner, path, form, key, json.loads(table.schema.metadata[_METADATA]))
 
 
 def save_json(path: Path, form: str, content: dict[str, Any], key: str = "") -> None:
     """Write a JSON file with its form, key and digest; whole or not at all."""
-    text = json.dumps({**content, **_told(form, key)})
+    text = json.dumps({**content, **_identity(form, key)})
 
     def write(temporary: str) -> None:
         Path(temporary).write_text(text, encoding="utf-8")
@@ -87,10 +80,10 @@ def save_json(path: Path, form: str, content: dict[str, Any], key: str = "") -> 
 def load_json(owner: str, path: Path, form: str, key: str = "") -> dict[str, Any]:
     """Read what `save_json` wrote; a ValueError says when a file is damaged, of another form or, if given, key."""
     try:
-        content = json.loads(_unsealed(owner, path, "JSON"))
+        content = json.loads(_verified_bytes(owner, path, "JSON"))
     except RecursionError:
         raise ValueError(f"{owner}: {path} is not a JSON file that Gladstorm wrote: it is nested too deeply.") from None
-    return _expected(owner, path, form, key, content)
+    return _without_identity(owner, path, form, key, content)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -109,26 +102,26 @@ def write_whole(path: Path, write: Callable[[str], object]) -> None:
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
     _remove_abandoned(target.parent)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{_UNFINISHED}-{_machine()}-{os.getpid()}-")
-    os.close(handle)
+    temporary = target.parent / f"{_UNFINISHED}-{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
+    temporary.touch(0o600 if target.exists() else 0o666, exist_ok=False)
     try:
-        write(temporary)
-        # mkstemp's files are private, results are not, unless the one replaced was
-        Path(temporary).chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask())
-        _sync(Path(temporary))
-        Path(temporary).replace(target)
+        write(str(temporary))
+        if target.exists():
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        _sync(temporary)
+        temporary.replace(target)
         _sync(target.parent)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, where they are missing; a power cut leaves them."""
-    missing = [each for each in (path, *path.parents) if not each.exists()]
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    for each in missing:
-        _sync(each.parent)
+    for folder in missing:
+        _sync(folder.parent)
 
 
 def _sync(path: Path) -> None:
@@ -152,7 +145,7 @@ def require_regular(owner: str, path: Path) -> None:
         kind = stat.filemode(target.lstat().st_mode)[0]
         if kind != "-":
             raise ValueError(
-                f"{owner}: a file must be a regular one; got {_KINDS.get(kind, 'another')}, {str(path)!r}."
+                f"{owner}: a file must be a regular one; got {_KINDS.get(kind, 'a device')}, {str(path)!r}."
             )
 
 
@@ -165,7 +158,7 @@ def _seal(file: str) -> None:
         opened.write(_digest(data, at))
 
 
-def _unsealed(owner: str, path: Path, kind: str) -> bytes:
+def _verified_bytes(owner: str, path: Path, kind: str) -> bytes:
     """All bytes of a file, if they are those that were written."""
     require_regular(owner, path)
     data = path.read_bytes()
@@ -180,30 +173,27 @@ def _unsealed(owner: str, path: Path, kind: str) -> bytes:
 def _digest(data: bytes, at: int) -> bytes:
     """The SHA-256 of some bytes, as if those of the digest at `at` were zeros."""
     view = memoryview(data)
-    found = hashlib.sha256(view[:at])
-    found.update(_BLANK.encode())
-    found.update(view[at + len(_BLANK) :])
-    return found.hexdigest().encode()
+    digest = hashlib.sha256(view[:at])
+    digest.update(_BLANK.encode())
+    digest.update(view[at + len(_BLANK) :])
+    return digest.hexdigest().encode()
 
 
-def _told(form: str, key: str) -> dict[str, str]:
+def _identity(form: str, key: str) -> dict[str, str]:
     """What a file says about itself; the digest is last."""
     return {"format": form} | ({_KEY: key} if key else {}) | {_SEAL: _BLANK}
 
 
-def _expected(owner: str, path: Path, form: str, key: str, content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file of this form and, if one is given, of this key; without its digest and key.
-
-    What it says can be printed, whoever wrote it.
-    """
+def _without_identity(owner: str, path: Path, form: str, key: str, content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file of this form and, if one is given, of this key. It can be printed, whoever wrote it."""
     if content["format"] != form:
         raise ValueError(f"{owner}: {path} is not a {form!r} file; got {content['format']!r}.")
     del content[_SEAL]
-    found = content.pop(_KEY, "")
-    if key and found != key:
-        raise ValueError(f"{owner}: {path} is whole but holds another result than its name says; got {found!r}.")
-    told: dict[str, Any] = harmless(content)
-    return told
+    its_key = content.pop(_KEY, "")
+    if key and its_key != key:
+        raise ValueError(f"{owner}: {path} is whole but holds another result than its name says; got {its_key!r}.")
+    printable: dict[str, Any] = harmless(content)
+    return printable
 
 
 def _remove_abandoned(folder: Path) -> None:
@@ -238,10 +228,8 @@ def _lives(pid: int) -> bool:
         return True
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # somebody else's
-        return True
+    except OSError as problem:  # or somebody else's
+        return not isinstance(problem, ProcessLookupError)
     return True
 
 
@@ -251,14 +239,7 @@ def _machine() -> str:
 
     Containers may share a name and number their processes each from 1; the kernel tells them apart.
     """
-    told = [platform.node()]
+    names = [platform.node()]
     with contextlib.suppress(OSError):  # Linux only
-        told += [Path("/proc/sys/kernel/random/boot_id").read_text("ascii"), str(Path("/proc/self/ns/pid").readlink())]
-    return hashlib.sha256(" ".join(told).encode()).hexdigest()[:8]
-
-
-def _umask() -> int:
-    """What the process takes from the permissions of new files; it can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        names += [Path("/proc/sys/kernel/random/boot_id").read_text("ascii"), str(Path("/proc/self/ns/pid").readlink())]
+    return hashlib.sha256(" ".join(names).encode()).hexdigest()[:8]

@@ -1,10 +1,10 @@
 """Ctrl-C and SIGTERM on the command line: the work stops where it can, and all of it ends within two seconds.
 
 Python would raise KeyboardInterrupt wherever it happens to be: in the middle of an import, or in a callback of JAX,
-which swallows it. Here a thread hears the signal, and the work asks `check` where it can stop in order and keep what it
-has. What has not ended in time (a long compilation, a large file) is ended as it is, and so is everything at the second
-signal: files are whole or absent at any moment. Either way one line says what is kept. This module loads nothing heavy,
-so that `__main__` can listen before anything else is imported.
+which swallows it. Here a thread waits for the signal, and the work calls `check` where it can stop in order and keep
+what it has. What has not ended in time (a long compilation, a large file) is ended as it is, and so is everything at
+the second signal: files are whole or absent at any moment. Either way one line says what is kept. This module loads
+nothing heavy, so that `__main__` can handle signals before anything else is imported.
 """
 
 from __future__ import annotations
@@ -26,69 +26,74 @@ _LEFT = 0  # no signal's number: the with-block was left
 
 
 class _State:
-    listening = False
-    heard: int | None = None  # the signal
+    handling = False
+    received: int | None = None  # the signal
     stopping = False  # the work knows
     kept = NOTHING_KEPT
-    started: set[int] = set()  # processes
+    children: set[int] = set()  # processes
+
+    @classmethod
+    def begin(cls) -> None:
+        cls.handling, cls.received, cls.stopping, cls.kept = True, None, False, NOTHING_KEPT
 
 
-def keeping(what: str) -> None:
-    """Declare what an interrupt would leave from now on, and how to go on: the line that is said when one comes."""
-    _State.kept = what
+def set_kept_message(kept: str) -> None:
+    """Set what an interrupt would leave from now on, and how to go on: the line that is written when one comes."""
+    _State.kept = kept
 
 
-def end_too(pid: int) -> None:
+def kill_with_this_process(pid: int) -> None:
     """Let a process that this one has started end with it, whatever it is at."""
-    _State.started.add(pid)
+    _State.children.add(pid)
 
 
-def has_ended(pid: int) -> None:
-    """Say that such a process is gone: its number may be another's by now."""
-    _State.started.discard(pid)
+def forget_process(pid: int) -> None:
+    """Forget such a process, which is gone: its number may be another's by now."""
+    _State.children.discard(pid)
 
 
 def check() -> None:
     """Raise KeyboardInterrupt if the command line was interrupted; call it where work can stop in order."""
-    if _State.heard is not None and not _State.stopping:
+    if _State.received is not None and not _State.stopping:
         _State.stopping = True
         raise KeyboardInterrupt
 
 
 @contextmanager
-def answered() -> Iterator[None]:
-    """Listen to the signals in a with-block, and end the process with their exit code if one interrupted it."""
-    if _State.listening or threading.current_thread() is not threading.main_thread():
+def handle_signals() -> Iterator[None]:
+    """Handle the signals in a with-block, and end the process with their exit code if one interrupted it."""
+    if _State.handling or threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers
         return
-    _State.listening, _State.heard, _State.stopping, _State.kept = True, None, False, NOTHING_KEPT
-    hears, tells = socket.socketpair()
-    tells.setblocking(False)  # a signal's handler never waits
-    listener = threading.Thread(target=_listen, args=(hears,), name="interrupts", daemon=True)
-    listener.start()
+    _State.begin()
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)  # a signal's handler never waits
+    thread = threading.Thread(target=_wait, args=(receiver,), name="interrupts", daemon=True)
+    thread.start()
     # One that is ignored stays so: a shell's background job is not interrupted from the keyboard.
-    before = {each: signal.getsignal(each) for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN}
-    # The listener first: a signal that only the handlers had heard, which do nothing, would be lost.
-    wakened = signal.set_wakeup_fd(tells.fileno(), warn_on_full_buffer=False)
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    # The thread first: a signal that only the handlers received, which do nothing, would be lost.
+    wakeup_fd = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
     try:
-        for each in before:
-            signal.signal(each, lambda *_: None)
+        for number in before:
+            signal.signal(number, lambda *_: None)
         yield
     except KeyboardInterrupt:
-        if _State.heard is not None:
+        if _State.received is not None:
             sys.stdout.flush()
             _end()
-        _say()
+        _write_message()
         sys.exit(CODE)
     finally:
-        signal.set_wakeup_fd(wakened)
-        for each, handler in before.items():
-            signal.signal(each, handler)
-        tells.send(bytes([_LEFT]))
-        listener.join()
-        hears.close()
-        tells.close()
-        _State.listening = False
+        signal.set_wakeup_fd(wakeup_fd)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        sender.send(bytes([_LEFT]))
+        thread.join()
+        receiver.close()
+        sender.close()
+        _State.handling = False
 
 
 @contextmanager
@@ -104,37 +109,37 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _listen(hears: socket.socket) -> None:
+def _wait(receiver: socket.socket) -> None:
     """Wait for a signal, then for the work to end, for another signal or until it has had time enough."""
-    number = _next(hears)
+    number = _next(receiver)
     if number == _LEFT:
         return
-    _State.heard = number
-    hears.settimeout(PATIENCE)
+    _State.received = number
+    receiver.settimeout(PATIENCE)
     with suppress(TimeoutError):
-        number = _next(hears)
+        number = _next(receiver)
     if number != _LEFT:
         _end()
 
 
-def _next(hears: socket.socket) -> int:
+def _next(receiver: socket.socket) -> int:
     """The next of the signals that matter here."""
-    while (number := hears.recv(1)[0]) not in (_LEFT, *_SIGNALS):
+    while (number := receiver.recv(1)[0]) not in (_LEFT, *_SIGNALS):
         pass
     return number
 
 
 def _end() -> NoReturn:
     """Leave at once: what Python and JAX do at their exit may wait for a computation."""
-    _say()
-    for pid in tuple(_State.started):
+    _write_message()
+    for pid in tuple(_State.children):
         with suppress(ProcessLookupError, ChildProcessError):  # it has ended
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-    os._exit(128 + (_State.heard or signal.SIGINT))
+    os._exit(128 + (_State.received or signal.SIGINT))
 
 
-def _say() -> None:
+def _write_message() -> None:
     """Write the line, past Python's buffers, of which another thread may hold the lock."""
     bar = "\r\x1b[K\x1b[?25h" if os.isatty(2) else ""  # what a progress bar leaves: its line, and no cursor
     os.write(2, f"{bar}Interrupted: {_State.kept}.\n".encode())

@@ -18,34 +18,34 @@ QUIET_SECONDS = 2.0  # work shorter than this shows nothing
 LINE_SECONDS = 15.0  # between plain lines
 
 _QUIET = ContextVar("_QUIET", default=False)
-_HEARS: ContextVar[Callable[[float], None]] = ContextVar("_HEARS", default=lambda _done: None)
+_CALLBACK: ContextVar[Callable[[float], None]] = ContextVar("_CALLBACK", default=lambda _done: None)
 _NOTE = ContextVar("_NOTE", default="")
 
 
 def quietly() -> AbstractContextManager[None]:
-    """Show no progress and make no remarks inside this with-block.
+    """Show no progress and log nothing inside this with-block.
 
     >>> with quietly():
-    ...     remark("nobody reads this")
+    ...     log("nobody reads this")
     """
     return within(_QUIET, True)
 
 
-def remark(sentence: str) -> None:
+def log(sentence: str) -> None:
     """Say on standard error what is being done."""
     if not _QUIET.get():
         sys.stderr.write(f"{sentence}\n")
         sys.stderr.flush()
 
 
-def hearing(hear: Callable[[float], None]) -> AbstractContextManager[None]:
-    """Let this function hear what is told inside this with-block."""
-    return within(_HEARS, hear)
+def on_progress(callback: Callable[[float], None]) -> AbstractContextManager[None]:
+    """Call this function with what `report_progress` reports inside this with-block."""
+    return within(_CALLBACK, callback)
 
 
-def tell(done: float) -> None:
-    """Tell how much of the task at hand is done, to whoever hears it."""
-    _HEARS.get()(done)
+def report_progress(done: float) -> None:
+    """Report how much of the task at hand is done."""
+    _CALLBACK.get()(done)
 
 
 def annotate(note: str) -> None:
@@ -85,7 +85,7 @@ class Progress:
         elif now - self._said >= LINE_SECONDS and done > before:
             self._said = now
             left = (now - begun) * (self.total - done) / (done - before)
-            remark(f"{self.label}: {100 * done / self.total:.0f} %, about {left:.0f} s left{note}")
+            log(f"{self.label}: {100 * done / self.total:.0f} %, about {left:.0f} s left{note}")
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()

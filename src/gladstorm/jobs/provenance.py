@@ -12,7 +12,7 @@ import gladstorm
 LAYERS = {
     "core": "what everything stands on: parts, rules, constants, statistics, references",
     "jobs": "how long work is done: files, store, tasks, progress, provenance",
-    "problems": "objectives (value, gradient, start, constants) and oracles (stochastic gradients); one file each",
+    "problems": "objectives, oracles (their stochastic gradients), problems with noise of their own, hard instances",
     "theory": "the theorems: plain Python, no JAX; one family per file",
     "methods": "estimators, steps, batches, averages, schedules; named compositions; methods by theorem and as text",
     "simulation": "one run, the compiled program, how runs lie on devices, run and sweep, the record",
@@ -22,7 +22,7 @@ LAYERS = {
     "optax": "the methods as Optax transformations",
     "integrations": "the methods inside Lightning, the Hugging Face Trainer and numpyro",
     "comparison": "methods at equal cost: budgets, tuning, scores, intervals",
-    "suite": "common methods on twelve problems: run, tables, figures",
+    "suite": "common methods on common problems: run, tables, figures",
     "worst": "the worst problem that a theorem covers: search, audit, figures",
     "cli": "the command line: thin, one file per family of commands",
 }

@@ -13,6 +13,7 @@ import dataclasses
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache, partial
+from importlib.util import resolve_name
 from pathlib import Path
 from types import MethodType
 from typing import Any, NamedTuple
@@ -66,8 +67,8 @@ def source_digest() -> str:
 def _modules_of(value: Any) -> Iterator[str]:
     """The followed modules in which the functions and classes that a value consists of are defined."""
     if isinstance(value, tuple | list | set | frozenset):
-        for each in value:
-            yield from _modules_of(each)
+        for entry in value:
+            yield from _modules_of(entry)
     elif isinstance(value, dict):
         yield from _modules_of(list(value.values()))
     elif isinstance(value, partial):
@@ -77,9 +78,9 @@ def _modules_of(value: Any) -> Iterator[str]:
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield from _modules_of([type(value), *(getattr(value, field.name) for field in dataclasses.fields(value))])
     defined = value if hasattr(value, "__qualname__") else type(value)
-    for each in getattr(defined, "__mro__", (defined,)):
-        if is_followed(str(each.__module__)):
-            yield each.__module__
+    for base in getattr(defined, "__mro__", (defined,)):
+        if is_followed(str(base.__module__)):
+            yield base.__module__
 
 
 @cache
@@ -89,14 +90,14 @@ def _digest_of(roots: frozenset[str]) -> str:
 
 def _closure(roots: Iterable[str]) -> set[str]:
     """These modules and all that they import, directly or through others."""
-    found: set[str] = set()
+    modules: set[str] = set()
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in modules:
+            modules.add(name)
             waiting += _imported(name)
-    return found
+    return modules
 
 
 @cache
@@ -113,18 +114,16 @@ def _layer(module: str) -> int:
 
 
 class _Text(NamedTuple):
-    """What the text of a module says."""
-
     digest: str  # of its statements
     imports: frozenset[str]  # modules
 
 
 def _read(name: str) -> _Text:
-    return _parsed(name, _file(name).read_bytes())
+    return _parse(name, _file(name).read_bytes())
 
 
 @cache
-def _parsed(name: str, text: bytes) -> _Text:
+def _parse(name: str, text: bytes) -> _Text:
     tree = ast.parse(text)
     imports: set[str] = set()
     for local, module, attribute in list(_bindings(tree, name)):
@@ -133,8 +132,6 @@ def _parsed(name: str, text: bytes) -> _Text:
             imports |= set(_read_from_package(tree, local, defined_in))
         elif _is_module(defined_in):
             imports.add(defined_in)
-        if attribute == "discover" and _is_package(name):  # of parts: such a folder is its own list of parts
-            imports |= {f"{name}.{path.stem}" for path in _file(name).parent.glob("[!_]*.py")}
     return _Text(digest(ast.dump(tree).encode()), frozenset(imports))
 
 
@@ -165,7 +162,7 @@ def _read_from_package(tree: ast.AST, local: str, package: str) -> Iterator[str]
                 module, within = _origin(module, names.pop(0))
             yield module
             if within is None and _is_package(module):  # the package as a value: anything may be read from it
-                yield from filter(_is_module, {_origin(module, each)[0] for each in _passed_on(module)})
+                yield from filter(_is_module, {_origin(module, name)[0] for name in _passed_on(module)})
 
 
 def _bindings(tree: ast.AST, name: str) -> Iterator[tuple[str, str, str | None]]:
@@ -177,11 +174,8 @@ def _bindings(tree: ast.AST, name: str) -> Iterator[tuple[str, str, str | None]]
                 if "." in alias.name and not alias.asname:  # import a.b binds a
                     yield alias.name.partition(".")[0], alias.name.partition(".")[0], None
         elif isinstance(statement, ast.ImportFrom):
-            module = statement.module or ""
-            if statement.level:
-                above = name.split(".")[: None if _is_package(name) else -1]
-                above = above[: len(above) - statement.level + 1]
-                module = ".".join([*above, module] if module else above)
+            package = name if _is_package(name) else name.rpartition(".")[0]
+            module = resolve_name("." * statement.level + (statement.module or ""), package)
             for alias in statement.names:
                 yield alias.asname or alias.name, module, alias.name
 
@@ -192,10 +186,10 @@ def _statements(node: Any) -> Iterator[ast.stmt]:
         inside = getattr(node, field, None)
         if not isinstance(inside, list) or (field == "body" and _is_for_type_checkers(node)):
             continue
-        inside[:] = [each for each in inside if not _is_docstring(each)]
-        for each in inside:
-            yield each
-            yield from _statements(each)
+        inside[:] = [statement for statement in inside if not _is_docstring(statement)]
+        for statement in inside:
+            yield statement
+            yield from _statements(statement)
 
 
 def _is_docstring(node: ast.AST) -> bool:

@@ -18,13 +18,13 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from gladstorm.core.screen import shown
 from gladstorm.jobs.files import is_working, load_json, make_folder, mark_as_working, require_regular, save_json
-from gladstorm.jobs.progress import remark
+from gladstorm.jobs.progress import log
 from gladstorm.jobs.provenance import digest, versions
 
 _FORMAT = "gladstorm store 1"
 _MADE_WITH = "made-with.json"
 _CLAIM = ".claim"
-_TOLD: set[Path] = set()  # folders of which this process has said what else they hold
+_OPENED: set[Path] = set()  # folders of which this process has said what else they hold
 
 
 class Keepable(Protocol):
@@ -60,34 +60,34 @@ class Store(Generic[K]):
             raise ValueError(
                 f"store: must be a folder that can be written to; got {str(folder)!r} ({problem.strerror})."
             ) from None
-        self._from_before = folder not in _TOLD and any(self._folder.glob(f"*/*{suffix}"))
-        if folder in _TOLD:
+        self._from_before = folder not in _OPENED and any(self._folder.glob(f"*/*{suffix}"))
+        if folder in _OPENED:
             return
-        _TOLD.add(folder)
+        _OPENED.add(folder)
         for claim in self._folder.glob(f"*/*{_CLAIM}"):  # of killed processes
             if not is_working(claim):
                 _remove(claim)
         for other in _others(folder, self._folder):
-            told = ", ".join(f"{name} {number}" for name, number in other.items() if made_with.get(name) != number)
-            remark(f"store: {folder} also holds results made with {told or 'other code'}; they are left as they are.")
+            differs = ", ".join(f"{name} {number}" for name, number in other.items() if made_with.get(name) != number)
+            log(f"store: {folder} also holds results made with {differs or 'other code'}; they are left as they are.")
 
     def find(self, identity: Any) -> K | None:
-        """The result of this identity if it is there whole. A damaged one is said and removed."""
+        """The result of this identity if it is there whole. A damaged one is logged and removed."""
         path = self._path(identity)
         try:
-            return self._kind.load(path, key=self._sealed_as(path))
+            return self._kind.load(path, key=self._key_of(path))
         except FileNotFoundError:
             return None
         except ValueError as damage:
-            remark(f"{damage} It is computed again.")
+            log(f"{damage} It is computed again.")
             _remove(path)
             self._from_before = False  # this job has been here
             return None
 
-    def say_that_none_fits(self) -> None:
-        """Say, once, that all results found here are of other jobs: who meant to resume may have changed a number."""
+    def log_that_none_fits(self) -> None:
+        """Log, once, that all results found here are of other jobs: who meant to resume may have changed a number."""
         if self._from_before:
-            remark(
+            log(
                 f"store: {self._folder.parent} holds results of other jobs and none of this one, whose problem, "
                 "methods, seeds or steps differ; everything is computed, and the other results are kept."
             )
@@ -98,27 +98,27 @@ class Store(Generic[K]):
         return self._path(identity).is_file()
 
     def keep(self, identity: Any, result: K) -> None:
-        """Write the result. On a full disk the job goes on, and what cannot be kept is said once."""
+        """Write the result. On a full disk the job goes on, and that nothing can be kept is logged once."""
         path = self._path(identity)
         try:
             make_folder(path.parent)
-            result.save(path, key=self._sealed_as(path))
+            result.save(path, key=self._key_of(path))
         except OSError as problem:
             if not self._full:
-                remark(f"store: results can no longer be kept in {path.parent} ({problem.strerror}); the job goes on.")
+                log(f"store: results can no longer be kept in {path.parent} ({problem.strerror}); the job goes on.")
             self._full = True
         self.release(identity)
 
     def recall(self, identity: Any, compute: Callable[[], K]) -> K:
         """The result of this identity: read if it is there whole, else computed and kept."""
-        found = self.find(identity)
-        if found is None:
-            found = compute()
-            self.keep(identity, found)
-        return found
+        result = self.find(identity)
+        if result is None:
+            result = compute()
+            self.keep(identity, result)
+        return result
 
     def claim(self, identity: Any) -> bool:
-        """Say that this process begins with it; False if another living one has said so."""
+        """Mark it as begun by this process; False if another living one has begun it."""
         path = self._path(identity).with_suffix(_CLAIM)
         with contextlib.suppress(OSError):  # who cannot claim computes: twice at worst
             path.parent.mkdir(exist_ok=True)
@@ -128,7 +128,7 @@ class Store(Generic[K]):
         return True
 
     def release(self, identity: Any) -> None:
-        """Take back what `claim` said."""
+        """Take back what `claim` marked."""
         _remove(self._path(identity).with_suffix(_CLAIM))
 
     def _path(self, identity: Any) -> Path:
@@ -138,7 +138,7 @@ class Store(Generic[K]):
         require_regular("store", path)
         return path
 
-    def _sealed_as(self, path: Path) -> str:
+    def _key_of(self, path: Path) -> str:
         """What the file at a path says it is: by which versions and source, of which identity."""
         return f"{self._folder.name}/{path.stem}"
 
@@ -154,12 +154,12 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _others(folder: Path, own: Path) -> list[dict[str, str]]:
+def _others(folder: Path, this: Path) -> list[dict[str, str]]:
     """The versions of the other results in a folder."""
-    found = []
+    others = []
     for path in sorted(folder.glob(f"*/{_MADE_WITH}")):
         with contextlib.suppress(ValueError, OSError, KeyError):
             made_with = load_json("store", path, _FORMAT)["versions"]
-            if path.parent != own and _key(made_with) == path.parent.name:
-                found.append(made_with)
-    return found
+            if path.parent != this and _key(made_with) == path.parent.name:
+                others.append(made_with)
+    return others

@@ -50,64 +50,57 @@ HERE = Here()
 def results(
     tasks: Sequence[Task[K]], store: Store[K] | None = None, executor: Executor = HERE
 ) -> Iterator[tuple[int, K]]:
-    """The result of every task with its number: first those the store has, then the others as they finish.
+    """Compute tasks, or read their results from a store.
 
-    One result is held at a time: whoever asks joins them as they come.
+    Args:
+        tasks: What to compute.
+        store: The folder of finished results. Other processes may be working on it as well.
+        executor: Where what is missing is computed.
+
+    Yields:
+        The number and the result of every task: first those the store has, then the others as they finish. One result
+        is held at a time.
     """
     if store is None:
         yield from executor.compute(enumerate(tasks))
         return
-    missing: list[int] = []
+    missing = []
     for number, task in enumerate(tasks):
         interrupts.check()
-        if (found := store.find(task.identity)) is None:
+        if (result := store.find(task.identity)) is None:
             missing.append(number)
         else:
-            yield number, found
-    if len(missing) == len(tasks):
-        store.say_that_none_fits()
-    due = _Due(tasks, missing, store)
-    try:
-        for number, result in executor.compute(due.to_compute()):
-            store.keep(tasks[number].identity, result)
-            due.claimed.discard(number)
             yield number, result
-        for number in due.found_meanwhile:
-            task = tasks[number]
-            yield number, store.recall(task.identity, task.compute)
-    finally:
-        due.release()
+    if len(missing) == len(tasks):
+        store.log_that_none_fits()
+    claimed: set[int] = set()
+    finished_elsewhere = []
 
-
-class _Due:
-    """The missing tasks of a job whose store other processes may be working on as well."""
-
-    def __init__(self, tasks: Sequence[Task[Any]], missing: list[int], store: Store[Any]) -> None:
-        self._tasks, self._missing, self._store = tasks, missing, store
-        self.claimed: set[int] = set()
-        self.found_meanwhile: list[int] = []
-
-    def to_compute(self) -> Iterator[tuple[int, Task[Any]]]:
+    def to_compute() -> Iterator[tuple[int, Task[K]]]:
         """Those nobody else has begun, then the rest: work may be done twice, and none is waited for or lost."""
         later = []
-        for number in self._missing:
-            task = self._tasks[number]
-            if self._store.claim(task.identity):
-                self.claimed.add(number)
-                yield from self._unless_there(number)
+        for number in missing:
+            if store.claim(tasks[number].identity):
+                claimed.add(number)
+                yield from unless_there(number)
             else:
                 later.append(number)
         for number in later:
-            yield from self._unless_there(number)
+            yield from unless_there(number)
 
-    def release(self) -> None:
-        """Leave to others what was begun and will not be finished here."""
-        for number in self.claimed:
-            self._store.release(self._tasks[number].identity)
-
-    def _unless_there(self, number: int) -> Iterator[tuple[int, Task[Any]]]:
-        task = self._tasks[number]
-        if self._store.has(task.identity):
-            self.found_meanwhile.append(number)
+    def unless_there(number: int) -> Iterator[tuple[int, Task[K]]]:
+        if store.has(tasks[number].identity):
+            finished_elsewhere.append(number)
         else:
-            yield number, task
+            yield number, tasks[number]
+
+    try:
+        for number, result in executor.compute(to_compute()):
+            store.keep(tasks[number].identity, result)
+            claimed.discard(number)
+            yield number, result
+        for number in finished_elsewhere:
+            yield number, store.recall(tasks[number].identity, tasks[number].compute)
+    finally:
+        for number in claimed:  # what was begun and will not be finished here is left to others
+            store.release(tasks[number].identity)

@@ -1,95 +1,80 @@
 """A method is an estimator, a step and a batch rule, composed in `Method`, with an average if it reports one.
 
-- `estimators/` form the direction v from stochastic gradients, `steps/` move x along it: one file each.
+- `estimators/` form the direction v from stochastic gradients, `steps/` move x along it: a file per family.
 - `batches` says how many samples a step takes, `schedules` are numbers that change from step to step, `averages` are
   what a method may report instead of its last iterate.
-- `named/` has the compositions that have a name: the paper's two methods, their relatives, and those whose numbers come
-  from a theorem. `declaration` is what is declared about each: source, price, what is known.
-- `decay` makes the step size of any method end at 0.
+- `method` composes them, makes the step size of any method end at 0, and has what is declared about named methods:
+  source, price, what is known. `named/` has these: the paper's two, their relatives, those by theorems.
 - `text` reads a method from the command line; `norms` are lengths of pytrees.
 """
 
 from __future__ import annotations
 
-from gladstorm.methods.decay import with_decay
-from gladstorm.methods.declaration import METHODS, Declaration, declared, markdown, part_rows, parts_markdown, rows
-from gladstorm.methods.method import Method
-from gladstorm.methods.named.anchored import anchored_nstorm, krasnoselskii_mann, pasta, stochastic_halpern
-from gladstorm.methods.named.by_theory import from_plan, nsgdm_by_theory, nstorm_by_theory
-from gladstorm.methods.named.momentum import (
-    adaptive_storm,
-    ef21_sgdm,
-    mars,
-    nigt,
-    nsgdm_agnostic,
-    nsgdm_for_horizon,
-    storm_by_theory,
-)
-from gladstorm.methods.named.other_steps import adam, beta_ngd, clipped_sgd, decaying_clipped_sgd, generalized_signsgd
-from gladstorm.methods.named.paper import nsgdm, nstorm, sgd, storm
-from gladstorm.methods.named.parameter_free import d_adaptation, dog, dowg, momo, prodigy, schedule_free, storm_plus
-from gladstorm.methods.named.refreshing import (
-    clipped_spider,
-    normalized_page,
-    normalized_spider,
-    normalized_svrg,
-    page,
-    page_by_theory,
-    spider_by_theory,
-    spiderboost,
-    svrg,
-)
-from gladstorm.methods.named.untuned import steered, steered_landing
+import dataclasses
+from typing import Any
 
-__all__ = [
-    "METHODS",
-    "Declaration",
-    "Method",
-    "adam",
-    "adaptive_storm",
-    "anchored_nstorm",
-    "beta_ngd",
-    "clipped_sgd",
-    "clipped_spider",
-    "d_adaptation",
-    "decaying_clipped_sgd",
-    "declared",
-    "dog",
-    "dowg",
-    "ef21_sgdm",
-    "from_plan",
-    "generalized_signsgd",
-    "krasnoselskii_mann",
-    "markdown",
-    "mars",
-    "momo",
-    "nigt",
-    "normalized_page",
-    "normalized_spider",
-    "normalized_svrg",
-    "nsgdm",
-    "nsgdm_agnostic",
-    "nsgdm_by_theory",
-    "nsgdm_for_horizon",
-    "nstorm",
-    "nstorm_by_theory",
-    "page",
-    "page_by_theory",
-    "part_rows",
-    "parts_markdown",
-    "pasta",
-    "prodigy",
-    "rows",
-    "schedule_free",
-    "sgd",
-    "spider_by_theory",
-    "spiderboost",
-    "steered",
-    "steered_landing",
-    "stochastic_halpern",
-    "storm",
-    "storm_by_theory",
-    "storm_plus",
-    "svrg",
-    "with_decay",
-]
+from gladstorm.methods import averages, batches, estimators, schedules, steps
+from gladstorm.methods.method import METHODS as METHODS
+from gladstorm.methods.method import Declaration as Declaration
+from gladstorm.methods.method import Method as Method
+from gladstorm.methods.method import declared as declared
+from gladstorm.methods.method import rows as rows
+from gladstorm.methods.method import with_decay as with_decay
+from gladstorm.methods.named.momentum import adaptive_storm as adaptive_storm
+from gladstorm.methods.named.momentum import ef21_sgdm as ef21_sgdm
+from gladstorm.methods.named.momentum import from_plan as from_plan
+from gladstorm.methods.named.momentum import mars as mars
+from gladstorm.methods.named.momentum import nigt as nigt
+from gladstorm.methods.named.momentum import nsgdm as nsgdm
+from gladstorm.methods.named.momentum import nsgdm_agnostic as nsgdm_agnostic
+from gladstorm.methods.named.momentum import nsgdm_by_theory as nsgdm_by_theory
+from gladstorm.methods.named.momentum import nsgdm_for_horizon as nsgdm_for_horizon
+from gladstorm.methods.named.momentum import nstorm as nstorm
+from gladstorm.methods.named.momentum import nstorm_by_theory as nstorm_by_theory
+from gladstorm.methods.named.momentum import sgd as sgd
+from gladstorm.methods.named.momentum import storm as storm
+from gladstorm.methods.named.momentum import storm_by_theory as storm_by_theory
+from gladstorm.methods.named.other_steps import adam as adam
+from gladstorm.methods.named.other_steps import anchored_nstorm as anchored_nstorm
+from gladstorm.methods.named.other_steps import beta_ngd as beta_ngd
+from gladstorm.methods.named.other_steps import clipped_sgd as clipped_sgd
+from gladstorm.methods.named.other_steps import d_adaptation as d_adaptation
+from gladstorm.methods.named.other_steps import decaying_clipped_sgd as decaying_clipped_sgd
+from gladstorm.methods.named.other_steps import dog as dog
+from gladstorm.methods.named.other_steps import dowg as dowg
+from gladstorm.methods.named.other_steps import generalized_signsgd as generalized_signsgd
+from gladstorm.methods.named.other_steps import momo as momo
+from gladstorm.methods.named.other_steps import pasta as pasta
+from gladstorm.methods.named.other_steps import prodigy as prodigy
+from gladstorm.methods.named.other_steps import schedule_free as schedule_free
+from gladstorm.methods.named.other_steps import stochastic_halpern as stochastic_halpern
+from gladstorm.methods.named.other_steps import storm_plus as storm_plus
+from gladstorm.methods.named.other_steps import untuned as untuned
+from gladstorm.methods.named.refreshing import clipped_spider as clipped_spider
+from gladstorm.methods.named.refreshing import normalized_page as normalized_page
+from gladstorm.methods.named.refreshing import normalized_spider as normalized_spider
+from gladstorm.methods.named.refreshing import normalized_svrg as normalized_svrg
+from gladstorm.methods.named.refreshing import page as page
+from gladstorm.methods.named.refreshing import page_by_theory as page_by_theory
+from gladstorm.methods.named.refreshing import spider_by_theory as spider_by_theory
+from gladstorm.methods.named.refreshing import spiderboost as spiderboost
+from gladstorm.methods.named.refreshing import svrg as svrg
+
+
+def part_rows() -> list[dict[str, str]]:
+    """Every part a method can be composed of: how it is written, and its equation.
+
+    >>> next(row["meaning"] for row in part_rows() if row["part"] == "momentum(eta)")
+    'v^{k+1} = (1 − η) v^k + η ∇f(x^{k+1}; ξ^{k+1}).'
+    """
+    kinds: dict[str, Any] = {"estimator": estimators, "step": steps, "batch rule": batches}
+    found = []
+    for kind, module in (kinds | {"average": averages, "schedule": schedules}).items():
+        for name, cls in module.registry().items():
+            fields = ", ".join(field.name for field in dataclasses.fields(cls))
+            meaning = str(cls.__doc__).partition("\n")[0]
+            found.append({"kind": kind, "part": f"{name}({fields})", "meaning": meaning})
+    return found
+
+
+__all__ = ["METHODS", "Declaration", "Method", "declared", "from_plan", "part_rows", "rows", "with_decay", *METHODS]

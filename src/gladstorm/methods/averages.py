@@ -12,7 +12,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from typing_extensions import override
 
-from gladstorm.core.parts import Array, Number, leaf, part
+from gladstorm.core.parts import Array, Number, leaf, part, parts_of
 from gladstorm.core.rules import BELOW_ONE, FRACTION, NON_NEGATIVE, UNIT_INTERVAL
 
 
@@ -85,9 +85,4 @@ class ScheduleFreeAverage(Average):
 
 def registry() -> dict[str, type[Average]]:
     """The classes of all averages, by their names in a method's text."""
-    return {
-        "polynomial_average": PolynomialAverage,
-        "exponential_average": ExponentialAverage,
-        "tail_average": TailAverage,
-        "schedule_free_average": ScheduleFreeAverage,
-    }
+    return parts_of(globals(), Average)

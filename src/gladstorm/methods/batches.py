@@ -1,21 +1,19 @@
 """Batch rules: how many samples step k uses.
 
 A rule may depend on k, on the squared distance ‖x^k − x⁰‖², and on whether the estimator starts afresh at step k. A new
-size needs no new compilation. A new rule is a class here and an entry of `registry`.
+size needs no new compilation.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from typing import Protocol, runtime_checkable
 
 import jax.numpy as jnp
 from typing_extensions import override
 
-from gladstorm.core.parts import Array, Number, Numbers, leaf, part, static
+from gladstorm.core.parts import Array, Number, Numbers, leaf, part, parts_of, static
 from gladstorm.core.rules import COUNT, NON_NEGATIVE, POSITIVE
-from gladstorm.methods.estimators.snvrg import level
 
 
 @runtime_checkable
@@ -97,10 +95,18 @@ class NestedLoops(BatchRule):
         return jnp.stack([_whole(size) for size in (self.n_init, *inner)])[level(k, self.loops)]
 
 
+def level(k: Array | int, loops: tuple[int, ...]) -> Array:
+    """The smallest r with k divisible by T_{r+1}⋯T_K: what step k renews.
+
+    >>> [int(level(k, (2, 3))) for k in range(8)]
+    [0, 2, 2, 1, 2, 2, 0, 2]
+    """
+    return sum((jnp.asarray(k % math.prod(loops[r:]) != 0, int) for r in range(len(loops))), jnp.zeros((), int))
+
+
 def registry() -> dict[str, type[BatchRule]]:
     """The classes of all batch rules, by their names in a method's text."""
-    rules = (Fixed, FirstLarge, GrowWithDistance, LargeOnRefresh, NestedLoops)
-    return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", rule.__name__).lower(): rule for rule in rules}
+    return parts_of(globals(), BatchRule)
 
 
 def _whole(size: Array | float) -> Array:

@@ -1,17 +1,25 @@
-"""What a method is."""
+"""What a method is, any method with a step size that decays, and what is declared about a named method."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ParamSpec
 
 import jax
 import numpy as np
 
-from gladstorm.core.parts import part
+from gladstorm.core.parts import Numbers, part
 from gladstorm.methods.averages import Average
 from gladstorm.methods.batches import BatchRule, BatchSizes, Fixed
 from gladstorm.methods.estimators import Estimator
+from gladstorm.methods.schedules import LinearDecay, RunLength, Tunable
 from gladstorm.methods.steps import Step
+
+P = ParamSpec("P")
+OF_THE_RUN = RunLength()
 
 
 @part
@@ -41,3 +49,94 @@ def settings_of(method: Method) -> int:
 def is_list(node: Any) -> bool:
     """Whether these are the numbers of several settings."""
     return isinstance(node, list | tuple)
+
+
+def with_decay(method: Method, power: Numbers = 1.0, *, horizon: Tunable = OF_THE_RUN) -> Method:
+    """The method with its step size multiplied by (1 − k/T)^p at step k, so that it ends at 0.
+
+    Args:
+        method: Any method whose step has a step size.
+        power: p ≥ 0: 1 is a linear decay, 0 none. A list is combined with all settings of the method: `power=[0, 1]` is
+            every setting without a decay and with a linear one.
+        horizon: T, in steps; the length of each run if not given.
+
+    >>> from gladstorm import sgd
+    >>> with_decay(sgd(0.1)).step
+    Plain(gamma=LinearDecay(initial=0.1, horizon=RunLength(), power=1.0))
+    >>> both = with_decay(sgd([0.1, 0.2]), [0, 1]).step.gamma
+    >>> both.initial.tolist(), both.power.tolist()
+    ([0.1, 0.1, 0.2, 0.2], [0.0, 1.0, 0.0, 1.0])
+    """
+    if np.ndim(power):
+        power = np.asarray(power, np.float64)
+        times, each = settings_of(method), power.size
+
+        def repeated(numbers: Any) -> Any:
+            return np.repeat(np.asarray(numbers, np.float64), each) if np.ndim(numbers) else numbers
+
+        method, power = jax.tree.map(repeated, method, is_leaf=is_list), np.tile(power, times)
+    step = method.step.with_step_size(lambda gamma: LinearDecay(gamma, horizon, power))
+    return dataclasses.replace(method, step=step)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """One named method."""
+
+    name: str
+    make: Callable[..., Method]
+    source: str
+    sfo: str  # stochastic gradients for K steps
+    complexity: str  # stochastic gradients for E‖∇f‖ ≤ ε, or "" where this project knows of none
+    assumptions: str  # under which
+
+    @property
+    def call(self) -> str:
+        """How it is written: what has no default by name.
+
+        >>> METHODS["sgd"].call
+        'sgd(gamma)'
+        """
+        return f"{self.name}({', '.join(self.required)})"
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The arguments without a default."""
+        parameters = inspect.signature(self.make).parameters.values()
+        return tuple(each.name for each in parameters if each.default is inspect.Parameter.empty)
+
+    @property
+    def parts(self) -> tuple[str, str, str, str]:
+        """The names of its estimator, step, batch rule and average, the last one empty if there is none."""
+        method = self.make(**dict.fromkeys(self.required, 1))
+        step = method.step
+        inner = f"({type(step.step).__name__})" if hasattr(step, "step") else ""
+        average = type(method.average).__name__ if method.average else ""
+        return type(method.estimator).__name__, type(step).__name__ + inner, type(method.batch).__name__, average
+
+    def as_dict(self) -> dict[str, str]:
+        """The declaration as JSON-ready data."""
+        estimator, step, batch, average = self.parts
+        made_of = {"method": self.call, "estimator": estimator, "step": step, "batch": batch, "average": average}
+        known = {"complexity": self.complexity, "assumptions": self.assumptions, "source": self.source}
+        return made_of | {"sfo": self.sfo} | known
+
+
+METHODS: dict[str, Declaration] = {}
+
+
+def declared(
+    source: object, sfo: str, complexity: str = "", assumptions: str = ""
+) -> Callable[[Callable[P, Method]], Callable[P, Method]]:
+    """Declare a function that composes a method; the arguments are those of `Declaration`."""
+
+    def declare(make: Callable[P, Method]) -> Callable[P, Method]:
+        METHODS[make.__name__] = Declaration(make.__name__, make, str(source), sfo, complexity, assumptions)
+        return make
+
+    return declare
+
+
+def rows() -> list[dict[str, str]]:
+    """Every declaration as JSON-ready data, by name."""
+    return [METHODS[name].as_dict() for name in sorted(METHODS)]

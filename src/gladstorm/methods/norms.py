@@ -44,28 +44,11 @@ def is_finite(v: Any, axes: Axes = None) -> Array:
     return jnp.isfinite(_split(v, axes)[2])
 
 
-def inner(a: Any, b: Any, axes: Axes = None) -> Array:
-    """⟨a, b⟩, of complex numbers as of pairs of real ones.
-
-    >>> float(inner({"a": jnp.array([3.0])}, {"a": jnp.array([4.0])})), float(inner(jnp.array([1j]), jnp.array([1j])))
-    (12.0, 1.0)
-    """
-    products = jax.tree.map(lambda a, b: jnp.sum(jnp.real(a * jnp.conj(b))), a, b)
-    return jnp.asarray(_summed(sum(jax.tree.leaves(products)), axes))
-
-
 def _split(v: Any, axes: Axes) -> tuple[Array, Any, Array]:
     """The largest entry, v divided by it, and the length of that."""
     largest = jnp.max(jnp.array([jnp.max(jnp.abs(leaf), initial=0) for leaf in jax.tree.leaves(v)]), initial=0)
     if axes:
         largest = jax.lax.pmax(largest, axes)
     scaled = jax.tree.map(lambda leaf: leaf / jnp.where(largest == 0, 1, largest), v)
-    return (
-        largest,
-        scaled,
-        jnp.sqrt(_summed(sum(jnp.sum(jnp.abs(leaf) ** 2) for leaf in jax.tree.leaves(scaled)), axes)),
-    )
-
-
-def _summed(number: Any, axes: Axes) -> Any:
-    return jax.lax.psum(number, axes) if axes else number
+    squares = sum(jnp.sum(jnp.abs(leaf) ** 2) for leaf in jax.tree.leaves(scaled))
+    return largest, scaled, jnp.sqrt(jax.lax.psum(squares, axes) if axes else squares)

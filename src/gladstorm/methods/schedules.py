@@ -9,9 +9,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,13 +47,14 @@ class Schedule(ABC):
 
         This is right if `at` is monotone in time and in each of the schedule's numbers; other schedules override it.
         """
-        given, structure = jax.tree.flatten(self, is_leaf=lambda node: node is not self and _is_whole(node))
+        given, structure = jax.tree.flatten(
+            self, is_leaf=lambda node: node is not self and isinstance(node, Schedule | list | tuple)
+        )
         ends = [each.reach() if _is_schedule(each) else (np.asarray(each, np.float64),) for each in given]
         try:
             corners = [np.broadcast_arrays(np.zeros(1), *numbers) for numbers in itertools.product(*ends)]
         except ValueError:
-            shapes = [np.shape(each) for each in given]
-            owner = type(self).__name__
+            owner, shapes = type(self).__name__, [np.shape(each) for each in given]
             raise ValueError(f"{owner}: lists must have one length; got numbers of shapes {shapes}.") from None
 
         def value(clock: Clock, _zero: Any, *numbers: Any) -> Array:
@@ -178,30 +178,23 @@ def registry() -> dict[str, type[Schedule]]:
 
 def resolved(parts: Any, clock: Clock) -> Any:
     """The parts, with every schedule replaced by its value at this time."""
-    return jax.tree.map(lambda node: _value(node, clock) if _is_schedule(node) else node, parts, is_leaf=_is_schedule)
+
+    def value(node: Any) -> Any:
+        if not _is_schedule(node):
+            return node
+        inner = jax.tree.map(value, node, is_leaf=lambda each: each is not node and _is_schedule(each))
+        return inner.at(clock)
+
+    return jax.tree.map(value, parts, is_leaf=_is_schedule)
 
 
 def adaptive(parts: Any) -> bool:
-    """Whether any schedule in the parts reads the squares of the stochastic gradients."""
-    return any(schedule.adaptive for schedule in _schedules(parts))
-
-
-def _value(schedule: Schedule, clock: Clock) -> Array:
-    inner = jax.tree.map(
-        lambda node: _value(node, clock) if _is_schedule(node) else node,
-        schedule,
-        is_leaf=lambda node: node is not schedule and _is_schedule(node),
-    )
-    value: Array = inner.at(clock)
-    return value
-
-
-def _schedules(parts: Any) -> Iterator[Schedule]:
-    """Every schedule in the parts, and in other schedules."""
-    for outer in filter(_is_schedule, jax.tree.leaves(parts, is_leaf=_is_schedule)):
-        yield outer
-        inside = [getattr(outer, field.name) for field in dataclasses.fields(cast("Any", outer))]
-        yield from _schedules(inside)
+    """Whether any schedule in the parts, or in other schedules, reads the squares of the stochastic gradients."""
+    for schedule in filter(_is_schedule, jax.tree.leaves(parts, is_leaf=_is_schedule)):
+        inside = [getattr(schedule, field.name) for field in dataclasses.fields(schedule)]
+        if schedule.adaptive or adaptive(inside):
+            return True
+    return False
 
 
 def _left(clock: Clock, horizon: Array | float) -> Array:
@@ -211,7 +204,3 @@ def _left(clock: Clock, horizon: Array | float) -> Array:
 
 def _is_schedule(node: Any) -> bool:
     return isinstance(node, Schedule)
-
-
-def _is_whole(node: Any) -> bool:
-    return isinstance(node, Schedule | list | tuple)

@@ -1,13 +1,12 @@
 """Methods as text: a named one, `nstorm(gamma=5e-3, eta=1e-3)`, or parts, `storm(eta=1e-3)+normalized(gamma=5e-3)`.
 
-Parts are joined by +: an estimator, a step, `anchored(…)` if that step is to be pulled to an anchor, a batch rule if it
-is not single samples. What the method is to report may follow either form, as in `sgd(gamma=0.1)+tail-average`.
-Arguments are numbers, lists of them, `grid(FROM, TO, HOW MANY)` for a geometric list, schedules and batch rules. Lists
-are crossed: two of them stand for every pair, and the one written last varies fastest. `mine:Spring(gamma=0.1)` is a
-method, or a part, of your own: `Spring` in mine.py of the current folder, which is imported only then.
+`core.calls` reads the language. Parts are joined by +: an estimator, a step, `anchored(…)` if that step is to be pulled
+to an anchor, a batch rule if it is not single samples. What the method is to report may follow either form, as in
+`sgd(gamma=0.1)+tail-average`. Arguments are numbers, lists of them, `grid(FROM, TO, HOW MANY)` for a geometric list,
+schedules and batch rules. Lists are crossed: two of them stand for every pair, and the one written last varies fastest.
 
 A text is read in three passes: `read_calls` takes it apart, `_spread` gives every list an axis of its own, and `_make`
-calls what the names stand for.
+calls what the names stand for. Then NumPy crosses the axes.
 """
 
 from __future__ import annotations
@@ -24,14 +23,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from gladstorm.core.calls import Call, Defaults, grid, read_calls
-from gladstorm.core.names import import_own, is_own, require_known, suggest
+from gladstorm.core.calls import Call, Defaults, bind, call_with, find_part, read_calls
+from gladstorm.core.names import import_own, is_own, suggest
 from gladstorm.core.screen import shown
 from gladstorm.methods import METHODS, Method, averages, batches, estimators, schedules, steps
 
 Maker = Callable[..., Any]  # a named method, or the class of a part
 
-VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 MOST_SETTINGS = 10_000  # combinations of the lists of one text
 
 
@@ -39,29 +37,24 @@ MOST_SETTINGS = 10_000  # combinations of the lists of one text
 class ArgumentKind:
     """What an argument may be."""
 
-    words: str
+    words: tuple[str, ...]
     holds: Callable[[Any], bool]  # of a number, the array of a list, a tuple
     nested: Callable[[], Mapping[str, Maker]] = dict  # what may be called in its place
 
 
-def _is_numbers(value: Any) -> bool:
-    return not isinstance(value, tuple)
-
-
+NUMBERS = ArgumentKind(("a number", "a list"), lambda value: not isinstance(value, tuple))
 KINDS = {  # by the annotation of the parameter
-    "Number": ArgumentKind("a number, a list or one of ", _is_numbers, schedules.registry),
-    "Tunable": ArgumentKind("a number, a list or one of ", _is_numbers, schedules.registry),
-    "BatchSizes": ArgumentKind("a number, a list or one of ", _is_numbers, batches.registry),
-    "Numbers": ArgumentKind("a number or a list", _is_numbers),
-    "BatchRule": ArgumentKind("one of ", lambda _: False, batches.registry),
-    "float": ArgumentKind("one number", lambda value: np.ndim(value) == 0),
-    "int": ArgumentKind("one whole number", lambda value: np.ndim(value) == 0 and value == int(value)),
-    "tuple[int, ...]": ArgumentKind("numbers in brackets, such as (2, 4)", lambda value: isinstance(value, tuple)),
+    "Number": dataclasses.replace(NUMBERS, nested=schedules.registry),
+    "Tunable": dataclasses.replace(NUMBERS, nested=schedules.registry),
+    "BatchSizes": dataclasses.replace(NUMBERS, nested=batches.registry),
+    "Numbers": NUMBERS,
+    "BatchRule": ArgumentKind((), lambda _: False, batches.registry),
+    "float": ArgumentKind(("one number",), lambda value: np.ndim(value) == 0),
+    "int": ArgumentKind(("one whole number",), lambda value: np.ndim(value) == 0 and value == int(value)),
+    "tuple[int, ...]": ArgumentKind(("numbers in brackets, such as (2, 4)",), lambda value: isinstance(value, tuple)),
 }
-OWN = ArgumentKind(  # whatever the annotation: those of users are their own affair
-    "a number, a list, numbers in brackets or one of ",
-    lambda _: True,
-    lambda: schedules.registry() | batches.registry(),
+OWN = ArgumentKind(  # whatever the annotation: a user's part may have any
+    (*NUMBERS.words, "numbers in brackets"), lambda _: True, lambda: schedules.registry() | batches.registry()
 )
 # What no text can hold, and what to do instead.
 NOT_AS_TEXT = {
@@ -70,12 +63,15 @@ NOT_AS_TEXT = {
 }
 
 
-def parse_method(text: str, given: Mapping[str, Any] | None = None) -> Method:
+def parse_method(
+    text: str, given: Mapping[str, Any] | None = None, quantities: Mapping[str, Maker] | None = None
+) -> Method:
     """The method a text stands for.
 
     Args:
         text: A named method, or parts joined by +.
         given: Values for the arguments that the text leaves out, lists side by side. `Defaults` remembers which.
+        quantities: Functions that the text may call in place of a number, such as {"twice": lambda x: 2 * x}.
 
     Raises:
         ValueError: If the text is no method; the sentence names what is wrong and, of a name, the nearest one.
@@ -85,22 +81,28 @@ def parse_method(text: str, given: Mapping[str, Any] | None = None) -> Method:
     >>> parse_method("nsgdm(eta=[0.1, 0.2])", {"gamma": [1, 2]}).step.gamma.tolist()
     [1.0, 1.0, 2.0, 2.0]
     """
-    pieces, shared = _spread(read_calls("method", text), given or {})
+    parts = [name for kind in (estimators, steps, batches, averages) for name in kind.registry()]
+    pieces, shared = _spread(read_calls("method", text, {*METHODS, *parts}), given or {})
+    make = partial(_make, given=shared, quantities=quantities or {})
     average = None
     if len(pieces) > 1 and _is_average(pieces[-1].name):
-        average = _make(pieces.pop(), averages.registry(), "average", shared)
+        average = make(pieces.pop(), averages.registry(), "average")
     if len(pieces) == 1:
-        named = {name: METHODS[name].make for name in sorted(METHODS)}
-        method = _make(pieces[0], named, "", shared)
+        method = make(pieces[0], {name: METHODS[name].make for name in sorted(METHODS)}, "")
     else:
-        method = _compose(pieces, shared)
+        method = _compose(pieces, shared, make)
     if not isinstance(method, Method):
         raise ValueError(
             f"method: {pieces[0].name} must make a Method, or be joined with other parts by +; got {shown(method)}."
         )
     if isinstance(given, Defaults):
         given.taken |= shared.taken
-    return _cross(method if average is None else dataclasses.replace(method, average=average))
+    method = method if average is None else dataclasses.replace(method, average=average)
+    shape = np.broadcast_shapes(*(np.shape(number) for number in jax.tree.leaves(method)))
+    crossed: Method = jax.tree.map(
+        lambda number: np.broadcast_to(number, shape).ravel() if np.ndim(number) else number, method
+    )
+    return crossed
 
 
 def _is_average(name: str) -> bool:
@@ -117,24 +119,25 @@ def _spread(pieces: list[Call], given: Mapping[str, Any]) -> tuple[list[Call], D
     settings = longest * math.prod(len(value) for value in lists)
     if settings > MOST_SETTINGS:
         raise ValueError(f"method: lists must make at most {MOST_SETTINGS} settings; got {settings}.")
-    axes = 1 + len(lists)
-    numbered: Iterator[int] = itertools.count(1)
+    later_axes: Iterator[int] = itertools.count(1)
 
-    def along(axis: int, values: list[float]) -> np.ndarray:
-        return np.asarray(values, np.float64).reshape([-1 if each == axis else 1 for each in range(axes)])
-
-    def spread(value: Any) -> Any:
-        return along(next(numbered), value) if isinstance(value, list) else value
+    def along(axis: int, value: Any) -> Any:
+        shape = [-1 if each == axis else 1 for each in range(1 + len(lists))]
+        return np.asarray(value, np.float64).reshape(shape)
 
     shared = {name: along(0, value) if isinstance(value, list) else value for name, value in given.items()}
-    return [piece.map(spread) for piece in pieces], Defaults(shared)
+    spread = [
+        piece.map(lambda value: along(next(later_axes), value) if isinstance(value, list) else value)
+        for piece in pieces
+    ]
+    return spread, Defaults(shared)
 
 
-def _compose(pieces: list[Call], given: Defaults) -> Method:
+def _compose(pieces: list[Call], given: Defaults, make: Callable[[Call, Mapping[str, Maker], str], Any]) -> Method:
     """An estimator, a step and a batch rule, with what pulls the step to an anchor."""
     kinds: dict[str, Mapping[str, Maker]] = {
-        "estimator": _by_identifier(estimators.registry()),
-        "step": _by_identifier(steps.registry()),
+        "estimator": estimators.registry(),
+        "step": steps.registry(),
         "batch rule": batches.registry(),
     }
     if len(pieces) > len(kinds) + 1:
@@ -142,11 +145,10 @@ def _compose(pieces: list[Call], given: Defaults) -> Method:
     parts: list[Any] = []
     for piece in pieces:
         if piece.name == "anchored" and len(parts) == 2:
-            pulled = {"anchored": partial(steps.Anchored, parts[1])}
-            parts[1] = _make(piece, pulled, "step", given)
+            parts[1] = make(piece, {"anchored": partial(steps.Anchored, parts[1])}, "step")
         elif len(parts) < len(kinds):
             kind = list(kinds)[len(parts)]
-            parts.append(_make(piece, kinds[kind], kind, given))
+            parts.append(make(piece, kinds[kind], kind))
         else:
             raise ValueError(
                 f"method: parts must be an estimator, a step and a batch rule; got {piece.name!r} after those three."
@@ -156,59 +158,38 @@ def _compose(pieces: list[Call], given: Defaults) -> Method:
     return Method(*parts)
 
 
-def _make(piece: Call, known: Mapping[str, Maker], what: str, given: Defaults) -> Any:
+def _make(piece: Call, known: Mapping[str, Maker], what: str, given: Defaults, quantities: Mapping[str, Maker]) -> Any:
     """Call what a name stands for, with its own arguments and, for those it leaves out, the given ones."""
+    make, piece = find_part("method", piece, known, what)
     name, own = piece.name, is_own(piece.name)
-    if not own:
-        require_known(f"method: {what}".rstrip(), name, known)
-    make: Maker = import_own("method", name) if own else known[name]
     takes = inspect.signature(make).parameters
-    if unknown := [argument for argument in piece.arguments if argument not in takes]:
-        raise ValueError(f"method: {name} takes {', '.join(takes)}, by name; got {suggest(unknown[0], takes)}")
-    values: dict[str, Any] = {}
     for argument, parameter in takes.items():
         if not own and (way_out := NOT_AS_TEXT.get(str(parameter.annotation))):
             raise ValueError(f"method: {argument} of {name} cannot be written as text: {way_out}.")
-        if argument in piece.arguments:
-            kind = OWN if own else KINDS[str(parameter.annotation)]
-            values[argument] = _value(piece.arguments[argument], f"{argument} of {name}", kind, given)
-        elif argument in given:
-            values[argument] = given.take(argument)
-        elif parameter.default is parameter.empty and parameter.kind not in VARIADIC:
-            raise ValueError(f"method: {name} needs {argument}, as in {name}({argument}=0.1); got none.")
+
+    def value_of(argument: str, written: Any) -> Any:
+        kind = OWN if own else KINDS[str(takes[argument].annotation)]
+        return _value(written, f"{argument} of {name}", kind, given, quantities)
+
+    values = bind("method", piece, takes, value_of, given)
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused by the rule of its part
-            return make(**values)
+            return call_with(make, values)
     except (TypeError, ValueError, ArithmeticError) as problem:
         raise ValueError(
             f"method: {name} cannot compute with these values ({str(problem).rstrip('.')}); give it others."
         ) from None
 
 
-def _value(value: Any, owner: str, kind: ArgumentKind, given: Defaults) -> Any:
+def _value(value: Any, owner: str, kind: ArgumentKind, given: Defaults, quantities: Mapping[str, Maker]) -> Any:
     """The value of an argument, if it is of the kind its parameter takes."""
-    nested = kind.nested()
+    nested = {**kind.nested(), **(quantities if kind.holds(1.0) else {})}
     if isinstance(value, Call) and (value.name in nested or (nested and is_own(value.name))):
-        return _make(value, nested, owner, given)
-    if isinstance(value, Call):
-        raise ValueError(f"method: {owner} must be {kind.words}{', '.join(nested)}; got {suggest(value.name, nested)}")
-    if not kind.holds(value):
-        plain = value.ravel().tolist() if np.ndim(value) > 1 else value
-        raise ValueError(f"method: {owner} must be {kind.words}{', '.join(nested)}; got {plain!r}.")
-    return value
-
-
-def _by_identifier(parts: Mapping[str, Any]) -> dict[str, Maker]:
-    return {name.replace("-", "_"): cls for name, cls in parts.items()}
-
-
-def _cross(method: Method) -> Method:
-    """Arrays along axes of their own as arrays of one length, an entry for each combination."""
-    shape = np.broadcast_shapes(*(np.shape(number) for number in jax.tree.leaves(method)))
-    crossed: Method = jax.tree.map(
-        lambda number: np.broadcast_to(number, shape).ravel() if np.ndim(number) else number, method
-    )
-    return crossed
-
-
-__all__ = ["grid", "parse_method"]
+        return _make(value, nested, owner, given, quantities)
+    if not isinstance(value, Call) and kind.holds(value):
+        return value
+    *others, last = *kind.words, *([f"one of {', '.join(nested)}"] if nested else [])
+    words = f"{', '.join(others)} or {last}" if others else last
+    plain = value.ravel().tolist() if np.ndim(value) > 1 else value
+    got = suggest(value.name, nested) if isinstance(value, Call) else f"{plain!r}."
+    raise ValueError(f"method: {owner} must be {words}; got {got}")

@@ -30,14 +30,16 @@ class FromTheory:
     ) -> optax.GradientTransformationExtraArgs:
         """Make the transformation with learning_rate, momentum and, for NSTORM, n_init as its theorem sets them.
 
-        horizon: T, the number of iterates. None uses k + 1 in place of T at step k, and n_init = 1, which no theorem
-            covers.
-        alpha: α in [0, 1] of f ∈ L*_sym(α) for NSGDM, of E L*_sym(α) for NSTORM.
-        gamma0, eta0: γ0 and η0 of the theorem's schedule.
-        G: the standard deviation of a batch's gradient at the start.
-        B: only its sign matters: with B > 0 the noise grows with the distance, with B = 0 it does not; B = G = 0 means
-            no noise.
-        options: any other options of the transformation.
+        Args:
+            horizon: T, the number of iterates. None uses k + 1 in place of T at step k, and n_init = 1, which no
+                theorem covers.
+            alpha: α in [0, 1] of f ∈ L*_sym(α) for NSGDM, of E L*_sym(α) for NSTORM.
+            gamma0: γ0 of the theorem's schedule.
+            G: The standard deviation of a batch's gradient at the start.
+            B: Only its sign matters: with B > 0 the noise grows with the distance, with B = 0 it does not; B = G = 0
+                means no noise.
+            eta0: η0 of the theorem's schedule.
+            **options: Any other options of the transformation.
 
         >>> import jax.numpy as jnp
         >>> from gladstorm.optax import nstorm

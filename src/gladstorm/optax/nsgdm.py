@@ -10,22 +10,10 @@ import optax
 
 from gladstorm.core.parts import Array
 from gladstorm.methods.estimators import Momentum
+from gladstorm.optax import trees
 from gladstorm.optax.from_theory import FromTheory
 from gladstorm.optax.options import AxisName, UpdateSchedule, at, check, require_axes
-from gladstorm.optax.trees import (
-    NOW,
-    Tree,
-    cast_like,
-    decayed,
-    estimate,
-    how_many,
-    move,
-    nothing_formed,
-    usable,
-    where,
-    with_gradients,
-    zero_estimate,
-)
+from gladstorm.optax.trees import Tree
 
 
 class NsgdmState(NamedTuple):
@@ -41,7 +29,25 @@ class _Nsgdm(FromTheory):
     """NSGDM, normalized SGD with momentum: v ← momentum · v + (1 − momentum) · grads, x ← x − learning_rate · v/‖v‖.
 
     v⁰ is the first gradient, without bias correction. To accumulate gradients, put `optax.MultiSteps` around it.
-    `gladstorm.optax` explains the options.
+
+    An update has length `learning_rate`, or is 0 if the estimate is 0. Estimates are kept in float32 at least; updates
+    have the dtypes of the parameters. If v is not finite, the update is 0, even its weight decay, `state.skipped`
+    counts one more, and the next gradient starts a new estimate, as in torch.
+
+    Args:
+        learning_rate: γ ≥ 0, the length of an update without its weight decay; a number or a schedule.
+        momentum: 1 − η in [0, 1), the weight of the old estimate; a number or a schedule.
+        weight_decay: A number ≥ 0. The update also has −learning_rate · weight_decay · params, as in torch and
+            `optax.adamw`.
+        norm: "global", the paper's method, has one norm over the whole tree; "tensor" gives each leaf a step of its own
+            length. For one norm per group of parameters, use `optax.multi_transform` with a transformation for each
+            label.
+        axis_name: Inside `jax.shard_map` or `jax.pmap`, the axis or axes that every leaf is cut along, so that the norm
+            is that of the whole tree. `jax.shard_map` requires it; `axis_name=()` is for devices that train separate
+            models. Under `jax.jit` it is not needed.
+
+    Returns:
+        An Optax transformation. Its `update` accepts NSTORM's extra arguments, and any others, and ignores them.
 
     >>> optimizer = nsgdm(learning_rate=0.5)
     >>> updates, state = optimizer.update(jnp.array([3.0, 4.0]), optimizer.init(jnp.zeros(2)))
@@ -60,26 +66,30 @@ class _Nsgdm(FromTheory):
         norm: str = "global",
         axis_name: AxisName | None = None,
     ) -> optax.GradientTransformationExtraArgs:
-        """Make the transformation. Its `update` accepts NSTORM's extra arguments, and any others, and ignores them."""
+        """Make the transformation."""
         check("nsgdm", norm, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay)
 
         def init(params: Tree) -> NsgdmState:
-            v = zero_estimate(params)
-            return NsgdmState(jnp.zeros((), jnp.int32), v, *nothing_formed(v, norm, axis_name))
+            v = trees.zero_estimate(params)
+            return NsgdmState(jnp.zeros((), jnp.int32), v, *trees.initial_flags(v, norm, axis_name))
 
         def update(updates: Tree, state: NsgdmState, params: Tree = None, **_: Any) -> tuple[Tree, NsgdmState]:
             require_axes("nsgdm", axis_name, state.estimate)
-            params = None if params is None else with_gradients(params, updates)
+            params = None if params is None else trees.drop_without_gradient(params, updates)
             estimator = Momentum(1 - at(momentum, state.count))
-            v = estimate(estimator, state.formed, state.estimate, {NOW: cast_like(updates, state.estimate)})
-            good, zero = usable(v, norm, axis_name), jax.tree.map(jnp.zeros_like, v)
+            v = trees.estimate(
+                estimator, state.formed, state.estimate, {trees.NOW: trees.cast_like(updates, state.estimate)}
+            )
+            good, zero = trees.finite_flags(v, norm, axis_name), jax.tree.map(jnp.zeros_like, v)
             gamma = at(learning_rate, state.count)
-            moved = decayed("nsgdm", move(gamma, v, norm, axis_name), params, gamma, weight_decay)
-            return cast_like(where(good, moved, zero), updates if params is None else params), NsgdmState(
+            moved = trees.add_weight_decay(
+                "nsgdm", trees.normalized_update(gamma, v, norm, axis_name), params, gamma, weight_decay
+            )
+            return trees.cast_like(trees.where(good, moved, zero), updates if params is None else params), NsgdmState(
                 count=optax.safe_increment(state.count),
-                estimate=where(good, v, zero),
+                estimate=trees.where(good, v, zero),
                 formed=good,
-                skipped=state.skipped + how_many(jax.tree.map(jnp.logical_not, good)),
+                skipped=state.skipped + trees.count_true(jax.tree.map(jnp.logical_not, good)),
             )
 
         return optax.GradientTransformationExtraArgs(init, update)

@@ -12,26 +12,10 @@ import optax
 
 from gladstorm.core.parts import Array
 from gladstorm.methods.estimators import Storm
-from gladstorm.optax import surroundings
+from gladstorm.optax import second_gradient, trees
 from gladstorm.optax.from_theory import FromTheory
 from gladstorm.optax.options import AxisName, UpdateSchedule, at, check, require_axes
-from gladstorm.optax.trees import (
-    BEFORE,
-    NOW,
-    Tree,
-    cast_like,
-    clipped,
-    copy,
-    decayed,
-    estimate,
-    how_many,
-    move,
-    nothing_formed,
-    usable,
-    where,
-    with_gradients,
-    zero_estimate,
-)
+from gladstorm.optax.trees import Tree
 
 
 class NstormState(NamedTuple):
@@ -60,15 +44,21 @@ class _Nstorm(FromTheory):
     an `optax.chain`. At the first update, where both gradients are at the same point, `grads` must equal what `grad_fn`
     returns; otherwise it raises an error, or under `jax.jit`, where it cannot, returns NaN.
 
-    max_grad_norm: clip the gradients at both points to this norm. v then estimates the mean of clipped gradients, as
-        momentum after clipping does.
-    every_k: accumulate gradients: every k-th call makes an update, with the means over k micro-batches at both points,
-        and the other calls return 0. `optax.MultiSteps` is refused, since it would evaluate only the last micro-batch
-        at the previous point.
-    n_init: v⁰ is the mean over this many batches, so the first update takes n_init times as many calls.
-
     Inside `optax.masked` and `optax.multi_transform`, which show NSTORM only some of the parameters, give `prev_grads`
-    instead of `grad_fn`; the gradients of all parameters will do. `gladstorm.optax` explains the other options.
+    instead of `grad_fn`; the gradients of all parameters will do.
+
+    Args:
+        learning_rate: γ ≥ 0, the length of an update without its weight decay; a number or a schedule.
+        momentum: 1 − η in [0, 1); a number or a schedule.
+        max_grad_norm: Clip the gradients at both points to this norm. v then estimates the mean of clipped gradients,
+            as momentum after clipping does.
+        n_init: v⁰ is the mean over this many batches, so the first update takes n_init times as many calls.
+        every_k: Accumulate gradients: every k-th call makes an update, with the means over k micro-batches at both
+            points, and the other calls return 0. `optax.MultiSteps` is refused, since it would evaluate only the last
+            micro-batch at the previous point.
+        weight_decay: As in `nsgdm`.
+        norm: As in `nsgdm`.
+        axis_name: As in `nsgdm`.
     """
 
     method = "nstorm"
@@ -91,11 +81,11 @@ class _Nstorm(FromTheory):
         check("nstorm", norm, **numbers, n_init=n_init, every_k=every_k)
 
         def init(params: Tree) -> NstormState:
-            surroundings.refuse_multi_steps()
+            second_gradient.refuse_multi_steps()
             count, micro_step = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)  # two: a state may be donated
-            v = zero_estimate(params)
-            formed, skipped = nothing_formed(v, norm, axis_name)
-            return NstormState(count, micro_step, v, jax.tree.map(copy, params), formed, skipped)
+            v = trees.zero_estimate(params)
+            formed, skipped = trees.initial_flags(v, norm, axis_name)
+            return NstormState(count, micro_step, v, jax.tree.map(trees.copy, params), formed, skipped)
 
         def update(
             updates: Tree,
@@ -108,40 +98,44 @@ class _Nstorm(FromTheory):
         ) -> tuple[Tree, NstormState]:
             if params is None:
                 raise ValueError("nstorm: params must be given to update; got params=None.")
-            surroundings.refuse_what_stands_before()
-            params = with_gradients(params, updates)
+            second_gradient.refuse_earlier_transformations()
+            params = trees.drop_without_gradient(params, updates)
             require_axes("nstorm", axis_name, params)
             count, micro_step, v, previous, formed, skipped = state
-            stale = surroundings.at_previous(updates, state.count, previous, grad_fn, prev_grads)
-            honest = grad_fn is None or surroundings.agree(updates, stale, count, params, previous)
+            stale = second_gradient.previous_gradient(updates, state.count, previous, grad_fn, prev_grads)
+            honest = grad_fn is None or second_gradient.check_agreement(updates, stale, count, params, previous)
             calls = at(every_k, count) * jnp.where(count == 0, n_init, 1)
             first, last = micro_step == 0, micro_step + 1 >= calls
 
             # The recursion is linear in v and the gradients together: it is applied to v with the first k-th of the
             # means, to 0 with each of the others, and the results add up. That spares a tree to accumulate in.
             share = {
-                point: jax.tree.map(lambda g: g / calls, clipped(cast_like(gradient, v), max_grad_norm, axis_name))
-                for point, gradient in ((BEFORE, stale), (NOW, updates))
+                point: jax.tree.map(
+                    lambda g: g / calls, trees.clip(trees.cast_like(gradient, v), max_grad_norm, axis_name)
+                )
+                for point, gradient in ((trees.BEFORE, stale), (trees.NOW, updates))
             }
             zero = jax.tree.map(jnp.zeros_like, v)
-            part = estimate(Storm(1 - at(momentum, count)), formed, where(first, v, zero), share)
-            v = jax.tree.map(jnp.add, part, where(first, zero, v))
+            part = trees.estimate(Storm(1 - at(momentum, count)), formed, trees.where(first, v, zero), share)
+            v = jax.tree.map(jnp.add, part, trees.where(first, zero, v))
 
-            good = usable(v, norm, axis_name)
+            good = trees.finite_flags(v, norm, axis_name)
             moves = jax.tree.map(lambda flag: last & flag, good)
             lost = jax.tree.map(lambda flag: last & ~flag, good)
             gamma = at(learning_rate, count)
-            moved = decayed("nstorm", move(gamma, v, norm, axis_name), params, gamma, weight_decay)
-            moved = where(moves, moved, zero)
+            moved = trees.add_weight_decay(
+                "nstorm", trees.normalized_update(gamma, v, norm, axis_name), params, gamma, weight_decay
+            )
+            moved = trees.where(moves, moved, zero)
             if honest is not True:
                 moved = jax.tree.map(lambda leaf: jnp.where(honest, leaf, jnp.nan), moved)
-            return cast_like(moved, params), NstormState(
+            return trees.cast_like(moved, params), NstormState(
                 count=jnp.where(last, optax.safe_increment(count), count),
                 micro_step=jnp.where(last, 0, micro_step + 1),
-                estimate=where(lost, zero, v),
-                previous=cast_like(where(last, params, previous), previous),
+                estimate=trees.where(lost, zero, v),
+                previous=trees.cast_like(trees.where(last, params, previous), previous),
                 formed=jax.tree.map(partial(jnp.where, last), good, formed),
-                skipped=skipped + how_many(lost),
+                skipped=skipped + trees.count_true(lost),
             )
 
         return optax.GradientTransformationExtraArgs(init, update)

@@ -1,4 +1,4 @@
-"""What both transformations do with trees: estimates by the simulator's equations, the step, norms over all devices."""
+"""Operations on trees: estimates by the simulator's equations, normalized updates, types and flags."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ def estimate(estimator: Estimator, formed: Tree, v: Tree, gradients: Mapping[str
     return cast_like(where(formed, estimator.update(v, gradients.__getitem__, BEFORE, NOW), begun), v)
 
 
-def move(gamma: Array, v: Tree, norm: str, axis_name: AxisName | None) -> Tree:
-    """x^{k+1} − x^k: a step from 0."""
+def normalized_update(gamma: Array, v: Tree, norm: str, axis_name: AxisName | None) -> Tree:
+    """x^{k+1} − x^k = −γ v/‖v‖."""
     return _for_each_norm(lambda part: jax.tree.map(lambda leaf: -gamma * leaf, unit(part, axis_name)), v, norm)
 
 
-def usable(v: Tree, norm: str, axis_name: AxisName | None) -> Tree:
+def finite_flags(v: Tree, norm: str, axis_name: AxisName | None) -> Tree:
     """Whether v is finite, and a step along it can be made; with norm="tensor", for each leaf."""
     return _for_each_norm(lambda part: is_finite(part, axis_name), v, norm)
 
 
-def nothing_formed(v: Tree, norm: str, axis_name: AxisName | None) -> tuple[Tree, Array]:
+def initial_flags(v: Tree, norm: str, axis_name: AxisName | None) -> tuple[Tree, Array]:
     """Whether there is an estimate, and how many steps were skipped, before the first gradient: False and 0.
 
     They are computed from v = 0, so that under `jax.jit` and `jax.shard_map` they have the types that updates give.
     """
-    formed = jax.tree.map(jnp.logical_not, usable(v, norm, axis_name))
-    return formed, how_many(formed)
+    formed = jax.tree.map(jnp.logical_not, finite_flags(v, norm, axis_name))
+    return formed, count_true(formed)
 
 
-def how_many(flags: Tree) -> Array:
+def count_true(flags: Tree) -> Array:
     """The number of flags that are true."""
     return jnp.asarray(sum(flag.astype(jnp.int32) for flag in jax.tree.leaves(flags)), jnp.int32)
 
@@ -55,8 +55,8 @@ def _for_each_norm(function: Callable[[Tree], Tree], tree: Tree, norm: str) -> T
     return jax.tree.map(function, tree) if norm == "tensor" else function(tree)
 
 
-def decayed(owner: str, moved: Tree, params: Tree, gamma: Any, weight_decay: Any) -> Tree:
-    """x^{k+1} − x^k with γλ x^k taken away, where λ is weight_decay."""
+def add_weight_decay(owner: str, moved: Tree, params: Tree, gamma: Any, weight_decay: Any) -> Tree:
+    """The update minus γλ x^k, where λ is weight_decay."""
     if isinstance(weight_decay, int | float) and weight_decay == 0:
         return moved
     if params is None:
@@ -64,7 +64,7 @@ def decayed(owner: str, moved: Tree, params: Tree, gamma: Any, weight_decay: Any
     return jax.tree.map(lambda m, p: m - gamma * weight_decay * p, moved, params)
 
 
-def clipped(gradient: Tree, max_norm: Any, axis_name: AxisName | None) -> Tree:
+def clip(gradient: Tree, max_norm: Any, axis_name: AxisName | None) -> Tree:
     """g · min(1, max_norm/‖g‖), if there is a max_norm."""
     if max_norm is None:
         return gradient
@@ -93,6 +93,6 @@ def where(condition: Tree, this: Tree, other: Tree) -> Tree:
     return jax.tree.map(lambda true, *both: jax.tree.map(partial(jnp.where, true), *both), condition, this, other)
 
 
-def with_gradients(tree: Tree, grads: Tree) -> Tree:
+def drop_without_gradient(tree: Tree, grads: Tree) -> Tree:
     """The tree with None wherever grads have None: Equinox gives a whole model as params, with its functions."""
     return jax.tree.map(lambda g, leaf: None if g is None else leaf, grads, tree, is_leaf=lambda node: node is None)

@@ -1,4 +1,4 @@
-"""Numbers to what people look at: figures, tables, the report."""
+"""Figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def plot(record: Record) -> Figure:
     """Draw ‖∇f(x^k)‖ of a record against stochastic gradients, as `record.plot()` does.
 
     Args:
-        record: what `run` or `sweep` returned.
+        record: What `run` or `sweep` returned.
 
     Returns:
         A matplotlib figure with a curve for each configuration, mean ± standard deviation over seeds.

@@ -54,39 +54,29 @@ def bounds(plans: Sequence[Plan], crossing: int | None = None) -> Figure:
     longest = min(max(100 * asked, 10 * (crossing or 1)), FARTHEST)
     horizons = np.unique(np.rint(np.geomspace(1, float(longest), 300))).tolist()  # NumPy has no log10 of a large int
     for ax, plan in zip(axes, plans, strict=False):
-        _terms(ax, plan, horizons)
+        statement = plan.statement
+        terms = np.array([[term.value for term in statement.terms(int(T))] for T in horizons])
+        total = terms.sum(axis=1)
+        ax.loglog(horizons, total, color="black", linewidth=2.2, label="bound")
+        for rank, index in enumerate(np.argsort(-terms[np.searchsorted(horizons, float(plan.horizon))])):
+            style = {"color": COLOURS[rank % len(COLOURS)], "linestyle": DASHES[rank % len(DASHES)]}
+            ax.loglog(horizons, terms[:, index], linewidth=1, label=statement.terms(1)[index].name, **style)
+        reached = f"T = {counted(plan.horizon)}"
+        ax.plot([plan.horizon], [statement.bound(plan.horizon)], "o", color="black", label=reached)
+        ax.set_ylim(total.min() / 1e3, total.max() * 2)
+        ax.set_title(f"{statement.method.upper()}, α = {statement.problem.alpha:g}, {statement.noise}")
     if len(plans) > 1:
         for plan in plans:
             values, name = [plan.statement.bound(int(T)) for T in horizons], plan.statement.method.upper()
             axes[-1].loglog(horizons, values, color=LOOKS[name].colour, linestyle=LOOKS[name].line, label=name)
         if crossing is not None and crossing > 1:
             axes[-1].axvline(crossing, color="#555555", linestyle=":", label=f"crossing, T = {crossing:.3g}")
-        axes[-1].set(title="both bounds", xlabel="T, iterates")
-        _legend(axes[-1])
+        axes[-1].set_title("both bounds")
+    for ax in axes:  # the legend below the axes: with up to fifteen lines there is no empty corner inside
+        ax.set_xlabel("T, iterates")
+        ax.legend(fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False)
     axes[0].set_ylabel("bound on E‖∇f(x̂)‖")
     return figure
-
-
-def _terms(ax: Axes, plan: Plan, horizons: list[float]) -> None:
-    statement = plan.statement
-    values = np.array([[term.value for term in statement.terms(int(T))] for T in horizons])
-    total = values.sum(axis=1)
-    order = np.argsort(-values[np.searchsorted(horizons, float(plan.horizon))])
-    ax.loglog(horizons, total, color="black", linewidth=2.2, label="bound")
-    for rank, index in enumerate(order):
-        style = {"color": COLOURS[rank % len(COLOURS)], "linestyle": DASHES[rank % len(DASHES)]}
-        ax.loglog(horizons, values[:, index], linewidth=1, label=statement.terms(1)[index].name, **style)
-    ax.plot([plan.horizon], [statement.bound(plan.horizon)], "o", color="black", label=f"T = {counted(plan.horizon)}")
-    ax.set_ylim(total.min() / 1e3, total.max() * 2)
-    ax.set(
-        title=f"{statement.method.upper()}, α = {statement.problem.alpha:g}, {statement.noise}", xlabel="T, iterates"
-    )
-    _legend(ax)
-
-
-def _legend(ax: Axes) -> None:
-    # Below the axes: with up to fifteen lines there is no empty corner inside.
-    ax.legend(fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False)
 
 
 def against_sfo(curves: Mapping[str, Mapping[str, Any]], title: str, field: str = "∇f") -> Figure:
@@ -106,9 +96,8 @@ def against_sfo(curves: Mapping[str, Mapping[str, Any]], title: str, field: str 
             mean, std = (curve[name][column][1:] for column in ("mean", "std"))
             draw_band(ax, curve["sfo"][1:], mean, std, in_words(method), looks[method])
             if name == "grad_norm" and method == best:
-                ax.plot(
-                    curve["sfo"][-1], mean[-1], "o", markersize=9, markerfacecolor="none", color=looks[method]["color"]
-                )
+                ring = {"markersize": 9, "markerfacecolor": "none", "color": looks[method]["color"]}
+                ax.plot(curve["sfo"][-1], mean[-1], "o", **ring)
         label_panel(ax, heading, "stochastic gradients")
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=6.5, frameon=False)

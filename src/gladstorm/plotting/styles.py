@@ -1,14 +1,13 @@
 """How each method looks: the same colour and line in every figure, and its name in words."""
 
-from __future__ import annotations
-
+import contextlib
 import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-# Okabe and Ito's palette: told apart with any colour vision.
+# Okabe and Ito's palette, for any colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, BLACK = COLOURS
 GREY = "#7F7F7F"
@@ -59,15 +58,6 @@ USUAL_NAMES = {
     "svrg": "SVRG",
 }
 SYMBOLS = {"gamma": "γ", "eta": "η", "sigma2": "σ²", "beta": "β", "weight": "weight", "size": "large batch"}
-_CLASSES = {
-    "smooth": "α = 0",
-    "sublinear": "0 < α < 1",
-    "linear": "α = 1",
-    "*": "any α",
-    "bg0": "growing noise",
-    "bounded": "bounded noise",
-    "deterministic": "no noise",
-}
 _BY_NAME = {name.lower(): name for name in LOOKS} | OTHER_NAMES
 
 
@@ -99,8 +89,8 @@ def legend_names(texts: Sequence[str], brief: Sequence[str], tuned: Sequence[str
     plain = [in_words(re.split(r"[(:]", name)[0].strip()) for name in brief]
     words = [name + ", dynamic batch" * ("grow_with_distance" in text) for name, text in zip(plain, texts, strict=True)]
     alike = Counter(words)
-    told = [word if alike[word] == 1 else in_words(name) for word, name in zip(words, brief, strict=True)]
-    return [f"{name} ({in_symbols(numbers)})" if numbers else name for name, numbers in zip(told, tuned, strict=True)]
+    names = [word if alike[word] == 1 else in_words(name) for word, name in zip(words, brief, strict=True)]
+    return [f"{name} ({in_symbols(numbers)})" if numbers else name for name, numbers in zip(names, tuned, strict=True)]
 
 
 def in_symbols(numbers: str) -> str:
@@ -109,29 +99,16 @@ def in_symbols(numbers: str) -> str:
     >>> in_symbols("eta=0.1, step.gamma=0.0316228")
     'η = 0.1, γ = 0.0316'
     """
-    found = re.findall(r"(?:\w+\.)*(\w+)=([^,\s]+)", numbers)
-    return ", ".join(f"{SYMBOLS.get(name, name)} = {_short(value)}" for name, value in found)
-
-
-def _short(value: str) -> str:
-    try:
-        return f"{float(value):.3g}"
-    except ValueError:
-        return value
+    found = []
+    for name, value in re.findall(r"(?:\w+\.)*(\w+)=([^,\s]+)", numbers):
+        with contextlib.suppress(ValueError):  # a word stays as it is
+            value = f"{float(value):.3g}"
+        found.append(f"{SYMBOLS.get(name, name)} = {value}")
+    return ", ".join(found)
 
 
 def _beginning(label: str) -> str:
     return re.split(r"[,:]| \(| with ", label)[0].strip()
-
-
-def regime_in_words(regime: str) -> str:
-    """A regime's key as a reader would say it; a method alone is a key too, and * any class.
-
-    >>> regime_in_words("nstorm/sublinear/bg0"), regime_in_words("nsgdm/*/deterministic")
-    ('NSTORM, 0 < α < 1, growing noise', 'NSGDM, any α, no noise')
-    """
-    method, *classes = regime.split("/")
-    return ", ".join([in_words(method), *(_CLASSES[each] for each in classes)])
 
 
 def styles(labels: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -145,21 +122,17 @@ def styles(labels: Iterable[str]) -> dict[str, dict[str, Any]]:
     free = [colour for colour in reversed(COLOURS) if colour not in taken] or [GREY]  # SGD's green last
     spare = ((free[i % len(free)], LINES[(i + i // len(free)) % len(LINES)]) for i in itertools.count())
     many, seen = Counter(methods.values()), Counter[str]()
-    found = {}
+    looks = {}
     for label, method in methods.items():
         if method is None:
             colour, line = next(spare)
         else:
-            own = LOOKS[method]
-            lines = [own.line, *(line for line in (*DASHES, *LINES[:2]) if line != own.line)]
+            look = LOOKS[method]
+            lines = [look.line, *(line for line in (*DASHES, *LINES[:2]) if line != look.line)]
             line, paler = lines[seen[method] % len(lines)], many[method] > len(lines)
-            colour = _tint(own.colour, 0.7 * seen[method] / many[method]) if paler else own.colour
+            white = 0.7 * seen[method] / many[method] if paler else 0.0
+            channels = (int(look.colour[i : i + 2], 16) for i in (1, 3, 5))
+            colour = "#" + "".join(f"{round(channel + white * (255 - channel)):02X}" for channel in channels)
             seen[method] += 1
-        found[label] = {"color": colour, "linestyle": line}
-    return found
-
-
-def _tint(colour: str, share: float) -> str:
-    """A colour mixed with a share of white."""
-    channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(channel + share * (255 - channel)):02X}" for channel in channels)
+        looks[label] = {"color": colour, "linestyle": line}
+    return looks

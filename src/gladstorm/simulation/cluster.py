@@ -21,10 +21,10 @@ from gladstorm.core.memory import require_room
 from gladstorm.core.rules import COUNT
 from gladstorm.core.screen import shown
 from gladstorm.jobs import interrupts
-from gladstorm.jobs.progress import remark
+from gladstorm.jobs.progress import log
 from gladstorm.jobs.tasks import HERE, Executor, Here, Task
 from gladstorm.simulation.processes import Processes
-from gladstorm.simulation.worker import GRAIN, TRIES, Tally, compute_on_worker, made_with, pickled, prepare_worker
+from gladstorm.simulation.worker import GRAIN, TRIES, Tally, compute_on_worker, pack, prepare_worker
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -33,10 +33,10 @@ R = TypeVar("R")
 
 WORKER_BYTES = 300_000_000  # what a worker's process takes before it has computed anything
 ANSWER_SECONDS = 5  # in which a scheduler must answer
-AHEAD = 2  # tasks that a worker's thread has in hand or waiting, so that it never waits for this process
+AHEAD = 2  # tasks that a worker's thread has in hand or waiting: it never waits for this process, and little is held
 
 
-def executor_of(given: Any) -> Executor:
+def choose_executor(given: Any) -> Executor:
     """Where the tasks of a job are computed: in this process, or by the workers of a `dask.distributed.Client`."""
     if given is None:
         return HERE
@@ -48,7 +48,7 @@ def executor_of(given: Any) -> Executor:
 
 
 @contextlib.contextmanager
-def opened(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
+def open_executor(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
     """What --workers N or --scheduler ADDRESS asks for: so many processes of this machine, or a cluster's workers."""
     if workers is None and scheduler is None:
         yield HERE
@@ -64,9 +64,12 @@ def opened(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
     if importlib.util.find_spec("distributed") is None:
         raise ValueError("--scheduler needs Dask, which is not installed; pip install 'gladstorm[dask]'.")
     import distributed
+    from distributed.comm.addressing import get_address_host_port, parse_address
 
     try:
-        _require_answer(str(scheduler))
+        address = str(scheduler)
+        if parse_address(address)[0] in ("tcp", "tls"):  # a Client that fails to connect goes on in the background
+            socket.create_connection(get_address_host_port(address), timeout=ANSWER_SECONDS).close()
         client = distributed.Client(scheduler, timeout=ANSWER_SECONDS)
     except (OSError, ValueError, MemoryError) as problem:
         # Dask takes the greeting of another kind of server for the length of a message, of exabytes.
@@ -77,16 +80,6 @@ def opened(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
         ) from None
     with client:
         yield OnDask(client)
-
-
-def _require_answer(scheduler: str) -> None:
-    """Raise what is wrong with an address: a Client that fails to connect goes on trying in the background."""
-    from distributed.comm.addressing import get_address_host_port, parse_address
-
-    protocol, _ = parse_address(scheduler)
-    if protocol in ("tcp", "tls"):
-        host, port = get_address_host_port(scheduler)
-        socket.create_connection((host, port), timeout=ANSWER_SECONDS).close()
 
 
 class OnDask:
@@ -102,6 +95,8 @@ class OnDask:
                 prepare_worker(worker.state.nthreads)
 
         self._client = client
+        self._threads, self._counted = 0, -1.0  # of all workers, and when they were counted
+        self._waiting = False
         try:
             client.register_plugin(Prepare())
         except OSError as problem:  # of the connection, as Dask's CommClosedError is
@@ -116,56 +111,36 @@ class OnDask:
 
     def compute(self, tasks: Iterable[tuple[int, Task[R]]]) -> Iterator[tuple[int, R]]:
         """Every task's result with its number, as they arrive."""
-        work = _Dispatch(self._client, iter(tasks))
-        try:
-            while work.begin_more():
-                if (finished := work.next_finished()) is not None:
-                    yield finished
-        finally:
-            work.cancel()
-        work.tally.require_all()
-
-
-class _Dispatch:
-    """Tasks under way: a few more than the workers have threads for, so that nobody waits and little is held."""
-
-    def __init__(self, client: Client, tasks: Iterator[tuple[int, Task[Any]]]) -> None:
-        self._client, self._tasks = client, tasks
-        self._finished: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
-        self._running: dict[Any, tuple[int, Task[Any], Future[Any]]] = {}
-        self.tally = Tally()
-        self._threads, self._counted = 0, -1.0  # of all workers, and when they were counted
-        self._waiting = False
-
-    def begin_more(self) -> bool:
-        """Send tasks as far as there is room; False when all are done."""
         import cloudpickle
 
-        room = max(1, AHEAD * self._count_threads())
-        while len(self._running) < room and (following := next(self._tasks, None)) is not None:
-            number, task = following
-            sent = pickled(task, cloudpickle.dumps)
-            asked_with = made_with(task.compute)
-            future = self._client.submit(compute_on_worker, sent, asked_with, pure=False, retries=TRIES - 1)
-            self._running[future.key] = number, task, future
-            future.add_done_callback(self._finished.put)
-        return bool(self._running)
-
-    def next_finished(self) -> tuple[int, Any] | None:
-        """The number and result of a task that has just finished, if one has."""
-        interrupts.check()
+        waiting, tally = iter(tasks), Tally()
+        running: dict[Any, tuple[int, Task[R], Future[R]]] = {}
+        finished: queue.SimpleQueue[Future[R]] = queue.SimpleQueue()
         try:
-            future = self._finished.get(timeout=GRAIN)
-        except queue.Empty:
-            return None
-        number, task, _ = self._running.pop(future.key)
-        failure = "" if future.status == "finished" else _traceback(future)
-        self.tally.ended(task, len(self._running), failure)
-        return None if failure else (number, future.result())
-
-    def cancel(self) -> None:
-        """Take back what has not finished."""
-        self._client.cancel([future for _, _, future in self._running.values()])
+            while True:
+                most = max(1, AHEAD * self._count_threads())
+                while len(running) < most and (following := next(waiting, None)) is not None:
+                    packed = pack(following[1], cloudpickle.dumps)
+                    future = self._client.submit(compute_on_worker, *packed, pure=False, retries=TRIES - 1)
+                    running[future.key] = *following, future
+                    future.add_done_callback(finished.put)
+                if not running:
+                    break
+                interrupts.check()
+                try:
+                    future = finished.get(timeout=GRAIN)
+                except queue.Empty:
+                    continue
+                number, task, _ = running.pop(future.key)
+                failure = ""
+                if future.status != "finished":
+                    failure = "".join(traceback.format_exception(None, future.exception(), future.traceback()))
+                tally.count(task, len(running), failure)
+                if not failure:
+                    yield number, future.result()
+        finally:
+            self._client.cancel([future for _, _, future in running.values()])
+        tally.require_all()
 
     def _count_threads(self) -> int:
         """Threads of all workers, asked for once a second: workers come and go."""
@@ -173,11 +148,6 @@ class _Dispatch:
         if now - self._counted > 1:
             self._threads, self._counted = sum(self._client.nthreads().values()), now
             if not self._threads and not self._waiting:
-                remark("waiting for workers: the scheduler has none …")
+                log("waiting for workers: the scheduler has none …")
             self._waiting = not self._threads
         return self._threads
-
-
-def _traceback(future: Future[Any]) -> str:
-    problem = future.exception()
-    return "".join(traceback.format_exception(type(problem), problem, future.traceback()))

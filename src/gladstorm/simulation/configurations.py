@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import numpy as np
 from gladstorm.core.screen import shown
 from gladstorm.methods import Method
 from gladstorm.methods.method import is_list
-from gladstorm.simulation.fitting import fit_method
+from gladstorm.simulation.validation import validate_method
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,20 @@ class Configuration:
         values = ", ".join(f"{field}={self.numbers[field]:.6g}" for field in self.swept)
         return f"{self.name} ({values})" if values else self.name
 
+    @property
+    def text(self) -> str:
+        """The same for a table: a list of numbers in the name is the one of them that was run.
+
+        >>> Configuration("sgd(gamma=[0.1,1])", {"gamma": 0.1, "size": 2.0}, ("gamma", "size")).text
+        'sgd(gamma=0.1) (size=2)'
+        """
+        name, others = self.name, []
+        for field in self.swept:
+            listed = rf"\b{re.escape(field.rpartition('.')[2])}=(\[[^\]]*\]|grid\([^()]*\))"
+            name, count = re.subn(listed, f"{field.rpartition('.')[2]}={self.numbers[field]:.4g}", name)
+            others += [] if count else [f"{field}={self.numbers[field]:.4g}"]
+        return f"{name} ({', '.join(others)})" if others else name
+
     def as_dict(self) -> dict[str, Any]:
         """As JSON can keep it, which has no infinite numbers."""
         numbers = {field: value if math.isfinite(value) else str(value) for field, value in self.numbers.items()}
@@ -52,29 +67,32 @@ class Configured(NamedTuple):
 
     configuration: Configuration
     method: Method
+    structure: int  # the same for methods of a sweep that differ in numbers only, which can be stacked
 
 
-def by_name(methods: Any) -> dict[str, Method]:
-    """The methods by name, each fit to be run."""
+def name_methods(methods: Any) -> dict[str, Method]:
+    """The methods by name, each validated."""
     if isinstance(methods, Method) or not isinstance(methods, Mapping | Sequence):
         raise ValueError(f"sweep: methods must be a list of methods, or a dict of them by name; got {shown(methods)}.")
     if not methods:
         raise ValueError("sweep: methods must be at least one Method; got none.")
     if isinstance(methods, Mapping):
-        named = {str(name): fit_method(method) for name, method in methods.items()}
+        named = {str(name): validate_method(method) for name, method in methods.items()}
         if len(named) < len(methods):
             raise ValueError(
                 f"sweep: names of methods must differ as text, or one is lost; got {shown(list(methods))}."
             )
         return named
-    return _labelled([fit_method(method) for method in methods])
+    return _label([validate_method(method) for method in methods])
 
 
 def expand(methods: dict[str, Method]) -> list[Configured]:
     """Every configuration the methods stand for, each with a label of its own."""
-    found: dict[str, Configured] = {}
+    configured: dict[str, Configured] = {}
+    structures: dict[Any, int] = {}
     for name, method in methods.items():
         leaves, structure = jax.tree.flatten_with_path(method, is_leaf=is_list)
+        number = structures.setdefault(structure, len(structures))
         try:
             columns = np.broadcast_arrays(*(np.atleast_1d(np.asarray(number, np.float64)) for _, number in leaves))
         except ValueError:
@@ -89,10 +107,11 @@ def expand(methods: dict[str, Method]) -> list[Configured]:
         for values in zip(*(column.tolist() for column in columns), strict=True):
             configuration = Configuration(name, dict(zip(fields, values, strict=True)), swept)
             label = configuration.label
-            if label in found:
+            if label in configured:
                 raise ValueError(f"sweep: every configuration must have its own label; got {label!r} twice.")
-            found[label] = Configured(configuration, jax.tree.unflatten(structure, map(np.float64, values)))
-    return list(found.values())
+            single = jax.tree.unflatten(structure, map(np.float64, values))
+            configured[label] = Configured(configuration, single, number)
+    return list(configured.values())
 
 
 def _fields(paths: Sequence[Sequence[Any]]) -> list[str]:
@@ -107,28 +126,26 @@ def _fields(paths: Sequence[Sequence[Any]]) -> list[str]:
     return [name if count[name] == 1 else f"{path[0].name}.{name}" for name, path in zip(short, paths, strict=True)]
 
 
-def _labelled(methods: Sequence[Method]) -> dict[str, Method]:
+def _label(methods: Sequence[Method]) -> dict[str, Method]:
     """Methods under the names of their parts, with the numbers that tell apart what has the same parts.
 
     >>> from gladstorm import nsgdm, sgd
-    >>> list(_labelled([sgd(0.1), sgd(0.2), nsgdm(0.1, eta=0.5)]))
+    >>> list(_label([sgd(0.1), sgd(0.2), nsgdm(0.1, eta=0.5)]))
     ['fresh+plain (gamma=0.1)', 'fresh+plain (gamma=0.2)', 'momentum+normalized']
     """
-    names = ["+".join(type(part).__name__.lower() for part in _parts(method)) for method in methods]
+    parts = [(method.estimator, method.step, method.average) for method in methods]
+    names = ["+".join(type(part).__name__.lower() for part in own if part is not None) for own in parts]
     labels: dict[str, Method] = {}
     for place, (name, method) in enumerate(zip(names, methods, strict=True)):
         others = [_single_numbers(other) for i, other in enumerate(methods) if names[i] == name and i != place]
-        own = _single_numbers(method).items()
-        telling = ", ".join(
-            f"{field}={value:.6g}" for field, value in own if any(o.get(field) != value for o in others)
+        distinct = ", ".join(
+            f"{field}={value:.6g}"
+            for field, value in _single_numbers(method).items()
+            if any(other.get(field) != value for other in others)
         )
-        label = f"{name} ({telling})" if telling else name
+        label = f"{name} ({distinct})" if distinct else name
         labels[label if label not in labels else f"{label} (method {place + 1})"] = method
     return labels
-
-
-def _parts(method: Method) -> list[Any]:
-    return [part for part in (method.estimator, method.step, method.average) if part is not None]
 
 
 def _single_numbers(method: Method) -> dict[str, float]:

@@ -15,8 +15,6 @@ from gladstorm.core.context import within
 # Loops that touch less than this many bytes become one kernel each. XLA's own limit of 1 kB leaves the dozen small
 # kernels of a cheap objective's step to be launched one by one, which takes longer than what they compute.
 ONE_KERNEL_BYTES = 4_000_000
-
-
 _MINE: ContextVar[list[Any] | None] = ContextVar("_MINE", default=None)
 
 
@@ -45,7 +43,11 @@ def tune(cores: int | None = None) -> None:
         jax.config.update("jax_num_cpu_devices", cores)
     except RuntimeError:
         raise RuntimeError("devices: tune must be called before JAX computes anything; it already has.") from None
-    flags = _given_flags()
+    given = os.environ.get("XLA_FLAGS", "").strip()
+    try:  # what does not begin with a flag XLA takes for the name of a file of flags
+        flags = (given if not given or given.startswith("--") else Path(given).read_text("utf-8")).split()
+    except (OSError, ValueError):
+        raise ValueError(f"devices: XLA_FLAGS must be flags or a readable file of them; got {given!r}.") from None
     for option in (
         f"--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold={ONE_KERNEL_BYTES}",
         "--xla_cpu_multi_thread_eigen=false",  # every core has its own runs: none helps another
@@ -53,27 +55,11 @@ def tune(cores: int | None = None) -> None:
         if not any(flag.startswith(option.partition("=")[0]) for flag in flags):  # the user may have chosen otherwise
             flags.append(option)
     os.environ["XLA_FLAGS"] = " ".join(flags)
-    _require_platform()
-
-
-def _given_flags() -> list[str]:
-    """What XLA_FLAGS says; where it does not begin with a flag, XLA takes it for the name of a file of flags."""
-    given = os.environ.get("XLA_FLAGS", "")
-    if not given.strip() or given.lstrip().startswith("--"):
-        return given.split()
-    try:
-        return Path(given).read_text("utf-8").split()
-    except (OSError, ValueError):
-        raise ValueError(f"devices: XLA_FLAGS must be flags or a readable file of them; got {given!r}.") from None
-
-
-def _require_platform() -> None:
-    """Start JAX where another platform than the CPU is asked for, to see whether there is one."""
     asked = jax.config.jax_platforms  # type: ignore[attr-defined]  # JAX adds its settings when imported
     if asked in (None, "", "cpu"):
         return
     try:
-        jax.devices()
+        jax.devices()  # starts JAX, to see whether it finds the other platform that is asked for
     except (RuntimeError, AssertionError):  # the latter where JAX has no plugin for it
         raise ValueError(
             f"devices: JAX_PLATFORMS must name a platform JAX finds on this machine, such as cpu; got {asked!r}."

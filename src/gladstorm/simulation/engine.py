@@ -27,8 +27,8 @@ MOST_PROGRAMS = 48  # shapes of problem and methods whose programs are kept, of 
 RUN_ONCE = {"xla_backend_optimization_level": 0}  # a program that takes one step is not worth optimizing: half a second
 
 
-class Fleet(NamedTuple):
-    """What all runs of a program are given and keep."""
+class ChunkInputs(NamedTuple):
+    """What the runs that are advanced together are given."""
 
     oracle: Any  # one for all, or its arrays have a leading axis over seeds
     stacks: tuple[Any, ...]  # methods whose numbers are arrays over configurations
@@ -38,97 +38,99 @@ class Fleet(NamedTuple):
     horizon: Array | np.integer  # K, the number of steps of every run
 
 
-class FleetState(NamedTuple):
-    """All runs of the program, and what has been recorded of them."""
+class ChunkState(NamedTuple):
+    """These runs at step k, and what has been recorded of them."""
 
     states: tuple[State, ...]  # of each stack: arrays over (seed, configuration)
-    snapshots: tuple[Snapshot, ...]  # of each stack: arrays over (record time, seed, configuration)
+    snapshots: tuple[Snapshot[Array], ...]  # of each stack: arrays over (record time, seed, configuration)
     k: Array
     recorded: Array  # how many record times have passed
 
 
-class Over(Enum):
-    """What an argument of a function of one run differs over."""
+class Axes(Enum):
+    """The axes over which an argument of a function of one run is vmapped."""
 
-    NOTHING = ()
+    NONE = ()
     SEEDS = ("seed",)
     CONFIGURATIONS = ("configuration",)
     RUNS = ("seed", "configuration")
-    ORACLES = ("oracle",)  # over seeds, if each has an oracle of its own
+    ORACLES = ("oracle",)  # seeds, if each has an oracle of its own
 
 
 class Grid(NamedTuple):
-    """How the runs lie: the devices, which axis is cut into a piece for each, one oracle for all or one per seed."""
+    """How the runs lie: the devices, which axis the devices share, one oracle for all or one per seed."""
 
     mesh: Mesh
     cut: Literal["seeds", "configurations"]
     oracle_per_seed: bool
 
     @property
-    def fleet(self) -> Fleet:
-        """Where a Fleet is placed."""
+    def input_specs(self) -> ChunkInputs:
+        """Where the inputs are placed."""
         everywhere, cut = PartitionSpec(), PartitionSpec("run")
         seeds, configurations = (cut, everywhere) if self.cut == "seeds" else (everywhere, cut)
         oracle = seeds if self.oracle_per_seed else everywhere
-        return Fleet(oracle, configurations, seeds, seeds, everywhere, everywhere)  # type: ignore[arg-type]  # a spec for all stacks
+        return ChunkInputs(oracle, configurations, seeds, seeds, everywhere, everywhere)  # type: ignore[arg-type]  # a spec for all stacks
 
     @property
-    def fleet_state(self) -> FleetState:
-        """Where a FleetState is placed."""
+    def state_specs(self) -> ChunkState:
+        """Where the state is placed."""
         runs = ("run",) if self.cut == "seeds" else (None, "run")
         states, snapshots, everywhere = PartitionSpec(*runs), PartitionSpec(None, *runs), PartitionSpec()
-        return FleetState(states, snapshots, everywhere, everywhere)  # type: ignore[arg-type]  # likewise
+        return ChunkState(states, snapshots, everywhere, everywhere)  # type: ignore[arg-type]  # likewise
 
-    def on_devices(self, program: Any, *placements: Any) -> Any:
+    def on_devices(self, program: Any, *specs: Any) -> Any:
         """The program on every device at once, each on its own runs; none waits for another."""
-        return jax.shard_map(program, mesh=self.mesh, in_specs=placements, out_specs=self.fleet_state, check_vma=False)
+        return jax.shard_map(program, mesh=self.mesh, in_specs=specs, out_specs=self.state_specs, check_vma=False)
 
-    def over_runs(self, function: Any, *varies: Over) -> Any:
-        """A function of one run as one of all runs of a stack, given what each of its arguments differs over."""
-        return jax.vmap(jax.vmap(function, self._axes("configuration", varies)), self._axes("seed", varies))
+    def over_runs(self, function: Any, *axes: Axes) -> Any:
+        """A function of one run as one of all runs of a stack, given the axes of each of its arguments."""
+        return jax.vmap(jax.vmap(function, self._in_axes("configuration", axes)), self._in_axes("seed", axes))
 
-    def over_seeds(self, function: Any, *varies: Over) -> Any:
+    def over_seeds(self, function: Any, *axes: Axes) -> Any:
         """A function of one run as one of all seeds, for what configurations share."""
-        return jax.vmap(function, self._axes("seed", varies))
+        return jax.vmap(function, self._in_axes("seed", axes))
 
-    def _axes(self, axis: str, varies: Iterable[Over]) -> tuple[int | None, ...]:
-        names = {"seed", "oracle"} if axis == "seed" and self.oracle_per_seed else {axis}
-        return tuple(0 if names & set(each.value) else None for each in varies)
+    def _in_axes(self, name: str, axes: Iterable[Axes]) -> tuple[int | None, ...]:
+        names = {"seed", "oracle"} if name == "seed" and self.oracle_per_seed else {name}
+        return tuple(0 if names & set(argument.value) else None for argument in axes)
 
 
 @partial(jax.jit, static_argnums=0, compiler_options=RUN_ONCE)
-def started(grid: Grid, fleet: Fleet) -> FleetState:
+def start(grid: Grid, inputs: ChunkInputs) -> ChunkState:
     """All runs at step 0, which is recorded."""
 
-    def program(fleet: Fleet) -> FleetState:
-        begin_all = grid.over_runs(begin, Over.ORACLES, Over.CONFIGURATIONS, Over.SEEDS, Over.SEEDS, Over.NOTHING)
-        given = fleet.seeds, fleet.sampled_steps, fleet.horizon
-        states = tuple(begin_all(fleet.oracle, stack, *given) for stack in fleet.stacks)
+    def program(inputs: ChunkInputs) -> ChunkState:
+        begin_all = grid.over_runs(begin, Axes.ORACLES, Axes.CONFIGURATIONS, Axes.SEEDS, Axes.SEEDS, Axes.NONE)
+        given = inputs.seeds, inputs.sampled_steps, inputs.horizon
+        states = tuple(begin_all(inputs.oracle, stack, *given) for stack in inputs.stacks)
         zero = jnp.zeros((), int)
-        first = _snapshots(grid, fleet, states, zero)
-        room = jax.tree.map(lambda a: jnp.zeros((fleet.times.size, *a.shape), a.dtype).at[0].set(a), first)
-        return FleetState(states, room, zero, zero + 1)
+        first = _snapshots(grid, inputs, states, zero)
+        snapshots = jax.tree.map(lambda a: jnp.zeros((inputs.times.size, *a.shape), a.dtype).at[0].set(a), first)
+        return ChunkState(states, snapshots, zero, zero + 1)
 
-    begun: FleetState = grid.on_devices(program, grid.fleet)(fleet)
-    return begun
+    state: ChunkState = grid.on_devices(program, grid.input_specs)(inputs)
+    return state
 
 
 @partial(jax.jit, static_argnums=0)
-def advanced(grid: Grid, fleet: Fleet, so_far: FleetState, stop: Array) -> FleetState:
+def advance(grid: Grid, inputs: ChunkInputs, state: ChunkState, stop: Array) -> ChunkState:
     """All runs at step `stop`, recorded at every record time up to there."""
 
-    def program(fleet: Fleet, so_far: FleetState, stop: Array) -> FleetState:
+    def program(inputs: ChunkInputs, state: ChunkState, stop: Array) -> ChunkState:
         return lax.while_loop(
-            lambda so_far: so_far.k < stop, lambda so_far: _through_block(grid, fleet, so_far, stop), so_far
+            lambda state: state.k < stop, lambda state: _advance_block(grid, inputs, state, stop), state
         )
 
-    later: FleetState = grid.on_devices(program, grid.fleet, grid.fleet_state, PartitionSpec())(fleet, so_far, stop)
+    later: ChunkState = grid.on_devices(program, grid.input_specs, grid.state_specs, PartitionSpec())(
+        inputs, state, stop
+    )
     return later
 
 
-def make_room() -> None:
+def limit_programs() -> None:
     """Forget every compiled program once there are too many: each holds megabytes, and JAX keeps them for good."""
-    cached: list[Any] = [advanced, started, begin, move, arrive, report, snapshot, draw, draw_more]
+    cached: list[Any] = [advance, start, begin, move, arrive, report, snapshot, draw, draw_more]
     if cached[0]._cache_size() >= MOST_PROGRAMS:
         for function in cached:
             function.clear_cache()
@@ -144,113 +146,92 @@ class _Noise(NamedTuple):
 
     first: Array
     common: Any  # what every method draws
-    own: tuple[Any, ...]  # what the estimator of each stack draws beyond it
-
-    def of(self, k: Array) -> tuple[Any, tuple[Any, ...]]:
-        """What step k draws."""
-        row = k - 1 - self.first
-        now: tuple[Any, tuple[Any, ...]] = jax.tree.map(lambda rows: rows[row], (self.common, self.own))
-        return now
+    more: tuple[Any, ...]  # what the estimator of each stack draws beyond it
 
 
-def _through_block(grid: Grid, fleet: Fleet, so_far: FleetState, stop: Array) -> FleetState:
+def _advance_block(grid: Grid, inputs: ChunkInputs, state: ChunkState, stop: Array) -> ChunkState:
     """As many steps as have their noise drawn at once, or to `stop`."""
-    block = block_size(fleet.oracle.objective.start.shape[-1])
-    noise = _draw(grid, fleet, so_far.k, block)
-    end = jnp.minimum(so_far.k + block, stop)
+    block = block_size(inputs.oracle.objective.start.shape[-1])
+    steps = state.k + 1 + jnp.arange(block)
+    draw_all = grid.over_seeds(draw, Axes.ORACLES, Axes.SEEDS, Axes.NONE)
+    more_all = grid.over_seeds(draw_more, Axes.ORACLES, Axes.NONE, Axes.SEEDS, Axes.NONE)
+    common = jax.vmap(lambda k: draw_all(inputs.oracle, inputs.seeds, k))(steps)
+    more = (
+        jax.vmap(lambda k, estimator=stack.estimator: more_all(inputs.oracle, estimator, inputs.seeds, k))(steps)
+        for stack in inputs.stacks
+    )
+    noise = _Noise(state.k, common, tuple(more))
+    end = jnp.minimum(state.k + block, stop)
     return lax.while_loop(
-        lambda so_far: so_far.k < end, lambda so_far: _to_next_record(grid, fleet, so_far, noise, end), so_far
+        lambda state: state.k < end, lambda state: _advance_to_record(grid, inputs, state, noise, end), state
     )
 
 
-def _draw(grid: Grid, fleet: Fleet, first: Array, block: int) -> _Noise:
-    steps = first + 1 + jnp.arange(block)
-    draw_all = grid.over_seeds(draw, Over.ORACLES, Over.SEEDS, Over.NOTHING)
-    more_all = grid.over_seeds(draw_more, Over.ORACLES, Over.NOTHING, Over.SEEDS, Over.NOTHING)
-    common = jax.vmap(lambda k: draw_all(fleet.oracle, fleet.seeds, k))(steps)
-    own = (
-        jax.vmap(lambda k, each=stack: more_all(fleet.oracle, each.estimator, fleet.seeds, k))(steps)
-        for stack in fleet.stacks
-    )
-    return _Noise(first, common, tuple(own))
-
-
-def _to_next_record(grid: Grid, fleet: Fleet, so_far: FleetState, noise: _Noise, end: Array) -> FleetState:
+def _advance_to_record(grid: Grid, inputs: ChunkInputs, state: ChunkState, noise: _Noise, end: Array) -> ChunkState:
     """Steps up to the next record time, which is recorded, or to `end`."""
-    time = fleet.times[so_far.recorded]
+    time = inputs.times[state.recorded]
     k = jnp.minimum(end, time)
 
     def one_step(i: Array, states: tuple[State, ...]) -> tuple[State, ...]:
-        return _step(grid, fleet, states, noise, noise.first + 1 + i)
+        return _step(grid, inputs, states, noise, noise.first + 1 + i)
 
-    states = lax.fori_loop(so_far.k - noise.first, k - noise.first, one_step, so_far.states)
+    states = lax.fori_loop(state.k - noise.first, k - noise.first, one_step, state.states)
 
-    def record(snapshots: tuple[Snapshot, ...]) -> Any:
-        rows = _snapshots(grid, fleet, states, k)
-        return jax.tree.map(lambda a, row: a.at[so_far.recorded].set(row), snapshots, rows)
+    def record(snapshots: tuple[Snapshot[Array], ...]) -> Any:
+        rows = _snapshots(grid, inputs, states, k)
+        return jax.tree.map(lambda a, row: a.at[state.recorded].set(row), snapshots, rows)
 
-    snapshots = lax.cond(k == time, record, lambda unchanged: unchanged, so_far.snapshots)
-    return FleetState(states, snapshots, k, so_far.recorded + (k == time))
+    snapshots = lax.cond(k == time, record, lambda unchanged: unchanged, state.snapshots)
+    return ChunkState(states, snapshots, k, state.recorded + (k == time))
 
 
-def _step(grid: Grid, fleet: Fleet, states: tuple[State, ...], noise: _Noise, k: Array) -> tuple[State, ...]:
-    """Step k of all runs: each moves, all points are looked at together, each arrives."""
-    oracle, now = fleet.oracle, noise.of(k)
-    common, own = now
-    move_all = grid.over_runs(move, Over.ORACLES, Over.CONFIGURATIONS, Over.RUNS, Over.NOTHING, Over.NOTHING)
-    moved = [
-        move_all(oracle, stack, state, k, fleet.horizon) for stack, state in zip(fleet.stacks, states, strict=True)
-    ]
+def _step(grid: Grid, inputs: ChunkInputs, states: tuple[State, ...], noise: _Noise, k: Array) -> tuple[State, ...]:
+    """Step k of all runs: each moves, all points are evaluated together, each arrives."""
+    oracle, stacks = inputs.oracle, inputs.stacks
+    common, more = jax.tree.map(lambda rows: rows[k - 1 - noise.first], (noise.common, noise.more))
+    move_all = grid.over_runs(move, Axes.ORACLES, Axes.CONFIGURATIONS, Axes.RUNS, Axes.NONE, Axes.NONE)
+    moved = [move_all(oracle, stack, state, k, inputs.horizon) for stack, state in zip(stacks, states, strict=True)]
     # One product with the columns of all stacks: with few columns each, it costs little more than theirs.
-    look_all = grid.over_runs(lambda oracle, x: oracle.at(x), Over.ORACLES, Over.RUNS)
-    points = _apart(look_all(oracle, _side_by_side(x for x, _ in moved)), _sizes(states))
+    points = _evaluate_together(grid, lambda oracle, x: oracle.at(x), oracle, [x for x, _ in moved])
     arrive_all = grid.over_runs(
         arrive,
-        Over.ORACLES,
-        Over.CONFIGURATIONS,  # the stack
-        Over.RUNS,  # its states
-        Over.RUNS,  # what its steps remember
-        Over.RUNS,  # the points
-        Over.SEEDS,  # common noise
-        Over.SEEDS,  # the estimator's own
-        Over.NOTHING,  # k
-        Over.SEEDS,  # sampled steps
-        Over.NOTHING,  # K
+        Axes.ORACLES,
+        Axes.CONFIGURATIONS,  # the stack
+        Axes.RUNS,  # its states
+        Axes.RUNS,  # what its steps remember
+        Axes.RUNS,  # the points
+        Axes.SEEDS,  # common noise
+        Axes.SEEDS,  # the estimator's own
+        Axes.NONE,  # k
+        Axes.SEEDS,  # sampled steps
+        Axes.NONE,  # K
     )
     return tuple(
-        arrive_all(oracle, stack, state, memory, point, common, more, k, fleet.sampled_steps, fleet.horizon)
-        for stack, state, (_, memory), point, more in zip(fleet.stacks, states, moved, points, own, strict=True)
+        arrive_all(oracle, stack, state, memory, point, common, own, k, inputs.sampled_steps, inputs.horizon)
+        for stack, state, (_, memory), point, own in zip(stacks, states, moved, points, more, strict=True)
     )
 
 
-def _snapshots(grid: Grid, fleet: Fleet, states: tuple[State, ...], k: Array) -> tuple[Snapshot, ...]:
+def _snapshots(grid: Grid, inputs: ChunkInputs, states: tuple[State, ...], k: Array) -> tuple[Snapshot[Array], ...]:
     """What is recorded of all runs of all stacks at step k."""
-    value_all = grid.over_runs(lambda oracle, x: oracle.objective.value(x), Over.ORACLES, Over.RUNS)
-    values = _apart(value_all(fleet.oracle, _side_by_side(state.point.x for state in states)), _sizes(states))
-    report_all = grid.over_runs(report, Over.ORACLES, Over.RUNS)
+    xs = [state.point.x for state in states]
+    values = _evaluate_together(grid, lambda oracle, x: oracle.objective.value(x), inputs.oracle, xs)
+    report_all = grid.over_runs(report, Axes.ORACLES, Axes.RUNS)
     reported = [
-        ((), ()) if stack.average is None else report_all(fleet.oracle, state)
-        for stack, state in zip(fleet.stacks, states, strict=True)
+        ((), ()) if stack.average is None else report_all(inputs.oracle, state)
+        for stack, state in zip(inputs.stacks, states, strict=True)
     ]
     snapshot_all = grid.over_runs(
-        snapshot, Over.ORACLES, Over.CONFIGURATIONS, Over.RUNS, Over.RUNS, Over.RUNS, Over.NOTHING
+        snapshot, Axes.ORACLES, Axes.CONFIGURATIONS, Axes.RUNS, Axes.RUNS, Axes.RUNS, Axes.NONE
     )
-    given = zip(fleet.stacks, states, values, reported, strict=True)
-    return tuple(snapshot_all(fleet.oracle, *each, k) for each in given)
+    given = zip(inputs.stacks, states, values, reported, strict=True)
+    return tuple(snapshot_all(inputs.oracle, *arguments, k) for arguments in given)
 
 
-def _side_by_side(stacks: Iterable[Any]) -> Any:
-    """Arrays over (seed, configuration, …) of several stacks as one."""
-    return jax.tree.map(lambda *arrays: jnp.concatenate(arrays, axis=1), *stacks)
-
-
-def _sizes(states: tuple[State, ...]) -> list[int]:
-    return [state.diverged.shape[1] for state in states]
-
-
-def _apart(joined: Any, sizes: list[int]) -> list[Any]:
-    """The stacks that `_side_by_side` joined."""
+def _evaluate_together(grid: Grid, function: Any, oracle: Any, stacks: list[Array]) -> list[Any]:
+    """A function of the oracle and x at the points of all stacks, arrays over (seed, configuration, entry), as one."""
+    joined = grid.over_runs(function, Axes.ORACLES, Axes.RUNS)(oracle, jnp.concatenate(stacks, axis=1))
     leaves, structure = jax.tree.flatten(joined)
-    ends = list(itertools.accumulate(sizes))[:-1]
+    ends = list(itertools.accumulate(x.shape[1] for x in stacks))[:-1]
     parts = zip(*(jnp.split(leaf, ends, axis=1) for leaf in leaves), strict=True)
-    return [jax.tree.unflatten(structure, each) for each in parts]
+    return [jax.tree.unflatten(structure, part) for part in parts]

@@ -27,14 +27,14 @@ from gladstorm.simulation.one_run import arrive, begin, draw, draw_more, move, r
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of functions, in the text of some operations: another in every process
 
 
-def foreign(value: Any) -> bool:
+def is_user_defined(value: Any) -> bool:
     """Whether a class or function takes part whose source is not followed: a user's own."""
     if isinstance(value, FunctionType):
         return not is_followed(str(value.__module__))
     if not dataclasses.is_dataclass(value):
         return callable(value)
     held = (getattr(value, field.name) for field in dataclasses.fields(value))
-    return not is_followed(type(value).__module__) or any(map(foreign, held))
+    return not is_followed(type(value).__module__) or any(map(is_user_defined, held))
 
 
 def fingerprint(oracle: Oracle, method: Method) -> str | None:
@@ -44,12 +44,13 @@ def fingerprint(oracle: Oracle, method: Method) -> str | None:
     >>> fingerprint(gs.BlumGladyshev(gs.objectives.named("cauchy"), B=0.5, G=1.0), gs.sgd(0.1)) is None
     True
     """
-    if not (foreign(oracle) or foreign(method)):
+    if not (is_user_defined(oracle) or is_user_defined(method)):
         return None
     with jax.enable_x64(True):
         traced = jax.make_jaxpr(_two_steps)(in_float64(oracle), in_float64(method))
-    arrays = b"".join(_bytes(constant) for constant in _constants(traced))
-    return digest(_ADDRESS.sub("", str(traced)).encode() + arrays)
+    text = _ADDRESS.sub("", str(traced)).encode()
+    arrays = map(np.asarray, _constants(traced))
+    return digest(text + b"".join(f"{each.dtype}{each.shape}".encode() + each.tobytes() for each in arrays))
 
 
 def _two_steps(oracle: Any, method: Any) -> Any:
@@ -69,8 +70,3 @@ def _constants(traced: Any) -> Iterator[Any]:
         for held in jax.tree.leaves(equation.params, is_leaf=lambda node: hasattr(node, "eqns")):
             if hasattr(held, "eqns"):
                 yield from _constants(held)
-
-
-def _bytes(constant: Any) -> bytes:
-    array = np.asarray(constant)
-    return f"{array.dtype}{array.shape}".encode() + array.tobytes()

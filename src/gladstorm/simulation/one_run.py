@@ -5,8 +5,9 @@ What the engine maps over runs is jitted here, so that programs of several sizes
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,8 @@ from gladstorm.methods import Method
 from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.schedules import Clock, adaptive, resolved
 from gladstorm.problems.oracles import Oracle
+
+A = TypeVar("A")
 
 # What a step draws beyond the first sample has keys of its own, far from the counters that one uses.
 FURTHER, COIN = 2**31, 2**32 - 1
@@ -39,21 +42,31 @@ class State(NamedTuple):
     diverged: Array  # the first step with a number that is not finite, or −1
 
 
-class Snapshot(NamedTuple):
-    """What is recorded of one run at step k."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Snapshot(Generic[A]):
+    """What is recorded of a run at step k. `Record` has these fields too, as arrays over all runs and recorded steps.
 
-    grad_norm: Array  # ‖∇f(x^k)‖
-    value: Array  # f(x^k)
-    drift2: Array  # ‖x^k − x⁰‖²
-    batch: Array
-    max_batch: Array
-    sfo: Array
-    error: Array  # ‖v^k − ∇f(x^k)‖
-    mean_grad_norm: Array  # the exact mean over x⁰..x^k
-    mean_error: Array
-    best_grad_norm: Array
-    reported_grad_norm: Any  # ‖∇f(x̄^k)‖, if the method has an average
-    reported_value: Any  # f(x̄^k), likewise
+    Another statistic is a field here and its formula in `snapshot`.
+    """
+
+    grad_norm: A  #: ‖∇f(x^k)‖
+    value: A  #: f(x^k)
+    drift2: A  #: ‖x^k − x⁰‖²
+    batch: A  #: samples that v^k averages
+    max_batch: A  #: the largest batch up to step k
+    sfo: A  #: stochastic gradients evaluated up to step k
+    error: A  #: ‖v^k − ∇f(x^k)‖
+    mean_grad_norm: A  #: the mean of ‖∇f‖ over x⁰..x^k
+    mean_error: A  #: the mean of ‖v − ∇f‖ over the same steps
+    best_grad_norm: A  #: the smallest ‖∇f‖ among x⁰..x^k
+    reported_grad_norm: A  #: ‖∇f‖ at the point that the method reports at step k
+    reported_value: A  #: f at that point
+
+
+CURVES = tuple(field.name for field in fields(Snapshot))
+COUNTS = ("batch", "max_batch", "sfo")  # those that are whole numbers
+CUMULATIVE = ("max_batch", "sfo")  # those of them that never fall
+jax.tree_util.register_dataclass(Snapshot, data_fields=CURVES, meta_fields=())
 
 
 class More(NamedTuple):
@@ -142,7 +155,10 @@ def arrive(
         estimate = jax.tree.map(partial(jnp.where, refresh), estimator.init(grad, point), estimate)
         queries = jnp.where(refresh, 1, queries)
     squares = state.squares + _squares(grad, point) if adaptive(method) else ()
-    average = _averaged(method, state, point, Clock(k, state.squares, horizon))
+    average: Any = ()
+    if method.average is not None:
+        weight = resolved(method.average, Clock(k, state.squares, horizon)).weight(k, horizon)
+        average = (1 - weight) * state.average + weight * point.x  # where the weight is 1, exactly x^k
     moved = state._replace(point=point, estimate=estimate, memory=memory, squares=squares, batch=batch, average=average)
     return _observed(oracle, estimator, moved, k, sampled_step, queries)
 
@@ -157,13 +173,6 @@ def gradients(oracle: Oracle, estimator: Estimator, point: Any, noise: Any, more
         return Gradients(oracle, sample(noise), 1)
     rows = jax.tree.map(lambda first, further: jnp.concatenate([first[None], further]), noise, more.noise)
     return Gradients(oracle, jax.vmap(sample)(rows), estimator.samples)
-
-
-def _averaged(method: Method, state: State, point: Any, clock: Clock) -> Any:
-    if method.average is None:
-        return ()
-    weight = resolved(method.average, clock).weight(clock.k, clock.horizon)
-    return (1 - weight) * state.average + weight * point.x  # where the weight is 1, exactly x^k
 
 
 def _affordable(oracle: Any, batch: Array) -> Array:
@@ -192,7 +201,7 @@ def _observed(oracle: Oracle, estimator: Estimator, state: State, k: Array, samp
 
 
 @jax.jit
-def snapshot(oracle: Oracle, method: Method, state: State, value: Array, reported: Any, k: Array) -> Snapshot:
+def snapshot(oracle: Oracle, method: Method, state: State, value: Array, reported: Any, k: Array) -> Snapshot[Any]:
     """What is recorded of a run at step k, f(x^k) and what `report` says being given: of all runs they are products."""
     return Snapshot(
         grad_norm=_grad_norm(oracle, state),
@@ -212,10 +221,9 @@ def snapshot(oracle: Oracle, method: Method, state: State, value: Array, reporte
 
 @jax.jit
 def report(oracle: Oracle, state: State) -> tuple[Array, Array]:
-    """‖∇f‖ and f at the average of a run, which has one; not a number once it has diverged."""
-    norm, value = jnp.linalg.norm(oracle.exact(oracle.at(state.average))), oracle.objective.value(state.average)
-    lost = state.diverged >= 0
-    return jnp.where(lost, jnp.nan, norm), jnp.where(lost, jnp.nan, value)
+    """‖∇f‖ and f at the average of a run, which has one."""
+    norm: Array = jnp.linalg.norm(oracle.exact(oracle.at(state.average)))
+    return norm, oracle.objective.value(state.average)
 
 
 def _grad_norm(oracle: Oracle, state: State) -> Array:

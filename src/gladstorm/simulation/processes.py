@@ -1,8 +1,9 @@
 """Tasks in processes of this machine, which `--workers` asks for.
 
 Each is joined to this process by a pair of sockets that have no address: nobody else can connect, send it a task or
-read a result. A process that dies costs the task it was at, and another one takes its place. A task that fails three
-times, by an exception or by the death of its process, is reported at the end, after all others are done.
+read a result. A process that dies costs the task it was at, and another one takes its place: `concurrent.futures` gives
+up all tasks when one process dies. A task that fails three times, by an exception or by the death of its process, is
+reported at the end, after all others are done.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, TypeVar
 
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.tasks import Task
-from gladstorm.simulation.worker import GRAIN, TRIES, Tally, compute_on_worker, made_with, pickled, prepare_worker
+from gladstorm.simulation.worker import GRAIN, TRIES, Tally, compute_on_worker, pack, prepare_worker
 
 R = TypeVar("R")
 
@@ -33,7 +34,7 @@ END_SECONDS = 1  # in which a process that has closed its socket is gone
 
 @dataclass
 class _Attempt:
-    """A task of a job on its way."""
+    """A task of a job that is due or running."""
 
     number: int
     task: Task[Any]
@@ -50,18 +51,18 @@ class Processes:
         self._died_early = 0
 
     def __enter__(self) -> Processes:
-        resource_tracker.ensure_running()  # whose start would let processes hear Ctrl-C again
+        resource_tracker.ensure_running()  # whose start would let processes receive Ctrl-C again
         self._workers = [_Worker() for _ in range(self._count)]
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self._workers:
-            each.end()
+        for worker in self._workers:
+            worker.end()
 
     @property
     def pids(self) -> list[int]:
         """The numbers of the processes there are now."""
-        return [each.pid for each in self._workers]
+        return [worker.pid for worker in self._workers]
 
     def compute(self, tasks: Iterable[tuple[int, Task[R]]]) -> Iterator[tuple[int, R]]:
         """Every task's result with its number, as they arrive."""
@@ -72,34 +73,34 @@ class Processes:
             for worker in self._workers:
                 if not due and (following := next(fresh, None)):
                     due.append(following)
-                if due and worker.is_idle:
+                if due and worker.is_ready and worker.attempt is None:
                     worker.begin(due.popleft())
-            under_way = sum(each.attempt is not None and each.attempt.job is job for each in self._workers)
-            if not due and not under_way:
+            running = sum(worker.attempt is not None and worker.attempt.job is job for worker in self._workers)
+            if not due and not running:
                 break
             interrupts.check()
-            joined: dict[Any, _Worker] = {each.joined: each for each in self._workers}
-            for speaks in connection.wait(joined, GRAIN):
-                attempt, result, failure = self._hear(joined[speaks])
+            joined: dict[Any, _Worker] = {worker.joined: worker for worker in self._workers}
+            for ready in connection.wait(joined, GRAIN):
+                attempt, result, failure = self._receive(joined[ready])
                 if attempt is None or attempt.job is not job:  # ready, or at work for a job that was given up
                     continue
                 attempt.tries += 1
                 if failure and attempt.tries < TRIES:
                     due.append(attempt)
                     continue
-                under_way -= 1
-                job.ended(attempt.task, under_way, failure)
+                running -= 1
+                job.count(attempt.task, running, failure)
                 if not failure:
                     yield attempt.number, result
         job.require_all()
 
-    def _hear(self, worker: _Worker) -> tuple[_Attempt | None, Any, str]:
-        """What a worker has to say: the task it was at, its result or why there is none."""
+    def _receive(self, worker: _Worker) -> tuple[_Attempt | None, Any, str]:
+        """The task that a worker was at, and its result or why there is none; of a dead worker, replace it."""
         was_ready, attempt = worker.is_ready, worker.attempt
         try:
-            result, failure = worker.listen()
+            result, failure = worker.receive()
         except (EOFError, OSError):
-            cause = worker.what_ended_it()
+            cause = worker.end_and_say_why()
             self._workers[self._workers.index(worker)] = _Worker()
             self._died_early = 0 if was_ready else self._died_early + 1
             if self._died_early >= DEATHS:
@@ -113,7 +114,7 @@ class Processes:
 
 
 class _Worker:
-    """A process, and what it is at."""
+    """A process, and the task it is at."""
 
     def __init__(self) -> None:
         context = get_context("spawn")  # a fork would copy JAX's threads half
@@ -121,8 +122,8 @@ class _Worker:
         self._process = context.Process(target=_work, args=(theirs,), daemon=True)
         with _without_ctrl_c():
             self._process.start()
-        interrupts.end_too(self.pid)
-        theirs.close()  # so that its end is heard
+        interrupts.kill_with_this_process(self.pid)
+        theirs.close()  # so that its end is noticed
         self.is_ready = False
         self.attempt: _Attempt | None = None
 
@@ -131,33 +132,28 @@ class _Worker:
         """Its number."""
         return self._process.pid or 0
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether it can begin with a task."""
-        return self.is_ready and self.attempt is None
-
     def begin(self, attempt: _Attempt) -> None:
         """Send it a task."""
-        task = pickled(attempt.task, pickle.dumps)
+        packed = pack(attempt.task, pickle.dumps)
         self.attempt = attempt
-        with contextlib.suppress(OSError):  # it has died, which is heard next
-            self.joined.send((task, made_with(attempt.task.compute)))
+        with contextlib.suppress(OSError):  # it has died, which is noticed next
+            self.joined.send(packed)
 
-    def listen(self) -> tuple[Any, str]:
-        """The result of its task or why there is none; what it says first is that it is ready."""
-        said: tuple[Any, str] = self.joined.recv()
+    def receive(self) -> tuple[Any, str]:
+        """The result of its task or why there is none; the first message says that it is ready."""
+        message: tuple[Any, str] = self.joined.recv()
         self.is_ready, self.attempt = True, None
-        return said
+        return message
 
     def end(self) -> None:
         """Kill it: all it has is a task, which can be computed again."""
         self._process.kill()
-        interrupts.has_ended(self.pid)
+        interrupts.forget_process(self.pid)
         self._process.join()
         self.joined.close()
 
-    def what_ended_it(self) -> str:
-        """What became of one that says no more."""
+    def end_and_say_why(self) -> str:
+        """What became of one that sends no more."""
         self._process.join(END_SECONDS)
         self.end()
         code = self._process.exitcode or 0
@@ -169,7 +165,7 @@ class _Worker:
 
 @contextlib.contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """Let processes that start here be deaf to Ctrl-C, from their first moment on: who started them ends them."""
+    """Let processes that start here ignore Ctrl-C, from their first moment on: who started them ends them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -183,20 +179,20 @@ def _without_ctrl_c() -> Iterator[None]:
 def _work(joined: Any) -> None:
     """Compute what comes until nothing can come any more; the life of a process."""
     due: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_receive, args=(joined, due), daemon=True).start()
+    threading.Thread(target=_receive_tasks, args=(joined, due), daemon=True).start()
     sys.stdout = sys.stderr  # results go another way; what a user's part prints is not a command's answer
     prepare_worker(1)
     joined.send((None, ""))
     while True:
-        task, asked_with = due.get()
+        packed = due.get()
         try:
-            said = compute_on_worker(task, asked_with), ""
+            message = compute_on_worker(*packed), ""
         except Exception:
-            said = None, traceback.format_exc()
-        joined.send(said)
+            message = None, traceback.format_exc()
+        joined.send(message)
 
 
-def _receive(joined: Any, due: queue.SimpleQueue[Any]) -> None:
+def _receive_tasks(joined: Any, due: queue.SimpleQueue[Any]) -> None:
     """Take tasks as they come; when the process that sends them is gone, so is this one, whatever it is at."""
     with contextlib.suppress(EOFError, OSError):
         while True:

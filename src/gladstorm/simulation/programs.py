@@ -19,11 +19,10 @@ import pickle
 import platform
 import shutil
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
-from functools import reduce
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -32,6 +31,7 @@ import jax
 import numpy as np
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
+from gladstorm.jobs.files import write_whole
 from gladstorm.jobs.provenance import digest, versions
 from gladstorm.jobs.sources import is_followed, source_digest
 from gladstorm.simulation.engine import Grid
@@ -41,31 +41,32 @@ _MOST_LOADED = 64  # programs a process holds: each takes megabytes, and a sweep
 
 
 @dataclass
-class _Shelf:
+class _Cache:
     folder: Path | None = None  # none: nothing is kept
     loaded: dict[str, Any] = field(default_factory=dict)
 
 
-_SHELF = _Shelf()
+_CACHE = _Cache()
 
 
 def enable_program_cache() -> None:
     """Keep programs in the user's cache folder from now on, and drop those no process has asked for in a month.
 
     Not where JAX keeps its own (JAX_COMPILATION_CACHE_DIR): what it has loaded cannot be saved again. Not for other
-    devices than CPUs: a folder is told by the processor it is for. Not in a folder that others can write to.
+    devices than CPUs: a folder is named by the processor it is for. Not in a folder that others can write to.
     """
     elsewhere = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]  # JAX adds its settings when imported
     if elsewhere or jax.default_backend() != "cpu":
         return
     flags = {name: os.environ[name] for name in os.environ if name.startswith("XLA_")}
-    made_for = [versions(), *map(_version, ("jaxlib", "optax")), source_digest(), flags, _processor()]
+    installed = [version(name) if find_spec(name) else None for name in ("jaxlib", "optax")]  # methods may use Optax
+    made_for = [versions(), *installed, source_digest(), flags, _processor()]
     with contextlib.suppress(OSError, RuntimeError):  # a cache that cannot be used is none; no home is a RuntimeError
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gladstorm" / "programs"
         folder = root / digest(json.dumps(made_for, sort_keys=True).encode())
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.utime(folder)
-        _SHELF.folder = folder if _private(folder) else None
+        _CACHE.folder = folder if _private(folder) else None
         for other in root.iterdir():
             if time.time() - other.stat().st_mtime > _MONTH:
                 shutil.rmtree(other)
@@ -73,39 +74,34 @@ def enable_program_cache() -> None:
 
 def call(function: Any, grid: Grid, *arguments: Any) -> Any:
     """`function(grid, *arguments)` for one of the engine's, by its kept program if it has or may have one."""
-    if _SHELF.folder is None:
+    if _CACHE.folder is None:
         return function(grid, *arguments)
     try:
-        made_of = (
-            f"{function.__name__} {grid.mesh.size} {grid.cut} {grid.oracle_per_seed} {_told(arguments)} {_settings()}"
-        )
-    except _NotOursError:
+        lies = f"{grid.mesh.size} {grid.cut} {grid.oracle_per_seed}"
+        # JAX's settings as they are now; what a with-block sets is seen only by asking for the attribute.
+        settings = [(name, getattr(jax.config, name, chosen)) for name, chosen in sorted(jax.config.values.items())]
+        made_of = f"{function.__name__} {lies} {_name(arguments)} {settings}"
+    except _UnknownSourceError:
         return function(grid, *arguments)
-    path = _SHELF.folder / digest(made_of.encode())
-    program = _SHELF.loaded.pop(made_of, None)
+    path = _CACHE.folder / digest(made_of.encode())
+    program = _CACHE.loaded.pop(made_of, None)
     program = program or _read(path, made_of, grid, arguments) or _compiled(path, made_of, function, grid, arguments)
-    _SHELF.loaded[made_of] = program  # the last used is last
-    for oldest in list(_SHELF.loaded)[:-_MOST_LOADED]:
-        del _SHELF.loaded[oldest]
+    _CACHE.loaded[made_of] = program  # the last used is last
+    for oldest in list(_CACHE.loaded)[:-_MOST_LOADED]:
+        del _CACHE.loaded[oldest]
     return program(*arguments)
 
 
-def _settings() -> str:
-    """JAX's own settings as they are now, however they came to be: a program depends on them."""
-    chosen = jax.config.values  # but what a with-block sets is seen only by asking for the attribute
-    return repr([(name, getattr(jax.config, name, chosen[name])) for name in sorted(chosen)])
-
-
-class _NotOursError(Exception):
+class _UnknownSourceError(Exception):
     """A part whose source is not this package's."""
 
 
-def _told(value: Any, *, fixed: bool = False) -> str:
+def _name(value: Any, *, fixed: bool = False) -> str:
     """What decides the program of an argument, in words: this package's classes and functions by name, arrays by shape.
 
     >>> from gladstorm.problems.objectives import Power
-    >>> _told(Power(start=np.ones(2), p=3.0))
-    'gladstorm.problems.objectives.power.Power(float64(2,), 3.0)'
+    >>> _name(Power(start=np.ones(2), p=3.0))
+    'gladstorm.problems.objectives.elementary.Power(float64(2,), 3.0)'
     """
     if isinstance(value, np.ndarray | np.generic | jax.Array) and not fixed:
         return f"{value.dtype}{value.shape}"
@@ -113,24 +109,22 @@ def _told(value: Any, *, fixed: bool = False) -> str:
         return repr(value)
     named = value if isinstance(value, type | FunctionType) else type(value)
     name = f"{named.__module__}.{named.__qualname__}"
-    if not (is_followed(name) or name == "builtins.tuple") or _found(named) is not named:
-        raise _NotOursError
+    # Under its name stands another, or nothing, if the name is not all there is to a class or function.
+    under_name: Any = sys.modules.get(named.__module__)
+    for part in named.__qualname__.split("."):
+        under_name = getattr(under_name, part, None)
+    if not (is_followed(name) or name == "builtins.tuple") or under_name is not named:
+        raise _UnknownSourceError
     if named is value:
         return name
     if isinstance(value, tuple):
-        held = [_told(each, fixed=fixed) for each in value]
+        held = [_name(entry, fixed=fixed) for entry in value]
     elif dataclasses.is_dataclass(value):
         fields = dataclasses.fields(value)
-        held = [_told(getattr(value, each.name), fixed=each.metadata.get("static", False)) for each in fields]
+        held = [_name(getattr(value, field.name), fixed=field.metadata.get("static", False)) for field in fields]
     else:
-        raise _NotOursError
+        raise _UnknownSourceError
     return f"{name}({', '.join(held)})"
-
-
-def _found(named: Any) -> Any:
-    """What stands under the name of a class or function: another, or nothing, if the name is not all there is to it."""
-    module = sys.modules.get(named.__module__)
-    return reduce(lambda within, name: getattr(within, name, None), named.__qualname__.split("."), module)
 
 
 def _read(path: Path, made_of: str, grid: Grid, arguments: tuple[Any, ...]) -> Any:
@@ -158,7 +152,8 @@ def _compiled(path: Path, made_of: str, function: Any, grid: Grid, arguments: tu
     result = jax.tree.unflatten(structure, [0] * structure.num_leaves)  # unlike its structure, it can be pickled
     data = pickle.dumps((executable, result))
     with contextlib.suppress(OSError):  # a full disk costs the next process some seconds, and this one nothing
-        _write(path, _seal(made_of, data) + b"\n" + data)
+        path.unlink(missing_ok=True)  # whose permissions the new file would have
+        write_whole(path, lambda temporary: _write_private(Path(temporary), _seal(made_of, data) + b"\n" + data))
     return program
 
 
@@ -167,36 +162,21 @@ def _seal(made_of: str, data: bytes) -> bytes:
     return digest(made_of.encode() + b"\n" + data).encode()
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all, and closed to others, as the files of `mkstemp` are."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+def _write_private(path: Path, data: bytes) -> None:
+    path.chmod(0o600)
+    path.write_bytes(data)
 
 
 def _private(path: Path) -> bool:
     """Whether it is the user's own and closed to everybody else; where there are no such users, yes."""
     if not hasattr(os, "getuid"):
         return True
-    told = path.lstat()
-    return told.st_uid == os.getuid() and not told.st_mode & 0o077
-
-
-def _version(distribution: str) -> str | None:
-    """What is installed of it; methods made of Optax's parts run its code."""
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
+    status = path.lstat()
+    return status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
 def _processor() -> str:
     """What the machine code may use."""
-    told = Path("/proc/cpuinfo")  # Linux only
-    lines = told.read_text("utf-8").splitlines() if told.is_file() else []
+    cpuinfo = Path("/proc/cpuinfo")  # Linux only
+    lines = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.is_file() else []
     return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())

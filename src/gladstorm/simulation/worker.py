@@ -1,4 +1,4 @@
-"""What every process that computes tasks for another one has in common, and what the other one says about it."""
+"""What both sides of an executor share: how a task is sent, how a worker computes it, and what is said of the job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from gladstorm.core.screen import shown
-from gladstorm.jobs.progress import annotate, quietly, remark
+from gladstorm.jobs.progress import annotate, log, quietly
 from gladstorm.jobs.provenance import versions
 from gladstorm.jobs.sources import source_of
 from gladstorm.jobs.tasks import Task
@@ -26,20 +26,20 @@ class TasksFailedError(ValueError):
 
 
 class Tally:
-    """What became of the tasks of a job, said as they end."""
+    """Counts the tasks of a job that are done and that failed, and shows it as they end."""
 
     def __init__(self) -> None:
         self._done = 0
         self._failed: list[str] = []  # names
 
-    def ended(self, task: Task[Any], under_way: int, failure: str = "") -> None:
+    def count(self, task: Task[Any], running: int, failure: str = "") -> None:
         """Count a task that is done, or that failed as often as it was tried."""
         if failure:
             self._failed.append(task.name)
-            remark(f"{task.name} failed {TRIES} times:\n{failure}")
+            log(f"{task.name} failed {TRIES} times:\n{failure}")
         else:
             self._done += 1
-        annotate(f"{self._done} done, {under_way} under way, {len(self._failed)} failed; last: {task.name}")
+        annotate(f"{self._done} done, {running} under way, {len(self._failed)} failed; last: {task.name}")
 
     def require_all(self) -> None:
         """Raise a `TasksFailedError` if any failed."""
@@ -50,10 +50,15 @@ class Tally:
             )
 
 
-def pickled(task: Task[Any], dumps: Callable[[Any], bytes]) -> bytes:
-    """The task as bytes, or a sentence about what cannot be sent to another process."""
+def pack(task: Task[Any], dumps: Callable[[Any], bytes]) -> tuple[bytes, dict[str, str]]:
+    """A task as it is sent to a worker: its bytes, and the versions and source that it must be computed with.
+
+    Raises:
+        ValueError: If it cannot be pickled; the sentence names the innermost field that cannot.
+    """
+    made_with = versions() | {"source": source_of(task.compute)}
     try:
-        return dumps(task.compute)
+        return dumps(task.compute), made_with
     except Exception as problem:  # whatever the user's object raises
         raise ValueError(
             f"executor: what workers compute must be picklable, and {_unpicklable(task.compute, task.name, dumps)} is "
@@ -64,27 +69,22 @@ def pickled(task: Task[Any], dumps: Callable[[Any], bytes]) -> bytes:
 
 def _unpicklable(value: Any, name: str, dumps: Callable[[Any], bytes]) -> str:
     """The name of the innermost thing in a value that cannot be pickled: the class of what holds it, and the field."""
-    inside = [(name, each) for each in value] if isinstance(value, list | tuple) else []
+    inside = [(name, entry) for entry in value] if isinstance(value, list | tuple) else []
     if is_dataclass(value):
-        inside = [(f"{type(value).__name__}.{each.name}", getattr(value, each.name)) for each in fields(value)]
-    for its_name, each in inside:
+        inside = [(f"{type(value).__name__}.{field.name}", getattr(value, field.name)) for field in fields(value)]
+    for inner_name, inner in inside:
         try:
-            dumps(each)
+            dumps(inner)
         except Exception:  # as above
-            return _unpicklable(each, its_name, dumps)
+            return _unpicklable(inner, inner_name, dumps)
     return name
 
 
-def made_with(compute: Callable[[], Any]) -> dict[str, str]:
-    """What must be the same where a task is asked for and where it is computed."""
-    return versions() | {"source": source_of(compute)}
-
-
-def compute_on_worker(task: bytes, asked_with: dict[str, str]) -> Any:
-    """Compute a task in a worker's thread, on a device of its own."""
-    _require_same(versions(), asked_with)  # before the task is read: other versions may not be able to
+def compute_on_worker(task: bytes, made_with: dict[str, str]) -> Any:
+    """Compute what `pack` packed in a worker's thread, on a device of its own."""
+    _require_same(versions(), made_with)  # before the task is read: other versions may not be able to
     compute: Callable[[], Any] = pickle.loads(task)
-    _require_same(made_with(compute), asked_with)
+    _require_same({"source": source_of(compute)}, made_with)
     device = _FREE.get()
     try:
         with devices.only([device]), quietly():
@@ -93,10 +93,10 @@ def compute_on_worker(task: bytes, asked_with: dict[str, str]) -> Any:
         _FREE.put(device)
 
 
-def _require_same(here: dict[str, str], asked_with: dict[str, str]) -> None:
-    if other := {name: has for name, has in here.items() if asked_with.get(name, has) != has}:
-        told = ", ".join(f"{name} {has} where {asked_with[name]} asks" for name, has in other.items())
-        raise ValueError(f"executor: workers must have the versions of the process that sends tasks; one has {told}.")
+def _require_same(here: dict[str, str], there: dict[str, str]) -> None:
+    if differs := {name: has for name, has in here.items() if there.get(name, has) != has}:
+        words = ", ".join(f"{name} {has} where {there[name]} asks" for name, has in differs.items())
+        raise ValueError(f"executor: workers must have the versions of the process that sends tasks; one has {words}.")
 
 
 _FREE: queue.SimpleQueue[Any] = queue.SimpleQueue()  # the devices of a worker, one for each of its threads

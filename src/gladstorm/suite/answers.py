@@ -6,15 +6,13 @@ ratio has no mean, of the share of paired seeds that did better, on one side of 
 intervals of the three questions are valid at the same time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
-from gladstorm.comparison.intervals import CONFIDENCE, ratio
+from gladstorm.comparison.scores import CONFIDENCE, ratio
+from gladstorm.core.statistics import share_interval, significant
 
 
 class Question(NamedTuple):
@@ -48,13 +46,13 @@ def answers(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _answer(result: Mapping[str, Any], question: Question, comparisons: int) -> dict[str, Any]:
-    found = []
+    cases = []
     for case in result["cases"]:
         one, other = (_preferred(result, case, method) for method in (question.does, question.does_not))
         with_it, without = case["rows"][one], case["rows"][other]
-        numbers, others = _numbers(with_it), _numbers(without)
+        numbers, others = (np.array(row["grad_norm"], float) for row in (with_it, without))  # None is NaN
         relative, seeds = ratio(numbers, others, comparisons), share_of_seeds(numbers, others, comparisons)
-        found.append(
+        cases.append(
             {
                 "problem": case["problem"],
                 "budget": case["budget"],
@@ -65,25 +63,21 @@ def _answer(result: Mapping[str, Any], question: Question, comparisons: int) -> 
                 "verdict": verdict(relative, seeds, with_it["diverged"], without["diverged"]),
             }
         )
-    told = {word: _clearest([each for each in found if each["verdict"] == word]) for word in ("better", "worse")}
-    return question._asdict() | {"cases": found, "clearest": told, "where": _where(result, found)}
+    clearest = {word: _clearest([each for each in cases if each["verdict"] == word]) for word in ("better", "worse")}
+    return question._asdict() | {"cases": cases, "clearest": clearest, "where": _where(result, cases)}
 
 
 def share_of_seeds(one: np.ndarray, other: np.ndarray, comparisons: int) -> dict[str, Any]:
     """Of the paired seeds on which two methods differ, those on which the first did better; to diverge is worst.
 
     The interval of the share is Clopper and Pearson's, which is exact; it accounts for the number of comparisons.
-
-    >>> found = share_of_seeds(np.array([1.0, 1.0, np.nan]), np.array([2.0, np.nan, np.nan]), 1)
-    >>> found["better"], found["of"], round(found["low"], 3), found["high"]
-    (2, 2, 0.158, 1.0)
     """
     one, other = (np.where(np.isfinite(each), each, np.inf) for each in (one, other))
     better, differ = int(np.sum(one < other)), int(np.sum(one != other))
     if differ == 0:
         return {"better": 0, "of": 0, "low": 0.0, "high": 1.0}
-    low, high = stats.binomtest(better, differ).proportion_ci(1 - (1 - CONFIDENCE) / comparisons, "exact")
-    return {"better": better, "of": differ, "low": float(low), "high": float(high)}
+    low, high = share_interval(better, differ, 1 - (1 - CONFIDENCE) / comparisons)
+    return {"better": better, "of": differ, "low": low, "high": high}
 
 
 def verdict(relative: Mapping[str, Any], seeds: Mapping[str, Any], diverged: int, diverged_without: int) -> str:
@@ -114,10 +108,9 @@ def _clearest(cases: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 def _preferred(result: Mapping[str, Any], case: Mapping[str, Any], method: str) -> str:
     """The row of a method that did best on the tuning seeds."""
-    own = [name for name, row in result["methods"].items() if row["method"] == method]
-    scores = {name: case["rows"][name]["tuning_score"] for name in own}
-    best: str = min(own, key=lambda name: np.inf if scores[name] is None else scores[name])
-    return best
+    rows: list[str] = [name for name, row in result["methods"].items() if row["method"] == method]
+    scores = np.array([case["rows"][name]["tuning_score"] for name in rows], float)  # None is NaN
+    return rows[int(np.argmin(np.where(np.isnan(scores), np.inf, scores)))]
 
 
 def _where(result: Mapping[str, Any], cases: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -132,14 +125,10 @@ def _where(result: Mapping[str, Any], cases: list[dict[str, Any]]) -> dict[str, 
         lead = len(better[0]) / len(such) - len(better[1]) / len(others)
         if 2 * len(better[0]) > len(such) and lead > (best["lead"] if best else 0):
             counts = [[len(some), len(all_)] for some, all_ in zip(better, (such, others), strict=True)]
-            best = {"words": words, "lead": float(f"{lead:.4g}"), "better": counts[0], "better_elsewhere": counts[1]}
+            best = {"words": words, "lead": significant(lead, 4), "better": counts[0], "better_elsewhere": counts[1]}
             best |= {"worse": sum(each["verdict"] == "worse" for each in such), "clearest": _clearest(better[0])}
     return best
 
 
-def _numbers(row: Mapping[str, Any]) -> np.ndarray:
-    return np.array([np.nan if value is None else value for value in row["grad_norm"]], float)
-
-
 def _rounded(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: float(f"{value:.4g}") if isinstance(value, float) else value for name, value in found.items()}
+    return {name: significant(value, 4) if isinstance(value, float) else value for name, value in found.items()}

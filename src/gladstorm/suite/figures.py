@@ -1,7 +1,5 @@
 """The figures of `gladstorm suite`: over all problems, and problem by problem."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +19,11 @@ WIDEST = 1000.0  # ratio to the reference that is drawn: intervals of few seeds 
 def answers(result: Mapping[str, Any]) -> Figure:
     """Each question's ratio, case by case: a panel for each question, a line for each problem, by the kind of noise."""
     asked, budgets = result["answers"], result["config"]["budgets"]
-    lines = _by_noise(result)
+    by_noise: dict[str, list[str]] = {" outside BG-0": [], " their own noise": [], " added noise": []}
+    for name, facts in result["problems"].items():
+        faster = facts["outside"] is not None and facts["field"] == "∇f"
+        by_noise[" outside BG-0" if faster else " their own noise" if facts["natural"] else " added noise"].append(name)
+    lines = [line for kind, names in by_noise.items() if names for line in (kind, *names)]  # headings have a space
     figure = Figure(figsize=(1.6 + 2.1 * len(asked), 1.2 + 0.21 * len(lines)), layout="constrained")
     axes = figure.subplots(1, len(asked), squeeze=False, sharey=True)[0]
     for ax, answer in zip(axes, asked, strict=True):
@@ -44,20 +46,10 @@ def answers(result: Mapping[str, Any]) -> Figure:
     axes[0].set_yticks(range(len(lines)), [line.strip() for line in lines])
     for label, line in zip(axes[0].get_yticklabels(), lines, strict=True):
         label.set(weight="normal" if line in result["problems"] else "bold")
-    told = f"ratio of ‖∇f‖, left of 1 is better; ○ {budgets[0]:,} ● {budgets[-1]:,} stochastic gradients\n"
-    told += "grey: cannot tell; a cross: some seed diverged, and it stands where most seeds do"
-    figure.supxlabel(told, fontsize=7)
+    caption = f"ratio of ‖∇f‖, left of 1 is better; ○ {budgets[0]:,} ● {budgets[-1]:,} stochastic gradients\n"
+    caption += "grey: cannot tell; a cross: some seed diverged, and it stands where most seeds do"
+    figure.supxlabel(caption, fontsize=7)
     return figure
-
-
-def _by_noise(result: Mapping[str, Any]) -> list[str]:
-    """The problems under headings, which have a space before them."""
-    of_kind: dict[str, list[str]] = {" outside BG-0": [], " their own noise": [], " added noise": []}
-    for name, facts in result["problems"].items():
-        outside = facts["outside"] is not None and facts["field"] == "∇f"
-        kind = " outside BG-0" if outside else " their own noise" if facts["natural"] else " added noise"
-        of_kind[kind].append(name)
-    return [line for kind, names in of_kind.items() if names for line in (kind, *names)]
 
 
 def profiles(result: Mapping[str, Any]) -> Figure:
@@ -90,28 +82,28 @@ def profiles(result: Mapping[str, Any]) -> Figure:
 
 def problems(result: Mapping[str, Any]) -> Figure:
     """Every row's ‖∇f‖ relative to the reference's with its interval, a panel for each problem."""
-    names, styles = list(result["problems"]), _styles(result)
+    names, rows = list(result["problems"]), _styles(result)
     columns = min(4, len(names))
     lines = -(-len(names) // columns)
     figure = Figure(figsize=(1.2 + 1.9 * columns, 0.7 + 2.1 * lines), layout="constrained")
     axes = figure.subplots(lines, columns, squeeze=False, sharey=True)
     budgets = result["config"]["budgets"]
     reference = result["config"]["reference"]
-    doubts: set[str] = set()
+    doubts, (none, edge, ascends) = set[str](), DOUBTS
     for ax, name in zip(axes.flat, names, strict=False):
         ax.set_xscale("log")
         cases = [each for each in result["cases"] if each["problem"] == name]
         for case in cases:
             later = case["budget"] == budgets[-1]
-            for place, (row, style) in enumerate(styles.items()):
+            for place, (row, style) in enumerate(rows.items()):
                 face = style["color"] if later else "white"
                 dot = {"color": style["color"], "markerfacecolor": face, "markeredgewidth": 0.8}
-                found, height = case["rows"][row]["relative"]["grad_norm"], place + (0.17 if later else -0.17)
-                doubt = _doubt(case["rows"][row])
+                of, height = case["rows"][row], place + (0.17 if later else -0.17)
+                doubt = ascends if "ascends" in of["flags"] else edge if of["at_edge"] else none
                 doubts.add(doubt)
-                if found["mean"] is not None:
-                    _interval(ax, found, height, dot, marker=DOUBTS[doubt])
-                elif case["rows"][row]["diverged"]:
+                if of["relative"]["grad_norm"]["mean"] is not None:
+                    _interval(ax, of["relative"]["grad_norm"], height, dot, marker=DOUBTS[doubt])
+                elif of["diverged"]:
                     ax.plot([0.97], [height], "X", markersize=4, transform=ax.get_yaxis_transform(), **dot)
         lost = [case["rows"][reference]["diverged"] for case in cases]
         if any(lost):
@@ -120,20 +112,14 @@ def problems(result: Mapping[str, Any]) -> Figure:
         _show_ratios(ax)
         ax.set_title(f"{name}, d = {result['problems'][name]['dim']}", fontsize=7)
         ax.tick_params(labelsize=6)
-        ax.set_yticks(range(len(styles)), list(styles))
+        ax.set_yticks(range(len(rows)), list(rows))
     axes[0, 0].invert_yaxis()  # shared: the first row is on top everywhere
     for ax in list(axes.flat)[len(names) :]:
         ax.set_visible(False)
-    told = f"‖∇f‖ relative to {reference}, left of 1 is better; ○ {budgets[0]:,}"
-    told += f" ● {budgets[-1]:,} stochastic gradients; a cross: some seed diverged"
-    figure.supxlabel("\n".join([told, *(doubt for doubt in DOUBTS if doubt and doubt in doubts)]), fontsize=7)
+    caption = f"‖∇f‖ relative to {reference}, left of 1 is better; ○ {budgets[0]:,}"
+    caption += f" ● {budgets[-1]:,} stochastic gradients; a cross: some seed diverged"
+    figure.supxlabel("\n".join([caption, *(doubt for doubt in DOUBTS if doubt and doubt in doubts)]), fontsize=7)
     return figure
-
-
-def _doubt(row: Mapping[str, Any]) -> str:
-    """Which of `DOUBTS` a row gives cause for."""
-    none, edge, ascends = DOUBTS
-    return ascends if "ascends" in row["flags"] else edge if row["at_edge"] else none
 
 
 def _interval(ax: Any, found: Mapping[str, Any], place: float, style: Mapping[str, Any], *, marker: str = "o") -> None:
@@ -152,16 +138,11 @@ def _show_ratios(ax: Any) -> None:
 
 def _styles(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """A colour for each method, that of other figures where it has one; thin dashes without a decay."""
-    methods = dict.fromkeys(row["method"] for row in result["methods"].values())
-    looks = styles(methods)
-    return {
-        name: {
-            "color": looks[row["method"]]["color"],
-            "linestyle": "--" if row["decay"] == 0 else "-",
-            "linewidth": 0.8 if row["decay"] == 0 else 1.5,
-        }
-        for name, row in result["methods"].items()
-    }
+    looks, lines = styles(dict.fromkeys(row["method"] for row in result["methods"].values())), {}
+    for name, row in result["methods"].items():
+        line, width = ("--", 0.8) if row["decay"] == 0 else ("-", 1.5)
+        lines[name] = {"color": looks[row["method"]]["color"], "linestyle": line, "linewidth": width}
+    return lines
 
 
 def _array(values: Any) -> np.ndarray:

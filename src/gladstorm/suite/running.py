@@ -1,29 +1,49 @@
-"""Problem after problem, budget after budget: tuned, reported, and put into numbers that can be kept as JSON."""
+"""Problem after problem, budget after budget: tuned, reported, and put into numbers that can be kept as JSON.
 
-from __future__ import annotations
+The rows are methods by text, each with a constant step size and with a linear decay.
+"""
+
+from __future__ import annotations  # `gradient_size` is called by text: its kinds of arguments are read as text
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.comparison.compare import FIRST_TUNING_SEED, Compared, compare
-from gladstorm.comparison.intervals import ratio
+from gladstorm.comparison.compare import FIRST_TUNING_SEED, compare
+from gladstorm.comparison.compared import Compared
 from gladstorm.core.names import require_known
+from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
-from gladstorm.core.statistics import finite
-from gladstorm.jobs.progress import remark
+from gladstorm.core.statistics import finite, significant
+from gladstorm.jobs.progress import log
 from gladstorm.jobs.provenance import versions
+from gladstorm.methods import Method, with_decay
+from gladstorm.methods.method import settings_of
+from gladstorm.methods.text import parse_method
+from gladstorm.problems.oracles import Oracle
 from gladstorm.suite.answers import answers
-from gladstorm.suite.entries import LINEAR, Entry, gradient_size, made
 from gladstorm.suite.measures import TARGET, geometric_mean, reached, to_best
-from gladstorm.suite.problem import Role, SuiteProblem
-from gladstorm.suite.problems import PROBLEMS
+from gladstorm.suite.problems import PROBLEMS, Role, SuiteProblem
 
 FORMAT = "gladstorm suite 1"
 DIGITS = 5  # of what is kept
+# What users use. gradient_size: of a stochastic gradient at x⁰, which users read off their first steps. Clipping at it
+# is SGD, for gradients shrink on the way; a tenth of it is about their size near a solution, and cuts at once.
+BASELINES = {
+    "SGD": "sgd",
+    "clipped SGD": "clipped_sgd(c=gradient_size(0.1))",
+    "Adam": "adam",
+    "NSGDM": "nsgdm(eta=0.1)",
+    "NSTORM": "nstorm(eta=0.1)",
+    "DoG, averaged": "dog(gamma=1)",
+}
+LINEAR = ", linear"  # after the name of a method: its step size decays linearly to 0
+SAMPLES = 101  # stochastic gradients that gradient_size is the median of
 
 
 @dataclass(frozen=True)
@@ -46,6 +66,64 @@ FULL = SuiteSettings((1_000, 10_000), seeds=20, tuning_seeds=5, step_sizes=11)
 QUICK = SuiteSettings((30, 100), seeds=3, tuning_seeds=2, step_sizes=3, problems=("cubic", "counts"))
 
 
+class Entry(NamedTuple):
+    """A row: a method's name, its text, and the power of its decay; None where it stays as it was given."""
+
+    name: str
+    text: str
+    power: float | None
+
+
+def entries(baselines: Mapping[str, str], given: Iterable[str] = ()) -> dict[str, Entry]:
+    """The rows: two of each baseline and of each given method that is tuned, one of a given method that has its γ.
+
+    >>> list(entries({"SGD": "sgd", "DoG": "dog(gamma=1)"}, ["nigt(gamma=1,eta=0.1)"]))
+    ['SGD', 'SGD, linear', 'DoG', 'DoG, linear', 'nigt(gamma=1,eta=0.1)']
+    """
+    rows: dict[str, Entry] = {}
+    for name, text in [*baselines.items(), *((text, text) for text in given)]:
+        if name in rows:
+            raise ValueError(f"suite: every method must be given once; got {name!r} twice.")
+        as_given = Entry(name, text, None)
+        (method,) = made([as_given], [1.0, 2.0], 1.0)
+        if settings_of(method) == 1 and name not in baselines:
+            rows[name] = as_given
+        else:
+            rows |= {name: Entry(name, text, 0.0), name + LINEAR: Entry(name, text, 1.0)}
+    return rows
+
+
+def made(rows: Iterable[Entry], step_sizes: Sequence[float], size: float) -> list[Method]:
+    """The method of each row; those that leave γ out get all of the step sizes.
+
+    In a text, gradient_size(share) is a share of `size`, to three digits. A constant step size is a decay of power 0:
+    both rows of a method run in one program.
+    """
+
+    def gradient_size(share: float = 1.0) -> float:
+        return significant(share * size, 3)
+
+    methods = []
+    for row in rows:
+        method = parse_method(row.text, {"gamma": list(step_sizes)}, {"gradient_size": gradient_size})
+        methods.append(method if row.power is None else with_decay(method, row.power))
+    return methods
+
+
+def gradient_size(oracle: Oracle, seed: int) -> float:
+    """The median of ‖∇f(x⁰; ξ)‖ over some samples."""
+    with jax.enable_x64(True):
+        point = oracle.at(jnp.asarray(oracle.objective.start, float))
+        keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), SAMPLES)
+
+        def norm(key: Array) -> Array:
+            sample = oracle.drawn_at(point, oracle.batch(oracle.draw(key), jnp.ones((), int)))
+            length: Array = jnp.linalg.norm(oracle.grad(point, sample))
+            return length
+
+        return float(np.median(jax.vmap(norm)(keys)))
+
+
 def choose(names: Sequence[str] | None, role: str | None) -> tuple[str, ...]:
     """The problems of these names and this role, in the order of the suite; None stands for all."""
     for name in names or ():
@@ -66,27 +144,25 @@ def run(
     store: str | os.PathLike[str] | None = None,
     executor: Any = None,
 ) -> dict[str, Any]:
-    """Everything the suite has to say about some rows, JSON-ready. `store` and `executor` are those of `sweep`."""
+    """Run some rows on every problem and budget, and answer the questions: all there is to say, JSON-ready.
+
+    Args:
+        rows: By name, as `entries` makes them.
+        settings: How much is run.
+        progress, store, executor: Those of `sweep`.
+    """
     settings.check()
     asked = [(PROBLEMS[name], budget) for name in settings.problems for budget in settings.budgets]
-    comparisons = len(asked) * (len(rows) - 1)
-    cases = []
+    how: dict[str, Any] = {"seeds": settings.seeds, "tuning_seeds": settings.tuning_seeds}
+    how |= {"progress": progress, "store": store, "executor": executor}
+    comparisons, cases = len(asked) * (len(rows) - 1), []
     for number, (problem, budget) in enumerate(asked, 1):
         if progress:
-            remark(f"suite: case {number} of {len(asked)}, {problem.name}, {budget:,} stochastic gradients …")
+            log(f"suite: case {number} of {len(asked)}, {problem.name}, {budget:,} stochastic gradients …")
         low, high = problem.step_sizes
         size = gradient_size(problem.oracle(FIRST_TUNING_SEED), FIRST_TUNING_SEED)
         methods = made(rows.values(), np.geomspace(low, high, settings.step_sizes).tolist(), size)
-        found = compare(
-            problem.oracle,
-            dict(zip(rows, methods, strict=True)),
-            budget=budget,
-            seeds=settings.seeds,
-            tuning_seeds=settings.tuning_seeds,
-            progress=progress,
-            store=store,
-            executor=executor,
-        )
+        found = compare(problem.oracle, dict(zip(rows, methods, strict=True)), budget=budget, **how)
         cases.append(case(problem, budget, found, comparisons) | {"gradient_size": _round(size)})
     result = {
         "config": asdict(settings) | {"target": TARGET, "reference": reference(list(rows)), "versions": versions()},
@@ -124,27 +200,27 @@ def case(problem: SuiteProblem, budget: int, found: Mapping[str, Compared], comp
     }
 
 
-def _row(problem: SuiteProblem, each: Compared, first: Compared, comparisons: int, target: float) -> dict[str, Any]:
-    tuning, record = each.tuning, each.record
-    chosen = tuning.configurations[int(np.argmin(each.settings))]
+def _row(problem: SuiteProblem, compared: Compared, first: Compared, comparisons: int, target: float) -> dict[str, Any]:
+    tuning, record = compared.tuning, compared.record
+    chosen = tuning.configurations[int(np.argmin(compared.settings))]
     relative = {
-        "grad_norm": _relative(each.grad_norm, first.grad_norm, comparisons),
-        "gap": _relative(each.gap, first.gap, comparisons),
+        name: None if each is None else {end: None if value is None else _round(value) for end, value in each.items()}
+        for name, each in compared.relative_to(first, max(1, comparisons)).items()
     }
     averaged = record.config["methods"][record.labels[0]]["average"] is not None
-    times = reached(record.reported_grad_norm[0], record.sfo[0], each.budget, target)
+    times = reached(record.reported_grad_norm[0], record.sfo[0], compared.budget, target)
     return {
         "tuned": {field: _round(chosen.numbers[field]) for field in chosen.swept},
-        "at_edge": each.at_edge,
-        "tuning_score": _round(float(each.settings.min())),
-        "steps": int(record.steps[each.ends].max()),
-        "diverged": each.diverged,
-        "grad_norm": _rounded(each.grad_norm),
-        "value": _rounded(each.value),
-        "gap": None if each.gap is None else _rounded(each.gap),
+        "at_edge": compared.at_edge,
+        "tuning_score": _round(float(compared.settings.min())),
+        "steps": int(record.steps[compared.ends].max()),
+        "diverged": compared.diverged,
+        "grad_norm": list(map(_round, compared.grad_norm)),
+        "value": list(map(_round, compared.value)),
+        "gap": None if compared.gap is None else list(map(_round, compared.gap)),
         "relative": relative,
-        "reached": _rounded(times),
-        "flags": flags(relative, even=problem.even_about is not None, averaged=averaged, ascends=each.ascends),
+        "reached": list(map(_round, times)),
+        "flags": flags(relative, even=problem.even_about is not None, averaged=averaged, ascends=compared.ascends),
     }
 
 
@@ -155,22 +231,11 @@ def flags(relative: Mapping[str, Any], *, even: bool, averaged: bool, ascends: b
     merit. `ascends`: on most seeds f ended above f(x⁰), or the run diverged. `elsewhere`: ‖∇f‖ is smaller than the
     reference's and f − inf f larger, both beyond doubt: the stationary point is another.
     """
-    found = ["symmetry"] * (even and averaged) + ["ascends"] * ascends
     norm, gap = relative["grad_norm"], relative["gap"]
-    told = gap is not None and norm["high"] is not None and gap["low"] is not None
-    return found + (["elsewhere"] if told and norm["high"] < 1 < gap["low"] else [])
-
-
-def _relative(one: np.ndarray | None, other: np.ndarray | None, comparisons: int) -> dict[str, Any] | None:
-    if one is None or other is None:
-        return None
-    found = ratio(one, other, max(1, comparisons))
-    return {end: None if value is None else _round(value) for end, value in found.items()}
-
-
-def _rounded(values: np.ndarray) -> list[float | None]:
-    return [_round(value) for value in values.tolist()]
+    known = gap is not None and norm["high"] is not None and gap["low"] is not None
+    elsewhere = known and norm["high"] < 1 < gap["low"]
+    return ["symmetry"] * (even and averaged) + ["ascends"] * ascends + ["elsewhere"] * elsewhere
 
 
 def _round(value: float) -> float | None:
-    return finite(float(f"{value:.{DIGITS}g}"))
+    return finite(significant(value, DIGITS))

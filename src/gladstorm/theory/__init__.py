@@ -10,19 +10,19 @@
 
 A statement also answers `horizon(eps)`, `tune(T)` and `violations()`. `plan` does all of this in one call, `for_oracle`
 starts from a simulated oracle, `master` is the general bound behind a statement, and `sharper` a smaller bound that
-this project derived. It is plain Python and needs neither JAX nor NumPy.
+this project derived. `lower_bound` is what every method needs, and `verdicts` compares both sides. The package is plain
+Python and needs neither JAX nor NumPy.
 """
 
-from gladstorm.theory.anchors import around_start, cost_of_moving
 from gladstorm.theory.conversion import weaken, wrapped
 from gladstorm.theory.master_bounds import master
-from gladstorm.theory.oracle import for_oracle, problem_of
+from gladstorm.theory.optimality import lower_bound, verdicts
+from gladstorm.theory.oracle import around_start, cost_of_moving, for_oracle, problem_of
 from gladstorm.theory.planning import COVERED_METHODS, Plan, for_schedule, for_wrapper, overtakes, plan, theorem
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.sharper_bounds import on_wrapper, sharper, travel_lower_bound
-from gladstorm.theory.statement import REGIMES, Statement
+from gladstorm.theory.statement import REGIMES, Condition, PowerOfT, Prescription, Statement, Term
 from gladstorm.theory.table import rows
-from gladstorm.theory.terms import Condition, PowerOfT, Prescription, Term
 
 __all__ = [
     "COVERED_METHODS",
@@ -39,6 +39,7 @@ __all__ = [
     "for_oracle",
     "for_schedule",
     "for_wrapper",
+    "lower_bound",
     "master",
     "on_wrapper",
     "overtakes",
@@ -48,6 +49,7 @@ __all__ = [
     "sharper",
     "theorem",
     "travel_lower_bound",
+    "verdicts",
     "weaken",
     "wrapped",
 ]

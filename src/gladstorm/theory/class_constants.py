@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gladstorm.theory.rules import OutOfRange
+from gladstorm.theory.problem import OutOfRange
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def symmetric(L0: float, L1: float, alpha: float) -> Symmetric:
     >>> symmetric(1.0, 1.0, 0.97)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    gladstorm.theory.rules.OutOfRange: nsgdm: alpha must be small enough for the descent constant, near 10^338, ...
+    gladstorm.theory.problem.OutOfRange: nsgdm: alpha must be small enough for the descent constant, near 10^338, ...
     """
     p = alpha / (1 - alpha)
     doubling = alpha * p * math.log(2)  # log 2^{α²/(1−α)}

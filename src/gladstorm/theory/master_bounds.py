@@ -12,10 +12,8 @@ from typing import ClassVar
 
 from gladstorm.theory.class_constants import Expected, expected, symmetric
 from gladstorm.theory.nstorm import SQRT2, S
-from gladstorm.theory.problem import Problem
-from gladstorm.theory.rules import FRACTION, HORIZON, NON_NEGATIVE, POSITIVE, OutOfRange, in_range, ratio
-from gladstorm.theory.statement import Statement
-from gladstorm.theory.terms import Condition
+from gladstorm.theory.problem import FRACTION, HORIZON, NON_NEGATIVE, POSITIVE, OutOfRange, Problem, in_range, ratio
+from gladstorm.theory.statement import Condition, Statement
 
 ERROR_TERMS = ("initial error", "drift", "difference", "noise")  # how the terms begin that pay for the error of v
 
@@ -33,9 +31,7 @@ class Bound(ABC):
     method: ClassVar[str]
     source: ClassVar[str]
     label: ClassVar[str] = ""  # the equation's name in the paper's LaTeX, if it is one of the paper's
-    error_charged: ClassVar[int | None] = (
-        None  # how often it contains `error_level`; None where that cannot be read off
-    )
+    error_charged: ClassVar[int | None] = None  # how often it contains `error_level`; None if that cannot be read off
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
@@ -75,9 +71,9 @@ class Bound(ABC):
     def error_level(self) -> float:
         """The proof's bound on (1/T) Σ E‖v − ∇f‖, but for the feedback: `error_feedback` · (1/T) Σ E‖∇f‖."""
         if self.error_charged is None:
-            owner = type(self).__name__
             raise ValueError(
-                f"{owner}: the bound must state how often it charges the error of v; got error_charged=None."
+                f"{type(self).__name__}: the bound must state how often it charges the error of v; "
+                "got error_charged=None."
             )
         charged = [value for name, value in self.terms().items() if name.startswith(ERROR_TERMS)]
         return math.fsum(charged) / self.error_charged
@@ -92,11 +88,6 @@ class Bound(ABC):
         """K = T − 1."""
         return float(self.horizon - 1)
 
-    @property
-    def noise_reach(self) -> float:
-        """Q_T = G + B T γ, the noise scale as far as T steps can go."""
-        return self.problem.G + self.problem.B * float(self.horizon) * self.gamma
-
     def constant(self, name: str) -> float:
         """L0, L1 or L of the problem."""
         return self.problem.constant(self.method, name)
@@ -108,7 +99,7 @@ class MomentumLinear(Bound):
     method = "nsgdm"
     source = "Theorem 3 (Single-sample master bound for L0-smoothness and α = 1), equation (20)"
     label = "eq:app_l1_master_bound"
-    error_charged = 4
+    error_charged: ClassVar[int | None] = 4
 
     @property
     def L1(self) -> float:
@@ -155,7 +146,7 @@ class MomentumSublinear(Bound):
     method = "nsgdm"
     source = "Theorem 4 (Single-sample master bound under L*_sym(α)), equation (32)"
     label = "eq:app_alpha_master_bound"
-    error_charged = 4
+    error_charged: ClassVar[int | None] = 4
 
     def conditions(self) -> tuple[Condition, ...]:
         """A unit of length is in the first: it is there to bound γ^(1/(1−α)) by γ."""
@@ -232,7 +223,7 @@ class StormSublinear(Bound):
 
     def conditions(self) -> tuple[Condition, ...]:
         """None for L1 = 0; the second implies the first."""
-        weight = self.largest_young_weight if self.young_weight is None else self.young_weight
+        weight = self.young_weight or self.largest_young_weight
         if math.isinf(weight) or self.constants.moment == 0:
             return ()
         one_step = Condition("λ ≤ 1/(L_α γ)", weight, ratio(1, self.constants.moment * self.gamma))
@@ -246,8 +237,9 @@ class StormSublinear(Bound):
     def _stated(self) -> dict[str, float]:
         D, G, alpha, k = self.problem.gap, self.problem.G, self.problem.alpha, self.constants
         gamma, eta, b0, T = self.gamma, self.eta, self.initial_error, float(self.horizon)
-        p, Q, root = alpha / (1 - alpha), self.noise_reach, math.sqrt(eta)
-        weight = self.largest_young_weight if self.young_weight is None else self.young_weight
+        p, root = alpha / (1 - alpha), math.sqrt(eta)
+        Q = G + self.problem.B * T * gamma  # Q_T, the noise scale as far as T steps can go
+        weight = self.young_weight or self.largest_young_weight
         young = k.young * k.moment * weight**-p
         distance = k.distance * gamma**p
         return {

@@ -13,11 +13,10 @@ from fractions import Fraction
 from typing import ClassVar
 
 from gladstorm.theory.class_constants import Symmetric, symmetric
-from gladstorm.theory.rules import ratio
-from gladstorm.theory.statement import Statement
-from gladstorm.theory.terms import PowerOfT
+from gladstorm.theory.problem import ratio
+from gladstorm.theory.statement import PowerOfT, Statement
 
-SIXTH, QUARTER, THIRD, HALF = Fraction(1, 6), Fraction(1, 4), Fraction(1, 3), Fraction(1, 2)
+HALF = Fraction(1, 2)
 
 
 class Nsgdm(Statement):
@@ -37,21 +36,36 @@ class Nsgdm(Statement):
         """L0 of f, and L1 of f ∈ L*_sym(α)."""
         return ("L0",) if cls.smoothness == "smooth" else ("L0", "L1")
 
+    def _noisy(self, drift: float, curvature: float) -> Iterator[PowerOfT]:
+        D, B, G, g0 = self.problem.gap, self.problem.B, self.problem.G, self.gamma0
+        a, c = self.eta_exponent, self.gamma_exponent
+        yield PowerOfT("gap", 2 * D / g0, 1 - c)
+        yield PowerOfT("drift", drift, c - a)
+        if B:
+            yield PowerOfT("noise growth", 2 * B * g0, c + a / 2 - 1)
+        yield PowerOfT("initial error", 4 * G, 1 - a)
+        yield PowerOfT("noise", 4 * G, a / 2)
+        yield PowerOfT("curvature", curvature, c)
+
 
 class GrowingNoise(Nsgdm):
     """Variance B²‖x − x⁰‖² + G²: η = T^(−2/3), γ = γ0 T^(−5/6)."""
 
     noise = "bg0"
-    eta_exponent = 4 * SIXTH
-    gamma_exponent = 5 * SIXTH
+    eta_exponent = Fraction(2, 3)
+    gamma_exponent = Fraction(5, 6)
 
 
 class BoundedNoise(Nsgdm):
-    """Variance G²: η = T^(−1/2), γ = γ0 T^(−3/4)."""
+    """Variance G²: η = T^(−1/2), γ = γ0 T^(−3/4). The paper drops the noise term's T^(−1/4) to T^(−1/2)."""
 
     noise = "bounded"
     eta_exponent = HALF
-    gamma_exponent = 3 * QUARTER
+    gamma_exponent = Fraction(3, 4)
+
+    def _printed(self) -> Iterator[PowerOfT]:
+        for term in self._corollary():
+            yield term._replace(exponent=HALF) if term.name.endswith("noise") else term
 
 
 class NoNoise(Nsgdm):
@@ -62,50 +76,33 @@ class NoNoise(Nsgdm):
     gamma_exponent = HALF
 
 
-class SmoothGrowingNoise(GrowingNoise):
-    """L0-smooth f, BG-0 noise."""
+class Smooth(Nsgdm):
+    """L0-smooth f."""
 
     smoothness = "smooth"
+
+    def _corollary(self) -> Iterator[PowerOfT]:
+        return self._noisy(16 * self.L0 * self.gamma0, 2 * self.L0 * self.gamma0)
+
+
+class SmoothGrowingNoise(Smooth, GrowingNoise):
+    """L0-smooth f, BG-0 noise."""
+
     source = "Theorem 1(i); Corollary 3.1 (Standard smoothness under BG-0), equation (25)"
     label = "eq:app_smooth_bg0_final"
 
-    def _corollary(self) -> Iterator[PowerOfT]:
-        D, B, G, L0, g0 = self.problem.gap, self.problem.B, self.problem.G, self.L0, self.gamma0
-        yield PowerOfT("gap", 2 * D / g0, SIXTH)
-        yield PowerOfT("drift", 16 * L0 * g0, SIXTH)
-        yield PowerOfT("noise growth", 2 * B * g0, SIXTH)
-        yield PowerOfT("initial error", 4 * G, THIRD)
-        yield PowerOfT("noise", 4 * G, THIRD)
-        yield PowerOfT("curvature", 2 * L0 * g0, 5 * SIXTH)
 
+class SmoothBoundedNoise(Smooth, BoundedNoise):
+    """L0-smooth f, bounded variance."""
 
-class SmoothBoundedNoise(BoundedNoise):
-    """L0-smooth f, bounded variance. The paper drops the noise term's T^(−1/4) to T^(−1/2)."""
-
-    smoothness = "smooth"
     source = "Corollary 4.2 (Standard smoothness under bounded variance), equation (36)"
     label = "eq:app_smooth_bv_final"
-    errata: ClassVar[tuple[str, ...]] = ("E1",)
-
-    def _corollary(self) -> Iterator[PowerOfT]:
-        return self._terms(noise_exponent=QUARTER)
-
-    def _printed(self) -> Iterator[PowerOfT]:
-        return self._terms(noise_exponent=HALF)
-
-    def _terms(self, noise_exponent: Fraction) -> Iterator[PowerOfT]:
-        D, G, L0, g0 = self.problem.gap, self.problem.G, self.L0, self.gamma0
-        yield PowerOfT("gap", 2 * D / g0, QUARTER)
-        yield PowerOfT("drift", 16 * L0 * g0, QUARTER)
-        yield PowerOfT("initial error", 4 * G, HALF)
-        yield PowerOfT("noise", 4 * G, noise_exponent)
-        yield PowerOfT("curvature", 2 * L0 * g0, 3 * QUARTER)
+    errata = ("E1",)
 
 
-class SmoothNoNoise(NoNoise):
+class SmoothNoNoise(Smooth, NoNoise):
     """L0-smooth f, exact gradients. The paper prints 2Δ/γ0 and 2 L0 γ0: true, and larger than needed."""
 
-    smoothness = "smooth"
     source = "Corollary 4.5 (Standard smoothness, deterministic), equation (39)"
     label = "eq:app_smooth_det_final"
     errata = ("E10",)
@@ -124,13 +121,20 @@ class Sublinear(Nsgdm):
 
     smoothness = "sublinear"
 
-    def _limits(self) -> dict[str, float]:
-        return {"γ0 ≤ 1": 1.0}
-
     @property
     def constants(self) -> Symmetric:
         """K0, C_α and C̃_α of the class."""
         return symmetric(self.L0, self.L1, self.problem.alpha)
+
+    def _limits(self) -> dict[str, float]:
+        return {"γ0 ≤ 1": 1.0}
+
+    def _corollary(self) -> Iterator[PowerOfT]:
+        k, g0, p1 = self.constants, self.gamma0, 1 / (1 - self.problem.exact_alpha)
+        top, bottom = self.gamma_exponent.as_integer_ratio()
+        yield from self._noisy(4 * k.drift * g0, k.base * g0)
+        growing = p1 * top * Fraction(1, bottom)  # p1 c, rounded where α is no simple fraction
+        yield PowerOfT("growing curvature", 2 * k.descent * g0 ** float(p1), growing)
 
 
 class SublinearGrowingNoise(Sublinear, GrowingNoise):
@@ -138,17 +142,6 @@ class SublinearGrowingNoise(Sublinear, GrowingNoise):
 
     source = "Theorem 1(ii); Corollary 4.1 (L*_sym(α) smoothness under BG-0), equation (35)"
     label = "eq:app_alpha_bg0_final"
-
-    def _corollary(self) -> Iterator[PowerOfT]:
-        D, B, G, k, g0 = self.problem.gap, self.problem.B, self.problem.G, self.constants, self.gamma0
-        p1 = 1 / (1 - self.problem.exact_alpha)  # 1/(1 − α)
-        yield PowerOfT("gap", 2 * D / g0, SIXTH)
-        yield PowerOfT("drift", 4 * k.drift * g0, SIXTH)
-        yield PowerOfT("noise growth", 2 * B * g0, SIXTH)
-        yield PowerOfT("initial error", 4 * G, THIRD)
-        yield PowerOfT("noise", 4 * G, THIRD)
-        yield PowerOfT("curvature", k.base * g0, 5 * SIXTH)
-        yield PowerOfT("growing curvature", 2 * k.descent * g0 ** float(p1), p1 * 5 * SIXTH)
 
 
 class SublinearBoundedNoise(Sublinear, BoundedNoise):
@@ -158,22 +151,6 @@ class SublinearBoundedNoise(Sublinear, BoundedNoise):
     label = "eq:app_alpha_bv_final"
     errata = ("E2",)
 
-    def _corollary(self) -> Iterator[PowerOfT]:
-        return self._terms(noise_exponent=QUARTER)
-
-    def _printed(self) -> Iterator[PowerOfT]:
-        return self._terms(noise_exponent=HALF)
-
-    def _terms(self, noise_exponent: Fraction) -> Iterator[PowerOfT]:
-        D, G, k, g0 = self.problem.gap, self.problem.G, self.constants, self.gamma0
-        p1 = 1 / (1 - self.problem.exact_alpha)  # 1/(1 − α)
-        yield PowerOfT("gap", 2 * D / g0, QUARTER)
-        yield PowerOfT("drift", 4 * k.drift * g0, QUARTER)
-        yield PowerOfT("initial error", 4 * G, HALF)
-        yield PowerOfT("noise", 4 * G, noise_exponent)
-        yield PowerOfT("curvature", k.base * g0, 3 * QUARTER)
-        yield PowerOfT("growing curvature", 2 * k.descent * g0 ** float(p1), p1 * 3 * QUARTER)
-
 
 class SublinearNoNoise(Sublinear, NoNoise):
     """f ∈ L*_sym(α), exact gradients. The paper asks for γ0 ≤ 1 although its proof does not."""
@@ -182,55 +159,43 @@ class SublinearNoNoise(Sublinear, NoNoise):
     label = "eq:app_alpha_det_final"
 
     def _corollary(self) -> Iterator[PowerOfT]:
-        D, k, g0 = self.problem.gap, self.constants, self.gamma0
-        p1 = 1 / (1 - self.problem.exact_alpha)  # 1/(1 − α)
-        yield PowerOfT("gap", 4 * D / (3 * g0), HALF)
+        k, g0, p1 = self.constants, self.gamma0, 1 / (1 - self.problem.exact_alpha)
+        yield PowerOfT("gap", 4 * self.problem.gap / (3 * g0), HALF)
         yield PowerOfT("curvature", 2 * k.base * g0 / 3, HALF)
         yield PowerOfT("growing curvature", 4 * k.descent * g0 ** float(p1) / 3, p1 * HALF)
 
 
-class LinearGrowingNoise(SmoothGrowingNoise):
-    """f ∈ L*_sym(1), BG-0 noise: the smooth bound, and once more coupled to the growth of the curvature."""
+class Linear(Smooth):
+    """f ∈ L*_sym(1): the smooth bound, and once more coupled to the growth of the curvature."""
 
     smoothness = "linear"
-    source = "Theorem 1(iii); Corollary 3.2 (1-generalized smoothness under BG-0), equation (26)"
-    label = "eq:app_sym1_bg0_final"
 
     def _limits(self) -> dict[str, float]:
         return {"γ0 ≤ 1/(8 L1)": ratio(1, 8 * self.L1)}
 
     def _corollary(self) -> Iterator[PowerOfT]:
-        yield from super()._corollary()
         D, B, G, L0, g0 = self.problem.gap, self.problem.B, self.problem.G, self.L0, self.gamma0
         c = 64 * self.L1**2 * g0
-        yield PowerOfT("coupled gap", c * 4 * D, SIXTH)
-        yield PowerOfT("coupled drift", c * 16 * L0 * g0**2, SIXTH)
-        yield PowerOfT("coupled noise growth", c * 2 * B * g0**2, SIXTH)
-        yield PowerOfT("coupled initial error", c * 4 * g0 * G, THIRD)
-        yield PowerOfT("coupled noise", c * 4 * g0 * G, THIRD)
-        yield PowerOfT("coupled curvature", c * 2 * L0 * g0**2, 5 * SIXTH)
+        coupled = {"gap": c * 4 * D, "drift": c * 16 * L0 * g0**2, "noise growth": c * 2 * B * g0**2}
+        coupled |= {"initial error": c * 4 * g0 * G, "noise": c * 4 * g0 * G, "curvature": c * 2 * L0 * g0**2}
+        alone = tuple(super()._corollary())
+        yield from alone
+        yield from (PowerOfT(f"coupled {name}", coupled[name], exponent) for name, _, exponent in alone)
 
 
-class LinearBoundedNoise(SmoothBoundedNoise):
+class LinearGrowingNoise(Linear, GrowingNoise):
+    """f ∈ L*_sym(1), BG-0 noise."""
+
+    source = "Theorem 1(iii); Corollary 3.2 (1-generalized smoothness under BG-0), equation (26)"
+    label = "eq:app_sym1_bg0_final"
+
+
+class LinearBoundedNoise(Linear, BoundedNoise):
     """f ∈ L*_sym(1), bounded variance. The slip of the smooth case, twice: in the sum and inside the bracket."""
 
-    smoothness = "linear"
     source = "Corollary 4.3 (1-generalized smoothness under bounded variance), equation (37)"
     label = "eq:app_sym1_bv_final"
     errata = ("E3", "E4")
-
-    def _limits(self) -> dict[str, float]:
-        return {"γ0 ≤ 1/(8 L1)": ratio(1, 8 * self.L1)}
-
-    def _terms(self, noise_exponent: Fraction) -> Iterator[PowerOfT]:
-        yield from super()._terms(noise_exponent)
-        D, G, L0, g0 = self.problem.gap, self.problem.G, self.L0, self.gamma0
-        c = 64 * self.L1**2 * g0
-        yield PowerOfT("coupled gap", c * 4 * D, QUARTER)
-        yield PowerOfT("coupled drift", c * 16 * L0 * g0**2, QUARTER)
-        yield PowerOfT("coupled initial error", c * 4 * g0 * G, HALF)
-        yield PowerOfT("coupled noise", c * 4 * g0 * G, noise_exponent)
-        yield PowerOfT("coupled curvature", c * 2 * L0 * g0**2, 3 * QUARTER)
 
 
 class LinearNoNoise(NoNoise):
@@ -249,5 +214,4 @@ class LinearNoNoise(NoNoise):
         yield PowerOfT("curvature", 2 * self.L0 * self.gamma0, HALF)
 
     def _printed(self) -> Iterator[PowerOfT]:
-        yield PowerOfT("gap", 4 * self.problem.gap / self.gamma0, HALF)
-        yield PowerOfT("curvature", 4 * self.L0 * self.gamma0, HALF)
+        return (term._replace(coefficient=2 * term.coefficient) for term in self._corollary())

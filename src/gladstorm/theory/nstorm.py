@@ -1,12 +1,11 @@
-"""NSTORM, normalized STORM: mean-square smooth oracles and E L*_sym(1), with three kinds of noise each.
+"""NSTORM, normalized STORM: nine regimes, from three kinds of smoothness of the oracle and three kinds of noise.
 
 x ← x − γ v/‖v‖, v ← ∇f(x⁺; ξ) + (1 − η)(v − ∇f(x; ξ)), v⁰ the mean of N_init samples. An update evaluates its sample
 twice, so T iterates cost N_init + 2(T − 1), and T without noise.
 
 The terms are named by what they pay for: the way down ("gap"), the error of v⁰ ("initial error"), the samples ("noise",
 "noise growth"), the noise of the difference ∇f(x⁺; ξ) − ∇f(x; ξ) ("difference"), and one step's length ("curvature").
-The last two split, where curvature grows with the gradient, by what it grows with. For α in between see
-`nstorm_sublinear`.
+The last two split, where curvature grows with the gradient, by what it grows with.
 """
 
 from __future__ import annotations
@@ -16,13 +15,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import ClassVar
 
+from gladstorm.theory.class_constants import Expected, expected
 from gladstorm.theory.conversion import wrapped
-from gladstorm.theory.problem import Problem
-from gladstorm.theory.rules import ratio
-from gladstorm.theory.statement import Statement
-from gladstorm.theory.terms import PowerOfT
+from gladstorm.theory.problem import Exponent, Problem, ratio
+from gladstorm.theory.statement import Condition, PowerOfT, Statement
 
-QUARTER, FIFTH, THIRD, HALF = Fraction(1, 4), Fraction(1, 5), Fraction(1, 3), Fraction(1, 2)
+THIRD, HALF = Fraction(1, 3), Fraction(1, 2)
 SQRT2 = math.sqrt(2)
 S = math.sqrt(2 * math.exp(3 / 4))  # √(2 e^{3/4}), the growth of E L*_sym(1) over one admissible step
 
@@ -59,8 +57,7 @@ class BoundedNoise(Nstorm):
 
     noise = "bounded"
     has_eta0 = True
-    eta_exponent = 2 * THIRD
-    gamma_exponent = 2 * THIRD
+    eta_exponent = gamma_exponent = 2 * THIRD
 
 
 class NoNoise(Nstorm):
@@ -77,6 +74,19 @@ class MeanSquare(Nstorm):
 
     smoothness = "smooth"
 
+    def _corollary(self) -> Iterator[PowerOfT]:
+        B, G, L, g0, root = self.problem.B, self.problem.G, self.L, self.gamma0, math.sqrt(self.eta0)
+        a, c = self.eta_exponent, self.gamma_exponent
+        yield PowerOfT("gap", self.problem.gap / g0, 1 - c)
+        yield PowerOfT(
+            "initial error", 2 if B else 2 * G / self.eta0, 1 - a + (self.n_init_exponent or Fraction(0)) / 2
+        )
+        yield PowerOfT("difference", 2 * L * g0 / root, c - a / 2)
+        if B:
+            yield PowerOfT("noise growth", 2 * B * g0, c + a / 2 - 1)
+        yield PowerOfT("noise", 2 * root * G, a / 2)
+        yield PowerOfT("curvature", L * g0 / 2, c)
+
 
 class MeanSquareGrowingNoise(MeanSquare):
     """Mean-square smooth, BG-0 noise: η = 1/T, γ = γ0 T^(−3/4), and N_init that brings b0 to T^(−1/4)."""
@@ -85,17 +95,8 @@ class MeanSquareGrowingNoise(MeanSquare):
     source = "Theorem 2(i); Corollary 5.1 (Mean-square smoothness with sharp initialization)"
     label = "cor:app_nstorm_mss"
     eta_exponent = Fraction(1)
-    gamma_exponent = 3 * QUARTER
+    gamma_exponent = Fraction(3, 4)
     n_init_exponent = HALF
-
-    def _corollary(self) -> Iterator[PowerOfT]:
-        D, B, G, L, g0 = self.problem.gap, self.problem.B, self.problem.G, self.L, self.gamma0
-        yield PowerOfT("gap", D / g0, QUARTER)
-        yield PowerOfT("initial error", 2, QUARTER)
-        yield PowerOfT("difference", 2 * L * g0, QUARTER)
-        yield PowerOfT("noise growth", 2 * B * g0, QUARTER)
-        yield PowerOfT("noise", 2 * G, HALF)
-        yield PowerOfT("curvature", L * g0 / 2, 3 * QUARTER)
 
 
 class MeanSquareBoundedNoise(MeanSquare, BoundedNoise):
@@ -103,14 +104,6 @@ class MeanSquareBoundedNoise(MeanSquare, BoundedNoise):
 
     source = "Corollary 5.4 (Mean-square smoothness under bounded variance), equation (52)"
     label = "eq:app_nstorm_mss_bv_final"
-
-    def _corollary(self) -> Iterator[PowerOfT]:
-        D, G, L, g0, e0 = self.problem.gap, self.problem.G, self.L, self.gamma0, self.eta0
-        yield PowerOfT("gap", D / g0, THIRD)
-        yield PowerOfT("initial error", 2 * G / e0, THIRD)
-        yield PowerOfT("difference", 2 * L * g0 / math.sqrt(e0), THIRD)
-        yield PowerOfT("noise", 2 * math.sqrt(e0) * G, THIRD)
-        yield PowerOfT("curvature", L * g0 / 2, 2 * THIRD)
 
 
 class MeanSquareNoNoise(MeanSquare, NoNoise):
@@ -124,62 +117,199 @@ class MeanSquareNoNoise(MeanSquare, NoNoise):
         yield PowerOfT("curvature", self.L * self.gamma0 / 2, HALF)
 
 
-class LinearGrowingNoise(Nstorm):
-    """E L*_sym(1), BG-0 noise: η = T^(−4/5), γ = γ0 T^(−4/5), one sample to start."""
+class Sublinear(Nstorm):
+    """E L*_sym(α), 0 < α < 1: ‖∇f‖^α is split by Young's inequality, x^α ≤ λ x + c_α λ^(−p) with p = α/(1 − α).
+
+    The linear part feeds back into the descent, the constant part appears as the terms named "Young". λ lives in the
+    analysis only and the bound falls in it, so it takes its largest value; in exchange every γ0 is admissible.
+    """
+
+    smoothness = "sublinear"
+
+    @property
+    def constants(self) -> Expected:
+        """K0, K1, K2, L_α and c_α of the class."""
+        return expected(self.L0, self.L1, self.problem.alpha)
+
+    @property
+    def p(self) -> Exponent:
+        """α/(1 − α)."""
+        return self.problem.exact_alpha / (1 - self.problem.exact_alpha)
+
+    @property
+    def feedback(self) -> float:
+        """1/λ0: how strongly the bound's constants feed on the gradient at the largest admissible λ0."""
+        return max(self._feedbacks().values())
+
+    @property
+    def young_weight0(self) -> float | None:
+        """λ0, the largest admissible one; None for L1 = 0, when the bound does not contain it."""
+        weight = ratio(1, self.feedback)
+        return weight if weight < math.inf else None
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """Upper limits of λ0, which is at the smallest of them."""
+        weight = self.young_weight0
+        if weight is None:
+            return ()
+        return tuple(Condition(words, weight, ratio(1, feedback)) for words, feedback in self._feedbacks().items())
+
+    def _feedbacks(self) -> dict[str, float]:
+        per_step = self.constants.moment * self.gamma0
+        return {"λ0 ≤ 1/(L_α γ0)": per_step, "λ0 ≤ η0/(8 L_α γ0)": 8 * per_step / self.eta0}
+
+
+class ScheduleInTheta(Nstorm):
+    """BG-0 noise: η = η0 T^(−4θ), γ = γ0 T^(−(3+α)θ), θ = 1/(4 + α)."""
+
+    noise = "bg0"
+    has_eta0 = True
+
+    @property
+    def theta(self) -> Exponent:
+        """θ = 1/(4 + α)."""
+        return 1 / (4 + self.problem.exact_alpha)
+
+    @property
+    def eta_exponent(self) -> Exponent:
+        """4θ."""
+        return 4 * self.theta
+
+    @property
+    def gamma_exponent(self) -> Exponent:
+        """(3 + α)θ."""
+        return (3 + self.problem.exact_alpha) * self.theta
+
+
+class SublinearGrowingNoise(Sublinear, ScheduleInTheta):
+    """E L*_sym(α), BG-0 noise: η, γ and λ fall with powers of T^θ, θ = 1/(4 + α); N_init brings b0 to T^(−(1−α)θ)."""
+
+    source = "Theorem 2(ii); Corollary 5.2 (Expected α-symmetric generalized smoothness)"
+    label = "cor:app_nstorm_alpha"
+
+    @property
+    def n_init_exponent(self) -> Exponent:
+        """2(1 − α)θ."""
+        return 2 * self.young_exponent
+
+    @property
+    def young_exponent(self) -> Exponent:
+        """(1 − α)θ."""
+        return (1 - self.problem.exact_alpha) * self.theta
+
+    def _corollary(self) -> Iterator[PowerOfT]:
+        D, B, G, k = self.problem.gap, self.problem.B, self.problem.G, self.constants
+        g0, e0, a, th = self.gamma0, self.eta0, self.problem.exact_alpha, self.theta
+        alpha, p, root = float(a), float(self.p), math.sqrt(e0)
+        young = k.young * k.moment * self.feedback**p  # c_α L_α λ0^(−p)
+        growth, level = k.moment * (B * g0) ** alpha, k.moment * G**alpha
+        distance = k.distance * g0 ** (1 + p)
+        yield PowerOfT("gap", 4 * D / g0, th)
+        yield PowerOfT("initial error", 8 / e0, th)
+        yield PowerOfT("difference, Young", 8 * young * g0 / root, th)
+        yield PowerOfT("difference, noise growth", 8 * growth * g0 / root, th)
+        yield PowerOfT("noise growth", 8 * root * B * g0, th)
+        yield PowerOfT("difference", 8 * k.base * g0 / root, (1 + a) * th)
+        yield PowerOfT("difference, noise", 8 * level * g0 / root, (1 + a) * th)
+        yield PowerOfT("noise", 8 * root * G, 2 * th)
+        yield PowerOfT("difference, distance", 8 * distance / root, (1 + 3 * a) / (1 - a) * th)
+        yield PowerOfT("curvature", 2 * k.base * g0, (3 + a) * th)
+        yield PowerOfT("curvature, noise", 2 * level * g0, (3 + a) * th)
+        yield PowerOfT("curvature, Young", 2 * young * g0, 3 * th)
+        yield PowerOfT("curvature, noise growth", 2 * growth * g0, 3 * th)
+        yield PowerOfT("curvature, distance", 4 * distance, (3 + a) / (1 - a) * th)
+
+
+class SublinearBoundedNoise(Sublinear, BoundedNoise):
+    """E L*_sym(α), bounded variance; λ does not depend on T."""
+
+    source = "Corollary 5.5 (Expected α-symmetric generalized smoothness under bounded variance), equation (53)"
+    label = "eq:app_nstorm_alpha_bv_final"
+
+    def _corollary(self) -> Iterator[PowerOfT]:
+        D, G, k, g0, e0 = self.problem.gap, self.problem.G, self.constants, self.gamma0, self.eta0
+        alpha, p, root = self.problem.alpha, self.p, math.sqrt(e0)
+        young = k.young * k.moment * self.feedback ** float(p)  # c_α L_α λ0^(−p)
+        level = k.moment * G**alpha
+        distance = k.distance * g0 ** float(1 + p)
+        yield PowerOfT("gap", 4 * D / g0, THIRD)
+        yield PowerOfT("initial error", 8 * G / e0, THIRD)
+        yield PowerOfT("difference", 8 * k.base * g0 / root, THIRD)
+        yield PowerOfT("difference, Young", 8 * young * g0 / root, THIRD)
+        yield PowerOfT("difference, noise", 8 * level * g0 / root, THIRD)
+        yield PowerOfT("noise", 8 * root * G, THIRD)
+        yield PowerOfT("difference, distance", 8 * distance / root, (1 + 2 * p) * THIRD)
+        yield PowerOfT("curvature", 2 * k.base * g0, 2 * THIRD)
+        yield PowerOfT("curvature, Young", 2 * young * g0, 2 * THIRD)
+        yield PowerOfT("curvature, noise", 2 * level * g0, 2 * THIRD)
+        yield PowerOfT("curvature, distance", 4 * distance, 2 * (1 + p) * THIRD)
+
+
+class SublinearNoNoise(Sublinear, NoNoise):
+    """E L*_sym(α), exact gradients: no noise feeds on the gradient, so λ0 may be 1/(L_α γ0), eight times larger."""
+
+    source = "Corollary 5.8 (Expected α-symmetric generalized smoothness, deterministic), equation (56)"
+    label = "eq:app_nstorm_alpha_det_final"
+
+    def _feedbacks(self) -> dict[str, float]:
+        return {"λ0 ≤ 1/(L_α γ0)": self.constants.moment * self.gamma0}
+
+    def _corollary(self) -> Iterator[PowerOfT]:
+        D, k, g0, p = self.problem.gap, self.constants, self.gamma0, self.p
+        yield PowerOfT("gap", 2 * D / g0, HALF)
+        yield PowerOfT("curvature", k.base * g0, HALF)
+        yield PowerOfT("curvature, Young", k.young * k.moment * self.feedback ** float(p) * g0, HALF)
+        yield PowerOfT("curvature, distance", 2 * k.distance * g0 ** float(1 + p), (1 + p) * HALF)
+
+
+class Linear(Nstorm):
+    """E L*_sym(1)."""
 
     smoothness = "linear"
+
+    def _corollary(self) -> Iterator[PowerOfT]:
+        D, B, G, L0, L1, g0 = self.problem.gap, self.problem.B, self.problem.G, self.L0, self.L1, self.gamma0
+        a, c, root = self.eta_exponent, self.gamma_exponent, math.sqrt(self.eta0)
+        yield PowerOfT("gap", 4 * D / g0, 1 - c)
+        yield PowerOfT("initial error", 8 * G / self.eta0, 1 - a)
+        if B:
+            yield PowerOfT("noise growth", 8 * B * g0, c + a / 2 - 1)
+            yield PowerOfT("difference, noise growth", 16 * S * L1 * B * g0**2, 2 * c - a / 2 - 1)
+        yield PowerOfT("difference", 8 * S * g0 * L0 / root, c - a / 2)
+        yield PowerOfT("difference, noise", 16 * S * g0 * L1 * G / root, c - a / 2)
+        yield PowerOfT("noise", 8 * root * G, a / 2)
+        if B:
+            yield PowerOfT("curvature, noise growth", 8 * SQRT2 * L1 * B * g0**2, 2 * c - 1)
+        yield PowerOfT("curvature", 4 * SQRT2 * L0 * g0, c)
+        yield PowerOfT("curvature, noise", 8 * SQRT2 * L1 * G * g0, c)
+
+
+class LinearGrowingNoise(Linear):
+    """E L*_sym(1), BG-0 noise: η = T^(−4/5), γ = γ0 T^(−4/5), one sample to start."""
+
     noise = "bg0"
     source = "Theorem 2(iii); Corollary 5.3 (Expected 1-symmetric generalized smoothness)"
     label = "cor:app_nstorm_one"
-    eta_exponent = 4 * FIFTH
-    gamma_exponent = 4 * FIFTH
+    eta_exponent = gamma_exponent = Fraction(4, 5)
 
     def _limits(self) -> dict[str, float]:
         return {"γ0 ≤ 1/(16 √(2e^(3/4)) L1)": ratio(1, 16 * S * self.L1)}
 
-    def _corollary(self) -> Iterator[PowerOfT]:
-        D, B, G, L0, L1, g0 = self.problem.gap, self.problem.B, self.problem.G, self.L0, self.L1, self.gamma0
-        yield PowerOfT("gap", 4 * D / g0, FIFTH)
-        yield PowerOfT("initial error", 8 * G, FIFTH)
-        yield PowerOfT("noise growth", 8 * B * g0, FIFTH)
-        yield PowerOfT("difference, noise growth", 16 * S * L1 * B * g0**2, FIFTH)
-        yield PowerOfT("difference", 8 * S * g0 * L0, 2 * FIFTH)
-        yield PowerOfT("difference, noise", 16 * S * g0 * L1 * G, 2 * FIFTH)
-        yield PowerOfT("noise", 8 * G, 2 * FIFTH)
-        yield PowerOfT("curvature, noise growth", 8 * SQRT2 * L1 * B * g0**2, 3 * FIFTH)
-        yield PowerOfT("curvature", 4 * SQRT2 * L0 * g0, 4 * FIFTH)
-        yield PowerOfT("curvature, noise", 8 * SQRT2 * L1 * G * g0, 4 * FIFTH)
 
-
-class LinearBoundedNoise(BoundedNoise):
+class LinearBoundedNoise(Linear, BoundedNoise):
     """E L*_sym(1), bounded variance. The paper's second limit is implied by the first."""
 
-    smoothness = "linear"
     source = "Corollary 5.6 (Expected 1-symmetric generalized smoothness under bounded variance), equation (54)"
     label = "eq:app_nstorm_one_bv_final"
 
     def _limits(self) -> dict[str, float]:
-        return {
-            "γ0 ≤ η0/(16 √(2e^(3/4)) L1)": ratio(self.eta0, 16 * S * self.L1),
-            "γ0 ≤ 1/(4√2 L1)": ratio(1, 4 * SQRT2 * self.L1),
-        }
-
-    def _corollary(self) -> Iterator[PowerOfT]:
-        D, G, L0, L1, g0, e0 = self.problem.gap, self.problem.G, self.L0, self.L1, self.gamma0, self.eta0
-        root = math.sqrt(e0)
-        yield PowerOfT("gap", 4 * D / g0, THIRD)
-        yield PowerOfT("initial error", 8 * G / e0, THIRD)
-        yield PowerOfT("difference", 8 * S * g0 * L0 / root, THIRD)
-        yield PowerOfT("difference, noise", 16 * S * g0 * L1 * G / root, THIRD)
-        yield PowerOfT("noise", 8 * root * G, THIRD)
-        yield PowerOfT("curvature", 4 * SQRT2 * L0 * g0, 2 * THIRD)
-        yield PowerOfT("curvature, noise", 8 * SQRT2 * L1 * G * g0, 2 * THIRD)
+        first = {"γ0 ≤ η0/(16 √(2e^(3/4)) L1)": ratio(self.eta0, 16 * S * self.L1)}
+        return first | {"γ0 ≤ 1/(4√2 L1)": ratio(1, 4 * SQRT2 * self.L1)}
 
 
-class LinearNoNoise(NoNoise):
+class LinearNoNoise(Linear, NoNoise):
     """E L*_sym(1), exact gradients."""
 
-    smoothness = "linear"
     source = "Corollary 5.9 (Expected 1-symmetric generalized smoothness, deterministic), equation (57)"
     label = "eq:app_nstorm_one_det_final"
 

@@ -1,26 +1,35 @@
-"""From an oracle of the lab to the theorem about it, without arithmetic."""
+"""From an oracle of the simulator to the theorem about it; noise that is smallest elsewhere is brought to x⁰."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gladstorm.core.constants import Bg0
-from gladstorm.theory.anchors import around_start
 from gladstorm.theory.conversion import weaken
 from gladstorm.theory.planning import regime, theorem
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.statement import Statement
 
 if TYPE_CHECKING:
+    import jax
+    import numpy as np
+
     from gladstorm.problems.oracles import Oracle
 
 
 def problem_of(oracle: Oracle, *, alpha: float | None = None) -> Problem:
     """The `Problem` of an oracle, with f's own constants and BG-0 noise around x⁰, as NSGDM's theorems need it.
 
-    `alpha` asks for a larger α than the one that the objective declares (see `weaken`). If the noise is smallest at
-    another point, its constants are moved to x⁰ (see `around_start` and `cost_of_moving`).
+    If the noise is smallest at another point, its constants are moved to x⁰ (`around_start`, `cost_of_moving`).
+
+    Args:
+        oracle: the oracle; its objective must declare its constants.
+        alpha: a larger α than the one that the objective declares (see `weaken`).
+
+    Raises:
+        ValueError: if the theorems say nothing about this oracle, or f(x⁰) = inf f.
     """
     import jax
 
@@ -41,31 +50,21 @@ def problem_of(oracle: Oracle, *, alpha: float | None = None) -> Problem:
             "for_oracle: start must be a point where f is above its infimum, or there is nothing to bound; "
             f"got f(x⁰) − inf f = {gap:g}."
         )
-    return Problem(
-        alpha=constants.alpha,
-        L0=constants.L0,
-        L1=constants.L1,
-        B=noise.B,
-        G=noise.G,
-        gap=gap,
-    )
+    return Problem(alpha=constants.alpha, L0=constants.L0, L1=constants.L1, B=noise.B, G=noise.G, gap=gap)
 
 
 def for_oracle(
-    oracle: Oracle,
-    method: str,
-    *,
-    alpha: float | None = None,
-    gamma0: float | None = None,
-    eta0: float = 1.0,
+    oracle: Oracle, method: str, *, alpha: float | None = None, gamma0: float | None = None, eta0: float = 1.0
 ) -> Statement:
     """What the paper says about a method on this oracle: NSGDM with f's own constants, NSTORM with the oracle's.
 
-    method: "nsgdm" or "nstorm".
-    alpha: as in `problem_of`.
-    gamma0: γ0 of the schedule. If not given, the one with the smallest leading coefficient; `tune(T)` then improves it
-        for one horizon.
-    eta0: η0 in (0, 1] of the schedule, if it has one.
+    Args:
+        oracle: the oracle.
+        method: "nsgdm" or "nstorm".
+        alpha: as in `problem_of`.
+        gamma0: γ0 of the schedule. If not given, the one with the smallest leading coefficient; `tune(T)` then improves
+            it for one horizon.
+        eta0: η0 in (0, 1] of the schedule, if it has one.
 
     If the noise is smallest at another point than x⁰, its constants are moved to x⁰. They stay valid and become larger;
     `cost_of_moving(oracle.bg0, oracle.objective.start)` says by how much.
@@ -77,6 +76,10 @@ def for_oracle(
     """
     problem, noise = problem_of(oracle, alpha=alpha), _noise(oracle)
     kind = regime(method, problem)
+    if kind.corrects_drift and (expected := oracle.expected_constants) is not None:
+        expected = expected if alpha is None else weaken(expected, alpha)  # the class of its samples, or a wider one
+        own = replace(problem, alpha=expected.alpha, L0=expected.L0, L1=expected.L1)
+        return theorem(method, own, gamma0=gamma0, eta0=eta0)
     if kind.corrects_drift and not noise.affine:
         name = type(oracle).__name__
         raise ValueError(
@@ -90,8 +93,42 @@ def for_oracle(
 def _noise(oracle: Oracle) -> Bg0:
     """BG-0 of an oracle that the theorems speak about."""
     name = type(oracle).__name__
-    if oracle.outside is not None:
-        raise ValueError(f"for_oracle: the theorems say nothing about {name}: {oracle.outside}.")
+    if oracle.no_theorem is not None:
+        raise ValueError(f"for_oracle: the theorems say nothing about {name}: {oracle.no_theorem}.")
     if oracle.bg0 is None:
         raise ValueError(f"for_oracle: oracle must declare BG-0 constants; got oracle={name} with bg0=None.")
     return oracle.bg0
+
+
+def around_start(noise: Bg0, start: jax.Array | np.ndarray) -> Bg0:
+    """Constants for BG-0 around x⁰, where the theorems need it, from those around another point a.
+
+    By ‖x − a‖² ≤ 2‖x − x⁰‖² + 2‖x⁰ − a‖², B² doubles and G² grows by 2B²‖x⁰ − a‖². The new constants are valid but
+    pessimistic: they allow noise to grow even on the way from x⁰ to a, where it falls.
+
+    >>> import numpy as np
+    >>> moved = around_start(Bg0(B=1.0, G=1.0, anchor=np.zeros(2), where="x*"), np.array([3.0, 4.0]))
+    >>> f"{moved.B:.3f} {moved.G:.3f} {moved.where}"
+    '1.414 7.141 x⁰'
+    """
+    distance = math.dist(noise.anchor.tolist(), start.tolist())
+    if distance == 0:
+        return replace(noise, where="x⁰")
+    G = math.hypot(noise.G, math.sqrt(2) * noise.B * distance)
+    return replace(noise, B=math.sqrt(2) * noise.B, G=G, anchor=start, where="x⁰")
+
+
+def cost_of_moving(noise: Bg0, start: jax.Array | np.ndarray) -> str:
+    """A sentence that says how much larger `around_start` makes B and G.
+
+    >>> import numpy as np
+    >>> cost_of_moving(Bg0(B=1.0, G=1.0, anchor=np.zeros(2), where="x*"), np.array([3.0, 4.0]))
+    'The noise is smallest at x*, 5 from x⁰: around x⁰ B is 1.414 instead of 1 and G is 7.141 instead of 1.'
+    """
+    distance, moved = math.dist(noise.anchor.tolist(), start.tolist()), around_start(noise, start)
+    if distance == 0:
+        return "The noise is smallest at x⁰: nothing is lost."
+    return (
+        f"The noise is smallest at {noise.where}, {distance:.4g} from x⁰: around x⁰ B is {moved.B:.4g} instead of "
+        f"{noise.B:.4g} and G is {moved.G:.4g} instead of {noise.G:.4g}."
+    )

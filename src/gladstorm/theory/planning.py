@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any
 
-from gladstorm.theory import nsgdm, nstorm, nstorm_sublinear  # noqa: F401 - importing a module makes its regimes known
-from gladstorm.theory.problem import Problem
-from gladstorm.theory.rules import FRACTION, HORIZON, LONGEST, POSITIVE, OutOfRange
+from gladstorm.theory import nsgdm, nstorm  # noqa: F401 - importing a module makes its regimes known
+from gladstorm.theory.conversion import best_linear_class, flat_classes
+from gladstorm.theory.free_runs import free_storm
+from gladstorm.theory.problem import FRACTION, HORIZON, LONGEST, POSITIVE, OutOfRange, Problem
 from gladstorm.theory.search import boundary
-from gladstorm.theory.statement import REGIMES, Statement
-from gladstorm.theory.terms import Prescription
-from gladstorm.theory.wider_classes import best_linear_class, flat_classes
+from gladstorm.theory.statement import REGIMES, Prescription, Statement
 
 COVERED_METHODS = tuple(sorted({method for method, _, _ in REGIMES}))
 
@@ -20,9 +19,11 @@ COVERED_METHODS = tuple(sorted({method for method, _, _ in REGIMES}))
 def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
     """The paper's statement about a method on a problem. The numbers of the problem decide which theorem applies.
 
-    method: "nsgdm" or "nstorm".
-    gamma0: γ0 of the schedule. If not given, the admissible one with the smallest leading coefficient.
-    eta0: η0 in (0, 1] of the schedule, if it has one.
+    Args:
+        method: "nsgdm" or "nstorm".
+        problem: the constants of the problem.
+        gamma0: γ0 of the schedule. If not given, the admissible one with the smallest leading coefficient.
+        eta0: η0 in (0, 1] of the schedule, if it has one.
 
     >>> theorem("nsgdm", Problem(alpha=0, L0=1, B=0, G=1, gap=2)).source
     'Corollary 4.2 (Standard smoothness under bounded variance), equation (36)'
@@ -148,13 +149,21 @@ def plan(
 ) -> Plan:
     """The schedule and the guarantee for a horizon, or for the smallest horizon that guarantees eps.
 
-    method: "nsgdm" or "nstorm".
-    horizon: T, the number of iterates. Give either horizon or eps.
-    eps: the bound on E‖∇f(x̂)‖ to reach.
-    alpha, L0, L1, L, B, G, gap: the constants of your problem, as in `Problem`.
-    gamma0: γ0 of the schedule. If not given, the one with the smallest bound that satisfies the theorem's conditions.
-        A value that violates a condition is no error: `plan(...).statement.violations()` says so.
-    eta0: η0 in (0, 1] of the schedule; 1 if not given.
+    Args:
+        method: "nsgdm" or "nstorm".
+        horizon: T, the number of iterates. Give either horizon or eps.
+        eps: the bound on E‖∇f(x̂)‖ to reach.
+        alpha: α in [0, 1], as in `Problem`, and so are the six that follow.
+        L0: smoothness constant.
+        L1: growth of the curvature.
+        L: mean-square constant.
+        B: growth of the noise.
+        G: noise at x⁰.
+        gap: f(x⁰) − inf f.
+        gamma0: γ0 of the schedule. If not given, the one with the smallest bound that satisfies the theorem's
+            conditions; for NSTORM under BG-0 noise and α > 0 also another schedule, S9, if eta0 is not given either and
+            it is better. A value that violates a condition is no error: `plan(...).statement.violations()` says so.
+        eta0: η0 in (0, 1] of the schedule; 1 if not given.
 
     >>> ready = plan("nstorm", horizon=10_000, alpha=0.5, L0=1.5, L1=0.25, B=0.4, G=0.7, gap=3, gamma0=0.09, eta0=0.8)
     >>> f"{ready.as_dict()['bound']:.8g}"
@@ -169,7 +178,8 @@ def plan(
         if eta0 != 1 and not regime(method, problem).has_eta0:
             remarks.append(f"eta0 is not used, as this schedule has none; got eta0={eta0}.")
             eta0 = None
-    choice = _Choice(method, problem, gamma0, 1.0 if eta0 is None else eta0)
+    free = gamma0 is None and eta0 is None
+    choice = _Choice(method, problem, gamma0, 1.0 if eta0 is None else eta0, free)
     if horizon is not None and eps is None:
         HORIZON.require("plan", "horizon", horizon)
         statement, T = choice.best(int(horizon)), int(horizon)
@@ -189,6 +199,7 @@ class _Choice:
     problem: Problem
     gamma0: float | None  # the best one if None
     eta0: float
+    free: bool  # whether another schedule than the paper's may be taken
 
     def best(self, T: int) -> Statement:
         """The one of the smallest bound at T among those whose conditions hold; the problem's own if none is.
@@ -200,7 +211,12 @@ class _Choice:
         if len(classes) == 1:
             wider = best_linear_class(self.problem, lambda problem: self._bound(problem, T))
             classes += () if wider is None else (wider,)
-        return self._stated(min(classes, key=lambda problem: self._bound(problem, T)), T)
+        stated = self._stated(min(classes, key=lambda problem: self._bound(problem, T)), T)
+        free = free_storm(self.problem) if self.free and self.method == "nstorm" else None
+        if free is None:
+            return stated
+        tuned = free.tune(T)
+        return tuned if tuned.bound(T) < stated.bound(T) else stated
 
     def quickest(self, eps: float) -> tuple[Statement, int]:
         """The smallest horizon that guarantees eps, and the statement that does.
@@ -208,21 +224,20 @@ class _Choice:
         From the longest horizon down: the statement that is best just before a horizon gives a shorter one, where
         another may be best; until none does.
         """
+
+        def soonest(statement: Statement, enough: int) -> tuple[Statement, int]:
+            def at(T: int) -> Statement:
+                return statement if self.gamma0 is not None else statement.tune_gamma0(T)
+
+            T = boundary(lambda T: at(T).bound(T) <= eps, 0, enough)
+            return at(T), T
+
         statement, T = self.best(LONGEST), LONGEST
         if statement.bound(T) > eps:
             raise ValueError(f"plan: eps must be reachable within 10^300 iterates; got eps={eps}.")
         while T > 1 and (closer := self.best(T - 1)).bound(T - 1) <= eps:
-            statement, T = self._soonest(closer, eps, T - 1)
+            statement, T = soonest(closer, T - 1)
         return statement, T
-
-    def _soonest(self, statement: Statement, eps: float, enough: int) -> tuple[Statement, int]:
-        """A statement that guarantees eps at `enough`, tuned for the smallest horizon at which it does."""
-
-        def at(T: int) -> Statement:
-            return statement if self.gamma0 is not None else statement.tune_gamma0(T)
-
-        T = boundary(lambda T: at(T).bound(T) <= eps, 0, enough)
-        return at(T), T
 
     def _stated(self, problem: Problem, T: int) -> Statement:
         kind = regime(self.method, problem)
@@ -235,12 +250,9 @@ class _Choice:
             bound = statement.bound(T)
         except OutOfRange:
             return math.inf
-        return bound if self._is_asked_for(statement, T) and not statement.violations() else math.inf
-
-    def _is_asked_for(self, statement: Statement, T: int) -> bool:
-        if self.gamma0 is None or statement.problem == self.problem:
-            return True
-        return self._stated(self.problem, T).schedule(T)[:3] == statement.schedule(T)[:3]
+        same_run = self.gamma0 is None or problem == self.problem
+        same_run = same_run or self._stated(self.problem, T).schedule(T)[:3] == statement.schedule(T)[:3]
+        return bound if same_run and not statement.violations() else math.inf
 
 
 def _stated(

@@ -1,14 +1,68 @@
-"""The setting of a theorem: smoothness, noise, and the distance to the infimum. Regimes follow from the numbers."""
+"""The setting of a theorem: smoothness, noise, and the distance to the infimum; and the rules that its numbers obey.
+
+Regimes follow from the numbers. The rules are those of `core.rules`, but need no NumPy and know numbers up to 10^300.
+"""
 
 from __future__ import annotations
 
+import math
+import numbers
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-
-from gladstorm.theory.rules import ALPHA, NON_NEGATIVE, POSITIVE
+from typing import Any
 
 Exponent = Fraction | float  # a Fraction wherever alpha is a simple ratio
+LONGEST = 10**300  # the largest horizon answered: floats end near 1.8e308
+
+
+class OutOfRange(ValueError):
+    """A number of the theory that no float can hold."""
+
+
+@dataclass(frozen=True)
+class NumberRule:
+    """What one number must be, in words and as a test."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+    def require(self, owner: str, name: str, value: Any) -> None:
+        """Raise a ValueError naming owner, argument, rule and value unless the rule holds.
+
+        >>> POSITIVE.require("plan", "gap", 0)
+        Traceback (most recent call last):
+        ...
+        ValueError: plan: gap must be finite and > 0; got gap=0.
+        """
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not self.holds(value):
+            raise ValueError(f"{owner}: {name} must be {self.words}; got {name}={value}.")
+
+
+POSITIVE = NumberRule("finite and > 0", lambda v: 0 < v < math.inf)
+NON_NEGATIVE = NumberRule("finite and ≥ 0", lambda v: 0 <= v < math.inf)
+FRACTION = NumberRule("in (0, 1]", lambda v: 0 < v <= 1)
+ALPHA = NumberRule("in [0, 1]", lambda v: 0 <= v <= 1)
+HORIZON = NumberRule("a whole number from 1 to 10^300", lambda v: 1 <= v <= LONGEST and v == math.floor(v))
+
+
+def in_range(owner: str, name: str, value: float) -> float:
+    """The value, refused where it overflowed.
+
+    >>> in_range("nsgdm", "drift", 1e308 * 10)
+    Traceback (most recent call last):
+    ...
+    gladstorm.theory.problem.OutOfRange: nsgdm: drift must fit in double precision (below 1.8e308); got drift=inf.
+    """
+    if not math.isfinite(value):
+        raise OutOfRange(f"{owner}: {name} must fit in double precision (below 1.8e308); got {name}={value}.")
+    return value
+
+
+def ratio(numerator: float, denominator: float) -> float:
+    """numerator / denominator, infinite for a denominator of zero: a limit that does not bind."""
+    return numerator / denominator if denominator else math.inf
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
 """A second opinion: bounds that are smaller than the paper's, or ask for less, or know more about the oracle.
 
 Each takes the same run as a master bound: γ, η, initial error b0, horizon T. They are derived in this project and are
-not in the paper; docs/proofs.md has the proofs.
+not in the paper; docs/proofs.md has the proofs. For α = 1, whatever of the curvature's growth feeds back is kept as it
+is: the paper absorbs it at the largest γ it admits, which is too much at smaller ones.
 """
 
 from __future__ import annotations
@@ -11,37 +12,130 @@ from abc import abstractmethod
 from typing import ClassVar
 
 from gladstorm.theory.class_constants import Expected, symmetric, young
-from gladstorm.theory.feedback_bounds import MomentumFeedback, StormFeedback, forgotten_error
-from gladstorm.theory.master_bounds import MASTERS, Bound, StormSublinear
-from gladstorm.theory.problem import Problem
-from gladstorm.theory.rules import HORIZON, NON_NEGATIVE, POSITIVE
-from gladstorm.theory.statement import Statement
-from gladstorm.theory.terms import Condition
-from gladstorm.theory.wider_classes import best_linear_class
+from gladstorm.theory.conversion import best_linear_class
+from gladstorm.theory.master_bounds import MASTERS, Bound, MomentumSublinear, StormSublinear
+from gladstorm.theory.problem import HORIZON, NON_NEGATIVE, POSITIVE, Problem
+from gladstorm.theory.statement import Condition, Statement
 
 
-class MomentumSmooth(Bound):
-    """NSGDM, L0-smooth f, any γ and η: not led through the proof for L1 > 0.
+def forgotten_error(run: Bound) -> float:
+    """2 b0 (1 − (1 − η)^T)/(η T): v⁰ is forgotten geometrically."""
+    T = float(run.horizon)
+    forgotten = 1.0 if run.eta == 1 else -math.expm1(T * math.log1p(-run.eta))
+    return 2 * run.initial_error * forgotten / (run.eta * T)
+
+
+class Feedback(Bound):
+    """α = 1: what feeds on the gradient is brought to the left as it is, and leaves c of it."""
+
+    condition: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def feedback(self) -> float:
+        """1 − c."""
+
+    @property
+    def reach(self) -> float:
+        """L1 γ e^{L1 γ}: how much of ‖∇f(x)‖ the gradient may change by over one step, beside L0 γ e^{L1 γ}."""
+        reach = self.constant("L1") * self.gamma
+        return reach * math.exp(reach) if reach < 700 else math.inf  # where doubles end
+
+    @property
+    def curvature(self) -> float:
+        """L0 e^{L1 γ}."""
+        return self.constant("L0") * math.exp(self.constant("L1") * self.gamma)
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """Something of the gradient must be left."""
+        return (Condition(self.condition, self.feedback, 1.0, strict=True),)
+
+    def _per_gradient_left(self, terms: dict[str, float]) -> dict[str, float]:
+        left = 1 - self.feedback
+        if left <= 0:
+            owner = type(self).__name__
+            raise ValueError(f"{owner}: gamma must be small enough for the bound's condition; got gamma={self.gamma}.")
+        return {name: value / left for name, value in terms.items()}
+
+
+class MomentumFeedback(Feedback):
+    """NSGDM, f ∈ L*_sym(1): the drift feeds on the gradient.
+
+    At L1 = 0 it is S1, at η = 1 without noise S6. The paper's bound asks for γ² T/η ≤ 1/(64 L1²), this one for c > 0.
+    """
+
+    method = "nsgdm"
+    source = "S7: NSGDM, L*_sym(1)"
+    condition = "L1 γ e^(L1 γ) (2 (1 − η)/η + 1/2) < 1"
+
+    @property
+    def feedback(self) -> float:
+        """1 − c = L1 γ e^{L1 γ} (2 (1 − η)/η + 1/2)."""
+        return self.reach * (2 * (1 - self.eta) / self.eta + 1 / 2)
+
+    def _stated(self) -> dict[str, float]:
+        D, B, G, gamma, eta = self.problem.gap, self.problem.B, self.problem.G, self.gamma, self.eta
+        scale = 2 * math.sqrt(eta / (2 - eta))
+        terms = {
+            "gap": D / (gamma * float(self.horizon)),
+            "initial error": forgotten_error(self),
+            "drift": 2 * self.curvature * gamma * (1 - eta) / eta,
+            "noise": scale * G,
+            "noise growth": scale * B * gamma * self.updates / 2,
+            "curvature": self.curvature * gamma / 2,
+        }
+        return self._per_gradient_left(terms)
+
+
+class MomentumSmooth(MomentumFeedback):
+    """NSGDM, L0-smooth f, any γ and η: S7 without feedback, not led through the paper's proof for L1 > 0.
 
     Two times less for the gap and the noise, eight times less for the drift; at η = 1 without noise it is tight.
     """
 
-    method = "nsgdm"
     source = "S1: NSGDM, smooth"
     error_charged = 2
+    reach = 0.0
+
+    @property
+    def curvature(self) -> float:
+        """L0."""
+        return self.constant("L0")
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """None."""
+        return ()
+
+
+class StormFeedback(Feedback):
+    """NSTORM, E L*_sym(1): the noise of the difference feeds on it. c is not rounded down to 1/4, nor e^{L1 γ} up."""
+
+    method = "nstorm"
+    source = "S8: NSTORM, E L*_sym(1)"
+    condition = "L1 γ e^(L1 γ) (2/η + 1/2) < 1"
+
+    @property
+    def feedback(self) -> float:
+        """1 − c = L1 γ e^{L1 γ} (2/η + 1/2)."""
+        return self.reach * (2 / self.eta + 1 / 2)
 
     def _stated(self) -> dict[str, float]:
-        D, B, G, L0 = self.problem.gap, self.problem.B, self.problem.G, self.constant("L0")
-        gamma, eta, T, K = self.gamma, self.eta, float(self.horizon), self.updates
-        scale = 2 * math.sqrt(eta / (2 - eta))
-        return {
-            "gap": D / (gamma * T),
+        D, B, G, gamma, eta = self.problem.gap, self.problem.B, self.problem.G, self.gamma, self.eta
+        scale, reach, curvature = 2 / math.sqrt(eta * (2 - eta)), self.reach, self.curvature
+        grown, before = B * gamma * self.updates / 2, B * gamma * max(0.0, self.updates - 1) / 2
+        terms = {
+            "gap": D / (gamma * float(self.horizon)),
             "initial error": forgotten_error(self),
-            "drift": 2 * L0 * gamma * (1 - eta) / eta,
-            "noise": scale * G,
-            "noise growth": scale * B * gamma * K / 2,
-            "curvature": L0 * gamma / 2,
+            "difference": scale * curvature * gamma,
+            "difference, noise": scale * reach * G,
+            "difference, noise growth": scale * reach * before,
+            "noise": scale * eta * G,
+            "noise growth": scale * eta * before,
+            "curvature": curvature * gamma / 2,
+            "curvature, noise": reach / 2 * G,
+            "curvature, noise growth": reach / 2 * grown,
         }
+        return self._per_gradient_left(terms)
 
 
 class StormSmooth(Bound):
@@ -65,32 +159,22 @@ class StormSmooth(Bound):
         }
 
 
-class MomentumLongStep(Bound):
+class MomentumLongStep(MomentumSublinear):
     """NSGDM, L*_sym(α), for γ < 3η instead of γ ≤ η; the price of a long step is the factor 1/c, c = 3/4 − γ/(4η)."""
 
-    method = "nsgdm"
     source = "S3: NSGDM, L*_sym(alpha), long steps"
+    label = ""
+    error_charged = None
 
     def conditions(self) -> tuple[Condition, ...]:
         """γ ≤ η is not among them."""
         return Condition("γ ≤ 1", self.gamma, 1.0), Condition("γ < 3 η", self.gamma, 3 * self.eta, strict=True)
 
     def _stated(self) -> dict[str, float]:
-        D, B, G, alpha = self.problem.gap, self.problem.B, self.problem.G, self.problem.alpha
-        gamma, eta, b0, T, K = self.gamma, self.eta, self.initial_error, float(self.horizon), self.updates
-        k = symmetric(self.constant("L0"), self.constant("L1"), alpha)
-        c = 3 / 4 - gamma / (4 * eta)
+        c = 3 / 4 - self.gamma / (4 * self.eta)
         if c <= 0:
-            raise ValueError(f"MomentumLongStep: gamma must be < 3 eta; got gamma={gamma}, eta={eta}.")
-        return {
-            "gap": D / (gamma * T) / c,
-            "initial error": 2 * b0 / (eta * T) / c,
-            "drift": 2 * k.drift * gamma / eta / c,
-            "noise": 2 * math.sqrt(eta) * G / c,
-            "noise growth": 2 * math.sqrt(eta) * B * gamma * K / 2 / c,
-            "curvature": k.base * gamma / 2 / c,
-            "growing curvature": k.descent * gamma ** (1 / (1 - alpha)) / c,
-        }
+            raise ValueError(f"MomentumLongStep: gamma must be < 3 eta; got gamma={self.gamma}, eta={self.eta}.")
+        return {name: value / 2 / c for name, value in super()._stated().items()}  # the paper takes c for 1/2
 
 
 class StormSmallConstants(StormSublinear):
@@ -110,18 +194,18 @@ class StormOnWrapper(Bound):
     """NSTORM on `BlumGladyshev`, with f's own constants: there the noise of a difference is B ρ (x⁺ − x).
 
     It does not grow with the gradient, so the mean-square schedule gives ε^(−4) for every α: runs on the wrapper cannot
-    show the price ε^(−(4+α)) of E L*_sym(α).
+    show the price ε^(−(4+α)) of E L*_sym(α). Absorbing the curvature's growth costs a factor of 4/3, for α = 1 of 2.
     """
 
     method = "nstorm"
-    factor: ClassVar[float]  # what absorbing the curvature's growth costs
+    source = "S5: NSTORM on the BG-0 wrapper"
 
-    @abstractmethod
-    def _curvature(self) -> dict[str, float]:
-        """What one step's length costs."""
+    def conditions(self) -> tuple[Condition, ...]:
+        """For α = 1 a step must not outrun the curvature's growth."""
+        return _one_step(self) if self.problem.smoothness == "linear" else ()
 
     def _stated(self) -> dict[str, float]:
-        D, B, G = self.problem.gap, self.problem.B, self.problem.G
+        D, B, G, alpha = self.problem.gap, self.problem.B, self.problem.G, self.problem.alpha
         gamma, eta, b0, T = self.gamma, self.eta, self.initial_error, float(self.horizon)
         terms = {
             "gap": D / (gamma * T),
@@ -130,43 +214,18 @@ class StormOnWrapper(Bound):
             "noise": 2 * math.sqrt(eta) * G,
             "noise growth": 2 * math.sqrt(eta) * B * T * gamma,
         }
-        return {name: self.factor * value for name, value in (terms | self._curvature()).items()}
+        if self.problem.smoothness == "smooth":
+            return terms | {"curvature": self.constant("L0") * gamma / 2}
+        if self.problem.smoothness == "linear":
+            factor, curvature = 2.0, {"curvature": self.constant("L0") * gamma}
+        else:
+            factor, k = 4 / 3, symmetric(self.constant("L0"), self.constant("L1"), alpha)
+            curvature = {"curvature": k.base * gamma / 2, "growing curvature": k.descent * gamma ** (1 / (1 - alpha))}
+        return {name: factor * value for name, value in (terms | curvature).items()}
 
 
-class StormOnSmoothWrapper(StormOnWrapper):
-    """L0-smooth f."""
-
-    source = "S5: NSTORM on the BG-0 wrapper, smooth"
-    factor = 1.0
-
-    def _curvature(self) -> dict[str, float]:
-        return {"curvature": self.constant("L0") * self.gamma / 2}
-
-
-class StormOnSublinearWrapper(StormOnWrapper):
-    """f ∈ L*_sym(α), 0 < α < 1."""
-
-    source = "S5: NSTORM on the BG-0 wrapper, L*_sym(alpha)"
-    factor = 4 / 3
-
-    def _curvature(self) -> dict[str, float]:
-        alpha, gamma = self.problem.alpha, self.gamma
-        k = symmetric(self.constant("L0"), self.constant("L1"), alpha)
-        return {"curvature": k.base * gamma / 2, "growing curvature": k.descent * gamma ** (1 / (1 - alpha))}
-
-
-class StormOnLinearWrapper(StormOnWrapper):
-    """f ∈ L*_sym(1)."""
-
-    source = "S5: NSTORM on the BG-0 wrapper, L*_sym(1)"
-    factor = 2.0
-
-    def conditions(self) -> tuple[Condition, ...]:
-        """A step must not outrun the curvature's growth."""
-        return (Condition("γ L1 ≤ 1/2", self.gamma * self.constant("L1"), 0.5),)
-
-    def _curvature(self) -> dict[str, float]:
-        return {"curvature": self.constant("L0") * self.gamma}
+def _one_step(run: Bound) -> tuple[Condition, ...]:
+    return (Condition("γ L1 ≤ 1/2", run.gamma * run.constant("L1"), 0.5),)
 
 
 class ExactLinear(Bound):
@@ -177,7 +236,7 @@ class ExactLinear(Bound):
 
     def conditions(self) -> tuple[Condition, ...]:
         """A step must not outrun the curvature's growth."""
-        return (Condition("γ L1 ≤ 1/2", self.gamma * self.constant("L1"), 0.5),)
+        return _one_step(self)
 
     def _stated(self) -> dict[str, float]:
         D, L0, gamma = self.problem.gap, self.constant("L0"), self.gamma
@@ -190,21 +249,17 @@ class ExactLinear(Bound):
 
 
 SECOND_OPINIONS: dict[tuple[str, str, str], type[Bound]] = {
-    ("nsgdm", "smooth", "bg0"): MomentumSmooth,
-    ("nsgdm", "smooth", "bounded"): MomentumSmooth,
-    ("nsgdm", "smooth", "deterministic"): MomentumSmooth,
-    ("nsgdm", "sublinear", "bg0"): MomentumLongStep,
-    ("nsgdm", "sublinear", "bounded"): MomentumLongStep,
-    ("nsgdm", "linear", "bg0"): MomentumFeedback,
-    ("nsgdm", "linear", "bounded"): MomentumFeedback,
-    ("nsgdm", "linear", "deterministic"): ExactLinear,
-    ("nstorm", "smooth", "bg0"): StormSmooth,
-    ("nstorm", "smooth", "bounded"): StormSmooth,
-    ("nstorm", "sublinear", "bg0"): StormSmallConstants,
-    ("nstorm", "sublinear", "bounded"): StormSmallConstants,
-    ("nstorm", "linear", "bg0"): StormFeedback,
-    ("nstorm", "linear", "bounded"): StormFeedback,
-    ("nstorm", "linear", "deterministic"): ExactLinear,
+    (method, smoothness, noise): kind
+    for noise in ("bg0", "bounded", "deterministic")
+    for method, smoothness, noisy, exact in (
+        ("nsgdm", "smooth", MomentumSmooth, MomentumSmooth),
+        ("nsgdm", "sublinear", MomentumLongStep, None),
+        ("nsgdm", "linear", MomentumFeedback, ExactLinear),
+        ("nstorm", "smooth", StormSmooth, None),
+        ("nstorm", "sublinear", StormSmallConstants, None),
+        ("nstorm", "linear", StormFeedback, ExactLinear),
+    )
+    if (kind := exact if noise == "deterministic" else noisy) is not None
 }
 
 
@@ -220,23 +275,17 @@ def sharper(statement: Statement, T: int) -> Bound | None:
     >>> round(second.bound, 2), round(statement.bound(10_000), 2)
     (7.36, 15.1)
     """
-    kind = SECOND_OPINIONS.get((statement.method, statement.smoothness, statement.noise))
-    in_wider = _in_linear_class(statement, T)
+    setting, linear = ((statement.method, each, statement.noise) for each in (statement.smoothness, "linear"))
+    in_wider = None
+    if wide := SECOND_OPINIONS.get(linear) or MASTERS.get(linear[:2]):
+        best = best_linear_class(statement.problem, lambda problem: _guaranteed(of_run(wide, problem, statement, T)))
+        found = None if best is None else of_run(wide, best, statement, T)
+        in_wider = found if found is not None and _guaranteed(found) < math.inf else None
+    kind = SECOND_OPINIONS.get(setting)
     if kind is None:
         return in_wider if in_wider is not None and in_wider.bound < statement.bound(T) else None
     own = of_run(kind, statement.problem, statement, T)
     return own if in_wider is None or _guaranteed(own) <= in_wider.bound else in_wider
-
-
-def _in_linear_class(statement: Statement, T: int) -> Bound | None:
-    """The best bound of α = 1 for the run a statement about 0 < α < 1 prescribes; None where none holds."""
-    setting = (statement.method, "linear", statement.noise)
-    kind = SECOND_OPINIONS.get(setting) or MASTERS.get(setting[:2])
-    if kind is None:
-        return None
-    wider = best_linear_class(statement.problem, lambda problem: _guaranteed(of_run(kind, problem, statement, T)))
-    found = None if wider is None else of_run(kind, wider, statement, T)
-    return None if found is None or _guaranteed(found) == math.inf else found
 
 
 def _guaranteed(bound: Bound) -> float:
@@ -250,22 +299,12 @@ def of_run(kind: type[Bound], problem: Problem, statement: Statement, T: int) ->
     return kind(problem, gamma, eta, problem.G / math.sqrt(n_init), T)
 
 
-_ON_WRAPPER: dict[tuple[str, str], type[Bound]] = {
-    ("nstorm", "smooth"): StormOnSmoothWrapper,
-    ("nstorm", "sublinear"): StormOnSublinearWrapper,
-    ("nstorm", "linear"): StormOnLinearWrapper,
-}
-
-
 def on_wrapper(statement: Statement, problem: Problem, T: int) -> Bound | None:
     """A bound for a statement's run if the noise of `BlumGladyshev` is added to f; None if there is none.
 
     `problem` has f's own constants.
     """
-    kind = _ON_WRAPPER.get((statement.method, problem.smoothness))
-    if kind is None:
-        return None
-    return of_run(kind, problem, statement, T)
+    return of_run(StormOnWrapper, problem, statement, T) if statement.method == StormOnWrapper.method else None
 
 
 def travel_lower_bound(L0: float, gamma: float, T: int, descent: float) -> float:

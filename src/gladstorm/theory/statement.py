@@ -7,15 +7,59 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
-from gladstorm.core.references import THIS_PAPER, Reference
-from gladstorm.theory.problem import Exponent, Problem
-from gladstorm.theory.rules import FRACTION, HORIZON, POSITIVE, OutOfRange, in_range
+from gladstorm.core.references import UPADHYAY_2026, Reference
+from gladstorm.theory.problem import FRACTION, HORIZON, POSITIVE, Exponent, OutOfRange, Problem, in_range
 from gladstorm.theory.search import first, lowest
-from gladstorm.theory.terms import Condition, PowerOfT, Prescription, Term
 
 REGIMES: dict[tuple[str, str, str], type[Statement]] = {}  # by method, smoothness and noise
+SMALLEST = 1e-307  # the smallest γ0 that is tried: double precision ends there
+
+
+@dataclass(frozen=True)
+class Condition:
+    """An inequality that a theorem requires, with the values of both sides."""
+
+    statement: str  #: the inequality in words
+    left: float  #: its left-hand side
+    right: float  #: its right-hand side
+    strict: bool = False  #: whether it is < instead of ≤
+
+    @property
+    def holds(self) -> bool:
+        """Whether left ≤ right (left < right for a strict one)."""
+        return self.left < self.right if self.strict else self.left <= self.right
+
+    def as_dict(self) -> dict[str, Any]:
+        """The condition as JSON-ready data."""
+        return {"statement": self.statement, "left": self.left, "right": self.right, "holds": self.holds}
+
+
+class PowerOfT(NamedTuple):
+    """A term coefficient · T^(−exponent) of a bound, by name."""
+
+    name: str
+    coefficient: float
+    exponent: Exponent
+
+
+class Term(NamedTuple):
+    """A term of a bound, with its value at one T."""
+
+    name: str
+    coefficient: float
+    exponent: Exponent
+    value: float
+
+
+class Prescription(NamedTuple):
+    """The numbers that a theorem prescribes for T iterates."""
+
+    eta: float  # η
+    gamma: float  # γ
+    n_init: int  # N_init, samples that form v⁰
+    young_weight: float | None  # λ, in the analysis only; None where the bound does not contain it
 
 
 @dataclass(frozen=True)
@@ -44,13 +88,14 @@ class Statement(ABC):
     calls_per_step: ClassVar[int]  # stochastic gradients per update
     corrects_drift: ClassVar[bool]  # whether v follows ∇f by differences of one sample, its error being noise alone
     has_eta0: ClassVar[bool] = False
-    work: ClassVar[Reference] = THIS_PAPER  # whose theorem it is
+    of_paper: ClassVar[bool] = True  # whether it is a regime's own statement; otherwise it is a second one
+    work: ClassVar[Reference] = UPADHYAY_2026  # whose theorem it is
     source: ClassVar[str]  # statement and equation by their numbers there
     label: ClassVar[str] = ""  # the equation's or corollary's name in the paper's LaTeX, if it is one of the paper's
     errata: ClassVar[tuple[str, ...]] = ()  # entries of docs/errata.md about the printed bound
 
     def __init_subclass__(cls) -> None:
-        if "source" not in vars(cls):
+        if "source" not in vars(cls) or not cls.of_paper:
             return
         setting = (cls.method, cls.smoothness, cls.noise)
         if setting in REGIMES:
@@ -217,10 +262,16 @@ class Statement(ABC):
         Without T, the one with the smallest leading coefficient. Its bound is never larger than this one's, unless this
         one violates a condition.
         """
+
+        def cost(gamma0: float) -> float:
+            return replace(self, gamma0=gamma0)._cost_or_infinity(T)
+
         high = min(self.largest_gamma0(), 1e200)
         low = min(max(1e-200, 1e-290 * self.problem.gap), high)  # Δ/γ0 does not overflow
-        gamma0 = lowest(lambda g: replace(self, gamma0=g)._cost_or_infinity(T), low, high)
-        if gamma0 == 1e200:
+        gamma0 = lowest(cost, low, high)
+        if gamma0 == low and low > (least := max(SMALLEST, 1e-306 * self.problem.gap)):
+            gamma0 = min(low, lowest(cost, least, low), key=cost)
+        if gamma0 in (SMALLEST, 1e200):
             raise ValueError(f"{self.method}: gamma0 must be given, as no gamma0 has the least bound; got gamma0=None.")
         return self._better(replace(self, gamma0=gamma0), T)
 
@@ -257,8 +308,7 @@ class Statement(ABC):
             return math.inf
 
     def _better(self, other: Self, T: int | None) -> Self:
-        admissible = all(condition.holds for condition in self.conditions())
-        return self if self._cost_or_infinity(T) <= other._cost(T) and admissible else other
+        return self if self._cost_or_infinity(T) <= other._cost(T) and not self.violations() else other
 
     def _checked(self, stated: Callable[[], Iterable[PowerOfT]]) -> tuple[PowerOfT, ...]:
         try:

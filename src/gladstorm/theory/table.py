@@ -6,11 +6,10 @@ are the two claimed for BG-0 noise by Fazla et al. 2026; this project has not ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
-from gladstorm.core.markdown import markdown_table
 from gladstorm.core.references import (
     CHEN_2023,
     CUTKOSKY_MEHTA_2020,
@@ -19,10 +18,11 @@ from gladstorm.core.references import (
     REISIZADEH_2025,
     ZHANG_2019,
 )
-from gladstorm.theory.planning import theorem
+from gladstorm.theory.planning import COVERED_METHODS, theorem
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.statement import REGIMES
 
+ALPHAS = {"smooth": (0.0, 0.0), "sublinear": (0.25, 0.75), "linear": (1.0, 1.0)}
 NOISE = {"bg0": "BG-0", "bounded": "bounded variance", "deterministic": "none"}
 
 
@@ -63,28 +63,12 @@ def rows() -> tuple[Row, ...]:
     >>> [row.complexity for row in rows() if row.method == "NSTORM" and row.noise == "BG-0"]
     ['O(ε^-4)', 'O(ε^-(4+α))', 'O(ε^-5)']
     """
-    return RELATED + tuple(_derived(*setting) for setting in _in_order(REGIMES)) + LOWER_BOUNDS
-
-
-def markdown() -> str:
-    """The rows as a table for a document.
-
-    >>> markdown().splitlines()[2]
-    '| Cutkosky and Mehta 2020 | NSGDM | L0-smooth | not BG-0 | O(ε^-4) |'
-    """
-    return markdown_table(list(RELATED[0].as_dict()), [list(row.as_dict().values()) for row in rows()])
-
-
-def _in_order(settings: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """By method, then from the mildest smoothness to the wildest, then from the loudest noise to none."""
-    smoothness = ("smooth", "sublinear", "linear")
-    return sorted(settings, key=lambda each: (each[0], smoothness.index(each[1]), list(NOISE).index(each[2])))
-
-
-def _derived(method: str, smoothness: str, noise: str) -> Row:
-    upper = f"O(ε^-{_complexity(method, smoothness, noise)})"
-    stated = REGIMES[method, smoothness, noise]
-    return Row(str(stated.work), method.upper(), stated.classes[smoothness], NOISE[noise], upper)
+    derived = []
+    for method, smoothness, noise in itertools.product(COVERED_METHODS, ALPHAS, NOISE):
+        if stated := REGIMES.get((method, smoothness, noise)):
+            complexity = f"O(ε^-{_complexity(method, smoothness, noise)})"
+            derived.append(Row(str(stated.work), method.upper(), stated.classes[smoothness], NOISE[noise], complexity))
+    return RELATED + tuple(derived) + LOWER_BOUNDS
 
 
 def _complexity(method: str, smoothness: str, noise: str) -> str:
@@ -95,8 +79,7 @@ def _complexity(method: str, smoothness: str, noise: str) -> str:
         problem = Problem(alpha=alpha, L0=1, L1=1, L=1, B=B, G=G, gap=1)
         return 1 / Fraction(theorem(method, problem, gamma0=1e-3).rate)
 
-    if smoothness != "sublinear":
-        return str(at({"smooth": 0, "linear": 1}[smoothness]))
-    slope = 2 * (at(3 / 4) - at(1 / 4))
-    constant = at(1 / 4) - slope / 4
+    low, high = ALPHAS[smoothness]
+    slope = (at(high) - at(low)) / Fraction(high - low or 1)
+    constant = at(low) - slope * Fraction(low)
     return f"{constant}" if slope == 0 else f"({constant}+{'' if slope == 1 else slope}α)"

@@ -8,9 +8,9 @@
 >>> optimizer.step()
 
 `NSTORM` evaluates each mini-batch at two points and therefore takes a closure, or the two-phase form `previous_point`.
-`Steered` has no number to tune: it finds the length of its steps itself, and may keep an average of the iterates.
+`Untuned` has no number to tune: it finds the length of its steps itself, and keeps an average of the iterates.
 `PowerLR` is the schedule for a run without a known end. `diagnose` measures whether the noise of a model grows, and
-`NoiseProbe` measures it during a training.
+`NoiseProbe` measures it during a training. `suggest_lr` suggests a learning rate for NSGDM.
 """
 
 from gladstorm.core.extras import needing_extras
@@ -23,6 +23,7 @@ from gladstorm.torch.noise_probe import NoiseProbe
 from gladstorm.torch.nsgdm import NSGDM
 from gladstorm.torch.nstorm import NSTORM
 from gladstorm.torch.power_lr import PowerLR
-from gladstorm.torch.steered import Steered
+from gladstorm.torch.suggest_lr import SuggestedLR, suggest_lr
+from gladstorm.torch.untuned import Untuned
 
-__all__ = ["NSGDM", "NSTORM", "NoiseProbe", "PowerLR", "Steered", "diagnose"]
+__all__ = ["NSGDM", "NSTORM", "NoiseProbe", "PowerLR", "SuggestedLR", "Untuned", "diagnose", "suggest_lr"]

@@ -1,24 +1,40 @@
-"""A designed experiment on a model: is its noise growing, how smooth is it, and what to do about it."""
+"""`diagnose`: probes of a loss around the parameters of a model, in a designed experiment."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from gladstorm.diagnosis import Probe, Probes, Report, spread
 from gladstorm.diagnosis import diagnose as fit
-from gladstorm.diagnosis.design import OWN_PATH, STEP, Place, check, places, random_direction
-from gladstorm.torch.cutting import cut, size_of
-from gladstorm.torch.layer_remarks import remarks_on, samples_for
-from gladstorm.torch.normalized_step import norm_of
+from gladstorm.diagnosis.design import (
+    OWN_PATH,
+    STEP,
+    NotFinite,
+    Place,
+    check,
+    random_direction,
+    refuse_sum,
+    take_probes,
+    usable_batches,
+)
+from gladstorm.torch.batch_gradients import (
+    LossOf,
+    SampledLoss,
+    layer_notes,
+    min_group_size,
+    refuse_sharded,
+    size_of,
+    split,
+    squared,
+)
+from gladstorm.torch.norms import norm_of
 from gladstorm.torch.options import rounding_swallows
-from gladstorm.torch.same_sample import remember
-from gladstorm.torch.sampled_loss import LossOf, SampledLoss, refuse_sharded
+from gladstorm.torch.random_state import save_random_state
 
 
 def diagnose(
@@ -35,20 +51,26 @@ def diagnose(
     """Probe a loss around the model's parameters x⁰ and report on its noise and smoothness.
 
     A probe takes a mini-batch, cuts it into groups, and evaluates the gradients of all groups at a point x⁰ ± r u and,
-    on the same samples, a step further out: r is 0, ¼, ½ or 1 times the radius, u the direction of the path for a third
-    and random for the others. Parameters, buffers, gradients, modes and global random states are afterwards what they
-    were, to the bit. Parameters that do not require gradients stay where they are.
+    on the same samples, a step further out. With a checkpoint or a radius, r is 0, ¼, ½ or 1 times the radius, and u
+    the direction of the path for a third and random for the others. Without, it looks further and further out until it
+    can tell whether the noise grows. It says on standard error how many gradients that takes at most. Parameters,
+    buffers, gradients, modes and global random states are afterwards what they were, to the bit. Parameters that do not
+    require gradients stay where they are.
 
-    loss_of: the mean loss over the samples of a mini-batch, `loss_of(model, batch)`, unscaled: a factor of the loss
-        enters the noise squared. Everything random in it is part of the noise. Tensors in the batch, in dicts and
-        sequences too, are cut along their first dimension.
-    model: the model, in the mode you train in. If `model.eval()` switches dropout off, it is not part of the noise.
-    loader: gives mini-batches, over and over if it ends before the budget does.
-    budget: how many mini-batches to look at; each is evaluated at two points.
-    checkpoint: a state_dict of the model later in its training; the path leads from x⁰ to there.
-    radius: how far from x⁰ to look. By default as far as the checkpoint or, without one, as far as x⁰ is from 0.
-    groups: into how many groups a mini-batch is cut, at least 2.
-    seed: the seed of the directions and the resamples.
+    Args:
+        loss_of: The mean loss over the samples of a mini-batch, `loss_of(model, batch)`, unscaled: a factor of the loss
+            enters the noise squared. Everything random in it is part of the noise. Tensors in the batch, in dicts and
+            sequences too, are cut along their first dimension.
+        model: The model, in the mode you train in. If `model.eval()` switches dropout off, it is not part of the noise.
+        loader: Gives mini-batches, over and over if it ends before the budget does.
+        budget: How many mini-batches to look at, at most; each is evaluated at two points.
+        checkpoint: A state_dict of the model later in its training; the path leads from x⁰ to there.
+        radius: How far from x⁰ to look. By default as far as the checkpoint or, without one, as far as it takes.
+        groups: Into how many groups a mini-batch is cut, at least 2.
+        seed: The seed of the directions and the resamples.
+
+    Returns:
+        What the probes say about the noise, the smoothness and the method to use.
 
     >>> data = torch.randn(256, 3, generator=torch.Generator().manual_seed(0))
     >>> loader = torch.utils.data.DataLoader(data, batch_size=16)
@@ -69,31 +91,37 @@ def diagnose(
         raise ValueError("diagnose: some parameters of the model must require gradients; got a model with none.")
     refuse_sharded("diagnose", named.values())
     params = list(named.values())
-    remarks = remarks_on(model)
+    notes = layer_notes(model)
     start = [p.detach().clone() for p in params]
     path, reach = _path(checkpoint, named)
-    radius = radius or reach or norm_of(start).item()
-    if not 0 < radius < math.inf:
-        raise ValueError(f"diagnose: radius must be given where the parameters are 0 or not finite; got {radius}.")
-    _require_precision(params, STEP * radius)
-    design = places(budget, path is not None, np.random.default_rng(seed))
-    put_back = remember([model], {p.device for p in params})
+    restore = save_random_state([model], {p.device for p in params})
     measured = SampledLoss("diagnose", loss_of, model, params)
-    rows: list[Probe] = []
+    smallest = groups * min_group_size(model)
+    needs = f"at least {smallest} samples, {'one' if smallest == groups else 'two, as BatchNorm needs,'} for each group"
+    batches = enumerate(usable_batches(loader, budget, lambda batch: size_of(batch) >= smallest, needs))
+
+    def take(place: Place, radius: float) -> Probe:
+        _require_precision(params, STEP * radius)
+        step, batch = next(batches)
+        direction = path if place.draw == OWN_PATH and path is not None else _random(params, seed, place.draw)
+        measured.where = f", at distance {place.radius * radius:.3g} from the start"
+        if step == 0:
+            with torch.no_grad():
+                whole = measured.loss(split(batch, 1, size_of(batch) // groups * groups)[0]).item()
+                mean = sum(measured.loss(part).item() for part in split(batch, groups)) / groups
+            refuse_sum("loss_of", whole, mean, groups)
+        return _probe(measured, step, place, batch, start, direction, radius, groups)
+
     try:
-        batches = _batches(loader, len(design), groups, samples_for(model))
-        for step, (place, batch) in enumerate(zip(design, batches, strict=True)):
-            direction = path if place.draw == OWN_PATH and path is not None else _random(params, seed, place.draw)
-            measured.where = f", at distance {place.radius * radius:.3g} from the start"
-            if step == 0:
-                _require_mean(measured, batch, groups)
-            rows.append(_probe(measured, step, place, batch, start, direction, radius, groups))
+        rows = take_probes(
+            take, budget, path=path is not None, radius=radius or reach or None, size=norm_of(start).item(), seed=seed
+        )
     finally:
         with torch.no_grad():
             for p, value in zip(params, start, strict=True):
                 p.copy_(value)
-        put_back()
-    return fit(Probes.of(rows, remarks), seed=seed)
+        restore()
+    return fit(Probes.of(rows, notes), seed=seed)
 
 
 def _probe(
@@ -110,20 +138,22 @@ def _probe(
     here, there = place.sign * place.radius * radius, place.sign * (place.radius * radius + moved)
     squares, changes = [], []
     total = change = [torch.zeros_like(u) for u in direction]
-    for part in cut(batch, groups):
+    for part in split(batch, groups):
         _move(measured.params, start, direction, here)
-        put_back = remember([measured.model], {p.device for p in measured.params})
+        restore = save_random_state([measured.model], {p.device for p in measured.params})
         at_x = measured.gradients(part)
         _move(measured.params, start, direction, there)
-        put_back()
+        restore()
         difference = [b - a for a, b in zip(at_x, measured.gradients(part), strict=True)]
-        squares.append(norm_of(at_x).item() ** 2)
-        changes.append(norm_of(difference).item() ** 2)
+        squares.append(squared(norm_of(at_x).item()))
+        changes.append(squared(norm_of(difference).item()))
         total = [a + b for a, b in zip(total, at_x, strict=True)]
         change = [a + b for a, b in zip(change, difference, strict=True)]
     samples = size_of(batch) // groups
-    noise, gradient2 = spread(squares, norm_of(total).item() ** 2, samples)
-    of_change, mean_change2 = spread(changes, norm_of(change).item() ** 2, samples)
+    noise, gradient2 = spread(squares, squared(norm_of(total).item()), samples)
+    of_change, mean_change2 = spread(changes, squared(norm_of(change).item()), samples)
+    if not all(map(math.isfinite, (noise, gradient2, of_change, mean_change2))):
+        raise NotFinite(f"diagnose: squares of gradients must be finite; got some that are not{measured.where}.")
     ell2, L2 = (of_change + mean_change2) / moved**2, mean_change2 / moved**2
     at = place.radius * radius
     return Probe(step, place.pair, place.direction, at, groups, samples, noise, gradient2, moved, ell2, L2)
@@ -156,28 +186,6 @@ def _random(params: list[torch.nn.Parameter], seed: int, draw: int) -> list[Tens
     return [torch.as_tensor(part).to(p.dtype).to(p.device) for part, p in zip(parts, params, strict=True)]
 
 
-def _batches(loader: Iterable[Any], count: int, groups: int, samples: int) -> Iterator[Any]:
-    """So many mini-batches that can be cut into groups of so many samples, from as many passes as it takes."""
-    found, skipped = 0, 0
-    while found < count:
-        before = found
-        for batch in loader:
-            if size_of(batch) < groups * samples:
-                skipped += 1
-                continue
-            yield batch
-            found += 1
-            if found == count:
-                return
-        if found == before:
-            raise ValueError(
-                f"diagnose: loader must give mini-batches of at least {groups * samples} samples, "
-                f"{'one' if samples == 1 else 'two, as BatchNorm needs,'} for each group; got {found} of {count} and "
-                f"{skipped} that are smaller. Give a larger batch_size, fewer groups, or a loader that can be "
-                "gone through again."
-            )
-
-
 def _require_precision(params: list[torch.nn.Parameter], moved: float) -> None:
     count = sum(p.numel() for p in params)
     for p in params:
@@ -186,16 +194,3 @@ def _require_precision(params: list[torch.nn.Parameter], moved: float) -> None:
                 f"diagnose: a probe must move entries by more than rounding does; got a step of {moved:.3g} for "
                 f"parameters in {p.dtype}. Keep them in float32, or give a larger radius."
             )
-
-
-def _require_mean(measured: SampledLoss, batch: Any, groups: int) -> None:
-    """Refuse a sum over samples, whose noise would seem to be that of another batch size."""
-    parts = cut(batch, groups)
-    with torch.no_grad():
-        whole = measured.loss(cut(batch, 1, groups * size_of(parts[0]))[0]).item()
-        each = [measured.loss(part).item() for part in parts]
-    if abs(whole - sum(each)) < 0.1 * abs(whole - sum(each) / groups):
-        raise ValueError(
-            "diagnose: loss_of must return the mean over the samples of a mini-batch; got their sum, "
-            f"{whole:.4g} for all and {each[0]:.4g} for one of {groups} groups."
-        )

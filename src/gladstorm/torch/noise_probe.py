@@ -1,10 +1,10 @@
-"""A probe that rides along a training and changes nothing of it."""
+"""`NoiseProbe`: measures the noise of gradients during a training, and changes nothing of it."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,27 @@ from torch.utils.hooks import RemovableHandle
 
 from gladstorm.core.rules import COUNT
 from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
-from gladstorm.torch.cutting import cut, size_of
-from gladstorm.torch.layer_remarks import remarks_on
-from gladstorm.torch.listening import NO_PAIR, MicroBatches, Pair, TwoPoints
-from gladstorm.torch.normalized_step import norm_of
+from gladstorm.diagnosis.design import NotFinite
+from gladstorm.diagnosis.readings import Readings
+from gladstorm.torch.batch_gradients import (
+    LossOf,
+    SampledLoss,
+    layer_notes,
+    refuse_sharded,
+    size_of,
+    split,
+    squared,
+)
+from gladstorm.torch.gradient_records import NO_CHANGE, GradientRecorder, TwoPointRecorder, clipped
+from gladstorm.torch.norms import norm_of
 from gladstorm.torch.nstorm import NSTORM
-from gladstorm.torch.same_sample import remember
-from gladstorm.torch.sampled_loss import LossOf, NotFinite, SampledLoss, refuse_sharded
+from gladstorm.torch.random_state import save_random_state
 
 
 class NoiseProbe:
     """Measures the noise of a training's gradients at every 20th step, while it trains.
 
-    **With an optimizer** it listens, and costs next to nothing: it compares the gradients of a step's micro-batches
+    **With an optimizer** it costs next to nothing: hooks compare the gradients of a step's micro-batches
     (gradient accumulation) and of the processes (DistributedDataParallel; every process has a probe), before they are
     averaged. Clipping after `backward` does not matter. NSTORM evaluates its closure at both ends of a step: if the
     closure has several micro-batches, or there are several processes, the probe reads ℓ, L and ρ from that too.
@@ -37,10 +45,14 @@ class NoiseProbe:
     Parameters, gradients, buffers and random states are left as they are, to the bit. Distances are measured from where
     the parameters are when the probe is made. Gradients that are not finite are left out and counted in a remark.
 
-    every: steps from probe to probe.
-    samples: with an optimizer, the number of samples in a micro-batch, or in a process' mini-batch. The noise is that
-        of one sample; with 1, the default, that of one micro-batch.
-    scaler: with an optimizer, the `GradScaler` that scales the losses, if there is one.
+    Args:
+        optimizer_or_model: What to probe, as above.
+        every: Steps from probe to probe.
+        samples: With an optimizer, the number of samples in a micro-batch, or in a process' mini-batch. The noise is
+            that of one sample; with 1, the default, that of one micro-batch.
+        scaler: With an optimizer, the `GradScaler` that scales the losses, if there is one.
+        on_reading: Called after every probe with a dict of floats, for a dashboard: the names of
+            `gladstorm.diagnosis.READINGS`. What is not known yet is not a number.
 
     >>> model = torch.nn.Linear(3, 1)
     >>> optimizer, probe = torch.optim.SGD(model.parameters(), lr=0.1), NoiseProbe(model, every=2)
@@ -61,24 +73,28 @@ class NoiseProbe:
         *,
         samples: int = 1,
         scaler: torch.amp.GradScaler | None = None,
+        on_reading: Callable[[dict[str, float]], object] | None = None,
     ) -> None:
         COUNT.require("NoiseProbe", "every", every)
         COUNT.require("NoiseProbe", "samples", samples)
         self.every, self._samples, self._scaler = every, samples, scaler
+        self._on_reading, self._readings = on_reading, Readings()
+        self._before: list[Tensor] | None = None  # the parameters a step before a probe
+        self._clipped: list[int] = [0, 0]  # of so many steps, on so many
         self._rows: list[Probe] = []
         self._steps = self._not_finite = 0
         self._hooks: list[RemovableHandle] = []
-        self._ear: MicroBatches | None = None
+        self._recorder: GradientRecorder | None = None
         self._model: torch.nn.Module | None = None
-        remarks: tuple[str, ...] = ()
+        self._notes: tuple[str, ...] = ()
         if isinstance(optimizer_or_model, torch.nn.Module):
             model = optimizer_or_model
             self._model = model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else model
             params = list(model.parameters())
-            remarks = remarks_on(self._model)
+            self._notes = layer_notes(self._model)
         else:
+            optimizer_or_model = getattr(optimizer_or_model, "optimizer", optimizer_or_model)  # Accelerate wraps it
             params = [p for group in optimizer_or_model.param_groups for p in group["params"]]
-        self._remarks = remarks
         self._params = [p for p in params if p.requires_grad]
         if not self._params:
             raise ValueError("NoiseProbe: some parameters must require gradients; got none that do.")
@@ -90,17 +106,20 @@ class NoiseProbe:
                 optimizer_or_model.register_step_post_hook(self._after_step),
             ]
             if not isinstance(optimizer_or_model, NSTORM):
-                self._ear = MicroBatches(self._params)
+                self._recorder = GradientRecorder(self._params)
 
     def look(self, loss_of: LossOf, batch: Any) -> None:
         """Take a probe of this mini-batch, at the first call and every 20th after it.
 
-        `loss_of(model, batch)` is the mean loss over the samples of a mini-batch, unscaled.
+        Args:
+            loss_of: `loss_of(model, batch)` returns the mean loss over the samples of a mini-batch, unscaled.
+            batch: Tensors with the samples along the first dimension, in dicts and sequences too.
         """
         if self._model is None:
             raise ValueError("NoiseProbe: look needs a model to evaluate; got an optimizer. Give NoiseProbe(model).")
         step, self._steps = self._steps, self._steps + 1
         if step % self.every:
+            self._keep_parameters(self._steps)
             return
         size = size_of(batch)
         if size < 2:
@@ -108,27 +127,28 @@ class NoiseProbe:
                 f"NoiseProbe: a mini-batch must have at least 2 samples to be compared; got {size}. Accumulate "
                 "gradients, and give the optimizer instead of the model."
             )
-        put_back = remember([self._model], {p.device for p in self._params})
+        restore = save_random_state([self._model], {p.device for p in self._params})
         measured = SampledLoss("NoiseProbe", loss_of, self._model, self._params)
-        parts = cut(batch, 4)[:2] if size >= 8 else cut(batch, 2)  # BatchNorm wants two samples
+        parts = split(batch, 4)[:2] if size >= 8 else split(batch, 2)  # BatchNorm wants two samples
         try:
             gradients = [measured.gradients(part) for part in parts]
         except NotFinite:
             self._not_finite += 1
             return
         finally:
-            put_back()
+            restore()
         total = [a + b for a, b in zip(*gradients, strict=True)]
-        squares = [norm_of(each).item() ** 2 for each in gradients]
+        squares = [squared(norm_of(gradient).item()) for gradient in gradients]
         samples = size_of(parts[0])
-        noise, gradient2 = spread(squares, norm_of(total).item() ** 2, samples)
-        self._add(step, self._params, len(parts), samples, noise, gradient2, NO_PAIR)
+        noise, gradient2 = spread(squares, squared(norm_of(total).item()), samples)
+        self._add(step, self._params, total, size, (len(parts), samples, noise, gradient2, *NO_CHANGE))
+        self._keep_parameters(self._steps)
 
     @property
     def probes(self) -> Probes:
         """All probes so far."""
         lost = (f"{self._not_finite} probes were not finite and are left out.",) if self._not_finite else ()
-        return Probes.of(self._rows, (*self._remarks, *lost))
+        return Probes.of(self._rows, (*self._notes, *lost))
 
     def save(self, path: str | Path) -> None:
         """Write them to a parquet file, for `gladstorm diagnose`."""
@@ -140,55 +160,86 @@ class NoiseProbe:
 
     def remove(self) -> None:
         """Take the probe off its optimizer."""
-        if self._ear is not None:
-            self._ear.stop()
+        if self._recorder is not None:
+            self._recorder.stop()
         for hook in self._hooks:
             hook.remove()
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._steps % self.every:
-            return
-        ear, self._ear = self._ear, None
-        if ear is not None:
-            ear.stop()
+        if self._steps % self.every == 0:
+            self._take_before(optimizer, args, kwargs)
+        self._keep_parameters(self._steps + 1)
+
+    def _take_before(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.stop()
         closure = any(map(callable, (*args[1:], kwargs.get("closure"))))  # the first is the optimizer itself
         if isinstance(optimizer, NSTORM) and closure:
-            self._ear = TwoPoints(self._params)
-        elif closure or ear is None:
-            self._say_once("evaluates in a closure or in two phases, how often is its own affair")
+            self._recorder = TwoPointRecorder(self._params)
+        elif closure or recorder is None:
+            self._warn_once("evaluates in a closure or in two phases, which the hooks do not support")
         else:
-            self._hear(ear)
+            self._take(recorder)
 
     def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        if self._ear is not None:
-            self._ear.stop()
-            self._hear(self._ear)
-            self._ear = None
+        if self._recorder is not None:
+            self._recorder.stop()
+            self._take(self._recorder)
+            self._recorder = None
         self._steps += 1
         if self._steps % self.every == 0 and not isinstance(optimizer, NSTORM):
-            self._ear = MicroBatches(self._params)
+            self._recorder = GradientRecorder(self._params)
 
-    def _hear(self, ear: MicroBatches) -> None:
-        """Add what was heard, if there were two micro-batches or processes to compare."""
+    def _take(self, recorder: GradientRecorder) -> None:
+        """Add a probe, if there were two micro-batches or processes to compare."""
         scale = 1.0 if self._scaler is None else self._scaler.get_scale()
-        groups, noise, gradient2 = ear.here.spread(self._samples, scale)
+        groups, noise, gradient2 = recorder.here.spread(self._samples, scale)
         if groups < 2:
-            self._say_once("had one micro-batch in one process, and nothing to compare it with")
-        else:
-            self._add(self._steps, ear.x, groups, self._samples, noise, gradient2, ear.pair(self._samples))
+            self._warn_once("had one micro-batch in one process, and nothing to compare it with")
+            return
+        if self._on_reading is not None and not isinstance(
+            recorder, TwoPointRecorder
+        ):  # whose gradients are those of the other point by now
+            self._clipped[0] += clipped(self._params, recorder.here.totals, scale)
+            self._clipped[1] += 1
+        measured = (groups, self._samples, noise, gradient2, *recorder.change(self._samples))
+        self._add(self._steps, recorder.x, recorder.here.totals, groups * self._samples, measured)
 
-    def _add(
-        self, step: int, x: Sequence[Tensor], groups: int, samples: int, noise: float, gradient2: float, pair: Pair
-    ) -> None:
+    def _add(self, step: int, x: Sequence[Tensor], total: list[Tensor], batch: int, measured: tuple[Any, ...]) -> None:
+        """Add a probe at x, where the gradients of all groups had this total, and read it."""
         distance = norm_of([p.detach() - start for p, start in zip(x, self._start, strict=True)]).item()
+        _, _, noise, gradient2, *_ = measured
         if not all(map(math.isfinite, (noise, gradient2, distance))):
             self._not_finite += 1
             return
-        where = "path" if distance else "start"
-        self._rows.append(Probe(step, step, where, distance, groups, samples, noise, gradient2, *pair))
+        self._rows.append(Probe(step, step, "path" if distance else "start", distance, *measured))
+        if self._on_reading is None:
+            return
+        others = {"skipped": float(self._not_finite), **self._last_step(x, total)}
+        if self._clipped[1]:
+            others["clip/share"] = self._clipped[0] / self._clipped[1]
+        self._on_reading(self._readings.update(self._rows[-1], batch, **others))
 
-    def _say_once(self, what: str) -> None:
-        said = f"NoiseProbe: a step {what}; give NoiseProbe(model), and call look(loss_of, batch) before each step."
-        if said not in self._remarks:
-            self._remarks = (*self._remarks, said)
-            warnings.warn(said, stacklevel=4)
+    def _keep_parameters(self, next_step: int) -> None:
+        """Keep where the parameters are, if there is a probe after this step."""
+        if self._on_reading is not None and next_step % self.every == 0:
+            self._before = [p.detach().clone() for p in self._params]
+
+    def _last_step(self, x: Sequence[Tensor], total: list[Tensor]) -> dict[str, float]:
+        """The length of the step to x, and the cosine of its direction, the estimate, with the gradient at x."""
+        if self._before is None:
+            return {}
+        back = [old - p.detach() for p, old in zip(x, self._before, strict=True)]
+        self._before = None
+        length, size = norm_of(back).item(), norm_of(total).item()
+        inner = sum(float((a * b).sum()) for a, b in zip(total, back, strict=True))
+        return {"step/length": length, "step/cosine": inner / (length * size) if length * size else math.nan}
+
+    def _warn_once(self, reason: str) -> None:
+        message = (
+            f"NoiseProbe: a step {reason}; give NoiseProbe(model), and call look(loss_of, batch) before each step."
+        )
+        if message not in self._notes:
+            self._notes = (*self._notes, message)
+            warnings.warn(message, stacklevel=4)

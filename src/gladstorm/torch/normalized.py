@@ -1,10 +1,10 @@
-"""What NSGDM and NSTORM share as torch optimizers: options and their rules, an estimate of each parameter, the step."""
+"""The base class of NSGDM and NSTORM: an estimate of each parameter's gradient, and the normalized step along it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, ClassVar, Never, Self, cast
+from typing import Any, ClassVar, Self, Unpack, cast
 
 import torch
 from torch import Tensor
@@ -12,30 +12,32 @@ from torch.optim.optimizer import ParamsT
 from typing_extensions import override
 
 from gladstorm import theory
-from gladstorm.torch.block import Block
-from gladstorm.torch.normalized_step import RowNorms, norm_of, normalized_step_, normalized_steps_, norms_of, plain
+from gladstorm.torch.normalized_step import normalized_step_, normalized_steps_
+from gladstorm.torch.norms import RowNorms, norm_of, norms_of, plain
+from gladstorm.torch.optimizer import Block, Optimizer
 from gladstorm.torch.options import (
-    check_options,
+    MOMENTUM,
+    NORMS,
+    SharedOptions,
     estimate_dtype,
-    refuse_parts,
     warn_of_fast_decay,
     warn_of_swallowed_steps,
 )
-from gladstorm.torch.strict import StrictOptimizer
 
 
-class NormalizedOptimizer(StrictOptimizer):
+class NormalizedOptimizer(Optimizer):
     """x ← x − γ v/‖v‖ with γ = lr; a subclass says how v, `state[p]["momentum_buffer"]`, follows the gradients.
 
     It writes `_step`, as NSGDM does, and says in `method` whose schedule `from_theory` takes. An optimizer without an
-    estimate to normalize inherits `StrictOptimizer`, as Steered does. A method has three forms: write it in the
-    simulator first, then here and in `gladstorm.optax`; one test compares them step by step, in float64.
+    estimate to normalize inherits `Optimizer`. A method has three forms: write it in the simulator first, then here and
+    in `gladstorm.optax`; one test compares them step by step, in float64.
     """
 
     method: ClassVar[str]  # its name in gladstorm.theory
-    _blank = False  # whether the estimates are none yet, and 0 only so that a checkpoint has their shapes
-    _own = (*StrictOptimizer._own, "_blank")
-    _marks = ("lr", "momentum", "norm")
+    rules = {**Optimizer.rules, "momentum": MOMENTUM}
+    _required = ("lr", "momentum", "norm")
+    _copied = (*Optimizer._copied, "_state_is_empty")
+    _state_is_empty = False  # whether the estimates are 0 only so that a checkpoint has their shapes
     _rows: RowNorms | None = None  # of the estimates as they were last renewed
 
     def __init__(
@@ -46,22 +48,10 @@ class NormalizedOptimizer(StrictOptimizer):
         *,
         weight_decay: float = 0.0,
         norm: str = "global",
-        maximize: bool = False,
-        foreach: bool | None = None,
-        capturable: bool = False,  # noqa: ARG002 - every step is
-        differentiable: bool = False,
-        fused: bool | None = None,
-        skip_nonfinite: bool | None = None,
-        **unknown: Never,
+        **options: Unpack[SharedOptions],
     ) -> None:
-        options = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "norm": norm}
         super().__init__(
-            params,
-            {**options, "maximize": maximize, "foreach": foreach},
-            differentiable=differentiable,
-            fused=fused,
-            skip_nonfinite=skip_nonfinite,
-            unknown=unknown,
+            params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "norm": norm}, **options
         )
         warn_of_swallowed_steps(self._name, self.param_groups)
         warn_of_fast_decay(self._name, self.param_groups)
@@ -79,11 +69,20 @@ class NormalizedOptimizer(StrictOptimizer):
         eta0: float = 1.0,
         **options: Any,
     ) -> Self:
-        """lr, momentum and NSTORM's n_init as the theorem sets them for `horizon` iterates, T.
+        """Make the optimizer with lr, momentum and NSTORM's n_init as the theorem sets them.
 
-        G is the standard deviation of a mini-batch's gradient at the start. Of B only the kind of noise enters: B > 0
-        grows with the distance, B = 0 does not, B = G = 0 is none. `options` go to the constructor. What the theorem
-        asks of gamma0 and what it then guarantees: `gladstorm.theory.plan`.
+        `gladstorm.theory.plan` says what the theorem asks of gamma0, and what it then guarantees.
+
+        Args:
+            params: As in the constructor.
+            horizon: T, the number of iterates.
+            alpha: α in [0, 1] of f ∈ L*_sym(α) for NSGDM, of E L*_sym(α) for NSTORM.
+            gamma0: γ0 of the theorem's schedule.
+            G: The standard deviation of a mini-batch's gradient at the start.
+            B: Only its sign matters: with B > 0 the noise grows with the distance, with B = 0 it does not; B = G = 0
+                means no noise.
+            eta0: η0 of the theorem's schedule.
+            **options: Any other options of the constructor.
 
         >>> from gladstorm.torch import NSTORM
         >>> x = torch.nn.Parameter(torch.zeros(2))
@@ -99,14 +98,15 @@ class NormalizedOptimizer(StrictOptimizer):
 
     @override
     def _check_group(self, group: dict[str, Any]) -> None:
-        check_options(self._name, group)
-        refuse_parts(self._name, group["params"], group["norm"])
+        if group["norm"] not in NORMS:
+            raise ValueError(f"{self._name}: norm must be one of {', '.join(NORMS)}; got norm={group['norm']!r}.")
+        super()._check_group(group)
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
         estimates = [v for p in self._all_params() if (v := self._estimate(p)) is not None]
-        self._blank = bool(estimates) and not any(plain(v).any() for v in estimates)
+        self._state_is_empty = bool(estimates) and not any(plain(v).any() for v in estimates)
 
     @override
     def _state_dtype(self, p: Tensor, name: str) -> torch.dtype:
@@ -117,36 +117,30 @@ class NormalizedOptimizer(StrictOptimizer):
         state: dict[str, Tensor] | None = self.state.get(p)
         return None if state is None else state.get("momentum_buffer")
 
-    def _only_shows_its_shapes(self) -> bool:
-        """Make estimates of 0 if this step is none."""
-        if not self._is_a_trial():
-            return False
-        for p in self._with_gradients():
+    def _start_estimates(self, params: Iterable[Tensor]) -> None:
+        """v⁰ = g⁰, a copy."""
+        for p in params:
             self.state[p]["momentum_buffer"] = first_estimate(p)
-        self._blank = True
+
+    def _init_state_only(self) -> bool:
+        """Create estimates of 0 if that is what this step is for."""
+        if self.state or not self._is_state_init():
+            return False
+        self._start_estimates(self._with_gradients())
+        self._state_is_empty = True
         return True
 
-    def _forget_blanks(self) -> None:
-        """Estimates that only show their shapes are none."""
-        if self._blank:
-            self._forget(self._all_params())
-            self._blank = False
+    def _drop_empty_state(self) -> None:
+        if self._state_is_empty:
+            self._drop_estimates(self._all_params())
+            self._state_is_empty = False
 
-    def _forget(self, params: Iterable[Tensor]) -> None:
+    def _drop_estimates(self, params: Iterable[Tensor]) -> None:
         for p in params:
             if self._estimate(p) is not None:
                 self.state[p].pop("momentum_buffer")  # and nothing that others keep there
             if not self.state.get(p, True):
                 self.state.pop(p)
-
-    def _blocks(self) -> list[Block]:
-        """Parameters that have a gradient and an estimate, a block for each group that has any."""
-        blocks = []
-        for group in self.param_groups:
-            pairs = [(p, v) for p in group["params"] if p.grad is not None and (v := self._estimate(p)) is not None]
-            if pairs:
-                blocks.append(Block(group, [p for p, _ in pairs], [v for _, v in pairs]))
-        return blocks
 
     def _move(self, blocks: list[Block], *, subtract: bool = False) -> list[Block]:
         """x ← x − γ v/‖v‖, then v ← v − g if that is to follow; returns what has moved.
@@ -162,20 +156,21 @@ class NormalizedOptimizer(StrictOptimizer):
             elif block.group["norm"] == "tensor" and block.is_readable:
                 moved += self._move_each(block, subtract)
             elif block.group["norm"] == "tensor":
-                units += [[one] for one in block.one_by_one()]
-        for together in units:
+                pairs = zip(block.params, block.estimates, strict=True)
+                units += [[Block(block.group, [p], [v])] for p, v in pairs]
+        for unit in units:
             norm = norm_of(
-                [v for b in together for v in b.estimates],
-                foreach=all(b.foreach for b in together),
+                [v for b in unit for v in b.estimates],
+                foreach=all(b.foreach for b in unit),
                 rows=self._rows,
             )
             good = self._is_good(norm)
             if good is False:
-                self._forget(p for block in together for p in block.params)
+                self._drop_estimates(p for block in unit for p in block.params)
                 continue
-            for block in together:
+            for block in unit:
                 lr = block.group["lr"]
-                if good is not True:  # the device knows, we do not: a bad step is one of length 0, and v is 0 after it
+                if good is not True:  # known on the device only: a bad step has length 0, and v is 0 after it
                     lr = lr * good.to(norm.dtype)
                     for v in block.plain_estimates:
                         v.copy_(torch.where(good.to(v.device), v, 0))
@@ -189,16 +184,16 @@ class NormalizedOptimizer(StrictOptimizer):
                     foreach=block.foreach,
                     subtracted=block.plain_grads if subtract else None,
                 )
-            moved += together
+            moved += unit
         return moved
 
     def _move_each(self, block: Block, subtract: bool) -> list[Block]:
-        """The same with a norm for each parameter, whose values Python may look at."""
+        """The same with a norm for each parameter, whose values Python may read."""
         norms = norms_of(block.plain_estimates, self._rows or RowNorms())
         if self.skip_nonfinite is not False and not all(map(math.isfinite, norms)):
             bad = [p for p, norm in zip(block.params, norms, strict=True) if not math.isfinite(norm)]
             self._skipped += len(bad)
-            self._forget(bad)
+            self._drop_estimates(bad)
             good = [(p, v) for p, v in zip(block.params, block.estimates, strict=True) if self._estimate(p) is not None]
             block = Block(block.group, [p for p, _ in good], [v for _, v in good])
             norms = [norm for norm in norms if math.isfinite(norm)]

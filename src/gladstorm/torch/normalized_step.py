@@ -7,20 +7,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-# Entries to a running sum. How many of them a dot product keeps is the processor's affair: on some, one of 2²⁰ float32
-# entries is 2e-4 off, since equal squares are all rounded the same way. So sums are short, and one kernel takes many.
-ROW, SHORT = 2**9, 2**11
-
-WITHOUT_FLOAT64 = ("mps", "xpu")  # devices, or some of their kind, that cannot compute in it
-
-ORDINARY = (Tensor, torch.nn.Parameter)  # types that need no asking; a step asks often
+from gladstorm.torch import norms
 
 
 def normalized_step_(
@@ -40,7 +33,7 @@ def normalized_step_(
     each v afterwards is so at once, while v is in the processor's cache.
 
     >>> x, v = torch.tensor([1.0, 1.0]), torch.tensor([3.0, -4.0])
-    >>> normalized_step_([x], [v], norm_of([v]), lr=0.5)
+    >>> normalized_step_([x], [v], norms.norm_of([v]), lr=0.5)
     >>> x
     tensor([0.7000, 1.4000])
     """
@@ -97,77 +90,6 @@ def normalized_steps_(
             v.sub_(subtracted[i])
 
 
-class RowNorms:
-    """Norms of rows, taken right after their tensor was written, while that is in the processor's cache.
-
-    They count only while their tensor is not written again.
-    """
-
-    def __init__(self) -> None:
-        self._taken: dict[int, tuple[Tensor, int, list[Tensor]]] = {}  # tensor, its version, what `of` returns
-
-    def take(self, v: Tensor) -> None:
-        """Take them now, on a CPU; an accelerator takes all norms at once later, a compiler as it sees fit."""
-        if v.numel() > SHORT and readable(v):
-            self._taken[id(v)] = (v, v._version, shorter(v))
-
-    def of(self, v: Tensor) -> list[Tensor]:
-        """Vectors that together have the norm of v and are much shorter than it, taken anew if need be."""
-        tensor, version, vectors = self._taken.get(id(v), (None, 0, []))
-        return vectors if tensor is v and version == v._version else shorter(v)
-
-
-def norm_of(estimates: Sequence[Tensor], *, foreach: bool = False, rows: RowNorms | None = None) -> Tensor:
-    """‖v‖ over all entries of all tensors, the other processes' shards included; no dimensions, on the first's device.
-
-    In float64 where the device has it, whatever the tensors are in: the norm of float32 entries can exceed float32.
-
-    >>> norm_of([torch.tensor([3e25]), torch.tensor([0.0, 4e25])])
-    tensor(5.0000e+25, dtype=torch.float64)
-    """
-    kinds: defaultdict[Any, list[Tensor]] = defaultdict(list)
-    for v in estimates:
-        is_plain = type(v) in ORDINARY and not v.is_complex()
-        kinds[None if is_plain else sharding(v), v.device, v.dtype].append(v if is_plain else plain(v))
-    if not kinds:
-        return torch.zeros((), dtype=torch.float64)
-    _, device, _ = next(iter(kinds))
-    lengths = []
-    for (where, *_), vs in kinds.items():
-        length = _length(vs, foreach, rows or RowNorms())
-        everywhere = length if where is None else _of_all_processes(length, *where)
-        lengths.append(everywhere.to(device, widest(device)))
-    return lengths[0] if len(lengths) == 1 and lengths[0].dim() == 0 else _scaled_length(lengths)
-
-
-def norms_of(estimates: Iterable[Tensor], rows: RowNorms) -> list[float]:
-    """‖v‖ of each tensor; plain real tensors on a CPU.
-
-    >>> norms_of([torch.tensor([3.0, 4.0]), torch.tensor([1e-30])], RowNorms())
-    [5.0, 1.0000000031710769e-30]
-    """
-    norms = []
-    for v in estimates:
-        square = math.nan
-        if v.numel() <= SHORT:
-            (flat,) = shorter(v)
-            square = torch.dot(flat, flat).item()
-        norms.append(math.sqrt(square) if _in_range(square, v.dtype) else norm_of([v], rows=rows).item())
-    return norms
-
-
-def plain(tensor: Tensor) -> Tensor:
-    """The tensor's entries on this process as real numbers, in the same memory: a DTensor's shard, complex as pairs."""
-    if type(tensor) not in ORDINARY and sharding(tensor):
-        tensor = tensor.to_local()  # type: ignore[attr-defined]  # a DTensor's
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
-
-
-def plains(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Each tensor's `plain`, at a third of the price for ordinary ones."""
-    return [t if type(t) in ORDINARY and not t.is_complex() else plain(t) for t in tensors]
-
-
 def alike(*lists: Sequence[Tensor]) -> Iterator[tuple[torch.device, tuple[list[Tensor], ...]]]:
     """The lists cut into runs of equal device and types, as the foreach kernels want them."""
     if all(len({(tensor.device, tensor.dtype) for tensor in column}) == 1 for column in lists):
@@ -182,7 +104,7 @@ def alike(*lists: Sequence[Tensor]) -> Iterator[tuple[torch.device, tuple[list[T
 
 def factors(norm: Tensor, lr: float | Tensor) -> list[Tensor] | list[float]:
     """Numbers whose product is γ/‖v‖, or 0 where ‖v‖ = 0, and that float32 holds, as it may not hold γ/‖v‖."""
-    if readable(norm):  # a dozen operations on tensors of no dimensions would cost more than a small model's step
+    if norms.readable(norm):  # a dozen operations on tensors of no dimensions would cost more than a small model's step
         return factors_of(norm.item(), float(lr))
     close = torch.exp2(-norm.log2().round().clamp(-127, 126))  # to 1/‖v‖, if float32 holds that
     return [close, torch.where(norm == 0, 0.0, lr / (norm * close))]
@@ -195,101 +117,3 @@ def factors_of(norm: float, lr: float) -> list[float]:
         return [per_unit]
     close = 2.0 ** -min(max(round(math.log2(norm)), -127), 126)
     return [close, lr / (norm * close)]
-
-
-def readable(tensor: Tensor) -> bool:
-    """Whether Python may look at its value: there is no device to wait for, and no compiler at work."""
-    return tensor.is_cpu and not torch.compiler.is_compiling()
-
-
-def widest(device: torch.device) -> torch.dtype:
-    """The type for numbers of the whole."""
-    return torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64
-
-
-def _length(vs: list[Tensor], foreach: bool, rows: RowNorms) -> Tensor:
-    """‖v‖ over tensors of one kind: by their squares where those stay in range, else by wider or by smaller numbers."""
-    device, dtype = vs[0].device, vs[0].dtype
-    wide = widest(device)
-    if readable(vs[0]):
-        square = _square(torch.cat([vector for v in vs for vector in rows.of(v)]))
-        if _in_range(square.item(), dtype):
-            return square.to(wide).sqrt()
-    if dtype is wide:
-        return _scaled_length(vs)
-    fused = foreach and device.type != "cpu"
-    return _joint(torch._foreach_norm(vs, dtype=wide) if fused else [_norm(v, dtype=wide) for v in vs])
-
-
-def _in_range(square: float, dtype: torch.dtype) -> bool:
-    """Whether a sum of squares has neither overflowed nor lost any that count."""
-    return _smallest_square(dtype) < square < math.inf
-
-
-@cache
-def _smallest_square(dtype: torch.dtype) -> float:
-    return torch.finfo(dtype).tiny / torch.finfo(dtype).eps ** 2
-
-
-def _scaled_length(vs: list[Tensor]) -> Tensor:
-    """‖v‖ with the largest entry divided out, so that squares neither overflow nor vanish."""
-    largest = torch.stack([v.abs().amax() for v in vs if v.numel()] or [vs[0].new_zeros(())]).amax()
-    divisor = torch.where((largest == 0) | largest.isinf(), 1.0, largest)
-    return divisor * _joint([_norm(v / divisor) for v in vs])
-
-
-def _joint(lengths: Sequence[Tensor]) -> Tensor:
-    """The length of what has these lengths."""
-    return _norm(torch.stack(list(lengths)))
-
-
-def _norm(v: Tensor, **options: Any) -> Tensor:
-    length: Tensor = torch.linalg.vector_norm(v, **options)
-    return length
-
-
-def _square(v: Tensor) -> Tensor:
-    """The sum of squares of a vector."""
-    return torch.dot(v, v) if v.numel() <= SHORT else _square(torch.cat(shorter(v)))
-
-
-def shorter(v: Tensor) -> list[Tensor]:
-    """Vectors that together have the norm of v: the norms of its rows and what no row holds, or v if it is short."""
-    if not v.is_contiguous():  # in the order of memory: no copy of a dense tensor, whatever its memory format
-        v = v.permute(sorted(range(v.dim()), key=v.stride, reverse=True)).contiguous()
-    flat = v if v.dim() == 1 else v.view(-1)
-    entries = flat.numel()
-    if entries <= SHORT:
-        return [flat]
-    row, left = _row(entries)
-    rows = torch.linalg.vector_norm(flat.unfold(0, row, row), 2, 1)
-    return [rows, flat[-left:]] if left else [rows]
-
-
-@cache
-def _row(entries: int) -> tuple[int, int]:
-    """How long to make the rows, and how many entries are then in none: 0 if any length from ROW/4 to ROW divides."""
-    return next(((row, 0) for row in range(ROW, ROW // 4, -1) if entries % row == 0), (ROW, entries % ROW))
-
-
-def sharding(tensor: Tensor) -> tuple[Any, tuple[bool, ...]] | None:
-    """A DTensor's mesh and along which of its dimensions the tensor is cut; None for an ordinary tensor."""
-    if type(tensor) in ORDINARY:
-        return None
-    mesh = getattr(tensor, "device_mesh", None)  # asked this way, torch.distributed.tensor (1 s) need not be imported
-    if mesh is None:
-        return None
-    return mesh, tuple(not p.is_replicate() for p in tensor.placements)  # type: ignore[attr-defined]  # a DTensor's
-
-
-def whole_sum(number: Tensor, where: tuple[Any, tuple[bool, ...]] | None) -> Tensor:
-    """The sum over processes of a number that each has of its shards."""
-    return number if where is None else _of_all_processes(number, *where).sum()
-
-
-def _of_all_processes(length: Tensor, mesh: Any, cut: tuple[bool, ...]) -> Tensor:
-    """The lengths of all shards. Their squares could be added on the way; but those may be out of range."""
-    from torch.distributed.tensor import DTensor, Replicate, Shard
-
-    placements = [Shard(0) if here else Replicate() for here in cut]
-    return DTensor.from_local(length.reshape(1), mesh, placements).full_tensor()

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from typing_extensions import override
 
-from gladstorm.torch.normalized import NormalizedOptimizer, first_estimate
-from gladstorm.torch.normalized_step import RowNorms
+from gladstorm.torch.normalized import NormalizedOptimizer
+from gladstorm.torch.norms import RowNorms
 
 
 class NSGDM(NormalizedOptimizer):
@@ -19,21 +19,26 @@ class NSGDM(NormalizedOptimizer):
     Here g is the gradient, x the parameters; the paper's γ is `lr`, and its η is 1 − `momentum`. Where v = 0 the
     parameters stay as they are: no eps is added to the norm.
 
-    params, momentum, maximize, foreach: as in torch.optim.SGD; every option may also be given for each group.
-    lr: the length of a step, in the units of the parameters; a number or a tensor. Choose your own: the default only
-        serves programs that construct every optimizer without arguments.
-    weight_decay: λ ≥ 0; a step multiplies x by 1 − lr·λ. The decay is decoupled: it never enters v.
-    norm: "global", one norm over all parameters of all groups, is the paper's method. "group" and "tensor" give each
-        group or each tensor a step of length lr of its own; no theorem here is about them.
-    skip_nonfinite: if v is not finite, do not take the step, count it in `skipped`, and form v anew from the next
-        gradient. None does this on a CPU, where it costs nothing. True does it everywhere, at the price of one more
-        pass over v. False never does it.
-    capturable, differentiable, fused: accepted because torch's own optimizers have them. A step never waits for the
-        device, so it can always be captured; `differentiable` and `fused` must be off.
-
     The state is one buffer, `momentum_buffer`, of the parameter's type but float32 at least. As in torch, a parameter
     without a gradient does not move. Works unchanged under DDP, FSDP2 (the norm is that of the whole
     estimate, not of a shard), torch.amp.GradScaler and torch.compile.
+
+    Args:
+        params: Parameters or groups, as in torch.optim.SGD; every option may also be given for each group.
+        lr: The length of a step, in the units of the parameters; a number or a tensor. Choose your own: the default
+            only serves programs that construct every optimizer without arguments.
+        momentum: The weight of the old estimate, in [0, 1).
+        weight_decay: λ ≥ 0; a step multiplies x by 1 − lr·λ. The decay is decoupled: it never enters v.
+        norm: "global", one norm over all parameters of all groups, is the paper's method. "group" and "tensor" give
+            each group or each tensor a step of length lr of its own; no theorem here is about them.
+        maximize: Follow the gradient instead of its negative.
+        foreach: Use torch's fused kernels for lists of tensors; None uses them where they are faster.
+        skip_nonfinite: If v is not finite, do not take the step, count it in `skipped`, and form v anew from the next
+            gradient. None does this on a CPU, where it costs nothing. True does it everywhere, at the price of one more
+            pass over v. False never does it.
+        capturable: Accepted because torch's own optimizers have it: a step never waits for the device.
+        differentiable: Must be False.
+        fused: Must be None or False.
 
     >>> x = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
     >>> optimizer = NSGDM([x], lr=1.0)
@@ -47,20 +52,13 @@ class NSGDM(NormalizedOptimizer):
 
     @override
     def _step(self, closure: Callable[[], float] | None) -> float | None:
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        params = (
-            self._with_gradients()
-        )  # groups before state: in the other order torch.compile compiles every step anew
-        self._forget_blanks()
-        if closure is None and not self.state and self._only_shows_its_shapes():
+        loss = self._loss(closure)
+        params = self._with_gradients()  # before any state is read, or torch.compile compiles every step anew
+        self._drop_empty_state()
+        if closure is None and self._init_state_only():
             return None
-        for p in params:
-            if self._estimate(p) is None:
-                self.state[p]["momentum_buffer"] = first_estimate(p)  # the update below leaves v = g as it is
-        blocks = self._blocks()
+        self._start_estimates([p for p in params if self._estimate(p) is None])  # the update below leaves v = g
+        blocks = self._blocks("momentum_buffer")
         self._rows = RowNorms()
         for block in blocks:
             eta, vs, gs = 1 - block.group["momentum"], block.plain_estimates, block.plain_grads

@@ -1,4 +1,4 @@
-"""The options of the torch optimizers: their rules, and what is refused or announced before a step is taken."""
+"""The options of the torch optimizers: their rules, and the errors and warnings of a constructor."""
 
 from __future__ import annotations
 
@@ -15,14 +15,10 @@ import torch
 from torch import Tensor
 
 from gladstorm.core.rules import NON_NEGATIVE, Rule
-from gladstorm.torch.normalized_step import norm_of
+from gladstorm.torch.norms import norm_of
 
-NUMBER = Rule("one number, finite and ≥ 0", lambda v: v.ndim == 0 and NON_NEGATIVE.holds(v))
-RULES = {
-    "lr": NUMBER,
-    "momentum": Rule("one number in [0, 1)", lambda v: v.ndim == 0 and (v >= 0) & (v < 1)),
-    "weight_decay": NUMBER,
-}
+NON_NEGATIVE_NUMBER = Rule("one number, finite and ≥ 0", lambda v: v.ndim == 0 and NON_NEGATIVE.holds(v))
+MOMENTUM = Rule("one number in [0, 1)", lambda v: v.ndim == 0 and (v >= 0) & (v < 1))
 NORMS = ("global", "group", "tensor")
 OPTIONS_OF_TORCH = {
     name
@@ -33,11 +29,9 @@ OPTIONS_OF_TORCH = {
 FAST_DECAY = 0.01  # of the parameters in one step: they halve in 70
 
 
-class Options(TypedDict, total=False):
-    """What every optimizer here takes by name, as `NSGDM` describes it."""
+class SharedOptions(TypedDict, total=False):
+    """Options that every optimizer takes by name, as `NSGDM` describes them."""
 
-    weight_decay: float
-    norm: str
     maximize: bool
     foreach: bool | None
     capturable: bool
@@ -46,19 +40,17 @@ class Options(TypedDict, total=False):
     skip_nonfinite: bool | None
 
 
-def check_options(owner: str, options: dict[str, Any]) -> None:
-    """Raise a ValueError for the first option of a group that breaks its rule."""
-    for key in RULES:
-        check_number(owner, key, options[key])
-    if options["norm"] not in NORMS:
-        wrong = options["norm"]
-        raise ValueError(f"{owner}: norm must be one of {', '.join(NORMS)}; got norm={wrong!r}.")
+class NormalizedOptions(SharedOptions, total=False):
+    """Those of NSGDM and NSTORM."""
+
+    weight_decay: float
+    norm: str
 
 
-def check_number(owner: str, key: str, value: float | Tensor) -> None:
-    """Raise a ValueError unless the option's rule holds, for a number or a tensor of one entry."""
+def check_number(owner: str, key: str, rule: Rule, value: float | Tensor) -> None:
+    """Raise a ValueError unless the rule holds, for a number or a tensor of one entry."""
     entries = value if not isinstance(value, Tensor) else value.item() if value.numel() == 1 else value.tolist()
-    RULES[key].require(owner, key, entries)
+    rule.require(owner, key, entries)
 
 
 def check_implementation(owner: str, foreach: bool | None, differentiable: bool, fused: bool | None) -> None:
@@ -71,20 +63,22 @@ def check_implementation(owner: str, foreach: bool | None, differentiable: bool,
         raise RuntimeError(f"{owner}: fused must be None or False, foreach=True fuses what there is; got fused=True.")
 
 
-def refuse_foreign(owner: str, groups: list[dict[str, Any]], marks: Iterable[str], known: Iterable[str]) -> None:
-    """Raise a ValueError for saved groups of another optimizer: they lack a mark, or have options only it knows."""
+def refuse_other_optimizer(
+    owner: str, groups: list[dict[str, Any]], required: Iterable[str], known: Iterable[str]
+) -> None:
+    """Raise a ValueError for saved groups that lack a required option, or have one of torch's that is not known."""
     saved = {key for group in groups for key in group}
     others = (saved & OPTIONS_OF_TORCH) - set(known)
-    lacking = [mark for mark in marks if any(mark not in group for group in groups)]
+    lacking = [key for key in required if any(key not in group for group in groups)]
     if others or lacking:
-        found = ", ".join(sorted(others)) or f"no {lacking[0]}"
+        evidence = ", ".join(sorted(others)) or f"no {lacking[0]}"
         raise ValueError(
-            f"{owner}: state_dict must be one of {owner}'s; got another optimizer's, with {found} in its groups. Load "
-            f"the model's parameters only and begin with a new {owner}."
+            f"{owner}: state_dict must be one of {owner}'s; got another optimizer's, with {evidence} in its groups. "
+            f"Load the model's parameters only and begin with a new {owner}."
         )
 
 
-def refuse_parts(owner: str, params: Iterable[Tensor], norm: str | None) -> None:
+def refuse_shards(owner: str, params: Iterable[Tensor], norm: str | None) -> None:
     """Raise a ValueError for tensors that are a process's part of the parameters and do not say so, as a DTensor does.
 
     FSDP1 marks what it has flattened. `ZeroRedundancyOptimizer` hands over whole tensors, but not all of them, and can

@@ -19,6 +19,13 @@ class PowerLR(LRScheduler):
     η for a horizon T that is known beforehand. This schedule puts k + 1 in the place of T; no theorem here covers it.
     η₀ = 1 makes the first momentum 0, so an average given to `NSTORM.initialize` is used for one step only.
 
+    Args:
+        optimizer: NSGDM or NSTORM.
+        lr_exponent: The exponent of the lr, ≥ 0.
+        eta_exponent: The exponent of η, ≥ 0.
+        eta0: η₀ in (0, 1].
+        last_epoch: As in torch's schedulers, to resume.
+
     >>> import torch
     >>> from gladstorm.torch import NSGDM
     >>> x = torch.nn.Parameter(torch.ones(2))
@@ -53,7 +60,15 @@ class PowerLR(LRScheduler):
     def from_theory(
         cls, optimizer: NormalizedOptimizer, *, alpha: float, G: float, B: float = 1.0, eta0: float = 1.0
     ) -> Self:
-        """The exponents of the theorem about this optimizer; its initial lr is γ₀."""
+        """Take the exponents of the theorem about this optimizer, whose initial lr is γ₀.
+
+        Args:
+            optimizer: NSGDM or NSTORM.
+            alpha: As in `NSGDM.from_theory`, and so are G, B and eta0.
+            G: The standard deviation of a mini-batch's gradient at the start.
+            B: Whether the noise grows with the distance (B > 0).
+            eta0: η₀ of the theorem's schedule.
+        """
         statement = theory.for_schedule(optimizer.method, alpha=alpha, gamma0=1.0, B=B, G=G, eta0=eta0)
         gamma, eta = float(statement.gamma_exponent), float(statement.eta_exponent)
         return cls(optimizer, lr_exponent=gamma, eta_exponent=eta, eta0=eta0)

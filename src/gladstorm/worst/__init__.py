@@ -2,13 +2,4 @@
 
 from gladstorm.worst.search import FORMAT, QUICK, Found, SearchSettings, again, require_kind, stated, worst
 
-__all__ = [
-    "FORMAT",
-    "QUICK",
-    "Found",
-    "SearchSettings",
-    "again",
-    "require_kind",
-    "stated",
-    "worst",
-]
+__all__ = ["FORMAT", "QUICK", "Found", "SearchSettings", "again", "require_kind", "stated", "worst"]

@@ -5,30 +5,21 @@ weights of the worse half are negative, so that from the second generation on it
 random numbers, and the published numbers of `worst` and `tightness` are those of this search.
 """
 
-from __future__ import annotations
-
 import math
-from dataclasses import dataclass, field
 
 import numpy as np
 
 
-@dataclass
 class Evolution:
-    """A normal distribution that moves towards vectors of large value. `ask`, evaluate, `tell`, and again."""
+    """A normal distribution that moves towards vectors of large value. `ask`, evaluate, `tell`, and again.
 
-    mean: np.ndarray
-    step: float  # σ, about how far from the mean the best vector may be
-    population: int  # λ
-    rng: np.random.Generator
-    _covariance: np.ndarray = field(init=False)
-    _path: np.ndarray = field(init=False)
-    _covariance_path: np.ndarray = field(init=False)
-    _generation: int = field(init=False, default=0)
+    `step` is σ, about how far from the mean the best vector may be, and `population` is λ.
+    """
 
-    def __post_init__(self) -> None:
-        self._covariance = np.eye(self.mean.size)
-        self._path, self._covariance_path = np.zeros(self.mean.size), np.zeros(self.mean.size)
+    def __init__(self, mean: np.ndarray, step: float, population: int, rng: np.random.Generator) -> None:
+        self.mean, self.step, self.population, self.rng = mean, step, population, rng
+        self._covariance, self._generation = np.eye(mean.size), 0
+        self._path, self._covariance_path = np.zeros(mean.size), np.zeros(mean.size)
 
     def ask(self) -> np.ndarray:
         """λ vectors, a row each."""

@@ -5,7 +5,7 @@ approached as far as the class admits, so slopes never exceed what is allowed; a
 sign that keeps f bounded below; and f is made flatter, if need be, until f(x⁰) − inf f is at most the gap of the class.
 
 - f ∈ L*_sym(α): |f''| ≤ L0 + L1 |f'|^α on every piece, at its smallest |f'|. Multiplying f by t ≤ 1 keeps that.
-- Samples, where a method takes differences of one sample: with σ(x) c(x) the loudness of the two channels,
+- Samples, where a method takes differences of one sample: with σ(x) c(x) the deviations of the two channels,
   E|∇f(y; ξ) − ∇f(x; ξ)|² = |f'(y) − f'(x)|² + ‖σ(y) c(y) − σ(x) c(x)‖², hence on a piece of width h at most |y − x|²
   times f''² + (‖Δc‖ σ/h + B ‖c‖)², with σ and ‖c‖ at their largest there: at most L² for mean-square smoothness.
   For E L*_sym(α) it is, by Jensen's inequality, at most (L0 + L1 |f'|)² if α = 1, L0² + L1² |f'|^{2α} if ½ ≤ α < 1,
@@ -16,7 +16,6 @@ sign that keeps f bounded below; and f is made flatter, if need be, until f(x⁰
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,7 +43,7 @@ class Node:
 
 @dataclass(frozen=True)
 class ProblemClass:
-    """What a statement's class admits, and the scales of its run: an instance is at home in these units."""
+    """What a statement's class admits, and the scales of its run, which are the units of a `Shape`."""
 
     statement: Statement
     horizon: int
@@ -75,7 +74,7 @@ class ProblemClass:
         kept = [term.value for term in self.statement.terms(self.horizon) if "gap" not in term.name]
         return math.fsum(kept) / 4
 
-    def loudness(self, distance: float) -> float:
+    def deviation(self, distance: float) -> float:
         """σ: the largest deviation of a sample at this distance from x⁰."""
         return math.hypot(self.statement.problem.B * distance, self.statement.problem.G)
 
@@ -101,14 +100,14 @@ class ProblemClass:
             return self.steepest(u)
         return math.hypot(s.L0, s.L1 * math.pow(u, alpha)) if alpha >= 1 / 2 else s.L0
 
-    def admits(self, one: Node, other: Node, start: float) -> bool:
-        """Whether a piece between two nodes is in the class."""
+    def admits(self, one: Node, other: Node) -> bool:
+        """Whether a piece between two nodes is in the class; x⁰ = 0."""
         h = abs(other.x - one.x)
         curvature = abs(other.u - one.u) / h
         smallest = 0.0 if one.u * other.u <= 0 else min(abs(one.u), abs(other.u))
         if not self.takes_differences:
             return curvature <= (1 - ROUNDING) * self.steepest(smallest)
-        turning = math.dist(one.c, other.c) / h * max(self.loudness(one.x - start), self.loudness(other.x - start))
+        turning = math.dist(one.c, other.c) / h * max(self.deviation(one.x), self.deviation(other.x))
         growing = self.statement.problem.B * max(math.hypot(*one.c), math.hypot(*other.c))
         noise, rounded = turning + growing, 1 - ROUNDING / 2
         if noise > rounded * self.differing(0.0):  # so that f may be made flatter
@@ -135,13 +134,13 @@ class Shape:
     q: np.ndarray  # of each channel
 
     @classmethod
-    def read(cls, vector: np.ndarray) -> Shape:
+    def from_vector(cls, vector: np.ndarray) -> Shape:
         """Any vector of `SIZE` numbers."""
         free = (2, FREE)
         widths, u, c, start, q = np.split(vector, np.cumsum([2 * FREE, 2 * FREE, 4 * FREE, 3]))
         return cls(np.exp(widths).reshape(free), u.reshape(free), c.reshape(*free, 2), start, np.exp(q))
 
-    def written(self) -> np.ndarray:
+    def to_vector(self) -> np.ndarray:
         """The vector."""
         return np.concatenate([np.log(self.widths).ravel(), self.u.ravel(), self.c.ravel(), self.start, np.log(self.q)])
 
@@ -151,7 +150,7 @@ SIZE: Final = 8 * FREE + 5
 
 def instance(vector: np.ndarray, of: ProblemClass) -> LineNoise:
     """The problem a vector stands for in a class: x⁰ = 0."""
-    shape, problem = Shape.read(vector), of.statement.problem
+    shape, problem = Shape.from_vector(vector), of.statement.problem
     first = Node(0.0, float(shape.start[0]) * of.level, _share(shape.start[1:], of))
     left, right = (_laid_out(shape, side, first, of) for side in (0, 1))
     nodes = [*reversed(left), first, *right]
@@ -195,25 +194,20 @@ def _laid_out(shape: Shape, side: int, first: Node, of: ProblemClass) -> list[No
 
 
 def _closest(one: Node, wanted: Node, of: ProblemClass) -> Node:
-    """The node nearest to the wanted one, at its x, that the class admits."""
+    """The node nearest to the wanted one, at its x, that the class admits: by halving, as the nearest to `one` is."""
 
     def part_way(t: float) -> Node:
         u = one.u + t * (wanted.u - one.u)
         c = (one.c[0] + t * (wanted.c[0] - one.c[0]), one.c[1] + t * (wanted.c[1] - one.c[1]))
         return Node(wanted.x, u, c)
 
-    return part_way(_largest(lambda t: of.admits(one, part_way(t), 0.0)))
-
-
-def _largest(holds: Callable[[float], bool]) -> float:
-    """The largest t in [0, 1] found by halving at which it holds; it does at 0."""
-    if holds(1.0):
-        return 1.0
+    if of.admits(one, part_way(1.0)):
+        return part_way(1.0)
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+        low, high = (middle, high) if of.admits(one, part_way(middle)) else (low, middle)
+    return part_way(low)
 
 
 def _share(c: np.ndarray, of: ProblemClass) -> Channels:

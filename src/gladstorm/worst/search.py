@@ -1,7 +1,5 @@
 """The search for the worst problem of a class: proposals, evolution, and a report on seeds the search has not seen."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -19,21 +17,22 @@ from gladstorm.jobs.provenance import versions
 from gladstorm.methods import from_plan
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import run
-from gladstorm.theory import Plan, Problem, Statement, sharper, theorem
-from gladstorm.worst.audit import audit
+from gladstorm.theory import Plan, Problem, Statement, lower_bound, sharper, theorem
 from gladstorm.worst.evolution import Evolution
 from gladstorm.worst.family import ProblemClass, gap, instance
-from gladstorm.worst.line import Line, LineNoise
+from gladstorm.worst.line import Line, LineNoise, audit
 from gladstorm.worst.proposals import propose
 
 FORMAT: Final = "gladstorm worst 1"
 FIRST_SEARCH_SEED: Final = 10**6  # those below are reported
 STEP: Final = 0.3  # of the evolution, at its beginning
-SHARE: Final = 0.1  # of the measurement that Δ/(γT) may be where the gap is not to count
-SEARCHED_SHARE: Final = 0.08  # that candidates are allowed: their measurement is rougher, and the largest of many
+SHARE: Final = 0.08  # of the measurement that Δ/(γT) may be where the gap is not to count: below the tenth of `worst`
+#                      because a candidate's measurement is rougher, and the largest of many
+
+ON_LINE: Final = [each.name for each in fields(Line)]  # what a problem consists of, as data
+OF_NOISE: Final = [each.name for each in fields(LineNoise) if each.name != "objective"]
 
 Kind = Literal["noise", "any"]
-Sweeps = Mapping[str, Any]  # store, executor and progress of `sweep`
 
 
 @dataclass(frozen=True)
@@ -86,6 +85,11 @@ class Found:
         statement, T = self.of.statement, self.of.horizon
         second = sharper(statement, T)
         eta, gamma, n_init, _ = statement.schedule(T)
+        parts = {name: getattr(self.oracle.objective, name) for name in ON_LINE}
+        parts |= {name: getattr(self.oracle, name) for name in OF_NOISE}
+        unreachable = None  # the ε that no method guarantees at the same cost, where `lower_bound` has one
+        if statement.corrects_drift and statement.noise == "bg0":
+            unreachable = lower_bound(statement.problem, 1.0).unreachable(statement.sfo(T)) or None
         return {
             "kind": self.kind,
             "regime": statement.regime,
@@ -95,7 +99,7 @@ class Found:
             "eta0": statement.eta0,
             "horizon": T,
             "schedule": {"gamma": gamma, "eta": eta, "n_init": n_init},
-            "instance": _as_data(self.oracle),
+            "instance": {name: np.asarray(value).tolist() for name, value in parts.items()},
             "audit": audit(self.oracle, statement, self.of.reach),
             "seeds": self.norms.size,
             "measured": self.measured,
@@ -106,6 +110,7 @@ class Found:
             "sharper": second.bound if second else None,
             "sharper_source": second.source if second else None,
             "printed": statement.bound_as_printed(T),
+            "unreachable": unreachable,
             "ratio": self.measured / statement.bound(T),
             "ratio_to_sharper": self.measured / second.bound if second else None,
             "terms": {term.name: term.value for term in statement.terms(T)},
@@ -139,11 +144,18 @@ def worst(
     executor: Any = None,
     begin: Sequence[int] = (),
 ) -> Found:
-    """The worst problem found for a statement's method, schedule and class. `begin` has proposals to try first.
+    """Search for the problem on which a statement's method and schedule do worst, among those of its class.
 
-    A proposal has a number, and adapts itself to the horizon: what is bad at one is often bad at another.
-    For "noise", a problem counts in full only where the way down, Δ/(γT), is at most a tenth of what is measured.
-    `store` and `executor` are those of `sweep`.
+    Args:
+        statement: The theorem with its constants.
+        horizon: T, the number of iterates.
+        kind: "any", or "noise": a problem then counts in full only where the way down, Δ/(γT), is at most a tenth of
+            what is measured.
+        settings: How much is searched and reported.
+        progress: Whether to show progress.
+        store, executor: Those of `sweep`.
+        begin: Numbers of proposals to try first. A proposal adapts to the horizon: what is bad at one is often bad at
+            another.
     """
     settings = settings or SearchSettings()
     settings.check()
@@ -160,18 +172,18 @@ def worst(
         oracles = [instance(vector, of) for vector in vectors]
         seeds = range(first, first + len(oracles) * settings.seeds)
         first = seeds.stop
-        record = _run([each for each in oracles for _ in range(settings.seeds)], of, seeds, sweeps)
+        record = _run([each for each in oracles for _ in range(settings.seeds)], of, seeds, **sweeps)
         norms = record.mean_grad_norm[0, :, -1].reshape(len(oracles), -1).mean(axis=1)
         return norms if kind == "any" else counted(norms, np.array([gap(each) for each in oracles]) / of.reach)
 
+    numbers = list(dict.fromkeys([*begin, *range(settings.proposals * chunk)]))[: settings.proposals * chunk]
+    scores: list[float] = []
     with Progress("searching", settings.proposals + settings.generations + 1) as shown:
-        numbers = list(dict.fromkeys([*begin, *range(settings.proposals * chunk)]))[: settings.proposals * chunk]
-        found: list[float] = []
         for done in range(settings.proposals):
-            found += values([proposed(number) for number in numbers[done * chunk : (done + 1) * chunk]]).tolist()
+            scores += values([proposed(number) for number in numbers[done * chunk : (done + 1) * chunk]]).tolist()
             if progress:
                 shown(done + 1)
-        best = [numbers[place] for place in np.argsort(-np.array(found), kind="stable")[: chunk - 1]]
+        best = [numbers[place] for place in np.argsort(-np.array(scores), kind="stable")[: chunk - 1]]
         evolution = Evolution(proposed(best[0]), STEP, chunk, np.random.default_rng(settings.seed))
         for done in range(settings.generations):
             evolution.tell(values(list(evolution.ask())))
@@ -179,9 +191,9 @@ def worst(
                 shown(settings.proposals + done + 1)
         finalists = [*(proposed(number) for number in best), evolution.mean]
         order = np.argsort(-values(finalists), kind="stable")
+    ranked = tuple(best[place] for place in order if place < len(best))
     chosen = instance(finalists[order[0]], of)
-    again_best = tuple(best[place] for place in order if place < len(best))
-    return replace(measure(of, kind, chosen, settings.reported, **sweeps), proposals=again_best)
+    return replace(measure(of, kind, chosen, settings.reported, **sweeps), proposals=ranked)
 
 
 def require_kind(kind: str, statement: Statement) -> None:
@@ -197,22 +209,14 @@ def counted(norms: np.ndarray, ways: np.ndarray) -> np.ndarray:
     >>> counted(np.array([1.0, 1.0, 0.0]), np.array([0.05, 0.16, 0.0])).tolist()
     [1.0, 0.5, 0.0]
     """
-    allowed = SEARCHED_SHARE * norms
+    allowed = SHARE * norms
     found: np.ndarray = norms * np.divide(allowed, ways, out=np.ones_like(norms), where=ways > allowed)
     return found
 
 
-def measure(
-    of: ProblemClass,
-    kind: str,
-    oracle: LineNoise,
-    seeds: int,
-    *,
-    store: str | os.PathLike[str] | None = None,
-    executor: Any = None,
-) -> Found:
-    """What a problem is, on the seeds 0, 1, …"""
-    record = _run(oracle, of, range(seeds), {"store": store, "executor": executor})
+def measure(of: ProblemClass, kind: str, oracle: LineNoise, seeds: int, **sweeps: Any) -> Found:
+    """Measure a problem on the seeds 0, 1, …; `store` and `executor` are those of `sweep`."""
+    record = _run(oracle, of, range(seeds), **sweeps)
     return Found(of, kind, oracle, record.mean_grad_norm[0, :, -1], record.mean_error[0, :, -1])
 
 
@@ -235,32 +239,24 @@ def again(kept: Mapping[str, Any], *, store: str | os.PathLike[str] | None = Non
 
 def _described(kept: Mapping[str, Any]) -> tuple[ProblemClass, LineNoise]:
     """The class and the problem that `as_dict` described."""
-    horizon, data = COUNT.whole("worst", "horizon", kept["horizon"]), kept["instance"]
-    gamma0 = float(kept["gamma0"])
-    statement = stated(kept["method"], Problem(**kept["problem"]), horizon, gamma0, kept["eta0"])
-    line = Line(**{each.name: _array(data[each.name]) for each in fields(Line)})
-    rest = {each.name: _array(data[each.name]) for each in fields(LineNoise) if each.name != "objective"}
-    oracle = LineNoise(line, **rest)
+    horizon = COUNT.whole("worst", "horizon", kept["horizon"])
+    statement = stated(kept["method"], Problem(**kept["problem"]), horizon, float(kept["gamma0"]), kept["eta0"])
+    data = {
+        name: np.asarray(value, float) if isinstance(value, list) else float(value)
+        for name, value in kept["instance"].items()
+    }
+    line = Line(**{name: data[name] for name in ON_LINE})
+    oracle = LineNoise(line, **{name: data[name] for name in OF_NOISE})
     check(oracle)
     pieces = np.shape(line.left)
     shapes = {"start": (1,), "left": pieces, "width": pieces, "slope": pieces, "first": (), "lowest": ()}
     shapes |= {"B": (), "G": (), "q": (2,), "share": (2,), "turns": (*pieces, 2)}
     for name, shape in shapes.items():
-        if np.shape(_array(data[name])) != shape:
-            raise ValueError(f"{name} has the shape {np.shape(_array(data[name]))} in place of {shape}")
+        if np.shape(data[name]) != shape:
+            raise ValueError(f"{name} has the shape {np.shape(data[name])} in place of {shape}")
     return ProblemClass(statement, horizon), oracle
 
 
-def _run(oracle: LineNoise | list[LineNoise], of: ProblemClass, seeds: range, sweeps: Sweeps) -> Record:
+def _run(oracle: LineNoise | list[LineNoise], of: ProblemClass, seeds: range, **sweeps: Any) -> Record:
     method = from_plan(Plan(of.statement, of.horizon))
     return run(oracle, method, steps=of.horizon - 1, seeds=seeds, records=1, progress=False, **sweeps)
-
-
-def _as_data(oracle: LineNoise) -> dict[str, Any]:
-    line = {each.name: np.asarray(getattr(oracle.objective, each.name)).tolist() for each in fields(Line)}
-    names = [each.name for each in fields(LineNoise) if each.name != "objective"]
-    return line | {name: np.asarray(getattr(oracle, name)).tolist() for name in names}
-
-
-def _array(value: Any) -> Any:
-    return np.asarray(value, float) if isinstance(value, list) else float(value)

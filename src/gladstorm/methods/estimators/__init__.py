@@ -1,52 +1,32 @@
-"""How the direction v is formed from stochastic gradients.
+"""How the direction v is formed from stochastic gradients: one file for each family of estimators.
 
-One file per estimator, one class per file, the class named as the file. The folder is the registry: a new file is found
-here, by the command line and by the tests that compose every estimator with every step. A state is a pytree like the
-gradient: the same equation runs in the simulator and in Optax.
+What is imported here is found by its name, by the command line and by the tests that compose every estimator with every
+step. A state is a pytree like the gradient: the same equation runs in the simulator and in Optax.
 """
 
 from __future__ import annotations
 
-from gladstorm.core.parts import discover
-from gladstorm.methods.estimators.error_feedback import ErrorFeedback
-from gladstorm.methods.estimators.estimator import Estimator, Grad
-from gladstorm.methods.estimators.fresh import Fresh
-from gladstorm.methods.estimators.inertia import Inertia
-from gladstorm.methods.estimators.mars import Mars
-from gladstorm.methods.estimators.momentum import Momentum
-from gladstorm.methods.estimators.page import Page
-from gladstorm.methods.estimators.saga import Saga
-from gladstorm.methods.estimators.sarah import Sarah
-from gladstorm.methods.estimators.snvrg import Snvrg
-from gladstorm.methods.estimators.spider import Spider
-from gladstorm.methods.estimators.storm import Storm
-from gladstorm.methods.estimators.svrg import Svrg
-from gladstorm.methods.estimators.transported import Transported
-
-__all__ = [
-    "ErrorFeedback",
-    "Estimator",
-    "Fresh",
-    "Grad",
-    "Inertia",
-    "Mars",
-    "Momentum",
-    "Page",
-    "Saga",
-    "Sarah",
-    "Snvrg",
-    "Spider",
-    "Storm",
-    "Svrg",
-    "Transported",
-    "registry",
-]
+from gladstorm.core.parts import parts_of
+from gladstorm.methods.estimators.estimator import Estimator as Estimator
+from gladstorm.methods.estimators.estimator import Fresh as Fresh
+from gladstorm.methods.estimators.estimator import Grad as Grad
+from gladstorm.methods.estimators.estimator import Momentum as Momentum
+from gladstorm.methods.estimators.estimator import Transported as Transported
+from gladstorm.methods.estimators.refreshing import Page as Page
+from gladstorm.methods.estimators.refreshing import Sarah as Sarah
+from gladstorm.methods.estimators.refreshing import Snvrg as Snvrg
+from gladstorm.methods.estimators.refreshing import Spider as Spider
+from gladstorm.methods.estimators.refreshing import Svrg as Svrg
+from gladstorm.methods.estimators.stateful import ErrorFeedback as ErrorFeedback
+from gladstorm.methods.estimators.stateful import Saga as Saga
+from gladstorm.methods.estimators.two_point import Inertia as Inertia
+from gladstorm.methods.estimators.two_point import Mars as Mars
+from gladstorm.methods.estimators.two_point import Storm as Storm
 
 
 def registry() -> dict[str, type[Estimator]]:
-    """The classes of all estimators, by their names on the command line.
+    """The classes of all estimators, by their names on the command line."""
+    return dict(sorted(parts_of(globals(), Estimator).items()))
 
-    >>> registry()["storm"].__name__
-    'Storm'
-    """
-    return discover(__name__, Estimator)
+
+__all__ = ["Estimator", "Grad", "registry", *(cls.__name__ for cls in registry().values())]

@@ -1,4 +1,4 @@
-"""What every estimator shares, and what the engine asks of it."""
+"""What every estimator shares, and those that evaluate a sample at one point: the gradient itself, and its means."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from gladstorm.core.parts import Array
+import jax
+from typing_extensions import override
+
+from gladstorm.core.parts import Array, Number, leaf, part
+from gladstorm.core.rules import FRACTION, SHARE
 from gladstorm.problems.oracles import Oracle
 
 Grad = Callable[[Any], Any]  # the gradient of the current sample, batch mean included, at a point
@@ -44,6 +48,42 @@ class Estimator(ABC):
         """Whether step k starts afresh; `_coin` is uniform on [0, 1). The plain False means that it never does."""
         return False
 
-    def misfit(self, _oracle: Oracle, /) -> str | None:
+    def incompatible(self, _oracle: Oracle, /) -> str | None:
         """None if the estimator works with this oracle; otherwise a sentence that says why not."""
         return None
+
+
+@part
+class Fresh(Estimator):
+    """v^{k+1} = ∇f(x^{k+1}; ξ^{k+1})."""
+
+    queries: ClassVar[int] = 1
+
+    @override
+    def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
+        return grad(point)
+
+
+@part
+class Momentum(Estimator):
+    """v^{k+1} = (1 − η) v^k + η ∇f(x^{k+1}; ξ^{k+1})."""
+
+    eta: Number = leaf(SHARE)  #: η in (0, 1], the weight of the newest gradient
+    queries: ClassVar[int] = 1
+
+    @override
+    def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
+        return jax.tree.map(lambda v, g: (1 - self.eta) * v + self.eta * g, state, grad(point))
+
+
+@part
+class Transported(Estimator):
+    """v^{k+1} = (1 − η) v^k + η ∇f(x^{k+1} + (1 − η)/η (x^{k+1} − x^k); ξ^{k+1}) (Cutkosky and Mehta 2020)."""
+
+    eta: Number = leaf(FRACTION)  #: η in (0, 1], the weight of the newest gradient
+    queries: ClassVar[int] = 1
+
+    @override
+    def update(self, state: Any, grad: Any, previous: Any, point: Any) -> Any:
+        ahead = grad.at(point.x + (1 - self.eta) / self.eta * (point.x - previous.x))
+        return (1 - self.eta) * state + self.eta * grad(ahead)

@@ -1,25 +1,105 @@
-"""Momentum with other schedules, transports and compressors; STORM that adapts; MARS, which scales its correction."""
+"""SGD, momentum and STORM: the paper's methods and baselines, by numbers or by theorem, and their relatives."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from gladstorm.core import references as cite
 from gladstorm.core.parts import Numbers
-from gladstorm.core.references import CUTKOSKY_MEHTA_2020, CUTKOSKY_ORABONA_2019, HUBLER_2024, KHIRIRAT_2025, YUAN_2025
-from gladstorm.methods.batches import BatchSizes
-from gladstorm.methods.declaration import declared
-from gladstorm.methods.estimators import ErrorFeedback, Mars, Momentum, Storm, Transported
-from gladstorm.methods.method import Method, rule
-from gladstorm.methods.named.paper import nsgdm
+from gladstorm.methods.batches import BatchSizes, FirstLarge
+from gladstorm.methods.estimators import ErrorFeedback, Fresh, Mars, Momentum, Storm, Transported
+from gladstorm.methods.method import Method, declared, rule
 from gladstorm.methods.schedules import CubeRootDecay, PowerDecay, SquareOf, Tunable
 from gladstorm.methods.steps import Normalized, Plain
+from gladstorm.theory import Plan, for_schedule
 
 
 @declared(
-    source=f"{CUTKOSKY_MEHTA_2020}, its schedule as commonly given",
-    sfo="K + 1",
-    complexity="O(ε^-4)",
-    assumptions="bounded variance σ², L-smooth",
+    f"{cite.CUTKOSKY_MEHTA_2020}; {cite.UPADHYAY_2026}, Theorem 1",
+    "K + 1",
+    "O(ε^-6)",
+    "BG-0, L0-smooth; see docs/theory.md",
+)
+def nsgdm(gamma: Tunable, eta: Tunable, *, batch: BatchSizes = 1) -> Method:
+    """NSGDM, normalized SGD with momentum: x ← x − γ v/‖v‖, v ← (1 − η) v + η ∇f(x; ξ).
+
+    K steps cost K + 1 stochastic gradients. Cutkosky and Mehta 2020; under BG-0 noise the paper's equation (2) and
+    Theorem 1.
+    """
+    return Method(Momentum(eta), Normalized(gamma), rule(batch))
+
+
+@declared(f"{cite.UPADHYAY_2026}, Theorem 2", "n_init + 2K", "O(ε^-4)", "BG-0, mean-square smooth; see docs/theory.md")
+def nstorm(gamma: Tunable, eta: Tunable, *, n_init: Numbers = 1, batch: BatchSizes = 1) -> Method:
+    """NSTORM, normalized STORM: x⁺ = x − γ v/‖v‖, v ← ∇f(x⁺; ξ) + (1 − η)(v − ∇f(x; ξ)).
+
+    Every sample is evaluated at two points, and `n_init` samples form v⁰, so K steps cost n_init + 2K stochastic
+    gradients. The paper's equation (3) and Theorem 2.
+    """
+    return Method(Storm(eta), Normalized(gamma), FirstLarge(n_init, rule(batch)))
+
+
+@declared(cite.ROBBINS_MONRO_1951, "K + 1")
+def sgd(gamma: Tunable, *, batch: BatchSizes = 1) -> Method:
+    """SGD: x ← x − γ ∇f(x; ξ). K steps cost K + 1 batches."""
+    return Method(Fresh(), Plain(gamma), rule(batch))
+
+
+@declared(f"{cite.CUTKOSKY_ORABONA_2019}, constant γ and η", "1 + 2K")
+def storm(gamma: Tunable, eta: Tunable, *, batch: BatchSizes = 1) -> Method:
+    """STORM (Cutkosky and Orabona 2019) with constant γ and η: v as in NSTORM, x ← x − γ v.
+
+    K steps with batches b_0, …, b_K cost b_0 + 2 Σ_{k≥1} b_k stochastic gradients.
+    """
+    return Method(Storm(eta), Plain(gamma), rule(batch))
+
+
+def from_plan(plan: Plan, **instead: Any) -> Method:
+    """Make the method that a plan is about, with the numbers of its schedule; `instead` replaces some of them.
+
+    A horizon of T iterates is `steps=T - 1` of `run`.
+
+    >>> from gladstorm import theory
+    >>> plan = theory.plan("nstorm", horizon=100, alpha=0, L=1.0, B=0.1, G=0.5, gap=1.0, gamma0=0.5)
+    >>> from_plan(plan, gamma=0.01).step
+    Normalized(gamma=0.01)
+    """
+    make = {"nsgdm": nsgdm, "nstorm": nstorm}[plan.statement.method]
+    return make(**{**plan.statement.settings(plan.horizon), **instead})
+
+
+@declared(f"{cite.UPADHYAY_2026}, Theorem 1", "K + 1", "O(ε^-6)", "BG-0, any smoothness class of the paper")
+def nsgdm_by_theory(gamma0: Numbers, horizon: int, B: float, G: float) -> Method:
+    """NSGDM with γ and η as its theorem sets them for T = `horizon` iterates and noise (B, G), for any smoothness.
+
+    >>> nsgdm_by_theory(10, 10_001, B=0.5, G=1).step.gamma.round(6).item()
+    0.004641
+    """
+    return _of_gamma0(Plan(for_schedule("nsgdm", alpha=0, gamma0=1.0, B=float(B), G=float(G)), int(horizon)), gamma0)
+
+
+@declared(f"{cite.UPADHYAY_2026}, Theorem 2", "n_init + 2K", "O(ε^-(4+α))", "BG-0, mean-square smooth of exponent α")
+def nstorm_by_theory(gamma0: Numbers, horizon: int, B: float, G: float, *, alpha: float = 0.0) -> Method:
+    """NSTORM with γ, η and n_init as its theorem sets them for T = `horizon` iterates, noise (B, G) and α.
+
+    α = 0 stands for mean-square smoothness.
+
+    >>> nstorm_by_theory(7.5, 10_001, B=0.5, G=1, alpha=2 / 3).batch.n_init
+    4
+    """
+    statement = for_schedule("nstorm", alpha=float(alpha), gamma0=1.0, B=float(B), G=float(G))
+    return _of_gamma0(Plan(statement, int(horizon)), gamma0)
+
+
+def _of_gamma0(unit: Plan, gamma0: Numbers) -> Method:
+    """The method of a plan with γ0 = 1 at other values of γ0, of which there may be many."""
+    return from_plan(unit, gamma=np.multiply(gamma0, unit.statement.schedule(unit.horizon).gamma))
+
+
+@declared(
+    f"{cite.CUTKOSKY_MEHTA_2020}, its schedule as commonly given", "K + 1", "O(ε^-4)", "bounded variance σ², L-smooth"
 )
 def nsgdm_for_horizon(horizon: Numbers, gap: Numbers, L: Numbers, sigma: Numbers, *, batch: BatchSizes = 1) -> Method:
     """NSGDM with η = min{√(ΔL)/(σ√T), 1} and γ = √(Δη/(TL)), for T = `horizon` steps and Δ = `gap`."""
@@ -27,12 +107,7 @@ def nsgdm_for_horizon(horizon: Numbers, gap: Numbers, L: Numbers, sigma: Numbers
     return nsgdm(np.sqrt(gap * eta / np.multiply(horizon, L)), eta, batch=batch)
 
 
-@declared(
-    source=str(HUBLER_2024),
-    sfo="K + 1",
-    complexity="Õ(ε^-4)",
-    assumptions="bounded variance, (L0, L1)-smooth, no constant known",
-)
+@declared(cite.HUBLER_2024, "K + 1", "Õ(ε^-4)", "bounded variance, (L0, L1)-smooth, no constant known")
 def nsgdm_agnostic(gamma: Numbers, *, batch: BatchSizes = 1) -> Method:
     """NSGDM with γ_k = γ (k + 1)^{−3/4} and η_k = (k + 1)^{−1/2}, which need no horizon and no constants of f.
 
@@ -41,31 +116,19 @@ def nsgdm_agnostic(gamma: Numbers, *, batch: BatchSizes = 1) -> Method:
     return Method(Momentum(PowerDecay(1.0, 0.5)), Normalized(PowerDecay(gamma, 0.75)), rule(batch))
 
 
-@declared(
-    source=str(CUTKOSKY_MEHTA_2020),
-    sfo="K + 1",
-    complexity="O(ε^-3.5)",
-    assumptions="bounded variance, Lipschitz Hessian",
-)
+@declared(cite.CUTKOSKY_MEHTA_2020, "K + 1", "O(ε^-3.5)", "bounded variance, Lipschitz Hessian")
 def nigt(gamma: Tunable, eta: Tunable, *, batch: BatchSizes = 1) -> Method:
     """NIGT: NSGDM with gradients at an extrapolated point, x + (1 − η)/η (x − x⁻), where x⁻ is the iterate before x."""
     return Method(Transported(eta), Normalized(gamma), rule(batch))
 
 
-@declared(
-    source=str(KHIRIRAT_2025), sfo="n (K + 1)", complexity="O(ε^-4)", assumptions="bounded variance, (L0, L1)-smooth"
-)
+@declared(cite.KHIRIRAT_2025, "n (K + 1)", "O(ε^-4)", "bounded variance, (L0, L1)-smooth")
 def ef21_sgdm(gamma: Tunable, eta: Tunable, k: Tunable, *, clients: int = 1, batch: BatchSizes = 1) -> Method:
     """‖EF21-SGDM‖: NSGDM with n clients, each of which sends only the k largest entries of what changed."""
     return Method(ErrorFeedback(eta, k, clients), Normalized(gamma), rule(batch))
 
 
-@declared(
-    source=str(CUTKOSKY_ORABONA_2019),
-    sfo="1 + 2K",
-    complexity="Õ(ε^-3)",
-    assumptions="bounded variance, every sample smooth and Lipschitz",
-)
+@declared(cite.CUTKOSKY_ORABONA_2019, "1 + 2K", "Õ(ε^-3)", "bounded variance, every sample smooth and Lipschitz")
 def adaptive_storm(gamma: Numbers, offset: Numbers, factor: Numbers, *, batch: BatchSizes = 1) -> Method:
     """STORM with γ_k = γ/(w + Σ_{i≤k} ‖∇f(x^i; ξ^i)‖²)^{1/3}, η_{k+1} = min(1, c γ_k²), w = `offset`, c = `factor`."""
     pace = CubeRootDecay(gamma, offset)
@@ -73,10 +136,10 @@ def adaptive_storm(gamma: Numbers, offset: Numbers, factor: Numbers, *, batch: B
 
 
 @declared(
-    source=f"{CUTKOSKY_ORABONA_2019}, its theorem",
-    sfo="1 + 2K",
-    complexity="Õ(ε^-3)",
-    assumptions="bounded variance, every sample smooth and Lipschitz",
+    f"{cite.CUTKOSKY_ORABONA_2019}, its theorem",
+    "1 + 2K",
+    "Õ(ε^-3)",
+    "bounded variance, every sample smooth and Lipschitz",
 )
 def storm_by_theory(lipschitz: Numbers, L: Numbers, *, b: Numbers = 1.0, batch: BatchSizes = 1) -> Method:
     """`adaptive_storm` with γ = b g^{2/3}/L, w = g² max((4b)³, 2, (28b + 1/(7b²))³/64), c = L² (28 + 1/(7b³)), b > 0.
@@ -90,7 +153,7 @@ def storm_by_theory(lipschitz: Numbers, L: Numbers, *, b: Numbers = 1.0, batch: 
     return adaptive_storm(scale, np.square(lipschitz) * bends, np.square(L) * (28 + 1 / (7 * b**3)), batch=batch)
 
 
-@declared(source=f"{YUAN_2025}, exact form without preconditioner", sfo="1 + 2K")
+@declared(f"{cite.YUAN_2025}, exact form without preconditioner", "1 + 2K")
 def mars(gamma: Tunable, eta: Tunable, *, scale: Tunable = 0.025, batch: BatchSizes = 1) -> Method:
     """MARS: x ← x − γ v, where v is that of STORM with its correction scaled by `scale` and cut to unit length."""
     return Method(Mars(eta, scale), Plain(gamma), rule(batch))

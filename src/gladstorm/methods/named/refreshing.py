@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from gladstorm.core.references import CHEN_2023, FANG_2018, JOHNSON_ZHANG_2013, LI_2021, REISIZADEH_2025, WANG_2019
+from gladstorm.core import references as cite
 from gladstorm.methods.batches import BatchSizes, LargeOnRefresh
-from gladstorm.methods.declaration import declared
 from gladstorm.methods.estimators import Page, Spider, Svrg
-from gladstorm.methods.method import Method, rule
+from gladstorm.methods.method import Method, declared, rule
 from gladstorm.methods.schedules import Tunable
 from gladstorm.methods.steps import Normalized, Plain, ThreeWayClipped
 
@@ -16,33 +15,26 @@ _LOOPS = "large per q steps, else 2 small"
 _COINS = "large with probability p, else 2 small"
 
 
-@declared(
-    source=f"{FANG_2018}; {CHEN_2023}", sfo=_LOOPS, complexity="O(ε^-3)", assumptions="E L*_sym(α), variance not BG-0"
-)
+@declared(f"{cite.FANG_2018}; {cite.CHEN_2023}", _LOOPS, "O(ε^-3)", "E L*_sym(α), variance not BG-0")
 def normalized_spider(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
     """Normalized SPIDER: x ← x − γ v/‖v‖, v by `Spider`."""
     return Method(Spider(q), Normalized(gamma), _batches(large, small))
 
 
-@declared(
-    source=f"{FANG_2018}, its online theorem",
-    sfo=_LOOPS,
-    complexity="O(ε^-3)",
-    assumptions="bounded variance σ², mean-square smooth",
-)
+@declared(f"{cite.FANG_2018}, its online theorem", _LOOPS, "O(ε^-3)", "bounded variance σ², mean-square smooth")
 def spider_by_theory(eps: float, L: float, sigma: float) -> Method:
     """Normalized SPIDER with the numbers of its theorem, n₀ = 1: γ = ε/L, batches ⌈2σ²/ε²⌉ and ⌈2σ/ε⌉, q = ⌈σ/ε⌉."""
     large, small = math.ceil(2 * sigma**2 / eps**2), math.ceil(2 * sigma / eps)
     return normalized_spider(eps / L, math.ceil(sigma / eps), large, small=small)
 
 
-@declared(source=str(WANG_2019), sfo=_LOOPS)
+@declared(cite.WANG_2019, _LOOPS)
 def spiderboost(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
     """SpiderBoost: x ← x − γ v, v by `Spider`."""
     return Method(Spider(q), Plain(gamma), _batches(large, small))
 
 
-@declared(source=str(REISIZADEH_2025), sfo=_LOOPS, complexity="O(ε^-3)", assumptions="L*_asym, variance not BG-0")
+@declared(cite.REISIZADEH_2025, _LOOPS, "O(ε^-3)", "L*_asym, variance not BG-0")
 def clipped_spider(
     gamma: Tunable, c0: Tunable, c1: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1
 ) -> Method:
@@ -50,18 +42,13 @@ def clipped_spider(
     return Method(Spider(q), ThreeWayClipped(gamma, c0, c1), _batches(large, small))
 
 
-@declared(source=str(LI_2021), sfo=_COINS, complexity="O(ε^-3)", assumptions="bounded variance, mean-square smooth")
+@declared(cite.LI_2021, _COINS, "O(ε^-3)", "bounded variance, mean-square smooth")
 def page(gamma: Tunable, p: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
     """PAGE: x ← x − γ v, v by `Page`."""
     return Method(Page(p), Plain(gamma), _batches(large, small))
 
 
-@declared(
-    source=f"{LI_2021}, its theorem",
-    sfo=_COINS,
-    complexity="O(ε^-3)",
-    assumptions="bounded variance, mean-square smooth",
-)
+@declared(f"{cite.LI_2021}, its theorem", _COINS, "O(ε^-3)", "bounded variance, mean-square smooth")
 def page_by_theory(L: float, large: int) -> Method:
     """PAGE as in its theorem: batches b = `large` and b' = ⌊√b⌋, p = b'/(b + b'), γ = 1/(L (1 + √((1 − p)/(p b'))))."""
     small = math.isqrt(large)
@@ -69,19 +56,19 @@ def page_by_theory(L: float, large: int) -> Method:
     return page(1 / (L * (1 + math.sqrt((1 - p) / (p * small)))), p, large, small=small)
 
 
-@declared(source="composed here", sfo=_COINS)
+@declared("composed here", _COINS)
 def normalized_page(gamma: Tunable, p: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
     """Normalized PAGE: x ← x − γ v/‖v‖, v by `Page`."""
     return Method(Page(p), Normalized(gamma), _batches(large, small))
 
 
-@declared(source=f"{JOHNSON_ZHANG_2013}, on a stream", sfo=_LOOPS)
+@declared(f"{cite.JOHNSON_ZHANG_2013}, on a stream", _LOOPS)
 def svrg(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
     """SVRG: x ← x − γ v, v by `Svrg`."""
     return Method(Svrg(q), Plain(gamma), _batches(large, small))
 
 
-@declared(source="composed here", sfo=_LOOPS)
+@declared("composed here", _LOOPS)
 def normalized_svrg(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
     """Normalized SVRG: x ← x − γ v/‖v‖, v by `Svrg`."""
     return Method(Svrg(q), Normalized(gamma), _batches(large, small))

@@ -1,45 +1,27 @@
-"""How x moves along the direction v. One file per step, as in `estimators`."""
+"""How x moves along the direction v: one file for each family of steps, found as `estimators` are."""
 
 from __future__ import annotations
 
-from gladstorm.core.parts import discover
-from gladstorm.methods.steps.anchored import Anchored
-from gladstorm.methods.steps.clipped import Clipped
-from gladstorm.methods.steps.cube_root import CubeRoot
-from gladstorm.methods.steps.from_optax import FromOptax
-from gladstorm.methods.steps.generalized_sign import GeneralizedSign
-from gladstorm.methods.steps.normalized import Normalized
-from gladstorm.methods.steps.plain import Plain
-from gladstorm.methods.steps.polyak import Polyak
-from gladstorm.methods.steps.power_normalized import PowerNormalized
-from gladstorm.methods.steps.sign import Sign
-from gladstorm.methods.steps.steered import Steered
-from gladstorm.methods.steps.step import Memoryless, Step
-from gladstorm.methods.steps.three_way_clipped import ThreeWayClipped
-
-__all__ = [
-    "Anchored",
-    "Clipped",
-    "CubeRoot",
-    "FromOptax",
-    "GeneralizedSign",
-    "Memoryless",
-    "Normalized",
-    "Plain",
-    "Polyak",
-    "PowerNormalized",
-    "Sign",
-    "Steered",
-    "Step",
-    "ThreeWayClipped",
-    "registry",
-]
+from gladstorm.core.parts import parts_of
+from gladstorm.methods.steps.stateful import Anchored as Anchored
+from gladstorm.methods.steps.stateful import CubeRoot as CubeRoot
+from gladstorm.methods.steps.stateful import FromOptax as FromOptax
+from gladstorm.methods.steps.stateful import GeneralizedSign as GeneralizedSign
+from gladstorm.methods.steps.stateful import Polyak as Polyak
+from gladstorm.methods.steps.step import Clipped as Clipped
+from gladstorm.methods.steps.step import Memoryless as Memoryless
+from gladstorm.methods.steps.step import Normalized as Normalized
+from gladstorm.methods.steps.step import Plain as Plain
+from gladstorm.methods.steps.step import PowerNormalized as PowerNormalized
+from gladstorm.methods.steps.step import Sign as Sign
+from gladstorm.methods.steps.step import Step as Step
+from gladstorm.methods.steps.step import ThreeWayClipped as ThreeWayClipped
+from gladstorm.methods.steps.untuned import Untuned as Untuned
 
 
 def registry() -> dict[str, type[Step]]:
-    """The classes of all steps, by their names on the command line.
+    """The classes of all steps, by their names on the command line."""
+    return dict(sorted(parts_of(globals(), Step).items()))
 
-    >>> registry()["plain"].__name__
-    'Plain'
-    """
-    return discover(__name__, Step)
+
+__all__ = ["Memoryless", "Step", "registry", *(cls.__name__ for cls in registry().values())]

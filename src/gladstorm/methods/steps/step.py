@@ -1,4 +1,4 @@
-"""What every step shares, and what the engine asks of it."""
+"""What every step shares, and the steps that are functions of x and v: plain, normalized, clipped, sign."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, cast
 
+import jax
+import jax.numpy as jnp
 from typing_extensions import override
 
-from gladstorm.core.parts import Array
+from gladstorm.core.parts import Array, Number, leaf, part
+from gladstorm.core.rules import NEVER_ZERO, STEP_SIZE, UNIT_INTERVAL
+from gladstorm.methods.norms import length, unit
 from gladstorm.problems.oracles import Oracle
 
 
@@ -35,7 +39,7 @@ class Step(ABC):
         changed: Step = dataclasses.replace(cast("Any", self), gamma=change(self.gamma))
         return changed
 
-    def misfit(self, _oracle: Oracle, /) -> str | None:
+    def incompatible(self, _oracle: Oracle, /) -> str | None:
         """None if the step works with this oracle; otherwise a sentence that says why not."""
         return None
 
@@ -60,5 +64,78 @@ class Memoryless(Step):
 
     @override
     def move(self, memory: Any, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Any]:
-        """The function, and nothing to remember."""
         return self(x, v), memory
+
+
+@part
+class Plain(Memoryless):
+    """x^{k+1} = x^k − γ v^k."""
+
+    gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
+
+    @override
+    def __call__(self, x: Any, v: Any) -> Any:
+        return jax.tree.map(lambda x, v: x - self.gamma * v, x, v)
+
+
+@part
+class Normalized(Memoryless):
+    """x^{k+1} = x^k − γ v^k/‖v^k‖, with one norm over all of v; x does not move if v = 0."""
+
+    gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
+
+    @override
+    def __call__(self, x: Any, v: Any) -> Any:
+        return jax.tree.map(lambda x, u: x - self.gamma * u, x, unit(v))
+
+
+@part
+class PowerNormalized(Memoryless):
+    """x^{k+1} = x^k − γ v^k/‖v^k‖^β: β = 0 is a plain step, β = 1 a normalized one (Chen et al. 2023)."""
+
+    gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
+    beta: Number = leaf(UNIT_INTERVAL)  #: β in [0, 1]
+
+    @override
+    def __call__(self, x: Any, v: Any) -> Any:
+        scale = self.gamma * length(v) ** (1 - self.beta)
+        return jax.tree.map(lambda x, u: x - scale * u, x, unit(v))
+
+
+@part
+class Clipped(Memoryless):
+    """x^{k+1} = x^k − γ min{1, c/‖v^k‖} v^k (Zhang et al. 2019)."""
+
+    gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
+    c: Number = leaf(NEVER_ZERO)  #: the length of v, > 0, above which it is cut
+
+    @override
+    def __call__(self, x: Any, v: Any) -> Any:
+        scale = self.gamma * jnp.minimum(1, self.c / length(v))
+        return jax.tree.map(lambda x, v: x - scale * v, x, v)
+
+
+@part
+class ThreeWayClipped(Memoryless):
+    """x^{k+1} = x^k − γ min{1, c₀/‖v^k‖, c₁/‖v^k‖²} v^k (Reisizadeh et al. 2025)."""
+
+    gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
+    c0: Number = leaf(NEVER_ZERO)  #: > 0
+    c1: Number = leaf(NEVER_ZERO)  #: > 0
+
+    @override
+    def __call__(self, x: Any, v: Any) -> Any:
+        size = length(v)
+        scale = self.gamma * jnp.minimum(1, jnp.minimum(self.c0 / size, self.c1 / size**2))
+        return jax.tree.map(lambda x, v: x - scale * v, x, v)
+
+
+@part
+class Sign(Memoryless):
+    """x^{k+1} = x^k − γ sign(v^k), coordinate by coordinate; sign(0) = 0."""
+
+    gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
+
+    @override
+    def __call__(self, x: Any, v: Any) -> Any:
+        return jax.tree.map(lambda x, v: x - self.gamma * jnp.sign(v), x, v)

@@ -1,7 +1,7 @@
 """Objectives: f with value, gradient, start point x⁰ and, where known, smoothness constants.
 
-One file per objective, one class per file, the class named as the file. The folder is the registry: a new file is found
-here and by `gladstorm simulate --objective` under its name.
+What is imported here is found by its name, by `--objective` of the command line and by the tests that every objective
+has to pass. Objectives with noise of their own are in `problems/own_noise`, beside their oracles.
 """
 
 from __future__ import annotations
@@ -12,66 +12,39 @@ from typing import Any
 
 import numpy as np
 
-from gladstorm.core.calls import OWN, Call, read_call
-from gladstorm.core.constants import Constants
+from gladstorm.core.calls import Call, bind, call_with, find_part, read_call
+from gladstorm.core.constants import Constants as Constants
 from gladstorm.core.memory import require_room_for_runs
-from gladstorm.core.names import import_own, is_own, require_known, suggest
-from gladstorm.core.parts import discover
+from gladstorm.core.names import is_own
+from gladstorm.core.parts import parts_of
 from gladstorm.core.rules import COUNT, SEED, VECTOR
-from gladstorm.problems.objectives.cauchy import Cauchy
-from gladstorm.problems.objectives.cosh import Cosh
-from gladstorm.problems.objectives.double_well import DoubleWell
-from gladstorm.problems.objectives.dro import Dro
-from gladstorm.problems.objectives.from_function import FromFunction, from_function
-from gladstorm.problems.objectives.gated_runway import GatedRunway
-from gladstorm.problems.objectives.geman_mcclure import GemanMcclure
-from gladstorm.problems.objectives.objective import Objective
-from gladstorm.problems.objectives.phase_retrieval import PhaseRetrieval
-from gladstorm.problems.objectives.poisson_regression import PoissonRegression
-from gladstorm.problems.objectives.power import Power
-from gladstorm.problems.objectives.quadratic import Quadratic
-from gladstorm.problems.objectives.sampled_phase_retrieval import SampledPhaseRetrieval
-from gladstorm.problems.objectives.streaming_least_squares import StreamingLeastSquares
-from gladstorm.problems.objectives.temporal_differences import TemporalDifferences
-from gladstorm.problems.objectives.variational_gaussian import VariationalGaussian
-from gladstorm.problems.objectives.variational_logistic import VariationalLogistic
-from gladstorm.problems.objectives.zero_chain import ZeroChain
-
-__all__ = [
-    "Cauchy",
-    "Constants",
-    "Cosh",
-    "DoubleWell",
-    "Dro",
-    "FromFunction",
-    "GatedRunway",
-    "GemanMcclure",
-    "Objective",
-    "PhaseRetrieval",
-    "PoissonRegression",
-    "Power",
-    "Quadratic",
-    "SampledPhaseRetrieval",
-    "StreamingLeastSquares",
-    "TemporalDifferences",
-    "VariationalGaussian",
-    "VariationalLogistic",
-    "ZeroChain",
-    "from_function",
-    "named",
-    "names",
-    "own_oracle",
-    "registry",
-]
+from gladstorm.problems.functions import FromFunction as FromFunction
+from gladstorm.problems.functions import from_function as from_function
+from gladstorm.problems.hard.noisy_runway import NoisyRunway as NoisyRunway
+from gladstorm.problems.hard.noisy_runway import RotatedRunway as RotatedRunway
+from gladstorm.problems.hard.zero_chain import GatedRunway as GatedRunway
+from gladstorm.problems.hard.zero_chain import ZeroChain as ZeroChain
+from gladstorm.problems.objectives.elementary import Cauchy as Cauchy
+from gladstorm.problems.objectives.elementary import Cosh as Cosh
+from gladstorm.problems.objectives.elementary import DoubleWell as DoubleWell
+from gladstorm.problems.objectives.elementary import GemanMcclure as GemanMcclure
+from gladstorm.problems.objectives.elementary import Power as Power
+from gladstorm.problems.objectives.elementary import Quadratic as Quadratic
+from gladstorm.problems.objectives.regression import Dro as Dro
+from gladstorm.problems.objectives.regression import PhaseRetrieval as PhaseRetrieval
+from gladstorm.problems.oracle import Objective as Objective
+from gladstorm.problems.own_noise.poisson_regression import PoissonRegression as PoissonRegression
+from gladstorm.problems.own_noise.sampled_phase_retrieval import SampledPhaseRetrieval as SampledPhaseRetrieval
+from gladstorm.problems.own_noise.streaming_least_squares import StreamingLeastSquares as StreamingLeastSquares
+from gladstorm.problems.own_noise.temporal_differences import TemporalDifferences as TemporalDifferences
+from gladstorm.problems.own_noise.variational_gaussian import VariationalGaussian as VariationalGaussian
+from gladstorm.problems.own_noise.variational_logistic import VariationalLogistic as VariationalLogistic
 
 
 def registry() -> dict[str, Any]:
-    """The classes of all objectives that the command line can name: those that can be drawn from a seed.
-
-    >>> registry()["power"].__name__
-    'Power'
-    """
-    return {name: cls for name, cls in discover(__name__, object).items() if hasattr(cls, "from_seed")}
+    """The classes of all objectives that the command line can name: those that declare `from_seed`."""
+    classes = {name.replace("_", "-"): cls for name, cls in parts_of(globals(), object).items()}
+    return {name: classes[name] for name in sorted(classes) if "from_seed" in vars(classes[name])}
 
 
 def names() -> list[str]:
@@ -84,7 +57,7 @@ def names() -> list[str]:
 
 
 def named(spec: str, *, seed: int = 0, dim: int | None = None, start: float | None = None) -> Any:
-    """Make an objective from a text: NAME, NAME(argument=number, …), or NAME:NUMBER,NUMBER,… for short.
+    """Make an objective from a text: NAME, NAME(argument=value, …), or NAME:value,… for short.
 
     Args:
         spec: The text. The arguments are those of the class's `from_seed`; some objectives also know words, as in
@@ -102,56 +75,17 @@ def named(spec: str, *, seed: int = 0, dim: int | None = None, start: float | No
     >>> named("power(p=4)", dim=2, start=5.0)
     Power(start=array([5., 5.]), p=4.0)
     """
-    text = _read(spec)
+    kind, call = _read(spec)
     SEED.require("objective", "seed", seed)
     if start is not None:
         VECTOR.require("objective", "start", [start])
     if dim is not None:
         COUNT.require("objective", "dim", dim)
         require_room_for_runs("objective", int(dim))
-    objective = text.make(seed, dim)
+    objective = _make(kind, call, seed, dim)
     if start is None:
         return objective
     return dataclasses.replace(objective, start=np.full(objective.start.shape, float(start)))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Text:
-    """What a text says about an objective."""
-
-    kind: Any  # a class with `from_seed`, or whatever a user's own name stands for
-    name: str
-    numbers: tuple[Any, ...]  # after a colon
-    arguments: dict[str, Any]  # in brackets
-
-    def make(self, seed: int, dim: int | None) -> Any:
-        make = getattr(self.kind, "from_seed", self.kind)
-        takes = inspect.signature(make).parameters
-        offered = {"seed": seed} | ({} if dim is None else {"dim": dim})
-        known = [
-            name for name, each in takes.items() if name not in ("seed", "dim") and each.kind != each.VAR_POSITIONAL
-        ]
-        if unknown := [each for each in self.arguments if each not in known]:
-            told = ", ".join(known) or "no arguments"
-            raise ValueError(f"objective: {self.name} takes {told}, by name; got {suggest(unknown[0], known)}")
-        if dim is not None and "dim" not in takes:
-            raise ValueError(f"objective: dim must be left out, {self.name} takes no dim; got dim={dim}.")
-        offered = {name: value for name, value in offered.items() if name in takes}
-        first = [offered.pop("seed")] if self.numbers else []
-        try:
-            return make(*first, *self.numbers, **offered, **self.arguments)
-        except TypeError as problem:
-            if is_own(self.name):
-                raise ValueError(f"objective: {self.name} cannot be made of these arguments ({problem}).") from None
-            text = ",".join(str(number).removesuffix(".0") for number in self.numbers)
-            raise ValueError(f"objective: {self.name!r} takes fewer numbers; got {text!r}.") from None
-        except MemoryError:
-            what = f"dim={dim}, {','.join(map(str, (*self.numbers, *self.arguments.values())))!r}"
-            raise ValueError(f"objective: {self.name!r} must fit in memory; got {what}: choose less.") from None
-
-
-def _what_follows(kind: Any) -> str:
-    return " or ".join([*getattr(kind, "words", ()), "numbers"])
 
 
 def own_oracle(spec: str) -> str | None:
@@ -160,36 +94,44 @@ def own_oracle(spec: str) -> str | None:
     >>> own_oracle("streaming-least-squares"), own_oracle("power:3")
     ('streaming-least-squares', None)
     """
-    return getattr(_read(spec).kind, "own_oracle", None)
+    return getattr(_read(spec)[0], "own_oracle", None)
 
 
-def _read(spec: str) -> _Text:
-    """What is written: an objective's name, then numbers after a colon or arguments in brackets."""
-    name, _, after = str(spec).partition(":")
+def _read(spec: str) -> tuple[Any, Call]:
+    """The class, or the user's own function, that a text names, and what is written about it."""
     known = registry()
-    if name in known:
-        words = getattr(known[name], "words", ())
-        try:
-            numbers = tuple(word if word in words else float(word) for word in after.split(",") if after)
-        except ValueError:
-            what = f"what follows {name!r} must be {_what_follows(known[name])} separated by commas"
-            raise ValueError(f"objective: {what}; got {after!r}.") from None
-        return _Text(known[name], name, numbers, {})
-    if "(" not in spec and not OWN.fullmatch(spec):
-        require_known("objective:", name, known)
-    call = read_call("objective", spec)
-    if is_own(call.name):
-        return _Text(import_own("objective", call.name), call.name, (), call.arguments)
-    name = call.name.replace("_", "-")
-    require_known("objective:", name, known)
-    return _Text(known[name], name, (), {each: _plain(value, known[name]) for each, value in call.arguments.items()})
+    return find_part("objective", read_call("objective", str(spec), known), known)
 
 
-def _plain(value: Any, kind: Any) -> Any:
-    """A number, or one of the words an objective knows."""
-    word = value.name.replace("_", "-") if isinstance(value, Call) and not value.arguments else value
-    if isinstance(word, int | float):
-        return float(word)
-    if word in getattr(kind, "words", ()):
-        return word
-    raise ValueError(f"objective: an argument must be {_what_follows(kind)}, one for each name; got {value!r}.")
+def _make(kind: Any, call: Call, seed: int, dim: int | None) -> Any:
+    make = getattr(kind, "from_seed", kind)
+    takes = inspect.signature(make).parameters
+    if dim is not None and "dim" not in takes:
+        raise ValueError(f"objective: dim must be left out, {call.name} takes no dim; got dim={dim}.")
+    offered = {"seed": seed} | ({} if dim is None else {"dim": dim})
+    words = getattr(kind, "words", ())
+
+    def value_of(argument: str, written: Any) -> Any:
+        """A number, or one of the words an objective knows."""
+        word = written.name.replace("_", "-") if isinstance(written, Call) else written
+        if word in words:
+            return word
+        if isinstance(word, int | float):
+            return float(word)
+        allowed = " or ".join([*words, "one number"])
+        raise ValueError(f"objective: {argument} of {call.name} must be {allowed}; got {word!r}.")
+
+    own = {name: each for name, each in takes.items() if name not in ("seed", "dim")}
+    values = bind("objective", call, own, value_of) | {name: offered[name] for name in offered if name in takes}
+    try:
+        return call_with(make, values)
+    except TypeError as problem:
+        if not is_own(call.name):
+            raise
+        raise ValueError(f"objective: {call.name} cannot be made of these arguments ({problem}).") from None
+    except MemoryError:
+        raise ValueError(f"objective: {call.name} must fit in memory; got {values}: choose less.") from None
+
+
+_CLASSES = [cls.__name__ for cls in parts_of(globals(), object).values() if hasattr(cls, "value")]
+__all__ = ["Constants", "Objective", "from_function", "named", "names", "own_oracle", "registry", *_CLASSES]

@@ -1,66 +1,52 @@
 """Stochastic gradients of an objective: draw once, evaluate anywhere.
 
-One file per oracle, one class per file, the class named as the file. The folder is the registry: a new file is found
-here, by `--oracle` of the command line and by the tests that every oracle has to pass.
+What is imported here is found by its name, by `--oracle` of the command line and by the tests that every oracle has to
+pass. Oracles of problems with noise of their own are in `problems/own_noise`, beside their objectives.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
-from gladstorm.core.calls import Defaults, read_call
-from gladstorm.core.names import import_own, is_own, require_known, suggest
-from gladstorm.core.parts import discover
-from gladstorm.problems.oracles.blum_gladyshev import BlumGladyshev
-from gladstorm.problems.oracles.chain_oracle import ChainOracle
-from gladstorm.problems.oracles.finite_sum import FiniteSum, finite_sum, measured_variance
-from gladstorm.problems.oracles.full_rank import FullRank
-from gladstorm.problems.oracles.gradient_coupled import GradientCoupled
-from gladstorm.problems.oracles.oracle import OfExamples, Oracle, Point
-from gladstorm.problems.oracles.poisson_regression import PoissonRegression
-from gladstorm.problems.oracles.sampled_phase_retrieval import SampledPhaseRetrieval
-from gladstorm.problems.oracles.skewed import Skewed
-from gladstorm.problems.oracles.streaming_least_squares import StreamingLeastSquares
-from gladstorm.problems.oracles.temporal_differences import TemporalDifferences
-from gladstorm.problems.oracles.variational_gaussian import VariationalGaussian
-from gladstorm.problems.oracles.variational_logistic import VariationalLogistic
-
-__all__ = [
-    "BlumGladyshev",
-    "ChainOracle",
-    "FiniteSum",
-    "FullRank",
-    "GradientCoupled",
-    "OfExamples",
-    "Oracle",
-    "Point",
-    "PoissonRegression",
-    "Recipe",
-    "SampledPhaseRetrieval",
-    "Skewed",
-    "StreamingLeastSquares",
-    "TemporalDifferences",
-    "VariationalGaussian",
-    "VariationalLogistic",
-    "finite_sum",
-    "measured_variance",
-    "named",
-    "names",
-    "read",
-    "registry",
-]
+from gladstorm.core.calls import bind, find_part, read_call
+from gladstorm.core.parts import parts_of
+from gladstorm.problems.hard.noisy_runway import NoisyRunwayOracle as NoisyRunwayOracle
+from gladstorm.problems.hard.zero_chain import ChainOracle as ChainOracle
+from gladstorm.problems.oracle import OfExamples as OfExamples
+from gladstorm.problems.oracle import Oracle as Oracle
+from gladstorm.problems.oracle import OwnNoise as OwnNoise
+from gladstorm.problems.oracle import Point as Point
+from gladstorm.problems.oracle import Streamed as Streamed
+from gladstorm.problems.oracles.blum_gladyshev import BlumGladyshev as BlumGladyshev
+from gladstorm.problems.oracles.blum_gladyshev import ExactBg0 as ExactBg0
+from gladstorm.problems.oracles.blum_gladyshev import FullRank as FullRank
+from gladstorm.problems.oracles.blum_gladyshev import GradientCoupled as GradientCoupled
+from gladstorm.problems.oracles.blum_gladyshev import Skewed as Skewed
+from gladstorm.problems.oracles.finite_sum import FiniteSum as FiniteSum
+from gladstorm.problems.oracles.finite_sum import finite_sum as finite_sum
+from gladstorm.problems.oracles.finite_sum import measured_variance as measured_variance
+from gladstorm.problems.own_noise.poisson_regression import PoissonRegressionOracle as PoissonRegressionOracle
+from gladstorm.problems.own_noise.sampled_phase_retrieval import (
+    SampledPhaseRetrievalOracle as SampledPhaseRetrievalOracle,
+)
+from gladstorm.problems.own_noise.streaming_least_squares import (
+    StreamingLeastSquaresOracle as StreamingLeastSquaresOracle,
+)
+from gladstorm.problems.own_noise.temporal_differences import TemporalDifferencesOracle as TemporalDifferencesOracle
+from gladstorm.problems.own_noise.variational_gaussian import VariationalGaussianOracle as VariationalGaussianOracle
+from gladstorm.problems.own_noise.variational_logistic import VariationalLogisticOracle as VariationalLogisticOracle
 
 
 def registry() -> dict[str, type[Oracle]]:
-    """The classes of all oracles, by their names on the command line.
-
-    >>> registry()["full-rank"].__name__
-    'FullRank'
-    """
-    return discover(__name__, Oracle)
+    """The classes of all oracles, by their names on the command line: one of own noise has its objective's name."""
+    classes = {
+        (name.removesuffix("_oracle") if issubclass(cls, OwnNoise) else name).replace("_", "-"): cls
+        for name, cls in parts_of(globals(), Oracle).items()
+    }
+    return dict(sorted(classes.items()))
 
 
 def names() -> list[str]:
@@ -73,9 +59,15 @@ def names() -> list[str]:
 
 
 def named(text: str, objective: Any, given: Mapping[str, float] | None = None) -> Oracle:
-    """Make the oracle of an objective from a text NAME(argument=number, …).
+    """Make the oracle of an objective from a text: NAME(argument=number, …), or NAME:number,… for short.
 
-    `given` has numbers for arguments that the text leaves out.
+    Args:
+        text: The text, as `read` takes it.
+        objective: What the oracle gives gradients of.
+        given: Numbers for arguments that the text leaves out.
+
+    Raises:
+        ValueError: If there is no such oracle, its arguments are others, or it has no samples of this objective.
 
     >>> from gladstorm import objectives
     >>> named("skewed(B=0.5, q=0.1)", objectives.named("cauchy", start=5.0), {"B": 2.0, "G": 1.0})
@@ -93,7 +85,7 @@ class Recipe:
 
     def of(self, objective: Any) -> Oracle:
         """Make the oracle of this objective; a ValueError says so if the two do not go together."""
-        if why := self.kind.misfit(objective):
+        if why := self.kind.incompatible(objective):
             raise ValueError(why)
         make: Callable[..., Oracle] = self.kind
         return make(objective, **self.numbers)
@@ -112,23 +104,22 @@ def read(text: str, given: Mapping[str, float] | None = None) -> Recipe:
     >>> read("full-rank(B=0.5)", {"G": 1.0}).numbers
     {'B': 0.5, 'G': 1.0}
     """
-    call, known = read_call("oracle", text), registry()
-    name = call.name if is_own(call.name) else call.name.replace("_", "-")
-    if not is_own(name):
-        require_known("oracle:", name, known)
-    part: Any = import_own("oracle", name) if is_own(name) else known[name]
-    if not (inspect.isclass(part) and issubclass(part, Oracle) and is_dataclass(part)):
-        raise ValueError(f"oracle: {name} must be a class that inherits Oracle, with @part above it; got {part!r}.")
-    takes = [field.name for field in fields(part) if field.name != "objective"]
-    if unknown := [argument for argument in call.arguments if argument not in takes]:
-        raise ValueError(f"oracle: {name} takes {', '.join(takes) or 'no arguments'}; got {suggest(unknown[0], takes)}")
-    for argument, value in call.arguments.items():
-        if not isinstance(value, int | float):
-            raise ValueError(f"oracle: {argument} of {name} must be one number; got {text!r}.")
-    left_out = given if isinstance(given, Defaults) else Defaults(given)
-    needed = [field.name for field in fields(part) if field.name in takes and field.default is MISSING]
-    if missing := [argument for argument in needed if argument not in {**left_out, **call.arguments}]:
-        raise ValueError(f"oracle: {name} needs {missing[0]}, as in {name}({missing[0]}=0.1); got {text!r}.")
-    numbers = {each: left_out.take(each) for each in takes if each in left_out and each not in call.arguments}
-    numbers |= call.arguments
-    return Recipe(part, {each: numbers[each] for each in takes if each in numbers})
+    known = registry()
+    part, call = find_part("oracle", read_call("oracle", text, known), known)
+    if not (is_dataclass(part) and inspect.isclass(part) and issubclass(part, Oracle)):
+        raise ValueError(
+            f"oracle: {call.name} must be a class that inherits Oracle, with @part above it; got {part!r}."
+        )
+
+    def number(argument: str, written: Any) -> Any:
+        if not isinstance(written, int | float):
+            raise ValueError(f"oracle: {argument} of {call.name} must be one number; got {text!r}.")
+        return written
+
+    takes = inspect.signature(part).parameters
+    return Recipe(part, bind("oracle", call, {n: takes[n] for n in takes if n != "objective"}, number, given))
+
+
+_BASES = ["ExactBg0", "OfExamples", "Oracle", "OwnNoise", "Point", "Recipe", "Streamed"]
+_CLASSES = [cls.__name__ for cls in registry().values()]
+__all__ = [*_BASES, *_CLASSES, "finite_sum", "measured_variance", "named", "names", "read", "registry"]

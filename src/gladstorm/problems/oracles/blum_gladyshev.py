@@ -1,16 +1,38 @@
-"""The paper's oracle: noise of exactly the variance that BG-0 allows."""
+"""Noise that is added to exact gradients, of exactly the variance BG-0 allows: the paper's oracle and three others."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from typing_extensions import override
 
-from gladstorm.core.parts import Array, part
-from gladstorm.problems.oracles.fair_coins import heads
-from gladstorm.problems.oracles.oracle import ExactBg0, Point
+from gladstorm.core.constants import Bg0
+from gladstorm.core.parts import Array, Number, leaf, part
+from gladstorm.core.rules import NON_NEGATIVE, POSITIVE, PROBABILITY
+from gladstorm.problems.oracle import Objective, Oracle, Point
+from gladstorm.problems.sampling import mean_of_coins, mean_of_signs
+
+
+@part
+class ExactBg0(Oracle):
+    """Noise around x⁰ of exactly the variance that BG-0 allows, E‖∇f(x; ξ) − ∇f(x)‖² = B²‖x − x⁰‖² + G²."""
+
+    objective: Objective
+    B: Number = leaf(NON_NEGATIVE)  #: growth of the noise, ≥ 0
+    G: Number = leaf(NON_NEGATIVE)  #: standard deviation of the noise at x⁰, ≥ 0
+    affine: ClassVar[bool] = True  # whether the noise of a difference, one sample at x and y, is at most B‖y − x‖
+
+    @override
+    def variance(self, point: Any) -> Array:
+        return self.B**2 * jnp.sum((point.x - self.objective.start) ** 2) + self.G**2
+
+    @property
+    @override
+    def bg0(self) -> Bg0:
+        return Bg0(float(self.B), float(self.G), np.asarray(self.objective.start), affine=self.affine)
 
 
 class Sample(NamedTuple):
@@ -18,6 +40,11 @@ class Sample(NamedTuple):
 
     rho: Array  # ρ
     u: Array
+
+
+def _means(z: Array, u: Array, size: Array) -> Sample:
+    """Over b samples: ρ̄ = (2 Binomial(b, ½) − b)/b for each z, and ū ~ N(0, I/(d b))."""
+    return Sample(mean_of_signs(z, size), u / jnp.sqrt(u.size * jnp.asarray(size, u.dtype)))
 
 
 @part
@@ -33,17 +60,84 @@ class BlumGladyshev(ExactBg0):
 
     @override
     def draw(self, key: Array) -> Array:
-        """One normal number for ρ and d for u."""
         return jax.random.normal(key, (self.objective.start.size + 1,), jnp.result_type(float))
 
     @override
     def batch(self, noise: Array, size: Array) -> Sample:
-        """The means over b samples: ρ̄ = (2 Binomial(b, ½) − b)/b and ū ~ N(0, I/(d b))."""
-        z, u = noise[0], noise[1:]
-        b = jnp.asarray(size, u.dtype)
-        return Sample((2 * heads(z, size) - b) / b, u / jnp.sqrt(u.size * b))
+        return _means(noise[0], noise[1:], size)
 
     @override
     def grad(self, point: Point, sample: Sample) -> Array:
-        """∇f(x) + B ρ (x − x⁰) + G u."""
         return point.grad + self.B * sample.rho * (point.x - self.objective.start) + self.G * sample.u
+
+
+@part
+class FullRank(BlumGladyshev):
+    """BG-0 noise in every direction: ∇f(x; ξ) = ∇f(x) + B ρ ⊙ (x − x⁰) + G u, the signs ρ_i independent, u ~ N(0, I/d).
+
+    The variance is that of `BlumGladyshev`, B²‖x − x⁰‖² + G², and so is the variance of the difference of one sample at
+    two points, B²‖y − x‖². But there the growing part of the noise lies on one line, along x − x⁰.
+    """
+
+    @override
+    def draw(self, key: Array) -> Array:
+        return jax.random.normal(key, (2, self.objective.start.size), jnp.result_type(float))
+
+    @override
+    def batch(self, noise: Array, size: Array) -> Sample:
+        return _means(noise[0], noise[1], size)
+
+
+@part
+class Skewed(ExactBg0):
+    """∇f(x; ξ) = ∇f(x) + B s₀ (x − x⁰) + (G/√d) s: BG-0 noise of exact variance that is rare and large.
+
+    Each of s₀, s₁..s_d is √((1 − q)/q) with probability q and −√(q/(1 − q)) otherwise: it has mean 0 and variance 1. If
+    q is small, the mean of a few samples is below its expectation most of the time, and a normalized method follows the
+    typical sample. With B = 0 this is the noise of the counterexample in the errata.
+    """
+
+    q: Number = leaf(PROBABILITY)  #: the probability in (0, 1) of a large value
+
+    @override
+    def draw(self, key: Array) -> Array:
+        return jax.random.uniform(key, (self.objective.start.size + 1,), jnp.result_type(float))
+
+    @override
+    def batch(self, noise: Array, size: Array) -> Array:
+        return mean_of_coins(noise, size, self.q)
+
+    @override
+    def grad(self, point: Point, sample: Array) -> Array:
+        growing = self.B * sample[0] * (point.x - self.objective.start)
+        return point.grad + growing + self.G / jnp.sqrt(point.x.size) * sample[1:]
+
+
+@part
+class GradientCoupled(ExactBg0):
+    """∇f(x; ξ) = ∇f(x) + B ρ (x − x⁰) + G (u ⊙ sin θ + u' ⊙ cos θ), θ = ∇f(x)/s, ρ = ±1, u and u' ~ N(0, I/d).
+
+    At one point this has the law of the noise of `BlumGladyshev`, since sin² + cos² = 1. At two points it has not: the
+    difference of one sample has variance B²‖y − x‖² + 2 (G²/d) Σ_i (1 − cos(θ_i(y) − θ_i(x))), which is at most
+    B²‖y − x‖² + (G²/(d s²)) ‖∇f(y) − ∇f(x)‖² and grows with the curvature, hence with ‖∇f‖^α. Methods that evaluate a
+    sample once cannot tell the two kinds of noise apart; STORM can.
+    """
+
+    scale: Number = leaf(POSITIVE)  #: s > 0, the change of the gradient over which the noise turns
+    affine: ClassVar[bool] = False
+
+    @override
+    def draw(self, key: Array) -> Array:
+        return jax.random.normal(key, (2 * self.objective.start.size + 1,), jnp.result_type(float))
+
+    @override
+    def batch(self, noise: Array, size: Array) -> tuple[Array, Array, Array]:
+        b = jnp.asarray(size, noise.dtype)
+        u, quadrature = (noise[1:] / jnp.sqrt(self.objective.start.size * b)).reshape(2, -1)
+        return mean_of_signs(noise[0], size), u, quadrature
+
+    @override
+    def grad(self, point: Point, sample: tuple[Array, Array, Array]) -> Array:
+        (rho, u, quadrature), turn = sample, point.grad / self.scale
+        noise = u * jnp.sin(turn) + quadrature * jnp.cos(turn)
+        return point.grad + self.B * rho * (point.x - self.objective.start) + self.G * noise

@@ -14,14 +14,12 @@ from jax.typing import ArrayLike
 from typing_extensions import override
 
 from gladstorm.core.constants import Constants
-from gladstorm.core.parts import Array, Data, as_data, leaf, part, static
-from gladstorm.core.rules import MATRIX, VECTOR
+from gladstorm.core.parts import Array, as_data, part
+from gladstorm.core.rules import MATRIX
 from gladstorm.core.screen import shown
-from gladstorm.problems.objectives import Objective
+from gladstorm.problems.functions import PerExample, flatten, require_indices, require_number, unflatten
 from gladstorm.problems.objectives import registry as objective_classes
-from gladstorm.problems.objectives.functions import require_indices, require_number
-from gladstorm.problems.objectives.trees import Tree, grown, planted
-from gladstorm.problems.oracles.oracle import OfExamples, Oracle, Point
+from gladstorm.problems.oracle import Objective, OfExamples, Oracle, Point
 
 AT_ONCE = 32  # indices drawn together: a batch costs a loop over as many of these as it needs
 
@@ -49,34 +47,27 @@ class FiniteSum(OfExamples):
 
     @override
     @classmethod
-    def misfit(cls, objective: Any) -> str | None:
-        if hasattr(objective, "losses"):
-            return None
+    def incompatible(cls, objective: Any) -> str | None:
         fitting = " or ".join(name for name, kind in objective_classes().items() if hasattr(kind, "losses"))
-        got = type(objective).__name__
-        return f"FiniteSum: the objective must be a mean of losses, such as {fitting}; got {got}."
+        wanted, got = f"a mean of losses, such as {fitting}", type(objective).__name__
+        return None if hasattr(objective, "losses") else f"FiniteSum: the objective must be {wanted}; got {got}."
 
     @property
     @override
     def largest(self) -> int:
-        """n, the number of examples."""
-        size: int = jax.eval_shape(self.objective.losses, self.objective.start).shape[0]
-        return size
+        return int(jax.eval_shape(self.objective.losses, self.objective.start).shape[0])
 
     @override
     def draw(self, key: Array) -> Array:
-        """A key for random numbers: how many are drawn from it depends on the batch size."""
         return jax.random.key_data(key)
 
     @override
     def batch(self, noise: Array, size: Array) -> Array:
-        """w: counts of `size` draws with replacement over n examples, divided by `size`."""
         weights: Array = _weights(noise, size, self.largest)
         return weights
 
     @override
     def grad(self, point: Point, sample: Array) -> Array:
-        """Σ_i w_i ∇f_i(x)."""
         gradient: Array = jax.grad(lambda x: sample @ self.objective.losses(x))(point.x)
         return gradient
 
@@ -87,7 +78,6 @@ class FiniteSum(OfExamples):
 
     @override
     def variance(self, point: Point) -> Array:
-        """1/n Σ_i ‖∇f_i(x) − ∇f(x)‖²."""
         return jnp.mean(jnp.sum((self.examples(point) - point.grad) ** 2, axis=1))
 
 
@@ -107,48 +97,20 @@ def _weights(noise: Array, size: Array, n: int) -> Array:
     return jnp.where(size < n, counts / size, 1 / n)
 
 
-@part
-class PerExample:
-    """f(x) = 1/n Σ_i loss(x, example_i), the examples stacked along the first axis of every array of `data`.
-
-    `losses`, `value` and `grad` take a vector; where the loss takes a tree, `tree.flat` makes a vector of one.
-    """
-
-    start: Data = leaf(VECTOR)  # x⁰
-    data: Any  # a tree of arrays
-    loss: Callable[[Any, Any], Array] = static()
-    constants: Constants | None = static(default=None)
-    tree: Tree | None = static(default=None)  # what the loss takes, if not a vector
-
-    @property
-    def f_inf(self) -> float | None:
-        """inf f, if it was declared."""
-        return self.constants.f_inf if self.constants else None
-
-    def losses(self, x: Array) -> Array:
-        """loss(x, example_i) for every i."""
-        return jax.vmap(self.loss, (None, 0))(grown(self.tree, x), self.data)
-
-    def value(self, x: Array) -> Array:
-        """f(x)."""
-        return self.losses(x).mean()
-
-    def grad(self, x: Array) -> Array:
-        """∇f(x)."""
-        gradient: Array = jax.grad(self.value)(x)
-        return gradient
-
-
 def finite_sum(
     loss: Callable[[Any, Any], Array], data: Any, start: Any, *, constants: Constants | None = None
 ) -> FiniteSum:
     """Make an oracle from your own loss and your own examples.
 
-    loss: takes (x, example) and returns one number; written with jax.numpy.
-    data: the examples, stacked along the first axis of an array or of every array of a tree. `loss` gets one row of
-        each. Integers and booleans stay as they are, other numbers become float64.
-    start: x⁰, a vector or any tree of arrays. x has the same form.
-    constants: the smoothness constants, if you know them. Theorems need them, simulations do not.
+    Args:
+        loss: Takes (x, example) and returns one number; written with jax.numpy.
+        data: The examples, stacked along the first axis of an array or of every array of a tree. `loss` gets one row
+            of each. Integers and booleans stay as they are, other numbers become float64.
+        start: x⁰, a vector or any tree of arrays. x has the same form.
+        constants: The smoothness constants, if you know them. Theorems need them, simulations do not.
+
+    Raises:
+        ValueError: If the examples are no such arrays, or JAX cannot trace the loss.
 
     >>> A, y = np.eye(3), np.ones(3)
     >>> oracle = finite_sum(lambda x, example: (example[0] @ x - example[1]) ** 2, (A, y), start=np.zeros(3))
@@ -157,7 +119,7 @@ def finite_sum(
     """
     if not callable(loss):
         raise ValueError(f"finite_sum: loss must be callable; got {loss!r}.")
-    vector, tree = planted("finite_sum", start)
+    vector, tree = flatten("finite_sum", start)
     kinds = {np.asarray(each).dtype for each in jax.tree.leaves(data)}
     if unknown := sorted(str(kind) for kind in kinds if kind.kind not in "iufb"):
         raise ValueError(f"finite_sum: data must be arrays of real numbers or booleans; got {', '.join(unknown)}.")
@@ -170,14 +132,13 @@ def finite_sum(
             "finite_sum: data must be arrays with one example per row and as many rows in each, np.array(…) of lists; "
             f"got {shapes}."
         )
-    oracle = FiniteSum(PerExample(vector, data, loss, constants, tree))
 
     def of_one(x: ArrayLike, example: Any) -> Array:
-        return loss(grown(tree, x), example)
+        return loss(unflatten(tree, x), example)
 
     require_number("finite_sum", "loss", of_one, vector, jax.tree.map(lambda array: array[0], data))
     require_indices("finite_sum", "loss", partial(of_one, vector), data)
-    return oracle
+    return FiniteSum(PerExample(vector, data, loss, constants, tree))
 
 
 def measured_variance(
@@ -185,7 +146,14 @@ def measured_variance(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Measure the noise: ‖x − x⁰‖ and E‖∇f(x; ξ) − ∇f(x)‖² of one sample, at each row x of `points`.
 
-    `draws` is the number of samples that each mean is over, and `seed` decides them.
+    Args:
+        oracle: The source of the samples.
+        points: A matrix, one point in each row.
+        draws: How many samples each mean is over.
+        seed: Decides the samples.
+
+    Returns:
+        The distances from x⁰, and the variances.
 
     >>> from gladstorm import BlumGladyshev, objectives
     >>> oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=0.0), B=2.0, G=0.0)

@@ -1,0 +1,113 @@
+"""The figures: two schedules, the hard problem, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from matplotlib.figure import Figure
+
+from gladstorm.plotting.styles import BLUE, COLOURS, GREEN, GREY, VERMILION
+from gladstorm.problems.objectives import NoisyRunway
+from gladstorm.problems.oracles import NoisyRunwayOracle
+
+LETTERS = {"L1": "L1", "B": "B", "gap": "Δ", "alpha": "α"}
+SHOWN = {"eps": 0.005, "alpha": 1.0, "L0": 1.0, "L1": 120.0, "B": 0.25, "gap": 1.0}  # of docs/optimal.md
+
+
+def schedules(result: Mapping[str, Any]) -> Figure:
+    """T that guarantees ε, against every constant and against α."""
+    figure = Figure(figsize=(8, 2.6), layout="constrained")
+    for ax, (name, letter) in zip(figure.subplots(1, 4, sharey=True), LETTERS.items(), strict=True):
+        rows = [row for row in result["plans"] if row["varied"] == name]
+        for schedule, colour, line in (("printed", BLUE, "o-"), ("S9", VERMILION, "s--")):
+            ax.plot(
+                [row["value"] for row in rows],
+                [row[schedule] for row in rows],
+                line,
+                color=colour,
+                markersize=3,
+                label=schedule,
+            )
+        ax.set(yscale="log", xlabel=letter, **({} if name == "alpha" else {"xscale": "log"}))
+        ax.tick_params(labelsize=7)
+        if name == "L1":
+            ax.set_ylabel(f"iterates T that guarantee ε = {result['eps']:g}", fontsize=8)
+            ax.legend(frameon=False, fontsize=7)
+    return figure
+
+
+def instance() -> Figure:
+    """f, ‖∇f‖ and the noise along the way of an ideal method: down the runway, through the gate, along the chain."""
+    f = NoisyRunway.from_eps(**SHOWN)
+    oracle, R, T = NoisyRunwayOracle(f), float(f.runway), f.links
+    y = np.concatenate([np.linspace(0, 2 * R, 300), np.full(300, 2 * R)])
+    along = np.concatenate([np.zeros(300), np.linspace(0, T, 300)])
+    omega = 5 * np.clip(along[:, None] - np.arange(T), 0, 1)
+    x = np.column_stack([y, omega * float(f.scale)])
+    with jax.enable_x64(True):
+        points = jax.vmap(oracle.at)(jnp.asarray(x))
+        value = np.asarray(jax.vmap(f.value)(jnp.asarray(x)))
+        norm = np.linalg.norm(np.asarray(points.grad), axis=1)
+        noise = {
+            "carrier": np.linalg.norm(np.asarray(points.carrier), axis=1),
+            "hidden link": np.linalg.norm(np.asarray(points.hidden), axis=1) / np.sqrt(float(oracle.p)),
+        }
+    place = np.concatenate([np.linspace(0, 2, 300), 2 + 2 * along[300:] / T])
+    figure = Figure(figsize=(7, 4.6), layout="constrained")
+    top, middle, bottom = figure.subplots(3, 1, sharex=True)
+    top.plot(place, value, color="black")
+    top.set_ylabel("f")
+    middle.plot(place, norm / f.eps, color="black")
+    middle.axhline(2, color=GREY, linewidth=0.8, linestyle=":")
+    middle.set(ylabel="‖∇f‖/ε", ylim=(0, None))
+    for (name, size), colour in zip(noise.items(), (GREEN, VERMILION), strict=True):
+        bottom.plot(place, size, color=colour, label=name)
+    bottom.plot(place, f.B * np.linalg.norm(x, axis=1), color=GREY, linestyle="--", linewidth=0.8, label="B‖x − x⁰‖")
+    bottom.set(ylabel="noise", xlabel="the way of a method that never waits")
+    bottom.legend(frameon=False, fontsize=7)
+    for ax in (top, middle, bottom):
+        ax.axvspan(0.5, 1, color=GREY, alpha=0.15, linewidth=0)
+        ax.axvline(2, color=GREY, linewidth=0.8)
+        ax.tick_params(labelsize=7)
+    bottom.set_xticks([0, 0.5, 1, 2, 4], ["x⁰", "R/2", "R", "2R, first link", "last link"])
+    top.text(0.25, 0.1, "runway", transform=top.get_xaxis_transform(), ha="center", va="bottom", fontsize=8)
+    top.text(0.75, 0.95, "gate", transform=top.get_xaxis_transform(), ha="center", va="top", fontsize=8)
+    top.text(3, 0.95, f"chain of {T} links", transform=top.get_xaxis_transform(), ha="center", va="top", fontsize=8)
+    return figure
+
+
+def costs(result: Mapping[str, Any]) -> Figure:
+    """Stochastic gradients until ‖∇f‖ ≤ ε against 1/ε, a panel for each α."""
+    alphas = list(dict.fromkeys(row["alpha"] for row in result["needed"]))
+    figure = Figure(figsize=(8, 2.8), layout="constrained")
+    for ax, alpha in zip(figure.subplots(1, len(alphas), sharey=True), alphas, strict=True):
+        own = [row for row in result["needed"] if row["alpha"] == alpha]
+        at = [1 / row["eps"] for row in own]
+        low, middle, high = zip(*(row["ideal"]["quantiles"] for row in own), strict=True)
+        ax.fill_between(at, low, high, color=GREY, alpha=0.3, linewidth=0)
+        ax.plot(at, middle, color=GREY, label="ideal method")
+        ax.plot(at, [row["needed"] for row in own], "k--", label="needed by every method")
+        methods = dict.fromkeys(row["method"] for row in result["measured"])
+        for method, colour in zip(methods, COLOURS, strict=False):
+            rows = [
+                r
+                for r in result["measured"]
+                if (r["alpha"], r["method"]) == (alpha, method) and None not in r["per_seed"]
+            ]
+            ax.plot(
+                [1 / r["eps"] for r in rows],
+                [np.median(r["per_seed"]) for r in rows],
+                "o-",
+                color=colour,
+                markersize=3,
+                label=method,
+            )
+        ax.set(xscale="log", yscale="log", xlabel="1/ε", title=f"α = {alpha:g}")
+        ax.tick_params(which="both", labelsize=7)
+    figure.axes[0].set_ylabel("stochastic gradients to ‖∇f‖ ≤ ε", fontsize=8)
+    figure.axes[0].legend(frameon=False, fontsize=7)
+    return figure

@@ -1,0 +1,210 @@
+"""What the pages of studies share: their templates, which rows, and numbers and intervals as a reader has them."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from gladstorm.core.statistics import mean_of, significant
+from gladstorm.plotting.styles import in_words
+
+Row = Mapping[str, Any]
+LEVEL = 0.95  # of an interval
+Key = TypeVar("Key")
+_CLASSES = {
+    "smooth": "α = 0",
+    "sublinear": "0 < α < 1",
+    "linear": "α = 1",
+    "*": "any α",
+    "bg0": "growing noise",
+    "bounded": "bounded noise",
+    "deterministic": "no noise",
+}
+
+
+def rendered(module: str, values: Mapping[str, Any]) -> str:
+    """The page of a study: the template page.md beside its module, filled in with values.
+
+    A value with a format is `{{ value|f(".3g") }}`, as in Python. The other filters are functions of this module.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(Path(module).parent),
+        autoescape=False,  # it is Markdown
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    filters = {"f": format, "cell": _cell, "regime": regime_in_words, "interval": with_interval}
+    environment.filters |= filters | {each.__name__: each for each in (listed, two_digits, between)}
+    environment.globals |= {each.__name__: each for each in (markdown_table, of, distinct, grouped)}
+    return environment.get_template("page.md").render(values)
+
+
+def _cell(text: str) -> str:
+    """A text as a cell of a table."""
+    return text.replace("|", r"\|")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Results in a JSON file; `study.write_page` says which file a folder lacks."""
+    results: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return results
+
+
+def read_some(study: str, folder: Path, paths: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """The results of which there are files, by name; a ValueError if there are none."""
+    found = {name: read(folder / path) for name, path in paths.items() if (folder / path).exists()}
+    if not found:
+        files = " or ".join(paths.values())
+        raise ValueError(f"{study}: the folder must hold {files}; got {str(folder)!r}.")
+    return found
+
+
+def of(rows: Iterable[Row], **wanted: Any) -> list[Any]:
+    """The rows that have these values."""
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+
+
+def distinct(rows: Iterable[Row], key: str) -> list[Any]:
+    """The values of a column, each once."""
+    return list(dict.fromkeys(row[key] for row in rows))
+
+
+def grouped(rows: Iterable[Any], verdict: Callable[[Any], str], name: Callable[[Any], str]) -> str:
+    """Which rows have which verdict.
+
+    >>> grouped([{"n": 1}, {"n": 2}, {"n": 3}], lambda r: "odd:" if r["n"] % 2 else "even:", lambda r: str(r["n"]))
+    'odd: 1, 3; even: 2'
+    """
+    groups: dict[str, list[str]] = {}
+    for row in rows:
+        groups.setdefault(verdict(row), []).append(name(row))
+    return "; ".join(f"{words} {', '.join(dict.fromkeys(names))}" for words, names in groups.items())
+
+
+def listed(items: Iterable[object]) -> str:
+    """Items as a sentence has them.
+
+    >>> listed([1, 2, 3]), listed(["a, b", "c, d", "e, f"])
+    ('1, 2 and 3', 'a, b; c, d and e, f')
+    """
+    *first, last = map(str, items)
+    between = "; " if "," in last else ", "
+    return f"{between.join(first)} and {last}" if first else last
+
+
+def two_digits(number: float) -> str:
+    """A number written out, for a reader.
+
+    >>> two_digits(1234567.0), two_digits(7.04), two_digits(0.00316)
+    ('1,200,000', '7', '0.0032')
+    """
+    return f"{significant(number, 2):,.9g}"
+
+
+def between(numbers: Iterable[float]) -> str:
+    """The range of some numbers, as "a to b" or just "a"."""
+    found = sorted(numbers)
+    return " to ".join(dict.fromkeys(f"{number:.2g}" for number in (found[0], found[-1])))
+
+
+def with_interval(found: Row, digits: int = 3) -> str:
+    """A mean with its interval.
+
+    >>> with_interval({"mean": 2.0, "low": 1.51, "high": 2.5}, 2), with_interval({"mean": None})
+    ('2 (1.5 to 2.5)', 'not finite')
+    """
+    if found["mean"] is None:
+        return "not finite"
+    mean, low, high = (f"{found[name]:.{digits}g}" for name in ("mean", "low", "high"))
+    return f"{mean} ({low} to {high})"
+
+
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    r"""A table in Markdown; a bar inside a cell is escaped.
+
+    >>> print(markdown_table(["x", "|x|"], [["-1", "1"]]))
+    | x | \|x\| |
+    | --- | --- |
+    | -1 | 1 |
+    """
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def regime_in_words(regime: str) -> str:
+    """A regime's key as a reader would say it; a method alone is a key too, and * any class.
+
+    >>> regime_in_words("nstorm/sublinear/bg0"), regime_in_words("nsgdm/*/deterministic")
+    ('NSTORM, 0 < α < 1, growing noise', 'NSGDM, any α, no noise')
+    """
+    method, *classes = regime.split("/")
+    return ", ".join([in_words(method), *(_CLASSES[each] for each in classes)])
+
+
+def holm(p_values: Mapping[Key, float], error: float = 0.05) -> set[Key]:
+    """The hypotheses that Holm's procedure rejects together: from the smallest p on, while p ≤ error/how many are left.
+
+    >>> sorted(holm({"c": 0.04, "a": 0.01, "d": 0.2, "b": 0.016}))  # 4 · 0.01, 3 · 0.016, 2 · 0.04
+    ['a', 'b']
+    >>> holm({"a": 0.026, "b": 0.026})
+    set()
+    """
+    rejected: set[Key] = set()
+    for key in sorted(p_values, key=p_values.__getitem__):
+        if p_values[key] * (len(p_values) - len(rejected)) > error:
+            break
+        rejected.add(key)
+    return rejected
+
+
+def log_slope_weights(x: Sequence[float]) -> np.ndarray:
+    """The w for which w · y is the least-squares slope of y against log x.
+
+    >>> round(float(log_slope_weights([1, 4, 16]) @ np.log([8, 4, 2])), 12)
+    -0.5
+    """
+    logs = np.log(x)
+    centred = logs - logs.mean()
+    return np.asarray(centred / np.sum(centred**2))
+
+
+class Interval(NamedTuple):
+    """A mean over seeds and half the width of its interval, Student's.
+
+    >>> str(Interval(1.23, 0.45)), Interval(-1.23, 0.45).signed, Interval(-1.23, 0.45).sign
+    ('1.2 ± 0.5', '−1.2 ± 0.5', -1)
+    """
+
+    mean: float
+    half_width: float
+    places: int = 1  # that are shown
+
+    @classmethod
+    def over(cls, values: Sequence[float], places: int = 1) -> "Interval":
+        """That of the mean of some values; without a width if one is not finite."""
+        if not np.isfinite(values).all():
+            return cls(float(np.mean(values)), 0.0, places)
+        mean = mean_of(np.array(values))
+        return cls(mean.value, mean.interval(LEVEL)[1] - mean.value, places)
+
+    def __str__(self) -> str:
+        return self._shown("")
+
+    @property
+    def signed(self) -> str:
+        """With a plus where it is positive."""
+        return self._shown("+").replace("-", "−")
+
+    @property
+    def sign(self) -> int:
+        """Which side of 0 all of it lies on; 0 if 0 lies inside."""
+        return int(np.sign(self.mean)) if abs(self.mean) > self.half_width else 0
+
+    def _shown(self, sign: str) -> str:
+        shown = f"{self.mean:{sign}.{self.places}f} ± {self.half_width:.{self.places}f}"
+        return shown if np.isfinite(self.mean) else "diverged"

@@ -1,0 +1,222 @@
+"""Every number and table of the paper and the report, from the results in docs/evidence and from the code.
+
+`python -m paper.values` writes them into paper.md and, for the report, into out/paper/values.json.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evidence.study import PUBLISHED
+from evidence.untuned import page as untuned
+from evidence.untuned.judging import BUDGETS
+from evidence.untuned.rivals import COSINE
+from gladstorm import methods, theory
+from gladstorm.suite import tables as suite_tables
+from gladstorm.theory import Problem, theorem
+
+ROOT = Path(__file__).parent.parent
+STUDIES = ("untuned", "optimality", "reproduction", "digits", "text", "posterior")
+ERRATA = {"L0-smooth": 0.0, "L*_sym(1/2)": 0.5, "L*_sym(1)": 1.0}
+EXAMPLE: dict[str, Any] = {"L0": 1.5, "B": 0, "G": 0.7, "gap": 3, "L1": 0.25}  # of docs/errata.md
+
+Table = list[list[str]]  # the first row has the headings
+
+
+def read(study: str) -> list[Table]:
+    """The tables of a study's page, rendered anew from its results."""
+    page = importlib.import_module(f"evidence.{study}.page")
+    return tables_of(page.render(page.load(PUBLISHED / study)))
+
+
+def tables_of(text: str) -> list[Table]:
+    """The tables of a Markdown text, without bold and code.
+
+    >>> tables_of("| a | b |\\n| --- | --- |\\n| **1** | `2` |\\n\\n")
+    [[['a', 'b'], ['1', '2']]]
+    """
+    found = re.findall(r"^\|.*\|\n\| ---.*\n(?:\|.*\n?)+", text, re.MULTILINE)
+    return [
+        [
+            [re.sub(r"\*\*|`", "", cell).strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            for line in table.splitlines()
+            if not line.startswith("| ---")
+        ]
+        for table in found
+    ]
+
+
+def with_heading(tables: list[Table], *headings: str) -> Table:
+    """The table that has these headings."""
+    return next(table for table in tables if set(headings) <= set(table[0]))
+
+
+def only(table: Table, *headings: str, **renamed: str) -> Table:
+    """Some columns of a table, in this order."""
+    places = [table[0].index(heading) for heading in headings]
+    rows = [[row[place] for place in places] for row in table]
+    return [[renamed.get(cell.replace(" ", "_"), cell) for cell in rows[0]], *rows[1:]]
+
+
+def errata() -> Table:
+    """The three false bounds at T = 10,000: as printed, and corrected."""
+    rows = []
+    for words, alpha in ERRATA.items():
+        constants = EXAMPLE if alpha else {**EXAMPLE, "L1": 0}
+        statement = theorem("nsgdm", Problem(alpha=alpha, **constants), gamma0=0.09)
+        printed, corrected = statement.bound_as_printed(10_000), statement.bound(10_000)
+        rows.append([words, ", ".join(statement.errata), *(f"{each:.4f}" for each in (printed, corrected))])
+    return [["class", "errata", "as printed", "corrected"], *rows]
+
+
+def regimes() -> Table:
+    """Best upper and lower bound of each noisy regime."""
+    rows = [each.as_dict() for each in theory.verdicts()]
+    keys = ("method", "smoothness", "noise", "upper bound", "lower bound")
+    return [list(keys), *([row[key] for key in keys] for row in rows if row["noise"] != "none")]
+
+
+def texts() -> dict[str, str]:
+    """Single numbers, by the name under which the texts use them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    published = json.loads((PUBLISHED / "verification/published.json").read_text("utf-8"))
+    broken = json.loads((PUBLISHED / "verification/broken.json").read_text("utf-8"))
+    suite = json.loads((PUBLISHED / "suite/suite.json").read_text("utf-8"))
+    optimality = json.loads((PUBLISHED / "optimality/optimality.json").read_text("utf-8"))
+    verdicts = {each["deed"]: [case["verdict"] for case in each["cases"]] for each in suite["answers"]}
+    (false,) = (row for row in published["checks"]["rows"] if row[2] == "printed bound is false")
+    sentences = [row[2].split(" (")[0] for row in with_heading(read("reproduction"), "the paper says")[1:]]
+    times = [each["printed"] / each["S9"] for each in optimality["plans"]]
+    return {
+        "version": project["version"],
+        "methods": str(len(methods.rows())),
+        "regimes": str(len(list(theory.verdicts()))),
+        "checks": str(published["confidence"]["checks"]),
+        "checks_confidence": f"{1 - published['confidence']['family']:.0%}".replace("%", " %"),
+        "checks_failed": str(sum(not row[-1] for row in published["checks"]["rows"])),
+        "faults": str(len(broken)),
+        "faults_found": str(sum(each["affects"] == each["found_in"] for each in broken)),
+        "counterexample_horizon": f"{false[3] / 1e6:g}",
+        "counterexample": f"{false[4]:.3f}",
+        "counterexample_low": f"{false[5]:.3f}",
+        "counterexample_high": f"{false[6]:.3f}",
+        "counterexample_printed": f"{max(row[1] for row in published['studies']['printed bounds']['rows']):.3f}",
+        "counterexample_corrected": f"{min(row[2] for row in published['studies']['printed bounds']['rows']):.1f}",
+        "sentences": str(len(sentences)),
+        "sentences_hold": str(sentences.count("holds")),
+        "sentences_fail": str(sentences.count("does not hold")),
+        "sentences_depend": str(sum(each.startswith("depends") for each in sentences)),
+        "suite_problems": str(len(suite["problems"])),
+        "suite_cases": str(len(suite["cases"])),
+        **{f"{name}_better": str(verdicts[deed].count("better")) for name, deed in DEEDS.items()},
+        **{f"{name}_worse": str(verdicts[deed].count("worse")) for name, deed in DEEDS.items()},
+        "schedule_least": order(min(times)),
+        "schedule_most": order(max(times)),
+        "schedule_eps": order(optimality["eps"]),
+        **_untuned(),
+    }
+
+
+DEEDS = {"normalizing": "normalize", "clipping": "clip", "variance_reduction": "reduce variance"}
+
+
+def _untuned() -> dict[str, str]:
+    results = untuned.load(PUBLISHED / "untuned")
+    verdicts = [sentence.verdict.strip("*") for sentence in untuned.sentences(results)]
+    kept = untuned.by_budget([result for result in results if not result.is_trap])
+
+    def means(some: dict[int, list[untuned.Result]]) -> str:
+        each = (
+            f"{untuned.shown(untuned.geometric(result.ratio() for result in found))} at {budget:,} gradients"
+            for budget, found in some.items()
+        )
+        return ", ".join(each)
+
+    return {
+        "untuned_problems": str(untuned.PROBLEMS),
+        "untuned_cases": str(len(results)),
+        "untuned_registered_cases": str(untuned.PROBLEMS * len(BUDGETS)),
+        "untuned_median": f"{np.median([result.ratio() for result in results]):.2f}",
+        "untuned_means": means(untuned.by_budget(results)),
+        "untuned_means_kept": means(kept),
+        "untuned_traps": str(sum(result.is_trap for result in results)),
+        "untuned_better": str(sum(result.interval[1] < 1 for result in results)),
+        "untuned_worse": str(sum(result.interval[0] > 1 for result in results)),
+        "untuned_beats_cosine": str(sum(result.ratio(to=COSINE) < 1 for result in results)),
+        "untuned_sentences": str(len(verdicts)),
+        **{f"untuned_{word}": str(verdicts.count(word)) for word in ("true", "false", "undecided")},
+    }
+
+
+def order(number: float) -> str:
+    """A number by its size.
+
+    >>> order(6.4e8), order(1e-7)
+    ('6.4·10⁸', '10⁻⁷')
+    """
+    mantissa, _, exponent = f"{number:.1e}".partition("e")
+    power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return power if mantissa == "1.0" else f"{mantissa}·{power}"
+
+
+def tables() -> dict[str, Table]:
+    """Tables of the report, by name."""
+    pages = {study: read(study) for study in STUDIES}
+    suite = json.loads((PUBLISHED / "suite/suite.json").read_text("utf-8"))
+    headings, rows = suite_tables.over_cases(suite)
+    posterior = with_heading(pages["posterior"], "guide", "optimizer")
+    return {
+        "errata": errata(),
+        "regimes": regimes(),
+        "powers": with_heading(pages["optimality"], "constant", "S9"),
+        "registered": only(with_heading(pages["untuned"], "registered", "verdict"), "registered", "found", "verdict"),
+        "rivals": with_heading(pages["untuned"], "untuned is better in"),
+        "sentences": only(
+            with_heading(pages["reproduction"], "the paper says"), "experiment", "the paper says", "verdict"
+        ),
+        "suite": only([headings, *rows], *headings[:5]),
+        "digits": only(
+            with_heading(pages["digits"], "test accuracy, %, growing noise"),
+            "method",
+            "test accuracy, %, no added noise",
+            "test accuracy, %, growing noise",
+        ),
+        "text": only(with_heading(pages["text"], "test loss"), "", "step size", "test loss"),
+        "posterior": only(
+            posterior, "guide", "learning rate", "optimizer", "arrives at", "smallest median gap, nats", "diverged"
+        ),
+    }
+
+
+def every() -> dict[str, Any]:
+    """All of them, as Typst reads them."""
+    return {"texts": texts(), "tables": tables()}
+
+
+def filled(text: str, found: dict[str, str]) -> str:
+    """A text with every number between <!--name--> and <!--/--> renewed.
+
+    >>> filled("of <!--cases-->12<!--/--> cases", {"cases": "24"})
+    'of <!--cases-->24<!--/--> cases'
+    """
+    return re.sub(r"<!--(\w+)-->.*?<!--/-->", lambda match: f"<!--{match[1]}-->{found[match[1]]}<!--/-->", text)
+
+
+def main() -> None:
+    """Write them where the texts have them."""
+    found, target = every(), ROOT / "out" / "paper" / "values.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(found, ensure_ascii=False, indent=1), "utf-8")
+    paper = ROOT / "paper" / "paper.md"
+    paper.write_text(filled(paper.read_text("utf-8"), found["texts"]), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

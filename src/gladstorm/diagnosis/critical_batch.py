@@ -1,0 +1,138 @@
+"""The critical batch size tr Σ/‖∇f‖²: up to it more samples save steps, beyond it they save hardly any."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from gladstorm.core.statistics import finite
+from gladstorm.diagnosis import resampling
+from gladstorm.diagnosis.finding import Finding, if_narrow, round_up, unknown
+from gladstorm.diagnosis.probes import ON_THE_WAY, Probes
+from gladstorm.diagnosis.resampling import LEVEL, Fits, Interval, Strata, mean_of_strata
+
+FEWEST = 8  # probes in a window
+SHARE = 4  # the last part of a run, of so many, is its window
+HALVINGS = 40  # of an angle, to find an end of an interval
+
+
+class Stretch(NamedTuple):
+    """The critical batch size at about one distance from the start."""
+
+    distance: float  #: the mean distance of its probes
+    batch: Interval  #: tr Σ/‖∇f‖²; an end may be infinite
+
+    def as_dict(self) -> dict[str, float | None]:
+        """As JSON-ready data: what is infinite is None."""
+        return {"distance": self.distance, **{name: finite(end) for name, end in self.batch._asdict().items()}}
+
+
+class TradeOff(NamedTuple):
+    """What a batch of b costs: S/S_min = 1 + B/b steps and E/E_min = 1 + b/B samples (McCandlish et al. 2018).
+
+    >>> TradeOff.of(batch=32, critical=96)
+    TradeOff(steps=4.0, samples=1.3333333333333333)
+    """
+
+    steps: float  #: as a multiple of the fewest, which an infinite batch takes
+    samples: float  #: as a multiple of the fewest, which single samples take
+
+    @classmethod
+    def of(cls, batch: float, critical: float) -> TradeOff:
+        """At this batch, if the critical one is B."""
+        return cls(1 + critical / batch, 1 + batch / critical)
+
+
+def critical_batch(probes: Probes, generator: np.random.Generator) -> Finding:
+    """tr Σ/‖∇f‖² where a training is now: at the end of the path if the probes have one, else at the start.
+
+    A ratio of means over a window of probes, never a mean of ratios.
+    """
+    chosen = np.flatnonzero(window(probes))
+    where = "at the end of the path" if probes.has_path else "at the start"
+    if len(chosen) < FEWEST:
+        return unknown(f"{len(chosen)} probes {where}, needs {FEWEST} or more")
+    noise = probes.noise[chosen]
+    if not noise.any():
+        return unknown("the gradients of all samples are the same: a batch of 1 is enough", Interval(0.0, 0.0, 0.0))
+    interval = _ratio(_means(probes, chosen, generator))
+    if math.isfinite(interval.high):
+        return if_narrow(interval, len(chosen))
+    more = round_up(4 * len(chosen))
+    said = f"‖∇f‖² cannot be told from 0 by {len(chosen)} probes {where}; needs about {more} or more, or larger batches"
+    return unknown(said, interval)
+
+
+def by_distance(probes: Probes, generator: np.random.Generator) -> list[Stretch]:
+    """The critical batch size against the distance, along the path if there is one: a stretch for each stratum."""
+    on_path = np.isin(probes.direction, ("start", *ON_THE_WAY))
+    places = np.flatnonzero(on_path | (not probes.has_path))
+    strata = Strata(probes.distance[places], FEWEST)
+    found = []
+    for i in range(len(strata.sizes)):
+        chosen = places[strata.label == i]
+        if len(chosen) >= FEWEST and probes.noise[chosen].any():
+            interval = _ratio(_means(probes, chosen, generator))
+            found.append(Stretch(float(probes.distance[chosen].mean()), interval))
+    return sorted(found)
+
+
+def window(probes: Probes) -> np.ndarray:
+    """Which probes say where a training is now: the end of the path, or the start where there is none."""
+    if not probes.has_path:
+        return np.asarray(probes.direction == "start")
+    along = probes.direction == "along"
+    if along.any():
+        return np.asarray(along & (probes.distance > 0.999 * probes.distance[along].max()))
+    run = np.flatnonzero(np.isin(probes.direction, ("start", "path")))
+    last = run[np.argsort(probes.step[run], kind="stable")][-max(len(run) // SHARE, min(len(run), FEWEST)) :]
+    return np.isin(np.arange(len(probes)), last)
+
+
+def _means(probes: Probes, chosen: np.ndarray, generator: np.random.Generator) -> Fits:
+    """Of V and ‖∇f‖², resampled, probes of one pair together."""
+    columns = {name: getattr(probes, name)[chosen] for name in vars(probes) if name != "remarks"}
+    pairs = Probes(**columns).paired()
+    strata = Strata(pairs.distance, resampling.FEWEST)
+    values = np.stack([pairs.noise, pairs.gradient2], axis=1)
+    return mean_of_strata(values, strata.resample(generator), strata)
+
+
+def _ratio(means: Fits) -> Interval:
+    """θ = V/‖∇f‖² as those θ ≥ 0 at which V − θ‖∇f‖² is not told from 0 (Fieller), by a bootstrap-t for each θ.
+
+    θ = scale · tan φ: where ‖∇f‖² is not told from 0, φ reaches π/2 and the upper end is infinite. A mean of ‖∇f‖²
+    below 0, an error, counts as 0.
+    """
+    values = means.values
+    V, g2 = values[0, 0], max(values[0, 1], 0.0)
+    scale = V / max(g2, means.covariances[0, 1, 1] ** 0.5, 1e-300 * V)
+
+    def told_from_zero(phi: float) -> bool:
+        row = np.array([math.cos(phi), -scale * math.sin(phi)])
+        contrasts, errors = means.function(values @ row, np.broadcast_to(row, values.shape))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.abs(contrasts[1:] - contrasts[0]) / errors[1:]
+        finite = t[np.isfinite(t)]
+        reach = float(np.quantile(finite, LEVEL)) if finite.size else 0.0
+        contrast = abs(V * row[0] + g2 * row[1])
+        return bool(contrast > reach * errors[0, 0] + 1e-12 * V * row[0])
+
+    middle = math.atan2(V, scale * g2)
+    low = _edge(told_from_zero, middle, 0.0)
+    high = _edge(told_from_zero, middle, math.pi / 2)
+    ends = [math.inf if phi >= math.pi / 2 else scale * math.tan(phi) for phi in (middle, low, high)]
+    return Interval(*ends)
+
+
+def _edge(told_from_zero: Callable[[float], bool], inside: float, outside: float) -> float:
+    """Where between the two angles the rejection begins; `outside` itself if it is not rejected."""
+    if inside == outside or not told_from_zero(outside):
+        return outside
+    for _ in range(HALVINGS):
+        between = (inside + outside) / 2
+        inside, outside = (inside, between) if told_from_zero(between) else (between, outside)
+    return inside

@@ -1,0 +1,81 @@
+"""Estimators that evaluate every sample at two points, the new and the previous iterate: STORM and its relatives."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from typing_extensions import override
+
+from gladstorm.core.parts import Number, leaf, part
+from gladstorm.core.rules import ABOVE_ZERO, FRACTION, NON_NEGATIVE, SHARE
+from gladstorm.methods.estimators.estimator import Estimator, Grad
+from gladstorm.methods.norms import length
+
+
+@part
+class Storm(Estimator):
+    """v^{k+1} = ∇f(x^{k+1}; ξ^{k+1}) + (1 − η) (v^k − ∇f(x^k; ξ^{k+1})): one sample at two points."""
+
+    eta: Number = leaf(SHARE)  #: η in (0, 1], the weight of the newest gradient
+    queries: ClassVar[int] = 2
+
+    @override
+    def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
+        return jax.tree.map(lambda g, v, stale: g + (1 - self.eta) * (v - stale), grad(point), state, grad(previous))
+
+
+@part
+class Inertia(Storm):
+    """m^{k+1} = (1 − μ) m^k + μ v^{k+1}, m⁰ = v⁰, where v is that of STORM; the direction is m.
+
+    Momentum has inertia, as it averages gradients of the past; STORM corrects them to the present and has none. With
+    μ = 1 this is STORM. With η = 1 it is momentum with μ as its η, since v is then the fresh gradient.
+    """
+
+    mu: Number = leaf(SHARE)  #: μ in (0, 1], the weight of the newest v
+
+    @override
+    def init(self, grad: Grad, point: Any) -> tuple[Any, Any]:
+        v = super().init(grad, point)
+        return v, v
+
+    @override
+    def update(self, state: tuple[Any, Any], grad: Grad, previous: Any, point: Any) -> tuple[Any, Any]:
+        average, v = state
+        new = super().update(v, grad, previous, point)
+        return jax.tree.map(lambda m, v: (1 - self.mu) * m + self.mu * v, average, new), new
+
+    @override
+    def direction(self, state: tuple[Any, Any]) -> Any:
+        return state[0]
+
+
+@part
+class Mars(Estimator):
+    """v ← (1 − η) v + η c, c = g + s (1 − η)/η (g − g') cut to length r; g and g' of one sample at x^{k+1} and x^k.
+
+    v is 0 before the first gradient, so v⁰ = η c with c = g⁰ cut to length r. This is Yuan et al. 2025 without the
+    preconditioner; their β₁ is 1 − η and their γ is s. With s = 1 and r = ∞ it is STORM's recursion.
+    """
+
+    eta: Number = leaf(FRACTION)  #: η in (0, 1], which is 1 − β₁ in their paper
+    scale: Number = leaf(NON_NEGATIVE, default=0.025)  #: s ≥ 0, their γ
+    clip: Number = leaf(ABOVE_ZERO, default=1.0)  #: r > 0, the largest length of c
+    queries: ClassVar[int] = 2
+
+    @override
+    def init(self, grad: Grad, point: Any) -> Any:
+        return jax.tree.map(lambda c: self.eta * c, self._cut(grad(point)))
+
+    @override
+    def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
+        eta = self.eta
+        c = jax.tree.map(lambda g, old: g + self.scale * (1 - eta) / eta * (g - old), grad(point), grad(previous))
+        return jax.tree.map(lambda v, c: (1 - eta) * v + eta * c, state, self._cut(c))
+
+    def _cut(self, c: Any) -> Any:
+        size = length(c)
+        shortened = jnp.where(size > self.clip, self.clip / jnp.where(size == 0, 1, size), 1)
+        return jax.tree.map(lambda c: shortened * c, c)

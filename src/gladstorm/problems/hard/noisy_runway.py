@@ -1,0 +1,311 @@
+"""The problem on which no method is faster than ε^−(4+α): a runway, a gate and a chain, with noise of its own.
+
+It is in the class E L*_sym(α), under BG-0 noise. docs/optimal.md explains it, docs/lower_bound_proof.md has the proof.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from typing_extensions import override
+
+from gladstorm.core.constants import Bg0, Constants
+from gladstorm.core.hardness import Hardness
+from gladstorm.core.parts import Array, Data, Number, leaf, part
+from gladstorm.core.rules import FRACTION, MATRIX, NON_NEGATIVE, POSITIVE, VECTOR
+from gladstorm.problems.hard.zero_chain import DEPTH, GatedChain, chain_grad, chain_value, link, progress
+from gladstorm.problems.oracle import OwnNoise
+from gladstorm.problems.sampling import mean_of_signs, successes
+
+QUIET = 0.1  # a: coordinates below it do not show
+SQUASHED = 230  # P = 230 √T: the chain of the rotated problem lies in a ball of this radius
+
+
+def link_noise(omega: Array) -> Array:
+    """n_i(ω) = [H(ω_{i−1}, ω_i) − H(ω_{i−1}, 0)] (1 − S_i)₊², i = `noisy_link(ω)`, the only one that is not 0.
+
+    S_i = Σ_{k≥i} (25/4) (|ω_k| − 0.1)₊², so a coordinate of the chain from i on that is not small switches it off.
+    """
+    i = noisy_link(omega)
+    before, own = jnp.where(i > 0, omega[i - 1], 1.0), omega[jnp.minimum(i, omega.size - 1)]
+    far = jnp.where(jnp.arange(omega.size) >= i, jnp.maximum(jnp.abs(omega) - QUIET, 0.0), 0.0)
+    left = jnp.maximum(1 - 6.25 * jnp.sum(far**2), 0.0)
+    return jnp.where(i < omega.size, (link(before, own) - link(before, jnp.zeros_like(own))) * left**2, 0.0)
+
+
+def noisy_link(omega: Array) -> Array:
+    """The number of the link that samples show or hide at ω, from 0: prog_½(ω); T where all links are open."""
+    return progress(omega, 0.5)
+
+
+@part
+class NoisyRunway(GatedChain):
+    """f(y, z) = h(y) + Θ(y) κ (F_T(z/λ) − 12 T), with noise that hides the next link of the chain F_T.
+
+    f(x; ξ) = f(x) + Σ_i (ζ_i/p − 1) Θ(y) κ n_i(z/λ) + ρ φ(x): the coin ζ_i shows link i with probability p, and ρ = ±1
+    is the sign of the carrier φ, about (B/(2√2)) ‖x − x⁰‖². The carrier tells nothing, but it makes sample gradients
+    large, so that the class E L*_sym(α) admits a chain that is denser by (BΔ/ε)^α.
+
+    A method that respects zeros needs T/(2p) stochastic gradients, of the order L1 B^(1+α) Δ^(2+α) ε^−(4+α).
+    """
+
+    start: Data = leaf(VECTOR)  #: x⁰ = 0 in 1 + T dimensions
+    eps: Number = leaf(POSITIVE)  #: ε > 0
+    alpha: Number = leaf(FRACTION)  #: α in (0, 1]
+    L0: Number = leaf(POSITIVE)  #: L0 > 0 of the class E L*_sym(α)
+    L1: Number = leaf(NON_NEGATIVE)  #: L1 ≥ 0 of the class
+    B: Number = leaf(POSITIVE)  #: growth of the noise, > 0
+    gap: Number = leaf(POSITIVE)  #: Δ > 0, a bound on f(x⁰) − inf f
+    own_oracle: ClassVar[str] = "noisy-runway"
+    rotated: ClassVar[bool] = False
+    smoothness: ClassVar[float] = 323.0  # of f, in units of ε/λ
+
+    @classmethod
+    def from_eps(cls, eps: float, alpha: float, L0: float, L1: float, B: float, gap: float) -> NoisyRunway:
+        """The problem for ε.
+
+        Raises:
+            ValueError: If a condition of the theorem fails: it says which one, and the largest ε that would do.
+
+        >>> NoisyRunway.from_eps(eps=0.005, alpha=1.0, L0=1.0, L1=120.0, B=0.25, gap=1.0).start.size - 1
+        4
+        """
+        numbers = cls._required(eps=eps, alpha=alpha, L0=L0, L1=L1, B=B, gap=gap)
+        return cls(np.zeros(1 + numbers.length), eps, alpha, L0, L1, B, gap)
+
+    @classmethod
+    def from_seed(
+        cls,
+        seed: int,
+        eps: float = 0.005,
+        alpha: float = 1.0,
+        L0: float = 1.0,
+        L1: float = 120.0,
+        B: float = 0.25,
+        gap: float = 1.0,
+        *,
+        dim: int | None = None,
+    ) -> NoisyRunway:
+        """The problem for ε; with `dim` the rotated one in so many dimensions, its directions drawn from the seed."""
+        if dim is None:
+            return cls.from_eps(eps, alpha, L0, L1, B, gap)
+        return RotatedRunway.from_eps(eps, alpha, L0, L1, B, gap, dim=dim, seed=seed)
+
+    @classmethod
+    def _required(cls, **given: float) -> Hardness:
+        rules = {field.name: field.metadata["rule"] for field in dataclasses.fields(cls)}
+        for name, value in given.items():
+            rules[name].require(cls.__name__, name, value)
+        numbers = Hardness(**given, rotated=cls.rotated)
+        numbers.require(cls.__name__)
+        return numbers
+
+    @property
+    def numbers(self) -> Hardness:
+        """R, λ, p and T, and the conditions of the theorem."""
+        given = {name: getattr(self, name) for name in ("eps", "alpha", "L0", "L1", "B", "gap")}
+        return Hardness(**given, rotated=self.rotated)
+
+    @property
+    def links(self) -> int:
+        """T."""
+        return int(self.start.size - 1)
+
+    @property
+    def flaw(self) -> str | None:
+        """None if x⁰ = 0; otherwise a sentence that says so."""
+        return f"{type(self).__name__}: start must be 0, where the runway begins." if np.any(self.start) else None
+
+    @property
+    def scale(self) -> Array | float:
+        """λ = 5BR/L̄, how far a coordinate of the chain has to be moved."""
+        scale: Array | float = self.numbers.scale
+        return scale
+
+    @property
+    def constants(self) -> Constants:
+        """Of f itself: it is smooth with a constant that vanishes with ε, and f ≥ −Δ."""
+        L = self.smoothness * float(self.eps) / float(self.scale)
+        return Constants(L0=L, L1=0.0, alpha=0.0, f_inf=-float(self.gap))
+
+    @property
+    def expected_constants(self) -> Constants:
+        """Of its samples: the class E L*_sym(α)."""
+        return Constants(L0=float(self.L0), L1=float(self.L1), alpha=float(self.alpha), f_inf=-float(self.gap))
+
+    def link_noise(self, x: Array) -> tuple[Array, Array]:
+        """M_i(x) = Θ(y) κ n_i(ω) and its gradient, for the only link i at which it is not 0."""
+        value, grad = jax.value_and_grad(link_noise)(self.coordinates(x))
+        return self.gated_value(x, value), self.gated_grad(x, value, grad)
+
+    def grad_without_link(self, x: Array) -> Array:
+        """∇f(x) − ∇M_i(x), what a sample with ζ_i = 0 shows; exactly 0 along the coordinates that it hides.
+
+        A difference would leave a rounding error there, and tell a method of a coordinate that it cannot know.
+        """
+        omega = self.coordinates(x)
+        value, grad = jax.value_and_grad(link_noise)(omega)
+        later = jnp.arange(omega.size) >= noisy_link(omega)
+        hidden = later & jnp.all(~later | (jnp.abs(omega) <= QUIET))
+        left = jnp.where(hidden, 0.0, chain_grad(omega) - grad)
+        return self._grad_with(x, chain_value(omega) - DEPTH * omega.size - value, left)
+
+    def carrier(self, x: Array) -> tuple[Array, Array]:
+        """φ(x) = ∫₀^{‖x‖} w and its gradient, w(r) = s r + (b − s)(r − r0)₊, b = B/√2, s = min{b, L0/4}."""
+        b, r = self.B / math.sqrt(2), jnp.linalg.norm(x)
+        slope = jnp.minimum(b, self.L0 / 4)
+        bend = jnp.where(b > slope, jnp.divide(4 * b, self.L1) ** (1 / self.alpha) / slope, 0.0)
+        beyond = jnp.maximum(r - bend, 0.0)
+        value = slope * r**2 / 2 + (b - slope) * beyond**2 / 2
+        return value, (slope + (b - slope) * beyond / jnp.where(r > 0, r, 1.0)) * x
+
+
+@part
+class RotatedRunway(NoisyRunway):
+    """The same for all methods: ω(z) = Uᵀϱ(z/λ), ϱ(u) = u/√(1 + ‖u‖²/P²), P = 230 √T, and f gains κ‖z‖²/(10λ²).
+
+    The columns of U are orthonormal and unknown to the method. In enough dimensions (`Hardness.dimension`) no method
+    finds one by chance; what else holds of the problem holds in every dimension.
+    """
+
+    frame: Data = leaf(MATRIX)  #: U, with T orthonormal columns
+    rotated: ClassVar[bool] = True
+    steepness: ClassVar[int] = 4
+    smoothness: ClassVar[float] = 636.0
+
+    @classmethod
+    def from_eps(
+        cls, eps: float, alpha: float, L0: float, L1: float, B: float, gap: float, *, dim: int = 20, seed: int = 0
+    ) -> RotatedRunway:
+        """The problem for ε in `dim` dimensions, with a random U; a ValueError as in `NoisyRunway.from_eps`."""
+        numbers = cls._required(eps=eps, alpha=alpha, L0=L0, L1=L1, B=B, gap=gap)
+        if dim <= numbers.length:
+            raise ValueError(f"{cls.__name__}: dim must be > {numbers.length}, the length of the chain; got {dim=}.")
+        frame = np.linalg.qr(np.random.default_rng(seed).normal(size=(dim - 1, numbers.length)))[0]
+        return cls(np.zeros(dim), eps, alpha, L0, L1, B, gap, frame)
+
+    @property
+    def links(self) -> int:
+        """T."""
+        return int(self.frame.shape[1])
+
+    def coordinates(self, x: Array) -> Array:
+        """ω = Uᵀϱ(z/λ)."""
+        return self._squash(x)[1] @ self.frame
+
+    def value(self, x: Array) -> Array:
+        """f(y, z)."""
+        confined = self.steepness * self.eps / self.scale * jnp.sum(x[1:] ** 2) / 10
+        return super().value(x) + confined
+
+    def _grad_with(self, x: Array, value: Array, grad: Array) -> Array:
+        confined = self.steepness * self.eps / self.scale * x[1:] / 5
+        return super()._grad_with(x, value, grad).at[1:].add(confined)
+
+    def _squash(self, x: Array) -> tuple[Array, Array, Array]:
+        """β, ϱ(z/λ) and P², where ϱ(u) = β u."""
+        u, most = x[1:] / self.scale, float(SQUASHED**2 * self.frame.shape[1])
+        shrunk = 1 / jnp.sqrt(1 + jnp.sum(u * u) / most)
+        return shrunk, shrunk * u, jnp.asarray(most)
+
+    def _pull(self, x: Array, grad: Array) -> Array:
+        """β (I − ϱϱᵀ/P²) U ∇c."""
+        shrunk, squashed, most = self._squash(x)
+        along = self.frame @ grad
+        return shrunk * (along - squashed * (squashed @ along) / most)
+
+
+class Coins(NamedTuple):
+    """A batch: of every link the share of samples that show it, and the mean of the signs."""
+
+    shown: Array  # the mean of ζ_1, …, ζ_T
+    sign: Array  # the mean of ρ
+
+
+class RunwayPoint(NamedTuple):
+    """x, ∇f(x), and what a sample's coins multiply there."""
+
+    x: Array
+    grad: Array
+    link: Array  # the link that samples show or hide at x; T if there is none
+    hidden: Array  # ∇M_i(x), its noise
+    rest: Array  # ∇f(x) − ∇M_i(x)
+    carrier: Array  # ∇φ(x)
+
+
+@part
+class NoisyRunwayOracle(OwnNoise):
+    """∇f(x; ζ, ρ) = ∇f(x) + (ζ_i/p − 1) ∇M_i(x) + ρ ∇φ(x), P(ζ_i = 1) = p, ρ = ±1; i is the next link at x.
+
+    The coins of the links are independent, and those of one sample are the same at every point. A batch is its counts
+    of coins, and so exact. The variance is (1 − p)/p ‖∇M_i‖² + ‖∇φ‖² ≤ B²‖x − x⁰‖².
+
+    >>> from gladstorm import objectives
+    >>> oracle = NoisyRunwayOracle(objectives.named("noisy-runway"))
+    >>> round(float(oracle.p), 5), round(oracle.objective.numbers.needed)
+    (0.00268, 745)
+    """
+
+    objective: NoisyRunway
+    noise_of: ClassVar = NoisyRunway
+
+    @property
+    def p(self) -> Array | float:
+        """The probability with which a sample shows a link."""
+        p: Array | float = self.objective.numbers.p
+        return p
+
+    @property
+    def links(self) -> int:
+        """T."""
+        return self.objective.links
+
+    @override
+    def draw(self, key: Array) -> Coins:
+        of_links, of_sign = jax.random.split(key)
+        dtype = jnp.result_type(float)
+        return Coins(jax.random.uniform(of_links, (self.links,), dtype), jax.random.normal(of_sign, (), dtype))
+
+    @override
+    def batch(self, noise: Coins, size: Array) -> Coins:
+        b = jnp.asarray(size, noise.sign.dtype)
+        return Coins(successes(noise.shown, b, self.p) / b, mean_of_signs(noise.sign, size))
+
+    @override
+    def at(self, x: Array) -> RunwayPoint:
+        f = self.objective
+        link = noisy_link(f.coordinates(x))
+        return RunwayPoint(x, f.grad(x), link, f.link_noise(x)[1], f.grad_without_link(x), f.carrier(x)[1])
+
+    @override
+    def grad(self, point: RunwayPoint, sample: Coins) -> Array:
+        return point.rest + self._shown(point.link, sample) * point.hidden + sample.sign * point.carrier
+
+    def value(self, x: Array, sample: Coins) -> Array:
+        """f(x; ξ), whose gradient in x is `grad`."""
+        f = self.objective
+        shown = self._shown(noisy_link(f.coordinates(x)), sample)
+        return f.value(x) + (shown - 1) * f.link_noise(x)[0] + sample.sign * f.carrier(x)[0]
+
+    def _shown(self, link: Array, sample: Coins) -> Array:
+        """ζ_i/p."""
+        return sample.shown[jnp.minimum(link, self.links - 1)] / self.p
+
+    @override
+    def variance(self, point: RunwayPoint) -> Array:
+        return (1 - self.p) / self.p * jnp.sum(point.hidden**2) + jnp.sum(point.carrier**2)
+
+    @property
+    @override
+    def bg0(self) -> Bg0:
+        return Bg0(float(self.objective.B), 0.0, np.asarray(self.objective.start), affine=False)
+
+    @property
+    @override
+    def expected_constants(self) -> Constants:
+        return self.objective.expected_constants

@@ -1,0 +1,129 @@
+"""Gradients of a step's micro-batches, recorded by hooks before they are averaged or clipped."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from typing_extensions import override
+
+from gladstorm.diagnosis import spread
+from gladstorm.torch.batch_gradients import squared
+from gladstorm.torch.norms import norm_of
+
+
+class GradientSums:
+    """‖g_j‖² of every backward j and Σ g_j, of gradients that come parameter by parameter."""
+
+    def __init__(self, params: Sequence[Tensor]) -> None:
+        self._squares: defaultdict[int, list[Tensor]] = defaultdict(list)  # of each backward, one for each parameter
+        self.totals = [torch.zeros_like(p) for p in params]  # Σ g_j; after `spread`, of all processes
+        self._backwards = [0] * len(params)  # that a parameter has had
+
+    def __len__(self) -> int:
+        return len(self._squares)
+
+    def add(self, i: int, gradient: Tensor) -> None:
+        """Take the next gradient of parameter i."""
+        self._squares[self._backwards[i]].append(norm_of([gradient]) ** 2)
+        self.totals[i] += gradient
+        self._backwards[i] += 1
+
+    def spread(self, samples: int, scale: float = 1.0) -> tuple[int, float, float]:
+        """How many g_j all processes have, the variance of one sample and ‖E g‖², both without bias (`spread`).
+
+        The losses of a process' m micro-batches were divided by m and multiplied by the scale.
+        """
+        squares = [float(sum(by_parameter, start=torch.zeros(()))) for by_parameter in self._squares.values()]
+        m = len(squares)
+        if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+            of_all: list[Any] = [None] * dist.get_world_size()
+            dist.all_gather_object(of_all, squares)
+            for total in self.totals:
+                dist.all_reduce(total)
+            squares = [square for of_process in of_all for square in of_process]
+        if len(squares) < 2:
+            return len(squares), math.nan, math.nan
+        unscale = (m / scale) ** 2
+        total2 = squared(norm_of(self.totals).item())
+        return len(squares), *spread([unscale * square for square in squares], unscale * total2, samples)
+
+
+def clipped(params: Sequence[Tensor], totals: Sequence[Tensor], scale: float) -> bool:
+    """Whether gradients are shorter than the totals that were recorded, over all processes: something clipped them."""
+    processes = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    now = norm_of([p.grad.to_dense() for p in params if p.grad is not None]).item()
+    return now < 0.999 * norm_of(totals).item() / scale / processes
+
+
+class Change(NamedTuple):
+    """‖x⁺ − x‖ and, of how gradients change from x to x⁺, ℓ² and L²."""
+
+    moved: float
+    ell2: float
+    L2: float
+
+
+NO_CHANGE = Change(math.nan, math.nan, math.nan)  # one point only
+
+
+class GradientRecorder:
+    """Records the gradients of the micro-batches of a step by hooks, before they are averaged or clipped."""
+
+    def __init__(self, params: Sequence[Tensor]) -> None:
+        self.here = GradientSums(params)
+        self.x = list(params)  # where they are evaluated
+        self._hooks = [p.register_hook(partial(self._hook, i)) for i, p in enumerate(params)]
+
+    def stop(self) -> None:
+        """Remove the hooks."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def change(self, samples: int) -> Change:  # noqa: ARG002 - there is no second point
+        """How gradients change from one point of the step to the other."""
+        return NO_CHANGE
+
+    @torch.no_grad()
+    def _hook(self, i: int, gradient: Tensor) -> None:
+        self._record(i, gradient.to_dense())
+
+    def _record(self, i: int, gradient: Tensor) -> None:
+        self.here.add(i, gradient)
+
+
+class TwoPointRecorder(GradientRecorder):
+    """Records the gradients of NSTORM's micro-batches at xᵏ and then, in the same order, at xᵏ⁺¹.
+
+    Their gradients at xᵏ are kept in between: a copy of the parameters for each micro-batch.
+    """
+
+    def __init__(self, params: Sequence[Tensor]) -> None:
+        super().__init__(params)
+        self._changes = GradientSums(params)
+        self.x = [p.detach().clone() for p in params]
+        self._params = params
+        self._versions = [p._version for p in params]  # torch's count of changes in place
+        self._kept: list[deque[Tensor]] = [deque() for _ in params]
+
+    @override
+    def change(self, samples: int) -> Change:
+        moved = norm_of([p.detach() - x for p, x in zip(self._params, self.x, strict=True)]).item()
+        if len(self._changes) < len(self.here) or moved == 0:
+            return NO_CHANGE
+        _, noise, square = self._changes.spread(samples)
+        return Change(moved, (noise + square) / moved**2, square / moved**2)
+
+    @override
+    def _record(self, i: int, gradient: Tensor) -> None:
+        if self._params[i]._version == self._versions[i]:  # still at xᵏ
+            self.here.add(i, gradient)
+            self._kept[i].append(gradient.clone())
+        elif self._kept[i]:
+            self._changes.add(i, gradient - self._kept[i].popleft())

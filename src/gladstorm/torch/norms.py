@@ -1,0 +1,197 @@
+"""Norms and inner products over lists of tensors, the shards of other processes included."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Entries to a running sum. How many of them a dot product keeps depends on the processor: on some, one of 2²⁰ float32
+# entries is 2e-4 off, since equal squares are all rounded the same way. So sums are short, and one kernel takes many.
+ROW, SHORT = 2**9, 2**11
+
+WITHOUT_FLOAT64 = ("mps", "xpu")  # devices, or some of their kind, that cannot compute in it
+
+ORDINARY = (Tensor, torch.nn.Parameter)  # types that need no asking; a step asks often
+
+
+class RowNorms:
+    """Norms of rows, taken right after their tensor was written, while that is in the processor's cache.
+
+    They count only while their tensor is not written again.
+    """
+
+    def __init__(self) -> None:
+        self._taken: dict[int, tuple[Tensor, int, list[Tensor]]] = {}  # tensor, its version, what `of` returns
+
+    def take(self, v: Tensor) -> None:
+        """Take them now, on a CPU; an accelerator takes all norms at once later, a compiler as it sees fit."""
+        if v.numel() > SHORT and readable(v):
+            self._taken[id(v)] = (v, v._version, row_norms(v))
+
+    def of(self, v: Tensor) -> list[Tensor]:
+        """Vectors that together have the norm of v and are much shorter than it, taken anew if need be."""
+        tensor, version, vectors = self._taken.get(id(v), (None, 0, []))
+        return vectors if tensor is v and version == v._version else row_norms(v)
+
+
+def norm_of(estimates: Sequence[Tensor], *, foreach: bool = False, rows: RowNorms | None = None) -> Tensor:
+    """‖v‖ over all entries of all tensors, the other processes' shards included; no dimensions, on the first's device.
+
+    In float64 where the device has it, whatever the tensors are in: the norm of float32 entries can exceed float32.
+
+    >>> norm_of([torch.tensor([3e25]), torch.tensor([0.0, 4e25])])
+    tensor(5.0000e+25, dtype=torch.float64)
+    """
+    kinds: defaultdict[Any, list[Tensor]] = defaultdict(list)
+    for v in estimates:
+        is_plain = type(v) in ORDINARY and not v.is_complex()
+        kinds[None if is_plain else sharding(v), v.device, v.dtype].append(v if is_plain else plain(v))
+    if not kinds:
+        return torch.zeros((), dtype=torch.float64)
+    _, device, _ = next(iter(kinds))
+    lengths = []
+    for (where, *_), vs in kinds.items():
+        length = _norm_of_kind(vs, foreach, rows or RowNorms())
+        everywhere = length if where is None else _gather(length, *where)
+        lengths.append(everywhere.to(device, widest(device)))
+    return lengths[0] if len(lengths) == 1 and lengths[0].dim() == 0 else _scaled_norm(lengths)
+
+
+def norms_of(estimates: Iterable[Tensor], rows: RowNorms) -> list[float]:
+    """‖v‖ of each tensor; plain real tensors on a CPU.
+
+    >>> norms_of([torch.tensor([3.0, 4.0]), torch.tensor([1e-30])], RowNorms())
+    [5.0, 1.0000000031710769e-30]
+    """
+    norms = []
+    for v in estimates:
+        square = math.nan
+        if v.numel() <= SHORT:
+            (flat,) = row_norms(v)
+            square = torch.dot(flat, flat).item()
+        norms.append(math.sqrt(square) if _in_range(square, v.dtype) else norm_of([v], rows=rows).item())
+    return norms
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """The tensor's entries on this process as real numbers, in the same memory: a DTensor's shard, complex as pairs."""
+    if type(tensor) not in ORDINARY and sharding(tensor):
+        tensor = tensor.to_local()  # type: ignore[attr-defined]  # a DTensor's
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def plains(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Each tensor's `plain`, at a third of the price for ordinary ones."""
+    return [t if type(t) in ORDINARY and not t.is_complex() else plain(t) for t in tensors]
+
+
+def total_norm(vectors: Mapping[Any, Sequence[Tensor]]) -> Tensor:
+    """The norm of all vectors, the other processes' included; their keys are a `sharding` and a device."""
+    wide = {key: torch.cat(list(parts)).to(widest(parts[0].device)) for key, parts in vectors.items()}
+    return _total({key: vector @ vector for key, vector in wide.items()}).sqrt()
+
+
+def _total(numbers: dict[Any, Tensor]) -> Tensor:
+    """Their sum, the other processes' included; a number for each way tensors are cut and each device they are on."""
+    first = next(iter(numbers.values()))
+    whole = (n if where is None else _gather(n, *where).sum() for (where, _), n in numbers.items())
+    return torch.stack([n.to(first) for n in whole]).sum()
+
+
+def readable(tensor: Tensor) -> bool:
+    """Whether Python may read its value: it is on a CPU, and no compiler is at work."""
+    return tensor.is_cpu and not torch.compiler.is_compiling()
+
+
+def widest(device: torch.device) -> torch.dtype:
+    """The widest floating-point type of a device."""
+    return torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64
+
+
+def _norm_of_kind(vs: list[Tensor], foreach: bool, rows: RowNorms) -> Tensor:
+    """‖v‖ over tensors of one kind: by their squares where those stay in range, else by wider or by smaller numbers."""
+    device, dtype = vs[0].device, vs[0].dtype
+    wide = widest(device)
+    if readable(vs[0]):
+        square = _square(torch.cat([vector for v in vs for vector in rows.of(v)]))
+        if _in_range(square.item(), dtype):
+            return square.to(wide).sqrt()
+    if dtype is wide:
+        return _scaled_norm(vs)
+    fused = foreach and device.type != "cpu"
+    return _combine(torch._foreach_norm(vs, dtype=wide) if fused else [_norm(v, dtype=wide) for v in vs])
+
+
+def _in_range(square: float, dtype: torch.dtype) -> bool:
+    """Whether a sum of squares has neither overflowed nor lost any that count."""
+    return _smallest_square(dtype) < square < math.inf
+
+
+@cache
+def _smallest_square(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).tiny / torch.finfo(dtype).eps ** 2
+
+
+def _scaled_norm(vs: list[Tensor]) -> Tensor:
+    """‖v‖ with the largest entry divided out, so that squares neither overflow nor vanish."""
+    largest = torch.stack([v.abs().amax() for v in vs if v.numel()] or [vs[0].new_zeros(())]).amax()
+    divisor = torch.where((largest == 0) | largest.isinf(), 1.0, largest)
+    return divisor * _combine([_norm(v / divisor) for v in vs])
+
+
+def _combine(lengths: Sequence[Tensor]) -> Tensor:
+    """The length of what has these lengths."""
+    return _norm(torch.stack(list(lengths)))
+
+
+def _norm(v: Tensor, **options: Any) -> Tensor:
+    length: Tensor = torch.linalg.vector_norm(v, **options)
+    return length
+
+
+def _square(v: Tensor) -> Tensor:
+    """The sum of squares of a vector."""
+    return torch.dot(v, v) if v.numel() <= SHORT else _square(torch.cat(row_norms(v)))
+
+
+def row_norms(v: Tensor) -> list[Tensor]:
+    """Vectors that together have the norm of v: the norms of its rows and what no row holds, or v if it is short."""
+    if not v.is_contiguous():  # in the order of memory: no copy of a dense tensor, whatever its memory format
+        v = v.permute(sorted(range(v.dim()), key=v.stride, reverse=True)).contiguous()
+    flat = v if v.dim() == 1 else v.view(-1)
+    entries = flat.numel()
+    if entries <= SHORT:
+        return [flat]
+    row, left = _row(entries)
+    rows = torch.linalg.vector_norm(flat.unfold(0, row, row), 2, 1)
+    return [rows, flat[-left:]] if left else [rows]
+
+
+@cache
+def _row(entries: int) -> tuple[int, int]:
+    """How long to make the rows, and how many entries are then in none: 0 if any length from ROW/4 to ROW divides."""
+    return next(((row, 0) for row in range(ROW, ROW // 4, -1) if entries % row == 0), (ROW, entries % ROW))
+
+
+def sharding(tensor: Tensor) -> tuple[Any, tuple[bool, ...]] | None:
+    """A DTensor's mesh and along which of its dimensions the tensor is cut; None for an ordinary tensor."""
+    if type(tensor) in ORDINARY:
+        return None
+    mesh = getattr(tensor, "device_mesh", None)  # asked this way, torch.distributed.tensor (1 s) need not be imported
+    if mesh is None:
+        return None
+    return mesh, tuple(not p.is_replicate() for p in tensor.placements)  # type: ignore[attr-defined]  # a DTensor's
+
+
+def _gather(length: Tensor, mesh: Any, cut: tuple[bool, ...]) -> Tensor:
+    """The lengths of all shards. Their squares could be added on the way; but those may be out of range."""
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+
+    placements = [Shard(0) if here else Replicate() for here in cut]
+    return DTensor.from_local(length.reshape(1), mesh, placements).full_tensor()

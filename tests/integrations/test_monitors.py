@@ -1,0 +1,206 @@
+"""One line in a trainer: the noise is in its logs, and the training has the bits of one without the line."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+lightning = pytest.importorskip("lightning")
+transformers = pytest.importorskip("transformers")
+accelerate = pytest.importorskip("accelerate")
+events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+
+from gladstorm.diagnosis import READINGS  # noqa: E402
+from gladstorm.lightning import NoiseMonitor as LightningMonitor  # noqa: E402
+from gladstorm.torch import NoiseProbe  # noqa: E402
+from gladstorm.transformers import NoiseMonitor  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own
+
+STEPS, BATCH, EVERY = 40, 16, 2
+X = torch.randn(STEPS * BATCH, 4, generator=torch.Generator().manual_seed(0))
+Y = X.sum(1, keepdim=True) + torch.randn(STEPS * BATCH, 1, generator=torch.Generator().manual_seed(1))
+ALWAYS = {"noise/variance", "noise/gradient2", "noise/distance", "noise/growth_low", "skipped"}
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 1))
+
+
+def scalars(folder: Path) -> dict[str, list[Any]]:
+    """What TensorBoard reads from event files: the values of every tag."""
+    (file,) = folder.rglob("events.out.tfevents*")
+    accumulator = events.EventAccumulator(str(file))
+    accumulator.Reload()
+    return {tag: accumulator.Scalars(tag) for tag in accumulator.Tags()["scalars"]}
+
+
+def same(one: nn.Module, other: nn.Module) -> bool:
+    states = (each.state_dict() for each in (one, other))
+    return all(torch.equal(a, b) for a, b in zip(*(state.values() for state in states), strict=True))
+
+
+class Regression(lightning.LightningModule):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.network, self.logged = network(), 0
+
+    def training_step(self, batch: Any, index: int) -> Tensor:
+        loss: Tensor = (self.network(batch[0]) - batch[1]).square().mean()
+        self.log("loss", loss)
+        return loss
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.Adam(self.parameters(), lr=1e-2)
+
+
+def fit(callbacks: list[Any], logger: Any, accumulate: int = 1, module: Any = None, **options: Any) -> Any:
+    module = Regression() if module is None else module
+    trainer = lightning.Trainer(
+        max_epochs=1,
+        accelerator="cpu",
+        logger=logger,
+        callbacks=callbacks,
+        log_every_n_steps=EVERY,
+        accumulate_grad_batches=accumulate,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        **{"gradient_clip_val": 0.01, **options},
+    )
+    data = torch.utils.data.TensorDataset(X, Y)
+    trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=BATCH, shuffle=True))
+    return module, torch.get_rng_state()
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_lightning_logs_the_noise_and_trains_to_the_same_bits(accumulate: int, tmp_path: Path) -> None:
+    logger = lightning.pytorch.loggers.CSVLogger(tmp_path)
+    monitor = LightningMonitor(every=EVERY)
+    (alone, state), (watched, other) = fit([], False, accumulate), fit([monitor], logger, accumulate)
+    assert same(alone, watched)
+    assert torch.equal(state, other)
+    with (Path(logger.log_dir) / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    looks = STEPS // accumulate // EVERY
+    assert monitor.probe is not None
+    assert len(monitor.probe.probes) == looks
+    assert {*rows[-1]} >= ALWAYS | {"loss", "step/length"}
+    logged = [float(row["noise/variance"]) for row in rows if row["noise/variance"]]
+    assert logged == pytest.approx(monitor.probe.probes.noise[: len(logged)], rel=1e-5)
+    assert len(logged) == looks
+    assert len([row for row in rows if row["loss"]]) == looks  # the looks' own losses are not logged
+
+
+def test_lightning_s_tensorboard_has_the_readings(tmp_path: Path) -> None:
+    monitor = LightningMonitor(every=EVERY)
+    fit([monitor], lightning.pytorch.loggers.TensorBoardLogger(tmp_path))
+    read = scalars(tmp_path)
+    assert {*read} >= {*READINGS} - {"clip/share"}
+    assert monitor.probe is not None
+    assert [each.value for each in read["noise/distance"]] == pytest.approx(monitor.probe.probes.distance, rel=1e-5)
+
+
+def test_lightning_in_half_precision_is_watched_too(tmp_path: Path) -> None:
+    monitor = LightningMonitor(every=EVERY)
+    fit([monitor], False, precision="bf16-mixed", default_root_dir=tmp_path)
+    assert monitor.probe is not None
+    assert len(monitor.probe.probes) == STEPS // EVERY
+
+
+def test_lightning_s_manual_optimization_is_refused(tmp_path: Path) -> None:
+    module = Regression()
+    module.automatic_optimization = False
+    with pytest.raises(TypeError, match="NoiseMonitor: optimization must be automatic; got Regression"):
+        fit([LightningMonitor()], False, module=module, gradient_clip_val=None, default_root_dir=tmp_path)
+
+
+class Network(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = network()
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> dict[str, Any]:
+        out = self.network(x)
+        return {"loss": None if labels is None else (out - labels).square().mean(), "out": out}
+
+
+class OwnLoss(transformers.Trainer):  # type: ignore[misc, name-defined]
+    def compute_loss(self, model: nn.Module, inputs: Any, *_: Any, **__: Any) -> Tensor:
+        loss: Tensor = (model(inputs["x"])["out"] - inputs["labels"]).abs().mean()
+        return loss
+
+
+def train(callbacks: list[Any], folder: Path, accumulate: int = 1, kind: Any = None, **options: Any) -> Any:
+    model = Network()
+    arguments = transformers.TrainingArguments(
+        output_dir=str(folder),
+        max_steps=STEPS // accumulate,
+        per_device_train_batch_size=BATCH,
+        gradient_accumulation_steps=accumulate,
+        max_grad_norm=0.01,
+        logging_steps=EVERY,
+        save_strategy="no",
+        use_cpu=True,
+        disable_tqdm=True,
+        **{"report_to": [], **options},
+    )
+    data = [{"x": x, "labels": y} for x, y in zip(X, Y, strict=True)]
+    trainer = (kind or transformers.Trainer)(model, arguments, train_dataset=data, callbacks=callbacks)
+    trainer.train()
+    return model, trainer.state.log_history
+
+
+@pytest.mark.parametrize("accumulate", [1, 4])
+def test_the_trainer_s_logs_have_the_noise_and_it_trains_to_the_same_bits(
+    accumulate: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "board"))
+    monitor = NoiseMonitor(every=EVERY)
+    alone, _ = train([], tmp_path, accumulate)
+    watched, history = train([monitor], tmp_path, accumulate, report_to=["tensorboard"])
+    assert same(alone, watched)
+    assert monitor.probe is not None
+    probes = monitor.probe.probes
+    assert len(probes) == STEPS // accumulate // EVERY
+    logged = [entry["noise/variance"] for entry in history if "noise/variance" in entry]
+    assert logged == pytest.approx(probes.noise)
+    assert {*history[-2]} >= ALWAYS | {"loss", "step/length", *(["clip/share"] if accumulate > 1 else [])}
+    if accumulate > 1:
+        assert history[-2]["clip/share"] == 1  # all are longer than 0.01
+    board = scalars(tmp_path / "board")
+    assert [each.value for each in board["train/noise/variance"]] == pytest.approx(probes.noise, rel=1e-5)
+    assert not watched._forward_pre_hooks
+
+
+def test_a_loss_of_the_trainer_s_own_needs_accumulation(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the model's output must have a loss; got none, since the Trainer computes"):
+        train([NoiseMonitor()], tmp_path, kind=OwnLoss)
+    monitor = NoiseMonitor(every=EVERY)
+    train([monitor], tmp_path, accumulate=2, kind=OwnLoss)
+    assert monitor.probe is not None
+    assert len(monitor.probe.probes) == STEPS // 2 // EVERY
+
+
+def test_accelerate_s_trackers_take_the_readings_of_a_probe() -> None:
+    accelerate.state.AcceleratorState._reset_state(True)
+    accelerate.state.GradientState._reset_state()
+    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=4)
+    plain = network()
+    model, optimizer = accelerator.prepare(plain, torch.optim.SGD(plain.parameters(), lr=0.05))
+    read: list[dict[str, float]] = []
+    NoiseProbe(optimizer, every=1, samples=BATCH, on_reading=read.append)
+    for x, y in zip(X.split(BATCH), Y.split(BATCH), strict=True):
+        with accelerator.accumulate(model):
+            accelerator.backward((model(x) - y).square().mean())
+            optimizer.step()
+            optimizer.zero_grad()
+    assert len(read) == STEPS // 4
+    assert all(math.isfinite(each["noise/variance"]) for each in read)

@@ -1,0 +1,342 @@
+"""The Optax transformations among others: chains, masks, clipping, devices, decay, and the libraries around Optax."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+
+from gladstorm.optax import nsgdm, nstorm
+from optimizers import OPTAX, optax_optimizer
+
+LR = 0.1
+BOTH = pytest.mark.parametrize("factory", [nsgdm, nstorm], ids=["nsgdm", "nstorm"])
+PARAMS = {"a": jnp.array([3.0, -4.0]), "b": jnp.array([1.0])}
+SAMPLES = (0.3, -0.1, 0.6, 0.2)
+
+
+def gradient(params: Any, sample: Any) -> Any:
+    """Coupled: each entry's gradient depends on all of them."""
+    total = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(params))
+    return jax.tree.map(lambda p: p * (1 + sample) + 0.1 * total + sample, params)
+
+
+def norm(tree: Any) -> float:
+    return float(np.sqrt(sum(np.sum(np.square(leaf)) for leaf in jax.tree.leaves(tree))))
+
+
+def assert_close(tree: Any, other: Any, atol: float = 1e-5) -> None:
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=0, atol=atol), tree, other)
+
+
+def trained(optimizer: Any, params: Any = PARAMS) -> Any:
+    """Parameters after four updates with both gradients."""
+    state, previous = optimizer.init(params), params
+    for sample in SAMPLES:
+        updates, state = optimizer.update(
+            gradient(params, sample), state, params, prev_grads=gradient(previous, sample)
+        )
+        previous, params = params, optax.apply_updates(params, updates)
+    return params
+
+
+# Clipping
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize(
+    "chain",
+    [
+        optax.chain(optax.clip_by_global_norm(1.0), nstorm(LR)),
+        optax.chain(optax.chain(optax.add_decayed_weights(0.1)), optax.chain(nstorm(LR))),
+        optax.named_chain(("clip", optax.clip(1.0)), ("nstorm", nstorm(LR))),
+        optax.inject_hyperparams(lambda rate: optax.chain(optax.clip(1.0), nstorm(rate)))(LR),
+    ],
+    ids=["clipped", "nested", "named", "injected"],
+)
+def test_what_stands_before_nstorm_in_a_chain_is_refused(chain: Any, jit: bool) -> None:
+    update = partial(chain.update, grad_fn=partial(gradient, sample=0.1))
+    with pytest.raises(ValueError, match=r"nstorm: nstorm must be the first in an optax\.chain, .* max_grad_norm"):
+        (jax.jit(update) if jit else update)(gradient(PARAMS, 0.1), chain.init(PARAMS), PARAMS)
+
+
+def test_gradients_changed_by_hand_or_of_another_sample_are_refused_or_under_jit_become_nan() -> None:
+    optimizer = nstorm(LR)
+    honest = gradient(PARAMS, 0.1)
+    for changed in (jax.tree.map(lambda g: g / 5, honest), gradient(PARAMS, 0.7)):
+        update = partial(optimizer.update, grad_fn=partial(gradient, sample=0.1))
+        with pytest.raises(ValueError, match="nstorm: grads must be what grad_fn returns at params; got others at the"):
+            update(changed, optimizer.init(PARAMS), PARAMS)
+    compiled = jax.jit(update)
+    updates, state = compiled(changed, optimizer.init(PARAMS), PARAMS)
+    assert all(np.isnan(leaf).all() for leaf in jax.tree.leaves(updates))
+    updates, state = compiled(jax.tree.map(lambda g: g * 1.01, honest), optimizer.init(PARAMS), PARAMS)  # rounding
+    assert norm(updates) == pytest.approx(LR)
+    updates, _ = compiled(gradient(PARAMS, 0.9), state, PARAMS)  # later gradients are of two points: nothing to see
+    assert norm(updates) == pytest.approx(LR)
+
+
+def test_a_state_made_from_shapes_says_nothing_about_the_first_gradient() -> None:
+    optimizer = nstorm(LR)
+    state = optimizer.init(jax.eval_shape(lambda: PARAMS))  # its previous parameters are 0
+    updates, _ = optimizer.update(gradient(PARAMS, 0.1), state, PARAMS, grad_fn=partial(gradient, sample=0.1))
+    assert norm(updates) == pytest.approx(LR)
+
+
+def test_max_grad_norm_clips_the_gradients_of_both_points_each_by_its_own_factor() -> None:
+    limit, momentum = 5.0, 0.8
+
+    def clipped(params: Any, sample: float) -> np.ndarray:
+        g = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(gradient(params, sample))])
+        return np.asarray(g * min(1, limit / np.linalg.norm(g)))
+
+    def tree(x: np.ndarray) -> Any:
+        return {"a": jnp.asarray(x[:2]), "b": jnp.asarray(x[2:])}
+
+    x = previous = np.array([3.0, -4.0, 1.0])
+    v = clipped(tree(x), SAMPLES[0])
+    for sample in SAMPLES[1:]:
+        previous, x = x, x - LR * v / np.linalg.norm(v)
+        v = clipped(tree(x), sample) + momentum * (v - clipped(tree(previous), sample))
+    x = x - LR * v / np.linalg.norm(v)
+    assert_close(trained(nstorm(LR, momentum, max_grad_norm=limit)), tree(x))
+    sizes = [norm(gradient(tree(x), sample)) for sample in SAMPLES]
+    assert min(sizes) < limit < max(sizes)
+
+
+# Masks
+
+
+def test_under_a_mask_nstorm_takes_prev_grads_of_all_parameters_and_moves_its_own() -> None:
+    labels = {"a": "ours", "b": "still"}
+    both = optax.multi_transform({"ours": nstorm(LR), "still": optax.set_to_zero()}, labels)
+    masked = optax.chain(
+        optax.masked(nstorm(LR), {"a": True, "b": False}), optax.masked(optax.set_to_zero(), {"a": False, "b": True})
+    )
+    for optimizer in (both, masked):
+        found = trained(optimizer)
+        params, previous = PARAMS, PARAMS
+        alone = nstorm(LR)
+        state = alone.init(PARAMS["a"])
+        for sample in SAMPLES:
+            now, before = (gradient(at, sample)["a"] for at in (params, previous))
+            updates, state = alone.update(now, state, params["a"], prev_grads=before)
+            previous, params = params, {**params, "a": params["a"] + updates}
+        assert_close(found, params)
+        with pytest.raises(ValueError, match=r"nstorm: prev_grads must be given inside optax\.masked and"):
+            optimizer.update(
+                gradient(PARAMS, 0.1), optimizer.init(PARAMS), PARAMS, grad_fn=partial(gradient, sample=0.1)
+            )
+
+
+def test_parameters_held_still_behind_nstorm_in_a_chain_go_with_grad_fn() -> None:
+    optimizer = optax.chain(nstorm(LR), optax.masked(optax.set_to_zero(), {"a": False, "b": True}))
+    state, params = optimizer.init(PARAMS), PARAMS
+    for sample in SAMPLES:
+        grad_fn = partial(gradient, sample=sample)
+        updates, state = optimizer.update(grad_fn(params), state, params, grad_fn=grad_fn)
+        params = optax.apply_updates(params, updates)
+    assert params["b"].tolist() == [1.0]
+    assert norm(params["a"] - PARAMS["a"]) > LR
+
+
+@BOTH
+def test_multi_transform_gives_each_label_a_norm_of_its_own(factory: Any) -> None:
+    optimizer = optax.multi_transform({"x": factory(LR), "y": factory(2 * LR)}, {"a": "x", "b": "y"})
+    updates, _ = optimizer.update(gradient(PARAMS, 0.1), optimizer.init(PARAMS), PARAMS)
+    assert [norm(updates[name]) for name in "ab"] == pytest.approx([LR, 2 * LR])
+
+
+# Decay, norms, devices
+
+
+@BOTH
+def test_weight_decay_takes_its_part_of_the_parameters_and_never_enters_the_estimate(factory: Any) -> None:
+    decayed, plain = factory(LR, weight_decay=0.03), factory(LR)
+    grads = gradient(PARAMS, 0.1)
+    (updates, state), (bare, same) = (each.update(grads, each.init(PARAMS), PARAMS) for each in (decayed, plain))
+    assert_close(updates, jax.tree.map(lambda u, p: u - LR * 0.03 * p, bare, PARAMS))
+    assert_close(state.estimate, same.estimate, atol=0)
+    scheduled = factory(lambda count: LR, weight_decay=jnp.asarray(0.03))
+    assert_close(scheduled.update(grads, scheduled.init(PARAMS), PARAMS)[0], updates)
+    with pytest.raises(ValueError, match="params must be given to update"):
+        decayed.update(grads, decayed.init(PARAMS))
+    with pytest.raises(ValueError, match=r"weight_decay must be a number, finite and ≥ 0; got weight_decay=-1\.0"):
+        factory(LR, weight_decay=-1.0)
+
+
+@BOTH
+def test_a_weight_decay_from_adamw_is_announced_and_a_modest_one_is_not(factory: Any) -> None:
+    with pytest.warns(UserWarning, match=r"learning_rate · weight_decay = 0\.03 is the part .* adamw") as made:
+        factory(0.3, weight_decay=0.1)
+    assert made[0].filename == __file__
+    factory(0.3, weight_decay=0.01)
+
+
+@BOTH
+def test_norm_tensor_gives_each_leaf_the_length_of_the_learning_rate(factory: Any) -> None:
+    optimizer = factory(LR, norm="tensor")
+    updates, _ = optimizer.update(gradient(PARAMS, 0.1), optimizer.init(PARAMS), PARAMS)
+    assert [norm(updates[name]) for name in "ab"] == pytest.approx([LR, LR])
+    with pytest.raises(ValueError, match=r"norm must be one of global, tensor; got norm='group'\."):
+        factory(LR, norm="group")
+
+
+@BOTH
+@pytest.mark.parametrize("size", [1.0, 1e30])
+def test_inside_shard_map_the_norm_is_that_of_the_whole_if_the_axis_is_named(factory: Any, size: float) -> None:
+    options = {"max_grad_norm": 1.0} if factory is nstorm and size == 1 else {}
+    optimizer = factory(LR, axis_name="d", **options)
+    mesh, cut = Mesh(np.array(jax.devices()[:2]), ("d",)), PartitionSpec("d")
+    grads = jnp.arange(1.0, 9.0) * size
+
+    def step(grads: Any) -> Any:
+        params = jnp.zeros_like(grads)
+        updates, state = optimizer.update(grads, optimizer.init(params), params, prev_grads=grads)
+        return updates, state.estimate
+
+    updates, v = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=cut, out_specs=(cut, cut), check_vma=False))(grads)
+    assert_close(updates, -LR * grads / size / np.linalg.norm(grads / size))
+    if options:
+        assert norm(v) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", OPTAX)
+def test_inside_shard_map_parts_that_nobody_named_are_refused_and_whole_ones_are_not(name: str) -> None:
+    mesh, cut, whole = Mesh(np.array(jax.devices()[:2]), ("d",)), PartitionSpec("d"), PartitionSpec()
+
+    def length_of_update(axis_name: Any, *specs: Any) -> float:
+        optimizer = OPTAX[name](learning_rate=LR, axis_name=axis_name)
+
+        def step(grads: Any) -> Any:
+            params = jax.tree.map(jnp.zeros_like, grads)
+            return optimizer.update(grads, optimizer.init(params), params, prev_grads=grads)[0]
+
+        grads = tuple(jnp.arange(1.0, 9.0) for _ in specs)
+        return norm(jax.jit(jax.shard_map(step, mesh=mesh, in_specs=(specs,), out_specs=specs))(grads))
+
+    assert length_of_update("d", cut) == pytest.approx(length_of_update(None, whole))
+    alone = length_of_update((), cut)  # each of two devices makes a step of its own
+    assert alone == pytest.approx(2**0.5 * length_of_update("d", cut))
+    with pytest.raises(
+        ValueError, match=r"axis_name must name the axes .* got None for d\. Where devices train models"
+    ):
+        length_of_update(None, cut)
+    with pytest.raises(
+        ValueError, match=r"every leaf must be cut along axis_name, .* got some that are not cut along d"
+    ):
+        length_of_update("d", cut, whole)
+
+
+# Libraries
+
+INPUTS = jnp.arange(12.0).reshape(4, 3) / 10
+
+
+def by_hand(optimizer: Any, params: Any, loss: Any, steps: int) -> Any:
+    """A plain loop of Optax."""
+    state = optimizer.init(params)
+    for _ in range(steps):
+        updates, state = optimizer.update(jax.grad(loss)(params), state, params, grad_fn=jax.grad(loss))
+        params = optax.apply_updates(params, updates)
+    return params
+
+
+def assert_same_bits(tree: Any, other: Any) -> None:
+    jax.tree.map(np.testing.assert_array_equal, tree, other)
+
+
+@BOTH
+def test_a_flax_nnx_model_is_trained_as_by_hand_and_resumes_to_the_same_bits(factory: Any) -> None:
+    nnx = pytest.importorskip("flax.nnx")
+
+    def made() -> Any:
+        model = nnx.Linear(3, 1, rngs=nnx.Rngs(0))
+        return model, nnx.Optimizer(model, factory(LR), wrt=nnx.Param)
+
+    graph, start, rest = nnx.split(made()[0], nnx.Param, ...)
+
+    def loss(params: Any) -> Any:
+        return jnp.mean((nnx.merge(graph, params, rest)(INPUTS) - 1) ** 2)
+
+    def train(model: Any, optimizer: Any, steps: int) -> Any:
+        for _ in range(steps):
+            params = nnx.state(model, nnx.Param)
+            optimizer.update(model, jax.grad(loss)(params), grad_fn=jax.grad(loss))
+        return nnx.state(model, nnx.Param)
+
+    model, optimizer = made()
+    half = train(model, optimizer, 10)
+    saved = jax.tree.map(np.asarray, (half, nnx.state(optimizer)))  # as any checkpoint keeps them
+    trained = train(model, optimizer, 10)
+    assert loss(trained) < loss(start) / 2
+    assert_close(nnx.to_pure_dict(trained), nnx.to_pure_dict(by_hand(factory(LR), start, loss, 20)))
+
+    other, its = made()
+    for kept, into in zip(saved, (other, its), strict=True):
+        nnx.update(into, jax.tree.map(jnp.asarray, kept))
+    assert_same_bits(nnx.to_pure_dict(train(other, its, 10)), nnx.to_pure_dict(trained))
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        *(optax.adamw(LR), nsgdm(LR, norm="tensor")),
+        *(optax_optimizer(name, LR, average=True, weight_decay=0.01) for name in OPTAX),
+    ],
+    ids=["adamw", "nsgdm, tensor", *OPTAX],
+)
+def test_a_whole_model_whose_functions_have_no_gradient_is_as_good_as_its_arrays(optimizer: Any) -> None:
+    """As `eqx.filter_grad` and `eqx.filter` make them: grads and states have None where params have no array."""
+    others = {"activation": jnp.tanh, "size": 3, "table": np.arange(3), "deeper": {"name": "mlp"}}
+    nothing = {"activation": None, "size": None, "table": None, "deeper": None}
+    params = PARAMS | nothing
+    state = whole_state = optax.with_extra_args_support(optimizer).init(params)
+    for sample in SAMPLES:
+        grads = gradient(PARAMS, sample) | nothing
+        update = partial(optax.with_extra_args_support(optimizer).update, grads, prev_grads=grads)
+        updates, state = update(state, params)
+        same, whole_state = update(whole_state, params | others)
+        assert str(jax.tree.structure((same, whole_state))) == str(jax.tree.structure((updates, state)))
+        assert_close((same, whole_state), (updates, state), atol=0)
+        params = optax.apply_updates(params, updates)
+    assert norm(updates) > 0
+
+
+@BOTH
+def test_an_equinox_model_is_trained_as_by_hand_and_resumes_to_the_same_bits(factory: Any, tmp_path: Any) -> None:
+    eqx = pytest.importorskip("equinox")
+    optimizer = factory(LR)
+
+    def made() -> Any:
+        model = eqx.nn.MLP(3, 1, 4, 1, key=jax.random.key(0))
+        return model, optimizer.init(eqx.filter(model, eqx.is_inexact_array))
+
+    start, static = eqx.partition(made()[0], eqx.is_inexact_array)
+
+    def loss(params: Any) -> Any:
+        return jnp.mean((jax.vmap(eqx.combine(params, static))(INPUTS) - 1) ** 2)
+
+    @eqx.filter_jit  # type: ignore[untyped-decorator]  # equinox has none where it is not installed
+    def step(model: Any, state: Any) -> Any:
+        params = eqx.filter(model, eqx.is_inexact_array)
+        updates, state = optimizer.update(jax.grad(loss)(params), state, model, grad_fn=jax.grad(loss))
+        return eqx.apply_updates(model, updates), state
+
+    def train(both: Any, steps: int) -> Any:
+        for _ in range(steps):
+            both = step(*both)
+        return both
+
+    half = train(made(), 10)
+    eqx.tree_serialise_leaves(tmp_path / "checkpoint", half)
+    trained, state = train(half, 10)
+    params = eqx.filter(trained, eqx.is_inexact_array)
+    assert loss(params) < loss(start) / 2
+    assert_close(params, by_hand(optimizer, start, loss, 20))
+    resumed = train(eqx.tree_deserialise_leaves(tmp_path / "checkpoint", made()), 10)
+    assert_same_bits(eqx.filter(resumed, eqx.is_array), eqx.filter((trained, state), eqx.is_array))

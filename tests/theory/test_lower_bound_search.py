@@ -1,0 +1,143 @@
+"""What the lower bound says of points, pairs and answers of its problem: searched for a violation, and none is found.
+
+`evidence.verification.adversary` searches. The broken problems show that it would find one.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from evidence.verification import broken
+from evidence.verification.adversary import (
+    close_pairs,
+    curvature,
+    depth,
+    pair,
+    places,
+    stationarity,
+    variance,
+    worst,
+)
+from gladstorm.problems.hard.noisy_runway import QUIET, Coins, noisy_link
+from gladstorm.problems.hard.noisy_runway import NoisyRunwayOracle as Oracle
+from gladstorm.problems.objectives import NoisyRunway, RotatedRunway
+
+STEEP: dict[str, Any] = {"eps": 0.005, "alpha": 1.0, "L0": 1.0, "L1": 120.0, "B": 0.25, "gap": 1.0}
+MILD: dict[str, Any] = {"eps": 0.008, "alpha": 0.25, "L0": 1.0, "L1": 130.0, "B": 0.3, "gap": 1.0}
+BENT: dict[str, Any] = {"eps": 0.015, "alpha": 0.5, "L0": 1.0, "L1": 240.0, "B": 1.0, "gap": 1.0}
+LATE: dict[str, Any] = {
+    "eps": 1e-4,
+    "alpha": 1.0,
+    "L0": 1.0,
+    "L1": 1.2,
+    "B": 0.3,
+    "gap": 1.0,
+}  # the chain needs the carrier
+PROBLEMS: dict[str, Any] = {
+    "α = 1": NoisyRunway.from_eps(**STEEP),
+    "α = ¼": NoisyRunway.from_eps(**MILD),
+    "bent carrier": NoisyRunway.from_eps(**BENT),
+    "rotated": RotatedRunway.from_eps(**STEEP, dim=5),
+}
+
+
+# The second number is what has to be found at least: a search that finds less has not searched.
+CLAIMS: dict[str, tuple[Callable[[Any, Any], Any], float]] = {
+    "BG-0": (variance, 0.49),
+    "curvature": (curvature, 0.001),
+    "close pairs": (close_pairs, 0.001),
+    "pairs": (pair, 1e-4),
+    "‖∇f‖ ≥ 2ε": (stationarity, 0.6),
+    "f ≥ −Δ": (depth, 0.5),
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_no_point_or_pair_violates_a_claim(claim: str, name: str) -> None:
+    function, least = CLAIMS[claim]
+    found = worst(function, Oracle(PROBLEMS[name]))
+    assert least <= found <= 1
+
+
+@pytest.mark.parametrize(("wrong", "constants"), [(broken.silent, LATE), (broken.dense, MILD)])
+@pytest.mark.parametrize("claim", [close_pairs, pair])
+def test_without_the_carrier_or_with_a_chain_too_dense_the_class_inequality_fails(
+    wrong: Any, constants: Any, claim: Any
+) -> None:
+    assert worst(claim, wrong(**constants)) > 1
+    assert worst(claim, Oracle(NoisyRunway.from_eps(**constants))) < 1
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_at_no_point_do_two_links_show(name: str) -> None:
+    """What the oracle keeps at a point is one link: the noise of every other is 0, with its gradient."""
+    f = PROBLEMS[name]
+    x = places(f, 2000, np.random.default_rng(1))
+    with jax.enable_x64(True):
+        omega = np.asarray(jax.vmap(f.coordinates)(x))
+        shown = np.asarray(jax.vmap(noisy_link)(jnp.asarray(omega)))
+    before = np.column_stack([np.ones(len(x)), omega[:, :-1]])
+    switched_on = [
+        (np.abs(before[:, i]) > 0.5) & (6.25 * np.sum(np.maximum(np.abs(omega[:, i:]) - QUIET, 0) ** 2, axis=1) < 1)
+        for i in range(omega.shape[1])
+    ]
+    count = np.sum(switched_on, axis=0)
+    assert count.max() == 1
+    assert np.array_equal(np.argmax(switched_on, axis=0)[count == 1], shown[count == 1])
+
+
+@jax.jit
+def answer(oracle: Any, x: Any, sample: Any) -> Any:
+    return oracle.value(x, sample), oracle.grad(oracle.at(x), sample)
+
+
+@pytest.mark.parametrize("coin", [0, 1])
+@pytest.mark.parametrize("opened", [0, 1])
+def test_an_answer_shows_one_new_direction_and_only_if_its_coin_says_so(opened: int, coin: int) -> None:
+    """Lemma 8: where |ω_k| ≤ a for k > m, an answer depends on u_1, …, u_J only, J = m + 1 if ζ_{m+1} = 1, else m."""
+    f: Any = RotatedRunway.from_eps(**(STEEP | {"L1": 200.0}), dim=12)
+    T = f.numbers.length
+    rng, oracle = np.random.default_rng(2), Oracle(f)
+    J = opened + coin
+    assert T > J
+    shown = rng.integers(0, 2, T).astype(float)
+    shown[opened] = coin
+    sample: Any = Coins(*map(jnp.asarray, (shown, 1.0)))
+    for _ in range(20):
+        omega = np.where(np.arange(T) < opened, rng.uniform(0.5, 1.5, T), rng.uniform(-QUIET / 2, QUIET / 2, T))
+        x = np.append(rng.uniform(0.6, 2) * float(f.runway), float(f.scale) * (f.frame @ omega))
+        # Other directions from u_{J+1} on, at right angles to the first J and nearly so to x.
+        others = rng.normal(size=(x.size - 1, T - J))
+        known = np.column_stack([f.frame[:, :J], x[1:]])
+        others -= known @ np.linalg.lstsq(known, others, rcond=None)[0]
+        turned: Any = replace(f, frame=np.linalg.qr(np.column_stack([f.frame[:, :J], others]))[0] * signs(f.frame, J))
+        with jax.enable_x64(True):
+            assert np.abs(np.asarray(turned.coordinates(x))[J:]).max() <= QUIET
+            answers = [answer(each, x, sample) for each in (oracle, Oracle(turned))]
+        np.testing.assert_allclose(answers[0][0], answers[1][0], rtol=1e-12)
+        np.testing.assert_allclose(answers[0][1], answers[1][1], rtol=1e-9, atol=1e-12)
+
+
+def signs(frame: np.ndarray, kept: int) -> np.ndarray:
+    """QR may turn a column around: the first ones, which are kept, have their own signs."""
+    q = np.linalg.qr(frame)[0]
+    return np.where(np.arange(frame.shape[1]) < kept, np.sign(np.sum(q * frame, axis=0)), 1.0)
+
+
+def test_a_zero_respecting_method_sees_one_coordinate_more_only_if_its_coin_says_so() -> None:
+    f = PROBLEMS["α = 1"]
+    oracle, T = Oracle(f), f.start.size - 1
+    for opened in range(T):
+        omega = np.where(np.arange(T) < opened, 1.2, 0.0)
+        x = np.append(1.1 * float(f.runway), omega * float(f.scale))
+        for coin in (0.0, 1.0):
+            with jax.enable_x64(True):
+                shown = np.where(np.arange(T) == opened, coin, 1.0)  # those of later links are 1 and show nothing
+                told = np.asarray(answer(oracle, x, Coins(jnp.asarray(shown), jnp.asarray(1.0)))[1])
+            assert np.count_nonzero(told[1:]) == opened + coin

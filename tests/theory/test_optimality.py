@@ -1,0 +1,67 @@
+"""Upper against lower bounds: powers are computed, so a wrong one on either side shows."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gladstorm.theory import Problem, lower_bound, verdicts
+from gladstorm.theory.optimality import LOWER, verdict
+
+PROBLEM = Problem(alpha=1, L0=1, L1=120, B=0.25, G=0, gap=1)
+
+
+def test_in_every_regime_upper_and_lower_bound_agree_in_all_constants() -> None:
+    found = {(each.method, each.smoothness, each.noise): each for each in verdicts()}
+    assert len(found) == 18
+    assert all(each.optimal for each in found.values())
+    written = {setting: each.as_dict()["lower bound"] for setting, each in found.items()}
+    assert written["nsgdm", "smooth", "bg0"] == "L0 B^2 Δ^3 ε^-6"
+    assert written["nsgdm", "linear", "bounded"] == "L0 G^2 Δ ε^-4"
+    assert written["nstorm", "smooth", "bg0"] == "L B Δ^2 ε^-4"
+    assert written["nstorm", "sublinear", "bg0"] == "L1 B^(1+α) Δ^(2+α) ε^-(4+α)"
+    assert written["nstorm", "linear", "bg0"] == "L1 B^2 Δ^3 ε^-5"
+    assert written["nstorm", "sublinear", "bounded"] == "L0 G Δ ε^-3 + L1 G^(1+α) Δ ε^-3"
+    assert found["nsgdm", "smooth", "bg0"].factor == pytest.approx(432, rel=1e-3)  # by hand: 6.75 a⁶/(a − 1)³ at a = 2
+    assert found["nsgdm", "smooth", "deterministic"].factor == pytest.approx(2, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "agree"),
+    [
+        (lambda p, eps: p.L1 * p.B**2 * p.gap**3 / eps**4, ("L1", "B", "Δ")),
+        (lambda p, eps: p.L1 * p.B * p.gap**3 / eps**5, ("ε", "L1", "Δ")),
+        (lambda p, eps: p.L0 * p.B**2 * p.gap**3 / eps**5, ("ε", "B", "Δ")),
+        (lambda p, eps: eps**-5, ("ε",)),
+    ],
+)
+def test_a_power_that_differs_is_told(wrong: Any, agree: tuple[str, ...]) -> None:
+    found = verdict("nstorm", "linear", "bg0", "nobody", wrong)
+    assert not found.optimal
+    assert found.agree == agree
+    assert found.as_dict()["agree in"] == ", ".join(agree)
+
+
+def test_the_lower_bound_is_that_of_the_instance_and_says_what_is_unreachable() -> None:
+    least = lower_bound(PROBLEM, 1e-3)
+    assert least.needed >= least.guaranteed > lower_bound(PROBLEM, 1e-3, rotated=True).guaranteed
+    for evaluations in (10.0, 1e5, 1e20):
+        eps = least.unreachable(evaluations)
+        assert lower_bound(PROBLEM, eps).guaranteed >= evaluations * (1 - 1e-6)
+        larger = lower_bound(PROBLEM, eps * (1 + 1e-6))
+        assert larger.guaranteed < evaluations * (1 + 1e-6) or larger.eps > min(larger.limits().values())
+    assert lower_bound(Problem(alpha=1, L0=1, L1=0, B=0.25, G=0, gap=1), 1.0).unreachable(5) == 0
+    smooth = lower_bound(Problem(alpha=0, L=100, B=0.25, G=0, gap=1), 1e-3)
+    assert smooth.curvature == 100
+    assert smooth.dimension(1e6) > 1e7
+    with pytest.raises(ValueError, match="lower_bound: B must be finite and > 0"):
+        lower_bound(Problem(alpha=1, L0=1, L1=1, B=0, G=1, gap=1), 0.1)
+
+
+def test_the_command_line_prints_the_verdicts(gladstorm: Any) -> None:
+    code, out, _ = gladstorm("table", "--constants", "--json")
+    rows = json.loads(out)
+    assert (code, len(rows)) == (0, 18)
+    assert {row["agree in"] for row in rows} == {"ε and every constant"}
+    assert {row["its source"].partition(" (")[0].partition(";")[0] for row in rows} >= {"this project"}
+    assert len(LOWER) == 6

@@ -1,0 +1,358 @@
+"""`Untuned` in torch beyond its equations: checkpoints, the average, groups, gradients that are not finite, devices."""
+
+import copy
+import pickle
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import gladstorm.torch
+from gladstorm.torch import norms
+from optimizers import Untuned
+
+NAN, INF = float("nan"), float("inf")
+
+
+def network(dtype: torch.dtype = torch.float32) -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)).to(dtype)
+
+
+def train(model: torch.nn.Module, optimizer: Untuned, steps: Iterable[int]) -> None:
+    for k in steps:
+        optimizer.zero_grad()
+        dtype = next(model.parameters()).dtype
+        x = torch.randn(5, 3, generator=torch.Generator().manual_seed(k)).to(dtype)
+        (model(x).float() - 1).square().mean().backward()
+        optimizer.step()
+
+
+def values(params: Any) -> list[Any]:
+    return [p.tolist() for p in (params.parameters() if isinstance(params, torch.nn.Module) else params)]
+
+
+def vector(model: torch.nn.Module) -> Tensor:
+    return torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+
+
+def average(model: torch.nn.Module, optimizer: Untuned) -> list[Any]:
+    with optimizer.averaged():
+        return values(model)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(dtype: torch.dtype, tmp_path: Path) -> None:
+    model = network(dtype)
+    optimizer = Untuned(model.parameters(), horizon=12)
+    train(model, optimizer, range(5))
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "saved")
+    saved = torch.load(tmp_path / "saved", weights_only=True)
+    again = network(dtype)
+    resumed = Untuned(again.parameters(), horizon=12)
+    again.load_state_dict(saved["model"])
+    resumed.load_state_dict(saved["optimizer"])
+    copied = copy.deepcopy((model, optimizer))
+    pickled = pickle.loads(pickle.dumps((model, optimizer)))
+    for its, other in ((model, optimizer), (again, resumed), copied, pickled):
+        train(its, other, range(5, 12))
+        assert values(its) == values(model)
+        assert average(its, other) == average(model, optimizer)
+        kept = [other.state[p] for p in its.parameters()]
+        assert {name: state.dtype for name, state in kept[0].items()} == {
+            "squares": torch.float32,
+            "motion": torch.float32,
+            "average": torch.float32,
+            "start": dtype,
+            "numbers": torch.float64,
+        }
+        assert len({id(state["numbers"]) for state in kept}) == 1  # shared, so that a step writes it once
+
+
+def test_torch_s_distributed_checkpoints_may_be_taken_before_the_first_step_and_resumed() -> None:
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+
+    plain = network()
+    train(plain, Untuned(plain.parameters(), horizon=8), range(8))
+    for first in (0, 3):
+        model = network()
+        optimizer = Untuned(model.parameters(), horizon=8)
+        train(model, optimizer, range(first))
+        saved = copy.deepcopy(get_optimizer_state_dict(model, optimizer))  # as a file would hold it
+        again = network()
+        again.load_state_dict(model.state_dict())
+        resumed = Untuned(again.parameters(), horizon=8)
+        set_optimizer_state_dict(again, resumed, saved)
+        train(again, resumed, range(first, 8))
+        train(model, optimizer, range(first, 8))
+        assert values(model) == values(again) == values(plain)
+
+
+@pytest.mark.parametrize("way", ["foreach", "device", "device, foreach", "skipping"])
+def test_every_way_takes_the_same_steps(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, other = network(torch.float64), network(torch.float64)
+    train(model, Untuned(model.parameters(), horizon=30, foreach=False), range(30))
+    if way.startswith(("device", "skipping")):  # the CPU stands for one: its values are not looked at
+        monkeypatch.setattr(norms, "readable", lambda tensor: False)
+    optimizer = Untuned(
+        other.parameters(),
+        horizon=30,
+        foreach=True if "foreach" in way else None,
+        skip_nonfinite=True if way == "skipping" else None,
+    )
+    train(other, optimizer, range(30))
+    for p, q in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=0, atol=1e-10)
+
+
+def long_steps(optimizer: Untuned, params: list[torch.nn.Parameter], steps: Iterable[int]) -> list[Tensor]:
+    """Steps along gradients that depend on the point; before the fourth somebody moves a parameter, unseen by torch."""
+    for k in steps:
+        if k == 3:
+            params[0].data.mul_(3)
+        for p in params:
+            p.grad = p.detach() + torch.randn(p.shape, generator=torch.Generator().manual_seed(k)).to(p)
+        optimizer.step()
+    return [p.detach().clone() for p in params]
+
+
+def long_params(dtype: torch.dtype = torch.float64) -> list[torch.nn.Parameter]:
+    """Long enough for norms to be taken as tensors are written, and in memory in two ways."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in ((5003,), (60, 50))]
+    return [torch.nn.Parameter(drawn[0]), torch.nn.Parameter(drawn[1].t())]
+
+
+def test_a_long_run_resumed_has_the_same_bits_though_it_takes_its_norms_anew() -> None:
+    params, others = long_params(torch.float32), long_params(torch.float32)
+    optimizer, resumed = Untuned(params), Untuned(others)
+    for other, x in zip(others, long_steps(optimizer, params, range(5)), strict=True):
+        other.data.copy_(x)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    again = long_steps(resumed, others, range(5, 8))
+    assert values(again) == values(long_steps(optimizer, params, range(5, 8)))
+
+
+@pytest.mark.parametrize("where", ["CPU", "device"])
+@pytest.mark.parametrize("bad", [NAN, INF])
+def test_a_gradient_that_is_not_finite_leads_half_the_way_back_and_is_not_remembered(
+    bad: float, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if where == "device":
+        monkeypatch.setattr(norms, "readable", lambda tensor: False)
+    model = network(torch.float64)
+    optimizer = Untuned(model.parameters(), horizon=8, skip_nonfinite=True)
+    train(model, optimizer, range(4))
+    before = copy.deepcopy(optimizer.state_dict()["state"])
+    halfway = [((p + optimizer.state[p]["average"]) / 2).detach() for p in model.parameters()]
+    for p in model.parameters():
+        p.grad = torch.full_like(p, bad)
+    optimizer.step()
+    assert optimizer.skipped == 1
+    for i, (p, expected) in enumerate(zip(model.parameters(), halfway, strict=True)):
+        torch.testing.assert_close(p.detach(), expected, rtol=1e-12, atol=1e-15)
+        state = optimizer.state[p]
+        assert not state["motion"].any()
+        assert all(torch.equal(state[name], before[i][name]) for name in ("squares", "average", "start"))
+        assert state["numbers"].tolist() == [5.0, *before[i]["numbers"].tolist()[1:]]
+    train(model, optimizer, range(5, 8))
+    assert all(p.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("where", ["CPU", "device"])
+def test_where_the_gradient_is_zero_nothing_moves_but_the_count(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if where == "device":
+        monkeypatch.setattr(norms, "readable", lambda tensor: False)
+    model = network()
+    optimizer = Untuned(model.parameters(), horizon=8, weight_decay=0.1)
+    for zeros in (range(1), range(4)):  # at the start, and later
+        train(model, optimizer, zeros[1:])
+        before, state = values(model), copy.deepcopy(optimizer.state_dict()["state"])
+        for p in model.parameters():
+            p.grad = torch.zeros_like(p)
+        optimizer.step()
+        assert values(model) == before
+        for i, kept in state.items():
+            after = optimizer.state_dict()["state"][i]
+            assert after["numbers"].tolist() == [kept["numbers"][0] + 1, *kept["numbers"].tolist()[1:]]
+            assert all(torch.equal(after[name], kept[name]) for name in kept if name != "numbers")
+
+
+def test_the_average_is_read_inside_and_the_parameters_are_untouched_afterwards() -> None:
+    model = network(torch.float64)
+    optimizer = Untuned(model.parameters(), horizon=6)
+    visited = [vector(model)]
+    for k in range(7):
+        mean = visited[0]
+        for j, x in enumerate(visited):
+            mean = mean + 7 / (j + 7) * (x - mean)
+        with optimizer.averaged():
+            torch.testing.assert_close(vector(model), mean)
+        assert torch.equal(vector(model), visited[-1])
+        if k < 6:
+            train(model, optimizer, [k])
+            visited.append(vector(model))
+    with optimizer.averaged(), pytest.raises(RuntimeError, match=r"^Untuned: step\(\) must come after averaged\(\)"):
+        optimizer.step()
+    with optimizer.averaged(), pytest.raises(RuntimeError, match="must not stand inside another"):
+        optimizer.averaged().__enter__()
+    saved = optimizer.state_dict()
+    refused: dict[str, Callable[[], Any]] = {
+        "state_dict": optimizer.state_dict,
+        "load_state_dict": lambda: optimizer.load_state_dict(saved),
+        "a copy": lambda: copy.deepcopy(optimizer),
+    }
+    for what, does in refused.items():  # a checkpoint from inside would pair x̄ with the state of x
+        with optimizer.averaged(), pytest.raises(RuntimeError, match=f"^Untuned: {what} must stand outside averaged"):
+            does()
+    with pytest.raises(ZeroDivisionError), optimizer.averaged():
+        raise ZeroDivisionError
+    assert torch.equal(vector(model), visited[-1])
+
+
+def test_who_evaluates_without_the_average_is_told_once() -> None:
+    model = network()
+    optimizer = Untuned(model.parameters(), model=model)
+    x = torch.ones(1, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.eval()(x)  # nothing was visited yet but the start
+        train(model.train(), optimizer, range(3))
+        with optimizer.averaged():
+            model.eval()(x)
+        copy.deepcopy(model)(x)
+        pickle.loads(pickle.dumps(model))(x)
+    with pytest.warns(UserWarning, match=r"^Untuned: the model is evaluated at the last iterate; .*averaged\(\)"):
+        model(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model(x)
+
+
+def test_past_the_horizon_steps_go_on_shorter_and_that_is_announced_once() -> None:
+    model = network()
+    optimizer = Untuned(model.parameters(), horizon=3)
+    train(model, optimizer, range(3))
+    with pytest.warns(UserWarning, match="^Untuned: horizon=3 steps were taken; further ones only become shorter"):
+        train(model, optimizer, [3])
+    before = values(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(model, optimizer, [4])
+    assert values(model) != before
+
+
+def steps_of(optimizer: Untuned, params: list[torch.nn.Parameter], gradients: list[list[Tensor]]) -> list[Any]:
+    for given in gradients:
+        for p, g in zip(params, given, strict=True):
+            p.grad = g.clone()
+        optimizer.step()
+    return values(params)
+
+
+def pair() -> list[torch.nn.Parameter]:
+    return [torch.nn.Parameter(torch.tensor(x, dtype=torch.float64)) for x in ([3.0, 4.0], [1.0])]
+
+
+def gradients(steps: int) -> list[list[Tensor]]:
+    generator = torch.Generator().manual_seed(1)
+    return [[torch.randn(n, generator=generator, dtype=torch.float64) + 0.3 for n in (2, 1)] for _ in range(steps)]
+
+
+def test_to_maximize_is_to_minimize_the_negative_in_one_group_or_in_all() -> None:
+    given = gradients(20)
+    params = pair()
+    expected = steps_of(Untuned(params), params, given)
+    params = pair()
+    negative = [[-g for g in each] for each in given]
+    assert steps_of(Untuned(params, maximize=True), params, negative) == expected
+    params = pair()
+    groups: list[dict[str, Any]] = [{"params": params[:1], "maximize": True}, {"params": params[1:]}]
+    assert steps_of(Untuned(groups), params, [[-a, b] for a, b in given]) == expected
+
+
+def test_a_multiple_of_the_loss_changes_nothing_and_lr_is_a_multiple_of_the_step() -> None:
+    given = gradients(20)
+    params = pair()
+    expected = steps_of(Untuned(params), params, given)
+    params = pair()
+    assert steps_of(Untuned(params), params, [[2.0**60 * g for g in each] for each in given]) == expected
+    params, others = pair(), pair()
+    start = torch.cat([p.detach() for p in params])
+    steps_of(Untuned(params, lr=torch.tensor([0.5])), params, given[:1])
+    steps_of(Untuned(others), others, given[:1])
+    half, whole = (torch.cat([p.detach() for p in ps]) - start for ps in (params, others))
+    torch.testing.assert_close(2 * half, whole)
+
+
+@pytest.mark.parametrize("where", ["CPU", "device"])
+def test_a_learning_rate_of_zero_stays_where_it_is_and_finite(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if where == "device":
+        monkeypatch.setattr(norms, "readable", lambda tensor: False)
+    params, start = pair(), values(pair())
+    optimizer = Untuned(params, lr=0.0, weight_decay=0.1)
+    assert steps_of(optimizer, params, gradients(3)) == start
+    assert optimizer.state[params[0]]["numbers"].isfinite().all()
+
+
+def test_a_parameter_without_a_gradient_stays_and_begins_when_it_has_one() -> None:
+    params = pair()
+    optimizer = Untuned(params)
+    params[0].grad = torch.ones(2, dtype=torch.float64)
+    optimizer.step()
+    assert params[1].tolist() == [1.0]
+    params[1].grad = torch.ones(1, dtype=torch.float64)
+    optimizer.step()
+    assert params[1].item() < 1
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"lr": -1.0}, "lr must be"),
+        ({"horizon": 0}, "horizon must be a whole number ≥ 1; got horizon=0"),
+        ({"horizon": 2.5}, "horizon must be"),
+    ],
+)
+def test_an_option_is_refused(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"^Untuned: {sentence}"):
+        Untuned(pair(), **options)
+
+
+def test_what_torch_offers_beyond_is_refused_and_a_horizon_must_be_given() -> None:
+    unknown: dict[str, Any] = {"momentum": 0.9}
+    with pytest.raises(TypeError, match=r"^Untuned\.__init__\(\) got an unexpected keyword argument 'momentum'"):
+        Untuned(pair(), **unknown)
+    with pytest.raises(RuntimeError, match=r"^Untuned: fused must be None or False"):
+        Untuned(pair(), fused=True)
+    without: dict[str, Any] = {}
+    with pytest.raises(TypeError, match="horizon"):
+        gladstorm.torch.Untuned(pair(), **without)
+
+
+@pytest.mark.parametrize("where", ["CPU", "device"])
+def test_weight_decay_shrinks_each_group_by_what_a_coordinate_moves_and_enters_nothing_else(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if where == "device":
+        monkeypatch.setattr(norms, "readable", lambda tensor: False)
+    params, others = pair(), pair()
+    groups: list[dict[str, Any]] = [{"params": params[:1], "weight_decay": 0.5}, {"params": params[1:]}]
+    decaying, plain = Untuned(groups, horizon=20), Untuned(others, horizon=20)
+    start = params[0].detach().clone()
+    steps_of(decaying, params, gradients(1))
+    steps_of(plain, others, gradients(1))
+    moved = torch.cat([2 * plain.state[p]["motion"] for p in others])  # m = δ/2 at first
+    typical = moved.norm() / moved.numel() ** 0.5
+    torch.testing.assert_close(params[0], others[0].detach() - 0.5 * typical * start, rtol=1e-12, atol=0)
+    assert torch.equal(params[1], others[1])
+    for name in ("squares", "motion"):
+        assert all(
+            torch.equal(decaying.state[p][name], plain.state[q][name]) for p, q in zip(params, others, strict=True)
+        )
+    numbers = decaying.state[params[0]]["numbers"], plain.state[others[0]]["numbers"]
+    assert numbers[0].tolist()[:3] == numbers[1].tolist()[:3]
