@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -156,3 +157,14 @@ def test_a_model_with_constraints_has_draws_on_its_own_scale() -> None:
     assert draws.std() == pytest.approx(spread / np.sqrt(2 * len(DATA)), rel=0.15)
     with handlers.seed(rng_seed=0):
         assert set(found.sample(3)) == {"sigma"}
+
+
+def test_the_page_s_lines_for_pymc_run() -> None:
+    pymc = pytest.importorskip("pymc")
+    page = (Path(__file__).parent.parent.parent / "docs/numpyro.md").read_text("utf-8")
+    code = page.partition("where PyMC is installed -->\n```python\n")[2].partition("```")[0]
+    with pymc.Model() as its_model:
+        pymc.Normal("z", 3.0, 2.0)
+    names: dict[str, Any] = {"model": its_model}
+    exec(code, names)
+    assert names["found"].scale_tril.item() == pytest.approx(2.0, rel=0.005)
