@@ -403,6 +403,16 @@ def test_a_plot_has_a_curve_for_each_configuration(record: Record) -> None:
         np.testing.assert_allclose(np.asarray(line.get_ydata(), float), record.grad_norm[row].mean(0))
 
 
+@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
+def test_the_same_figure_is_the_same_bytes(record: Record, tmp_path: Path, suffix: str) -> None:
+    from gladstorm.plotting import figures
+
+    paths = [tmp_path / f"{name}{suffix}" for name in ("first", "again")]
+    for path in paths:
+        figures.save(plot(record), path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
 def test_a_notebook_shows_the_figure_of_a_record_although_pyplot_does_not_know_it(record: Record) -> None:
     from matplotlib import pyplot
     from matplotlib.image import imread
