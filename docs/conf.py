@@ -16,7 +16,7 @@ import typer
 import gladstorm
 from gladstorm.cli.app import app as command_line
 from gladstorm.jobs.progress import quietly
-from gladstorm.jobs.sources import source_digest
+from gladstorm.jobs.provenance import source_digest
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))  # gallery_scraper.py

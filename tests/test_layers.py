@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import gladstorm
-from gladstorm.jobs import sources
+from gladstorm.jobs import provenance
 from gladstorm.jobs.provenance import LAYERS
 
 SOURCE = Path(gladstorm.__file__).parent
@@ -75,7 +75,7 @@ def test_modules_are_named_in_import_statements_and_not_in_strings() -> None:
         texts = [node.value for node in nodes if isinstance(node, ast.Constant) and node not in said]
         named = {text for text in texts if isinstance(text, str) and re.fullmatch(r"gladstorm(\.\w+)+", text)}
         own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        rooms = {text.split(".")[1] for text in named if sources._is_module(text)} - {own}
+        rooms = {text.split(".")[1] for text in named if provenance._is_module(text)} - {own}
         assert {(str(path.relative_to(SOURCE)), room) for room in rooms} <= STEPS_BACK, f"{path.name} names {named}"
 
 

@@ -22,7 +22,7 @@ from evidence.reproduction.results import (
 )
 from evidence.scores import best
 from gladstorm.comparison.scores import within
-from gladstorm.jobs.sources import source_of
+from gladstorm.jobs.provenance import source_of
 from gladstorm.jobs.tasks import HERE, Executor
 from gladstorm.simulation.record import Record
 from gladstorm.theory import Plan

@@ -16,8 +16,7 @@ import numpy as np
 from evidence.page import log_slope_weights
 from evidence.parts import Part, gathered
 from gladstorm.core.statistics import Mean
-from gladstorm.jobs.provenance import versions
-from gladstorm.jobs.sources import source_of
+from gladstorm.jobs.provenance import source_of, versions
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task
 from gladstorm.theory import Problem, Statement, sharper

@@ -23,8 +23,19 @@ from gladstorm.suite import PROBLEMS, running
 from gladstorm.suite import figures as suite_figures
 from gladstorm.suite import tables as suite_tables
 from gladstorm.suite.answers import answers, share_of_seeds, verdict
-from gladstorm.suite.measures import geometric_mean, profile, reached, reaching, to_best
-from gladstorm.suite.running import SuiteSettings, case, entries, flags, gradient_size, made
+from gladstorm.suite.running import (
+    SuiteSettings,
+    case,
+    entries,
+    flags,
+    geometric_mean,
+    gradient_size,
+    made,
+    profile,
+    reached,
+    reaching,
+    to_best,
+)
 
 CHEAP = ("cubic", "sampled-phases", "ill-conditioned", "double-well", "network-regression")
 

@@ -65,7 +65,7 @@ def simulate(
     from gladstorm.problems import objectives
     from gladstorm.simulation import cluster, programs
     from gladstorm.simulation.simulate import Interrupted, sweep
-    from gladstorm.simulation.summary import summary
+    from gladstorm.simulation.tables import summary
 
     STEPS.require("simulate", "steps", steps)
     COUNT.require("simulate", "seeds", seeds)
@@ -135,7 +135,7 @@ def _shown(record: "Record", save: Path | None, store: Path | None) -> "tuple[Re
 
 
 def _table(title: str, record: "Record") -> Table:
-    from gladstorm.simulation.summary import summary
+    from gladstorm.simulation.tables import summary
 
     rows = []
     for configuration, row in zip(record.configurations, summary(record).values(), strict=True):

@@ -8,19 +8,20 @@ the user's own. Python's parser reads each call, so numbers and lists are writte
 from __future__ import annotations
 
 import ast
+import difflib
+import importlib
 import inspect
 import math
 import re
 import sys
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from gladstorm.core.names import import_own, is_own, require_known, shortened, suggest
 
 LONGEST = 10_000  # characters of a text
 MOST_NUMBERS = 10_000  # of a list
@@ -251,3 +252,71 @@ def _source(tree: ast.AST) -> str:
         return shortened(ast.unparse(tree))
     except RecursionError:
         return "something nested too deeply"
+
+
+SHOWN = 60  # characters of a text that an error quotes
+
+
+def require_known(what: str, name: str, known: Iterable[str]) -> None:
+    """Raise a ValueError that lists the names and suggests the nearest one, unless the name is among them.
+
+    >>> require_known("method:", "NSGDM", ["nsgdm", "sgd"])
+    Traceback (most recent call last):
+    ...
+    ValueError: method: must be one of nsgdm, sgd; got 'NSGDM'; did you mean nsgdm?
+    """
+    known = list(known)
+    if name not in known:
+        raise ValueError(f"{what} must be one of {', '.join(known)}; got {suggest(name, known)}")
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """The end of an error about a name: the name, and the nearest known one if any is near.
+
+    Small and capital letters, and the two dashes - and _, count as the same.
+
+    >>> suggest("Three-way", ["plain", "three_way_clipped"]), suggest("x", ["plain"])
+    ("'Three-way'; did you mean three_way_clipped?", "'x'.")
+    """
+    shown = shortened(name)
+    folded = {_fold(each): each for each in known}
+    found = difflib.get_close_matches(_fold(name), folded, n=1)
+    if not found and len(name) > 2:
+        found = [each for each in folded if each.startswith(_fold(name))]
+    return f"{shown!r}; did you mean {folded[found[0]]}?" if found else f"{shown!r}."
+
+
+def shortened(text: str) -> str:
+    """A text that an error quotes, cut where it is too long."""
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+def _fold(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def is_own(name: str) -> bool:
+    """Whether a name is that of a user's own part, written MODULE:NAME."""
+    return ":" in name
+
+
+def import_own(owner: str, name: str) -> Any:
+    """What MODULE:NAME stands for: a module of the current folder, or of an installed package, is imported for it.
+
+    The module may be inside packages, as in package.module:Name. `owner` is whose text it is, for errors.
+    """
+    module, _, attribute = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # it stays: processes that compute for this one import the module too
+    try:
+        found = importlib.import_module(module)
+    except Exception as problem:
+        where = f"a module in this folder, {module.replace('.', '/')}.py, or of an installed package"
+        why = " ".join(f"{type(problem).__name__}: {problem}".split())
+        raise ValueError(f"{owner}: {module!r} of {name!r} must be {where}, that can be imported; got {why}.") from None
+    known = {each: value for each, value in vars(found).items() if callable(value) and not each.startswith("_")}
+    if attribute not in known:
+        what = f"a class or a function of {module}"
+        raise ValueError(f"{owner}: {name!r} must name {what}; got {suggest(attribute, known)}")
+    return known[attribute]

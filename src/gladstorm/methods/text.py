@@ -23,8 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gladstorm.core.calls import Call, Defaults, bind, call_with, find_part, read_calls
-from gladstorm.core.names import import_own, is_own, suggest
+from gladstorm.core.calls import Call, Defaults, bind, call_with, find_part, import_own, is_own, read_calls, suggest
 from gladstorm.core.screen import shown
 from gladstorm.methods import METHODS, Method, averages, batches, estimators, schedules, steps
 

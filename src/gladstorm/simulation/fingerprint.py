@@ -18,8 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gladstorm.core.parts import in_float64
-from gladstorm.jobs.provenance import digest
-from gladstorm.jobs.sources import is_followed
+from gladstorm.jobs.provenance import digest, is_followed
 from gladstorm.methods import Method
 from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation.one_run import arrive, begin, draw, draw_more, move, report, snapshot

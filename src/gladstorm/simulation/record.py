@@ -1,4 +1,4 @@
-"""What was measured: numbers only, as arrays. `tables.py` has it as tables and files, `summary.py` in short."""
+"""What was measured: numbers only, as arrays. `tables.py` has it as tables and files, and in short."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import gladstorm
 from gladstorm.core.rules import COUNT, STEPS
 from gladstorm.core.screen import html_table, shown
 from gladstorm.problems.functions import cut
-from gladstorm.simulation import summary, tables
+from gladstorm.simulation import tables
 from gladstorm.simulation.configurations import Configuration
 from gladstorm.simulation.one_run import CURVES, Snapshot
 from gladstorm.simulation.tables import MARKS, POINTS
@@ -152,12 +152,12 @@ class Record(Snapshot[np.ndarray]):
 
     def __repr__(self) -> str:
         """The last numbers of every configuration, as many as fit on a screen."""
-        return summary.as_text(self)
+        return tables.as_text(self)
 
     def _repr_html_(self) -> str:
-        return html_table(summary.title(self), *summary.table(self))
+        return html_table(tables.title(self), *tables.table(self))
 
-    def against(self, plan: Plan) -> summary.Against:
+    def against(self, plan: Plan) -> tables.Against:
         """Compare E‖∇f(x̂)‖, the mean over all iterates and seeds, with the bound of the plan that was run.
 
         Args:
@@ -176,7 +176,7 @@ class Record(Snapshot[np.ndarray]):
         >>> record.against(plan).ratio < 1
         True
         """
-        return summary.against(self, plan)
+        return tables.against(self, plan)
 
     def plot(self) -> Figure:
         """Draw ‖∇f(x^k)‖ against stochastic gradients: for each configuration, mean ± standard deviation over seeds.

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from gladstorm.plotting.styles import LOOKS, method_of, styles
-from gladstorm.suite.measures import profile, reaching
+from gladstorm.suite.running import profile, reaching
 
 FARTHEST = 100.0  # factor of the best that is drawn
 # How a row's mark is drawn, by what the figure says about it.

@@ -16,7 +16,7 @@ import numpy as np
 
 from gladstorm.comparison.compare import FIRST_TUNING_SEED, compare
 from gladstorm.comparison.compared import Compared
-from gladstorm.core.names import require_known
+from gladstorm.core.calls import require_known
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
 from gladstorm.core.statistics import finite, significant
@@ -27,7 +27,6 @@ from gladstorm.methods.method import settings_of
 from gladstorm.methods.text import parse_method
 from gladstorm.problems.oracles import Oracle
 from gladstorm.suite.answers import answers
-from gladstorm.suite.measures import TARGET, geometric_mean, reached, to_best
 from gladstorm.suite.problems import PROBLEMS, Role, SuiteProblem
 
 FORMAT = "gladstorm suite 1"
@@ -43,6 +42,7 @@ BASELINES = {
     "DoG, averaged": "dog(gamma=1)",
 }
 LINEAR = ", linear"  # after the name of a method: its step size decays linearly to 0
+TARGET = 2.0  # times the best score on a problem: what is to be reached
 SAMPLES = 101  # stochastic gradients that gradient_size is the median of
 
 
@@ -239,3 +239,46 @@ def flags(relative: Mapping[str, Any], *, even: bool, averaged: bool, ascends: b
 
 def _round(value: float) -> float | None:
     return finite(significant(value, DIGITS))
+
+
+# Numbers over seeds and problems. What fails is part of them: it has the score ∞, or the time ∞.
+
+
+def geometric_mean(values: np.ndarray) -> float:
+    """The score of a row on a case: over seeds, of which none may have diverged; else ∞."""
+    if not np.all(np.isfinite(values)):
+        return float("inf")
+    with np.errstate(divide="ignore"):
+        return float(np.exp(np.log(values).mean()))
+
+
+def to_best(scores: Mapping[str, Sequence[float]]) -> dict[str, np.ndarray]:
+    """Per row the ratio of its score to the best of all rows, case by case; ∞ where it failed."""
+    table = np.array(list(scores.values()), float)
+    best = table.min(axis=0)
+    with np.errstate(invalid="ignore"):
+        ratios = np.where(np.isfinite(table), table / best, np.inf)
+    return dict(zip(scores, ratios, strict=True))
+
+
+def profile(ratios: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """The share of all cases in which a row is within each factor of the best (Dolan and Moré 2002)."""
+    return np.asarray((ratios[:, None] <= factors).mean(axis=0))
+
+
+def reached(grad_norm: np.ndarray, sfo: np.ndarray, budget: int, target: float) -> np.ndarray:
+    """Per run the stochastic gradients after which ‖∇f‖ is at most the target at every recorded step; ∞ if at none.
+
+    Not the first time it is: a noisy iterate that passes a solution is there by chance, and leaves.
+    """
+    inside = sfo <= budget
+    there = (grad_norm <= target) | ~inside
+    for_good = np.flip(np.logical_and.accumulate(np.flip(there, -1), -1), -1) & inside
+    first = np.argmax(for_good, axis=-1)[..., None]
+    times = np.take_along_axis(sfo, first, -1)[..., 0].astype(float)
+    return np.where(for_good.any(axis=-1), times, np.inf)
+
+
+def reaching(times: np.ndarray, shares: np.ndarray, budget: int) -> np.ndarray:
+    """The share of all runs, those that never reach their target included, that have by each share of the budget."""
+    return np.asarray((times[:, None] <= shares * budget).mean(axis=0))

@@ -8,7 +8,7 @@ import numpy as np
 from gladstorm.comparison.scores import interval_text
 from gladstorm.core.screen import in_digits
 from gladstorm.suite.answers import FACTS
-from gladstorm.suite.measures import profile
+from gladstorm.suite.running import profile
 
 LEGEND = """\
 ‖∇f‖ is the geometric mean over seeds, f the median, at what a row reports when the budget is spent; smaller is better.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from gladstorm.theory.conversion import in_linear_class
+from gladstorm.theory.class_constants import in_linear_class
 from gladstorm.theory.master_bounds import Bound
 from gladstorm.theory.nstorm import ScheduleInTheta
 from gladstorm.theory.problem import HORIZON, POSITIVE, Exponent, Problem

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gladstorm.core.constants import Bg0
-from gladstorm.theory.conversion import weaken
+from gladstorm.theory.class_constants import weaken
 from gladstorm.theory.planning import regime, theorem
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.statement import Statement

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from gladstorm.theory import nsgdm, nstorm  # noqa: F401 - importing a module makes its regimes known
-from gladstorm.theory.conversion import best_linear_class, flat_classes
+from gladstorm.theory.class_constants import best_linear_class, flat_classes
 from gladstorm.theory.free_runs import free_storm
 from gladstorm.theory.problem import FRACTION, HORIZON, LONGEST, POSITIVE, OutOfRange, Problem
 from gladstorm.theory.search import boundary

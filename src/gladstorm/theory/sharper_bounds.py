@@ -11,8 +11,7 @@ import math
 from abc import abstractmethod
 from typing import ClassVar
 
-from gladstorm.theory.class_constants import Expected, symmetric, young
-from gladstorm.theory.conversion import best_linear_class
+from gladstorm.theory.class_constants import Expected, best_linear_class, symmetric, young
 from gladstorm.theory.master_bounds import MASTERS, Bound, MomentumSublinear, StormSublinear
 from gladstorm.theory.problem import HORIZON, NON_NEGATIVE, POSITIVE, Problem
 from gladstorm.theory.statement import Condition, Statement

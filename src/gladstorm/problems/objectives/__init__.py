@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from gladstorm.core.calls import Call, bind, call_with, find_part, read_call
+from gladstorm.core.calls import Call, bind, call_with, find_part, is_own, read_call
 from gladstorm.core.constants import Constants as Constants
 from gladstorm.core.memory import require_room_for_runs
-from gladstorm.core.names import is_own
 from gladstorm.core.parts import parts_of
 from gladstorm.core.rules import COUNT, SEED, VECTOR
 from gladstorm.problems.functions import FromFunction as FromFunction

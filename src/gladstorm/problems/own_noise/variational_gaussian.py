@@ -20,9 +20,9 @@ import numpy as np
 from jax import lax
 from typing_extensions import override
 
+from gladstorm.core.calls import require_known
 from gladstorm.core.constants import Bg0, Constants
 from gladstorm.core.memory import require_room_for_runs
-from gladstorm.core.names import require_known
 from gladstorm.core.parts import Array, Data, Number, leaf, part, static
 from gladstorm.core.rules import AT_LEAST_ONE, POSITIVE, VECTOR
 from gladstorm.problems.oracle import OwnNoise, Point
