@@ -23,6 +23,7 @@ OPTIONAL = {
         "src/gladstorm/integrations/numpyro.py",
         "docs/numpyro.md",
         "evidence/posterior",
+        "evidence/posteriors",
     ],
     "transformers": ["src/gladstorm/transformers.py", "src/gladstorm/integrations/transformers.py"],
     "lightning": ["src/gladstorm/lightning.py", "src/gladstorm/integrations/lightning.py"],
