@@ -89,7 +89,7 @@ def diagnose(
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not named:
         raise ValueError("diagnose: some parameters of the model must require gradients; got a model with none.")
-    refuse_sharded("diagnose", named.values())
+    refuse_sharded("diagnose", named.values(), "Diagnose the model before it is sharded.")
     params = list(named.values())
     notes = layer_notes(model)
     start = [p.detach().clone() for p in params]

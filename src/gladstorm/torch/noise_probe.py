@@ -19,14 +19,16 @@ from gladstorm.diagnosis.readings import Readings
 from gladstorm.torch.batch_gradients import (
     LossOf,
     SampledLoss,
+    is_sharded,
     layer_notes,
+    reduced_over,
     refuse_sharded,
     size_of,
     split,
     squared,
 )
 from gladstorm.torch.gradient_records import NO_CHANGE, GradientRecorder, TwoPointRecorder, clipped
-from gladstorm.torch.norms import norm_of
+from gladstorm.torch.norms import inner_of, norm_of
 from gladstorm.torch.nstorm import NSTORM
 from gladstorm.torch.random_state import save_random_state
 
@@ -40,7 +42,8 @@ class NoiseProbe:
     closure has several micro-batches, or there are several processes, the probe reads ℓ, L and ρ from that too.
 
     **With a model** and one mini-batch to a step, call `look(loss_of, batch)` before `optimizer.step()`. At every 20th
-    call it evaluates two quarters of the mini-batch: half a gradient more in twenty steps.
+    call it evaluates two quarters of the mini-batch: half a gradient more in twenty steps. A model that FSDP2
+    (`fully_shard`) has cut is probed this way too, by all processes: each evaluates two quarters of its own mini-batch.
 
     Parameters, gradients, buffers and random states are left as they are, to the bit. Distances are measured from where
     the parameters are when the probe is made. Gradients that are not finite are left out and counted in a remark.
@@ -98,7 +101,10 @@ class NoiseProbe:
         self._params = [p for p in params if p.requires_grad]
         if not self._params:
             raise ValueError("NoiseProbe: some parameters must require gradients; got none that do.")
-        refuse_sharded("NoiseProbe", self._params)
+        if self._model is None:
+            refuse_sharded("NoiseProbe", self._params, "Give NoiseProbe(model), and call look before each step.")
+        else:
+            self._reduced_over = reduced_over("NoiseProbe", self._model, self._params)
         self._start = [p.detach().clone() for p in self._params]
         if isinstance(optimizer_or_model, torch.optim.Optimizer):
             self._hooks = [
@@ -131,7 +137,8 @@ class NoiseProbe:
         measured = SampledLoss("NoiseProbe", loss_of, self._model, self._params)
         parts = split(batch, 4)[:2] if size >= 8 else split(batch, 2)  # BatchNorm wants two samples
         try:
-            gradients = [measured.gradients(part) for part in parts]
+            of = measured.reduced_gradients if is_sharded(self._params) else measured.gradients
+            gradients = [of(part) for part in parts]
         except NotFinite:
             self._not_finite += 1
             return
@@ -139,9 +146,9 @@ class NoiseProbe:
             restore()
         total = [a + b for a, b in zip(*gradients, strict=True)]
         squares = [squared(norm_of(gradient).item()) for gradient in gradients]
-        samples = size_of(parts[0])
+        samples = size_of(parts[0]) * self._reduced_over
         noise, gradient2 = spread(squares, squared(norm_of(total).item()), samples)
-        self._add(step, self._params, total, size, (len(parts), samples, noise, gradient2, *NO_CHANGE))
+        self._add(step, self._params, total, size * self._reduced_over, (len(parts), samples, noise, gradient2, *NO_CHANGE))
         self._keep_parameters(self._steps)
 
     @property
@@ -233,8 +240,8 @@ class NoiseProbe:
         back = [old - p.detach() for p, old in zip(x, self._before, strict=True)]
         self._before = None
         length, size = norm_of(back).item(), norm_of(total).item()
-        inner = sum(float((a * b).sum()) for a, b in zip(total, back, strict=True))
-        return {"step/length": length, "step/cosine": inner / (length * size) if length * size else math.nan}
+        cosine = inner_of(total, back) / (length * size) if length * size else math.nan
+        return {"step/length": length, "step/cosine": cosine}
 
     def _warn_once(self, reason: str) -> None:
         message = (

@@ -67,6 +67,20 @@ def norm_of(estimates: Sequence[Tensor], *, foreach: bool = False, rows: RowNorm
     return lengths[0] if len(lengths) == 1 and lengths[0].dim() == 0 else _scaled_norm(lengths)
 
 
+def inner_of(us: Sequence[Tensor], vs: Sequence[Tensor]) -> float:
+    """⟨u, v⟩ over all entries of all tensors, which are cut alike, the other processes' shards included.
+
+    >>> inner_of([torch.tensor([1.0, 2.0])], [torch.tensor([3.0, -1.0])])
+    1.0
+    """
+    sums: dict[Any, Tensor] = {}
+    for u, v in zip(us, vs, strict=True):
+        key = sharding(u), u.device
+        product = torch.dot(plain(u).reshape(-1), plain(v).reshape(-1)).to(widest(u.device))
+        sums[key] = sums[key] + product if key in sums else product
+    return _total(sums).item()
+
+
 def norms_of(estimates: Iterable[Tensor], rows: RowNorms) -> list[float]:
     """‖v‖ of each tensor; plain real tensors on a CPU.
 
