@@ -77,7 +77,9 @@ def simulate(
     programs.enable_program_cache()
     oracle, recipe, noise = problem.read_oracle("simulate", objective, oracle, B, G)
     swept = {"gamma": gamma or None, "eta": eta or None}
-    given = {name: each[0] if each and len(each) == 1 else each for name, each in swept.items()} | {"n_init": n_init}
+    given = {name: listed[0] if listed and len(listed) == 1 else listed for name, listed in swept.items()} | {
+        "n_init": n_init
+    }
     shared = Defaults({name: value for name, value in given.items() if value is not None} | noise)
     methods: dict[str, Method] = {}
     for text in method:

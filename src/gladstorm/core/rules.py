@@ -85,7 +85,7 @@ SEED = Rule("a whole number from 0 to 2³² − 1", lambda v: (v >= 0) & (v == n
 
 def unlike_shapes(owner: str, **arrays: Any) -> str | None:
     """None if these arrays have the same shape; otherwise a sentence that says so."""
-    shapes = [np.shape(each) for each in arrays.values()]
+    shapes = [np.shape(array) for array in arrays.values()]
     if len(set(shapes)) == 1:
         return None
     *others, last = arrays

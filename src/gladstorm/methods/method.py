@@ -69,10 +69,10 @@ def with_decay(method: Method, power: Numbers = 1.0, *, horizon: Tunable = OF_TH
     """
     if np.ndim(power):
         power = np.asarray(power, np.float64)
-        times, each = settings_of(method), power.size
+        times, powers = settings_of(method), power.size
 
         def repeated(numbers: Any) -> Any:
-            return np.repeat(np.asarray(numbers, np.float64), each) if np.ndim(numbers) else numbers
+            return np.repeat(np.asarray(numbers, np.float64), powers) if np.ndim(numbers) else numbers
 
         method, power = jax.tree.map(repeated, method, is_leaf=is_list), np.tile(power, times)
     step = method.step.with_step_size(lambda gamma: LinearDecay(gamma, horizon, power))
@@ -103,7 +103,7 @@ class Declaration:
     def required(self) -> tuple[str, ...]:
         """The arguments without a default."""
         parameters = inspect.signature(self.make).parameters.values()
-        return tuple(each.name for each in parameters if each.default is inspect.Parameter.empty)
+        return tuple(parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty)
 
     @property
     def parts(self) -> tuple[str, str, str, str]:

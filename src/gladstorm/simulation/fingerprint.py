@@ -49,7 +49,7 @@ def fingerprint(oracle: Oracle, method: Method) -> str | None:
         traced = jax.make_jaxpr(_two_steps)(in_float64(oracle), in_float64(method))
     text = _ADDRESS.sub("", str(traced)).encode()
     arrays = map(np.asarray, _constants(traced))
-    return digest(text + b"".join(f"{each.dtype}{each.shape}".encode() + each.tobytes() for each in arrays))
+    return digest(text + b"".join(f"{array.dtype}{array.shape}".encode() + array.tobytes() for array in arrays))
 
 
 def _two_steps(oracle: Any, method: Any) -> Any:

@@ -245,7 +245,10 @@ class Record(Snapshot[np.ndarray]):
 
     def metadata(self) -> dict[str, Any]:
         """What `from_arrow` needs besides the table, as JSON-ready data."""
-        return {"config": self.config, "configurations": [each.as_dict() for each in self.configurations]}
+        return {
+            "config": self.config,
+            "configurations": [configuration.as_dict() for configuration in self.configurations],
+        }
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, key: str = "") -> Record:

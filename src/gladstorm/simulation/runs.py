@@ -141,7 +141,7 @@ class Runs:
             **{name: np.full(runs, -1) for name in MARKS},
             **{name: np.full((*runs, dim), np.nan) for name in POINTS},
             sampled_step=sampled_steps(self.seeds, self.recording.steps),
-            config={"methods": {each.configuration.label: describe(each.method) for each in self.configured}} | config,
+            config={"methods": {row.configuration.label: describe(row.method) for row in self.configured}} | config,
         )
 
     def __call__(self) -> Record:

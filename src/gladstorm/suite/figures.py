@@ -28,17 +28,17 @@ def answers(result: Mapping[str, Any]) -> Figure:
     axes = figure.subplots(1, len(asked), squeeze=False, sharey=True)[0]
     for ax, answer in zip(axes, asked, strict=True):
         ax.set(xscale="log", ylim=(len(lines) - 0.3, -0.7))
-        for each in answer["cases"]:
-            later = each["budget"] == budgets[-1]
-            place = lines.index(each["problem"]) + (0.17 if later else -0.17)
-            colour = "#bbbbbb" if each["verdict"] == "cannot tell" else "black"
+        for case in answer["cases"]:
+            later = case["budget"] == budgets[-1]
+            place = lines.index(case["problem"]) + (0.17 if later else -0.17)
+            colour = "#bbbbbb" if case["verdict"] == "cannot tell" else "black"
             style = {"color": colour, "markerfacecolor": colour if later else "white", "markeredgewidth": 0.9}
-            if each["relative"]["mean"] is None:
-                half = 0.5 * each["seeds"]["of"]
-                side = 0.02 if each["seeds"]["better"] > half else 0.98 if each["seeds"]["better"] < half else 0.5
+            if case["relative"]["mean"] is None:
+                half = 0.5 * case["seeds"]["of"]
+                side = 0.02 if case["seeds"]["better"] > half else 0.98 if case["seeds"]["better"] < half else 0.5
                 ax.plot([side], [place], "X", markersize=5, transform=ax.get_yaxis_transform(), **style)
             else:
-                _interval(ax, each["relative"], place, style)
+                _interval(ax, case["relative"], place, style)
         _show_ratios(ax)
         ax.set_title(f"{answer['deed']}?\n{answer['does']} / {answer['does_not']}", fontsize=8)
         ax.tick_params(labelsize=7)
@@ -92,7 +92,7 @@ def problems(result: Mapping[str, Any]) -> Figure:
     doubts, (none, edge, ascends) = set[str](), DOUBTS
     for ax, name in zip(axes.flat, names, strict=False):
         ax.set_xscale("log")
-        cases = [each for each in result["cases"] if each["problem"] == name]
+        cases = [case for case in result["cases"] if case["problem"] == name]
         for case in cases:
             later = case["budget"] == budgets[-1]
             for place, (row, style) in enumerate(rows.items()):
@@ -122,10 +122,10 @@ def problems(result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _interval(ax: Any, found: Mapping[str, Any], place: float, style: Mapping[str, Any], *, marker: str = "o") -> None:
-    if found["low"] is not None:
-        ax.plot([found["low"], found["high"]], [place, place], color=style["color"], linewidth=0.9)
-    ax.plot([found["mean"]], [place], marker, markersize=3.2, **style)
+def _interval(ax: Any, ratio: Mapping[str, Any], place: float, style: Mapping[str, Any], *, marker: str = "o") -> None:
+    if ratio["low"] is not None:
+        ax.plot([ratio["low"], ratio["high"]], [place, place], color=style["color"], linewidth=0.9)
+    ax.plot([ratio["mean"]], [place], marker, markersize=3.2, **style)
 
 
 def _show_ratios(ax: Any) -> None:

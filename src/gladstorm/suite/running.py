@@ -130,10 +130,12 @@ def choose(names: Sequence[str] | None, role: str | None) -> tuple[str, ...]:
         require_known("suite: problem", name, PROBLEMS)
     if role is not None:
         require_known("suite: role", role, get_args(Role))
-    chosen = [each for each in PROBLEMS.values() if each.name in (names or PROBLEMS) and role in (None, each.role)]
+    chosen = [
+        problem for problem in PROBLEMS.values() if problem.name in (names or PROBLEMS) and role in (None, problem.role)
+    ]
     if not chosen:
         raise ValueError(f"suite: some problem must have this name and role; got {names} and {role!r}.")
-    return tuple(each.name for each in chosen)
+    return tuple(problem.name for problem in chosen)
 
 
 def run(
@@ -162,8 +164,8 @@ def run(
         low, high = problem.step_sizes
         size = gradient_size(problem.oracle(FIRST_TUNING_SEED), FIRST_TUNING_SEED)
         methods = made(rows.values(), np.geomspace(low, high, settings.step_sizes).tolist(), size)
-        found = compare(problem.oracle, dict(zip(rows, methods, strict=True)), budget=budget, **how)
-        cases.append(case(problem, budget, found, comparisons) | {"gradient_size": _round(size)})
+        results = compare(problem.oracle, dict(zip(rows, methods, strict=True)), budget=budget, **how)
+        cases.append(case(problem, budget, results, comparisons) | {"gradient_size": _round(size)})
     result = {
         "config": asdict(settings) | {"target": TARGET, "reference": reference(list(rows)), "versions": versions()},
         "methods": {name: {"method": row.name, "text": row.text, "decay": row.power} for name, row in rows.items()},
@@ -182,20 +184,20 @@ def reference(rows: Sequence[str]) -> str:
     return rows[0] + LINEAR if rows[0] + LINEAR in rows else rows[0]
 
 
-def case(problem: SuiteProblem, budget: int, found: Mapping[str, Compared], comparisons: int) -> dict[str, Any]:
+def case(problem: SuiteProblem, budget: int, results: Mapping[str, Compared], comparisons: int) -> dict[str, Any]:
     """One problem at one budget: what every row reports, how it stands to the reference and to the best."""
-    scores = {row: geometric_mean(each.grad_norm) for row, each in found.items()}
+    scores = {row: geometric_mean(result.grad_norm) for row, result in results.items()}
     ratios = to_best({row: [score] for row, score in scores.items()})
     target = TARGET * min(scores.values())
-    first = found[reference(list(found))]
+    first = results[reference(list(results))]
     return {
         "problem": problem.name,
         "budget": budget,
         "target": _round(target),
         "rows": {
-            row: _row(problem, each, first, comparisons, target)
+            row: _row(problem, result, first, comparisons, target)
             | {"score": _round(scores[row]), "to_best": _round(ratios[row][0])}
-            for row, each in found.items()
+            for row, result in results.items()
         },
     }
 
@@ -204,8 +206,8 @@ def _row(problem: SuiteProblem, compared: Compared, first: Compared, comparisons
     tuning, record = compared.tuning, compared.record
     chosen = tuning.configurations[int(np.argmin(compared.settings))]
     relative = {
-        name: None if each is None else {end: None if value is None else _round(value) for end, value in each.items()}
-        for name, each in compared.relative_to(first, max(1, comparisons)).items()
+        name: None if ratio is None else {end: None if value is None else _round(value) for end, value in ratio.items()}
+        for name, ratio in compared.relative_to(first, max(1, comparisons)).items()
     }
     averaged = record.config["methods"][record.labels[0]]["average"] is not None
     times = reached(record.reported_grad_norm[0], record.sfo[0], compared.budget, target)

@@ -70,7 +70,7 @@ class Plan:
         eta, gamma, n_init, _ = statement.schedule(T)
         given = {field.name: getattr(self.problem, field.name) for field in fields(self.problem)}
         constants = ", ".join(f"{name}={value:g}" for name, value in given.items() if value is not None)
-        violations = [f"violated:  {each}" for each in statement.violations()]
+        violations = [f"violated:  {sentence}" for sentence in statement.violations()]
         lines = [
             f"Plan: {statement.method.upper()} for T = {counted(T)} iterates",
             f"problem:   {constants}",
@@ -79,7 +79,7 @@ class Plan:
             f"source:    {statement.source}",
             *self._wider(),
             *(violations or ["conditions hold"]),
-            *(f"remark:    {each}" for each in self.remarks),
+            *(f"remark:    {remark}" for remark in self.remarks),
         ]
         return "\n".join(line if len(line) <= 100 else line[:99] + "…" for line in lines)
 
@@ -296,6 +296,6 @@ def regime(method: str, problem: Problem) -> type[Statement]:
     """The class of the statement about a method that applies to a problem."""
     setting = (problem.smoothness, problem.noise)
     if (method, *setting) not in REGIMES:
-        covered = [each for each in COVERED_METHODS if (each, *setting) in REGIMES]
+        covered = [covering for covering in COVERED_METHODS if (covering, *setting) in REGIMES]
         raise ValueError(f"theory: method must be one of {', '.join(covered)}; got method={method!r}.")
     return REGIMES[method, *setting]

@@ -121,7 +121,7 @@ class StormFeedback(Feedback):
     def _stated(self) -> dict[str, float]:
         D, B, G, gamma, eta = self.problem.gap, self.problem.B, self.problem.G, self.gamma, self.eta
         scale, reach, curvature = 2 / math.sqrt(eta * (2 - eta)), self.reach, self.curvature
-        grown, before = B * gamma * self.updates / 2, B * gamma * max(0.0, self.updates - 1) / 2
+        after, before = B * gamma * self.updates / 2, B * gamma * max(0.0, self.updates - 1) / 2
         terms = {
             "gap": D / (gamma * float(self.horizon)),
             "initial error": forgotten_error(self),
@@ -132,7 +132,7 @@ class StormFeedback(Feedback):
             "noise growth": scale * eta * before,
             "curvature": curvature * gamma / 2,
             "curvature, noise": reach / 2 * G,
-            "curvature, noise growth": reach / 2 * grown,
+            "curvature, noise growth": reach / 2 * after,
         }
         return self._per_gradient_left(terms)
 
@@ -274,17 +274,19 @@ def sharper(statement: Statement, T: int) -> Bound | None:
     >>> round(second.bound, 2), round(statement.bound(10_000), 2)
     (7.36, 15.1)
     """
-    setting, linear = ((statement.method, each, statement.noise) for each in (statement.smoothness, "linear"))
+    setting, linear = (
+        (statement.method, smoothness, statement.noise) for smoothness in (statement.smoothness, "linear")
+    )
     in_wider = None
     if wide := SECOND_OPINIONS.get(linear) or MASTERS.get(linear[:2]):
         best = best_linear_class(statement.problem, lambda problem: _guaranteed(of_run(wide, problem, statement, T)))
-        found = None if best is None else of_run(wide, best, statement, T)
-        in_wider = found if found is not None and _guaranteed(found) < math.inf else None
+        bound = None if best is None else of_run(wide, best, statement, T)
+        in_wider = bound if bound is not None and _guaranteed(bound) < math.inf else None
     kind = SECOND_OPINIONS.get(setting)
     if kind is None:
         return in_wider if in_wider is not None and in_wider.bound < statement.bound(T) else None
-    own = of_run(kind, statement.problem, statement, T)
-    return own if in_wider is None or _guaranteed(own) <= in_wider.bound else in_wider
+    in_class = of_run(kind, statement.problem, statement, T)
+    return in_class if in_wider is None or _guaranteed(in_class) <= in_wider.bound else in_wider
 
 
 def _guaranteed(bound: Bound) -> float:

@@ -28,8 +28,8 @@ STEP: Final = 0.3  # of the evolution, at its beginning
 SHARE: Final = 0.08  # of the measurement that Δ/(γT) may be where the gap is not to count: below the tenth of `worst`
 #                      because a candidate's measurement is rougher, and the largest of many
 
-ON_LINE: Final = [each.name for each in fields(Line)]  # what a problem consists of, as data
-OF_NOISE: Final = [each.name for each in fields(LineNoise) if each.name != "objective"]
+ON_LINE: Final = [field.name for field in fields(Line)]  # what a problem consists of, as data
+OF_NOISE: Final = [field.name for field in fields(LineNoise) if field.name != "objective"]
 
 Kind = Literal["noise", "any"]
 
@@ -121,15 +121,15 @@ def stated(method: str, problem: Problem, T: int, gamma0: float | None = None, e
     """The statement whose class is searched; without γ0, with the best one at T."""
     for rule in (COUNT, STEPS):
         rule.require("worst", "horizon", T)
-    found = theorem(method, problem, gamma0=gamma0, eta0=eta0)
+    statement = theorem(method, problem, gamma0=gamma0, eta0=eta0)
     if gamma0 is None:
-        found = found.tune_gamma0(T)
-    if violations := found.violations():
+        statement = statement.tune_gamma0(T)
+    if violations := statement.violations():
         raise ValueError(violations[0])
-    steepest = "L" if "L" in found.needs() else "L0"
-    if getattr(found, steepest) == 0:
+    steepest = "L" if "L" in statement.needs() else "L0"
+    if getattr(statement, steepest) == 0:
         raise ValueError("worst: L0 (of nstorm with alpha = 0, L) must be > 0, f' changes by it; got 0.")
-    return found
+    return statement
 
 
 def worst(
@@ -171,9 +171,9 @@ def worst(
         oracles = [instance(vector, of) for vector in vectors]
         seeds = range(first, first + len(oracles) * settings.seeds)
         first = seeds.stop
-        record = _run([each for each in oracles for _ in range(settings.seeds)], of, seeds, **sweeps)
+        record = _run([oracle for oracle in oracles for _ in range(settings.seeds)], of, seeds, **sweeps)
         norms = record.mean_grad_norm[0, :, -1].reshape(len(oracles), -1).mean(axis=1)
-        return norms if kind == "any" else counted(norms, np.array([gap(each) for each in oracles]) / of.reach)
+        return norms if kind == "any" else counted(norms, np.array([gap(oracle) for oracle in oracles]) / of.reach)
 
     numbers = list(dict.fromkeys([*begin, *range(settings.proposals * chunk)]))[: settings.proposals * chunk]
     scores: list[float] = []
@@ -209,8 +209,8 @@ def counted(norms: np.ndarray, ways: np.ndarray) -> np.ndarray:
     [1.0, 0.5, 0.0]
     """
     allowed = SHARE * norms
-    found: np.ndarray = norms * np.divide(allowed, ways, out=np.ones_like(norms), where=ways > allowed)
-    return found
+    counts: np.ndarray = norms * np.divide(allowed, ways, out=np.ones_like(norms), where=ways > allowed)
+    return counts
 
 
 def measure(of: ProblemClass, kind: str, oracle: LineNoise, seeds: int, **sweeps: Any) -> Found:
@@ -293,8 +293,8 @@ class Evolution:
         mass = 1 / np.sum(weights**2)  # μ_eff
         for_path = (mass + 2) / (n + mass + 5)  # c_σ
         for_covariance = (4 + mass / n) / (n + 4 + 2 * mass / n)  # c_c
-        one = 2 / ((n + 1.3) ** 2 + mass)  # c_1
-        many = min(1 - one, 2 * (mass - 2 + 1 / mass) / ((n + 2) ** 2 + mass))  # c_μ
+        rank_one = 2 / ((n + 1.3) ** 2 + mass)  # c_1
+        many = min(1 - rank_one, 2 * (mass - 2 + 1 / mass) / ((n + 2) ** 2 + mass))  # c_μ
         damping = 1 + 2 * max(0.0, math.sqrt((mass - 1) / (n + 1)) - 1) + for_path
         usual = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n))  # E‖N(0, I)‖
 
@@ -310,8 +310,8 @@ class Evolution:
             for_covariance * (2 - for_covariance) * mass
         )
         self._covariance = (
-            (1 - one - many + one * (1 - steady) * for_covariance * (2 - for_covariance)) * self._covariance
-            + one * np.outer(self._covariance_path, self._covariance_path)
+            (1 - rank_one - many + rank_one * (1 - steady) * for_covariance * (2 - for_covariance)) * self._covariance
+            + rank_one * np.outer(self._covariance_path, self._covariance_path)
             + many * (moves.T * weights) @ moves
         )
         self.step *= math.exp(for_path / damping * (np.linalg.norm(self._path) / usual - 1))

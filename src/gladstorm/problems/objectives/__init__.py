@@ -120,8 +120,10 @@ def _make(kind: Any, call: Call, seed: int, dim: int | None) -> Any:
         allowed = " or ".join([*words, "one number"])
         raise ValueError(f"objective: {argument} of {call.name} must be {allowed}; got {word!r}.")
 
-    own = {name: each for name, each in takes.items() if name not in ("seed", "dim")}
-    values = bind("objective", call, own, value_of) | {name: offered[name] for name in offered if name in takes}
+    written_ones = {name: parameter for name, parameter in takes.items() if name not in ("seed", "dim")}
+    values = bind("objective", call, written_ones, value_of) | {
+        name: offered[name] for name in offered if name in takes
+    }
     try:
         return call_with(make, values)
     except TypeError as problem:

@@ -53,7 +53,7 @@ class TemporalDifferences:
     ) -> TemporalDifferences:
         """The problem for your own chain. It must visit every state, and the features must be linearly independent."""
         owner = "TemporalDifferences"
-        P, Phi, r, first = (np.asarray(each, np.float64) for each in (transitions, features, rewards, start))
+        P, Phi, r, first = (np.asarray(array, np.float64) for array in (transitions, features, rewards, start))
         BELOW_ONE.require(owner, "discount", discount)
         n, d = Phi.shape if Phi.ndim == 2 else (0, 0)
         if P.shape != (n, n) or r.shape != (n,) or first.shape != (d,):

@@ -172,7 +172,7 @@ class VariationalGaussian:
     @property
     def flaw(self) -> str | None:
         """None if its numbers fit together; otherwise a sentence that says what is wrong."""
-        sizes = [np.size(each) for each in (self.start, self.center, self.precision)]
+        sizes = [np.size(array) for array in (self.start, self.center, self.precision)]
         if sizes != [self.family.size, self.family.dim, self.family.dim]:
             wanted = f"{self.family.size}, {self.family.dim} and {self.family.dim} numbers"
             return f"VariationalGaussian: start, center and precision must have {wanted}; got {sizes}."
@@ -268,8 +268,8 @@ class VariationalGaussianOracle(OwnNoise):
         objective, n = self.objective, self.objective.family.per_row
         m, C = objective.family.unflatten(point.x)
         rows = jnp.sum(C * C, axis=-1).ravel()
-        each = n * (m - objective.center) ** 2 + (n + 1) * objective.floor**2 + (n + 2) * rows
-        return jnp.sum(objective.precision**2 * each)
+        per_row = n * (m - objective.center) ** 2 + (n + 1) * objective.floor**2 + (n + 2) * rows
+        return jnp.sum(objective.precision**2 * per_row)
 
     @property
     @override
