@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gladstorm import BlumGladyshev, Method, Record, compare, finite_sum, nsgdm, plot, sgd, sweep, theory
+from gladstorm import BlumGladyshev, Method, Record, compare, finite_sum, nsgdm, sgd, sweep, theory
 from gladstorm.methods.averages import TailAverage
 from gladstorm.methods.batches import FirstLarge
 from gladstorm.methods.estimators import Momentum
@@ -417,10 +417,10 @@ def test_a_notebook_shows_the_figure_of_a_record_although_pyplot_does_not_know_i
     from matplotlib import pyplot
     from matplotlib.image import imread
 
-    for figure in (record.plot(), plot(record)):
-        picture = imread(io.BytesIO(figure._repr_png_()))  # type: ignore[attr-defined]  # what IPython asks for
-        assert picture.shape[:2] == tuple((figure.get_size_inches() * figure.dpi)[::-1])
-        assert np.ptp(picture[..., :3]) > 0.5
+    figure = record.plot()
+    picture = imread(io.BytesIO(figure._repr_png_()))  # type: ignore[attr-defined]  # what IPython asks for
+    assert picture.shape[:2] == tuple((figure.get_size_inches() * figure.dpi)[::-1])
+    assert np.ptp(picture[..., :3]) > 0.5
     assert not pyplot.get_fignums()
 
 

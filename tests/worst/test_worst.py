@@ -1,4 +1,4 @@
-"""Every problem the search can propose is inside its class, the search finds what is planted, and files run again."""
+"""Every problem the search can propose is inside its class, the search finds a hidden one, and files run again."""
 
 import json
 import math

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-import gladstorm
 from gladstorm.core.rules import COUNT, STEPS
 from gladstorm.core.screen import html_table, shown
 from gladstorm.problems.functions import cut
@@ -182,8 +181,13 @@ class Record(Snapshot[np.ndarray]):
         """Draw ‖∇f(x^k)‖ against stochastic gradients: for each configuration, mean ± standard deviation over seeds.
 
         A notebook shows the figure that is returned.
+
+        Raises:
+            ValueError: If matplotlib is not installed.
         """
-        return gladstorm.plot(self)
+        from gladstorm.plotting.figures import gradient_norms  # matplotlib takes a second, and may be missing
+
+        return gradient_norms(self)
 
     def explore(self, path: str | os.PathLike[str], *, title: str = "", plan: Plan | None = None) -> None:
         """Write one HTML file that needs no network: every swept number is a slider, and all charts follow it.

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.core.memory import NUMBER, VECTORS, require_room, require_room_for_runs
+from gladstorm.core.memory import NUMBER, VECTORS, require_free_memory, require_memory_for_a_run
 from gladstorm.core.parts import check, describe, in_float64, require_single_numbers
 from gladstorm.core.rules import COUNT, SEED, VECTOR
 from gladstorm.core.screen import shown
@@ -82,7 +82,7 @@ def validate_oracles(oracle: Any, seeds: int) -> Instances:
                 f"{_in_short(first)}, oracle {number} is {_in_short(instance)}."
             )
         if number == 0:
-            require_room_for_runs("sweep", np.size(instance.objective.start))  # all that follows copies x
+            require_memory_for_a_run("sweep", np.size(instance.objective.start))  # all that follows copies x
         with jax.enable_x64(True):
             exact = in_float64(instance)
             if number == 0:
@@ -136,7 +136,7 @@ def require_memory(instances: Instances, runs: int, times: int, capacity: int, a
     held = isinstance(instances.oracles, list | tuple)  # others are made when they are asked for
     data = len(instances.oracles) * instances.bytes_each if held else 0
     what = f"{runs:,} × x of dimension {dim:,}, recorded at {times:,} steps,"
-    require_room("sweep", what, kept + advanced + data, "ask for fewer records, configurations or seeds at once")
+    require_free_memory("sweep", what, kept + advanced + data, "ask for fewer records, configurations or seeds at once")
 
 
 def _require_oracle(oracle: Any) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gladstorm.core.calls import Call, bind, call_with, find_part, is_own, read_call
 from gladstorm.core.constants import Constants as Constants
-from gladstorm.core.memory import require_room_for_runs
+from gladstorm.core.memory import require_memory_for_a_run
 from gladstorm.core.parts import parts_of
 from gladstorm.core.rules import COUNT, SEED, VECTOR
 from gladstorm.problems.functions import FromFunction as FromFunction
@@ -80,7 +80,7 @@ def named(spec: str, *, seed: int = 0, dim: int | None = None, start: float | No
         VECTOR.require("objective", "start", [start])
     if dim is not None:
         COUNT.require("objective", "dim", dim)
-        require_room_for_runs("objective", int(dim))
+        require_memory_for_a_run("objective", int(dim))
     objective = _make(kind, call, seed, dim)
     if start is None:
         return objective

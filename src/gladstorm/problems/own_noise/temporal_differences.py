@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from typing_extensions import override
 
 from gladstorm.core.constants import Bg0, Constants
-from gladstorm.core.memory import require_room
+from gladstorm.core.memory import require_free_memory
 from gladstorm.core.parts import Array, Data, Number, leaf, part
 from gladstorm.core.rules import BELOW_ONE, COUNT, MATRIX, VECTOR
 from gladstorm.problems.oracle import OwnNoise, Point
@@ -43,7 +43,7 @@ class TemporalDifferences:
         COUNT.require("TemporalDifferences", "states", states)
         rng, n = np.random.default_rng(seed), int(states)
         what = f"{n:,} states with features of dim = {dim:,} numbers"
-        require_room("TemporalDifferences", what, 8 * n * (n + dim), "choose a smaller dim or fewer states")
+        require_free_memory("TemporalDifferences", what, 8 * n * (n + dim), "choose a smaller dim or fewer states")
         chain = rng.dirichlet(np.ones(n), n)
         return cls.from_chain(chain, rng.normal(0, 1, (n, dim)), rng.normal(0, 1, n), discount, rng.normal(0, 1, dim))
 

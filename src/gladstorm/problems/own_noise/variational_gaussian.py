@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from gladstorm.core.calls import require_known
 from gladstorm.core.constants import Bg0, Constants
-from gladstorm.core.memory import require_room_for_runs
+from gladstorm.core.memory import require_memory_for_a_run
 from gladstorm.core.parts import Array, Data, Number, leaf, part, static
 from gladstorm.core.rules import AT_LEAST_ONE, POSITIVE, VECTOR
 from gladstorm.problems.oracle import OwnNoise, Point
@@ -46,7 +46,7 @@ class GaussianFamily:
 
     def __post_init__(self) -> None:
         require_known("GaussianFamily:", self.word, WORDS)
-        require_room_for_runs("GaussianFamily", self.dim + math.prod(self.shape))
+        require_memory_for_a_run("GaussianFamily", self.dim + math.prod(self.shape))
 
     @property
     def shape(self) -> tuple[int, int, int]:
