@@ -33,7 +33,7 @@ def _dogs(data: dict[str, Any], at: dict[str, Any]) -> float:
             had = dog[:trial].sum()
             logit = at["beta"] @ [1, trial - had, had]
             total += np.log(1 / (1 + np.exp(-logit if shock else logit)))
-    return total
+    return float(total)
 
 
 def _bones(data: dict[str, Any], at: dict[str, Any]) -> float:

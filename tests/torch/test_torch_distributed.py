@@ -153,7 +153,9 @@ def looks_at_shards(share: slice) -> list[Tensor]:
     for one, other in zip(alone.parameters(), probed.parameters(), strict=True):
         assert torch.equal(whole(one), whole(other))
         assert torch.equal(whole(cast(Tensor, one.grad)), whole(cast(Tensor, other.grad)))
-    with pytest.raises(ValueError, match=r"^NoiseProbe: parameters must be whole; got a part .* Give NoiseProbe\(model"):
+    with pytest.raises(
+        ValueError, match=r"^NoiseProbe: parameters must be whole; got a part .* Give NoiseProbe\(model"
+    ):
         NoiseProbe(torch.optim.SGD(probed.parameters(), lr=0.1))
     mixed = network()
     fully_shard(mixed[0], mesh=init_device_mesh("cpu", (WORLD,)))  # the other layer is whole, and nothing reduces it
@@ -165,7 +167,10 @@ def looks_at_shards(share: slice) -> list[Tensor]:
     with pytest.raises(ValueError, match="there must be at least one probe"):
         _ = lost.probes
     lasting = [[each["step/length"], each["step/cosine"]] for each in read]
-    return [*(torch.tensor(getattr(probe.probes, name)) for name in MEASURED), torch.tensor(lasting, dtype=torch.float64)]
+    return [
+        *(torch.tensor(getattr(probe.probes, name)) for name in MEASURED),
+        torch.tensor(lasting, dtype=torch.float64),
+    ]
 
 
 def process(rank: int, folder: str) -> None:

@@ -148,7 +148,9 @@ class NoiseProbe:
         squares = [squared(norm_of(gradient).item()) for gradient in gradients]
         samples = size_of(parts[0]) * self._reduced_over
         noise, gradient2 = spread(squares, squared(norm_of(total).item()), samples)
-        self._add(step, self._params, total, size * self._reduced_over, (len(parts), samples, noise, gradient2, *NO_CHANGE))
+        self._add(
+            step, self._params, total, size * self._reduced_over, (len(parts), samples, noise, gradient2, *NO_CHANGE)
+        )
         self._keep_parameters(self._steps)
 
     @property
