@@ -409,7 +409,7 @@ def test_the_same_figure_is_the_same_bytes(record: Record, tmp_path: Path, suffi
 
     paths = [tmp_path / f"{name}{suffix}" for name in ("first", "again")]
     for path in paths:
-        figures.save(plot(record), path)
+        figures.save(record.plot(), path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
