@@ -34,8 +34,15 @@ def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0:
 def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float = 1.0, eta0: float = 1.0) -> Statement:
     """A statement for its η, γ and N_init only, which do not depend on the smoothness constants or the gap.
 
-    Do not use its bound and conditions: they are for made-up constants. `plan` has those for yours. B only decides the
-    kind of noise.
+    Do not use its bound and conditions: they are for made-up constants. `plan` has those for yours.
+
+    Args:
+        method: "nsgdm" or "nstorm".
+        alpha: α in [0, 1] of the smoothness class.
+        gamma0: γ0 of the schedule.
+        G: Standard deviation of the noise at x⁰.
+        B: Growth of the noise; only whether it is 0 matters.
+        eta0: η0 in (0, 1] of the schedule, if it has one.
 
     >>> for_schedule("nstorm", alpha=0, gamma0=1.0, G=0.7).schedule(10_000).n_init
     49
@@ -44,7 +51,13 @@ def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float
 
 
 def for_wrapper(method: str, problem: Problem, *, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
-    """The statement about a method if the noise of `BlumGladyshev` is added to f; `problem` has f's own constants.
+    """The statement about a method if the noise of `BlumGladyshev` is added to f.
+
+    Args:
+        method: "nsgdm" or "nstorm".
+        problem: The problem with f's own constants.
+        gamma0: As in `theorem`.
+        eta0: As in `theorem`.
 
     >>> for_wrapper("nstorm", Problem(alpha=0, L0=3, B=4, G=1, gap=1), gamma0=1.0).problem.L
     5.0

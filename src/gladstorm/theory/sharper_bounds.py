@@ -303,7 +303,10 @@ def of_run(kind: type[Bound], problem: Problem, statement: Statement, T: int) ->
 def on_wrapper(statement: Statement, problem: Problem, T: int) -> Bound | None:
     """A bound for a statement's run if the noise of `BlumGladyshev` is added to f; None if there is none.
 
-    `problem` has f's own constants.
+    Args:
+        statement: What prescribes the run.
+        problem: The problem with f's own constants.
+        T: The number of iterates.
     """
     return of_run(StormOnWrapper, problem, statement, T) if statement.method == StormOnWrapper.method else None
 
@@ -311,7 +314,13 @@ def on_wrapper(statement: Statement, problem: Problem, T: int) -> Bound | None:
 def travel_lower_bound(L0: float, gamma: float, T: int, descent: float) -> float:
     """A lower bound on the mean of ‖∇f‖ over T normalized steps, for L0-smooth f: descent/(γ T) − L0 γ/2.
 
-    `descent` is f(x⁰) − f(x^T). A step of length γ lowers f by at most γ‖∇f‖ + L0 γ²/2, whatever the estimator.
+    A step of length γ lowers f by at most γ‖∇f‖ + L0 γ²/2, whatever the estimator.
+
+    Args:
+        L0: The smoothness constant of f.
+        gamma: γ, the length of a step.
+        T: The number of steps.
+        descent: f(x⁰) − f(x^T).
     """
     NON_NEGATIVE.require("travel_lower_bound", "L0", L0)
     POSITIVE.require("travel_lower_bound", "gamma", gamma)

@@ -31,7 +31,7 @@ class PhaseRetrieval:
 
     @classmethod
     def from_seed(cls, seed: int, m: float = 3000, *, dim: int = 100) -> PhaseRetrieval:
-        """The paper's instance with m measurements: a ~ N(0, 0.1²), x* ~ N(0, I), x⁰ ~ N(5, I).
+        """The paper's instance with `m` measurements: a ~ N(0, 0.1²), x* ~ N(0, I), x⁰ ~ N(5, I).
 
         >>> PhaseRetrieval.from_seed(0, m=30, dim=4).A.shape
         (30, 4)
@@ -41,12 +41,18 @@ class PhaseRetrieval:
 
     @staticmethod
     def signal(seed: int, m: float = 3000, *, dim: int = 100) -> np.ndarray:
-        """x* of the instance that `from_seed` makes: f(x*) = f(−x*) = 0."""
+        """x* of the instance that `from_seed` makes of `seed`, `m` and `dim`: f(x*) = f(−x*) = 0."""
         return _paper_draw(seed, m, dim)[1]
 
     @classmethod
     def from_measurements(cls, A: ArrayLike, y: ArrayLike, start: ArrayLike) -> PhaseRetrieval:
-        """The objective for your own measurement vectors (the rows of A), squared measurements y and start."""
+        """The objective for your own measurements.
+
+        Args:
+            A: The measurement vectors, a row for each.
+            y: The squared measurements.
+            start: x⁰.
+        """
         rows, squares, first = (np.asarray(array, np.float64) for array in (A, y, start))
         if rows.ndim != 2 or squares.shape != rows.shape[:1] or first.shape != rows.shape[1:]:
             shapes = f"{rows.shape}, {squares.shape}, {first.shape}"
@@ -137,7 +143,7 @@ class Dro(Differentiated):
 
     @classmethod
     def from_seed(cls, seed: int, n: float = 2000, *, dim: int = 35) -> Dro:
-        """n examples: a_i and w⁰ standard normal, y = a·w* + N(0, 1) standardised, t⁰ = 0.1. `dim` counts w and t."""
+        """`n` examples: a_i and w⁰ standard normal, y = a·w* + N(0, 1) standardised, t⁰ = 0.1. `dim` counts w and t."""
         if dim < 2:
             raise ValueError(f"Dro: dim must be at least 2, one of them t; got dim={dim}.")
         _require_memory_for_rows("Dro", "n", n, "examples", dim)

@@ -39,7 +39,7 @@ class TemporalDifferences:
 
     @classmethod
     def from_seed(cls, seed: int, states: float = 10, discount: float = 0.9, *, dim: int = 3) -> TemporalDifferences:
-        """A random chain: transitions uniform on the simplex; features, rewards and θ⁰ standard normal."""
+        """A random chain of so many `states`: transitions uniform on the simplex; features, rewards and θ⁰ normal."""
         COUNT.require("TemporalDifferences", "states", states)
         rng, n = np.random.default_rng(seed), int(states)
         what = f"{n:,} states with features of dim = {dim:,} numbers"
@@ -51,7 +51,15 @@ class TemporalDifferences:
     def from_chain(
         cls, transitions: ArrayLike, features: ArrayLike, rewards: ArrayLike, discount: float, start: ArrayLike
     ) -> TemporalDifferences:
-        """The problem for your own chain. It must visit every state, and the features must be linearly independent."""
+        """The problem for your own chain of n states.
+
+        Args:
+            transitions: P, rows of probabilities; they must lead from every state to every other.
+            features: Φ, a row for each state; its columns must be linearly independent.
+            rewards: r, one for each state.
+            discount: γ in [0, 1).
+            start: θ⁰.
+        """
         owner = "TemporalDifferences"
         P, Phi, r, first = (np.asarray(array, np.float64) for array in (transitions, features, rewards, start))
         BELOW_ONE.require(owner, "discount", discount)
