@@ -24,6 +24,9 @@ def diagnose(
     batch: Annotated[
         int | None, Option(help="Samples in a mini-batch of your training. [default: as many as in a probe]")
     ] = None,
+    max_norm: Annotated[
+        float | None, Option(help="The threshold at which your training clips gradients, to be told what that does.")
+    ] = None,
     plot: Annotated[Path | None, Option(help="Draw noise and smoothness into this file (png, pdf, svg).")] = None,
     out: Annotated[Path | None, Option(help="Write everything as one page to this file (html).")] = None,
     as_json: AsJson = False,
@@ -42,7 +45,7 @@ def diagnose(
     from gladstorm.diagnosis import diagnose as fit
 
     report = fit(Probes.load(run))
-    asked: dict[str, Any] = {"horizon": horizon, "gap": gap, "alpha": alpha, "batch": batch}
+    asked: dict[str, Any] = {"horizon": horizon, "gap": gap, "alpha": alpha, "batch": batch, "max_norm": max_norm}
     content = report.as_dict(**asked)
     if plot is not None:
         from gladstorm.diagnosis.page import diagnosis_figure

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from gladstorm.core.rules import POSITIVE
 from gladstorm.core.screen import in_digits
 from gladstorm.diagnosis.advice import Advice, advise
 from gladstorm.diagnosis.along_path import anchor, end_to_start
 from gladstorm.diagnosis.alternatives import Alternative, alternatives
+from gladstorm.diagnosis.clipping import Clipping, clipping
 from gladstorm.diagnosis.critical_batch import Stretch, by_distance, critical_batch
 from gladstorm.diagnosis.curvature import curvature, smoothness
 from gladstorm.diagnosis.finding import NO_GROWTH, Finding
@@ -60,6 +62,7 @@ class Report:
         gap: float | None = None,
         alpha: float | None = None,
         batch: int | None = None,
+        max_norm: float | None = None,
     ) -> Advice:
         """Recommend a method and say why. If the constants are known, a theorem gives its numbers.
 
@@ -68,8 +71,14 @@ class Report:
             gap: Δ = f(x⁰) − inf f, which probes cannot measure. A theorem needs horizon and gap.
             alpha: α to use instead of the measured one; 0 means that curvature does not grow with the gradient.
             batch: samples in a mini-batch of your training; as many as in a probe if not given.
+            max_norm: the threshold at which your training clips gradients, to be told what that does.
         """
-        return advise(self, horizon, gap, alpha, batch)
+        return advise(self, horizon, gap, alpha, batch, max_norm)
+
+    def clipping(self, max_norm: float) -> Clipping:
+        """What clipping at a threshold does: how often it acts, its bias, and a better threshold."""
+        POSITIVE.require("clipping", "max_norm", max_norm)
+        return clipping(self.probes, max_norm, np.random.default_rng(0))
 
     def as_dict(self, **asked: Any) -> dict[str, Any]:
         """The report as JSON-ready data; `asked` goes to `recommend`."""
@@ -78,6 +87,7 @@ class Report:
             **{name: finding.as_dict() for name, finding in self.findings.items()},
             "recommendation": advice.as_dict(),
             "batching": advice.batching,
+            "clipping": None if advice.clipping is None else advice.clipping.as_dict(),
             "actions": advice.actions,
             "path": None if self.path is None else self.path._asdict(),
             "alternatives": {each.model: each.as_dict() for each in self.alternatives},

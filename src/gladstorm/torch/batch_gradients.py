@@ -38,8 +38,8 @@ class SampledLoss:
             )
         return loss
 
-    def gradients(self, batch: Any) -> list[Tensor]:
-        """Of the loss, 0 for parameters it does not depend on."""
+    def gradients(self, batch: Any) -> tuple[list[Tensor], float]:
+        """Of the loss, 0 for parameters it does not depend on; and their norm."""
         with torch.enable_grad():
             loss = self.loss(batch)
             if not loss.requires_grad:
@@ -49,7 +49,7 @@ class SampledLoss:
             found: Any = torch.autograd.grad(loss.sum(), self.params, allow_unused=True)
         return self._finite(found)
 
-    def reduced_gradients(self, batch: Any) -> list[Tensor]:
+    def reduced_gradients(self, batch: Any) -> tuple[list[Tensor], float]:
         """Of the mean of all processes' losses, in the shards that FSDP2 has here: only `backward` reduces them.
 
         No process refuses a loss of its own: the others would wait for it.
@@ -65,16 +65,17 @@ class SampledLoss:
             for p, gradient in zip(self.params, kept, strict=True):
                 p.grad = gradient
 
-    def _finite(self, found: Sequence[Tensor | None]) -> list[Tensor]:
+    def _finite(self, found: Sequence[Tensor | None]) -> tuple[list[Tensor], float]:
         gradients = [
             torch.zeros_like(p) if g is None else g.to_dense() for p, g in zip(self.params, found, strict=True)
         ]
-        if not math.isfinite(norm_of(gradients).item()):
+        norm = norm_of(gradients).item()
+        if not math.isfinite(norm):
             raise NotFinite(
                 f"{self.owner}: gradients must be finite; got some that are not{self.where}. Under autocast in float16 "
                 "compute in bfloat16 or float32 here, and return the loss unscaled."
             )
-        return gradients
+        return gradients, norm
 
 
 def squared(norm: float) -> float:
