@@ -147,6 +147,8 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
 
     def __init__(self, *positional: Any, **named: Any) -> None:
         super().__init__(*positional, **named)
+        if type(self).loss is TwoPointModule.loss:
+            self.loss(None, 0)  # refuses: a training_step of its own would train nothing, without a word
         self.automatic_optimization = False
         self._waiting: list[tuple[Any, int]] = []
         self._counts: dict[Any, Any] = {}  # how often each schedule was stepped, as it counts itself
