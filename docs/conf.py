@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 import typer
+from docutils import nodes
+from sphinx.transforms import SphinxTransform
 
 import gladstorm
 from gladstorm.cli.app import app as command_line
@@ -25,16 +27,25 @@ MADE = DOCS / "made"  # what this file and sphinx-gallery write; ignored by git,
 project, author, copyright = "Gladstorm", "Gladstorm maintainers", "Gladstorm maintainers"
 version = release = gladstorm.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # MathJax and its fonts, copied into the site: nothing is loaded from elsewhere
+    "sphinx_gallery.gen_gallery",
+]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["gallery/**", "_build/**"]
 nitpicky = True
 smartquotes_action = "q"  # only quotes: -- begins an option and is no dash
 # The site is built without a network, so nothing outside it has an address: types of other packages stay plain text.
 nitpick_ignore_regex = [("py:.*", ".*")]
+suppress_warnings = ["ref.python"]  # A, a type variable, is also the name of fields
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["attrs_block", "colon_fence", "deflist"]
+myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]
+myst_fence_as_directive = ["math"]  # ```math, as GitHub writes a displayed formula
 
 autodoc_preserve_defaults = True
 napoleon_numpy_docstring = False
@@ -140,6 +151,20 @@ def _with_links_to_figures(app: Any, doctree: Any) -> None:
             image["scale"] = 100
 
 
+class _Anchors(SphinxTransform):
+    """Let links lead to `<a id="eq-1"></a>` beside a formula, which is how Markdown on GitHub names a place too."""
+
+    default_priority = 500  # before MyST resolves links within a page
+
+    def apply(self, **_: Any) -> None:
+        for opening in list(self.document.findall(nodes.raw)):
+            if found := re.fullmatch(r'<a id="([\w-]+)">', opening.astext()):
+                opening.parent.remove(opening.next_node(descend=False, siblings=True))  # </a>
+                target = nodes.target("", "", ids=[found[1]], names=[found[1]])
+                opening.replace_self(target)
+                self.document.note_explicit_target(target)
+
+
 def _without_aliases(_app: Any, _what: str, _name: str, obj: Any, _skip: bool, _options: Any) -> bool | None:
     """Leave out the fields of named tuples, which the signature shows: Python documents them as aliases for numbers."""
     return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
@@ -176,3 +201,4 @@ def setup(app: Any) -> None:
         "autodoc-process-docstring", _plain_to_rst, priority=400
     )  # before napoleon, which reads Args: and Raises:
     app.connect("autodoc-skip-member", _without_aliases)
+    app.add_transform(_Anchors)

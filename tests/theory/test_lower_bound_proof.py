@@ -403,8 +403,9 @@ UNSAID = {"levels", "share", "carrier", "1/p", "64", "40960", "1024", "16", "lef
 @pytest.mark.parametrize("name", [name for name in STATED if name not in UNSAID and "ε → 0" not in name])
 def test_the_page_states_the_number(name: str) -> None:
     digits, _, exponent = str(STATED[name]).partition("e")
-    raised = "·10" + exponent.translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")) if exponent else ""
-    text = (digits.removesuffix(".0") + raised).removeprefix("1·")
+    power = exponent if len(exponent) == 1 else f"{{{exponent}}}"
+    text = digits.removesuffix(".0") + (rf"\cdot 10^{power}" if exponent else "")
+    text = text.removeprefix(r"1\cdot ")
     assert re.search(rf"(?<![\d.]){re.escape(text)}(?!\d|\.\d)", PAGE.read_text()), text
 
 

@@ -45,7 +45,7 @@ class Report:
     """What probes tell about the noise and the smoothness of a loss. Print it, or read `findings`."""
 
     probes: Probes  #: the probes it was made from
-    findings: dict[str, Finding]  #: a finding for each quantity, G, B and so on: the names of `MEANINGS`
+    findings: dict[str, Finding]  #: a finding for each quantity (G, B and so on), by the names of `MEANINGS`
     alternatives: list[Alternative]  #: other models of the noise, compared with G² + B² r²
     path: Interval | None  #: the variance at the end of the path, divided by that at the start
     batches: list[Stretch]  #: the critical batch size against the distance, along the path if there is one
