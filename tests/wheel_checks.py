@@ -109,8 +109,7 @@ def test_pypi_shows_the_readme_with_links_that_lead_somewhere(built: Path, wheel
     render = "from readme_renderer.markdown import render; print(render(open('description.md').read()))"
     shown = subprocess.run([python, "-c", render], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
     shown_links = re.findall(r'(?:href|src)="([^"]*)"', shown)
-    assert len(shown_links) == len(links)
-    assert all(link.startswith(("https://", "#")) for link in shown_links)
+    assert [link for link in shown_links if not link.startswith("#")] == [link for link in links if link[0] != "#"]
 
 
 def test_core_only_plans_and_says_which_extra_the_rest_needs(installed: Callable[..., Callable[..., str]]) -> None:
