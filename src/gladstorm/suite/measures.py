@@ -1,6 +1,7 @@
 """Numbers over seeds and problems. What fails is part of them: it has the score ∞, or the time ∞."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,22 @@ def to_best(scores: Mapping[str, Sequence[float]]) -> dict[str, np.ndarray]:
 def profile(ratios: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """The share of all cases in which a row is within each factor of the best (Dolan and Moré 2002)."""
     return np.asarray((ratios[:, None] <= factors).mean(axis=0))
+
+
+def over_cases(result: Mapping[str, Any], factors: np.ndarray, shares: np.ndarray) -> dict[str, list[np.ndarray]]:
+    """Per row its `profile` over all cases, and its `reaching` over all runs with the largest budget."""
+    cases, longest = result["cases"], max(result["config"]["budgets"])
+    curves = {}
+    for row in result["methods"]:
+        ratios = _array(case["rows"][row]["to_best"] for case in cases)
+        late = [case["rows"][row]["reached"] for case in cases if case["budget"] == longest]
+        times = _array(time for times in late for time in times)
+        curves[row] = [profile(ratios, factors), reaching(times, shares, longest)]
+    return curves
+
+
+def _array(values: Iterable[float | None]) -> np.ndarray:
+    return np.array([np.inf if value is None else value for value in values], float)
 
 
 def reached(grad_norm: np.ndarray, sfo: np.ndarray, budget: int, target: float) -> np.ndarray:

@@ -6,7 +6,7 @@ The rows are methods by text, each with a constant step size and with a linear d
 from __future__ import annotations  # `gradient_size` is called by text: its kinds of arguments are read as text
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, get_args
 
@@ -143,6 +143,7 @@ def run(
     progress: bool = True,
     store: str | os.PathLike[str] | None = None,
     executor: Any = None,
+    on_case: Callable[[str, int, Mapping[str, Compared]], object] = lambda *_: None,
 ) -> dict[str, Any]:
     """Run some rows on every problem and budget, and answer the questions: all there is to say, JSON-ready.
 
@@ -150,6 +151,7 @@ def run(
         rows: By name, as `entries` makes them.
         settings: How much is run.
         progress, store, executor: Those of `sweep`.
+        on_case: Called with the problem's name, the budget and what `compare` returned, case by case.
     """
     settings.check()
     asked = [(PROBLEMS[name], budget) for name in settings.problems for budget in settings.budgets]
@@ -163,6 +165,7 @@ def run(
         size = gradient_size(problem.oracle(FIRST_TUNING_SEED), FIRST_TUNING_SEED)
         methods = made(rows.values(), np.geomspace(low, high, settings.step_sizes).tolist(), size)
         found = compare(problem.oracle, dict(zip(rows, methods, strict=True)), budget=budget, **how)
+        on_case(problem.name, budget, found)
         cases.append(case(problem, budget, found, comparisons) | {"gradient_size": _round(size)})
     result = {
         "config": asdict(settings) | {"target": TARGET, "reference": reference(list(rows)), "versions": versions()},
