@@ -22,7 +22,7 @@ class Kernels(TorchDispatchMode):
     """Counts the kernels that are called, and names those that make Python wait for the device."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch
         self.count, self.waiting = 0, set[str]()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

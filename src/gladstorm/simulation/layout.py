@@ -23,7 +23,7 @@ class Costs:
     most_columns: int = 32  # of a matrix product: more would leave the second cache
     # The cost of a product by its columns, that of one column being 1; `ragged` per column with other numbers of them.
     by_columns: Mapping[int, float] = field(default_factory=lambda: {1: 1.0, 4: 1.25, 8: 2.0, 16: 2.8, 32: 5.1})
-    ragged: float = 0.17
+    ragged: float = 0.25
     cheap_bytes: int = 100_000  # an oracle with no more data than this is cheap to evaluate
     runs_at_once: int = 96  # of a cheap problem: more would leave the first caches, and cost 1.5 × as much each
     most_configurations: int = 4096  # advanced together: more would only wait for each other
