@@ -21,8 +21,9 @@ from gladstorm.jobs.progress import quietly
 from gladstorm.jobs.provenance import source_digest
 
 DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS))  # gallery_scraper.py
+sys.path.insert(0, str(DOCS))  # gallery_scraper.py, playground.py
 MADE = DOCS / "made"  # what this file and sphinx-gallery write; ignored by git, and made again when the source changes
+PLAYGROUND = MADE / "pages" / "playground.html"
 
 project, author, copyright = "Gladstorm", "Gladstorm maintainers", "Gladstorm maintainers"
 version = release = gladstorm.__version__
@@ -63,6 +64,7 @@ add_module_names = False
 html_theme = "sphinx_book_theme"
 html_title = "Gladstorm"
 html_static_path = ["assets"]
+html_extra_path = ["made/pages"]  # pages of their own, copied as they are
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
@@ -195,6 +197,11 @@ def setup(app: Any) -> None:
     _forget_what_older_source_made()
     _QUIET.enter_context(quietly())  # how long a script took to simulate is no part of its page
     (MADE / "command_line.md").write_text(_command_line_page(), encoding="utf-8")
+    import playground
+
+    if not (PLAYGROUND.exists() and PLAYGROUND.stat().st_mtime > Path(playground.__file__).stat().st_mtime):
+        PLAYGROUND.parent.mkdir(exist_ok=True)
+        playground.write(PLAYGROUND)
     app.connect("source-read", _without_blank_ends)
     app.connect("doctree-read", _with_links_to_figures)
     app.connect(

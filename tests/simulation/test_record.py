@@ -117,11 +117,32 @@ def test_until_a_step_a_record_is_that_of_a_run_which_ends_there() -> None:
     assert 0 < whole.diverged.max() < 12
     for k in range(13):
         short, some = sweep(wild, methods, steps=k, seeds=3), whole.until(k)
-        for name in ("steps", *CURVES, *MARKS):
+        for name in ("steps", "path", *CURVES, *MARKS):
             np.testing.assert_array_equal(getattr(some, name), getattr(short, name), err_msg=f"{name} until {k}")
         for j in range(13):
             require_same(some.until(j), whole.until(min(j, k)))
     require_same(whole.until(10**6), whole)
+
+
+def test_the_path_is_recorded_where_x_is_one_or_two_numbers(record: Record, tmp_path: Path) -> None:
+    start = np.array([3.0, -1.0])
+    for d in (1, 2):
+        wild = BlumGladyshev(objectives.DoubleWell(start[:d]), 0.5, 1.0)
+        whole = sweep(wild, {"SGD": sgd([0.01, 10.0])}, steps=12, seeds=3)
+        assert whole.path.shape == (2, 3, 13, d)
+        np.testing.assert_array_equal(whole.path[:, :, 0], np.broadcast_to(start[:d], (2, 3, d)))
+        np.testing.assert_array_equal(whole.path[0, :, -1], whole.last[0])
+        np.testing.assert_allclose(((whole.path - start[:d]) ** 2).sum(-1)[0], whole.drift2[0], rtol=1e-12)
+        assert whole.diverged[1].min() > 0
+        np.testing.assert_array_equal(np.isnan(whole.path[..., 0]), np.isnan(whole.grad_norm))
+        whole.save(tmp_path / "runs.parquet")
+        require_same(Record.load(tmp_path / "runs.parquet"), whole)
+        table = whole.to_pandas()
+        assert [name for name in table.columns if name in ("x1", "x2")] == ["x1", "x2"][:d]
+        np.testing.assert_array_equal(table[f"x{d}"], whole.path[..., d - 1].ravel())
+        np.testing.assert_array_equal(whole.to_xarray()[f"x{d}"], whole.path[..., d - 1])
+    assert record.path.shape == (*record.grad_norm.shape, 0)
+    assert "x1" not in record.to_pandas().columns
 
 
 def test_a_configuration_comes_back_from_json_that_has_no_infinite_numbers() -> None:

@@ -121,9 +121,7 @@ def compare(
 
         options = {"objective": objective, "oracle": oracle, "budget": budget, "decay": decay, "B": B, "G": G}
         options |= {"dim": dim, "start": start, "instance": instance or None, "seeds": seeds}
-        runs = [({"runs": "on the reported seeds, as tuned"}, result.named_as_tuned()) for result in results.values()]
-        runs += [({"runs": "on the tuning seeds, every setting"}, result.tuning) for result in results.values()]
-        explore(runs, path, title=title, command=problem.command_of("compare", options))
+        explore(results, path, title=title, command=problem.command_of("compare", options))
 
     drawn = None if interrupted else plot  # loading matplotlib takes longer than an interrupt may
     with (

@@ -111,7 +111,7 @@ def simulate(
 
         options: dict[str, Any] = {"objective": objective, "oracle": oracle, "B": B, "G": G, "dim": dim, "start": start}
         options |= given | {"instance": instance or None, "steps": steps, "seeds": seeds}
-        explore(shown, path, title=title, command=problem.command_of("simulate", options))
+        explore(shown, path, title=title, oracle=source, command=problem.command_of("simulate", options))
 
     with saving("--save", save, record.save), saving("--page", page, write_page):
         if as_json:

@@ -116,11 +116,21 @@ class Compared:
             reasons.append(f"f ended above f(x⁰), or the run diverged, on {seeds}; a small ‖∇f‖ there is no solution.")
         return reasons
 
-    def named_as_tuned(self) -> Record:
-        """The reported runs under the name that the method has in `tuning`, with the tuned numbers as swept ones."""
+    def named_as_tuned(self, *, swept: bool = True) -> Record:
+        """The reported runs under the name that the method has in `tuning`, with the tuned numbers as swept ones.
+
+        Without them as swept ones, what tuning chose is no number by which a page tells runs apart.
+        """
         tried = self.tuning.configurations[0]
-        chosen = replace(self.record.configurations[0], name=tried.name, swept=tried.swept)
+        chosen = replace(self.record.configurations[0], name=tried.name, swept=tried.swept if swept else ())
         return replace(self.record, configurations=(chosen,))
+
+    def runs(self) -> list[tuple[dict[str, str], Record]]:
+        """What a page shows of it: the reported runs, and all that were tried."""
+        return [
+            ({"runs": "on the reported seeds, as tuned"}, self.named_as_tuned()),
+            ({"runs": "on the tuning seeds, every setting"}, self.tuning),
+        ]
 
     def relative_to(self, other: Compared, comparisons: int = 1) -> dict[str, dict[str, Any] | None]:
         """The ratios to another method in ‖∇f‖ and in f − inf f, each with its interval; None where inf f is not known.

@@ -7,7 +7,9 @@ docs/formats.md. If it resamples, it comes last: all draw from one generator, an
 from __future__ import annotations
 
 import html
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,6 +128,22 @@ class Report:
         said = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
         heads = "".join(f"<th>{head}</th>" for head in ("", "estimate", "95 % interval", "verdict", "meaning"))
         return f"<table><tr>{heads}</tr>{cells}</table>{said}"
+
+    def explore(self, path: str | os.PathLike[str], *, title: str = "", **asked: Any) -> None:
+        """Write one HTML file that needs no network: the findings, the advice, and charts to read and to zoom.
+
+        Args:
+            path: The file to write, such as page.html; one that is there is replaced.
+            title: The heading.
+            asked: What `recommend` is asked.
+
+        Raises:
+            MissingExtraError: If Vega, of the extra [page], is not installed.
+        """
+        from gladstorm.diagnosis.page import diagnosis_page
+        from gladstorm.jobs.files import write_text
+
+        write_text(Path(path), diagnosis_page(self, title or "Noise", **asked))
 
     def sentences(self) -> list[str]:
         """Sentences about the alternatives, about the noise along the path, and about the probes themselves."""

@@ -25,10 +25,11 @@ if TYPE_CHECKING:  # half a second that only tables and files should take
     import xarray as xr
     from matplotlib.figure import Figure
 
+    from gladstorm.problems.oracle import Oracle
     from gladstorm.theory import Plan
 
 FORMAT = "gladstorm record 3"
-ARRAYS = (*CURVES, *MARKS, *POINTS)  # over (configuration, seed, …)
+ARRAYS = (*CURVES, "path", *MARKS, *POINTS)  # over (configuration, seed, …)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -144,7 +145,7 @@ class Record(Snapshot[np.ndarray]):
         """
         STEPS.require("Record.until", "step", step)
         steps = self.steps[self.steps <= step]
-        arrays = {name: getattr(self, name)[..., : steps.size] for name in CURVES}
+        arrays = {name: getattr(self, name)[:, :, : steps.size] for name in (*CURVES, "path")}
         arrays |= {"steps": steps, "reached": np.minimum(self.reached, steps[-1])}
         arrays["diverged"] = np.where(self.diverged <= steps[-1], self.diverged, -1)
         return dataclasses.replace(self, **arrays)
@@ -189,12 +190,16 @@ class Record(Snapshot[np.ndarray]):
 
         return gradient_norms(self)
 
-    def explore(self, path: str | os.PathLike[str], *, title: str = "", plan: Plan | None = None) -> None:
+    def explore(
+        self, path: str | os.PathLike[str], *, title: str = "", oracle: Oracle | None = None, plan: Plan | None = None
+    ) -> None:
         """Write one HTML file that needs no network: every swept number is a slider, and all charts follow it.
 
         Args:
             path: The file to write, such as page.html; one that is there is replaced.
             title: The heading; what was run if left out.
+            oracle: The one that was run. Where x is one or two numbers, the page then draws the path on the contours
+                of f, and the noise along it.
             plan: What `run(oracle, plan)` was given: the page then draws the theorem's bound and the distance γT.
 
         Raises:
@@ -202,7 +207,7 @@ class Record(Snapshot[np.ndarray]):
         """
         from gladstorm.plotting.explore import explore
 
-        explore(self, path, title=title, plan=plan)
+        explore(self, path, title=title, oracle=oracle, plan=plan)
 
     def tree(self, name: Literal["last", "sampled", "reported"] = "last") -> dict[str, np.ndarray]:
         """One point of every run, as the named arrays that x consists of, with the axes (configuration, seed, …).

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # half a second that only tables and files should take
 
 MARKS = ("diverged", "reached")  # a number for each run
 POINTS = ("last", "sampled", "reported")  # a vector for each run
+PATH = ("x1", "x2")  # the columns of a path
 ROWS_AT_ONCE = 250_000  # of a table that is written: all of them at once would take gigabytes
 
 
@@ -34,6 +35,7 @@ def to_arrow(record: Record, some: slice) -> pa.Table:
     columns |= {"seed": np.tile(np.repeat(record.seeds, size), names.size)}
     columns |= {"step": np.tile(record.steps, names.size * seeds)}
     columns |= {name: getattr(record, name)[some].ravel() for name in CURVES}
+    columns |= {name: record.path[some, :, :, k].ravel() for k, name in enumerate(PATH[: record.path.shape[-1]])}
     columns |= {name: np.repeat(getattr(record, name)[some].ravel(), size) for name in MARKS}
     columns["sampled_step"] = np.tile(np.repeat(record.sampled_step, size), names.size)
     columns |= {name: _in_last_rows(getattr(record, name)[some], size) for name in POINTS}
@@ -55,10 +57,12 @@ def from_arrow(table: pa.Table, configurations: int) -> dict[str, np.ndarray]:
     if len(step) != np.prod(shape):
         raise ValueError(f"{len(step)} rows are not {shape} runs and steps.")
     ends = slice(size - 1, None, size)
+    path = (table[name].to_numpy().reshape(*shape, 1) for name in PATH if name in table.column_names)
     return {
         "seeds": table["seed"].to_numpy()[ends][:seeds],
         "steps": step[:size],
         **{name: table[name].to_numpy().reshape(shape) for name in CURVES},
+        "path": np.concatenate([np.empty((*shape, 0)), *path], axis=-1),
         **{name: table[name].to_numpy()[ends].reshape(shape[:2]) for name in MARKS},
         **{name: table[name].combine_chunks().flatten().to_numpy().reshape(*shape[:2], -1) for name in POINTS},
         "sampled_step": table["sampled_step"].to_numpy()[ends][:seeds],
@@ -73,6 +77,7 @@ def to_xarray(record: Record) -> xr.Dataset:
         raise ValueError("Record.to_xarray: xarray must be installed; pip install 'gladstorm[xarray]'.") from missing
     run = ("configuration", "seed")
     curves = {name: ((*run, "step"), getattr(record, name)) for name in (*CURVES, "gap")}
+    curves |= {name: ((*run, "step"), record.path[..., k]) for k, name in enumerate(PATH[: record.path.shape[-1]])}
     marks = {name: (run, getattr(record, name)) for name in MARKS}
     points = {name: ((*run, "x"), getattr(record, name)) for name in POINTS}
     names = [configuration.name for configuration in record.configurations]

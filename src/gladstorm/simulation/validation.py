@@ -28,7 +28,7 @@ from gladstorm.methods.steps import Step
 from gladstorm.problems.functions import require_finite, require_result
 from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation.fingerprint import is_user_defined
-from gladstorm.simulation.one_run import CURVES, arrive, begin, draw, draw_more, gradients, move
+from gladstorm.simulation.one_run import CURVES, arrive, begin, draw, draw_more, gradients, move, path_entries
 
 COPIES = 3  # of what has been recorded so far: before and after a call of the program, and taken out of it
 
@@ -130,7 +130,8 @@ def require_compatible(oracle: Oracle, methods: Iterable[Method]) -> None:
 
 def require_memory(instances: Instances, runs: int, times: int, capacity: int, at_once: int = 1) -> None:
     """Raise a ValueError if so many runs, some of them at once, recorded at so many times, would not fit in memory."""
-    dim, curves = instances.dim, len(CURVES) * NUMBER
+    dim = instances.dim
+    curves = (len(CURVES) + path_entries(dim)) * NUMBER
     kept = runs * (times * curves + 3 * dim * NUMBER)
     advanced = at_once * (COPIES * capacity * curves + VECTORS * dim * NUMBER)
     held = isinstance(instances.oracles, list | tuple)  # others are made when they are asked for

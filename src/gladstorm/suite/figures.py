@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from gladstorm.plotting.styles import LOOKS, method_of, styles
-from gladstorm.suite.running import profile, reaching
+from gladstorm.suite.running import over_cases
 
 FARTHEST = 100.0  # factor of the best that is drawn
 # How a row's mark is drawn, by what the figure says about it.
@@ -58,15 +58,14 @@ def profiles(result: Mapping[str, Any]) -> Figure:
     left, right = figure.subplots(1, 2, sharey=True)
     cases, longest = result["cases"], max(result["config"]["budgets"])
     factors, shares = np.geomspace(1, FARTHEST, 200), np.linspace(0, 1, 201)
+    curves = over_cases(result, factors, shares)
     for place, (name, style) in enumerate(_styles(result).items()):
         # Marks for those who see no colours, each row's elsewhere, so that they do not hide each other.
         look = LOOKS.get(method_of(name) or "")
         style = style | {"marker": look.marker if look else "*", "markersize": 3.2, "markevery": (3 * place, 40)}
-        ratios = _array(case["rows"][name]["to_best"] for case in cases)
-        left.step(factors, profile(ratios, factors), where="post", label=name, **style)
-        late = [case["rows"][name]["reached"] for case in cases if case["budget"] == longest]
-        times = _array(time for times in late for time in times)
-        right.step(longest * shares, reaching(times, shares, longest), where="post", **style)
+        within, reached = curves[name]
+        left.step(factors, within, where="post", label=name, **style)
+        right.step(longest * shares, reached, where="post", **style)
     left.set(xscale="log", ylim=(0, 1.02))
     left.set_xlabel("factor of the best ‖∇f‖", fontsize=8)
     left.set_ylabel("share", fontsize=8)
@@ -143,7 +142,3 @@ def _styles(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         line, width = ("--", 0.8) if row["decay"] == 0 else ("-", 1.5)
         lines[name] = {"color": looks[row["method"]]["color"], "linestyle": line, "linewidth": width}
     return lines
-
-
-def _array(values: Any) -> np.ndarray:
-    return np.array([np.inf if value is None else value for value in values], float)

@@ -6,7 +6,7 @@ The rows are methods by text, each with a constant step size and with a linear d
 from __future__ import annotations  # `gradient_size` is called by text: its kinds of arguments are read as text
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, get_args
 
@@ -145,6 +145,7 @@ def run(
     progress: bool = True,
     store: str | os.PathLike[str] | None = None,
     executor: Any = None,
+    on_case: Callable[[str, int, Mapping[str, Compared]], object] = lambda *_: None,
 ) -> dict[str, Any]:
     """Run some rows on every problem and budget, and answer the questions: all there is to say, JSON-ready.
 
@@ -152,6 +153,7 @@ def run(
         rows: By name, as `entries` makes them.
         settings: How much is run.
         progress, store, executor: Those of `sweep`.
+        on_case: Called with the problem's name, the budget and what `compare` returned, case by case.
     """
     settings.check()
     asked = [(PROBLEMS[name], budget) for name in settings.problems for budget in settings.budgets]
@@ -165,6 +167,7 @@ def run(
         size = gradient_size(problem.oracle(FIRST_TUNING_SEED), FIRST_TUNING_SEED)
         methods = made(rows.values(), np.geomspace(low, high, settings.step_sizes).tolist(), size)
         results = compare(problem.oracle, dict(zip(rows, methods, strict=True)), budget=budget, **how)
+        on_case(problem.name, budget, results)
         cases.append(case(problem, budget, results, comparisons) | {"gradient_size": _round(size)})
     result = {
         "config": asdict(settings) | {"target": TARGET, "reference": reference(list(rows)), "versions": versions()},
@@ -284,3 +287,19 @@ def reached(grad_norm: np.ndarray, sfo: np.ndarray, budget: int, target: float) 
 def reaching(times: np.ndarray, shares: np.ndarray, budget: int) -> np.ndarray:
     """The share of all runs, those that never reach their target included, that have by each share of the budget."""
     return np.asarray((times[:, None] <= shares * budget).mean(axis=0))
+
+
+def over_cases(result: Mapping[str, Any], factors: np.ndarray, shares: np.ndarray) -> dict[str, list[np.ndarray]]:
+    """Per row its `profile` over all cases, and its `reaching` over all runs with the largest budget."""
+    cases, longest = result["cases"], max(result["config"]["budgets"])
+    curves = {}
+    for row in result["methods"]:
+        ratios = _array(case["rows"][row]["to_best"] for case in cases)
+        late = [case["rows"][row]["reached"] for case in cases if case["budget"] == longest]
+        times = _array(time for times in late for time in times)
+        curves[row] = [profile(ratios, factors), reaching(times, shares, longest)]
+    return curves
+
+
+def _array(values: Iterable[float | None]) -> np.ndarray:
+    return np.array([np.inf if value is None else value for value in values], float)
