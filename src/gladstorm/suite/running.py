@@ -271,22 +271,6 @@ def profile(ratios: np.ndarray, factors: np.ndarray) -> np.ndarray:
     return np.asarray((ratios[:, None] <= factors).mean(axis=0))
 
 
-def over_cases(result: Mapping[str, Any], factors: np.ndarray, shares: np.ndarray) -> dict[str, list[np.ndarray]]:
-    """Per row its `profile` over all cases, and its `reaching` over all runs with the largest budget."""
-    cases, longest = result["cases"], max(result["config"]["budgets"])
-    curves = {}
-    for row in result["methods"]:
-        ratios = _array(case["rows"][row]["to_best"] for case in cases)
-        late = [case["rows"][row]["reached"] for case in cases if case["budget"] == longest]
-        times = _array(time for times in late for time in times)
-        curves[row] = [profile(ratios, factors), reaching(times, shares, longest)]
-    return curves
-
-
-def _array(values: Iterable[float | None]) -> np.ndarray:
-    return np.array([np.inf if value is None else value for value in values], float)
-
-
 def reached(grad_norm: np.ndarray, sfo: np.ndarray, budget: int, target: float) -> np.ndarray:
     """Per run the stochastic gradients after which ‖∇f‖ is at most the target at every recorded step; ∞ if at none.
 
@@ -303,3 +287,19 @@ def reached(grad_norm: np.ndarray, sfo: np.ndarray, budget: int, target: float) 
 def reaching(times: np.ndarray, shares: np.ndarray, budget: int) -> np.ndarray:
     """The share of all runs, those that never reach their target included, that have by each share of the budget."""
     return np.asarray((times[:, None] <= shares * budget).mean(axis=0))
+
+
+def over_cases(result: Mapping[str, Any], factors: np.ndarray, shares: np.ndarray) -> dict[str, list[np.ndarray]]:
+    """Per row its `profile` over all cases, and its `reaching` over all runs with the largest budget."""
+    cases, longest = result["cases"], max(result["config"]["budgets"])
+    curves = {}
+    for row in result["methods"]:
+        ratios = _array(case["rows"][row]["to_best"] for case in cases)
+        late = [case["rows"][row]["reached"] for case in cases if case["budget"] == longest]
+        times = _array(time for times in late for time in times)
+        curves[row] = [profile(ratios, factors), reaching(times, shares, longest)]
+    return curves
+
+
+def _array(values: Iterable[float | None]) -> np.ndarray:
+    return np.array([np.inf if value is None else value for value in values], float)
