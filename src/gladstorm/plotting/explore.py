@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from gladstorm.plotting.landscape import coordinates, landscapes
 from gladstorm.plotting.styles import SYMBOLS, in_words, styles
 
 if TYPE_CHECKING:
-    from gladstorm.comparison.compared import Compared
     from gladstorm.problems.oracle import Oracle
     from gladstorm.simulation.record import Record
     from gladstorm.theory import Plan
@@ -45,8 +44,15 @@ DASHES = {"-": (), "--": (3.7, 1.6), "-.": (6.4, 1.6, 1, 1.6), ":": (1, 1.65)}
 Setting = Mapping[str, float | str]  # what tells a record from the others of a page, such as {"B": 0.5}
 
 
+class HasRuns(Protocol):
+    """What `compare` found for a method."""
+
+    def runs(self) -> Sequence[tuple[Setting, Record]]:
+        """Its records, each with what tells it from the others."""
+
+
 def explore(
-    records: Record | Sequence[tuple[Setting, Record]] | Mapping[str, Compared],
+    records: Record | Sequence[tuple[Setting, Record]] | Mapping[str, HasRuns],
     path: str | os.PathLike[str],
     *,
     title: str = "",
