@@ -124,6 +124,16 @@ to standard error. The exit code is 0 if all went well, 1 if a check failed, 2 i
     return "\n".join([opening, *(f"## {name}\n\n```text\n{text}\n```\n" for name, text in texts.items())])
 
 
+def _make_playground() -> None:
+    """The page of the front page, once for each state of the source."""
+    import playground
+
+    sources = [Path(playground.__file__), *(Path(gladstorm.__file__).parent / "plotting" / "page").iterdir()]
+    if not PLAYGROUND.exists() or PLAYGROUND.stat().st_mtime < max(path.stat().st_mtime for path in sources):
+        PLAYGROUND.parent.mkdir(exist_ok=True)
+        playground.write(PLAYGROUND)
+
+
 # Folders whose docstring tells contributors how they are arranged; their page says what they are for.
 GROUPS = ("problems.objectives", "problems.oracles", "methods", "methods.estimators", "methods.steps")
 FOLDERS = {f"gladstorm.{name}" for name in GROUPS}
@@ -197,11 +207,7 @@ def setup(app: Any) -> None:
     _forget_what_older_source_made()
     _QUIET.enter_context(quietly())  # how long a script took to simulate is no part of its page
     (MADE / "command_line.md").write_text(_command_line_page(), encoding="utf-8")
-    import playground
-
-    if not (PLAYGROUND.exists() and PLAYGROUND.stat().st_mtime > Path(playground.__file__).stat().st_mtime):
-        PLAYGROUND.parent.mkdir(exist_ok=True)
-        playground.write(PLAYGROUND)
+    _make_playground()
     app.connect("source-read", _without_blank_ends)
     app.connect("doctree-read", _with_links_to_figures)
     app.connect(

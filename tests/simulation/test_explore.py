@@ -214,7 +214,10 @@ def test_the_keyboard_moves_sliders_reads_and_zooms(shown: Browser, record: gs.R
     first = f"{now.grad_norm[0, :, 0].mean():.4g}"
     assert shown.run(READOUT, "grad_norm").startswith(f"stochastic gradients 1 NSGDM: {first}")
     shown.keys(RIGHT + RIGHT + LEFT)
-    assert shown.run(READOUT, "drift2").startswith("stochastic gradients 2 ")  # all charts follow
+    assert shown.run(READOUT, "drift2").startswith("stochastic gradients 2 ")  # all charts follow, the path too
+    marked = "return charts[0].view.data('marks').filter(({s, shape}) => s === 0 && shape === 'square')"
+    (mark,) = shown.run(marked)
+    assert [mark["x"], mark["y"]] == four_digits(now.path[0, 0, 1])
     shown.keys(END + "+")
     low, high = shown.run("return charts[2].view.signal('xs')")
     assert (1 < low < high, high) == (True, pytest.approx(201))
