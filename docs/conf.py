@@ -50,6 +50,7 @@ myst_fence_as_directive = ["math"]  # ```math, as GitHub writes a displayed form
 
 autodoc_preserve_defaults = True
 napoleon_numpy_docstring = False
+default_role = "code"  # docstrings write code as Markdown does, in single backticks
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
@@ -139,16 +140,24 @@ GROUPS = ("problems.objectives", "problems.oracles", "methods", "methods.estimat
 FOLDERS = {f"gladstorm.{name}" for name in GROUPS}
 
 
-def _plain_to_rst(_app: Any, what: str, name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text with `code`, **bold**, formulas, sections for napoleon, doctests, code after ::."""
+# Pages by the path that docstrings name, and the documents of the site that they are.
+PAGES = {f"docs/{path.name}": f"/{path.stem}" for path in DOCS.glob("*.md")}
+PAGES |= {
+    f"docs/evidence/{path.parent.name}": f"/evidence/{path.parent.name}/index"
+    for path in DOCS.glob("evidence/*/index.md")
+}
+
+
+def _prepare_docstring(_app: Any, what: str, name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
+    """Leave out what a folder tells contributors, and link the pages that a docstring names by their path."""
     if what == "module" and name in FOLDERS:
         lines.clear()
-    rst: list[str] = []
-    is_code = False
-    for paragraph in "\n".join(lines).split("\n\n"):
-        is_code = paragraph.startswith("    ") and (is_code or (bool(rst) and rst[-1].endswith("::")))
-        rst.append(paragraph if is_code else "\n".join(_rst_of(paragraph.split("\n"))))
-    lines[:] = "\n\n".join(rst).split("\n")
+    lines[:] = [" ".join(map(_linked, line.split(" "))) for line in lines]
+
+
+def _linked(word: str) -> str:
+    path = word.strip("().,;:")
+    return word.replace(path, f":doc:`{path} <{PAGES[path]}>`") if path in PAGES else word
 
 
 def _without_blank_ends(_app: Any, _docname: str, source: list[str]) -> None:
@@ -182,26 +191,6 @@ def _without_aliases(_app: Any, _what: str, _name: str, obj: Any, _skip: bool, _
     return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
 
 
-PAGE = re.compile(r"docs/(\w+)\.md|docs/(evidence/\w+)")
-
-
-def _rst_of(paragraph: list[str]) -> list[str]:
-    if paragraph[0].startswith(">>> "):
-        return paragraph
-    pieces = (re.split(r"(`[^`]+`|\*\*[^*]+\*\*|docs/\w+\.md|docs/evidence/\w+)", line) for line in paragraph)
-    return ["".join(_escaped(piece) for piece in line) for line in pieces]
-
-
-def _escaped(piece: str) -> str:
-    if piece.startswith("`"):
-        return f"`{piece}`"
-    if piece.startswith("**"):
-        return piece
-    if page := PAGE.fullmatch(piece):
-        return f":doc:`{piece} </{page[1] or f'{page[2]}/index'}>`"
-    return re.sub(r"([*|_\\])", r"\\\1", piece)
-
-
 def setup(app: Any) -> None:
     """Write the pages that are made from the code, and read docstrings as what they are."""
     _forget_what_older_source_made()
@@ -210,8 +199,6 @@ def setup(app: Any) -> None:
     _make_playground()
     app.connect("source-read", _without_blank_ends)
     app.connect("doctree-read", _with_links_to_figures)
-    app.connect(
-        "autodoc-process-docstring", _plain_to_rst, priority=400
-    )  # before napoleon, which reads Args: and Raises:
+    app.connect("autodoc-process-docstring", _prepare_docstring)
     app.connect("autodoc-skip-member", _without_aliases)
     app.add_transform(_Anchors)

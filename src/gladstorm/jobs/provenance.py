@@ -26,8 +26,8 @@ import gladstorm
 # The packages of gladstorm, in the order data goes through them. A package imports from those before it only: the test
 # of layers, the table in CONTRIBUTING.md and the hash of a job's source use this list.
 LAYERS = {
-    "core": "what everything stands on: parts, rules, constants, statistics, references",
-    "jobs": "how long work is done: files, store, tasks, progress, provenance",
+    "core": "parts, rules, texts, constants, statistics, references",
+    "jobs": "long work: files, store, tasks, progress, provenance",
     "problems": "objectives, oracles (their stochastic gradients), problems with noise of their own, hard instances",
     "theory": "the theorems: plain Python, no JAX; one family per file",
     "methods": "estimators, steps, batches, averages, schedules; named compositions; methods by theorem and as text",

@@ -129,8 +129,8 @@ def _paper_draw(seed: int, m: float, dim: int) -> tuple[np.ndarray, np.ndarray, 
 class Dro(Differentiated):
     """Distributionally robust regression: f(w, t) = λ/n Σ_i ψ*((l_i(w) − t)/λ) + t, ψ*(s) = max(s/2 + 1, 0)² − 1.
 
-    The variable is x = (w, t), the loss of example i is l_i(w) = ½ (a_i·w − y_i)² + 0.1 Σ_j ln(1 + |w_j|), and ψ* is
-    the conjugate of the χ² divergence. The curvature grows like 1/λ. Where w_j = 0, the derivative of |w_j| is 0.
+    The variable is x = (w, t), the loss of example i is l_i(w) = ½ (a_i·w − y_i)² + 0.1 Σ_j ln(1 + ‖w_j‖), and ψ* is
+    the conjugate of the χ² divergence. The curvature grows like 1/λ. Where w_j = 0, the derivative of ‖w_j‖ is 0.
     Chen et al. 2023, on data drawn here.
     """
 
