@@ -151,6 +151,21 @@ def test_how_many_entries_are_worked_on_together_changes_nothing(chunk: int, mon
             torch.testing.assert_close(torch.tensor(other), torch.tensor(one), rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("where", ["host", "device"])
+def test_a_complex_number_is_two_coordinates(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if where == "device":
+        monkeypatch.setattr(norms, "readable", lambda tensor: False)
+    z = torch.nn.Parameter(torch.tensor([1 + 2j, -3j, 0.5], dtype=torch.complex128))
+    x = torch.nn.Parameter(torch.view_as_real(z.detach()).clone())
+    optimizers = [Untuned([p], horizon=10, weight_decay=0.1) for p in (z, x)]
+    for k in range(10):
+        z.grad = torch.randn(3, dtype=z.dtype, generator=torch.Generator().manual_seed(k))
+        x.grad = torch.view_as_real(z.grad).clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    torch.testing.assert_close(torch.view_as_real(z.detach()), x.detach(), rtol=1e-9, atol=1e-12)
+
+
 def test_a_long_run_resumed_has_the_same_bits_though_it_takes_its_norms_anew() -> None:
     params, others = long_params(torch.float32), long_params(torch.float32)
     optimizer, resumed = Untuned(params), Untuned(others)
