@@ -210,6 +210,7 @@ def test_where_seeds_diverged_a_verdict_needs_the_share_of_paired_seeds() -> Non
     assert judged(ones, [2.0] * 17 + lost[:3]) == "better"  # on every seed
     assert judged([2.0] * 17 + lost[:3], ones) == "worse"
     assert judged(ones, [0.5] * 17 + lost[:3]) == "cannot tell"  # behind on 17 seeds, and loses none
+    assert judged([0.5] * 17 + lost[:3], ones) == "cannot tell"  # ahead on 17 seeds, and loses three
     assert judged([*ones[:18], *lost[:2]], [2.0] * 18 + lost[:2]) == "better"  # what both lose says nothing
     assert judged(lost, lost) == "cannot tell"
     assert share_of_seeds(np.ones(6), np.full(6, 2.0), 1)["low"] == pytest.approx(0.025 ** (1 / 6))  # P(six of six)
