@@ -171,7 +171,6 @@ def tables() -> dict[str, Table]:
     pages = {study: read(study) for study in STUDIES}
     suite = json.loads((PUBLISHED / "suite/suite.json").read_text("utf-8"))
     headings, rows = suite_tables.over_cases(suite)
-    posterior = with_heading(pages["posterior"], "guide", "optimizer")
     return {
         "errata": errata(),
         "regimes": regimes(),
@@ -189,15 +188,30 @@ def tables() -> dict[str, Table]:
             "test accuracy, %, growing noise",
         ),
         "text": only(with_heading(pages["text"], "test loss"), "", "step size", "test loss"),
-        "posterior": only(
-            posterior, "guide", "learning rate", "optimizer", "arrives at", "smallest median gap, nats", "diverged"
-        ),
+        **variational(pages["posterior"]),
     }
+
+
+def variational(page: list[Table]) -> dict[str, Table]:
+    """Tables of the section on variational inference, from the tables of its study's page."""
+    columns = ("guide", "learning rate", "optimizer", "arrives at", "smallest median gap, nats", "diverged")
+    return {"posterior": only(with_heading(page, "guide", "optimizer"), *columns)}
+
+
+def typeset(text: str) -> str:
+    """Numbers as a reader writes them.
+
+    >>> typeset("1e+04 at 10,000 gradients"), typeset("4.2e-31, inf")
+    ('10⁴ at 10,000 gradients', '4.2·10⁻³¹, ∞')
+    """
+    text = re.sub(r"\b\d(?:\.\d+)?e[+-]?\d+\b", lambda match: order(float(match[0])), text)
+    return re.sub(r"\binf\b", "∞", text)
 
 
 def every() -> dict[str, Any]:
     """All of them, as Typst reads them."""
-    return {"texts": texts(), "tables": tables()}
+    shown = {name: [[typeset(cell) for cell in row] for row in table] for name, table in tables().items()}
+    return {"texts": {name: typeset(text) for name, text in texts().items()}, "tables": shown}
 
 
 def filled(text: str, found: dict[str, str]) -> str:

@@ -20,8 +20,7 @@ from gladstorm.core.parts import Array
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.files import load_table, save_table
 from gladstorm.jobs.progress import Progress, annotate
-from gladstorm.jobs.provenance import digest
-from gladstorm.jobs.sources import source_of
+from gladstorm.jobs.provenance import digest, source_of
 from gladstorm.jobs.store import Store
 from gladstorm.variational.stages import Stage
 
