@@ -17,7 +17,7 @@ from gladstorm.optax import averaged, untuned_per_coordinate
 numpyro = pytest.importorskip("numpyro")
 from numpyro import handlers  # noqa: E402
 from numpyro.distributions import HalfNormal, Normal, constraints  # noqa: E402
-from numpyro.infer import SVI, Trace_ELBO  # noqa: E402
+from numpyro.infer import Trace_ELBO  # noqa: E402
 from numpyro.infer.autoguide import AutoNormal  # noqa: E402
 
 from gladstorm.numpyro import MeanField, StickingELBO, fit  # noqa: E402
@@ -135,13 +135,6 @@ def test_every_coordinate_is_a_run_of_its_own_whatever_the_others_do() -> None:
         assert memory.skipped == 1
     with pytest.raises(ValueError, match="untuned_per_coordinate: params must be given to update"):
         optimizer.update(params, state)
-
-
-def test_both_serve_in_a_plain_svi() -> None:
-    svi = SVI(model, AutoNormal(model), untuned_per_coordinate(1500), StickingELBO())
-    result = svi.run(jax.random.key(0), 1500, jnp.asarray(DATA), progress_bar=False)
-    assert float(result.params["z_auto_scale"]) == pytest.approx(EXACT_SD, rel=0.01)
-    assert float(result.params["z_auto_loc"]) == pytest.approx(EXACT_MEAN, abs=0.05 * EXACT_SD)
 
 
 def test_a_model_with_constraints_has_draws_on_its_own_scale() -> None:
