@@ -20,7 +20,7 @@ from gladstorm.simulation import engine
 OPTIONAL = {
     "numpyro": [
         "src/gladstorm/numpyro.py",
-        "src/gladstorm/integrations/numpyro.py",
+        "src/gladstorm/integrations/numpyro",
         "docs/numpyro.md",
         "evidence/posterior",
         "evidence/posteriors",

@@ -1,3 +1,12 @@
-"""The public path of `TwoPoint`: what takes an Optax transformation to two points in numpyro's SVI."""
+"""The public path of what works with numpyro: `fit` and its families, and parts for a plain SVI."""
 
-from gladstorm.integrations.numpyro import TwoPoint as TwoPoint
+from gladstorm.integrations.numpyro import (  # noqa: I001 - one statement
+    Fit as Fit,
+    FullRank as FullRank,
+    LowRank as LowRank,
+    MeanField as MeanField,
+    StickingELBO as StickingELBO,
+    TwoPoint as TwoPoint,
+    fit as fit,
+    fit_logdensity as fit_logdensity,
+)

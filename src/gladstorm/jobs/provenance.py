@@ -20,6 +20,7 @@ LAYERS = {
     "diagnosis": "from probes of a loss to estimates, verdicts and advice: NumPy and theory only, no JAX",
     "torch": "the methods as PyTorch optimizers: torch and theory only, no JAX",
     "optax": "the methods as Optax transformations",
+    "variational": "Gaussian approximations of a density: families, stages of a fit, the fit and its verdict",
     "integrations": "the methods inside Lightning, the Hugging Face Trainer and numpyro",
     "comparison": "methods at equal cost: budgets, tuning, scores, intervals",
     "suite": "common methods on common problems: run, tables, figures",

@@ -29,7 +29,7 @@ from gladstorm.optax.diagnosis import diagnose
 from gladstorm.optax.noise import Reading, probes_of, read_noise
 from gladstorm.optax.nsgdm import NsgdmState, nsgdm
 from gladstorm.optax.nstorm import NstormState, nstorm
-from gladstorm.optax.untuned import averaged, untuned
+from gladstorm.optax.untuned import averaged, untuned, untuned_per_coordinate
 
 __all__ = [
     "NsgdmState",
@@ -42,4 +42,5 @@ __all__ = [
     "probes_of",
     "read_noise",
     "untuned",
+    "untuned_per_coordinate",
 ]

@@ -10,7 +10,7 @@ import optax
 
 from gladstorm.core.parts import Array
 from gladstorm.methods.norms import length
-from gladstorm.methods.steps import Untuned
+from gladstorm.methods.steps import Untuned, per_coordinate
 from gladstorm.methods.steps.untuned import Journey
 from gladstorm.optax.options import AxisName, UpdateSchedule, at, require, require_axes
 from gladstorm.optax.trees import Tree, cast_like, copy, drop_without_gradient, zero_estimate
@@ -77,11 +77,44 @@ def untuned(
     return optax.GradientTransformationExtraArgs(init, update)
 
 
+def untuned_per_coordinate(horizon: int | Array) -> optax.GradientTransformation:
+    """`untuned` for every number by itself, each with its own length and clock: for coordinates of different scales.
+
+    This is what variational inference needs, where the location of a coordinate may have to move by thousands and its
+    log scale by one. For networks `untuned` is better. `averaged(state, params)` reads the average here too.
+
+    Args:
+        horizon: The number of updates of the run.
+
+    >>> optimizer = untuned_per_coordinate(horizon=300)
+    >>> params = jnp.array([3.0, 4000.0])
+    >>> state = optimizer.init(params)
+    >>> for _ in range(300):
+    ...     updates, state = optimizer.update(params * jnp.array([1.0, 1e-6]), state, params)
+    ...     params = optax.apply_updates(params, updates)
+    >>> bool(jnp.abs(averaged(state, params) / jnp.array([3.0, 4000.0])).max() < 0.01)
+    True
+    """
+    require("untuned_per_coordinate", "horizon", horizon)
+
+    def init(params: Tree) -> Journey:
+        return per_coordinate.begin(cast_like(jax.tree.map(copy, params), zero_estimate(params)))
+
+    def update(updates: Tree, state: Journey, params: Tree = None) -> tuple[Tree, Journey]:
+        if params is None:
+            raise ValueError("untuned_per_coordinate: params must be given to update; got params=None.")
+        x, v = cast_like(params, state.motion), cast_like(updates, state.motion)
+        arrived, later = per_coordinate.move(horizon, state, x, v)
+        return cast_like(jax.tree.map(jnp.subtract, arrived, x), params), cast_like(later, state)
+
+    return optax.GradientTransformation(init, update)
+
+
 def averaged(state: Any, params: Tree) -> Tree:
     """The average x̄ of late iterates.
 
     Args:
-        state: That of `untuned`, or of a chain or any transformation around it.
+        state: That of `untuned` or `untuned_per_coordinate`, or of a chain or any transformation around it.
         params: The parameters, whose dtypes the average takes.
     """
     nodes = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, Journey))

@@ -104,7 +104,7 @@ class Untuned(Step):
         squares = self._squares(memory.squares, u, r / memory.r)
         clock = self._clock(memory)
         scale = self.gamma * r * self._length() ** (-self.decay * clock) / jnp.sqrt(self._dimension(x))
-        step = jax.tree.map(lambda u, E: scale * u / jnp.sqrt(jnp.where(E == 0, 1.0, E)), u, squares)
+        step = self._bounded(jax.tree.map(lambda u, E: scale * u / jnp.sqrt(jnp.where(E == 0, 1.0, E)), u, squares))
 
         motion = jax.tree.map(lambda m, step: m + self.share * (step - m), memory.motion, step)
         x = jax.tree.map(jnp.subtract, x, motion)
@@ -116,6 +116,10 @@ class Untuned(Step):
         return x, Journey(
             memory.start, average, squares, motion, k + 1, usual, r, (1 - w) * spread, z, clock, memory.skipped
         )
+
+    def _bounded(self, step: Any) -> Any:
+        """δ, for a problem that knows how long it may be."""
+        return step
 
     def _squares(self, squares: Any, u: Any, grown: Array) -> Any:
         """E after this step: what was added when r was `grown` times smaller counts as little as its steps moved x."""

@@ -31,8 +31,6 @@ from gladstorm.core.parts import Array
 with needing_extras("gladstorm.numpyro"):
     from numpyro import optim
 
-__all__ = ["TwoPoint"]
-
 Tree = Any
 Loss = Callable[[Tree], tuple[Array, Any]]  # parameters to (loss, mutable state), the step's key inside
 

@@ -1,0 +1,216 @@
+"""What a fit found, how sure it is, and how to draw from it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import jax
+import numpy as np
+
+from gladstorm.core.parts import Array
+from gladstorm.core.rules import COUNT
+from gladstorm.core.screen import html_table
+from gladstorm.variational.psis import khat_in_words
+from gladstorm.variational.run import Arrays
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Draws = dict[str, np.ndarray]  # by site, the draws along the first axis
+PER_CALL = 250  # draws made by one call of the compiled program
+SUMMARIZED = 4000  # draws behind a summary
+_FORMAT = "gladstorm fit 1"
+_CURVES = ("curve", "noise", "steps", "elbos", "skipped")
+_NUMBERS = ("family", "elbo", "elbo_error", "khat", "gradients", "config")
+_PARAMETER, _DRAWS = "parameter ", "draws of "
+
+
+class Summary(dict[str, dict[str, np.ndarray]]):
+    """Mean, standard deviation, median and a central interval of every site; prints as numpyro's `print_summary`."""
+
+    def rows(self) -> list[list[str]]:
+        """A line for each number, after one with the headings."""
+        headings = ["", *next(iter(self.values()), {})]
+        lines = [headings]
+        for site, statistics in self.items():
+            for at in np.ndindex(np.shape(next(iter(statistics.values())))):
+                name = site + (f"[{','.join(map(str, at))}]" if at else "")
+                lines.append([name, *(f"{value[at]:.2f}" for value in statistics.values())])
+        return lines
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        wide = max(len(row[0]) for row in rows)
+        return "\n".join(" ".join([f"{row[0]:>{wide}}", *(f"{cell:>9}" for cell in row[1:])]) for row in rows)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fit:
+    """What variational inference found: the best of several starts.
+
+    `elbo` ± `elbo_error` is in nats, and so is everything that is compared with it. `converged` is False if a larger
+    ELBO of this family seems within reach, and `warnings` says why. It does not say that the family is large enough:
+    that is what `khat` is for.
+    """
+
+    family: str  #: the family, or the guide
+    parameters: dict[str, np.ndarray]  #: of q, or of the guide
+    elbo: float  #: mean of log p(z, y) − log q(z), z from q
+    elbo_error: float  #: its standard error
+    khat: float | None  #: how heavy the tail of importance weights is; None for subsampled data
+    warnings: tuple[str, ...]  #: why the fit may not be the best of its family
+    gradients: int  #: how many were taken, by all starts together
+    elbos: np.ndarray  #: of every start
+    curve: np.ndarray  #: mean ELBO of every start along its run, (start, block)
+    noise: np.ndarray  #: mean squared length of the gradient in standard deviations of q, (start, block)
+    steps: np.ndarray  #: at the end of each block
+    skipped: np.ndarray  #: gradients that were not finite, of every start
+    config: dict[str, Any]  #: what was asked for, as JSON-ready data
+    sampler: Callable[[int, int], Draws]  #: what `sample` calls
+
+    @property
+    def converged(self) -> bool:
+        """Whether there is nothing to warn of."""
+        return not self.warnings
+
+    @property
+    def location(self) -> np.ndarray:
+        """The mean of q, in unconstrained space."""
+        return self._parameter("loc")
+
+    @property
+    def scale_tril(self) -> np.ndarray:
+        """L with LLᵀ the covariance of q, in unconstrained space."""
+        return self._parameter("scale_tril")
+
+    def sample(self, n: int = 1000, seed: int = 0) -> Draws:
+        """Draw from q.
+
+        Args:
+            n: How many draws.
+            seed: Which ones.
+
+        Returns:
+            For every site of the model, on its own scale, an array with the draws along the first axis.
+        """
+        return self.sampler(COUNT.whole("sample", "n", n), seed)
+
+    def summary(self, prob: float = 0.9) -> Summary:
+        """Mean, standard deviation, median and the central interval of probability `prob`, of every site."""
+        tails = {f"{50 * (1 - prob):.1f}%": (1 - prob) / 2, f"{50 * (1 + prob):.1f}%": (1 + prob) / 2}
+        return Summary(
+            {
+                site: {
+                    "mean": draws.mean(axis=0),
+                    "std": draws.std(axis=0, ddof=1),
+                    "median": np.median(draws, axis=0),
+                    **{name: np.quantile(draws, at, axis=0) for name, at in tails.items()},
+                }
+                for site, draws in self._draws.items()
+            }
+        )
+
+    @property
+    def khat_in_words(self) -> str:
+        """What `khat` says about this fit."""
+        return khat_in_words(self.khat)
+
+    def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:
+        """Draws as ArviZ has them, with one chain.
+
+        Raises:
+            ImportError: If ArviZ is not installed.
+        """
+        try:
+            import arviz
+        except ModuleNotFoundError:
+            raise ImportError("Fit.to_arviz needs ArviZ, which is not installed: pip install arviz") from None
+        posterior = {site: draws[None] for site, draws in self.sample(n, seed).items()}
+        oldest = int(arviz.__version__.split(".")[0]) < 1
+        return arviz.from_dict(posterior=posterior) if oldest else arviz.from_dict({"posterior": posterior})
+
+    def plot(self) -> Figure:
+        """Draw the ELBO of every start, and the noise of its gradients, along the run."""
+        from gladstorm.variational.figure import along_the_run  # matplotlib takes a second, and may be missing
+
+        return along_the_run(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit as one file, whole or not at all, with 4,000 of its draws in place of the model."""
+        arrays = {f"{_PARAMETER}{name}": value for name, value in self.parameters.items()}
+        arrays |= {f"{_DRAWS}{site}": draws for site, draws in self._draws.items()}
+        arrays |= {name: getattr(self, name) for name in _CURVES}
+        numbers = {name: getattr(self, name) for name in _NUMBERS}
+        about = {**numbers, "warnings": list(self.warnings), "arrays": list(arrays)}
+        Arrays(tuple(map(np.asarray, arrays.values())), about).save(Path(path), form=_FORMAT)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote. `sample` then has the draws in the file, which are those of seed 0."""
+        loaded = Arrays.load(Path(path), form=_FORMAT)
+        arrays = dict(zip(loaded.about["arrays"], loaded.values, strict=True))
+
+        def of(kind: str) -> dict[str, np.ndarray]:
+            return {name.removeprefix(kind): value for name, value in arrays.items() if name.startswith(kind)}
+
+        return cls(
+            **{name: loaded.about[name] for name in _NUMBERS},
+            warnings=tuple(loaded.about["warnings"]),
+            parameters=of(_PARAMETER),
+            sampler=partial(_from_file, of(_DRAWS)),
+            **{name: arrays[name] for name in _CURVES},
+        )
+
+    def __repr__(self) -> str:
+        return "\n".join([self._title, *self._remarks])
+
+    def _repr_html_(self) -> str:
+        rows = self.summary().rows()
+        more = [f"… {len(rows) - 51} more lines: fit.summary()"] if len(rows) > 51 else []
+        return html_table(self._title, rows[:51], [*more, *self._remarks])
+
+    @property
+    def _title(self) -> str:
+        return (
+            f"{self.family}: ELBO {self.elbo:.2f} ± {self.elbo_error:.2g} after {self.gradients} gradients "
+            f"({len(self.elbos)} {'starts' if len(self.elbos) > 1 else 'start'})"
+        )
+
+    @property
+    def _remarks(self) -> list[str]:
+        return [*(f"Warning: {warning}" for warning in self.warnings), self.khat_in_words]
+
+    @cached_property
+    def _draws(self) -> Draws:
+        return self.sample(SUMMARIZED)
+
+    def _parameter(self, name: str) -> np.ndarray:
+        if name not in self.parameters:
+            raise AttributeError(f"Fit: {name} is of Gaussian families; a guide of your own has fit.parameters.")
+        return self.parameters[name]
+
+
+def compiled_sampler(draw: Callable[[Array], dict[str, Array]]) -> Callable[[int, int], Draws]:
+    """Draws of any number and seed, by a function that makes one from a key."""
+    program = jax.jit(jax.vmap(draw))
+
+    def sample(n: int, seed: int) -> Draws:
+        keys = jax.random.split(jax.random.key(seed), (-(-n // PER_CALL), PER_CALL))
+        parts = [program(chunk) for chunk in keys]
+        return {site: np.concatenate([np.asarray(part[site]) for part in parts])[:n] for site in parts[0]}
+
+    return sample
+
+
+def _from_file(kept: Draws, n: int, seed: int) -> Draws:
+    if n > SUMMARIZED or seed != 0:
+        raise ValueError(
+            f"sample: n must be at most {SUMMARIZED} and seed 0 for a fit that was loaded, whose file has no model; "
+            f"got n={n}, seed={seed}."
+        )
+    return {site: draws[:n] for site, draws in kept.items()}

@@ -1,0 +1,235 @@
+"""Stages of a fit: how the parameters of a family move, one stochastic gradient a step, without a learning rate.
+
+h = −∇ log p(z), z a draw from q. Every stage uses the path derivative of log q(z) − log p(z), in which the parameters
+of log q are held fixed ("sticking the landing", Roeder, Wu and Duvenaud 2017): its noise vanishes where q = p.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from typing_extensions import override
+
+from gladstorm.core.parts import Array
+from gladstorm.methods.norms import length
+from gladstorm.methods.steps import per_coordinate
+from gladstorm.methods.steps.per_coordinate import Bounded
+from gladstorm.methods.steps.untuned import AVERAGED, Journey
+from gladstorm.variational.gaussians import Diagonal, Factored, Gaussian, Triangular
+
+LogDensity = Callable[[Array, Array], Array]  # of z, with a key for a subsample of the data
+BOLDEST = 0.3  # of a natural-gradient step, the share that a full-rank step may be
+FACTOR_SCALE = 0.1  # of the factor's first entries: at 0 their gradient is 0
+
+
+class Gain(NamedTuple):
+    """What is recorded of a step."""
+
+    elbo: Array  # log p(z) − log q(z) at the draw of the step
+    noise: Array  # the squared length of the gradient in standard deviations of q: all noise at the end
+
+
+@dataclass(frozen=True)
+class Stage(ABC):
+    """A number of steps with one family. What was found before is where it begins."""
+
+    steps: int
+
+    @abstractmethod
+    def begin(self, found: Any, key: Array) -> Any:
+        """The state at the first step."""
+
+    @abstractmethod
+    def advance(self, state: Any, key: Array) -> tuple[Any, Gain]:
+        """One step."""
+
+    @abstractmethod
+    def found(self, state: Any) -> tuple[Any, Any]:
+        """The average of late iterates, and the last one."""
+
+    @abstractmethod
+    def log_weight(self, found: Any, key: Array) -> Array:
+        """log p(z) − log q(z) at one draw z from q."""
+
+    @abstractmethod
+    def skipped(self, state: Any) -> Array:
+        """How many gradients were not finite."""
+
+
+@dataclass(frozen=True)
+class GaussianStage(Stage):
+    """A stage of a Gaussian family in unconstrained space."""
+
+    log_density: LogDensity
+
+    def at_draw(self, q: Gaussian, key: Array) -> tuple[Array, Array, Array, Array]:
+        """ε, log p(z), h and ∇_z (log q − log p) at one draw."""
+        noise_key, data_key = jax.random.split(key)
+        noise = q.noise(noise_key)
+        z = q.place(noise)
+        value, gradient = jax.value_and_grad(self.log_density)(z, data_key)
+        log_q, score = jax.value_and_grad(q.log_density)(z)
+        return noise, value - log_q, -gradient, score - gradient
+
+    @override
+    def log_weight(self, found: Any, key: Array) -> Array:
+        noise_key, data_key = jax.random.split(key)
+        z = found.place(found.noise(noise_key))
+        log_q: Array = found.log_density(z)
+        return self.log_density(z, data_key) - log_q
+
+
+class Walk(NamedTuple):
+    """The state of a stage whose parameters move each by itself."""
+
+    x: Any
+    journey: Journey
+
+
+class _PerCoordinate(GaussianStage):
+    """Parameters that move each by itself; `_distribution` makes a Gaussian of them."""
+
+    @abstractmethod
+    def _distribution(self, x: Any) -> Any:
+        """The Gaussian with these parameters."""
+
+    @override
+    def found(self, state: Walk) -> tuple[Any, Any]:
+        return self._distribution(state.journey.average), self._distribution(state.x)
+
+    @override
+    def skipped(self, state: Walk) -> Array:
+        return state.journey.skipped["loc"].max()
+
+
+@dataclass(frozen=True)
+class MeanFieldStage(_PerCoordinate):
+    """m and s, σ = softplus(s), by g_m = ∇_z(log q − log p) and g_s = g_m ε σ′, each coordinate by itself.
+
+    No step is longer than one along the natural gradient would be: |Δm| ≤ σ²|g_m|, and for s, whose natural gradient is
+    noisier, |Δs| ≤ min{½|g_s|(σ/σ′)²/(1 + ε²), ½σ/σ′}.
+    """
+
+    @override
+    def begin(self, found: Any, key: Array) -> Walk:
+        x = {"loc": found.loc, "width": _inverse_softplus(found.scale)}
+        return Walk(x, per_coordinate.begin(x))
+
+    @override
+    def advance(self, state: Walk, key: Array) -> tuple[Walk, Gain]:
+        q = self._distribution(state.x)
+        noise, elbo, _, by_loc = self.at_draw(q, key)
+        slope = -jnp.expm1(-q.scale)  # σ′
+        by_width = by_loc * noise * slope
+        reach = q.scale / slope
+        longest = {
+            "loc": q.scale**2 * jnp.abs(by_loc),
+            "width": jnp.minimum(0.5 * jnp.abs(by_width) * reach**2 / (1 + noise**2), 0.5 * reach),
+        }
+        gradient = {"loc": by_loc, "width": by_width}
+        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, longest)
+        return Walk(x, journey), Gain(elbo, jnp.sum((q.scale * by_loc) ** 2))
+
+    @override
+    def _distribution(self, x: Any) -> Diagonal:
+        return Diagonal(x["loc"], jax.nn.softplus(x["width"]))
+
+
+@dataclass(frozen=True)
+class LowRankStage(_PerCoordinate):
+    """m, s and U of z = m + σ∘(ε₁ + Uε₂), each number by itself, beginning with a small random U."""
+
+    rank: int
+
+    @override
+    def begin(self, found: Any, key: Array) -> Walk:
+        factor = FACTOR_SCALE * jax.random.normal(key, (found.loc.size, self.rank), found.loc.dtype)
+        x = {"loc": found.loc, "width": _inverse_softplus(found.scale), "factor": factor}
+        return Walk(x, per_coordinate.begin(x))
+
+    @override
+    def advance(self, state: Walk, key: Array) -> tuple[Walk, Gain]:
+        q = self._distribution(state.x)
+        noise, elbo, _, by_z = self.at_draw(q, key)
+        gradient = jax.vjp(lambda x: self._distribution(x).place(noise), state.x)[1](by_z)[0]
+        longest = {
+            "loc": q.scale**2 * jnp.abs(by_z),
+            "width": jnp.full_like(q.scale, jnp.inf),
+            "factor": jnp.full_like(q.factor, jnp.inf),
+        }
+        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, longest)
+        return Walk(x, journey), Gain(elbo, jnp.sum((q.scale * by_z) ** 2))
+
+    @override
+    def _distribution(self, x: Any) -> Factored:
+        return Factored(x["loc"], jax.nn.softplus(x["width"]), x["factor"])
+
+
+class Turning(NamedTuple):
+    """The state of a full-rank stage."""
+
+    q: Triangular
+    average: Triangular
+    shift: tuple[Array, Journey]  # how far m was moved, in standard deviations
+    shape: tuple[Array, Journey]  # how L was changed
+
+
+@dataclass(frozen=True)
+class FullRankStage(GaussianStage):
+    """m and L along natural gradients: with v = Lᵀ∇_z(log q − log p) and γ = 1 − k/K,
+
+    w₁ = v,  w₂ = (vεᵀ below the diagonal, v∘ε/√2 on it)
+    u₁ and u₂ are steps of `Untuned` for w₁ and w₂, ‖u₁‖ ≤ 0.3γ‖w₁‖ and ‖u₂‖ ≤ 0.3γ‖w₂‖/(1 + ‖ε‖²)
+    m ← m − Lu₁,  L ← L(I − below u₂)·exp(−diag u₂/√2)
+    """
+
+    @override
+    def begin(self, found: Any, key: Array) -> Turning:
+        q = Triangular(found.loc, found.scale_tril())
+        return Turning(q, q, _at_origin(q.loc), _at_origin(q.tril))
+
+    @override
+    def advance(self, state: Turning, key: Array) -> tuple[Turning, Gain]:
+        q, k = state.q, state.shift[1].k
+        noise, elbo, _, by_z = self.at_draw(q, key)
+        v = q.tril.T @ by_z
+        turn = jnp.tril(jnp.outer(v, noise), -1) + jnp.diag(v * noise / jnp.sqrt(2.0))
+        bold = BOLDEST * (1 - k / self.steps)
+        u1, shift = self._moved(state.shift, v, bold * length(v))
+        u2, shape = self._moved(state.shape, turn, bold * length(turn) / (1 + noise @ noise))
+        loc = q.loc + q.tril @ u1
+        tril = (q.tril + q.tril @ jnp.tril(u2, -1)) * jnp.exp(jnp.diagonal(u2) / jnp.sqrt(2.0))
+        w = (AVERAGED + 1) / (k + AVERAGED + 2)
+        later = Triangular(loc, tril)
+        average = jax.tree.map(lambda old, new: old + w * (new - old), state.average, later)
+        return Turning(later, average, shift, shape), Gain(elbo, v @ v)
+
+    def _moved(self, walk: tuple[Array, Journey], v: Array, longest: Array) -> tuple[Array, tuple[Array, Journey]]:
+        """How the step moves, and where to."""
+        finite = jnp.isfinite(longest)
+        x, journey = Bounded(steps=self.steps, longest=jnp.where(finite, longest, 1.0)).move(
+            walk[1], walk[0], v, lambda _: jnp.zeros(())
+        )
+        return x - walk[0], (x, journey)
+
+    @override
+    def found(self, state: Turning) -> tuple[Triangular, Triangular]:
+        return state.average, state.q
+
+    @override
+    def skipped(self, state: Turning) -> Array:
+        return state.shift[1].skipped
+
+
+def _at_origin(like: Array) -> tuple[Array, Journey]:
+    origin = jnp.zeros_like(like)
+    return origin, Bounded().init(origin)
+
+
+def _inverse_softplus(value: Array) -> Array:
+    return value + jnp.log(-jnp.expm1(-value))
