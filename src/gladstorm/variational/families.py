@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gladstorm.core.rules import COUNT
+from gladstorm.variational.newton import DRAWS_PER_COORDINATE, FEWEST, FullRankNewtonStage, NewtonStage
 from gladstorm.variational.stages import FullRankStage, GaussianStage, LogDensity, LowRankStage, MeanFieldStage
 
 FIRST = 0.3  # the share of the steps that a mean field gets, where another stage follows it
 ENTRIES_PER_STEP = 0.25  # a full covariance may have so many numbers for each step that estimates them
+ROUNDS, MOST = 3, 1 / 15  # of Newton stages, and the share of the steps that one may have
 RANK = 10  # of the covariance where a full one would have too many numbers
 
 
@@ -16,9 +18,10 @@ RANK = 10  # of the covariance where a full one would have too many numbers
 class MeanField:
     """Independent normal coordinates in unconstrained space: 2d numbers, as numpyro's AutoNormal."""
 
-    def stages(self, log_density: LogDensity, steps: int) -> list[GaussianStage]:
+    def stages(self, log_density: LogDensity, dim: int, steps: int) -> list[GaussianStage]:
         """What is done in a run of so many steps."""
-        return [MeanFieldStage(steps, log_density)]
+        newton = _newton(log_density, dim, steps)
+        return [MeanFieldStage(_rest(steps, newton), log_density), *newton]
 
     def numbers(self, dim: int) -> int:
         """How many numbers describe a member."""
@@ -29,10 +32,12 @@ class MeanField:
 class FullRank:
     """A multivariate normal with any covariance: d(d + 3)/2 numbers, and steps that cost d³ beside the gradient."""
 
-    def stages(self, log_density: LogDensity, steps: int) -> list[GaussianStage]:
+    def stages(self, log_density: LogDensity, dim: int, steps: int) -> list[GaussianStage]:
         """What is done in a run of so many steps: a mean field first."""
+        newton = _newton(log_density, dim, steps, FullRankNewtonStage)
         first = max(1, round(FIRST * steps))
-        return [MeanFieldStage(first, log_density), FullRankStage(max(1, steps - first), log_density)]
+        second = FullRankStage(max(1, _rest(steps - first, newton)), log_density)
+        return [MeanFieldStage(first, log_density), *newton[:1], second, *newton[1:]]
 
     def numbers(self, dim: int) -> int:
         """How many numbers describe a member."""
@@ -48,11 +53,12 @@ class LowRank:
     def __post_init__(self) -> None:
         COUNT.require("LowRank", "rank", self.rank)
 
-    def stages(self, log_density: LogDensity, steps: int) -> list[GaussianStage]:
+    def stages(self, log_density: LogDensity, dim: int, steps: int) -> list[GaussianStage]:
         """What is done in a run of so many steps: a mean field first."""
+        newton = _newton(log_density, dim, steps)
         first = max(1, round(FIRST * steps))
-        second = LowRankStage(max(1, steps - first), log_density, self.rank)
-        return [MeanFieldStage(first, log_density), second]
+        second = LowRankStage(max(1, _rest(steps - first, newton)), log_density, self.rank)
+        return [MeanFieldStage(first, log_density), *newton[:1], second, *newton[1:]]
 
     def numbers(self, dim: int) -> int:
         """How many numbers describe a member."""
@@ -71,3 +77,13 @@ def largest_family(dim: int, steps: int) -> Family:
     if dim == 1:
         return MeanField()
     return FullRank() if FullRank().numbers(dim) <= ENTRIES_PER_STEP * steps else LowRank(min(RANK, dim))
+
+
+def _newton(log_density: LogDensity, dim: int, steps: int, stage: type[NewtonStage] = NewtonStage) -> list[NewtonStage]:
+    """Newton stages, where the run has draws enough for the curvature in all directions."""
+    draws = min(int(MOST * steps), DRAWS_PER_COORDINATE * (dim + 4))
+    return [stage(draws, log_density)] * ROUNDS if draws >= FEWEST * (dim + 1) else []
+
+
+def _rest(steps: int, newton: list[NewtonStage]) -> int:
+    return max(1, steps - sum(stage.steps for stage in newton))

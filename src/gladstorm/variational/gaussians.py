@@ -29,7 +29,10 @@ class Diagonal(NamedTuple):
 
     def log_density(self, z: Array) -> Array:
         """log q(z)."""
-        noise = (z - self.loc) / self.scale
+        return self.log_density_at((z - self.loc) / self.scale)
+
+    def log_density_at(self, noise: Array) -> Array:
+        """log q(z) at the z of ε."""
         return -0.5 * noise @ noise - jnp.sum(jnp.log(self.scale)) - 0.5 * self.loc.size * _LOG_2PI
 
     def scale_tril(self) -> Array:
@@ -53,7 +56,10 @@ class Triangular(NamedTuple):
 
     def log_density(self, z: Array) -> Array:
         """log q(z)."""
-        noise = jax.scipy.linalg.solve_triangular(self.tril, z - self.loc, lower=True)
+        return self.log_density_at(jax.scipy.linalg.solve_triangular(self.tril, z - self.loc, lower=True))
+
+    def log_density_at(self, noise: Array) -> Array:
+        """log q(z) at the z of ε."""
         log_determinant = jnp.sum(jnp.log(jnp.diagonal(self.tril)))
         return -0.5 * noise @ noise - log_determinant - 0.5 * self.loc.size * _LOG_2PI
 
@@ -86,6 +92,10 @@ class Factored(NamedTuple):
         part = jax.scipy.linalg.solve_triangular(tril, self.factor.T @ y, lower=True)
         log_determinant = jnp.sum(jnp.log(self.scale)) + jnp.sum(jnp.log(jnp.diagonal(tril)))
         return -0.5 * (y @ y - part @ part) - log_determinant - 0.5 * y.size * _LOG_2PI
+
+    def log_density_at(self, noise: Array) -> Array:
+        """log q(z) at the z of (ε₁, ε₂)."""
+        return self.log_density(self.place(noise))
 
     def scale_tril(self) -> Array:
         """L, with LLᵀ the covariance."""

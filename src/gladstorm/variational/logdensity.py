@@ -19,14 +19,14 @@ from gladstorm.variational.fit import Fit, compiled_sampler
 from gladstorm.variational.gaussians import Diagonal
 from gladstorm.variational.judgement import judge
 from gladstorm.variational.psis import khat
-from gladstorm.variational.run import Outcome, log_weights, optimize
-from gladstorm.variational.stages import LogDensity, Stage
+from gladstorm.variational.run import Outcome, optimize
+from gladstorm.variational.stages import LogDensity
 
 STARTS = 4
 FIRST_SCALE = 0.1  # of q, as numpyro has it
 RADIUS = 2.0  # first locations are uniform in ± this, as Stan and numpyro have it
 TRIES = 100  # first locations that are tried for a finite gradient
-DRAWS = 1000  # behind the ELBO and k-hat
+DRAWS = 16  # times 64, behind the ELBO and k-hat
 
 
 def fit_logdensity(
@@ -119,22 +119,22 @@ def fit_gaussian(
     chosen = largest_family(dim, steps) if family is None else family
     begin = _first(owner, log_density, dim, starts, seed, start)
     with nullcontext() if progress else quietly():
-        outcome = optimize(chosen.stages(log_density, steps), begin, seed, store, f"{chosen}")
-    best = jax.tree.map(lambda leaf: leaf[int(np.argmax(outcome.elbos))], outcome.found)
+        outcome = optimize(chosen.stages(log_density, dim, steps), begin, seed, store, f"{chosen}")
+    best = jax.tree.map(lambda leaf: leaf[outcome.best], outcome.found)
     parameters = {"loc": np.asarray(best.loc), "scale_tril": np.asarray(best.scale_tril())}
 
     def draw(key: Array) -> dict[str, Array]:
         return transform(best.place(best.noise(key)))
 
     config = {"steps": steps, "seed": seed, "starts": starts, "dim": dim, "family": str(chosen)}
-    return conclude(str(chosen), outcome, best, parameters, draw, config, subsampled)
+    return conclude(str(chosen), outcome, parameters, draw, config, subsampled)
 
 
 def conclude(
-    name: str, outcome: Outcome, best: Any, parameters: dict[str, Any], draw: Any, config: dict[str, Any], noisy: bool
+    name: str, outcome: Outcome, parameters: dict[str, Any], draw: Any, config: dict[str, Any], noisy: bool
 ) -> Fit:
     """Measure what was found, and judge it."""
-    weights = _measured(outcome.stage, best, config["seed"])
+    weights = outcome.weights(DRAWS)[outcome.best]
     finite = np.isfinite(weights)
     return Fit(
         family=name,
@@ -142,9 +142,9 @@ def conclude(
         elbo=float(weights.mean()),
         elbo_error=float(weights.std(ddof=1) / np.sqrt(len(weights))),
         khat=None if noisy else khat(weights) if finite.all() else float("inf"),
-        warnings=judge(outcome, weights),
+        warnings=judge(outcome, weights, float(np.finfo(jnp.result_type(float)).eps)),
         gradients=int(outcome.steps[-1]) * len(outcome.elbos),
-        elbos=outcome.elbos,
+        elbos=outcome.elbos[:, -1],
         curve=outcome.curve,
         noise=outcome.noise,
         steps=outcome.steps,
@@ -152,11 +152,6 @@ def conclude(
         config=config,
         sampler=compiled_sampler(draw),
     )
-
-
-def _measured(stage: Stage, best: Any, seed: int) -> np.ndarray:
-    key = jax.random.fold_in(jax.random.key(seed), 2**32 - 1)
-    return np.asarray(jax.jit(lambda q: log_weights(stage, q, key, DRAWS))(best), float)
 
 
 def _first(owner: str, log_density: LogDensity, dim: int, starts: int, seed: int, start: Any) -> Diagonal:

@@ -22,8 +22,8 @@ def khat(log_weights: np.ndarray) -> float:
     x = weights[-tail:] - weights[-tail - 1]
     x = x[x > 0]
     m = len(x)
-    if m < 5:  # one or two draws have all the weight
-        return math.inf
+    if m < 5:  # all weights are alike, or a few draws have all the weight
+        return 0.0 if weights.max() < 10 * weights.mean() else math.inf
     points = 30 + int(math.sqrt(m))
     b = 1 / x[-1] + (1 - np.sqrt(points / (np.arange(points) + 0.5))) / (3 * x[int(m / 4 + 0.5) - 1])
     k = np.log1p(-b[:, None] * x).mean(axis=1)

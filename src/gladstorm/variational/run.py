@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, Self
 
 import jax
@@ -24,8 +26,10 @@ from gladstorm.jobs.store import Store
 from gladstorm.variational.stages import Stage
 
 BLOCKS = 20  # of a run: what is kept, shown and judged as a whole
-COMPARED = 256  # draws that decide between average and last iterate, and between starts
-AT_ONCE = 64  # draws evaluated together
+AT_ONCE = 64  # draws evaluated together: enough to tell whether there is anything left to gain
+COMPARED = 4  # times as many decide between candidates
+CLEARLY = 2.0  # standard errors by which another candidate must be better than the first
+LEAST_GAIN, ERROR = 0.001, 0.05  # nats that are not worth the rest of a run; how often this may be said wrongly
 _FORMAT = "gladstorm fit block 1"
 
 
@@ -61,12 +65,19 @@ class Outcome:
     """What a run found, for every start."""
 
     found: Any  # a pytree, its leaves with an axis for the starts
-    stage: Stage  # the one that found it
-    elbos: np.ndarray  # by start
+    elbos: np.ndarray  # after every stage, (start, stage)
+    gaps: np.ndarray  # how far it was from its limit by then, by the rule of `Looks`; 0 for stages of one block
     curve: np.ndarray  # mean ELBO by start and block of a twentieth of the run's steps
     noise: np.ndarray  # likewise, the squared length of the gradient
     steps: np.ndarray  # at the end of each block
     skipped: np.ndarray  # gradients that were not finite, by start
+    stopped: int  # steps that were left out
+    weights: Callable[[int], np.ndarray]  # log p(z) − log q(z) at so many times 64 draws, (start, draw)
+
+    @property
+    def best(self) -> int:
+        """The start with the largest ELBO."""
+        return int(np.argmax(self.elbos[:, -1]))
 
 
 def optimize(
@@ -82,46 +93,113 @@ def optimize(
         label: What the progress is called.
     """
     starts = len(jax.tree.leaves(begin)[0])
-    keys = jax.vmap(partial(jax.random.fold_in, jax.random.key(seed)))(jnp.arange(starts))
-    found, done, skipped = begin, 0, np.zeros(starts)
-    curves, noises, ends = [], [], []
-    kept = None if store is None else Store(store, Arrays, ".parquet", source=source_of(optimize))
-    total = sum(stage.steps for stage in stages)
-    elbos = np.full(starts, -np.inf)
+    kept = None if store is None else Store(store, Arrays, ".parquet", source=source_of(optimize, *stages))
+    programs = Programs(seed, starts, kept)
+    total, found, done, skipped = sum(stage.steps for stage in stages), begin, 0, np.zeros(starts)
+    curves, noises, ends, elbos, gaps, stopped = [], [], [], [], [], 0
     with Progress(label, total) as progress:
         for number, stage in enumerate(stages):
-            stage_keys = jax.vmap(partial(jax.random.fold_in, data=number))(keys)
-            state = jax.jit(jax.vmap(stage.begin))(found, jax.vmap(partial(jax.random.fold_in, data=2**31))(stage_keys))
-            at = 0
-            programs: dict[int, Any] = {}
+            state = programs.begin(stage, number, found)
+            at, looks = 0, Looks(stage.steps)
             for length in _blocks(stage.steps, total):
                 interrupts.check()
-                if length not in programs:
-                    lowered = jax.jit(partial(_advance, stage, length)).lower(state, stage_keys, at)
-                    programs[length] = lowered.compile(), None if kept is None else digest(lowered.as_text().encode())
-                program, text = programs[length]
-                compute = partial(_computed, program, state, stage_keys, at)
-                identity = [text, seed, starts, number, at, length]
-                arrays = compute() if kept is None else kept.recall(identity, compute)
-                *leaves, elbo, noise = arrays.values
-                state = jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(leaf) for leaf in leaves])
+                state, elbo, noise = programs.advance(stage, number, length, state, at)
                 at, done = at + length, done + length
                 curves.append(elbo)
                 noises.append(noise)
                 ends.append(done)
                 annotate(f"ELBO {elbo.max():.6g}")
                 progress(done)
-            skipped = skipped + np.asarray(jax.vmap(stage.skipped)(state))
-            found, elbos = _better(stage, state, jax.random.fold_in(jax.random.key(seed), 2**31 + number))
+                if looks.nothing_left(at, programs.look(stage, state)):
+                    stopped += stage.steps - at
+                    break
+            gaps.append(np.zeros(starts) if looks.gap is None else looks.gap)
+            skipped = skipped + programs.skipped(stage, state)
+            found, elbo = programs.best(stage, state)
+            elbos.append(elbo)
     return Outcome(
-        found, stages[-1], elbos, np.stack(curves, 1), np.stack(noises, 1), np.array(ends), skipped.astype(int)
+        found,
+        np.stack(elbos, 1),
+        np.stack(gaps, 1),
+        np.stack(curves, 1),
+        np.stack(noises, 1),
+        np.array(ends),
+        skipped.astype(int),
+        stopped,
+        partial(programs.weights, stages[-1], found),
     )
 
 
-def log_weights(stage: Stage, found: Any, key: Array, draws: int) -> Array:
-    """log p(z) − log q(z) at draws from what one start found; the same ε for every start."""
-    keys = jax.random.split(key, draws)
-    return jnp.asarray(jax.lax.map(partial(stage.log_weight, found), keys, batch_size=AT_ONCE))
+class Programs:
+    """Compiled programs, one for equal stages, and the blocks of steps that a store has kept."""
+
+    def __init__(self, seed: int, starts: int, store: Store[Arrays] | None) -> None:
+        self._seed, self._starts, self._store = seed, starts, store
+        self._compiled: dict[Any, tuple[Any, str]] = {}
+
+    def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return self._program(function, *arguments)[0](*arguments)
+
+    def _program(self, function: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
+        """The program of a function, and what identifies it: its own text, with all the data that it uses."""
+        key = function, jax.tree.structure(arguments)
+        if key not in self._compiled:
+            lowered = jax.jit(function).lower(*arguments)
+            text = "" if self._store is None else digest(lowered.as_text().encode())
+            self._compiled[key] = lowered.compile(), text
+        return self._compiled[key]
+
+    def begin(self, stage: Stage, number: int, found: Any) -> Any:
+        """The state of every start at the first step of a stage."""
+        return self._run(_Begin(stage), self._key(number), found)
+
+    def advance(
+        self, stage: Stage, number: int, length: int, state: Any, at: int
+    ) -> tuple[Any, np.ndarray, np.ndarray]:
+        """The state after a block of steps, and the mean ELBO and noise of every start in it."""
+        arguments = state, self._key(number), np.int32(at)
+        program, text = self._program(_Advance(stage, length, self._starts), *arguments)
+
+        def compute() -> Arrays:
+            return Arrays(tuple(np.asarray(leaf) for leaf in jax.tree.leaves(program(*arguments))), {})
+
+        if self._store is None:
+            values = compute().values
+        else:
+            before = digest(b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(state)))
+            values = self._store.recall([text, self._seed, number, at, before], compute).values
+        *leaves, elbo, noise = values
+        return jax.tree.unflatten(jax.tree.structure(state), leaves), elbo, noise
+
+    def weights(self, stage: Stage, found: Any, times: int) -> np.ndarray:
+        """log p(z) − log q(z) at `times` · 64 draws of what every start found, at the same ε; (start, draw)."""
+        chunks = (self._run(_Weights(stage.score), found, self._key(-1 - time)) for time in range(times))
+        return np.concatenate([np.asarray(chunk, float) for chunk in chunks], axis=1)
+
+    def look(self, stage: Stage, state: Any) -> np.ndarray:
+        """The same at a few draws of what every start would report now."""
+        return self.weights(stage, self._run(_Candidates(stage), state)[0], 1)
+
+    def best(self, stage: Stage, state: Any) -> tuple[Any, np.ndarray]:
+        """What every start reports: its first candidate, or another one that is clearly better; and its ELBO."""
+        candidates = [jax.tree.map(np.asarray, each) for each in self._run(_Candidates(stage), state)]
+        weights = np.stack([self.weights(stage, each, COMPARED) for each in candidates])
+        with np.errstate(invalid="ignore"):
+            elbos = np.where(np.isfinite(weights).all(2), weights.mean(2), -np.inf)
+            error = np.std(weights - weights[0], axis=2) / math.sqrt(weights.shape[2])
+            clear = (elbos - elbos[0] > CLEARLY * error) | (np.isneginf(elbos[0]) & np.isfinite(elbos))
+        clear[0] = True
+        chosen = np.argmax(np.where(clear, elbos, -np.inf), axis=0)
+        at = np.arange(self._starts)
+        return jax.tree.map(lambda *leaves: np.stack(leaves)[chosen, at], *candidates), elbos[chosen, at]
+
+    def skipped(self, stage: Stage, state: Any) -> np.ndarray:
+        """How many gradients of every start were not finite."""
+        return np.asarray(self._run(_Skipped(stage), state))
+
+    def _key(self, number: int) -> np.ndarray:
+        """What decides the draws of a stage, or (number < 0) of a measurement."""
+        return np.array([self._seed % 2**32, number % 2**32], np.uint32)
 
 
 def _blocks(steps: int, total: int) -> list[int]:
@@ -130,37 +208,89 @@ def _blocks(steps: int, total: int) -> list[int]:
     return [length] * (steps // length) + [steps % length] * (steps % length > 0)
 
 
-def _advance(stage: Stage, length: int, states: Any, keys: Array, at: Array) -> tuple[Any, Array, Array]:
-    def step(states: Any, k: Array) -> tuple[Any, Any]:
-        return jax.vmap(stage.advance)(states, jax.vmap(lambda key: jax.random.fold_in(key, k))(keys))
-
-    states, gains = jax.lax.scan(step, states, at + jnp.arange(length))
-    return states, gains.elbo.mean(0), gains.noise.mean(0)
+def _keys(key: Array, starts: int) -> Array:
+    return jax.random.split(jax.random.wrap_key_data(key), starts)
 
 
-def _computed(program: Any, state: Any, keys: Array, at: int) -> Arrays:
-    state, elbo, noise = program(state, keys, at)
-    return Arrays(tuple(np.asarray(leaf) for leaf in (*jax.tree.leaves(state), elbo, noise)), {})
+@dataclass(frozen=True)
+class _Begin:
+    stage: Stage
+
+    def __call__(self, key: Array, found: Any) -> Any:
+        return jax.vmap(self.stage.begin)(found, _keys(key, len(jax.tree.leaves(found)[0])))
 
 
-def _better(stage: Stage, states: Any, key: Array) -> tuple[Any, np.ndarray]:
-    """For every start the average or the last iterate, whichever has the larger ELBO at the same draws; its ELBO."""
+@dataclass(frozen=True)
+class _Advance:
+    stage: Stage
+    length: int
+    starts: int
 
-    @jax.jit
-    def choose(states: Any) -> tuple[Any, Array]:
-        def one(state: Any) -> tuple[Any, Array]:
-            average, last = stage.found(state)
-            elbos = jnp.stack([_mean(log_weights(stage, q, key, COMPARED)) for q in (average, last)])
-            chosen = jax.tree.map(lambda a, b: jnp.where(elbos[0] >= elbos[1], a, b), average, last)
-            return chosen, elbos.max()
+    def __call__(self, states: Any, key: Array, at: Array) -> tuple[Any, Array, Array]:
+        keys = _keys(key, self.starts)
 
-        chosen: tuple[Any, Array] = jax.lax.map(one, states)
-        return chosen
+        def one(state: Any, key: Array, k: Array) -> tuple[Any, Any]:
+            return self.stage.advance(state, jax.random.fold_in(key, k))
 
-    found, elbos = choose(states)
-    return found, np.asarray(elbos)
+        def step(states: Any, k: Array) -> tuple[Any, Any]:
+            if self.starts > 1:
+                return jax.vmap(one, (0, 0, None))(states, keys, k)
+            alone = one(jax.tree.map(lambda leaf: leaf[0], states), keys[0], k)  # a batch of one is slower
+            moved: tuple[Any, Any] = jax.tree.map(lambda leaf: leaf[None], alone)
+            return moved
+
+        states, gains = jax.lax.scan(step, states, at + jnp.arange(self.length))
+        return states, gains.elbo.mean(0), gains.noise.mean(0)
 
 
-def _mean(weights: Array) -> Array:
-    """−∞ if a draw is not finite: no start with such draws is chosen before one without."""
-    return jnp.where(jnp.isfinite(weights).all(), weights.mean(), -jnp.inf)
+@dataclass(frozen=True)
+class _Candidates:
+    stage: Stage
+
+    def __call__(self, states: Any) -> Any:
+        return jax.vmap(self.stage.found)(states)
+
+
+@dataclass(frozen=True)
+class _Skipped:
+    stage: Stage
+
+    def __call__(self, states: Any) -> Array:
+        return jax.vmap(self.stage.skipped)(states)
+
+
+@dataclass(frozen=True)
+class _Weights:
+    score: Callable[[Any, Array], Array]
+
+    def __call__(self, found: Any, key: Array) -> Any:
+        keys = _keys(key, AT_ONCE)
+        return jax.vmap(lambda q: jax.vmap(lambda key: self.score(q, key))(keys))(found)
+
+
+class Looks:
+    """Whether there is anything left to gain, asked at the end of every block, and right at all of them together.
+
+    An average of k iterates is about c/k nats below its limit. Between two looks Δ steps apart it then gains
+    cΔ/(k(k − Δ)), so the gain tells c. The run stops when an upper confidence bound of what the other K − k steps would
+    gain, c(K − k)/(kK), is below 0.001 nats for every start. Look j has error probability 0.05/(j(j + 1)): these add up
+    to 0.05 over any number of looks, so that it does not matter when one stops.
+    """
+
+    def __init__(self, steps: int) -> None:
+        self._steps, self._at, self._count = steps, 0, 0
+        self._before: np.ndarray | None = None
+        self.gap: np.ndarray | None = None  # c/k: how far every start is below its limit, by this rule
+
+    def nothing_left(self, at: int, weights: np.ndarray) -> bool:
+        """Whether to stop at this step, from log p − log q at the same draws as before, (start, draw)."""
+        before, previous, self._before, self._at = self._before, self._at, weights, at
+        if before is None or not np.isfinite(weights).all():
+            return False
+        self._count += 1
+        gains, per_gain = weights - before, previous / (at - previous)
+        error = gains.std(axis=1, ddof=1) / math.sqrt(gains.shape[1])
+        self.gap = per_gain * np.maximum(gains.mean(axis=1) - CLEARLY * error, 0.0)
+        quantile = NormalDist().inv_cdf(1 - ERROR / (self._count * (self._count + 1)))
+        most = per_gain * (np.abs(gains.mean(axis=1)) + quantile * error)
+        return bool(most.max() * (1 - at / self._steps) < LEAST_GAIN)

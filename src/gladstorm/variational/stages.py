@@ -49,16 +49,31 @@ class Stage(ABC):
         """One step."""
 
     @abstractmethod
-    def found(self, state: Any) -> tuple[Any, Any]:
-        """The average of late iterates, and the last one."""
+    def found(self, state: Any) -> tuple[Any, ...]:
+        """What it may report: first what it usually does, the average of late iterates, then other candidates."""
 
+    @property
     @abstractmethod
-    def log_weight(self, found: Any, key: Array) -> Array:
-        """log p(z) − log q(z) at one draw z from q."""
+    def score(self) -> Callable[[Any, Array], Array]:
+        """From q and a key to log p(z) − log q(z) at one draw z from q; equal where stages share it."""
 
     @abstractmethod
     def skipped(self, state: Any) -> Array:
         """How many gradients were not finite."""
+
+
+@dataclass(frozen=True)
+class LogWeight:
+    """log p(z) − log q(z) at one draw z from a Gaussian q."""
+
+    log_density: LogDensity
+
+    def __call__(self, q: Any, key: Array) -> Array:
+        """At the draw that the key decides."""
+        noise_key, data_key = jax.random.split(key)
+        z = q.place(q.noise(noise_key))
+        log_q: Array = q.log_density(z)
+        return self.log_density(z, data_key) - log_q
 
 
 @dataclass(frozen=True)
@@ -67,21 +82,17 @@ class GaussianStage(Stage):
 
     log_density: LogDensity
 
-    def at_draw(self, q: Gaussian, key: Array) -> tuple[Array, Array, Array, Array]:
-        """ε, log p(z), h and ∇_z (log q − log p) at one draw."""
+    def at_draw(self, q: Gaussian, key: Array) -> tuple[Array, Array, Array]:
+        """ε, log p(z) − log q(z) and h at one draw."""
         noise_key, data_key = jax.random.split(key)
         noise = q.noise(noise_key)
-        z = q.place(noise)
-        value, gradient = jax.value_and_grad(self.log_density)(z, data_key)
-        log_q, score = jax.value_and_grad(q.log_density)(z)
-        return noise, value - log_q, -gradient, score - gradient
+        value, gradient = jax.value_and_grad(self.log_density)(q.place(noise), data_key)
+        return noise, value - q.log_density_at(noise), -gradient
 
+    @property
     @override
-    def log_weight(self, found: Any, key: Array) -> Array:
-        noise_key, data_key = jax.random.split(key)
-        z = found.place(found.noise(noise_key))
-        log_q: Array = found.log_density(z)
-        return self.log_density(z, data_key) - log_q
+    def score(self) -> Callable[[Any, Array], Array]:
+        return LogWeight(self.log_density)
 
 
 class Walk(NamedTuple):
@@ -109,7 +120,7 @@ class _PerCoordinate(GaussianStage):
 
 @dataclass(frozen=True)
 class MeanFieldStage(_PerCoordinate):
-    """m and s, σ = softplus(s), by g_m = ∇_z(log q − log p) and g_s = g_m ε σ′, each coordinate by itself.
+    """m and s, σ = softplus(s), by g_m = h − ε/σ and g_s = g_m ε σ′, each coordinate by itself.
 
     No step is longer than one along the natural gradient would be: |Δm| ≤ σ²|g_m|, and for s, whose natural gradient is
     noisier, |Δs| ≤ min{½|g_s|(σ/σ′)²/(1 + ε²), ½σ/σ′}.
@@ -123,7 +134,8 @@ class MeanFieldStage(_PerCoordinate):
     @override
     def advance(self, state: Walk, key: Array) -> tuple[Walk, Gain]:
         q = self._distribution(state.x)
-        noise, elbo, _, by_loc = self.at_draw(q, key)
+        noise, elbo, h = self.at_draw(q, key)
+        by_loc = h - noise / q.scale
         slope = -jnp.expm1(-q.scale)  # σ′
         by_width = by_loc * noise * slope
         reach = q.scale / slope
@@ -155,7 +167,8 @@ class LowRankStage(_PerCoordinate):
     @override
     def advance(self, state: Walk, key: Array) -> tuple[Walk, Gain]:
         q = self._distribution(state.x)
-        noise, elbo, _, by_z = self.at_draw(q, key)
+        noise, elbo, h = self.at_draw(q, key)
+        by_z = h + jax.grad(q.log_density)(q.place(noise))
         gradient = jax.vjp(lambda x: self._distribution(x).place(noise), state.x)[1](by_z)[0]
         longest = {
             "loc": q.scale**2 * jnp.abs(by_z),
@@ -181,7 +194,7 @@ class Turning(NamedTuple):
 
 @dataclass(frozen=True)
 class FullRankStage(GaussianStage):
-    """m and L along natural gradients: with v = Lᵀ∇_z(log q − log p) and γ = 1 − k/K,
+    """m and L along natural gradients: with v = Lᵀh − ε and γ = 1 − k/K,
 
     w₁ = v,  w₂ = (vεᵀ below the diagonal, v∘ε/√2 on it)
     u₁ and u₂ are steps of `Untuned` for w₁ and w₂, ‖u₁‖ ≤ 0.3γ‖w₁‖ and ‖u₂‖ ≤ 0.3γ‖w₂‖/(1 + ‖ε‖²)
@@ -196,8 +209,8 @@ class FullRankStage(GaussianStage):
     @override
     def advance(self, state: Turning, key: Array) -> tuple[Turning, Gain]:
         q, k = state.q, state.shift[1].k
-        noise, elbo, _, by_z = self.at_draw(q, key)
-        v = q.tril.T @ by_z
+        noise, elbo, h = self.at_draw(q, key)
+        v = q.tril.T @ h - noise
         turn = jnp.tril(jnp.outer(v, noise), -1) + jnp.diag(v * noise / jnp.sqrt(2.0))
         bold = BOLDEST * (1 - k / self.steps)
         u1, shift = self._moved(state.shift, v, bold * length(v))

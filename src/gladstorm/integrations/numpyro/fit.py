@@ -71,11 +71,17 @@ def fit(
     (True, True)
     """
     check_settings("fit", steps, starts)
+    args, kwargs = jax.tree.map(_on_device, (args, kwargs))
     if guide is not None and not isinstance(guide, MeanField | FullRank | LowRank):
         if not callable(guide):
             raise TypeError(f"fit: guide must be a family such as MeanField(), a guide or None; got {guide!r}.")
         return _fit_guide(model, guide, args, kwargs, steps, seed, starts, store, progress)
     return _fit_family(model, guide, args, kwargs, steps, seed, starts, init, store, progress)
+
+
+def _on_device(value: Any) -> Any:
+    """An array of NumPy as one of JAX: a subsample of it may be taken inside a compiled program."""
+    return jnp.asarray(value) if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" else value
 
 
 def _fit_family(
@@ -158,8 +164,8 @@ def _fit_guide(
     name = type(guide).__name__ if not hasattr(guide, "__name__") else guide.__name__
     with nullcontext() if progress else quietly():
         outcome = optimize([stage], begin, seed, store, name)
-    best = jax.tree.map(lambda leaf: leaf[int(np.argmax(outcome.elbos))], outcome.found)
+    best = jax.tree.map(lambda leaf: leaf[outcome.best], outcome.found)
     parameters = {site: np.asarray(value) for site, value in stage.constrained(best).items()}
     config = {"steps": steps, "seed": seed, "starts": starts, "guide": name}
     noisy = stage.subsampled
-    return conclude(name, outcome, best, parameters, lambda key: stage.draw(best, key), config, noisy)
+    return conclude(name, outcome, parameters, lambda key: stage.draw(best, key), config, noisy)

@@ -68,7 +68,7 @@ class StickingELBO(ELBO):  # type: ignore[misc]  # numpyro publishes no types
         return sum(log_q.values(), start=jnp.zeros(())) - sum(log_p.values(), start=jnp.zeros(()))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GuideStage(Stage):
     """The parameters of a guide, in unconstrained space, each number by itself."""
 
@@ -111,10 +111,10 @@ class GuideStage(Stage):
     def found(self, state: Walk) -> tuple[Any, Any]:
         return state.journey.average, state.x
 
+    @property
     @override
-    def log_weight(self, found: Any, key: Array) -> Array:
-        log_weight: Array = -self._loss(found, key)
-        return log_weight
+    def score(self) -> Callable[[Any, Array], Array]:
+        return self._log_weight
 
     @override
     def skipped(self, state: Walk) -> Array:
@@ -131,6 +131,9 @@ class GuideStage(Stage):
             for name, site in sites.items()
             if site["type"] == "deterministic" or (site["type"] == "sample" and not site["is_observed"])
         }
+
+    def _log_weight(self, found: Any, key: Array) -> Array:
+        return jnp.negative(self._loss(found, key))
 
     def _loss(self, params: Any, key: Array) -> Array:
         values = self.constrained(params)

@@ -1,0 +1,158 @@
+"""`fit` on numpyro models, and its parts in a plain SVI."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gladstorm.methods.steps import Untuned
+from gladstorm.methods.steps.per_coordinate import FIRST
+from gladstorm.optax import averaged, untuned_per_coordinate
+
+numpyro = pytest.importorskip("numpyro")
+from numpyro import handlers  # noqa: E402
+from numpyro.distributions import HalfNormal, Normal, constraints  # noqa: E402
+from numpyro.infer import SVI, Trace_ELBO  # noqa: E402
+from numpyro.infer.autoguide import AutoNormal  # noqa: E402
+
+from gladstorm.numpyro import MeanField, StickingELBO, fit  # noqa: E402
+
+DATA = np.random.default_rng(0).normal(2.0, 1.0, 40)
+EXACT_SD = (1 / 25 + len(DATA)) ** -0.5
+EXACT_MEAN = EXACT_SD**2 * DATA.sum()
+
+
+def model(data: Any, batch: int | None = None) -> None:
+    z = numpyro.sample("z", Normal(0.0, 5.0))
+    with numpyro.plate("all", len(data), subsample_size=batch) as some:
+        numpyro.sample("data", Normal(z, 1.0), obs=data[some])
+    numpyro.deterministic("doubled", 2 * z)
+
+
+def guide(data: Any) -> None:
+    scale = numpyro.param("scale", 0.5, constraint=constraints.positive)
+    numpyro.sample("z", Normal(numpyro.param("mean", 0.3), scale))
+
+
+@pytest.mark.parametrize("of", [None, AutoNormal, guide], ids=["by default", "autoguide", "function"])
+def test_a_conjugate_posterior_is_found_by_every_kind_of_guide(of: Any) -> None:
+    found = fit(model, DATA, steps=2000, starts=2, guide=of(model) if of is AutoNormal else of, progress=False)
+    draws = found.sample(4000)
+    assert draws["z"].mean() == pytest.approx(EXACT_MEAN, abs=0.08 * EXACT_SD)
+    assert draws["z"].std() == pytest.approx(EXACT_SD, rel=0.04)
+    assert draws["doubled"] == pytest.approx(2 * draws["z"])
+    evidence = Normal(0.0, 1.0).log_prob(DATA - EXACT_MEAN).sum() + Normal(0.0, 5.0).log_prob(EXACT_MEAN)
+    assert found.elbo == pytest.approx(float(evidence) + 0.5 * np.log(2 * np.pi * EXACT_SD**2), abs=0.01)
+    assert found.warnings == ()
+    if of is None:
+        assert found.scale_tril.item() == pytest.approx(EXACT_SD, rel=0.005)
+    else:
+        with pytest.raises(AttributeError, match=r"a guide of your own has fit\.parameters"):
+            _ = found.location
+
+
+def test_subsampled_data_give_the_posterior_of_all_of_them_and_no_khat() -> None:
+    found = fit(model, DATA, batch=10, steps=4000, starts=2, progress=False)
+    assert found.location.item() == pytest.approx(EXACT_MEAN, abs=0.3 * EXACT_SD)
+    assert found.scale_tril.item() == pytest.approx(EXACT_SD, rel=0.05)
+    assert found.khat is None
+
+
+def test_a_latent_variable_of_a_subsample_needs_a_guide() -> None:
+    def local(data: Any) -> None:
+        with numpyro.plate("all", len(data), subsample_size=4) as some:
+            z = numpyro.sample("z", Normal(0.0, 1.0))
+            numpyro.sample("data", Normal(z, 1.0), obs=data[some])
+
+    with pytest.raises(ValueError, match=r"guide must be one of yours, such as AutoNormal\(model\), .* 'z' in 'all'"):
+        fit(local, DATA, progress=False)
+    with pytest.raises(TypeError, match="guide must be a family such as MeanField"):
+        fit(model, DATA, guide="normal")
+
+
+def chained(data: Any = None) -> None:
+    """A guide whose second site depends on its first: the path through it must not be cut."""
+    a, b = numpyro.param("a", 2.5), numpyro.param("b", 0.4, constraint=constraints.positive)
+    x = numpyro.sample("x", Normal(a, b))
+    numpyro.sample("y", HalfNormal(jnp.exp(0.5 * x)))
+
+
+def two(data: Any = None) -> None:
+    x = numpyro.sample("x", Normal(1.0, 2.0))
+    numpyro.sample("y", HalfNormal(jnp.exp(0.3 * x)))
+
+
+def gradients(elbo: Any, params: Any, of: Any, by: Any, keys: Any) -> dict[str, np.ndarray]:
+    return jax.jit(jax.vmap(lambda key: jax.grad(lambda p: elbo.loss(key, p, of, by, jnp.asarray(DATA)))(params)))(keys)  # type: ignore[no-any-return]
+
+
+def test_path_derivatives_have_the_mean_of_the_whole_gradient_through_sites_that_depend_on_each_other() -> None:
+    params = {"a": jnp.asarray(2.5), "b": jnp.asarray(0.4)}
+    keys = jax.random.split(jax.random.key(0), 20_000)
+    path, whole = (gradients(elbo, params, two, chained, keys) for elbo in (StickingELBO(), Trace_ELBO()))
+    for name in params:
+        error = np.std(np.asarray(path[name]) - np.asarray(whole[name])) / np.sqrt(len(keys))
+        assert np.mean(path[name]) == pytest.approx(np.mean(whole[name]), abs=4 * error)
+        assert abs(np.mean(path[name])) > 10 * error  # or there would be nothing to compare
+    few = StickingELBO(num_particles=5).loss(keys[0], params, two, chained)
+    each = [StickingELBO().loss(key, params, two, chained) for key in jax.random.split(keys[0], 5)]
+    assert float(few) == pytest.approx(float(np.mean(each)), rel=1e-5)
+
+
+def test_path_derivatives_have_no_noise_at_the_posterior() -> None:
+    params = {"mean": jnp.asarray(EXACT_MEAN), "scale": jnp.asarray(EXACT_SD)}
+    keys = jax.random.split(jax.random.key(1), 100)
+    path, whole = (gradients(elbo, params, model, guide, keys) for elbo in (StickingELBO(), Trace_ELBO()))
+    for name in params:
+        assert np.abs(path[name]).max() < 1e-3 * np.std(whole[name])
+
+
+def test_every_coordinate_is_a_run_of_its_own_whatever_the_others_do() -> None:
+    rng = np.random.default_rng(1)
+    gradients, steps = rng.normal(1.0, 1.0, (30, 3)) * [1.0, 1e-6, 1e6], 30
+    gradients[7] = np.nan
+    optimizer = untuned_per_coordinate(steps)
+    params = {"a": jnp.array([1.0, -2.0]), "b": jnp.array(3.0)}
+    state = optimizer.init(params)
+    update = jax.jit(optimizer.update)
+    for g in gradients:
+        updates, state = update({"a": jnp.asarray(g[:2]), "b": jnp.asarray(g[2])}, state, params)
+        params = jax.tree.map(jnp.add, params, updates)
+    moved, average = (np.append(tree["a"], tree["b"]) for tree in (params, averaged(state, params)))
+    step = Untuned(steps=steps, first=FIRST)
+    move = jax.jit(lambda memory, x, g: step.move(memory, x, g, lambda _: jnp.zeros(())))
+    for at, start in enumerate([1.0, -2.0, 3.0]):
+        x = jnp.array(start)
+        memory = step.init(x)
+        for g in gradients[:, at]:
+            x, memory = move(memory, x, jnp.asarray(g))
+        assert (moved[at], average[at]) == pytest.approx((float(x), float(memory.average)), rel=1e-5)
+        assert memory.skipped == 1
+    with pytest.raises(ValueError, match="untuned_per_coordinate: params must be given to update"):
+        optimizer.update(params, state)
+
+
+def test_both_serve_in_a_plain_svi() -> None:
+    svi = SVI(model, AutoNormal(model), untuned_per_coordinate(1500), StickingELBO())
+    result = svi.run(jax.random.key(0), 1500, jnp.asarray(DATA), progress_bar=False)
+    assert float(result.params["z_auto_scale"]) == pytest.approx(EXACT_SD, rel=0.01)
+    assert float(result.params["z_auto_loc"]) == pytest.approx(EXACT_MEAN, abs=0.05 * EXACT_SD)
+
+
+def test_a_model_with_constraints_has_draws_on_its_own_scale() -> None:
+    def positive(data: Any) -> None:
+        sigma = numpyro.sample("sigma", HalfNormal(10.0))
+        numpyro.sample("data", Normal(2.0, sigma), obs=data)
+
+    found = fit(positive, DATA, steps=2000, starts=2, guide=MeanField(), progress=False)
+    draws = found.sample(2000)["sigma"]
+    spread = np.sqrt(np.mean((DATA - 2) ** 2))
+    assert (draws > 0).all()
+    assert draws.mean() == pytest.approx(spread, rel=0.05)
+    assert draws.std() == pytest.approx(spread / np.sqrt(2 * len(DATA)), rel=0.15)
+    with handlers.seed(rng_seed=0):
+        assert set(found.sample(3)) == {"sigma"}
