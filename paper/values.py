@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from evidence.posteriors import page as posteriors
 from evidence.study import PUBLISHED
 from evidence.untuned import page as untuned
 from evidence.untuned.judging import BUDGETS
@@ -23,7 +24,7 @@ from gladstorm.suite import tables as suite_tables
 from gladstorm.theory import Problem, theorem
 
 ROOT = Path(__file__).parent.parent
-STUDIES = ("untuned", "optimality", "reproduction", "digits", "text", "posterior")
+STUDIES = ("untuned", "optimality", "reproduction", "digits", "text", "posteriors")
 ERRATA = {"L0-smooth": 0.0, "L*_sym(1/2)": 0.5, "L*_sym(1)": 1.0}
 EXAMPLE: dict[str, Any] = {"L0": 1.5, "B": 0, "G": 0.7, "gap": 3, "L1": 0.25}  # of docs/errata.md
 
@@ -121,6 +122,7 @@ def texts() -> dict[str, str]:
         "schedule_most": order(max(times)),
         "schedule_eps": order(optimality["eps"]),
         **_untuned(),
+        **_posteriors(),
     }
 
 
@@ -155,6 +157,23 @@ def _untuned() -> dict[str, str]:
     }
 
 
+def _posteriors() -> dict[str, str]:
+    results = posteriors.load(PUBLISHED / "posteriors")
+    wanted = ("validation", posteriors.MEAN_FIELD)
+    judged = [case for case in results["cases"] if (case["set"], case["family"]) == wanted]
+    verdicts = [sentence["verdict"] for sentence in posteriors.sentences(results)]
+    many = results["settings"]["budgets"][-1]
+    return {
+        "posteriors_models": str(len(judged)),
+        "posteriors_budget": f"{many:,}",
+        "posteriors_ours": posteriors.two(posteriors.score(judged, posteriors.OURS, many)),
+        "posteriors_oracle": posteriors.two(posteriors.score(judged, posteriors.TUNED_STL, many)),
+        "posteriors_adam": posteriors.two(posteriors.score(judged, "Adam 0.01", many)),
+        "posteriors_sentences": str(len(verdicts)),
+        "posteriors_true": str(verdicts.count("true")),
+    }
+
+
 def order(number: float) -> str:
     """A number by its size.
 
@@ -171,7 +190,6 @@ def tables() -> dict[str, Table]:
     pages = {study: read(study) for study in STUDIES}
     suite = json.loads((PUBLISHED / "suite/suite.json").read_text("utf-8"))
     headings, rows = suite_tables.over_cases(suite)
-    posterior = with_heading(pages["posterior"], "guide", "optimizer")
     return {
         "errata": errata(),
         "regimes": regimes(),
@@ -189,9 +207,7 @@ def tables() -> dict[str, Table]:
             "test accuracy, %, growing noise",
         ),
         "text": only(with_heading(pages["text"], "test loss"), "", "step size", "test loss"),
-        "posterior": only(
-            posterior, "guide", "learning rate", "optimizer", "arrives at", "smallest median gap, nats", "diverged"
-        ),
+        "posteriors": with_heading(pages["posteriors"], "not finite"),
     }
 
 

@@ -29,11 +29,11 @@ JUDGED_BY = 200
 
 
 def timed(name: str, database: Path | None, seed: int) -> dict[str, float]:
-    """Seconds a step of one start: ours, and numpyro's SVI with Adam and AutoNormal; medians, taken in turns."""
+    """Seconds a step of one start: ours in its main stage, and numpyro's SVI with Adam; medians, taken in turns."""
     with jax.enable_x64(True):
         problem = made(name, database)
         svi = SVI(problem.model, AutoNormal(problem.model), numpyro.optim.Adam(0.01), Trace_ELBO())
-        (stage,) = MeanField().stages(lambda z, _: problem.logdensity(z), TIMED_STEPS)
+        stage = MeanField().stages(lambda z, _: problem.logdensity(z), problem.dim, TIMED_STEPS)[0]
         key, start = jax.random.key(seed), jnp.asarray(problem.starts([seed]))[0]
         theirs = svi.init(key, problem.data)
         ours = stage.begin(Diagonal(start, jnp.full(problem.dim, FIRST_SCALE)), key)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+
 from evidence.parts import Part, gathered
 from evidence.posteriors import chains, costs, ours, rivals
 from evidence.posteriors.families import FULL_RANK, LARGEST, MEAN_FIELD
-from evidence.posteriors.models import VALIDATION
+from evidence.posteriors.models import DEVELOPMENT, VALIDATION
 from evidence.posteriors.problems import MODELS, SMALL
 from evidence.results import versions_of
 from gladstorm.core.statistics import significant
 from gladstorm.jobs.sources import source_of
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task
-from gladstorm.variational.run import optimize
+from gladstorm.variational import FullRank, MeanField
+from gladstorm.variational.gaussians import Diagonal
+from gladstorm.variational.run import AT_ONCE, BLOCKS, COMPARED, optimize
 
 PACKAGES = ("gladstorm", "numpyro", "jax", "optax", "numpy", "scipy")
 TIMED = (
@@ -39,12 +45,13 @@ class Size:
     budgets: list[int]
     seeds: int  # of rivals
     runs: int  # of ours
+    largest: int  # dimension of a full-rank fit
     timed: tuple[str, ...]
     batches: int  # steps with minibatches; 0 for none
 
 
-FULL = Size(tuple(MODELS), [1000, 10_000], 5, 20, TIMED, 10_000)
-QUICK = Size(tuple(SMALL), [20, 60], 2, 4, (), 0)
+FULL = Size(tuple(MODELS), [1000, 10_000], 5, 20, LARGEST, TIMED, 10_000)
+QUICK = Size(tuple(SMALL), [20, 60], 2, 4, 0, (), 0)
 
 
 def require_known(models: Sequence[str]) -> None:
@@ -72,7 +79,11 @@ def run(database: Path | None, size: Size, kept: Path, seed: int, executor: Exec
 
     cases = [(name, MEAN_FIELD) for name in size.models]
     theirs = of_cases("rivals", rivals.measured, cases, size.seeds)
-    larger = [(name, FULL_RANK) for name, found in zip(size.models, theirs, strict=True) if found["dim"] <= LARGEST]
+    larger = [
+        (name, FULL_RANK)
+        for name, found in zip(size.models, theirs, strict=True)
+        if found["dim"] <= size.largest and name not in DEVELOPMENT  # which are not judged
+    ]
     theirs += of_cases("rivals", rivals.measured, larger, size.seeds)
     cases += larger
     own = of_cases("ours", ours.measured, cases, size.runs)
@@ -82,7 +93,7 @@ def run(database: Path | None, size: Size, kept: Path, seed: int, executor: Exec
         ours.polished,
         [([*case, b["level"]], (*case, database, b["mean"], b["scale"])) for case, b in zip(cases, best, strict=True)],
     )
-    checked = [name for name in size.models if name in VALIDATION or database is None]
+    checked = [name for name in size.models if name in VALIDATION]
     sampled = parts("NUTS", chains.nuts, [([name, seed], (name, database, seed)) for name in checked])
     clocked = [name for name in size.timed if name in size.models]
     seconds = parts("time", costs.timed, [([name, seed], (name, database, seed)) for name in clocked])
@@ -122,10 +133,24 @@ def _case(case: tuple[str, str], theirs: Any, own: Any, polished: Any) -> dict[s
             name: {k: _gaps(top, each) for k, each in found.items()} for name, found in theirs["levels"].items()
         },
         "ours": {k: _gaps(top, levels) for k, levels in own["levels"].items()},
+        "evaluations": {k: _evaluations(case[1], theirs["dim"], int(k)) for k in own["levels"]},
         "fits": {
             k: [{"gap": _gaps(top, [fit.pop("level")])[0]} | fit for fit in fits] for k, fits in own["fits"].items()
         },
     }
+
+
+def _evaluations(family: str, dim: int, steps: int) -> int:
+    """How often at most a run evaluates the density beside its gradients: after every block, and to compare."""
+    members = MeanField() if family == MEAN_FIELD else FullRank()
+    block, draws = max(1, round(steps / BLOCKS)), 0
+    found: Any = Diagonal(jnp.zeros(dim), jnp.ones(dim))
+    for stage in members.stages(lambda *_: jnp.zeros(()), dim, steps):
+        state = jax.eval_shape(stage.begin, found, jax.random.key(0))
+        candidates = jax.eval_shape(stage.found, state)
+        found = candidates[0]
+        draws += AT_ONCE * (math.ceil(stage.steps / min(block, stage.steps)) + COMPARED * len(candidates))
+    return draws
 
 
 def _gaps(top: float, levels: Sequence[float | None]) -> list[float | None]:

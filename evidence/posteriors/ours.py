@@ -19,11 +19,10 @@ from gladstorm.variational.gaussians import Diagonal
 from gladstorm.variational.judgement import judge
 from gladstorm.variational.logdensity import DRAWS, STARTS
 from gladstorm.variational.psis import khat
-from gladstorm.variational.run import log_weights, optimize
+from gladstorm.variational.run import optimize
 
 POLISHED_BY = 2000  # draws
 POLISHES = 200  # evaluations of L-BFGS
-SITES = 4000  # draws that are compared with reference draws
 
 
 def measured(name: str, family: str, database: Path | None, budgets: list[int], seeds: list[int]) -> dict[str, Any]:
@@ -44,25 +43,25 @@ def _run(
 ) -> tuple[Ends, list[dict[str, Any]]]:
     members = MeanField() if family == MEAN_FIELD else FullRank()
     with quietly():
-        outcome = optimize(members.stages(lambda z, _: problem.logdensity(z), steps), begin, seed)
-    found, stage = outcome.found, outcome.stage
-    scale = found.scale if family == MEAN_FIELD else jax.vmap(lambda q: q.scale_tril())(found)
+        stages = members.stages(lambda z, _: problem.logdensity(z), problem.dim, steps)
+        outcome = optimize(stages, begin, seed)
+    found: Any = outcome.found
+    scale = found.scale if family == MEAN_FIELD else found.tril
     level = np.asarray(elbos(problem.logdensity, found.loc, scale, draws))
-    key = jax.random.fold_in(jax.random.key(seed), 2**32 - 1)
-    weights = np.asarray(jax.jit(lambda q: jax.lax.map(lambda one: log_weights(stage, one, key, DRAWS), q))(found))
+    weights = outcome.weights(DRAWS)
     fits = []
     for first in range(0, len(level) - STARTS + 1, STARTS):
         mine = slice(first, first + STARTS)
-        parts = {name: getattr(outcome, name)[mine] for name in ("elbos", "curve", "noise", "skipped")}
-        some = replace(outcome, found=jax.tree.map(lambda leaf, mine=mine: leaf[mine], found), **parts)
-        best = first + int(np.argmax(some.elbos))
+        by_start = ("elbos", "gaps", "curve", "noise", "skipped")
+        some = replace(outcome, **{name: getattr(outcome, name)[mine] for name in by_start})
+        best = first + some.best
         z = np.asarray(jax.vmap(jax.tree.map(lambda leaf, best=best: leaf[best], found).place)(draws))
         finite = np.isfinite(weights[best]).all()
         fits.append(
             {
                 "level": listed(level[best : best + 1])[0],
                 "khat": listed([khat(weights[best])])[0] if finite else None,
-                "warnings": list(judge(some, weights[best])),
+                "warnings": list(judge(some, weights[best], float(np.finfo(float).eps))),
                 "errors": problem.errors(problem.sites(z)),
             }
         )
