@@ -8,7 +8,17 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import command_line, comparison, first_result, long_jobs, main_job, noise_probe, simulator, torch_steps
+from benchmarks import (
+    command_line,
+    comparison,
+    first_result,
+    long_jobs,
+    main_job,
+    noise_probe,
+    pages,
+    simulator,
+    torch_steps,
+)
 from benchmarks.measuring import Row, expected
 from gladstorm import devices
 
@@ -25,6 +35,7 @@ SECTIONS = {
     "noise-probe": noise_probe.rows,
     "command-line": command_line.rows,
     "first-result": first_result.rows,
+    "page": pages.rows,
 }
 
 

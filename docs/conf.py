@@ -12,32 +12,45 @@ from typing import Any
 
 import click
 import typer
+from docutils import nodes
+from sphinx.transforms import SphinxTransform
 
 import gladstorm
 from gladstorm.cli.app import app as command_line
 from gladstorm.jobs.progress import quietly
-from gladstorm.jobs.sources import source_digest
+from gladstorm.jobs.provenance import source_digest
 
 DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS))  # gallery_scraper.py
+sys.path.insert(0, str(DOCS))  # gallery_scraper.py, playground.py
 MADE = DOCS / "made"  # what this file and sphinx-gallery write; ignored by git, and made again when the source changes
+PLAYGROUND = MADE / "pages" / "playground.html"
 
 project, author, copyright = "Gladstorm", "Gladstorm maintainers", "Gladstorm maintainers"
 version = release = gladstorm.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # MathJax and its fonts, copied into the site: nothing is loaded from elsewhere
+    "sphinx_gallery.gen_gallery",
+]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["gallery/**", "_build/**"]
 nitpicky = True
 smartquotes_action = "q"  # only quotes: -- begins an option and is no dash
 # The site is built without a network, so nothing outside it has an address: types of other packages stay plain text.
 nitpick_ignore_regex = [("py:.*", ".*")]
+suppress_warnings = ["ref.python"]  # A, a type variable, is also the name of fields
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["attrs_block", "colon_fence", "deflist"]
+myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]
+myst_fence_as_directive = ["math"]  # ```math, as GitHub writes a displayed formula
 
 autodoc_preserve_defaults = True
 napoleon_numpy_docstring = False
+default_role = "code"  # docstrings write code as Markdown does, in single backticks
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
@@ -52,6 +65,7 @@ add_module_names = False
 html_theme = "sphinx_book_theme"
 html_title = "Gladstorm"
 html_static_path = ["assets"]
+html_extra_path = ["made/pages"]  # pages of their own, copied as they are
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
@@ -111,21 +125,39 @@ to standard error. The exit code is 0 if all went well, 1 if a check failed, 2 i
     return "\n".join([opening, *(f"## {name}\n\n```text\n{text}\n```\n" for name, text in texts.items())])
 
 
+def _make_playground() -> None:
+    """The page of the front page, once for each state of the source."""
+    import playground
+
+    sources = [Path(playground.__file__), *(Path(gladstorm.__file__).parent / "plotting" / "page").iterdir()]
+    if not PLAYGROUND.exists() or PLAYGROUND.stat().st_mtime < max(path.stat().st_mtime for path in sources):
+        PLAYGROUND.parent.mkdir(exist_ok=True)
+        playground.write(PLAYGROUND)
+
+
 # Folders whose docstring tells contributors how they are arranged; their page says what they are for.
 GROUPS = ("problems.objectives", "problems.oracles", "methods", "methods.estimators", "methods.steps")
 FOLDERS = {f"gladstorm.{name}" for name in GROUPS}
 
 
-def _plain_to_rst(_app: Any, what: str, name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text with `code`, **bold**, formulas, sections for napoleon, doctests, code after ::."""
+# Pages by the path that docstrings name, and the documents of the site that they are.
+PAGES = {f"docs/{path.name}": f"/{path.stem}" for path in DOCS.glob("*.md")}
+PAGES |= {
+    f"docs/evidence/{path.parent.name}": f"/evidence/{path.parent.name}/index"
+    for path in DOCS.glob("evidence/*/index.md")
+}
+
+
+def _prepare_docstring(_app: Any, what: str, name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
+    """Leave out what a folder tells contributors, and link the pages that a docstring names by their path."""
     if what == "module" and name in FOLDERS:
         lines.clear()
-    rst: list[str] = []
-    is_code = False
-    for paragraph in "\n".join(lines).split("\n\n"):
-        is_code = paragraph.startswith("    ") and (is_code or (bool(rst) and rst[-1].endswith("::")))
-        rst.append(paragraph if is_code else "\n".join(_rst_of(paragraph.split("\n"))))
-    lines[:] = "\n\n".join(rst).split("\n")
+    lines[:] = [" ".join(map(_linked, line.split(" "))) for line in lines]
+
+
+def _linked(word: str) -> str:
+    path = word.strip("().,;:")
+    return word.replace(path, f":doc:`{path} <{PAGES[path]}>`") if path in PAGES else word
 
 
 def _without_blank_ends(_app: Any, _docname: str, source: list[str]) -> None:
@@ -140,29 +172,23 @@ def _with_links_to_figures(app: Any, doctree: Any) -> None:
             image["scale"] = 100
 
 
+class _Anchors(SphinxTransform):  # type: ignore[misc]  # where Sphinx is not installed, its classes have no type
+    """Let links lead to `<a id="eq-1"></a>` beside a formula, which is how Markdown on GitHub names a place too."""
+
+    default_priority = 500  # before MyST resolves links within a page
+
+    def apply(self, **_: Any) -> None:
+        for opening in list(self.document.findall(nodes.raw)):
+            if found := re.fullmatch(r'<a id="([\w-]+)">', opening.astext()):
+                opening.parent.remove(opening.next_node(descend=False, siblings=True))  # </a>
+                target = nodes.target("", "", ids=[found[1]], names=[found[1]])
+                opening.replace_self(target)
+                self.document.note_explicit_target(target)
+
+
 def _without_aliases(_app: Any, _what: str, _name: str, obj: Any, _skip: bool, _options: Any) -> bool | None:
     """Leave out the fields of named tuples, which the signature shows: Python documents them as aliases for numbers."""
     return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
-
-
-PAGE = re.compile(r"docs/(\w+)\.md|docs/(evidence/\w+)")
-
-
-def _rst_of(paragraph: list[str]) -> list[str]:
-    if paragraph[0].startswith(">>> "):
-        return paragraph
-    pieces = (re.split(r"(`[^`]+`|\*\*[^*]+\*\*|docs/\w+\.md|docs/evidence/\w+)", line) for line in paragraph)
-    return ["".join(_escaped(piece) for piece in line) for line in pieces]
-
-
-def _escaped(piece: str) -> str:
-    if piece.startswith("`"):
-        return f"`{piece}`"
-    if piece.startswith("**"):
-        return piece
-    if page := PAGE.fullmatch(piece):
-        return f":doc:`{piece} </{page[1] or f'{page[2]}/index'}>`"
-    return re.sub(r"([*|_\\])", r"\\\1", piece)
 
 
 def setup(app: Any) -> None:
@@ -170,9 +196,9 @@ def setup(app: Any) -> None:
     _forget_what_older_source_made()
     _QUIET.enter_context(quietly())  # how long a script took to simulate is no part of its page
     (MADE / "command_line.md").write_text(_command_line_page(), encoding="utf-8")
+    _make_playground()
     app.connect("source-read", _without_blank_ends)
     app.connect("doctree-read", _with_links_to_figures)
-    app.connect(
-        "autodoc-process-docstring", _plain_to_rst, priority=400
-    )  # before napoleon, which reads Args: and Raises:
+    app.connect("autodoc-process-docstring", _prepare_docstring)
     app.connect("autodoc-skip-member", _without_aliases)
+    app.add_transform(_Anchors)

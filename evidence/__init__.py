@@ -1,5 +1,5 @@
 """What this project claims about the paper and about itself: one folder for each study, none of it in the wheel."""
 
-from gladstorm.jobs.sources import follow
+from gladstorm.jobs.provenance import follow
 
 follow(__name__)  # results of a study depend on its own source too

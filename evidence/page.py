@@ -39,8 +39,8 @@ def rendered(module: str, values: Mapping[str, Any]) -> str:
         keep_trailing_newline=True,
     )
     filters = {"f": format, "cell": _cell, "regime": regime_in_words, "interval": with_interval}
-    environment.filters |= filters | {each.__name__: each for each in (listed, two_digits, between)}
-    environment.globals |= {each.__name__: each for each in (markdown_table, of, distinct, grouped)}
+    environment.filters |= filters | {function.__name__: function for function in (listed, two_digits, between)}
+    environment.globals |= {function.__name__: function for function in (markdown_table, of, distinct, grouped)}
     return environment.get_template("page.md").render(values)
 
 
@@ -57,11 +57,11 @@ def read(path: Path) -> dict[str, Any]:
 
 def read_some(study: str, folder: Path, paths: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """The results of which there are files, by name; a ValueError if there are none."""
-    found = {name: read(folder / path) for name, path in paths.items() if (folder / path).exists()}
-    if not found:
+    results = {name: read(folder / path) for name, path in paths.items() if (folder / path).exists()}
+    if not results:
         files = " or ".join(paths.values())
         raise ValueError(f"{study}: the folder must hold {files}; got {str(folder)!r}.")
-    return found
+    return results
 
 
 def of(rows: Iterable[Row], **wanted: Any) -> list[Any]:
@@ -108,19 +108,19 @@ def two_digits(number: float) -> str:
 
 def between(numbers: Iterable[float]) -> str:
     """The range of some numbers, as "a to b" or just "a"."""
-    found = sorted(numbers)
-    return " to ".join(dict.fromkeys(f"{number:.2g}" for number in (found[0], found[-1])))
+    ordered = sorted(numbers)
+    return " to ".join(dict.fromkeys(f"{number:.2g}" for number in (ordered[0], ordered[-1])))
 
 
-def with_interval(found: Row, digits: int = 3) -> str:
+def with_interval(row: Row, digits: int = 3) -> str:
     """A mean with its interval.
 
     >>> with_interval({"mean": 2.0, "low": 1.51, "high": 2.5}, 2), with_interval({"mean": None})
     ('2 (1.5 to 2.5)', 'not finite')
     """
-    if found["mean"] is None:
+    if row["mean"] is None:
         return "not finite"
-    mean, low, high = (f"{found[name]:.{digits}g}" for name in ("mean", "low", "high"))
+    mean, low, high = (f"{row[name]:.{digits}g}" for name in ("mean", "low", "high"))
     return f"{mean} ({low} to {high})"
 
 
@@ -143,7 +143,7 @@ def regime_in_words(regime: str) -> str:
     ('NSTORM, 0 < α < 1, growing noise', 'NSGDM, any α, no noise')
     """
     method, *classes = regime.split("/")
-    return ", ".join([in_words(method), *(_CLASSES[each] for each in classes)])
+    return ", ".join([in_words(method), *(_CLASSES[word] for word in classes)])
 
 
 def holm(p_values: Mapping[Key, float], error: float = 0.05) -> set[Key]:

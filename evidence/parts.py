@@ -32,11 +32,11 @@ def gathered(
     doing: str, tasks: list[Task[K]], store: Store[K] | None, executor: Executor, *, notes: bool = True
 ) -> list[K]:
     """What all tasks found, in their order. Progress is shown, with a note of what was finished last."""
-    found: dict[int, K] = {}
+    finished: dict[int, K] = {}
     with Progress(doing, len(tasks)) as shown:
         shown(0)
         for number, result in results(tasks, store, executor):
-            found[number] = result
+            finished[number] = result
             annotate(tasks[number].name if notes else "")
-            shown(len(found))
-    return [found[number] for number in range(len(tasks))]
+            shown(len(finished))
+    return [finished[number] for number in range(len(tasks))]

@@ -99,14 +99,14 @@ def kept_in(study: str, out: Path, store: Path | None, folder: str, *, files: It
 @contextlib.contextmanager
 def _folder(out: Path) -> Iterator[None]:
     """Make a folder and those above it; what a study leaves empty, as one that refuses an option does, goes again."""
-    new = [each for each in (out, *out.parents) if not each.exists()]
+    new = [folder for folder in (out, *out.parents) if not folder.exists()]
     out.mkdir(parents=True, exist_ok=True)
     try:
         yield
     finally:
         with contextlib.suppress(OSError):  # one that is not empty
-            for each in new:
-                each.rmdir()
+            for folder in new:
+                folder.rmdir()
 
 
 class StudyCommand(CommandWithProgress):
@@ -114,7 +114,7 @@ class StudyCommand(CommandWithProgress):
 
     def __init__(self, *arguments: Any, name: str, params: list[Any], **options: Any) -> None:
         self._study = name
-        kept = [each for each in params if each.name not in ("out", "page_only")]
+        kept = [param for param in params if param.name not in ("out", "page_only")]
         out = TyperOption(
             param_decls=["--out"],
             type=Path,
@@ -128,9 +128,9 @@ class StudyCommand(CommandWithProgress):
         as_json = TyperOption(
             param_decls=["as_json", "--json"], is_flag=True, help="Print the results as JSON instead of tables."
         )
-        self._asks_for_json = any(each.name == "as_json" for each in kept)  # to print no table of its own
-        own = [out, page_only] if self._asks_for_json else [out, page_only, as_json]
-        super().__init__(*arguments, name=name, params=[*kept, *own], **options)
+        self._asks_for_json = any(param.name == "as_json" for param in kept)  # to print no table of its own
+        added = [out, page_only] if self._asks_for_json else [out, page_only, as_json]
+        super().__init__(*arguments, name=name, params=[*kept, *added], **options)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the study unless only the page is asked for; a study that fails a check has a page too."""

@@ -29,8 +29,8 @@ NOTE = "written by python -m evidence.tables; a test compares it with the code"
 def with_table(text: str, name: str, table: str) -> str:
     """The text with the table after the comment of that name renewed."""
     comment = f"<!-- {name}: {NOTE} -->\n"
-    before, found, after = text.partition(comment)
-    if not found:
+    before, marker, after = text.partition(comment)
+    if not marker:
         raise ValueError(f"tables: a document must have the line {comment.strip()!r}; got none.")
     rest = "".join(after.splitlines(keepends=True)[_length(after) :])
     return f"{before}{comment}{table}\n{rest}"
@@ -73,7 +73,7 @@ def complexity() -> str:
 
 def verdicts() -> str:
     """Upper and lower bound of each regime."""
-    return _all_columns([each.as_dict() for each in theory.verdicts()])
+    return _all_columns([verdict.as_dict() for verdict in theory.verdicts()])
 
 
 def _all_columns(lines: list[dict[str, str]]) -> str:
@@ -83,13 +83,13 @@ def _all_columns(lines: list[dict[str, str]]) -> str:
 def works() -> str:
     """The works that are cited, each with its page on arXiv if it is there, else with a search for its title."""
     lines = []
-    for each in sorted(references.works().values(), key=str):
-        title = re.sub("[{}]", "", each.fields["title"])  # braces keep capitals in BibTeX
+    for work in sorted(references.works().values(), key=str):
+        title = re.sub("[{}]", "", work.fields["title"])  # braces keep capitals in BibTeX
         link = f"https://scholar.google.com/scholar?q={quote_plus(title)}"
-        if "eprint" in each.fields:
-            link = f"https://arxiv.org/abs/{each.fields['eprint']}"
-        full = f"{', '.join(each.authors)}. {title}. {_venue(each.fields)}, {each.fields['year']}."
-        lines.append(f"- **{each}**. {full} [Find it]({link}).")
+        if "eprint" in work.fields:
+            link = f"https://arxiv.org/abs/{work.fields['eprint']}"
+        full = f"{', '.join(work.authors)}. {title}. {_venue(work.fields)}, {work.fields['year']}."
+        lines.append(f"- **{work}**. {full} [Find it]({link}).")
     return "\n".join(lines)
 
 

@@ -207,13 +207,29 @@ def tables() -> dict[str, Table]:
             "test accuracy, %, growing noise",
         ),
         "text": only(with_heading(pages["text"], "test loss"), "", "step size", "test loss"),
-        "posteriors": with_heading(pages["posteriors"], "not finite"),
+        **variational(pages["posteriors"]),
     }
+
+
+def variational(page: list[Table]) -> dict[str, Table]:
+    """Tables of the section on variational inference, from the tables of its study's page."""
+    return {"posteriors": with_heading(page, "not finite")}
+
+
+def typeset(text: str) -> str:
+    """Numbers as a reader writes them.
+
+    >>> typeset("1e+04 at 10,000 gradients"), typeset("4.2e-31, inf")
+    ('10⁴ at 10,000 gradients', '4.2·10⁻³¹, ∞')
+    """
+    text = re.sub(r"\b\d(?:\.\d+)?e[+-]?\d+\b", lambda match: order(float(match[0])), text)
+    return re.sub(r"\binf\b", "∞", text)
 
 
 def every() -> dict[str, Any]:
     """All of them, as Typst reads them."""
-    return {"texts": texts(), "tables": tables()}
+    shown = {name: [[typeset(cell) for cell in row] for row in table] for name, table in tables().items()}
+    return {"texts": {name: typeset(text) for name, text in texts().items()}, "tables": shown}
 
 
 def filled(text: str, found: dict[str, str]) -> str:

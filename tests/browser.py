@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -100,3 +101,16 @@ def chromium(profile: Path) -> Iterator[Browser]:
                 yield Browser(connection, profile)
         finally:
             os.killpg(driver.pid, signal.SIGKILL)  # the driver and its Chromium, even one that hangs
+
+
+def opened(browser: Browser, page: Path, fragment: str = "", **window: Any) -> Browser:
+    """A page of `explore` in this browser, once it has drawn itself."""
+    browser.open(page, **window)
+    if fragment:
+        browser.post("url", url=f"{page.as_uri()}#{fragment}")
+    for _ in range(600):
+        if browser.run("return document.body.dataset.ready"):
+            browser.run("return built.then(() => 1)")
+            return browser
+        time.sleep(0.05)
+    raise AssertionError(browser.run("return document.getElementById('status').textContent"))

@@ -8,7 +8,7 @@ The language of a block decides:
   still take long (docs/evidence/comparison, `--workers`) it is stopped where the work begins, when all options have
   been read and checked. So is `python -m evidence …`. `python FILE` runs at a small size. `make` must know the target,
   and `pip install` names extras we have.
-- `text` is output. `{name}` is a directive, which the build reads.
+- `text` is output, `math` a formula (tests/test_formulas.py). `{name}` is a directive, which the build reads.
 
 The gallery is run by the build, docstrings by pytest. Commands within a sentence are not run, but their names and
 options must exist.
@@ -43,6 +43,7 @@ NAMED = {
     ("docs/cluster.md", "run by the tests, on a local cluster"): "tests/simulation/test_cluster.py",
     ("docs/lightning.md", "run by the tests, make test-integrations"): "tests/integrations/test_guides.py",
     ("docs/training.md", "run by the tests, make test-integrations"): "tests/integrations/test_guides.py",
+    ("docs/numpyro.md", "run by the tests, where PyMC is installed"): "tests/integrations/test_numpyro_fit.py",
     ("docs/training.md", "run by the tests, on two processes"): "tests/test_guide.py",
 }
 DIRECTIVES = ("{toctree}", "{include}", "{eval-rst}")
@@ -72,7 +73,7 @@ def who_runs(block: Block) -> str:
         return ("doctest" if block.page in DOCTESTED else "") if doctest else NAMED.get((block.page, block.said), "")
     if block.language.startswith(DIRECTIVES):
         return "" if ".. code" in block.code else "the build"
-    return {"bash": "this file", "text": "nothing to run"}.get(block.language, "")
+    return {"bash": "this file", "text": "nothing to run", "math": "nothing to run"}.get(block.language, "")
 
 
 def lines() -> Iterator[tuple[str, list[str]]]:

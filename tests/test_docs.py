@@ -1,9 +1,12 @@
 """What the documents say is what the code does."""
 
 import importlib
+import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -13,6 +16,7 @@ from evidence.tightness import page
 from gladstorm import worst
 from gladstorm.core import references
 from gladstorm.jobs.files import load_json
+from gladstorm.plotting.explore import SCORES
 
 ROOT = Path(__file__).parent.parent
 WRITTEN_BY_THE_BUILD = ("made/gallery/index.rst", "made/command_line.md")
@@ -88,6 +92,27 @@ def test_every_extra_that_is_named_can_be_installed_and_the_readme_names_all() -
     named = {extra for names in lists for extra in names.split(",")}
     assert {"plot", "numpyro", "data"} <= named <= extras
     assert set(re.findall(r"`\[([a-z]+)\]`", (ROOT / "README.md").read_text())) == extras
+
+
+def test_links_into_the_playground_show_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    playground = importlib.import_module("playground")
+    numbers: dict[str, Any] = {"B": playground.GROWTHS, "G": playground.AT_START}
+    numbers |= {"gamma": json.loads(playground.GAMMA), "eta": json.loads(playground.ETA)}
+    for document in ("index.md", "start_training.md", "start_research.md", "start_bound.md"):
+        links = re.findall(r'href="playground\.html#?([^"]*)"', (ROOT / "docs" / document).read_text("utf-8"))
+        assert links, document
+        for name, value in (pair for link in links for pair in parse_qsl(link)):
+            if name in numbers:
+                assert float(value) in numbers[name], (document, name)
+            elif name == "score":
+                assert value in SCORES
+            else:  # methods by their places
+                assert name in ("hide", "heat")
+                assert all(int(place) < len(playground.METHODS) for place in value.split(","))
+    assert playground.VIEW.keys() - {"problem"} == numbers.keys()
+    assert playground.VIEW["problem"] in playground.PROBLEMS
+    assert all(playground.VIEW[name] in values for name, values in numbers.items())
 
 
 def test_links_between_documents_lead_somewhere() -> None:

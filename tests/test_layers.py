@@ -7,33 +7,33 @@ import sys
 from pathlib import Path
 
 import gladstorm
-from gladstorm.jobs import sources
+from gladstorm.jobs import provenance
 from gladstorm.jobs.provenance import LAYERS
 
 SOURCE = Path(gladstorm.__file__).parent
 PUBLIC_PATHS = ("lightning", "numpyro", "transformers")  # modules that only name what `integrations` has
 
-# A record draws itself for people, by the public `gladstorm.plot`: the one step back, made when it is asked for.
+# A record draws itself for people: the one step back, made when it is asked for.
 STEPS_BACK = {("simulation/record.py", "plotting")}
 
 
 def reached(code: str) -> set[str]:
-    """The rooms that some code reaches: by an import, by the name of a module as a string, by the public face."""
-    found: set[str] = set()
+    """The packages that some code reaches: by an import, by the name of a module as a string, by the public face."""
+    modules: set[str] = set()
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {_home(node.module, alias.name) for alias in node.names}
+            modules |= {_home(node.module, alias.name) for alias in node.names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found |= {node.value} if re.fullmatch(r"gladstorm(\.\w+)+", node.value) else set()
+            modules |= {node.value} if re.fullmatch(r"gladstorm(\.\w+)+", node.value) else set()
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "gladstorm":
-            found |= {_home("gladstorm", node.attr)}
-    return {name.split(".")[1] for name in found if name.startswith("gladstorm.")} & set(LAYERS)
+            modules |= {_home("gladstorm", node.attr)}
+    return {name.split(".")[1] for name in modules if name.startswith("gladstorm.")} & set(LAYERS)
 
 
 def _home(module: str, name: str) -> str:
-    """Where a name of a module comes from; what the package shows comes from one of its rooms."""
+    """Where a name of a module comes from; what the package shows comes from one inside it."""
     homes = vars(gladstorm)["_MODULE_OF"]
     return f"{homes[name]}.{name}" if module == "gladstorm" and name in homes else f"{module}.{name}"
 
@@ -43,8 +43,7 @@ def test_what_code_reaches_is_seen_however_it_is_written() -> None:
         "import gladstorm.plotting.figures",
         "def f():\n    from gladstorm.plotting import figures",
         "from gladstorm import plotting",
-        "from gladstorm import plot",
-        "import gladstorm\ngladstorm.plot(record)",
+        "import gladstorm\ngladstorm.plotting.figures.save(figure, path)",
         "importlib.import_module('gladstorm.plotting.figures')",
     ):
         assert reached(code) == {"plotting"}, code
@@ -52,14 +51,14 @@ def test_what_code_reaches_is_seen_however_it_is_written() -> None:
     assert reached(nothing) == set()
 
 
-def test_a_room_reaches_only_the_rooms_before_it() -> None:
+def test_a_package_reaches_only_the_packages_before_it() -> None:
     order, back = list(LAYERS), set()
     for path in SOURCE.rglob("*.py"):
-        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        if room not in LAYERS:
+        package = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if package not in LAYERS:
             continue
-        later = reached(path.read_text()) & set(order[order.index(room) + 1 :])
-        back |= {(str(path.relative_to(SOURCE)), each) for each in later}
+        later = reached(path.read_text()) & set(order[order.index(package) + 1 :])
+        back |= {(str(path.relative_to(SOURCE)), name) for name in later}
     assert back == STEPS_BACK
 
 
@@ -74,14 +73,16 @@ def test_modules_are_named_in_import_statements_and_not_in_strings() -> None:
         }
         texts = [node.value for node in nodes if isinstance(node, ast.Constant) and node not in said]
         named = {text for text in texts if isinstance(text, str) and re.fullmatch(r"gladstorm(\.\w+)+", text)}
-        own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        rooms = {text.split(".")[1] for text in named if sources._is_module(text)} - {own}
-        assert {(str(path.relative_to(SOURCE)), room) for room in rooms} <= STEPS_BACK, f"{path.name} names {named}"
+        its_package = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        packages = {text.split(".")[1] for text in named if provenance._is_module(text)} - {its_package}
+        assert {(str(path.relative_to(SOURCE)), package) for package in packages} <= STEPS_BACK, (
+            f"{path.name} names {named}"
+        )
 
 
-def test_every_file_is_in_a_room() -> None:
-    found = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in SOURCE.rglob("*.py")}
-    assert found == {*LAYERS, "__init__", "__main__", *PUBLIC_PATHS}
+def test_every_file_is_in_a_package() -> None:
+    packages = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in SOURCE.rglob("*.py")}
+    assert packages == {*LAYERS, "__init__", "__main__", *PUBLIC_PATHS}
 
 
 def test_a_public_path_only_names_what_the_integrations_have() -> None:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from gladstorm.core.calls import SHOWN, import_own, suggest
 from gladstorm.core.extras import EXTRAS, MissingExtraError, needing_extras
-from gladstorm.core.names import LONGEST, import_own, suggest
 
 
 def test_a_long_name_is_cut_in_errors_and_one_that_fits_is_not() -> None:
-    assert suggest("x" * LONGEST, []) == f"'{'x' * LONGEST}'."
-    assert suggest("x" * (LONGEST + 1), []) == f"'{'x' * (LONGEST - 3)}...'."
+    assert suggest("x" * SHOWN, []) == f"'{'x' * SHOWN}'."
+    assert suggest("x" * (SHOWN + 1), []) == f"'{'x' * (SHOWN - 3)}...'."
 
 
 def test_the_two_dashes_and_the_two_sizes_of_letters_are_the_same_in_a_suggestion() -> None:

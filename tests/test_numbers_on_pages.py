@@ -109,7 +109,7 @@ def test_how_far_measured_norms_are_below_the_bounds_is_what_verify_found() -> N
     nsgdm, nstorm = percent("nsgdm", "smooth"), percent("nstorm", "smooth")
     said = page("docs/start_bound.md")
     assert f"was {min(nsgdm):.0f} to {max(nsgdm):.0f} % of NSGDM's bound" in said
-    assert f"and {min(nstorm):.0f} to {max(nstorm):.0f} % of NSTORM's at T = 100,000" in said
+    assert f"and {min(nstorm):.0f} to {max(nstorm):.0f} % of NSTORM's at $T = 100{{,}}000$" in said
     assert max(percent("nsgdm", "sublinear") + percent("nstorm", "sublinear")) < 1
 
 

@@ -5,7 +5,8 @@ import re
 from gladstorm.core import references
 from paper.values import ROOT, every, filled
 
-PAPER, REPORT = ((ROOT / "paper" / name).read_text("utf-8") for name in ("paper.md", "report/report.typ"))
+PAPER = (ROOT / "paper/paper.md").read_text("utf-8")
+REPORT = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "paper/report").glob("*.typ")))
 
 
 def test_every_number_of_the_paper_is_that_of_the_results() -> None:

@@ -1,10 +1,14 @@
 """What `import gladstorm as gs` offers: `dir(gs)` is complete, everything in it resolves, and importing is light."""
 
 import ast
+import dataclasses
 import importlib
+import inspect
 import itertools
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -12,6 +16,9 @@ from typing import Any, cast
 import pytest
 
 import gladstorm as gs
+import gladstorm.diagnosis
+import gladstorm.optax
+import gladstorm.torch
 from gladstorm.methods import METHODS
 
 # What a module has for others besides what is shown at the top: states, markers, checks, tables and files of a command.
@@ -21,13 +28,12 @@ DELIBERATELY_NOT = {
         *("C", "Data", "Varying", "as_data", "check", "describe", "in_float64", "is_part", "parts_of"),
         "require_single_numbers",
     },
-    "plotting": set(),
     "simulation.record": set(),
     "simulation.simulate": set(),
 }
 GROUPS: dict[str, ModuleType] = {name: each for name in dir(gs) if isinstance(each := getattr(gs, name), ModuleType)}
 PARTS = ("averages", "batches", "estimators", "objectives", "oracles", "schedules", "steps")
-MOST = 34  # names at the top: what a reader can hold in the head
+MOST = 33  # at the top: 24 names, and nine groups of all others
 
 
 def public_names(module: ModuleType) -> set[str]:
@@ -109,6 +115,39 @@ def test_the_top_is_small_and_has_no_part_but_the_paper_s_oracle() -> None:
     assert len(gs.__all__) <= MOST
     parts = {cls for group in PARTS for cls in cast(Any, GROUPS[group]).registry().values()}
     assert [name for name in gs.__all__ if getattr(gs, name) in parts] == ["BlumGladyshev"]
+
+
+def documented(module: ModuleType) -> Iterator[tuple[str, Any, set[str]]]:
+    """Every public function and method of a module, with the fields of the class that it may make."""
+    for name in public_names(module):
+        value = getattr(module, name)
+        if inspect.isfunction(value):
+            yield name, value, set()
+        elif inspect.isclass(value) and value.__module__.startswith("gladstorm"):
+            if not dataclasses.is_dataclass(value) and "__init__" in vars(value):
+                yield name, value, set()
+            fields = {field.name for field in dataclasses.fields(value)} if dataclasses.is_dataclass(value) else set()
+            for attribute, function in vars(value).items():
+                function = getattr(function, "__func__", function)
+                if inspect.isfunction(function) and not attribute.startswith("_"):
+                    yield f"{name}.{attribute}", function, fields
+
+
+@pytest.mark.parametrize("module", [*GROUPS.values(), gladstorm.torch, gladstorm.optax, gladstorm.diagnosis])
+def test_docstrings_are_google_style_and_explain_three_arguments_or_more(module: ModuleType) -> None:
+    """What takes fewer says it in its first sentence; what makes an object of its fields says it beside the fields."""
+    for name, function, fields in documented(module):
+        text = inspect.getdoc(function) or ""
+        given = {each for each in inspect.signature(function).parameters if not each.startswith("_")} - {"self", "cls"}
+        listed = text.partition("Args:\n")[2].partition("\n\n")[0]
+        explained = set(re.findall(r"^    \**(\w+(?:, \w+)*): ", listed, re.MULTILINE))
+        explained = {each for names in explained for each in names.split(", ")}
+        assert explained <= given, f"{name} explains {explained - given}, which it does not take"
+        made_of_fields = bool(fields) and not explained
+        if len(given) > 2 and not getattr(function, "__override__", False):
+            known = fields | {"seed", "dim"} | set(re.findall(r"`(\w+)`", text)) if made_of_fields else explained
+            assert given <= known, f"{name} must explain {given - known}"
+        assert not re.search(r":(param|returns?|raises)\b|^\s*(Parameters|Returns)\n\s*-{3}", text, re.MULTILINE), name
 
 
 @pytest.mark.parametrize(

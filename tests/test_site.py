@@ -38,6 +38,29 @@ def test_no_page_scrolls_sideways_or_complains(browser: Browser, width: int, sch
     assert wrong == {}
 
 
+TYPESET = """
+const done = arguments[arguments.length - 1];
+MathJax.startup.promise.then(() => done({
+  formulas: document.querySelectorAll(".math").length,
+  typeset: document.querySelectorAll(".math mjx-container").length,
+  wrong: [...document.querySelectorAll("mjx-merror, mjx-container [style*='color: red']")].map(e => e.textContent),
+  wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+}));
+"""
+
+
+@built
+def test_every_formula_is_typeset_without_a_network_and_on_a_phone(browser: Browser) -> None:
+    with_formulas = [name for name in PAGES if 'class="math' in (SITE / name).read_text("utf-8")]
+    assert {"theory.html", "proofs.html", "lower_bound_proof.html", "errata.html"} <= set(with_formulas)
+    for name in with_formulas:
+        browser.open(SITE / name, width=400)
+        found = browser.post("execute/async", script=TYPESET, args=[])
+        assert found == {"formulas": found["formulas"], "typeset": found["formulas"], "wrong": [], "wide": 0}, name
+        assert found["formulas"] > 0
+        assert [each for each in browser.requests() if not each.startswith(("file:", "data:"))] == []
+
+
 @built
 def test_the_site_follows_the_reader_s_light_or_dark(browser: Browser) -> None:
     shown = []

@@ -105,6 +105,11 @@ def test_pypi_shows_the_readme_with_links_that_lead_somewhere(built: Path, wheel
     python = str(tmp_path / "env/bin/python")
     subprocess.run([python, "-m", "pip", "install", "--quiet", "twine", "readme-renderer[md]"], check=True)
     subprocess.run([python, "-m", "twine", "check", "--strict", *map(str, built.iterdir())], check=True)
+    (tmp_path / "description.md").write_text(text, "utf-8")
+    render = "from readme_renderer.markdown import render; print(render(open('description.md').read()))"
+    shown = subprocess.run([python, "-c", render], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    shown_links = re.findall(r'(?:href|src)="([^"]*)"', shown)
+    assert [link for link in shown_links if not link.startswith("#")] == [link for link in links if link[0] != "#"]
 
 
 def test_core_only_plans_and_says_which_extra_the_rest_needs(installed: Callable[..., Callable[..., str]]) -> None:

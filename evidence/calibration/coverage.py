@@ -53,12 +53,12 @@ class Known:
 
             at_start = variance(start)
             bends = [(variance(start + e) + variance(start - e)) / 2 - at_start for e in jnp.eye(start.size)]
-            found = {"G": at_start**0.5, "B": float(np.mean(bends)) ** 0.5}
+            truth = {"G": at_start**0.5, "B": float(np.mean(bends)) ** 0.5}
             if self.path is not None:
                 u = jnp.asarray(self.path) / np.linalg.norm(self.path)
                 ahead, behind = variance(start + u), variance(start - u)
-                found["anchor"] = (behind - ahead) / (2 * (ahead + behind - 2 * at_start)) if found["B"] else np.nan
-        return found
+                truth["anchor"] = (behind - ahead) / (2 * (ahead + behind - 2 * at_start)) if truth["B"] else np.nan
+        return truth
 
 
 def problems() -> dict[str, Known]:
@@ -77,7 +77,7 @@ def problems() -> dict[str, Known]:
         ),
         Known("variational Gaussian", VariationalGaussianOracle(gaussian)),
     ]
-    return {each.name: each for each in known}
+    return {problem.name: problem for problem in known}
 
 
 def _of_the_quadratic(step: float) -> dict[str, float]:  # noqa: ARG001 - its curvature is the same between any points
@@ -94,22 +94,22 @@ def draw_probes(known: Known, radius: float, budget: int, repetitions: int, seed
     """So many tables of designed probes, as `gladstorm.optax.diagnose` takes them, and the mean of L² over all."""
     design, moves = [], []
     for repetition in range(repetitions):
-        found = places(budget, known.path is not None, np.random.default_rng((seed, repetition)))
-        design.append(found)
-        moves.append([_direction(known, place, seed + repetition) for place in found])
+        chosen = places(budget, known.path is not None, np.random.default_rng((seed, repetition)))
+        design.append(chosen)
+        moves.append([_direction(known, place, seed + repetition) for place in chosen])
     with jax.enable_x64(True):
-        here = radius * np.array([[place.radius for place in found] for found in design])
+        here = radius * np.array([[place.radius for place in chosen] for chosen in design])
         start = np.asarray(known.oracle.objective.start)
         points = [start + length[..., None] * np.array(moves) for length in (here, here + STEP * radius)]
         keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), here.size * GROUPS)
         measured = jax.jit(jax.vmap(partial(_measure, known.oracle)))(
             *(jnp.asarray(point.reshape(here.size, -1)) for point in points), keys.reshape(here.size, GROUPS)
         )
-        noise, gradient2, of_change, change2, exact2 = (np.asarray(each).reshape(here.shape) for each in measured)
+        noise, gradient2, of_change, change2, exact2 = (np.asarray(column).reshape(here.shape) for column in measured)
     moved = STEP * radius
     tables = []
-    for row, found in enumerate(design):
-        columns = zip(found, here[row], noise[row], gradient2[row], of_change[row], change2[row], strict=True)
+    for row, chosen in enumerate(design):
+        columns = zip(chosen, here[row], noise[row], gradient2[row], of_change[row], change2[row], strict=True)
         tables.append(
             Probes.of(
                 Probe(
@@ -122,10 +122,10 @@ def draw_probes(known: Known, radius: float, budget: int, repetitions: int, seed
                     V,
                     g2,
                     moved,
-                    (own + d2) / moved**2,
+                    (of_change2 + d2) / moved**2,
                     d2 / moved**2,
                 )
-                for i, (place, r, V, g2, own, d2) in enumerate(columns)
+                for i, (place, r, V, g2, of_change2, d2) in enumerate(columns)
             )
         )
     return tables, float(np.mean(exact2)) / moved**2
@@ -175,7 +175,7 @@ def calibrate(known: Known, reach: float, budget: int, repetitions: int, seed: i
         "repetitions": repetitions,
         "truth": {name: value for name, value in truth.items() if np.isfinite(value)},
         "quantities": {
-            name: _judge([each[name] for each in findings], value)
+            name: _judge([quantities[name] for quantities in findings], value)
             for name, value in truth.items()
             if np.isfinite(value)
         },
@@ -184,10 +184,10 @@ def calibrate(known: Known, reach: float, budget: int, repetitions: int, seed: i
 
 def _judge(findings: list[Finding], truth: float) -> dict[str, Any]:
     """How often the interval holds the truth, whatever the verdict; how often each verdict; the median error."""
-    stated = [each for each in findings if each.low is not None and each.estimate is not None]
-    covered = sum(_holds(each, truth) for each in stated)
-    verdicts = [each.verdict for each in findings]
-    errors = [abs((each.estimate or 0.0) / truth - 1) for each in stated] if truth else []
+    stated = [finding for finding in findings if finding.low is not None and finding.estimate is not None]
+    covered = sum(_holds(finding, truth) for finding in stated)
+    verdicts = [finding.verdict for finding in findings]
+    errors = [abs((finding.estimate or 0.0) / truth - 1) for finding in stated] if truth else []
     return {
         "stated": len(stated),
         "covered": covered,

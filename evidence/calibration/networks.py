@@ -62,7 +62,7 @@ def batches(name: str) -> Iterator[tuple[Tensor, Tensor]]:
     """Mini-batches drawn with replacement, without end: inputs and labels."""
     generator = np.random.default_rng(0)
     if name == "transformer":
-        text = torch.tensor([ord(each) if ord(each) < 128 else 0 for each in "".join(topics.values())])
+        text = torch.tensor([ord(character) if ord(character) < 128 else 0 for character in "".join(topics.values())])
         while True:
             at = torch.as_tensor(generator.integers(len(text) - CONTEXT - 1, size=BATCH))[:, None] + torch.arange(
                 CONTEXT + 1
@@ -118,14 +118,14 @@ def chart(results: list[dict[str, Any]]) -> Figure:
     figure = Figure(figsize=(10, 6), layout="constrained")
     figure.suptitle("Does gradient noise grow with the distance from where training starts?", fontsize=12)
     axes = figure.subplots(2, len(NETWORKS))
-    for ax, each in zip(axes.T.ravel(), results, strict=True):
-        at_start = np.mean(_chosen(each, ("start",))["noise"])
+    for ax, result in zip(axes.T.ravel(), results, strict=True):
+        at_start = np.mean(_chosen(result, ("start",))["noise"])
         ax.axhline(1.0, color=GREY, linewidth=0.8, zorder=0)
         for label, probes, line, width, colour in (
-            ("along the training run", each["along the path"]["probes"], "-", 2.4, BLUE),
-            ("probe: towards the end of the run", _chosen(each, ("along", "start")), "o--", 1.0, VERMILION),
-            ("probe: away from it", _chosen(each, ("against", "start")), "s--", 1.0, GREEN),
-            ("probe: random directions", _chosen(each, ("random", "start")), "^--", 1.0, ORANGE),
+            ("along the training run", result["along the path"]["probes"], "-", 2.4, BLUE),
+            ("probe: towards the end of the run", _chosen(result, ("along", "start")), "o--", 1.0, VERMILION),
+            ("probe: away from it", _chosen(result, ("against", "start")), "s--", 1.0, GREEN),
+            ("probe: random directions", _chosen(result, ("random", "start")), "^--", 1.0, ORANGE),
         ):
             at, mean = _smooth(probes)
             ax.plot(at, np.array(mean) / at_start, line, color=colour, markersize=4, linewidth=width, label=label)
@@ -135,7 +135,7 @@ def chart(results: list[dict[str, Any]]) -> Figure:
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         ax.yaxis.set_minor_locator(NullLocator())
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"×{value:,g}"))
-        ax.set_title(f"{NETWORKS[each['network']]}, {each['method']}", fontsize=9)
+        ax.set_title(f"{NETWORKS[result['network']]}, {result['method']}", fontsize=9)
         ax.tick_params(labelsize=8)
         ax.spines[["top", "right"]].set_visible(False)
     for ax in axes[-1]:
@@ -147,8 +147,8 @@ def chart(results: list[dict[str, Any]]) -> Figure:
     return figure
 
 
-def _chosen(each: dict[str, Any], directions: tuple[str, ...]) -> dict[str, Any]:
-    probes = each["designed"]["probes"]
+def _chosen(result: dict[str, Any], directions: tuple[str, ...]) -> dict[str, Any]:
+    probes = result["designed"]["probes"]
     kept = [i for i, direction in enumerate(probes["direction"]) if direction in directions]
     return {name: [probes[name][i] for i in kept] for name in ("distance", "noise")}
 

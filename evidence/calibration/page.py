@@ -24,7 +24,7 @@ def draw(folder: Path) -> None:
 
 def render(results: dict[str, Any]) -> str:
     """The page with its tables."""
-    functions = {each.__name__: each for each in (problem, shares, means, found)}
+    functions = {function.__name__: function for function in (problem, shares, means, found)}
     trained = {"rows": results["coverage"]["rows"], "trained": results["networks"]}
     return rendered(__file__, functions | trained | {"quantities": QUANTITIES})
 

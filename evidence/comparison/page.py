@@ -84,24 +84,24 @@ def render(results: Mapping[str, Any]) -> str:
 
 def _rows(results: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
     """By problem every method's score, and its ratio to NSTORM's with a verdict."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    scored: dict[str, dict[str, dict[str, Any]]] = {}
     for problem, result in results.items():
         named = dict(zip(METHODS, result["methods"].values(), strict=True))
         settings = [row["label"].removeprefix(key).strip(" ()") for key, row in result["methods"].items()]
         per_seed = {name: np.array(row["grad_norm"]["per_seed"], float) for name, row in named.items()}
         comparisons = len(results) * (len(METHODS) - 1)
-        found[problem] = {
+        scored[problem] = {
             name: row
             | {"relative": ratio(per_seed[name], per_seed["NSTORM"], comparisons)}
             | {"p": _p_value(per_seed[name], per_seed["NSTORM"]), "setting": in_symbols(setting)}
             for (name, row), setting in zip(named.items(), settings, strict=True)
         }
-    p_values = {(problem, name): row["p"] for problem, named in found.items() for name, row in named.items()}
+    p_values = {(problem, name): row["p"] for problem, named in scored.items() for name, row in named.items()}
     told_apart = holm({key: p for key, p in p_values.items() if key[1] != "NSTORM"}, 1 - CONFIDENCE)
     for problem, name in p_values:
-        row = found[problem][name]
+        row = scored[problem][name]
         row["verdict"] = "" if name == "NSTORM" else _verdict(row["relative"], (problem, name) in told_apart)
-    return found
+    return scored
 
 
 def _p_value(scores: np.ndarray, reference: np.ndarray) -> float:

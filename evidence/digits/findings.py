@@ -52,17 +52,17 @@ def found_for(results: Results, *arm: str) -> dict[str, Any]:
     return dict(results["arms"][Arm(*arm).name])
 
 
-def accuracies(found: dict[str, Any]) -> list[float]:
+def accuracies(arm: dict[str, Any]) -> list[float]:
     """On the test images, seed by seed."""
-    return [run["test"] for run in found["runs"]]
+    return [run["test"] for run in arm["runs"]]
 
 
-def span(found: dict[str, Any]) -> Span:
+def span(arm: dict[str, Any]) -> Span:
     """How far the learning rate may be from the best one."""
-    rates = [row["lr"] for row in found["grid"]]
-    means = np.mean([row["validation"] for row in found["grid"]], axis=1)
+    rates = [row["lr"] for row in arm["grid"]]
+    means = np.mean([row["validation"] for row in arm["grid"]], axis=1)
     close = means >= means.max() - CLOSE
-    low = high = rates.index(found["picked"])
+    low = high = rates.index(arm["picked"])
     while low > 0 and close[low - 1]:
         low -= 1
     while high + 1 < len(rates) and close[high + 1]:

@@ -40,7 +40,7 @@ Differences = dict[tuple[tuple[str, ...], tuple[str, str]], Difference]
 
 def render(results: Results) -> str:
     """The page."""
-    s, found = results["settings"], differences(results)
+    s, paired = results["settings"], differences(results)
     picked = {(place, method): found_for(results, *place, method) for place, method in product(PLACES, METHODS)}
     counts: dict[str, set[int]] = {}
     for (place, method), arm in picked.items():
@@ -58,11 +58,11 @@ def render(results: Results) -> str:
         "pairs": PAIRS,
         "places": PLACES,
         "place_in_words": _place,
-        "differences": found,
-        "answers": {noise: _answer(found, noise) for noise in NOISES},
+        "differences": paired,
+        "answers": {noise: _answer(paired, noise) for noise in NOISES},
         "in_short": [_in_short(results, method) for method in METHODS],
         "tallies": [
-            [f"{this} against {listed(those)}", *(_tally(found, noise, this, those) for noise in NOISES)]
+            [f"{this} against {listed(those)}", *(_tally(paired, noise, this, those) for noise in NOISES)]
             for this, those in (*((ours, BASELINES) for ours in OURS), (OURS[1], OURS[:1]))
         ],
         "widths": lambda setting, method: " / ".join(
@@ -86,42 +86,42 @@ def _in_short(results: Results, method: str) -> list[str]:
     accuracy, width = [], []
     for noise in NOISES:
         arms = [found_for(results, *place, method) for place in PLACES if place[-1] == noise]
-        accuracy.append(str(Interval.over(np.mean([accuracies(found) for found in arms], axis=0).tolist())))
-        spans = sorted(map(span, arms), key=lambda each: (each.decades, each.open_below or each.open_above))
-        width.append(" to ".join(dict.fromkeys(_decades(each) for each in (spans[0], spans[-1]))))
+        accuracy.append(str(Interval.over(np.mean([accuracies(arm) for arm in arms], axis=0).tolist())))
+        spans = sorted(map(span, arms), key=lambda rates: (rates.decades, rates.open_below or rates.open_above))
+        width.append(" to ".join(dict.fromkeys(_decades(rates) for rates in (spans[0], spans[-1]))))
     return [method, *accuracy, *width]
 
 
 def _row(results: Results, network: str, noise: str, method: str) -> list[str]:
     row = [network, TITLES[noise], method]
     for framework in FRAMEWORKS:
-        found = found_for(results, framework, network, noise, method)
-        row += [str(Interval.over(accuracies(found))), f"{found['picked']:g}", str(span(found))]
+        arm = found_for(results, framework, network, noise, method)
+        row += [str(Interval.over(accuracies(arm))), f"{arm['picked']:g}", str(span(arm))]
     return row
 
 
-def _answer(found: Differences, noise: str) -> dict[str, Any]:
+def _answer(paired: Differences, noise: str) -> dict[str, Any]:
     """How often our methods end above and below the others."""
     words = []
     for ours in OURS:
         compared = product((place for place in PLACES if place[-1] == noise), BASELINES)
-        signs = [found[place, (ours, that)].interval.sign for place, that in compared]
+        signs = [paired[place, (ours, that)].interval.sign for place, that in compared]
         words.append(f"{ours} was better in {signs.count(1)} and worse in {signs.count(-1)}")
     return {"count": len(signs), "words": ", and ".join(words)}
 
 
-def _tally(found: Differences, noise: str, this: str, those: Sequence[str]) -> str:
+def _tally(paired: Differences, noise: str, this: str, those: Sequence[str]) -> str:
     """How many differences are above and below 0, and after the correction."""
-    own = [found[place, (this, that)] for place, that in product(PLACES, those) if place[-1] == noise]
+    compared = [paired[place, (this, that)] for place, that in product(PLACES, those) if place[-1] == noise]
     sides = []
     for word, sign in (("above", 1), ("below", -1)):
-        here = [difference for difference in own if difference.interval.sign == sign]
+        here = [difference for difference in compared if difference.interval.sign == sign]
         sides.append(f"{word} in {len(here)} ({sum(difference.survives for difference in here)})")
-    return f"{', '.join(sides)}, of {len(own)}"
+    return f"{', '.join(sides)}, of {len(compared)}"
 
 
-def _decades(found: Span) -> str:
-    return f"{'≥ ' * (found.open_below or found.open_above)}{found.decades:.1f}"
+def _decades(rates: Span) -> str:
+    return f"{'≥ ' * (rates.open_below or rates.open_above)}{rates.decades:.1f}"
 
 
 def _gaps(results: Results) -> list[bool]:
@@ -130,7 +130,7 @@ def _gaps(results: Results) -> list[bool]:
     for setting in product(NETWORKS, NOISES, METHODS):
         arms = [found_for(results, framework, *setting) for framework in FRAMEWORKS]
         if arms[0]["picked"] == arms[1]["picked"]:
-            a, b = (Interval.over(accuracies(found)) for found in arms)
+            a, b = (Interval.over(accuracies(arm)) for arm in arms)
             gaps.append(bool(abs(a.mean - b.mean) > np.hypot(a.half_width, b.half_width)))
     return gaps
 
@@ -171,12 +171,12 @@ def chart(results: Results) -> Figure:
 
 
 def _rates(ax: Axes, arms: dict[str, dict[str, Any]]) -> None:
-    for method, found in arms.items():
+    for method, arm in arms.items():
         colour, dash, marker = STYLES[method]
-        rates = [row["lr"] for row in found["grid"]]
-        means = [np.mean(row["validation"]) for row in found["grid"]]
+        rates = [row["lr"] for row in arm["grid"]]
+        means = [np.mean(row["validation"]) for row in arm["grid"]]
         ax.plot(rates, means, color=colour, linestyle=dash, marker=marker, markersize=4.5, linewidth=1.4, label=method)
-        at = rates.index(found["picked"])
+        at = rates.index(arm["picked"])
         ax.plot(rates[at], means[at], marker="o", markersize=11, markerfacecolor="none", color=colour)
     # Stretched towards 100 %, where the methods differ; 100 % itself stays on the axis.
     ax.set_yscale("function", functions=(lambda shown: -np.log(102 - shown), lambda place: 102 - np.exp(-place)))

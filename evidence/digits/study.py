@@ -56,11 +56,11 @@ def run(size: Size, path: Path) -> None:
     todo = [arm for arm in arms() if arm.name not in results["arms"]]
     for number, arm in enumerate(todo, 1):
         since = time.monotonic()
-        found = results["arms"][arm.name] = measure(arm, size)
+        measured = results["arms"][arm.name] = measure(arm, size)
         save(path, results)
-        mean = np.mean([each["test"] for each in found["runs"]])
+        mean = np.mean([outcome["test"] for outcome in measured["runs"]])
         took = f"{number}/{len(todo)}, {time.monotonic() - since:.0f} s"
-        sys.stderr.write(f"{arm.name}: lr {found['picked']:g}, test accuracy {mean:.1f} % ({took})\n")
+        sys.stderr.write(f"{arm.name}: lr {measured['picked']:g}, test accuracy {mean:.1f} % ({took})\n")
 
 
 def measure(arm: Arm, size: Size) -> dict[str, Any]:

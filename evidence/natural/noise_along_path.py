@@ -51,15 +51,15 @@ def noise_along_path(
     x = np.stack(
         [run(oracle, method, steps=int(k), seeds=[seed], records=1, progress=False).last[0, 0] for k in visited]
     )
-    own, moved = oracle.bg0, around_start(oracle.bg0, oracle.objective.start)
+    around_anchor, moved = oracle.bg0, around_start(oracle.bg0, oracle.objective.start)
     from_start, variance = measured_variance(oracle, x, draws=draws, seed=seed)
-    from_anchor = np.linalg.norm(x - np.asarray(own.anchor), axis=1)
+    from_anchor = np.linalg.norm(x - np.asarray(around_anchor.anchor), axis=1)
     return NoiseAlongPath(
         visited,
         from_start,
         from_anchor,
         variance,
         moved.B**2 * from_start**2 + moved.G**2,
-        own.B**2 * from_anchor**2 + own.G**2,
-        own.where,
+        around_anchor.B**2 * from_anchor**2 + around_anchor.G**2,
+        around_anchor.where,
     )

@@ -19,7 +19,7 @@ from evidence.posteriors.models import DEVELOPMENT, VALIDATION
 from evidence.posteriors.problems import MODELS, SMALL
 from evidence.results import versions_of
 from gladstorm.core.statistics import significant
-from gladstorm.jobs.sources import source_of
+from gladstorm.jobs.provenance import source_of
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task
 from gladstorm.variational import FullRank, MeanField

@@ -89,10 +89,12 @@ def lower_gradient_norm(statement: str) -> tuple[Claim, ...]:
     )
 
     def whole(results: Results, seeds: int) -> Decision:
-        found = {name: claim.test(results, seeds) for (name, *_), claim in zip(ways.values(), readings, strict=True)}
-        final = found["last iterate"]
+        decisions = {
+            name: claim.test(results, seeds) for (name, *_), claim in zip(ways.values(), readings, strict=True)
+        }
+        final = decisions["last iterate"]
         by_verdict = {
-            verdict: [name for name, each in found.items() if each.verdict == verdict]
+            verdict: [name for name, decision in decisions.items() if decision.verdict == verdict]
             for verdict in (HOLDS, FAILS, UNDECIDED)
         }
         said = "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items() if names)
@@ -229,8 +231,8 @@ def _mean_within(values: np.ndarray, low: float, high: float, what: str) -> Deci
     if n == 1:
         return Decision(UNDECIDED, mean, None, n, detail)
     ci = mean_of(values).interval()
-    inside, outside = low < ci[0] and ci[1] < high, ci[1] < low or ci[0] > high
-    return Decision(HOLDS if inside else FAILS if outside else UNDECIDED, mean, ci, n, detail)
+    inside, beyond = low < ci[0] and ci[1] < high, ci[1] < low or ci[0] > high
+    return Decision(HOLDS if inside else FAILS if beyond else UNDECIDED, mean, ci, n, detail)
 
 
 def _difference(paired: np.ndarray) -> str:

@@ -94,4 +94,4 @@ def choose(names: Iterable[str]) -> list[Experiment]:
     for name in names:
         if name not in EXPERIMENTS:
             raise ValueError(f"reproduction: experiments are {', '.join(EXPERIMENTS)}; got {name!r}.")
-    return [each for name, each in EXPERIMENTS.items() if name in (set(names) or EXPERIMENTS)]
+    return [experiment for name, experiment in EXPERIMENTS.items() if name in (set(names) or EXPERIMENTS)]

@@ -55,15 +55,15 @@ def sensitivity(summary: Mapping[str, Any], _curves: Mapping[str, Any]) -> Figur
     figure = Figure(figsize=(7.0, 2.9), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     looks = styles(summary["methods"])
-    for (method, found), mark in zip(summary["tuning"].items(), cycle(MARKS), strict=False):
-        label = f"{method} (best: γ = {found['best']:.3g})"
-        rows = [(row["step_size"], row["last10_grad_norm"]) for row in found["grid"]]
+    for (method, tuned), mark in zip(summary["tuning"].items(), cycle(MARKS), strict=False):
+        label = f"{method} (best: γ = {tuned['best']:.3g})"
+        rows = [(row["step_size"], row["last10_grad_norm"]) for row in tuned["grid"]]
         _points(left, rows, label, mark, looks[method])
-        left.plot([found["best"]], [_at(found["grid"], found["best"])], "*", color=looks[method]["color"], markersize=9)
+        left.plot([tuned["best"]], [_at(tuned["grid"], tuned["best"])], "*", color=looks[method]["color"], markersize=9)
     for (method, rows), mark in zip(summary["sensitivity"].items(), cycle(MARKS), strict=False):
-        own = summary["schedule"][method]
-        label = f"{method} (γ0 = {own['gamma0']:.3g}, γ = {own['gamma']:.3g})"
-        points = [(row["gamma0"] / own["gamma0"], row["last10_grad_norm"]) for row in rows]
+        schedule = summary["schedule"][method]
+        label = f"{method} (γ0 = {schedule['gamma0']:.3g}, γ = {schedule['gamma']:.3g})"
+        points = [(row["gamma0"] / schedule["gamma0"], row["last10_grad_norm"]) for row in rows]
         _points(right, points, label, mark, looks[method])
     right.axvline(1, color="#888888", linewidth=0.8, linestyle=":")
     left.set_xlabel("step size γ (★: best), on the tuning seeds", fontsize=7)

@@ -64,13 +64,13 @@ class JobRunner:
 
     def run(self, name: str, jobs: Sequence[Job]) -> dict[tuple[str, str], Record]:
         """The record of every job by stage and method, with a configuration for each step size."""
-        found: dict[tuple[str, str], list[Record]] = {(job.stage, job.method): [] for job in jobs}
+        records: dict[tuple[str, str], list[Record]] = {(job.stage, job.method): [] for job in jobs}
         for steps in sorted({job.steps for job in jobs}):
             for seeds, due in _alike([job for job in jobs if job.steps == steps]):
                 record = self._simulate(name, due, seeds)
                 for job in due:
-                    found[job.stage, job.method].append(record[job.name])
-        return {key: Record.joined(records) for key, records in found.items()}
+                    records[job.stage, job.method].append(record[job.name])
+        return {key: Record.joined(some) for key, some in records.items()}
 
     def _simulate(self, name: str, jobs: list[Job], seeds: tuple[int, ...]) -> Record:
         count = sum(len(job.gammas) for job in jobs)

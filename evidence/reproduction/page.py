@@ -35,7 +35,7 @@ def render(results: dict[str, dict[str, Any]]) -> str:
         "depend": sum(verdict.startswith("depends") for verdict in verdicts),
     }
     functions = (sentences, claims, verdict, estimate, spread, violations)
-    return rendered(__file__, values | {each.__name__: each for each in functions})
+    return rendered(__file__, values | {function.__name__: function for function in functions})
 
 
 def claims(summary: dict[str, Any]) -> list[list[dict[str, Any]]]:
@@ -74,8 +74,8 @@ def spread(value: dict[str, Any]) -> str:
 
 def violations(summary: dict[str, Any]) -> list[str]:
     """Which conditions of the theorems the schedules violate, each with its method."""
-    found = [sentence.partition(":") for method in summary["schedule"].values() for sentence in method["violations"]]
-    return [f"{in_words(method)}:{rest}" for method, _, rest in found]
+    violated = [sentence.partition(":") for method in summary["schedule"].values() for sentence in method["violations"]]
+    return [f"{in_words(method)}:{rest}" for method, _, rest in violated]
 
 
 def load(folder: Path) -> dict[str, dict[str, Any]]:

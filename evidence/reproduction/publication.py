@@ -32,11 +32,11 @@ class Publication:
 
     def add(self, experiment: Experiment) -> None:
         """Write what follows from NAME/results.parquet: its summary now, its figures meanwhile."""
-        own = self._folder / experiment.name
-        results = Results.load(own / "results.parquet", experiment.name)
+        folder = self._folder / experiment.name
+        results = Results.load(folder / "results.parquet", experiment.name)
         said, drawn = summary(experiment, results), curves(results)
-        write_text(own / "summary.json", json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-        self._drawing.add(said, drawn, own)
+        write_text(folder / "summary.json", json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        self._drawing.add(said, drawn, folder)
         self._parts.append({"summary": said, "curves": drawn})
 
     @property
@@ -56,7 +56,11 @@ class Publication:
 
 def experiments_in(folder: Path) -> list[Experiment]:
     """The experiments a folder has results of, or something in their place that reading them will refuse."""
-    return [each for each in EXPERIMENTS.values() if os.path.lexists(folder / each.name / "results.parquet")]
+    return [
+        experiment
+        for experiment in EXPERIMENTS.values()
+        if os.path.lexists(folder / experiment.name / "results.parquet")
+    ]
 
 
 def require_own_report(owner: str, folder: Path) -> None:

@@ -77,12 +77,12 @@ class Results:
     def load(cls, path: Path, experiment: str = "") -> Self:
         """Read what `save` wrote; a ValueError says when a file is damaged, no results, or of another experiment."""
         table, metadata = load_table("Results.load", path, FORMAT)
-        found = metadata["config"].get("experiment")
-        if experiment and found != experiment:
-            raise ValueError(f"Results.load: {path} must hold results of {experiment}; got those of {found}.")
+        held = metadata["config"].get("experiment")
+        if experiment and held != experiment:
+            raise ValueError(f"Results.load: {path} must hold results of {experiment}; got those of {held}.")
         records, first = {}, 0
-        for each in metadata["records"]:
-            own = table.slice(first, each["rows"])
-            records[each["stage"], each["method"]] = Record.from_arrow(own, each)
-            first += each["rows"]
+        for described in metadata["records"]:
+            rows = table.slice(first, described["rows"])
+            records[described["stage"], described["method"]] = Record.from_arrow(rows, described)
+            first += described["rows"]
         return cls(metadata["config"], records)

@@ -22,7 +22,7 @@ from evidence.reproduction.results import (
 )
 from evidence.scores import best
 from gladstorm.comparison.scores import within
-from gladstorm.jobs.sources import source_of
+from gladstorm.jobs.provenance import source_of
 from gladstorm.jobs.tasks import HERE, Executor
 from gladstorm.simulation.record import Record
 from gladstorm.theory import Plan
@@ -74,15 +74,15 @@ def tune(design: Design, runner: JobRunner) -> dict[str, Tuning]:
     """The search of every tuned method."""
     settings, experiment = design.settings, design.experiment
     grids = {method: sorted(settings.grid or experiment.grids[method]) for method in TUNED}
-    found = {method: Tuning(record, design.horizon) for method, record in _search(design, runner, grids).items()}
+    tunings = {method: Tuning(record, design.horizon) for method, record in _search(design, runner, grids).items()}
     for _ in range(EXTENSIONS):
-        more = {method: beyond for method, tuning in found.items() if (beyond := tuning.beyond())}
+        more = {method: beyond for method, tuning in tunings.items() if (beyond := tuning.beyond())}
         if not more:
             break
         for method, record in _search(design, runner, more).items():
-            found[method].extended += more[method]
-            found[method].record = Record.stacked([found[method].record, record])
-    return found
+            tunings[method].extended += more[method]
+            tunings[method].record = Record.stacked([tunings[method].record, record])
+    return tunings
 
 
 def _search(design: Design, runner: JobRunner, grids: Mapping[str, list[float]]) -> dict[str, Record]:
@@ -101,7 +101,7 @@ def reproduce(
     tuning = tune(design, runner)
     plans = {method: Plan(design.statement(method), design.horizon) for method in NORMALIZED}
     gammas = {method: plan.schedule.gamma for method, plan in plans.items()}
-    gammas |= {method: found.best for method, found in tuning.items()}
+    gammas |= {method: tuned.best for method, tuned in tuning.items()}
     budget = design.horizon  # NSGDM's and single-sample SGD's calls: nothing changes for these two
 
     compared = [design.planned(MAIN, method, plans[method], [gammas[method]]) for method in NORMALIZED]
@@ -120,13 +120,13 @@ def reproduce(
         few = design.seeds(method)[:PAPER_SEEDS]
         affordable.append(design.tuned(BUDGET, method, [at_budget[method]], few, tuning[method].steps_to_budget))
     records |= runner.run("budget", affordable)
-    records |= {(TUNING, method): found.record for method, found in tuning.items()}
+    records |= {(TUNING, method): tuned.record for method, tuned in tuning.items()}
 
     config = design.config() | {
         "code": source_of(reproduce, design),
         "budget": budget,
         "step_sizes": gammas,
         "step_sizes_at_budget": gammas | at_budget,
-        "grids_extended": {method: sorted(found.extended) for method, found in tuning.items()},
+        "grids_extended": {method: sorted(tuned.extended) for method, tuned in tuning.items()},
     }
     return Results(config, records)

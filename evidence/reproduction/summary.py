@@ -132,10 +132,10 @@ def _grid(results: Results, method: str) -> dict[str, Any]:
 def _sensitivity(experiment: Experiment, results: Results, method: str) -> list[dict[str, Any]]:
     record = results.runs(SENSITIVITY, method)
     last10 = last_tenth(record)
-    own = results.config["step_sizes"][method]
+    scheduled = results.config["step_sizes"][method]
     return [
         {
-            "gamma0": experiment.gamma0[method] * gamma / own,
+            "gamma0": experiment.gamma0[method] * gamma / scheduled,
             "step_size": gamma,
             "last10_grad_norm": over_seeds(last10[row]),
             "final_grad_norm": over_seeds(record.grad_norm[row, :, -1]),
@@ -149,7 +149,10 @@ def _travel(experiment: Experiment, results: Results) -> dict[str, Any]:
     config = results.config
     record = results.runs(MAIN, NORMALIZED[0])
     distances = [
-        min(float(np.linalg.norm(experiment.instance(seed).start - each)) for each in experiment.minimisers(seed))
+        min(
+            float(np.linalg.norm(experiment.instance(seed).start - minimiser))
+            for minimiser in experiment.minimisers(seed)
+        )
         for seed in record.seeds[:PAPER_SEEDS].tolist()
     ]
     budgets = {method: config["step_sizes"][method] * config["horizon"] for method in NORMALIZED}

@@ -15,7 +15,7 @@ from gladstorm.suite.running import SAMPLES
 def render(result: Mapping[str, Any]) -> str:
     """The page."""
     config = result["config"]
-    lows_highs = {tuple(each["step sizes"]) for each in result["problems"].values()}
+    lows_highs = {tuple(problem["step sizes"]) for problem in result["problems"].values()}
     values = {
         "budgets": " and ".join(f"{budget:,}" for budget in config["budgets"]),
         "step": max((high / low) ** (1 / (config["step_sizes"] - 1)) for low, high in lows_highs),

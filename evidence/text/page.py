@@ -165,7 +165,7 @@ def _rates(ax: Axes, results: Results, schedule: str) -> None:
         tried = tuning(results, Arm(method, schedule))
         if tried:
             ax.plot(*zip(*tried, strict=True), color=colour, linestyle=dash, marker=marker, markersize=4)
-            ax.plot(*min(tried, key=lambda each: each[1]), "o", color=colour, markersize=11, markerfacecolor="none")
+            ax.plot(*min(tried, key=lambda trial: trial[1]), "o", color=colour, markersize=11, markerfacecolor="none")
     ax.set(xscale="log", xlabel="learning rate")
     _finish(ax)
 

@@ -51,7 +51,9 @@ class Text(NamedTuple):
 @cache
 def text() -> Text:
     """Python's help topics: the first four fifths to train on, a tenth to tune on, and the last to report."""
-    characters = torch.tensor([ord(each) if ord(each) < CHARACTERS else 0 for each in "".join(topics.values())])
+    characters = torch.tensor(
+        [ord(character) if ord(character) < CHARACTERS else 0 for character in "".join(topics.values())]
+    )
     tenth = len(characters) // 10
     return Text(characters[: 8 * tenth], characters[8 * tenth : 9 * tenth], characters[9 * tenth :])
 

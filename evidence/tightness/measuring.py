@@ -16,8 +16,7 @@ import numpy as np
 from evidence.page import log_slope_weights
 from evidence.parts import Part, gathered
 from gladstorm.core.statistics import Mean
-from gladstorm.jobs.provenance import versions
-from gladstorm.jobs.sources import source_of
+from gladstorm.jobs.provenance import source_of, versions
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task
 from gladstorm.theory import Problem, Statement, sharper
@@ -69,9 +68,9 @@ class Setting:
 
 def _settings() -> tuple[Setting, ...]:
     """Of each noisy regime: noise alone leading, with little of a gap; and the gap leading, as on the way down."""
-    found = []
+    settings = []
     for alpha in (0.0, 0.5, 1.0):
-        found += [
+        settings += [
             Setting("noise", "nsgdm", alpha, B=0.0, G=1.0, L0=0.2),
             Setting("noise", "nsgdm", alpha, B=0.01, G=1.0, L0=0.2),
             Setting("noise growth", "nsgdm", alpha, B=1.0, G=0.01, L0=0.2, gap=0.01),
@@ -82,11 +81,11 @@ def _settings() -> tuple[Setting, ...]:
         ]
         for method in ("nsgdm", "nstorm"):
             for B, G in ((0.1, 0.1), (0.0, 0.1)):
-                found.append(Setting("gap", method, alpha, B, G, L0=0.2, L1=0.001, gap=4.0, kind="any"))
+                settings.append(Setting("gap", method, alpha, B, G, L0=0.2, L1=0.001, gap=4.0, kind="any"))
             # Smooth: at the best γ0 gap and curvature are equal. Else the bounds have more factors on the curvature.
             gamma0 = 0.05 if alpha else None
-            found.append(Setting("gap", method, alpha, 0.0, 0.0, L0=1.0, L1=0.1, gap=1.0, gamma0=gamma0, kind="any"))
-    return tuple(found)
+            settings.append(Setting("gap", method, alpha, 0.0, 0.0, L0=1.0, L1=0.1, gap=1.0, gamma0=gamma0, kind="any"))
+    return tuple(settings)
 
 
 SETTINGS: Final = _settings()
@@ -96,11 +95,11 @@ def tightness(
     *, quick: bool = False, store: str | os.PathLike[str] | None = None, executor: Executor = HERE
 ) -> dict[str, Any]:
     """The table, JSON-ready: every setting with its worst problem at each horizon."""
-    settings = [each for each in SETTINGS if each.alpha == 0 and each.B > 0] if quick else SETTINGS
-    ladders = [{20: QUICK, 40: QUICK} if quick else each.ladder() for each in settings]
+    settings = [setting for setting in SETTINGS if setting.alpha == 0 and setting.B > 0] if quick else SETTINGS
+    ladders = [{20: QUICK, 40: QUICK} if quick else setting.ladder() for setting in settings]
     tasks = [
-        Task(each.name, [repr(each), repr(ladder)], partial(_row, each, ladder))
-        for each, ladder in zip(settings, ladders, strict=True)
+        Task(setting.name, [repr(setting), repr(ladder)], partial(_row, setting, ladder))
+        for setting, ladder in zip(settings, ladders, strict=True)
     ]
     kept = None if store is None else Store(store, Part, ".json", source=source_of(tightness))
     rows = [part.content for part in gathered("searching", tasks, kept, executor)]
@@ -113,10 +112,10 @@ def _row(setting: Setting, efforts: dict[int, SearchSettings]) -> Part:
     for T, effort in efforts.items():
         begin = ladder[-1].proposals if ladder else ()
         ladder.append(worst(statement, T, setting.kind, effort, progress=False, begin=begin))
-    rungs = [each.as_dict() for each in ladder]
+    rungs = [rung.as_dict() for rung in ladder]
     weights = log_slope_weights(horizons)
     bounds = {name: [rung[name] for rung in rungs] for name in ("bound", "sharper")}
-    slope = slope_of(np.stack([each.norms for each in ladder]), weights)
+    slope = slope_of(np.stack([rung.norms for rung in ladder]), weights)
     row = {
         "regime": statement.regime,
         "leading": setting.leading,
@@ -144,15 +143,15 @@ def slope_of(norms: np.ndarray, weights: np.ndarray) -> Mean:
     return Mean(slope, error * np.sqrt(n), n)
 
 
-def uses(found: Found) -> dict[str, float | None]:
+def uses(worst_found: Found) -> dict[str, float | None]:
     """Where the proof is loose: what the worst problem leaves of its two inequalities, each at most 1 but for rounding.
 
     `direction`: E‖∇f(x̂)‖ relative to Δ/(γT) + 2 E‖v − ∇f‖, the descent of normalized steps. `error`: E‖v − ∇f‖ relative
     to what the sharper bound charges for it, half of its terms about the error of v.
     """
-    error, way = float(found.errors.mean()), found.gap_share * found.measured
-    second = sharper(found.of.statement, found.of.horizon)
-    direction = found.measured / (way + 2 * error) if error else None
+    error, way = float(worst_found.errors.mean()), worst_found.gap_share * worst_found.measured
+    second = sharper(worst_found.of.statement, worst_found.of.horizon)
+    direction = worst_found.measured / (way + 2 * error) if error else None
     if second is None or not error:
         return {"direction": direction, "error": None}
     charged = sum(value for name, value in second.terms().items() if name.startswith(ERROR_TERMS))

@@ -37,7 +37,7 @@ def render(result: Mapping[str, Any]) -> str:
     if len(any_kind) < len(BEFORE):
         return rendered(__file__, {"trial": True, "rows": rows, "constants": _constants, "order": order})
     last = [row["rungs"][-1] for row in rows]
-    alone = [each for each in last if each["kind"] == "noise" and each["problem"]["alpha"] > 0]
+    alone = [rung for rung in last if rung["kind"] == "noise" and rung["problem"]["alpha"] > 0]
     values = {
         "trial": False,
         "constants": _constants,
@@ -47,12 +47,12 @@ def render(result: Mapping[str, Any]) -> str:
         "margin": MARGIN,
         "any_kind": any_kind,
         "noise": noise,
-        "audit": max(max(each["audit"].values()) for each in last),
+        "audit": max(max(rung["audit"].values()) for rung in last),
         "seeds": last[0]["seeds"],
         "to_sharper": [name for name, row in noise.items() if _low(row, "sharper") >= 1 / 3],
         "to_bound": [name for name, row in noise.items() if _low(row, "bound") >= 1 / 3],
         "attained": min(_tightest(row) for row in rows if row["regime"].endswith("deterministic")),
-        "looser": [each["bound"] / (each["sharper"] or each["bound"]) for each in alone],
+        "looser": [rung["bound"] / (rung["sharper"] or rung["bound"]) for rung in alone],
     }
     return rendered(__file__, {**result, **values})
 
@@ -69,14 +69,14 @@ def _worst(rows: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
 
 def _best(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Mapping[str, Any]]:
     """Of every regime the row of this kind that is closest to its sharpest bound; its gap is within what is allowed."""
-    found: dict[str, Mapping[str, Any]] = {}
+    best: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         allowed = kind == "any" or row["rungs"][-1]["gap_share"] <= 0.1
         if row["kind"] == kind and allowed:
-            known = found.get(row["regime"])
+            known = best.get(row["regime"])
             if known is None or _tightest(row) > _tightest(known):
-                found[row["regime"]] = row
-    return found
+                best[row["regime"]] = row
+    return best
 
 
 def _tightest(row: Mapping[str, Any]) -> float:
@@ -92,8 +92,8 @@ def _low(row: Mapping[str, Any], bound: str) -> float:
 def _constants(rung: Mapping[str, Any]) -> list[str]:
     """The constants of a problem that are not 0, and how the method was tuned."""
     problem = rung["problem"]
-    found = [f"{name} {problem[name]:g}" for name in ("L0", "L1", "B", "G") if problem[name]]
-    return [*found, f"Δ {problem['gap']:g}", f"γ0 {rung['gamma0']:.3g}", f"η0 {rung['eta0']:g}"]
+    constants = [f"{name} {problem[name]:g}" for name in ("L0", "L1", "B", "G") if problem[name]]
+    return [*constants, f"Δ {problem['gap']:g}", f"γ0 {rung['gamma0']:.3g}", f"η0 {rung['eta0']:g}"]
 
 
 def order(row: Mapping[str, Any]) -> str:
@@ -130,7 +130,7 @@ def ratios(rows: Sequence[Mapping[str, Any]]) -> Figure:
     ax = figure.subplots()
     for place, row in enumerate(rows):
         last, colour = row["rungs"][-1], LOOKS[row["regime"].split("/")[0].upper()].colour
-        both = [each for each in (last["ratio"], last["ratio_to_sharper"]) if each is not None]
+        both = [ratio for ratio in (last["ratio"], last["ratio_to_sharper"]) if ratio is not None]
         ax.plot(both, [place] * len(both), color=colour, linewidth=0.6, alpha=0.5)
         ax.plot([last["ratio"]], [place], "o", color=colour, markerfacecolor="none", markersize=4)
         if last["ratio_to_sharper"] is not None:

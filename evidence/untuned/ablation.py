@@ -43,17 +43,17 @@ class PatientClock(Untuned):
 class OneScale(Untuned):
     """One denominator for all coordinates."""
 
-    def _squares(self, squares: Any, u: Any, grown: Any) -> Any:
+    def _squares(self, squares: Any, u: Any, ratio: Any) -> Any:
         mean = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(u)) / self._dimension(u)
-        return super()._squares(squares, jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.sqrt(mean)), u), grown)
+        return super()._squares(squares, jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.sqrt(mean)), u), ratio)
 
 
 @part
 class NeverForgetting(Untuned):
     """All squares count the same, however short the steps were."""
 
-    def _squares(self, squares: Any, u: Any, grown: Any) -> Any:
-        return super()._squares(squares, u, jnp.ones_like(grown))
+    def _squares(self, squares: Any, u: Any, ratio: Any) -> Any:
+        return super()._squares(squares, u, jnp.ones_like(ratio))
 
 
 VARIANTS: dict[str, Untuned] = {

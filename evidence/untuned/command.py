@@ -21,8 +21,8 @@ def command(
     """
     from evidence.untuned import ablation, judging
 
-    judging.require_known(problem or ())
     with computing(out, None, None):
+        judging.require_known(problem or ())  # makes the problems, which JAX computes
         judging.run(out, problem or (), budget or judging.BUDGETS)
         if not problem:
             ablation.run(out)

@@ -182,7 +182,7 @@ def _digits() -> Problem:
 def _diabetes() -> Problem:
     from sklearn.datasets import load_diabetes
 
-    features, target = (each[:32] for each in load_diabetes(return_X_y=True))
+    features, target = (column[:32] for column in load_diabetes(return_X_y=True))
     data = features / features.std(0), (target - target.mean()) / target.std()
     return _network((10, 4, 1), lambda out, target: (out[0] - target) ** 2 / 2, data)
 

@@ -139,7 +139,7 @@ def _attention(keys: int = 4, width: int = 4, length: int = 5) -> Case:
         "V": (size**-0.5, size),
         "O": (width**-0.5, 3),
     }
-    start = normals(**{name: (*each, width) for name, each in rows.items()})
+    start = normals(**{name: (*scale, width) for name, scale in rows.items()})
     return _sum("sequences", loss, train, test, start, is_large=True)
 
 

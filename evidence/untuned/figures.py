@@ -61,7 +61,7 @@ def draw_profile(path: Path, results: list[Result]) -> None:
     scores = [{name: result.mean(name) for name in (OURS, *TUNED, COSINE)} for result in results]
     shares = np.arange(len(scores) + 1) / len(scores)
     for name in scores[0]:
-        factors = np.sort([min(each[name] / min(each.values()), FAR) for each in scores])
+        factors = np.sort([min(means[name] / min(means.values()), FAR) for means in scores])
         label = f"{name}, tuned" if name in TUNED else name
         ax.stairs(shares, [1, *factors, FAR], baseline=None, label=label, **_look(name))
     ax.set(xscale="log", xlim=(1, 10), ylim=(0, 1.02))

@@ -62,7 +62,9 @@ def judge(case: Case, budget: int) -> dict[str, Any]:
         for score, row in best.items():
             chosen[f"{name}, by {score}"] = make(grid[row : row + 1])
     ends = _ends(case, chosen, budget, range(seeds))
-    scores = {name: {score: finite_list(rows[0]) for score, rows in each.items()} for name, each in ends.items()}
+    scores = {
+        name: {score: finite_list(rows[0]) for score, rows in of_method.items()} for name, of_method in ends.items()
+    }
     return {"seeds": seeds, "f_inf": case.f_inf, "settings": settings, "scores": scores}
 
 
@@ -79,7 +81,7 @@ def _ends(
     oracles = [case.make(seed) for seed in seeds]
     ends: dict[str, dict[str, np.ndarray]] = {}
     for gradients in (1, 2):
-        some = {name: each for name, each in methods.items() if _gradients_a_step(name) == gradients}
+        some = {name: method for name, method in methods.items() if _gradients_a_step(name) == gradients}
         if some:
             steps = (budget - 1) // gradients
             record = sweep(oracles, some, steps=steps, seeds=list(seeds), records=1, progress=False)

@@ -131,15 +131,19 @@ def sentences(results: list[Result]) -> list[Sentence]:
     at = by_budget(results)
     verdicts: list[Sentence] = []
 
-    def judge(words: str, found: str, holds: bool, budgets: Iterable[int] = BUDGETS, *, for_all: bool = False) -> None:
+    def judge(
+        words: str, measured: str, holds: bool, budgets: Iterable[int] = BUDGETS, *, for_all: bool = False
+    ) -> None:
         """Until all cases were run a sentence is undecided; one about every case is false with the first that fails."""
         finished = all(len(at.get(budget, [])) == PROBLEMS for budget in budgets)
         is_false = not holds and (finished or for_all)
-        verdicts.append(Sentence(words, found or "–", "**false**" if is_false else "true" if finished else "undecided"))
+        verdicts.append(
+            Sentence(words, measured or "–", "**false**" if is_false else "true" if finished else "undecided")
+        )
 
     def at_most(words: str, values: Mapping[str, float], most: float, *budgets: int, for_all: bool = False) -> None:
-        found = ", ".join(f"{name} {shown(value)}".strip() for name, value in values.items())
-        judge(words, found, all(value <= most for value in values.values()), budgets or BUDGETS, for_all=for_all)
+        measured = ", ".join(f"{name} {shown(value)}".strip() for name, value in values.items())
+        judge(words, measured, all(value <= most for value in values.values()), budgets or BUDGETS, for_all=for_all)
 
     for budget, most in ((10**4, 1.0), (10**5, 1.0), (10**3, 1.1)):
         mean = {"": geometric(result.ratio() for result in at[budget])} if budget in at else {}
@@ -179,8 +183,8 @@ def crossed(results: list[Result], cell: Callable[[Result], str], score: str) ->
     at = by_budget(results)
     rows = []
     for problem in dict.fromkeys(result.problem for result in results):
-        own = {result.budget: cell(result) for result in results if result.problem == problem}
-        rows.append([problem, *(own.get(budget, "–") for budget in at)])
+        cells = {result.budget: cell(result) for result in results if result.problem == problem}
+        rows.append([problem, *(cells.get(budget, "–") for budget in at)])
     means = [shown(geometric(result.ratio(score) for result in some)) for some in at.values()]
     return markdown_table(["problem", *(f"{budget:,}" for budget in at)], [*rows, ["**geometric mean**", *means]])
 

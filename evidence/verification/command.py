@@ -1,17 +1,18 @@
 """`python -m evidence verification`."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from evidence.study import Out, Seed, kept_in
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
 from gladstorm.cli.job import computing, saving
-from gladstorm.cli.output import Table, show
+from gladstorm.cli.output import Table, say, show
 from gladstorm.core.screen import in_digits
 
 if TYPE_CHECKING:
-    from evidence.verification import VerificationReport
+    from evidence.verification.checks import Verdict
 
 WORK = ("verify", "broken.find_all")
 
@@ -66,13 +67,13 @@ def command(
         report = verify(replace(FULL if full else QUICK, seed=seed), tuple(regime or ()), kept, executor)
     with saving("--out", out / "verify.json", report.save):
         if not as_json:
-            _print(report)
+            _print(report.as_dict(), report.failures)
     if not report.holds:
         raise typer.Exit(1)
 
 
-def _print(report: "VerificationReport") -> None:
-    answer, rows = report.as_dict(), []
+def _print(answer: dict[str, Any], failures: "Iterable[Verdict]") -> None:
+    rows = []
     confidence, longest = answer["confidence"], answer["settings"]["horizons"][-1]
     title = f"E‖∇f(x̂)‖ and the estimator's error, divided by their bounds, at T = {longest:,}; slopes over all T"
     caption = (
@@ -91,11 +92,11 @@ def _print(report: "VerificationReport") -> None:
     show(Table(title, headings, rows, caption, words=8, drop=(6, 5, 2, 3, 4, 1)))
     for check in answer["checks"]:
         if check["check"] == "printed bound is false":
-            typer.echo(
+            say(
                 f"{check['regime']}: measured {check['measured']:.4g} [{check['low']:.4g}, {check['high']:.4g}] at "
                 f"T = {check['horizon']:,}, which is {check['claim']}: the first is printed, the second corrected."
             )
-    for failed in report.failures:
+    for failed in failures:
         row = failed.as_dict()
         typer.echo(
             f"FAILS {row['regime']}, {row['instance']}, {row['check']}, T = {row['horizon']:,}: measured "

@@ -22,8 +22,7 @@ from evidence.verification.cases import cases
 from evidence.verification.checks import Check, PartResult, Verdict, confidence, decide, rounded
 from evidence.verification.settings import VerificationSettings
 from gladstorm.jobs.files import write_text
-from gladstorm.jobs.provenance import versions
-from gladstorm.jobs.sources import source_of
+from gladstorm.jobs.provenance import source_of, versions
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task
 

@@ -22,7 +22,6 @@ from gladstorm.methods import storm as storm
 from gladstorm.methods import untuned as untuned
 from gladstorm.methods.estimators import Estimator as Estimator
 from gladstorm.methods.steps import Step as Step
-from gladstorm.plotting import plot as plot
 from gladstorm.problems import objectives as objectives
 from gladstorm.problems import oracles as oracles
 from gladstorm.problems.objectives import Objective as Objective

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from browser import chromium, opened
 from gladstorm.diagnosis import Probe, Probes, diagnose
 
 Command = Callable[..., tuple[int, str, str]]
@@ -42,16 +43,32 @@ def test_the_json_is_that_of_the_contract(gladstorm: Command, probes: Path) -> N
 
 def test_the_table_figure_and_page_say_the_same(gladstorm: Command, probes: Path, tmp_path: Path) -> None:
     figure, page = tmp_path / "noise.png", tmp_path / "noise.html"
-    code, out, _ = gladstorm("diagnose", str(probes), "--plot", str(figure), "--out", str(page))
+    code, out, _ = gladstorm("diagnose", str(probes), "--plot", str(figure), "--page", str(page))
     assert code == 0
     assert "96 probes up to 4 from the start" in out
     assert "Dropout is part of the noise." in out
     assert "Advice: Your noise grows" in out
     assert figure.read_bytes().startswith(b"\x89PNG")
-    text = page.read_text(encoding="utf-8")
-    assert "Advice: Your noise grows" in text
-    assert text.count("<svg") == 1
-    assert 'href="http' not in text.replace('xmlns:xlink="http', "")
+    with chromium(tmp_path / "profile") as browser:
+        shown = opened(browser, page)
+        assert shown.requests() == [page.as_uri()]
+        assert "Advice: Your noise grows" in shown.run("return document.getElementById('words').innerText")
+        cells = shown.run("return [...document.querySelectorAll('#words tbody tr')].map((e) => e.innerText)")
+        assert [row.split("\t")[:3] for row in cells] == [list(row[:3]) for row in diagnose(Probes.load(probes)).rows()]
+        drawn = "return charts[0].view.data('rows').filter(({s}) => s === arguments[0]).map(({x, y}) => [x, y])"
+        read = Probes.load(probes)
+        dots = [[float(f"{x:.4g}"), float(f"{y:.4g}")] for x, y in zip(read.distance, read.noise, strict=True)]
+        assert sorted(shown.run(drawn, 0)) == sorted(dots)
+        fit = np.array(shown.run(drawn, 1))
+        np.testing.assert_allclose(fit[:, 1], 0.25 * (1 + fit[:, 0] ** 2), rtol=0.2)
+        shown.run("document.querySelector('#gradient .chart').focus()")
+        shown.keys("+")  # every chart of such a page has a zoom of its own
+        assert shown.run("return [state['zoom-gradient'] !== '', state['zoom-noise']]") == [True, ""]
+        shown.run("document.getElementById('reset').click()")
+        assert shown.run("return state['zoom-gradient']") == ""
+        shown.run("document.querySelectorAll('#methods button')[0].click()")
+        assert shown.run(drawn, 0) == []
+        assert shown.log("browser") == []
 
 
 def test_neither_a_remark_nor_a_file_name_reaches_the_terminal_as_an_escape_sequence(
@@ -60,7 +77,7 @@ def test_neither_a_remark_nor_a_file_name_reaches_the_terminal_as_an_escape_sequ
     hostile = "\x1b[2J\x9b31m<script>\x7f\u202e"
     read = Probes.load(probes)
     Probes(**{**vars(read), "remarks": (hostile,)}).save(probes)
-    _, text, _ = gladstorm("diagnose", str(probes), "--out", "page.html")
+    _, text, _ = gladstorm("diagnose", str(probes), "--page", "page.html")
     _, data, _ = gladstorm("diagnose", str(probes), "--json")
     report = str(diagnose(Probes.load(probes)))
     page = Path("page.html").read_text("utf-8")
@@ -69,7 +86,7 @@ def test_neither_a_remark_nor_a_file_name_reaches_the_terminal_as_an_escape_sequ
     for said in (text, data, report, page, error):
         assert not set(hostile) & set("\x1b\x9b\x7f\u202e") & set(said)
         assert "x1b[2J" in said
-    assert "<script>" not in page
+    assert "31m<script>" not in page
 
 
 @pytest.mark.parametrize(

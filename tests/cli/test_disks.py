@@ -148,16 +148,16 @@ def test_a_report_of_another_program_is_not_replaced_and_one_s_own_is(
     evidence: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cubic/results.parquet").mkdir(parents=True)
-    foreign = tmp_path / "report.html"
-    foreign.write_text("<!doctype html><title>Coverage report</title>")
+    of_coverage = tmp_path / "report.html"
+    of_coverage.write_text("<!doctype html><title>Coverage report</title>")
     command = ("reproduction", "--out", str(tmp_path))
     for option in ("--quick", "--page-only"):
         code, out, err = evidence(*command, option)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "the folder must have no report.html but Gladstorm's own; got another's, " in err
-    assert foreign.read_text() == "<!doctype html><title>Coverage report</title>"
+    assert of_coverage.read_text() == "<!doctype html><title>Coverage report</title>"
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"temporary", "cubic"}  # nothing was begun
-    foreign.write_text(report.page([]))
+    of_coverage.write_text(report.page([]))
     assert "a file must be a regular one; got a folder" in evidence(*command, "--page-only")[2]
 
 

@@ -15,6 +15,8 @@ from rich.cells import cell_len
 
 from evidence.reproduction import command as reproduction
 from evidence.tightness import command as tightness
+from evidence.verification import command as verification
+from evidence.verification.page import load
 from gladstorm.cli import suite, worst
 from gladstorm.cli.output import Table, fit, show, wrap
 from gladstorm.comparison.scores import interval, positive_interval
@@ -38,6 +40,7 @@ LINES = {
     ),
     "plan": "plan nstorm --alpha 0.5 --L0 1.5 --L1 0.25 --B 0.4 --G 0.7 --gap 3 --horizon 10000 --compare",
     "table": "table",
+    "table-constants": "table --constants",
     "methods": "methods",
 }
 
@@ -56,11 +59,27 @@ def _reproduction() -> None:
     reproduction._show_verdicts({"cubic": summary}, verbose=False)
 
 
+def _verbose() -> None:
+    summary = json.loads((EVIDENCE / "reproduction" / "cubic" / "summary.json").read_text())
+    reproduction._show_verdicts({"cubic": summary}, verbose=True)
+
+
+def _verification() -> None:
+    verification._print(load(EVIDENCE / "verification"), [])
+
+
 def _tightness() -> None:
     tightness._show_table(json.loads((EVIDENCE / "tightness" / "tightness.json").read_text()))
 
 
-FROM_RESULTS = {"suite": _suite, "worst": _worst, "reproduction": _reproduction, "tightness": _tightness}
+FROM_RESULTS = {
+    "suite": _suite,
+    "worst": _worst,
+    "reproduction": _reproduction,
+    "reproduction-verbose": _verbose,
+    "tightness": _tightness,
+    "verification": _verification,
+}
 COMMANDS = [*LINES, "diagnose", *FROM_RESULTS]
 
 

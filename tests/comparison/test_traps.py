@@ -12,7 +12,7 @@ from gladstorm.cli.compare import compare
 from gladstorm.cli.simulate import simulate
 from gladstorm.methods.averages import TailAverage
 from gladstorm.problems import objectives, oracles
-from gladstorm.simulation.summary import summary
+from gladstorm.simulation.tables import summary
 
 
 def test_a_fixed_start_and_a_fixed_step_length_meet_the_solution_by_arithmetic_and_a_random_start_does_not() -> None:

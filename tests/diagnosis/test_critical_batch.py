@@ -69,6 +69,13 @@ def test_a_gradient_that_cannot_be_told_from_0_leaves_the_upper_end_open() -> No
     assert "cannot be told from 0 by 32 probes at the start; needs about 130 or more" in (found.needs or "")
 
 
+def test_a_mean_of_squared_gradients_below_0_is_an_error_and_counts_as_0() -> None:
+    rows = (Probe(i, i, "start", 0.0, 4, 8, 6.0 + i % 2, -2.0 + i % 3, *NOTHING) for i in range(12))
+    found = critical_batch(Probes.of(rows), default_rng(0))
+    assert (found.verdict, found.estimate, found.high) == (UNKNOWN, None, None)
+    assert (found.low or 0) > 1
+
+
 def test_it_is_a_ratio_of_means_and_no_mean_of_ratios() -> None:
     (probes,) = tables("gaussian", 50.0, 1, seed=3)
     found = critical_batch(probes, default_rng(0))

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
 from gladstorm.diagnosis.curvature import Cells, _fits, _means, _ratio, _roots, _slopes
 from gladstorm.diagnosis.design import places
 from gladstorm.diagnosis.finding import Finding
+from gladstorm.diagnosis.probes import FORM
 from gladstorm.diagnosis.report import MEANINGS
 from gladstorm.diagnosis.resampling import Fits, Strata, fit_noise, mean_of_strata
+from gladstorm.jobs.files import save_table
 from gladstorm.theory import plan
 
 ROOT = Path(__file__).parents[2]
@@ -83,8 +86,11 @@ def test_probes_come_back_from_their_file(tmp_path: Path) -> None:
     probes.save(tmp_path / "run.parquet")
     again = Probes.load(tmp_path / "run.parquet")
     for name in Probe._fields:
-        assert getattr(again, name).tolist() == getattr(probes, name).tolist()
+        np.testing.assert_array_equal(getattr(again, name), getattr(probes, name))
     assert again.remarks == probes.remarks
+    columns = {name: getattr(probes, name) for name in Probe._fields if name not in Probe._field_defaults}
+    save_table(tmp_path / "old.parquet", [pa.table(columns)], FORM, {"remarks": []})  # as they were before
+    assert np.isnan(Probes.load(tmp_path / "old.parquet").first).all()
     data = bytearray((tmp_path / "run.parquet").read_bytes())
     data[len(data) // 2] ^= 1
     (tmp_path / "run.parquet").write_bytes(data)

@@ -69,6 +69,27 @@ def parabola(least: float) -> Callable[[np.ndarray], np.ndarray]:
     return lambda s: 1 + 2 * (s - least) ** 2
 
 
+# ---- weights
+
+
+def test_a_probe_counts_by_its_degrees_of_freedom() -> None:
+    """Noise 1 in two groups and 6 in five, half of the probes each: one degree of freedom against four."""
+    few = np.tile([True, False], 24)
+    noise, groups = np.where(few, 1.0, 6.0), np.where(few, 2, 5)
+    rows = zip(np.repeat(np.arange(4) / 3, 12), groups, noise, strict=True)
+    probes = Probes.of(Probe(i, i, "random", r, int(m), 8, v, 1.0, 0.1, 2.0, 1.0) for i, (r, m, v) in enumerate(rows))
+    fitted = _fits(probes, Strata(probes.distance, 6), default_rng(0)).values[0]
+    assert fitted == pytest.approx([5.0, 0.0], abs=1e-9)
+    G, _ = constants(probes, default_rng(0))
+    assert G.estimate == pytest.approx(5.0**0.5)
+
+
+def test_neighbours_are_joined_until_each_has_as_many_as_are_asked_for_and_no_further() -> None:
+    distance = np.repeat([0.0, 1.0, 2.0, 3.0], [6, 3, 3, 7])
+    assert Strata(distance, 6).sizes.tolist() == [6, 6, 7]
+    assert Strata(distance, 7).sizes.tolist() == [9, 10]
+
+
 # ---- levels
 
 

@@ -72,6 +72,46 @@ def test_an_estimate_is_that_of_its_law_and_shrinks_onto_it() -> None:
     assert 2.85 < low < B < high < 3.15
 
 
+def half_widths(distance: np.ndarray, noise: np.ndarray) -> list[float]:
+    """Of B², for either Q: the inequality of `GrowthSequence` in matrices, from the first look on."""
+    rows = np.stack([np.ones_like(distance), distance**2], axis=1)
+    fitted = np.array([noise[:i].mean() if i else 0.0 for i in range(len(noise))])  # V̂, at first the mean so far
+    weights = np.where(np.arange(len(noise)) < BURN_IN, noise[:BURN_IN].mean() ** -2, 0.0)
+    for i in range(BURN_IN, len(noise)):
+        S, b = rows[1:i].T @ (weights[1:i, None] * rows[1:i]), rows[1:i].T @ (weights[1:i] * noise[1:i])
+        fitted[i] = max(rows[i] @ np.linalg.solve(S, b), 0.1 * noise[:i].mean())
+        weights[i] = fitted[i] ** -2
+    rows, fitted, weights, noise = rows[1:], fitted[1:], weights[1:], noise[1:]
+    squares = (weights * (noise - fitted)) ** 2
+    S, Q, R = (
+        rows[:n].T @ (w[:n, None] * rows[:n]) for w, n in ((weights, None), (squares, None), (squares, BURN_IN - 1))
+    )
+    found = []
+    for either in (Q, S * np.mean((noise / fitted - 1) ** 2)):
+        spread = np.linalg.inv(S) @ (either + R) @ np.linalg.inv(S)
+        level = 2 * math.log(20) + math.log(np.linalg.det(either + R) / np.linalg.det(R))
+        found.append(math.sqrt(level * spread[1, 1]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("far", "wider"), [(1.0, 0), (0.05, 1)], ids=["errors as seen", "few looks far out, all small"]
+)
+def test_an_interval_is_that_of_the_mixture_with_the_wider_of_two_variations(far: float, wider: int) -> None:
+    generator, sequence = default_rng(3), GrowthSequence()
+    distance = np.concatenate([np.linspace(0.1, 1, 60), np.full(4, 3.0)])
+    errors = generator.gamma(5, size=64) / 5
+    errors[-4:] = 1 + far * (errors[-4:] - 1)
+    noise = (1 + 4 * distance**2) * errors
+    for r, V in zip(distance.tolist(), noise.tolist(), strict=True):
+        sequence.update(r, V)
+    B, low, high = sequence.interval()
+    widths = half_widths(distance, noise)
+    assert int(np.argmax(widths)) == wider
+    assert high**2 - B**2 == pytest.approx(max(widths))
+    assert low**2 == pytest.approx(max(0.0, B**2 - max(widths)))
+
+
 @pytest.mark.parametrize("distance", [0.0, 1.0])
 def test_at_one_distance_nothing_is_said_about_growth(distance: float) -> None:
     sequence, generator = GrowthSequence(), default_rng(0)

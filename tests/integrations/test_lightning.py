@@ -264,4 +264,11 @@ def test_a_two_point_module_refuses_other_optimizers_and_a_missing_loss(tmp_path
     with pytest.raises(TypeError, match="TwoPoint: the optimizer of a TwoPointModule must be an NSTORM; got NSGDM"):
         fit(TwoPoint(kind=NSGDM), tmp_path)
     with pytest.raises(TypeError, match=r"TwoPointModule: loss\(batch, index\) must be defined by the module"):
-        TwoPointModule().loss(None, 0)
+        TwoPointModule()
+
+    class OnlyATrainingStep(TwoPointModule):
+        def training_step(self, batch: Any, index: int) -> Any:
+            return batch, index
+
+    with pytest.raises(TypeError, match=r"^OnlyATrainingStep: loss\(batch, index\) must be defined by the module"):
+        OnlyATrainingStep()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,40 @@ def scalars(folder: Path) -> dict[str, list[Any]]:
     accumulator = events.EventAccumulator(str(file))
     accumulator.Reload()
     return {tag: accumulator.Scalars(tag) for tag in accumulator.Tags()["scalars"]}
+
+
+def offline_records(folder: Path) -> Iterator[Any]:
+    """The records of a run of W&B that was kept on this machine: LevelDB's log format, after seven bytes of its own."""
+    record_type = pytest.importorskip("wandb.proto.wandb_internal_pb2").Record
+
+    (file,) = folder.rglob("*.wandb")
+    data = file.read_bytes()
+    assert data[:4] == b":W&B"
+    at, record = 7, b""
+    while at + 7 <= len(data):
+        if 2**15 - at % 2**15 < 7:  # what is left of a block is too short for a header
+            at += 2**15 - at % 2**15
+            continue
+        _, length, kind = struct.unpack("<IHB", data[at : at + 7])
+        record += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):  # whole, or the last part of one
+            yield record_type.FromString(record)
+            record = b""
+
+
+def of_wandb(folder: Path) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """What was logged under every name, and the x-axis of every name that has one."""
+    logged: dict[str, list[float]] = {}
+    axes = {}
+    for record in offline_records(folder):
+        for item in record.history.item:
+            name = "/".join(item.nested_key) if item.nested_key else item.key
+            if name in READINGS or name.removeprefix("train/") in READINGS:
+                logged.setdefault(name, []).append(float(item.value_json))
+        if record.metric.step_metric and "*" not in record.metric.glob_name:
+            axes[record.metric.name] = record.metric.step_metric
+    return logged, axes
 
 
 def same(one: nn.Module, other: nn.Module) -> bool:
@@ -92,7 +128,8 @@ def test_lightning_logs_the_noise_and_trains_to_the_same_bits(accumulate: int, t
     looks = STEPS // accumulate // EVERY
     assert monitor.probe is not None
     assert len(monitor.probe.probes) == looks
-    assert {*rows[-1]} >= ALWAYS | {"loss", "step/length"}
+    assert {*rows[-1]} >= ALWAYS | {"loss", "step/length", "clip/share", "clip/bias"}
+    assert monitor.probe.probes.samples.tolist() == [BATCH if accumulate > 1 else BATCH // 4] * looks
     logged = [float(row["noise/variance"]) for row in rows if row["noise/variance"]]
     assert logged == pytest.approx(monitor.probe.probes.noise[: len(logged)], rel=1e-5)
     assert len(logged) == looks
@@ -103,9 +140,54 @@ def test_lightning_s_tensorboard_has_the_readings(tmp_path: Path) -> None:
     monitor = LightningMonitor(every=EVERY)
     fit([monitor], lightning.pytorch.loggers.TensorBoardLogger(tmp_path))
     read = scalars(tmp_path)
-    assert {*read} >= {*READINGS} - {"clip/share"}
+    assert {*read} >= {*READINGS}
+    assert read["clip/share"][-1].value == 1  # all are longer than 0.01
     assert monitor.probe is not None
     assert [each.value for each in read["noise/distance"]] == pytest.approx(monitor.probe.probes.distance, rel=1e-5)
+    assert b"noise/growth_high" in layout(tmp_path)
+
+
+def layout(folder: Path) -> bytes:
+    """What TensorBoard's custom scalars are told to draw."""
+    (file,) = folder.rglob("events.out.tfevents*")
+    accumulator = events.EventAccumulator(str(file))
+    accumulator.Reload()
+    (tensor,) = accumulator.Tensors("custom_scalars__config__")
+    content: bytes = tensor.tensor_proto.string_val[0]
+    return content
+
+
+def test_lightning_s_w_and_b_has_the_noise_against_the_distance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    logger = lightning.pytorch.loggers.WandbLogger(save_dir=tmp_path, offline=True, log_model=False)
+    monitor = LightningMonitor(every=EVERY)
+    fit([monitor], logger)
+    wandb.finish()
+    wandb.teardown()  # ends its process, which writes the file
+    logged, axes = of_wandb(tmp_path)
+    assert monitor.probe is not None
+    assert logged["noise/variance"] == pytest.approx(monitor.probe.probes.noise, rel=1e-5)
+    assert axes["noise/variance"] == axes["noise/critical_batch"] == "noise/distance"
+    assert "noise/distance" not in axes
+
+
+def test_the_trainer_s_w_and_b_has_the_noise_against_the_distance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wandb = pytest.importorskip("wandb")
+    for name, value in {"MODE": "offline", "SILENT": "true", "DIR": str(tmp_path)}.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    monitor = NoiseMonitor(every=EVERY)
+    train([monitor], tmp_path, report_to=["wandb"])
+    wandb.finish()
+    wandb.teardown()
+    logged, axes = of_wandb(tmp_path)
+    assert monitor.probe is not None
+    assert logged["train/noise/variance"] == pytest.approx(monitor.probe.probes.noise)
+    assert axes["train/noise/variance"] == "train/noise/distance"
 
 
 def test_lightning_in_half_precision_is_watched_too(tmp_path: Path) -> None:
@@ -172,9 +254,9 @@ def test_the_trainer_s_logs_have_the_noise_and_it_trains_to_the_same_bits(
     assert len(probes) == STEPS // accumulate // EVERY
     logged = [entry["noise/variance"] for entry in history if "noise/variance" in entry]
     assert logged == pytest.approx(probes.noise)
-    assert {*history[-2]} >= ALWAYS | {"loss", "step/length", *(["clip/share"] if accumulate > 1 else [])}
-    if accumulate > 1:
-        assert history[-2]["clip/share"] == 1  # all are longer than 0.01
+    assert {*history[-2]} >= ALWAYS | {"loss", "step/length", "clip/share"}
+    assert history[-2]["clip/share"] == 1  # all are longer than 0.01
+    assert b"train/noise/growth_high" in layout(tmp_path / "board")
     board = scalars(tmp_path / "board")
     assert [each.value for each in board["train/noise/variance"]] == pytest.approx(probes.noise, rel=1e-5)
     assert not watched._forward_pre_hooks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from gladstorm.optax import averaged, untuned_per_coordinate
 numpyro = pytest.importorskip("numpyro")
 from numpyro import handlers  # noqa: E402
 from numpyro.distributions import HalfNormal, Normal, constraints  # noqa: E402
-from numpyro.infer import SVI, Trace_ELBO  # noqa: E402
+from numpyro.infer import Trace_ELBO  # noqa: E402
 from numpyro.infer.autoguide import AutoNormal  # noqa: E402
 
 from gladstorm.numpyro import MeanField, StickingELBO, fit  # noqa: E402
@@ -136,13 +137,6 @@ def test_every_coordinate_is_a_run_of_its_own_whatever_the_others_do() -> None:
         optimizer.update(params, state)
 
 
-def test_both_serve_in_a_plain_svi() -> None:
-    svi = SVI(model, AutoNormal(model), untuned_per_coordinate(1500), StickingELBO())
-    result = svi.run(jax.random.key(0), 1500, jnp.asarray(DATA), progress_bar=False)
-    assert float(result.params["z_auto_scale"]) == pytest.approx(EXACT_SD, rel=0.01)
-    assert float(result.params["z_auto_loc"]) == pytest.approx(EXACT_MEAN, abs=0.05 * EXACT_SD)
-
-
 def test_a_model_with_constraints_has_draws_on_its_own_scale() -> None:
     def positive(data: Any) -> None:
         sigma = numpyro.sample("sigma", HalfNormal(10.0))
@@ -156,3 +150,14 @@ def test_a_model_with_constraints_has_draws_on_its_own_scale() -> None:
     assert draws.std() == pytest.approx(spread / np.sqrt(2 * len(DATA)), rel=0.15)
     with handlers.seed(rng_seed=0):
         assert set(found.sample(3)) == {"sigma"}
+
+
+def test_the_page_s_lines_for_pymc_run() -> None:
+    pymc = pytest.importorskip("pymc")
+    page = (Path(__file__).parent.parent.parent / "docs/numpyro.md").read_text("utf-8")
+    code = page.partition("where PyMC is installed -->\n```python\n")[2].partition("```")[0]
+    with pymc.Model() as its_model:
+        pymc.Normal("z", 3.0, 2.0)
+    names: dict[str, Any] = {"model": its_model}
+    exec(code, names)
+    assert names["found"].scale_tril.item() == pytest.approx(2.0, rel=0.005)

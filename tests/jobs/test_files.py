@@ -146,12 +146,12 @@ def test_an_unfinished_file_of_another_machine_is_left_for_a_day_and_other_hidde
     tmp_path: Path,
 ) -> None:
     other, old = tmp_path / ".gladstorm-01234567-1-abcdefgh", tmp_path / ".gladstorm-01234567-2-abcdefgh"
-    foreign = [tmp_path / ".hidden", tmp_path / ".gladstorm-notes", tmp_path / ".gladstorm-of-my-own-kind"]
-    for path in (other, old, *foreign):
+    not_ours = [tmp_path / ".hidden", tmp_path / ".gladstorm-notes", tmp_path / ".gladstorm-of-my-own-kind"]
+    for path in (other, old, *not_ours):
         path.write_text("")
     os.utime(old, (time.time() - 100_000,) * 2)
     write_text(tmp_path / "file", "text")
-    assert set(tmp_path.iterdir()) == {other, *foreign, tmp_path / "file"}
+    assert set(tmp_path.iterdir()) == {other, *not_ours, tmp_path / "file"}
 
 
 def test_processes_are_told_apart_by_name_start_and_numbering_of_their_machine(

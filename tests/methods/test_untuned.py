@@ -127,6 +127,8 @@ def test_a_gradient_that_is_not_finite_is_counted_and_x_goes_half_the_way_back(b
     kept = [name for name in Journey._fields if name not in ("motion", "k", "skipped")]
     for name in kept:
         np.testing.assert_array_equal(getattr(journeys[6], name), getattr(journeys[5], name))
+    assert np.all(journeys[5].motion)
+    assert not np.any(journeys[6].motion)  # the next step does not repeat what led there
     lost, _ = walk([[bad, bad]] * 20)
     np.testing.assert_array_equal(lost, np.tile(NEAR, (21, 1)))
 

@@ -30,8 +30,7 @@ from benchmarks import faults
 from evidence.verification.checks import PartResult
 from gladstorm.core.parts import Array
 from gladstorm.jobs import interrupts
-from gladstorm.jobs.provenance import versions
-from gladstorm.jobs.sources import source_of
+from gladstorm.jobs.provenance import source_of, versions
 from gladstorm.jobs.tasks import Here, Task, results
 from gladstorm.methods.steps.step import Memoryless
 from gladstorm.simulation import cluster, devices, layout, processes, worker

@@ -1,10 +1,8 @@
 """The page of `Record.explore`, in a browser: every control, and every number that it shows."""
 
-import dataclasses
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +11,9 @@ import numpy as np
 import pytest
 
 import gladstorm as gs
-from browser import Browser, chromium
+from benchmarks.pages import SLIDER_TIMES, large
+from browser import Browser, chromium, opened
 from gladstorm.plotting.explore import NOT_FINITE, explore, in_decimals
-from gladstorm.simulation.configurations import Configuration
-from gladstorm.simulation.one_run import CURVES
 
 GAMMAS, ETAS = [0.001, 0.01, 0.1], [0.01, 0.1]
 RIGHT, LEFT, HOME, END, ESCAPE = "\ue014", "\ue012", "\ue011", "\ue010", "\ue00c"
@@ -33,17 +30,21 @@ READOUT = "return document.querySelector(`#${arguments[0]} .readout`).textConten
 
 
 @pytest.fixture(scope="module")
-def record() -> gs.Record:
-    oracle = gs.BlumGladyshev(gs.objectives.named("power:3", dim=2, start=3.0), B=0.5, G=0.5)
+def oracle() -> gs.BlumGladyshev:
+    return gs.BlumGladyshev(gs.objectives.named("power:3", dim=2, start=3.0), B=0.5, G=0.5)
+
+
+@pytest.fixture(scope="module")
+def record(oracle: gs.BlumGladyshev) -> gs.Record:
     gamma, eta = np.meshgrid(GAMMAS, ETAS)
     methods = {"NSGDM": gs.nsgdm(gamma.ravel().tolist(), eta=eta.ravel().tolist()), "SGD": gs.sgd([1e-4, 1e-3])}
     return gs.sweep(oracle, methods, steps=200, seeds=4)
 
 
 @pytest.fixture(scope="module")
-def page(record: gs.Record, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(record: gs.Record, oracle: gs.BlumGladyshev, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "page.html"
-    record.explore(path)
+    record.explore(path, oracle=oracle)
     return path
 
 
@@ -51,18 +52,6 @@ def page(record: gs.Record, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with chromium(tmp_path_factory.mktemp("profile")) as opened:
         yield opened
-
-
-def opened(browser: Browser, page: Path, fragment: str = "", **window: Any) -> Browser:
-    browser.open(page, **window)
-    if fragment:
-        browser.post("url", url=f"{page.as_uri()}#{fragment}")
-    for _ in range(600):
-        if browser.run("return document.body.dataset.ready"):
-            browser.run("return built.then(() => 1)")
-            return browser
-        time.sleep(0.05)
-    raise AssertionError(browser.run("return document.getElementById('status').textContent"))
 
 
 @pytest.fixture
@@ -97,7 +86,7 @@ def test_the_page_opens_from_disk_without_a_word_on_the_console_and_asks_nobody_
 ) -> None:
     assert shown.requests() == [page.as_uri()]
     assert shown.log("browser") == []
-    assert shown.run("return charts.map(({id}) => id)") == [*PANELS, "score-eta", "score-gamma", "map"]
+    assert shown.run("return charts.map(({id}) => id)") == ["path", *PANELS, "score-eta", "score-gamma", "map"]
 
 
 def test_sliders_move_every_curve_to_the_numbers_of_the_record(shown: Browser, record: gs.Record) -> None:
@@ -110,6 +99,44 @@ def test_sliders_move_every_curve_to_the_numbers_of_the_record(shown: Browser, r
                 assert drawn_alike(shown.run(ROWS, name, 0), expected(now, name)), (name, gamma, eta)
             plain = record["SGD"].where(gamma=min(gamma, 1e-3))
             assert drawn_alike(shown.run(ROWS, "grad_norm", 1), expected(plain, "grad_norm"))
+
+
+def test_the_path_is_that_of_the_record_on_contours_of_f_with_the_noise_along_it(
+    shown: Browser, record: gs.Record, oracle: gs.BlumGladyshev
+) -> None:
+    shown.run(SLIDE, "gamma", 3), shown.run(SLIDE, "eta", 0), shown.run(CHOOSE, "seed", 2)
+    path = record["NSGDM"].where(gamma=0.1, eta=0.01).path[0, 2]
+    data = "return charts[0].view.data(arguments[0]).filter(({s}) => s === arguments[1]).map(({x, y}) => [x, y])"
+    assert shown.run(data, "paths", 0) == [four_digits(x) for x in path]
+    lines = np.array([row for row in shown.run(data, "contours", 0) if row[0] is not None])
+    levels = shown.run("return content.landscapes[0].levels")
+    values = np.linalg.norm(lines, axis=1) ** 3
+    assert lines.shape[0] > 500
+    assert np.abs(values[:, None] - levels).min(axis=1).max() < 0.01 * max(levels)
+    # The noise is B r (x − x⁰) + G u with r = ±1: B²‖x − x⁰‖² along x − x⁰, and G²/2 along every axis.
+    for x in (path[0], path[50], path[-1]):
+        away, (a, b, c) = (
+            x - oracle.objective.start,
+            shown.run("return noiseAt(content.noises[0], content.landscapes[0].box, arguments[0])", x.tolist()),
+        )
+        wanted = 0.5**2 * np.outer(away, away) + 0.5**2 / 2 * np.eye(2)
+        np.testing.assert_allclose([[a, c], [c, b]], wanted, atol=0.03 * (1 + np.trace(wanted)))
+    corners = shown.run("return ellipse([2, 2, 1], 0.1, [5, 7]).map(({x, y}) => [x, y])")
+    from_middle = (np.array(corners) - [5, 7]) / 0.1
+    inverse = np.linalg.inv([[2, 1], [1, 2]])
+    np.testing.assert_allclose(np.einsum("ki,ij,kj->k", from_middle, inverse, from_middle), 1.0, rtol=1e-9)
+
+
+def test_on_a_line_the_path_runs_along_the_graph_of_f(browser: Browser, tmp_path: Path) -> None:
+    oracle = gs.BlumGladyshev(gs.objectives.named("power:3", dim=1, start=2.0), B=0.5, G=0.1)
+    record = gs.run(oracle, gs.sgd(0.01), steps=50, seeds=2)
+    record.explore(tmp_path / "page.html", oracle=oracle)
+    shown = opened(browser, tmp_path / "page.html")
+    rows = shown.run("return charts[0].view.data('paths').map(({x, y}) => [x, y])")
+    assert rows == [four_digits(np.array([x, abs(x) ** 3])) for x in record.path[0, 0, :, 0]]
+    graph = np.array(shown.run("return charts[0].view.data('contours').map(({x, y}) => [x, y])"))
+    np.testing.assert_allclose(np.abs(graph[:, 0]) ** 3, graph[:, 1], rtol=1e-2, atol=1e-3)
+    assert shown.log("browser") == []
 
 
 def test_a_seed_iterations_and_linear_axes_can_be_chosen(shown: Browser, record: gs.Record) -> None:
@@ -164,7 +191,7 @@ def test_a_link_restores_the_view(browser: Browser, page: Path) -> None:
     assert again.run("return state") == state
     assert again.run(ROWS, "gap", 0) == rows
     assert again.run(ROWS, "gap", 1) == []
-    assert again.run("return charts[0].view.signal('xs')") == [5, 50]
+    assert again.run("return charts[1].view.signal('xs')") == [5, 50]
     assert opened(browser, page).run("return location.hash") == ""
 
 
@@ -172,7 +199,7 @@ def test_a_link_restores_the_view(browser: Browser, page: Path) -> None:
 def test_a_link_that_makes_no_sense_shows_what_it_can(browser: Browser, page: Path, fragment: str) -> None:
     shown = opened(browser, page, fragment)
     assert shown.log("browser") == []
-    assert shown.run("return document.querySelectorAll('.chart svg').length") == 8
+    assert shown.run("return document.querySelectorAll('.chart svg').length") == 9
 
 
 def test_the_keyboard_moves_sliders_reads_and_zooms(shown: Browser, record: gs.Record) -> None:
@@ -187,12 +214,15 @@ def test_the_keyboard_moves_sliders_reads_and_zooms(shown: Browser, record: gs.R
     first = f"{now.grad_norm[0, :, 0].mean():.4g}"
     assert shown.run(READOUT, "grad_norm").startswith(f"stochastic gradients 1 NSGDM: {first}")
     shown.keys(RIGHT + RIGHT + LEFT)
-    assert shown.run(READOUT, "drift2").startswith("stochastic gradients 2 ")  # all charts follow
+    assert shown.run(READOUT, "drift2").startswith("stochastic gradients 2 ")  # all charts follow, the path too
+    marked = "return charts[0].view.data('marks').filter(({s, shape}) => s === 0 && shape === 'square')"
+    (mark,) = shown.run(marked)
+    assert [mark["x"], mark["y"]] == four_digits(now.path[0, 0, 1])
     shown.keys(END + "+")
-    low, high = shown.run("return charts[1].view.signal('xs')")
+    low, high = shown.run("return charts[2].view.signal('xs')")
     assert (1 < low < high, high) == (True, pytest.approx(201))
     shown.keys(ESCAPE)
-    assert shown.run("return charts[1].view.signal('xs')") == [1, 201]
+    assert shown.run("return charts[2].view.signal('xs')") == [1, 201]
 
 
 def test_dragging_zooms_all_curves_and_a_double_click_and_the_button_undo_it(shown: Browser) -> None:
@@ -208,10 +238,10 @@ def test_dragging_zooms_all_curves_and_a_double_click_and_the_button_undo_it(sho
         shown.pointer(
             (left + width * 0.5, middle), "down", (left + width * 0.6, middle), (left + width * 0.8, middle), "up"
         )
-        zoomed = [shown.run(f"return charts[{i}].view.signal('xs')") for i in range(5)]
+        zoomed = [shown.run(f"return charts[{i}].view.signal('xs')") for i in range(1, 6)]
         assert all(each == zoomed[0] and 1 < each[0] < each[1] < 201 for each in zoomed)
         back(left + width * 0.5, middle)
-        assert shown.run("return charts[0].view.signal('xs')") == [1, 201]
+        assert shown.run("return charts[1].view.signal('xs')") == [1, 201]
 
 
 def test_pointing_reads_the_recorded_numbers(shown: Browser) -> None:
@@ -220,9 +250,9 @@ def test_pointing_reads_the_recorded_numbers(shown: Browser) -> None:
         const {left, top, width, height} = svg.getBoundingClientRect(); return [left + width / 2, top + height / 2]""")
     )
     shown.pointer((x, y))
-    at = shown.run("return cursor")
+    at = shown.run("return cursors.zoom")
     k, value = shown.run(
-        "const {rows} = charts[0].drawn[0], k = rows.findIndex(({x}) => x === cursor); return [k, rows[k].y]"
+        "const {rows} = charts[1].drawn[0], k = rows.findIndex(({x}) => x === cursors.zoom); return [k, rows[k].y]"
     )
     assert k > 0
     assert shown.run(READOUT, "grad_norm").startswith(f"stochastic gradients {at} NSGDM: {value}")
@@ -234,7 +264,7 @@ def test_behind_every_chart_is_its_table(shown: Browser, record: gs.Record) -> N
     rows = shown.run(
         "return [...document.querySelectorAll('figure')].map((f) => f.querySelectorAll('tbody tr').length)"
     )
-    assert rows == [2 * record.steps.size] * 5 + [2, 5, 6]
+    assert rows == [2 * record.steps.size] * 6 + [2, 5, 6]
     shown.run(SLIDE, "gamma", 3), shown.run(SLIDE, "eta", 1)
     last = shown.run(
         "return [...document.querySelectorAll('#gap tbody tr')][arguments[0]].innerText", record.steps.size - 1
@@ -361,35 +391,12 @@ def test_runs_that_diverge_and_names_with_markup_are_shown(browser: Browser, tmp
     assert shown.log("browser") == []
 
 
-def large(record: gs.Record) -> gs.Record:
-    """10 methods × 9 × 5 settings × 20 seeds, of noise that nothing compresses."""
-    rng, steps = np.random.default_rng(0), np.arange(200) * 50
-    names = "nsgdm nstorm sgd clipped_sgd adam dog storm page svrg pasta".split()
-    numbers = [{"gamma": gamma, "eta": eta} for gamma in np.geomspace(1e-4, 1, 9) for eta in np.geomspace(1e-3, 1, 5)]
-    configurations = tuple(Configuration(name, each, ("gamma", "eta")) for name in names for each in numbers)
-    shape = (len(configurations), 20, steps.size)
-    curves: dict[str, Any] = {name: np.exp(rng.normal(size=shape).cumsum(axis=2) / 5) for name in CURVES}
-    curves["sfo"] = np.broadcast_to(1 + 2 * steps, shape)
-    curves["batch"] = np.rint(1e3 * curves["batch"])
-    return dataclasses.replace(record, configurations=configurations, seeds=np.arange(20), steps=steps, **curves)
-
-
-def test_a_large_sweep_fits_into_six_megabytes_and_a_slider_answers_within_a_tenth_of_a_second(
-    browser: Browser, record: gs.Record, tmp_path: Path
-) -> None:
+def test_a_large_sweep_fits_into_six_megabytes_and_its_sliders_move(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    large(record).explore(page)
+    large().explore(page)
     assert page.stat().st_size < 6e6
     shown = opened(browser, page)
-    times = shown.run("""const input = document.getElementById("slide-gamma"), times = [];
-        for (let k = 0; k < 27; k++) {
-            input.value = k % 9;
-            const start = performance.now();
-            input.dispatchEvent(new Event("input"));
-            times.push(performance.now() - start);
-        }
-        return times""")
-    assert sorted(times)[len(times) // 2] < 100
+    assert len(shown.run(SLIDER_TIMES)) == 27
     assert shown.log("browser") == []
 
 

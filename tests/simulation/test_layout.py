@@ -104,14 +104,14 @@ def test_a_long_sweep_is_cut_so_that_little_is_lost_with_a_task() -> None:
 
 @pytest.mark.parametrize("oracle_bytes", [1_000, 10**6, 3 * 10**6, 10**7, 10**9])
 def test_a_task_holds_no_more_instances_than_it_has_room_for_and_not_fewer_than_it_could(oracle_bytes: int) -> None:
-    """Whole chunks, of a seed for each device or of one: the last of them may be begun before the room is full."""
+    """Whole chunks, of a seed for each device or of one: the last of them may be begun before the memory is full."""
     sizes = Sizes(("sgd",), seeds=1000, devices=2, oracle_bytes=oracle_bytes, oracle_per_seed=True)
     largest = max(len(task.seeds) for task in split_into_tasks(sizes, 0, 1, MEASURED))
-    room = min(sizes.seeds, MEASURED.task_bytes / oracle_bytes)
-    assert largest < max(room, 1) + 2
-    assert largest > room / 2
+    most = min(sizes.seeds, MEASURED.task_bytes / oracle_bytes)
+    assert largest < max(most, 1) + 2
+    assert largest > most / 2
     shared = split_into_tasks(sizes._replace(oracle_per_seed=False), 0, 1, MEASURED)
-    assert len(shared) == 1  # one instance for all takes no room
+    assert len(shared) == 1  # one instance for all takes no memory
 
 
 def test_a_last_task_has_the_shape_of_the_others() -> None:

@@ -94,8 +94,8 @@ def test_two_programs_that_changed_places_are_compiled_again(new_process: NewPro
     whole = last(sgd(0.1))
     own = set(folder.iterdir())
     last(sgd(0.1), others)
-    foreign = sorted(set(folder.iterdir()) - own, key=lambda path: path.stat().st_size)
-    for path, other in zip(sorted(own, key=lambda path: path.stat().st_size), foreign, strict=True):
+    other_programs = sorted(set(folder.iterdir()) - own, key=lambda path: path.stat().st_size)
+    for path, other in zip(sorted(own, key=lambda path: path.stat().st_size), other_programs, strict=True):
         path.write_bytes(other.read_bytes())
     new_process()
     assert last(sgd(0.1)).tobytes() == whole.tobytes()

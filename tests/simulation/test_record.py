@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gladstorm import BlumGladyshev, Method, Record, compare, finite_sum, nsgdm, plot, sgd, sweep, theory
+from gladstorm import BlumGladyshev, Method, Record, compare, finite_sum, nsgdm, sgd, sweep, theory
 from gladstorm.methods.averages import TailAverage
 from gladstorm.methods.batches import FirstLarge
 from gladstorm.methods.estimators import Momentum
@@ -117,11 +117,32 @@ def test_until_a_step_a_record_is_that_of_a_run_which_ends_there() -> None:
     assert 0 < whole.diverged.max() < 12
     for k in range(13):
         short, some = sweep(wild, methods, steps=k, seeds=3), whole.until(k)
-        for name in ("steps", *CURVES, *MARKS):
+        for name in ("steps", "path", *CURVES, *MARKS):
             np.testing.assert_array_equal(getattr(some, name), getattr(short, name), err_msg=f"{name} until {k}")
         for j in range(13):
             require_same(some.until(j), whole.until(min(j, k)))
     require_same(whole.until(10**6), whole)
+
+
+def test_the_path_is_recorded_where_x_is_one_or_two_numbers(record: Record, tmp_path: Path) -> None:
+    start = np.array([3.0, -1.0])
+    for d in (1, 2):
+        wild = BlumGladyshev(objectives.DoubleWell(start[:d]), 0.5, 1.0)
+        whole = sweep(wild, {"SGD": sgd([0.01, 10.0])}, steps=12, seeds=3)
+        assert whole.path.shape == (2, 3, 13, d)
+        np.testing.assert_array_equal(whole.path[:, :, 0], np.broadcast_to(start[:d], (2, 3, d)))
+        np.testing.assert_array_equal(whole.path[0, :, -1], whole.last[0])
+        np.testing.assert_allclose(((whole.path - start[:d]) ** 2).sum(-1)[0], whole.drift2[0], rtol=1e-12)
+        assert whole.diverged[1].min() > 0
+        np.testing.assert_array_equal(np.isnan(whole.path[..., 0]), np.isnan(whole.grad_norm))
+        whole.save(tmp_path / "runs.parquet")
+        require_same(Record.load(tmp_path / "runs.parquet"), whole)
+        table = whole.to_pandas()
+        assert [name for name in table.columns if name in ("x1", "x2")] == ["x1", "x2"][:d]
+        np.testing.assert_array_equal(table[f"x{d}"], whole.path[..., d - 1].ravel())
+        np.testing.assert_array_equal(whole.to_xarray()[f"x{d}"], whole.path[..., d - 1])
+    assert record.path.shape == (*record.grad_norm.shape, 0)
+    assert "x1" not in record.to_pandas().columns
 
 
 def test_a_configuration_comes_back_from_json_that_has_no_infinite_numbers() -> None:
@@ -403,14 +424,24 @@ def test_a_plot_has_a_curve_for_each_configuration(record: Record) -> None:
         np.testing.assert_allclose(np.asarray(line.get_ydata(), float), record.grad_norm[row].mean(0))
 
 
+@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
+def test_the_same_figure_is_the_same_bytes(record: Record, tmp_path: Path, suffix: str) -> None:
+    from gladstorm.plotting import figures
+
+    paths = [tmp_path / f"{name}{suffix}" for name in ("first", "again")]
+    for path in paths:
+        figures.save(record.plot(), path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
 def test_a_notebook_shows_the_figure_of_a_record_although_pyplot_does_not_know_it(record: Record) -> None:
     from matplotlib import pyplot
     from matplotlib.image import imread
 
-    for figure in (record.plot(), plot(record)):
-        picture = imread(io.BytesIO(figure._repr_png_()))  # type: ignore[attr-defined]  # what IPython asks for
-        assert picture.shape[:2] == tuple((figure.get_size_inches() * figure.dpi)[::-1])
-        assert np.ptp(picture[..., :3]) > 0.5
+    figure = record.plot()
+    picture = imread(io.BytesIO(figure._repr_png_()))  # type: ignore[attr-defined]  # what IPython asks for
+    assert picture.shape[:2] == tuple((figure.get_size_inches() * figure.dpi)[::-1])
+    assert np.ptp(picture[..., :3]) > 0.5
     assert not pyplot.get_fignums()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import gladstorm as gs
-from gladstorm.jobs import interrupts, sources
+from gladstorm.jobs import interrupts, provenance
 from gladstorm.simulation import layout, runs
 from gladstorm.simulation.fingerprint import fingerprint
 
@@ -94,11 +94,11 @@ def test_other_source_of_the_engine_or_of_a_part_is_another_result(
     changed: str, computed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def digest_of(roots: frozenset[str]) -> str:
-        return real(roots) + changed * (f"gladstorm.{changed}" in sources._closure(roots))
+        return real(roots) + changed * (f"gladstorm.{changed}" in provenance._closure(roots))
 
     gs.run(ORACLE, gs.sgd(0.01), steps=20, seeds=2, store=tmp_path)
-    real = sources._digest_of
-    monkeypatch.setattr(sources, "_digest_of", digest_of)
+    real = provenance._digest_of
+    monkeypatch.setattr(provenance, "_digest_of", digest_of)
     monkeypatch.setattr(runs.Runs, "__call__", _refused)
     with pytest.raises(AssertionError, match="not computed") if computed else nullcontext():
         gs.run(ORACLE, gs.sgd(0.01), steps=20, seeds=2, store=tmp_path)

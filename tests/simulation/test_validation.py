@@ -338,7 +338,7 @@ def test_a_sweep_that_would_not_fit_is_not_begun(monkeypatch: pytest.MonkeyPatch
 def test_where_the_memory_is_not_known_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(space, "MEMINFO", tmp_path / "absent")
     assert space.available() is None
-    space.require_room("anything", "it", 10**30, "take less")
+    space.require_free_memory("anything", "it", 10**30, "take less")
 
 
 def test_of_few_steps_no_more_is_kept_than_there_are() -> None:

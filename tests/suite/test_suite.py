@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+from browser import chromium, opened
 from evidence.suite.page import in_short
 from gladstorm import BlumGladyshev, Method, run, sgd, sweep
 from gladstorm import suite as study
@@ -23,8 +24,19 @@ from gladstorm.suite import PROBLEMS, running
 from gladstorm.suite import figures as suite_figures
 from gladstorm.suite import tables as suite_tables
 from gladstorm.suite.answers import answers, share_of_seeds, verdict
-from gladstorm.suite.measures import geometric_mean, profile, reached, reaching, to_best
-from gladstorm.suite.running import SuiteSettings, case, entries, flags, gradient_size, made
+from gladstorm.suite.running import (
+    SuiteSettings,
+    case,
+    entries,
+    flags,
+    geometric_mean,
+    gradient_size,
+    made,
+    profile,
+    reached,
+    reaching,
+    to_best,
+)
 
 CHEAP = ("cubic", "sampled-phases", "ill-conditioned", "double-well", "network-regression")
 
@@ -198,6 +210,7 @@ def test_where_seeds_diverged_a_verdict_needs_the_share_of_paired_seeds() -> Non
     assert judged(ones, [2.0] * 17 + lost[:3]) == "better"  # on every seed
     assert judged([2.0] * 17 + lost[:3], ones) == "worse"
     assert judged(ones, [0.5] * 17 + lost[:3]) == "cannot tell"  # behind on 17 seeds, and loses none
+    assert judged([0.5] * 17 + lost[:3], ones) == "cannot tell"  # ahead on 17 seeds, and loses three
     assert judged([*ones[:18], *lost[:2]], [2.0] * 18 + lost[:2]) == "better"  # what both lose says nothing
     assert judged(lost, lost) == "cannot tell"
     assert share_of_seeds(np.ones(6), np.full(6, 2.0), 1)["low"] == pytest.approx(0.025 ** (1 / 6))  # P(six of six)
@@ -364,16 +377,30 @@ def test_the_command_writes_prints_and_refuses(gladstorm: Any, monkeypatch: pyte
     monkeypatch.setattr(study, "QUICK", dataclasses.replace(TINY, budgets=(20,)))
     monkeypatch.setattr(study, "BASELINES", {"SGD": "sgd"})
     out = tmp_path / "out"
-    code, printed, err = gladstorm("suite", "--quick", "--out", str(out), "--method", "nsgdm(gamma=0.1,eta=0.1)")
+    own, page = "nsgdm(gamma=0.1,eta=0.1)", tmp_path / "page.html"
+    code, printed, err = gladstorm("suite", "--quick", "--out", str(out), "--method", own, "--page", str(page))
     assert code == 0, err
     assert "cubic (development)" in printed
     assert {path.name for path in out.iterdir()} == {"suite.json", "profiles.png", "problems.png", "store"}
-    code, printed, _ = gladstorm(
-        "suite", "--quick", "--out", str(out), "--method", "nsgdm(gamma=0.1,eta=0.1)", "--json"
-    )
+    code, printed, _ = gladstorm("suite", "--quick", "--out", str(out), "--method", own, "--json")
     assert code == 0
     kept = json.loads((out / "suite.json").read_text())
     assert json.loads(printed)["cases"] == kept["cases"]
+    with chromium(tmp_path / "profile") as browser:
+        shown = opened(browser, page)
+        assert shown.run("return content.methods.map(({name}) => name)") == list(kept["methods"])
+        for case in kept["cases"]:
+            shown.run("set({problem: arguments[0]})", case["problem"])
+            scores = shown.run("return visible().map((method) => score(chosen(method), MEAN))")
+            wanted = [np.mean(row["grad_norm"]) for row in case["rows"].values()]
+            np.testing.assert_allclose(scores, wanted, rtol=1e-3)  # a budget of 20 is spent at the last step
+        within = shown.run("return charts.find(({id}) => id === 'within').view.data('rows').filter(({s}) => s === 0)")
+        ratios = np.array([case["rows"]["SGD"]["to_best"] for case in kept["cases"]])
+        assert [row["y"] for row in within] == [np.mean(ratios <= row["x"] * (1 + 1e-12)) for row in within]
+        assert shown.run("return command()").endswith(f'--budget 20 --method "{own}"')
+        tables = shown.run("return [...document.querySelectorAll('#words summary')].map((e) => e.textContent)")
+        assert tables == ["Over all cases", *(suite_tables.title(kept, case) for case in kept["cases"])]
+        assert shown.log("browser") == []
     for wrong in (["--problem", "no"], ["--role", "both"], ["--method", "no"], ["--budget", "0"], ["--seeds", "0"]):
         code, _, err = gladstorm("suite", "--quick", "--out", str(out), *wrong)
         assert (code, err.count("\n")) == (2, 1), err

@@ -10,7 +10,7 @@ import pytest
 from gladstorm.core.hardness import Hardness
 from gladstorm.methods import from_plan
 from gladstorm.theory import Plan, Problem, plan, sharper, theorem
-from gladstorm.theory.conversion import in_linear_class
+from gladstorm.theory.class_constants import in_linear_class
 from gladstorm.theory.free_runs import FAR, FreeStorm, best_run, free_storm
 from gladstorm.theory.sharper_bounds import StormFeedback
 

@@ -97,6 +97,11 @@ STATED: dict[str, str | float] = {
     "Theorem 5, ε": "16640",
     "Theorem 5, T": "222",
     "Theorem 5": "1e6",
+    "Theorem 6, λ": "608",
+    "Theorem 6, T": "33",
+    "Theorem 6, L0": "41000",
+    "Theorem 6, B": "740",
+    "Theorem 6": "9e10",
 }
 
 
@@ -348,6 +353,24 @@ def theorem_5(c: C) -> None:
     at_most(1 / c["Theorem 5"], 1 / (2 * 2 * c["F/T"] * c["Theorem 5, λ"] * 2 * p))
 
 
+def theorem_6(c: C) -> None:
+    """Only f is smooth: λ = 608 ε/L0, κ = 2ελ, T = ⌊Δ/(33κ)⌋, p = (46ε)²/(BR/2)²."""
+    height = 2 * c["Theorem 6, λ"]  # κ L0/ε²
+    at_most(c["Theorem 6, T"] * height, c["Theorem 6, L0"])  # T ≥ 1
+    at_most(iv.mpf(2) / c["R"], iv.mpf("0.25"))
+    at_most(8 / c["Theorem 6, L0"], iv.mpf("0.001"))
+    at_most(c["levels"] / c["Theorem 6, T"], iv.mpf("0.728"))
+    at_most(2 * c["∇²F"] / c["Theorem 6, λ"], iv.mpf("0.5"))
+    mixed = c["χ′"] * 2 * c["∂ᵢF"] * c["R"] / iv.sqrt(c["Theorem 6, T"] * height)  # · ε √(L0/Δ)
+    at_most(mixed / iv.sqrt(c["Theorem 6, L0"]), iv.mpf("0.04"))
+    bent = c["χ″"] * iv.mpf("0.728") * c["R"] ** 2 / c["Theorem 6, L0"]
+    at_most(iv.mpf(2) / 8 + bent, iv.mpf("0.3"))
+    root = 2 * c["∂ᵢF"] * 2 * c["R"]  # √p BΔ/ε²
+    at_most(root, c["Theorem 6, B"])
+    at_most(1 / c["Theorem 6"], 1 / (2 * c["Theorem 6, T"] * height * 2 * root**2))
+    at_most(1 / iv.mpf("8.8e10"), 1 / (2 * c["Theorem 6, T"] * height * 2 * root**2))
+
+
 CHECKS = (
     lemma_1_functions,
     lemma_1_link,
@@ -364,6 +387,7 @@ CHECKS = (
     theorem_3,
     theorem_4,
     theorem_5,
+    theorem_6,
 )
 
 
@@ -403,8 +427,9 @@ UNSAID = {"levels", "share", "carrier", "1/p", "64", "40960", "1024", "16", "lef
 @pytest.mark.parametrize("name", [name for name in STATED if name not in UNSAID and "ε → 0" not in name])
 def test_the_page_states_the_number(name: str) -> None:
     digits, _, exponent = str(STATED[name]).partition("e")
-    raised = "·10" + exponent.translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")) if exponent else ""
-    text = (digits.removesuffix(".0") + raised).removeprefix("1·")
+    power = exponent if len(exponent) == 1 else f"{{{exponent}}}"
+    text = digits.removesuffix(".0") + (rf"\cdot 10^{power}" if exponent else "")
+    text = text.removeprefix(r"1\cdot ")
     assert re.search(rf"(?<![\d.]){re.escape(text)}(?!\d|\.\d)", PAGE.read_text()), text
 
 
@@ -477,6 +502,11 @@ MUTATIONS: dict[str, str] = {
     "Theorem 5, ε": "16600",
     "Theorem 5, T": "220",
     "Theorem 5": "9e5",
+    "Theorem 6, λ": "607",
+    "Theorem 6, T": "32",
+    "Theorem 6, L0": "40000",
+    "Theorem 6, B": "735",
+    "Theorem 6": "8e10",
 }
 
 

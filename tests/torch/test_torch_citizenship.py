@@ -16,10 +16,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gladstorm.torch import NSGDM, NSTORM, norms
-from gladstorm.torch.normalized_step import normalized_step_
-from gladstorm.torch.norms import norm_of
+from gladstorm.torch.norms import norm_of, normalized_step_
 from gladstorm.torch.optimizer import Block
-from gladstorm.torch.two_phase_step import add_gradients
+from gladstorm.torch.two_evaluations import add_gradients
 from optimizers import TORCH, UNTUNED
 
 Optimizer = NSGDM | NSTORM

@@ -124,6 +124,55 @@ def probe_steps(model: torch.nn.Module, groups: list[slice]) -> NoiseProbe:
     return probe
 
 
+def look_at_steps(model: torch.nn.Module, share: slice, read: list[dict[str, float]] | None) -> NoiseProbe | None:
+    """Train with a look at every step, if there is a list for what is read."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    probe = None if read is None else NoiseProbe(model, every=1, on_reading=read.append)
+    for k in range(STEPS):
+        closure_of(model, batch(k)[share])()
+        if probe is not None:
+            probe.look(lambda model, x: (model(x) - 1).square().mean(), batch(k)[share])
+        optimizer.step()
+    return probe
+
+
+def cut(model: torch.nn.Sequential) -> torch.nn.Sequential:
+    mesh = init_device_mesh("cpu", (WORLD,))
+    fully_shard(model[0], mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return model
+
+
+def looks_at_shards(share: slice) -> list[Tensor]:
+    """What a probe measures and reads of a model that FSDP2 has cut: the training has the bits of one without it."""
+    read: list[dict[str, float]] = []
+    alone, probed = cut(network()), cut(network())
+    look_at_steps(alone, share, None)
+    probe = look_at_steps(probed, share, read)
+    assert probe is not None
+    for one, other in zip(alone.parameters(), probed.parameters(), strict=True):
+        assert torch.equal(whole(one), whole(other))
+        assert torch.equal(whole(cast(Tensor, one.grad)), whole(cast(Tensor, other.grad)))
+    with pytest.raises(
+        ValueError, match=r"^NoiseProbe: parameters must be whole; got a part .* Give NoiseProbe\(model"
+    ):
+        NoiseProbe(torch.optim.SGD(probed.parameters(), lr=0.1))
+    mixed = network()
+    fully_shard(mixed[0], mesh=init_device_mesh("cpu", (WORLD,)))  # the other layer is whole, and nothing reduces it
+    with pytest.raises(ValueError, match=r"^NoiseProbe: parameters must be whole, or all be cut by fully_shard"):
+        NoiseProbe(mixed)
+    lost = NoiseProbe(probed)
+    bad = torch.full((4, 3), float("nan") if share.start else 1.0).double()  # in one process only: none waits
+    lost.look(lambda model, x: (model(x) - 1).square().mean(), bad)
+    with pytest.raises(ValueError, match="there must be at least one probe"):
+        _ = lost.probes
+    lasting = [[each["step/length"], each["step/cosine"]] for each in read]
+    return [
+        *(torch.tensor(getattr(probe.probes, name)) for name in MEASURED),
+        torch.tensor(lasting, dtype=torch.float64),
+    ]
+
+
 def process(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD)
@@ -134,10 +183,7 @@ def process(rank: int, folder: str) -> None:
         train(model, kind, share, form)
         results["ddp", kind, form] = [p.detach() for p in model.module.parameters()]
 
-        sharded = network()
-        mesh = init_device_mesh("cpu", (WORLD,))
-        fully_shard(sharded[0], mesh=mesh)
-        fully_shard(sharded, mesh=mesh)
+        sharded = cut(network())
         optimizer = train(sharded, kind, share, form)
         assert all(isinstance(p, DTensor) for p in sharded.parameters())
         buffers = [estimate(optimizer, p) for p in sharded.parameters()]
@@ -147,6 +193,8 @@ def process(rank: int, folder: str) -> None:
     refuses_parts()
     probes = probe_steps(DistributedDataParallel(network()), PAIRS[2 * rank : 2 * rank + 2]).probes
     results["probes", "", ""] = [torch.tensor(getattr(probes, name)) for name in MEASURED]
+    results["looks", "", ""] = looks_at_shards(share)
+    mesh = init_device_mesh("cpu", (WORLD,))
     sizes = (torch.full((5,), 3e38), torch.full((1,), 1e-42), torch.full((3,), 1e200, dtype=torch.float64))
     results["norms", "", ""] = [norm_of([distribute_tensor(v, mesh, [Shard(0)])]) for v in sizes]  # one shard is empty
     torch.save(results, Path(folder) / f"rank{rank}")
@@ -192,6 +240,33 @@ def test_a_probe_of_two_processes_has_the_numbers_of_one_process_with_the_same_m
     for rank in ranks:
         for found, name in zip(rank["probes", "", ""], MEASURED, strict=True):
             assert found.numpy() == pytest.approx(getattr(alone, name)), name
+
+
+def test_a_look_at_shards_compares_the_same_halves_of_all_processes_mini_batches(ranks: list[Results]) -> None:
+    model = network()
+    params, start = list(model.parameters()), torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+    optimizer = torch.optim.SGD(params, lr=0.1)
+    halves = [[0, 1, 4, 5], [2, 3, 6, 7]]  # each process has four samples: two and two
+    expected, before = [], start
+    for k in range(STEPS):
+        x = torch.nn.utils.parameters_to_vector(params).detach()
+        of_halves = []
+        for half in halves:
+            loss = (model(batch(k)[half]) - 1).square().mean()
+            of_halves.append(torch.cat([g.ravel() for g in torch.autograd.grad(loss, params)]))
+        A, B = of_halves
+        step = before - x
+        cosine = float(step @ (A + B) / (step.norm() * (A + B).norm()))
+        row = [k, (x - start).norm(), 2, 4, 2 * (A - B).square().sum(), A @ B, step.norm(), cosine]
+        expected.append([float(each) for each in row])
+        before = x
+        optimizer.step(closure_of(model, batch(k)))
+    for rank in ranks:
+        *columns, read = rank["looks", "", ""]
+        found = torch.stack([each.double() for each in columns], dim=1)
+        wanted = torch.tensor(expected, dtype=torch.float64)
+        torch.testing.assert_close(found, wanted[:, :6], rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(read[1:], wanted[1:, 6:], rtol=1e-9, atol=1e-12)
 
 
 def test_the_norm_over_all_shards_is_right_at_any_size(ranks: list[Results]) -> None:

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from gladstorm import theory
 from gladstorm.torch import NSGDM, NSTORM, PowerLR
-from gladstorm.torch.normalized_step import normalized_step_
-from gladstorm.torch.norms import SHORT, norm_of
+from gladstorm.torch.norms import SHORT, norm_of, normalized_step_
 from unrolled import Batch, noise, unrolled
 
 STEPS, SEED = 200, 11

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from gladstorm.optax import nsgdm, nstorm
 from gladstorm.torch import NSGDM, NSTORM, norms
-from gladstorm.torch.normalized_step import normalized_step_
-from gladstorm.torch.norms import norm_of
+from gladstorm.torch.norms import norm_of, normalized_step_
 
 Optimizer = NSGDM | NSTORM
 LR = 0.125

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import gladstorm.torch
-from gladstorm.torch import norms
+from gladstorm.torch import norms, untuned_step
 from optimizers import Untuned
 
 NAN, INF = float("nan"), float("inf")
@@ -125,6 +125,45 @@ def long_params(dtype: torch.dtype = torch.float64) -> list[torch.nn.Parameter]:
     generator = torch.Generator().manual_seed(0)
     drawn = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in ((5003,), (60, 50))]
     return [torch.nn.Parameter(drawn[0]), torch.nn.Parameter(drawn[1].t())]
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 7])
+def test_how_many_entries_are_worked_on_together_changes_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors above, below and just at the size of a chunk, and one that cannot be cut; one gradient is not finite."""
+
+    def walked() -> tuple[list[Any], list[Any]]:
+        generator = torch.Generator().manual_seed(0)
+        shapes = [(3,), (4,), (2, 5), (1,), (7, 3), (8,)]
+        params = [torch.nn.Parameter(torch.randn(*shape, generator=generator).double()) for shape in shapes]
+        params.append(torch.nn.Parameter(torch.randn(5, 2, generator=generator).double().mT))
+        optimizer = Untuned(params, horizon=12, weight_decay=0.1)
+        for k in range(12):
+            for p in params:
+                p.grad = torch.randn(p.shape, generator=generator).double() * (NAN if k == 5 else 1)
+            optimizer.step()
+        with optimizer.averaged():
+            return values(params), [optimizer.state[p]["numbers"].tolist() for p in params]
+
+    whole = walked()
+    monkeypatch.setattr(untuned_step, "CHUNK", chunk)
+    for expected, found in zip(whole, walked(), strict=True):
+        for one, other in zip(expected, found, strict=True):
+            torch.testing.assert_close(torch.tensor(other), torch.tensor(one), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("where", ["host", "device"])
+def test_a_complex_number_is_two_coordinates(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if where == "device":
+        monkeypatch.setattr(norms, "readable", lambda tensor: False)
+    z = torch.nn.Parameter(torch.tensor([1 + 2j, -3j, 0.5], dtype=torch.complex128))
+    x = torch.nn.Parameter(torch.view_as_real(z.detach()).clone())
+    optimizers = [Untuned([p], horizon=10, weight_decay=0.1) for p in (z, x)]
+    for k in range(10):
+        z.grad = torch.randn(3, dtype=z.dtype, generator=torch.Generator().manual_seed(k))
+        x.grad = torch.view_as_real(z.grad).clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    torch.testing.assert_close(torch.view_as_real(z.detach()), x.detach(), rtol=1e-9, atol=1e-12)
 
 
 def test_a_long_run_resumed_has_the_same_bits_though_it_takes_its_norms_anew() -> None:

@@ -35,9 +35,9 @@ def close(fit: Fit, mean: Any, sds: Any) -> None:
     assert fit.converged
 
 
-@pytest.mark.parametrize(("d", "largest"), [(50, 1.0), (10, 1e4)])
-def test_full_rank_finds_a_gaussian_posterior_with_its_correlations_and_its_evidence(d: int, largest: float) -> None:
-    mean, covariance = correlated(d, largest)
+def test_full_rank_finds_a_gaussian_posterior_with_its_correlations_and_its_evidence() -> None:
+    d = 50
+    mean, covariance = correlated(d, 1e4)
     fit = fit_logdensity(gaussian(mean, covariance), d, steps=8000, starts=1, family=FullRank(), progress=False)
     sds = np.sqrt(np.diagonal(covariance))
     close(fit, mean, sds)

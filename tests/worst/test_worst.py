@@ -1,4 +1,4 @@
-"""Every problem the search can propose is inside its class, the search finds what is planted, and files run again."""
+"""Every problem the search can propose is inside its class, the search finds a hidden one, and files run again."""
 
 import json
 import math
@@ -21,11 +21,10 @@ from gladstorm import worst as study
 from gladstorm.jobs.files import save_json
 from gladstorm.theory import REGIMES, Problem, Statement, theorem
 from gladstorm.worst import family, search
-from gladstorm.worst.evolution import Evolution
 from gladstorm.worst.family import SIZE, Node, ProblemClass, Shape, gap, instance
 from gladstorm.worst.line import Line, LineNoise, audit, samples
 from gladstorm.worst.proposals import propose
-from gladstorm.worst.search import measure
+from gladstorm.worst.search import Evolution, measure
 
 NOISE = {"bg0": (0.7, 0.3), "bounded": (0.0, 0.5), "deterministic": (0.0, 0.0)}
 ALPHA = {"smooth": 0.0, "sublinear": 0.5, "linear": 1.0}

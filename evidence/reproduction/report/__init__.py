@@ -2,6 +2,11 @@
 
 The page is a pure function of the data: the same results give the same bytes. Everything but the curves is plain HTML;
 page.js draws those, and the tables beside them say the same without it.
+
+Vega, which draws the pages of `gladstorm.plotting.explore`, would take its place at a price: the report is 0.27 MB with
+both scripts (24 kB) and is drawn in 0.10 s, Vega alone is 0.90 MB and takes 0.19 s in the same Chromium. Vega also
+compiles its expressions, so the page would have to allow 'unsafe-eval' instead of these two scripts alone. And a page
+of `explore` is one set of controls, while here every experiment has its own figure beside its text.
 """
 
 import base64

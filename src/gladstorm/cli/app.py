@@ -108,7 +108,9 @@ def _environment() -> dict[str, Any]:
 
     import numpy as np
 
-    wanted = {re.split(r"[^\w-]", each)[0] for each in metadata.requires("gladstorm") or []} - {"gladstorm"}
+    wanted = {re.split(r"[^\w-]", requirement)[0] for requirement in metadata.requires("gladstorm") or []} - {
+        "gladstorm"
+    }
     packages: dict[str, str | None] = dict.fromkeys(sorted(wanted))
     for name in packages:
         with contextlib.suppress(metadata.PackageNotFoundError):

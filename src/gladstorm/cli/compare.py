@@ -84,25 +84,25 @@ def compare(
     shared = calls.Defaults(noise)
     tuned = comparison.methods_from(method, gammas, shared, decay=decay)
     problem.require_used("compare", "--grid", grid, "gamma" in shared.taken, "every method has a gamma of its own")
-    several = any(settings_of(each) > 1 for each in tuned.values())
+    several = any(settings_of(candidate) > 1 for candidate in tuned.values())
     problem.require_used("compare", "--decay", decay or None, several, "every method has one setting")
     devices.tune()
     programs.enable_program_cache()
-    one = objectives.named(objective, seed=instance, dim=dim, start=start)
-    source = recipe.of(one) if start is not None else comparison.from_random_starts(recipe, objective, one, dim)
+    posed = objectives.named(objective, seed=instance, dim=dim, start=start)
+    source = recipe.of(posed) if start is not None else comparison.from_random_starts(recipe, objective, posed, dim)
     interrupted = False
     keep_in(store)
     try:
         with cluster.open_executor(workers, scheduler) as executor:
-            found = comparison.compare(
+            results = comparison.compare(
                 source, tuned, budget=budget, seeds=seeds, tuning_seeds=tuning_seeds, store=store, executor=executor
             )
     except comparison.ComparisonInterrupted as interrupt:
-        found, interrupted = interrupt.found, True
-        if not found:
+        results, interrupted = interrupt.found, True
+        if not results:
             raise
     asked = {"objective": objective, "oracle_text": oracle, "grid": gammas}
-    config = asked | comparison.configured(source, found, budget)
+    config = asked | comparison.configured(source, results, budget)
     starts = "each with its own start" if start is None else "one start"
     title = f"{objective}, {oracle}, {budget:,} stochastic gradients, {seeds} seed{'s' * (seeds > 1)}, {starts}"
 
@@ -110,10 +110,10 @@ def compare(
         from gladstorm.plotting import figures
         from gladstorm.plotting.styles import legend_names
 
-        names = legend_names(list(found), compared.briefly(found), [each.tuned for each in found.values()])
-        names = [" ".join([name, *each.marks]) for name, each in zip(names, found.values(), strict=True)]
-        curves = zip(names, (each.curves() for each in found.values()), strict=True)
-        words = "; ".join([title, *_legend(found.values())])
+        names = legend_names(list(results), compared.briefly(results), [result.tuned for result in results.values()])
+        names = [" ".join([name, *result.marks]) for name, result in zip(names, results.values(), strict=True)]
+        curves = zip(names, (result.curves() for result in results.values()), strict=True)
+        words = "; ".join([title, *_legend(results.values())])
         figures.save(figures.against_sfo(dict(curves), words, recipe.kind.field), path)
 
     def write_page(path: Path) -> None:
@@ -121,26 +121,24 @@ def compare(
 
         options = {"objective": objective, "oracle": oracle, "budget": budget, "decay": decay, "B": B, "G": G}
         options |= {"dim": dim, "start": start, "instance": instance or None, "seeds": seeds}
-        runs = [({"runs": "on the reported seeds, as tuned"}, each.named_as_tuned()) for each in found.values()]
-        runs += [({"runs": "on the tuning seeds, every setting"}, each.tuning) for each in found.values()]
-        explore(runs, path, title=title, command=problem.command_of("compare", options))
+        explore(results, path, title=title, command=problem.command_of("compare", options))
 
     drawn = None if interrupted else plot  # loading matplotlib takes longer than an interrupt may
     with (
-        saving("--save", save, lambda path: compared.save(found, path, config)),
+        saving("--save", save, lambda path: compared.save(results, path, config)),
         saving("--plot", drawn, draw),
         saving("--page", page, write_page),
     ):
-        against = compared.against_first(found)
+        against = compared.against_first(results)
         if as_json:
-            rows = {name: each.as_dict() for name, each in found.items()}
+            rows = {name: result.as_dict() for name, result in results.items()}
             show_json({"config": config, "methods": rows, "against_first": against})
         else:
-            _print_table(title, recipe.kind.field, found, against)
+            _print_table(title, recipe.kind.field, results, against)
     if interrupted:
         where = "shown" if save is None else f"in {save}"
         not_drawn = "" if plot is None else f", {plot} is not drawn"
-        some = f"{len(found)} of {len(method)} methods had finished and are {where}{not_drawn}"
+        some = f"{len(results)} of {len(method)} methods had finished and are {where}{not_drawn}"
         goes_on = "compares all" if store is None else f"goes on from {store}"
         interrupts.set_kept_message(f"{some}; the same command {goes_on}")
         raise Exit(interrupts.CODE)
@@ -170,37 +168,37 @@ def methods(as_json: AsJson = False) -> None:
     )
 
 
-def _print_table(title: str, field: str, found: "dict[str, Compared]", against: dict[str, dict[str, Any]]) -> None:
+def _print_table(title: str, field: str, results: "dict[str, Compared]", against: dict[str, dict[str, Any]]) -> None:
     from gladstorm.comparison.scores import interval_text
 
-    first = next(iter(found))
-    if found[first].record.seeds.size == 1:
+    first = next(iter(results))
+    if results[first].record.seeds.size == 1:
         remarks = ["one seed cannot tell which method is better: two or more give intervals"]
     else:
         valid = f"{len(against)} intervals valid at the same time" if len(against) > 1 else "seed by seed"
         together = f"relative to the first: paired, {valid}, below 1 is better"
         remarks = ["mean over seeds [95 % interval]", *([together] if against else [])]
     rows = []
-    for name, each in found.items():
-        row = each.as_dict()
+    for name, result in results.items():
+        row = result.as_dict()
         cells = []
         for key in ("grad_norm", "gap"):
             if row[key] is not None:
                 cells += [interval_text(row[key]), "1" if name == first else interval_text(against[name][key])]
         cells += [interval_text(row["value"])] if row["gap"] is None else []
         cells += [interval_text(row["drift2"]), f"{row['steps']:,}", f"{row['max_batch']:,}", str(row["diverged"])]
-        rows.append([" ".join([each.named_as_tuned().configurations[0].text, *each.marks]), *cells])
-    values = ("f − inf f", "relative") if found[first].gap is not None else ("f",)
+        rows.append([" ".join([result.named_as_tuned().configurations[0].text, *result.marks]), *cells])
+    values = ("f − inf f", "relative") if results[first].gap is not None else ("f",)
     headings = ["method, as tuned", f"‖{field}‖", "relative", *values, "‖x−x⁰‖²", "steps", "max batch", "diverged"]
     drop = range(len(headings) - 2, 2, -1)  # batch, steps and distance first
-    show(Table(title, headings, rows, "; ".join([*remarks, *_legend(found.values())]), drop=drop))
-    for each in found.values():
-        for warning in each.warnings:
-            say(f"Warning: {each.named_as_tuned().configurations[0].text}: {warning}")
+    show(Table(title, headings, rows, "; ".join([*remarks, *_legend(results.values())]), drop=drop))
+    for result in results.values():
+        for warning in result.warnings:
+            say(f"Warning: {result.named_as_tuned().configurations[0].text}: {warning}")
 
 
-def _legend(found: "Iterable[Compared]") -> list[str]:
+def _legend(results: "Iterable[Compared]") -> list[str]:
     from gladstorm.comparison.compared import MARKS
 
-    marks = "".join(each.marks for each in found)
+    marks = "".join(result.marks for result in results)
     return [f"{mark} {words}" for mark, words in MARKS.items() if mark in marks]

@@ -1,13 +1,16 @@
 """`gladstorm diagnose`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from gladstorm.cli.app import AsJson, app
-from gladstorm.cli.job import FIGURES, require_file, require_matplotlib
+from gladstorm.cli.job import FIGURES, PAGES, require_file, saving
 from gladstorm.cli.output import Table, say, show, show_json
+
+if TYPE_CHECKING:
+    from gladstorm.diagnosis import Report
 
 
 @app.command(short_help="Report from probes whether a model's noise grows.")
@@ -24,8 +27,13 @@ def diagnose(
     batch: Annotated[
         int | None, Option(help="Samples in a mini-batch of your training. [default: as many as in a probe]")
     ] = None,
+    max_norm: Annotated[
+        float | None, Option(help="The threshold at which your training clips gradients, to be told what that does.")
+    ] = None,
     plot: Annotated[Path | None, Option(help="Draw noise and smoothness into this file (png, pdf, svg).")] = None,
-    out: Annotated[Path | None, Option(help="Write everything as one page to this file (html).")] = None,
+    page: Annotated[
+        Path | None, Option(help="Write all of it as one page to explore, offline, to this file (html).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Report whether noise grows with the distance travelled, how smooth the loss is, and which method fits.
@@ -35,28 +43,23 @@ def diagnose(
     Example: gladstorm diagnose run.parquet --horizon 10000 --gap 2.3 --alpha 0
     """
     require_file("diagnose", "--plot", plot, FIGURES)
-    require_file("diagnose", "--out", out)
-    if out is not None:
-        require_matplotlib("diagnose")
+    require_file("diagnose", "--page", page, PAGES)
     from gladstorm.diagnosis import Probes
     from gladstorm.diagnosis import diagnose as fit
 
     report = fit(Probes.load(run))
-    asked: dict[str, Any] = {"horizon": horizon, "gap": gap, "alpha": alpha, "batch": batch}
+    asked: dict[str, Any] = {"horizon": horizon, "gap": gap, "alpha": alpha, "batch": batch, "max_norm": max_norm}
     content = report.as_dict(**asked)
     if plot is not None:
         from gladstorm.diagnosis.page import diagnosis_figure
         from gladstorm.plotting import figures
 
         figures.save(diagnosis_figure(report), plot)
-    if out is not None:
-        from gladstorm.diagnosis.page import diagnosis_page
-        from gladstorm.jobs.files import write_text
+    with saving("--page", page, lambda path: report.explore(path, title=f"Noise of {run.name}", **asked)):
+        show_json(content) if as_json else _print(report, content, asked)
 
-        write_text(out, diagnosis_page(report, f"Noise of {run.name}", **asked))
-    if as_json:
-        show_json(content)
-        return
+
+def _print(report: "Report", content: dict[str, Any], asked: dict[str, Any]) -> None:
     title = f"{len(report.probes)} probes up to {report.probes.radius:.3g} from the start"
     show(Table(title, ("", "estimate", "95 % interval", "verdict", "meaning"), report.rows(), words=5, drop=(4,)))
     for line in (*report.sentences(), *report.recommend(**asked).sentences()):

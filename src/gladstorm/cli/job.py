@@ -124,7 +124,9 @@ def require_folder(
     if path is None:
         return
     for folder in (path, *(path / name for name in folders)):
-        existing = next(each for each in (folder, *folder.absolute().parents) if each.exists() or each.is_symlink())
+        existing = next(
+            parent for parent in (folder, *folder.absolute().parents) if parent.exists() or parent.is_symlink()
+        )
         if not existing.is_dir():
             what = "the file" if existing == path else f"{str(path)!r} with the file"
             raise ValueError(f"{owner}: {option} must be a folder; got {what} {str(existing)!r} in the way.")

@@ -29,9 +29,11 @@ _READABLE = {
     "⟩": ">", "✓": "yes", "✗": "no", "★": "*", "ℓ": "l", "λ": "lambda", "Λ": "Lambda", "\u0302": "^", "\u0303": "~",
     "\u0304": "-", "ϱ": "rho", "°": "o", "⟂": "_|_", "●": "*", "○": "o", "↑": "^",
 }  # fmt: skip
-# An interval, a deviation, a share, a missing number, a mark at the end.
-_TOGETHER = re.compile(r"\[[^\]]*\]|± \S+|\(?[-\d.e]+ to [-\d.e]+\)?|\S+ %|not finite|\S+ [*°!↑]+$")
-PROSE, NARROWEST = 40, 20  # what is longer is prose, and prose in a narrower column is a list of words
+# An interval, a deviation, a count, an equation, a share, a missing number, a mark at the end.
+_TOGETHER = re.compile(
+    r"\[[^\]]*\]|± \S+|\(?[-\d.e]+ to [-\d.e]+\)?|\d+ of \d+|\S = \S+|0 < \S < 1|\S+ %|not finite|\S+ [*°!↑]+$"
+)
+PROSE, NARROWEST = 40, 18  # what is longer is prose, and prose in a narrower column is a list of words
 _INSIDE = re.compile(r"(?:(?<=[,+])|(?<=\w\())(?=[A-Za-z])")  # where a method's text may break
 _NO_BREAK = "\u00a0"
 

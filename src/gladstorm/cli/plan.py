@@ -61,17 +61,17 @@ def plan(
 
         figures.save(figures.bounds(plans, crossing), plot)
     if as_json:
-        answers = {each.statement.method: each.as_dict() for each in plans}
+        answers = {planned.statement.method: planned.as_dict() for planned in plans}
         show_json(answers | {"nstorm_ahead_from": crossing} if compare else answers[plans[0].statement.method])
     else:
-        for each in plans:
-            show(*_tables(each))
+        for planned in plans:
+            show(*_tables(planned))
         if compare:
             where = f"from T = {crossing:,} on" if crossing is not None and crossing > 1 else "at every horizon"
             side = "stays above" if crossing is None else "is below"
             say(f"NSTORM's bound {side} NSGDM's {where}, with these tunings.")
-    violations = [sentence for each in plans for sentence in each.statement.violations()]
-    for sentence in (*(remark for each in plans for remark in each.remarks), *violations):
+    violations = [sentence for planned in plans for sentence in planned.statement.violations()]
+    for sentence in (*(remark for planned in plans for remark in planned.remarks), *violations):
         echo(sentence, err=True)
     if violations:
         raise Exit(1)
@@ -112,8 +112,13 @@ def _tables(planned: "Plan") -> list[Table]:
     tables = [Table(title, headings, [[*numbers, rate]], caption=answer["source"], words=6)]
     if answer["conditions"]:
         sides = [
-            (each["statement"], f"{each['left']:.6g}", f"{each['right']:.6g}", "✓" if each["holds"] else "✗")
-            for each in answer["conditions"]
+            (
+                condition["statement"],
+                f"{condition['left']:.6g}",
+                f"{condition['right']:.6g}",
+                "✓" if condition["holds"] else "✗",
+            )
+            for condition in answer["conditions"]
         ]
         tables.append(Table("conditions", ("statement", "left", "right", "holds"), sides, words=4))
     rows = []

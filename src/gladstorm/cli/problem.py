@@ -100,9 +100,9 @@ def command_of(name: str, given: Mapping[str, Any]) -> "Callable[[Any, Mapping[s
         }
         for field, number in numbers.items():
             short = field.rpartition(".")[2]
-            one, times = re.subn(rf"\b{short}=(\[[^\]]*\]|grid\([^)]*\))", f"{short}={number!r}", text)
+            replaced, times = re.subn(rf"\b{short}=(\[[^\]]*\]|grid\([^)]*\))", f"{short}={number!r}", text)
             if times:
-                text = one
+                text = replaced
             elif short in given:
                 options[short] = number
             elif field == short:

@@ -65,7 +65,7 @@ def simulate(
     from gladstorm.problems import objectives
     from gladstorm.simulation import cluster, programs
     from gladstorm.simulation.simulate import Interrupted, sweep
-    from gladstorm.simulation.summary import summary
+    from gladstorm.simulation.tables import summary
 
     STEPS.require("simulate", "steps", steps)
     COUNT.require("simulate", "seeds", seeds)
@@ -77,7 +77,9 @@ def simulate(
     programs.enable_program_cache()
     oracle, recipe, noise = problem.read_oracle("simulate", objective, oracle, B, G)
     swept = {"gamma": gamma or None, "eta": eta or None}
-    given = {name: each[0] if each and len(each) == 1 else each for name, each in swept.items()} | {"n_init": n_init}
+    given = {name: listed[0] if listed and len(listed) == 1 else listed for name, listed in swept.items()} | {
+        "n_init": n_init
+    }
     shared = Defaults({name: value for name, value in given.items() if value is not None} | noise)
     methods: dict[str, Method] = {}
     for text in method:
@@ -109,7 +111,7 @@ def simulate(
 
         options: dict[str, Any] = {"objective": objective, "oracle": oracle, "B": B, "G": G, "dim": dim, "start": start}
         options |= given | {"instance": instance or None, "steps": steps, "seeds": seeds}
-        explore(shown, path, title=title, command=problem.command_of("simulate", options))
+        explore(shown, path, title=title, oracle=source, command=problem.command_of("simulate", options))
 
     with saving("--save", save, record.save), saving("--page", page, write_page):
         if as_json:
@@ -135,7 +137,7 @@ def _shown(record: "Record", save: Path | None, store: Path | None) -> "tuple[Re
 
 
 def _table(title: str, record: "Record") -> Table:
-    from gladstorm.simulation.summary import summary
+    from gladstorm.simulation.tables import summary
 
     rows = []
     for configuration, row in zip(record.configurations, summary(record).values(), strict=True):

@@ -89,10 +89,10 @@ def worst(
         study.require_kind(sought, stated)
     with computing(store, workers, scheduler) as executor:
         if stated is None:
-            found = study.again(kept or {}, store=store, executor=executor)
+            worst_found = study.again(kept or {}, store=store, executor=executor)
         else:
-            found = study.worst(stated, given["horizon"], sought, settings, store=store, executor=executor)
-    result, figures = found.as_dict(), {}
+            worst_found = study.worst(stated, given["horizon"], sought, settings, store=store, executor=executor)
+    result, figures = worst_found.as_dict(), {}
     if out is not None:
         from gladstorm.worst.figures import instance
 

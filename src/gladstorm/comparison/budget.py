@@ -81,8 +81,8 @@ def spend(
         lasting = {name: _lasting(method, horizons[name]) for name, method in methods.items()}
         record = simulate(lasting, steps=steps, seeds=seeds)
         ends = {name: steps_for(record[name], budget) for name in methods}
-        enough = steps >= min(budget, max(int(each.max()) for each in ends.values()))  # a step costs at least one
-        later = {name: each.mean(axis=1) for name, each in ends.items()}
+        enough = steps >= min(budget, max(int(last.max()) for last in ends.values()))  # a step costs at least one
+        later = {name: last.mean(axis=1) for name, last in ends.items()}
         off = max(np.max(np.abs(later[name] / horizons[name] - 1)) * _lasts(methods[name]) for name in methods)
         if enough and (off <= OFF or rounds == ROUNDS):
             return {name: record[name] for name in methods}
@@ -104,7 +104,7 @@ def steps_for(record: Record, budget: int) -> np.ndarray:
     price = (sfo[..., -1] - sfo[..., 1]) / (steps[-1] - steps[1])
     with np.errstate(divide="ignore", invalid="ignore"):
         foreseen = steps[-1] + (budget - sfo[..., -1]) / price
-    counted = [[np.interp(budget, run, steps) for run in each] for each in sfo]
+    counted = [[np.interp(budget, run, steps) for run in runs] for runs in sfo]
     ends = np.floor(np.where(sfo[..., -1] >= budget, counted, foreseen) + 1e-9)
     ends = np.where(record.diverged >= 0, np.nan, ends)
     alive = np.isfinite(ends)

@@ -85,7 +85,7 @@ def compare(
     for name, count in (("budget", budget), ("seeds", seeds), ("tuning_seeds", tuning_seeds)):
         COUNT.whole("compare", name, count)
     given: Any = methods
-    if not isinstance(given, Mapping) or not all(isinstance(each, Method) for each in given.values() or [None]):
+    if not isinstance(given, Mapping) or not all(isinstance(method, Method) for method in given.values() or [None]):
         raise ValueError(f"compare: methods must be Method objects such as nsgdm(...) by name; got {shown(methods)}.")
     instances = validate_oracles([oracle(0) if callable(oracle) else oracle], 1)
     methods = {name: validate_method(method) for name, method in methods.items()}
@@ -97,11 +97,11 @@ def compare(
     require_a_first_step(instances.first, methods, budget)
     kept, times = tuning_seeds * sum(counts.values()) + seeds * len(methods), Recording(pilot(budget)).most
     require_memory(instances, kept, times, times)
-    found: dict[str, Compared] = {}
+    results: dict[str, Compared] = {}
     apart = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + tuning_seeds)
     simulate = partial(sweep, progress=progress, store=store, executor=choose_executor(executor))
-    of_seeds = [[oracle(seed) for seed in each] if callable(oracle) else oracle for each in (apart, range(seeds))]
-    tune, report = (partial(simulate, each) for each in of_seeds)
+    of_seeds = [[oracle(seed) for seed in some] if callable(oracle) else oracle for some in (apart, range(seeds))]
+    tune, report = (partial(simulate, oracles) for oracles in of_seeds)
     try:
         for group in alike(instances.first, methods):
             if progress:
@@ -110,10 +110,10 @@ def compare(
             rows = {name: int(np.argmin(reported_scores(tuning[name], budget))) for name in group}
             chosen = {tuning[name].labels[row]: setting(group[name], row) for name, row in rows.items()}
             runs = dict(zip(group, spend(report, chosen, budget, range(seeds)).values(), strict=True))
-            found |= {name: Compared(tuning[name], runs[name], budget) for name in group}
+            results |= {name: Compared(tuning[name], runs[name], budget) for name in group}
     except KeyboardInterrupt as interrupt:
-        raise ComparisonInterrupted(found) from interrupt
-    return {name: found[name] for name in methods}
+        raise ComparisonInterrupted(results) from interrupt
+    return {name: results[name] for name in methods}
 
 
 def from_random_starts(
@@ -163,13 +163,15 @@ def methods_from(
     }
 
 
-def configured(oracle: Oracle | Callable[[int], Oracle], found: Mapping[str, Compared], budget: int) -> dict[str, Any]:
+def configured(
+    oracle: Oracle | Callable[[int], Oracle], results: Mapping[str, Compared], budget: int
+) -> dict[str, Any]:
     """What was compared, JSON-ready; of an oracle for each seed, that of seed 0."""
     return {
         "oracle": describe(oracle(0) if callable(oracle) else oracle),
         "starts": "one for each seed" if callable(oracle) else "one for all seeds",
         "budget": budget,
-        "seeds": next((each.record.seeds.tolist() for each in found.values()), []),
-        "tuning_seeds": next((each.tuning.seeds.tolist() for each in found.values()), []),
+        "seeds": next((result.record.seeds.tolist() for result in results.values()), []),
+        "tuning_seeds": next((result.tuning.seeds.tolist() for result in results.values()), []),
         "versions": versions(),
     }

@@ -116,11 +116,21 @@ class Compared:
             reasons.append(f"f ended above f(x⁰), or the run diverged, on {seeds}; a small ‖∇f‖ there is no solution.")
         return reasons
 
-    def named_as_tuned(self) -> Record:
-        """The reported runs under the name that the method has in `tuning`, with the tuned numbers as swept ones."""
+    def named_as_tuned(self, *, swept: bool = True) -> Record:
+        """The reported runs under the name that the method has in `tuning`, with the tuned numbers as swept ones.
+
+        Without them as swept ones, what tuning chose is no number by which a page tells runs apart.
+        """
         tried = self.tuning.configurations[0]
-        chosen = replace(self.record.configurations[0], name=tried.name, swept=tried.swept)
+        chosen = replace(self.record.configurations[0], name=tried.name, swept=tried.swept if swept else ())
         return replace(self.record, configurations=(chosen,))
+
+    def runs(self) -> list[tuple[dict[str, str], Record]]:
+        """What a page shows of it: the reported runs, and all that were tried."""
+        return [
+            ({"runs": "on the reported seeds, as tuned"}, self.named_as_tuned()),
+            ({"runs": "on the tuning seeds, every setting"}, self.tuning),
+        ]
 
     def relative_to(self, other: Compared, comparisons: int = 1) -> dict[str, dict[str, Any] | None]:
         """The ratios to another method in ‖∇f‖ and in f − inf f, each with its interval; None where inf f is not known.
@@ -179,24 +189,24 @@ class Compared:
         }
 
 
-def against_first(found: Mapping[str, Compared]) -> dict[str, dict[str, Any]]:
+def against_first(results: Mapping[str, Compared]) -> dict[str, dict[str, Any]]:
     """Every other method relative to the first, in ‖∇f‖ and, where it is known, in f − inf f.
 
     For each of the two, all intervals are valid at the same time.
     """
-    first, *others = found
-    return {name: found[name].relative_to(found[first], len(others)) for name in others}
+    first, *others = results
+    return {name: results[name].relative_to(results[first], len(others)) for name in others}
 
 
-def save(found: Mapping[str, Compared], path: Path, config: Mapping[str, Any]) -> None:
+def save(results: Mapping[str, Compared], path: Path, config: Mapping[str, Any]) -> None:
     """Every recorded step of every run, tuning included, as one parquet file with its configuration."""
     tables = [
         record.to_arrow()
         .drop_columns(list(POINTS))
         .append_column("compared", pa.repeat(name, record.grad_norm.size))
         .append_column("stage", pa.repeat(stage, record.grad_norm.size))
-        for name, each in found.items()
-        for stage, record in (("tuning", each.tuning), ("reported", each.record))
+        for name, result in results.items()
+        for stage, record in (("tuning", result.tuning), ("reported", result.record))
     ]
     save_table(path, [pa.concat_tables(tables, promote_options="default")], FORMAT, {"config": dict(config)})
 
@@ -212,7 +222,7 @@ def briefly(texts: Iterable[str]) -> list[str]:
     while (shorter := [re.sub(r"\([^()]*\)", "", name) for name in names]) != names:
         names = shorter
     for text, name, arguments in zip(texts, names, given, strict=True):
-        same = [other for each, other in zip(names, given, strict=True) if each == name]
+        same = [other for known, other in zip(names, given, strict=True) if known == name]
         alone = [argument for argument in arguments if sum(argument in other for other in same) == 1]
         apart = f"{name} ({', '.join(alone)})" if alone else text
         brief.append(name if len(same) == 1 else apart)

@@ -65,11 +65,11 @@ def positive_interval(values: np.ndarray) -> dict[str, Any]:
 
     It is Student's interval for log(mean), by the delta method. Numbers of which one is 0 or less have Student's own.
     """
-    found = interval(values)
-    if found["low"] is None or np.min(values) <= 0:
-        return found
-    factor = float(np.exp(min((found["high"] - found["mean"]) / found["mean"], 700.0)))
-    return found | {"low": found["mean"] / factor, "high": found["mean"] * factor}
+    student = interval(values)
+    if student["low"] is None or np.min(values) <= 0:
+        return student
+    factor = float(np.exp(min((student["high"] - student["mean"]) / student["mean"], 700.0)))
+    return student | {"low": student["mean"] / factor, "high": student["mean"] * factor}
 
 
 def ratio(scores: np.ndarray, reference: np.ndarray, comparisons: int = 1) -> dict[str, Any]:
@@ -84,8 +84,8 @@ def per_seed(values: np.ndarray) -> dict[str, Any]:
     return positive_interval(values) | {"per_seed": finite_list(values)}
 
 
-def interval_text(found: Mapping[str, Any], form: str = "{mean:.4g} [{low:.3g}, {high:.3g}]") -> str:
+def interval_text(ends: Mapping[str, Any], form: str = "{mean:.4g} [{low:.3g}, {high:.3g}]") -> str:
     """Mean, low and high in this form, whose first word is the mean: that alone where there is no interval."""
-    if found["mean"] is None:
+    if ends["mean"] is None:
         return "not finite"
-    return (form.partition(" ")[0] if found["low"] is None else form).format(**found)
+    return (form.partition(" ")[0] if ends["low"] is None else form).format(**ends)

@@ -8,19 +8,20 @@ the user's own. Python's parser reads each call, so numbers and lists are writte
 from __future__ import annotations
 
 import ast
+import difflib
+import importlib
 import inspect
 import math
 import re
 import sys
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from gladstorm.core.names import import_own, is_own, require_known, shortened, suggest
 
 LONGEST = 10_000  # characters of a text
 MOST_NUMBERS = 10_000  # of a list
@@ -110,7 +111,7 @@ def find_part(owner: str, call: Call, known: Mapping[str, Any], what: str = "") 
     """
     if is_own(call.name):
         return import_own(owner, call.name), call
-    name = {each.replace("-", "_"): each for each in known}.get(call.name, call.name)
+    name = {other.replace("-", "_"): other for other in known}.get(call.name, call.name)
     require_known(f"{owner}: {what}".rstrip(), name, known)
     return known[name], replace(call, name=name)
 
@@ -127,9 +128,9 @@ def bind(
     `takes` are the parameters of what is called. `convert` makes a value of an argument's name and what is written.
     `given` has values for arguments that are left out; `Defaults` remembers which.
     """
-    names = [name for name, each in takes.items() if each.kind not in _VARIADIC]
+    names = [name for name, parameter in takes.items() if parameter.kind not in _VARIADIC]
     ordered = [name for name in names if takes[name].kind is not inspect.Parameter.KEYWORD_ONLY]
-    rest = next((name for name, each in takes.items() if each.kind is inspect.Parameter.VAR_POSITIONAL), None)
+    rest = next((name for name, parameter in takes.items() if parameter.kind is inspect.Parameter.VAR_POSITIONAL), None)
     more = call.positional[len(ordered) :]
     if more and rest is None:
         most = f"at most {len(ordered)} of its arguments" if ordered else "no values"
@@ -149,7 +150,7 @@ def bind(
             values[name] = given.take(name) if isinstance(given, Defaults) else given[name]
         elif takes[name].default is inspect.Parameter.empty:
             raise ValueError(f"{owner}: {call.name} needs {name}, as in {call.name}({name}=0.1); got none.")
-    return values | ({rest: tuple(convert(rest, each) for each in more)} if rest and more else {})
+    return values | ({rest: tuple(convert(rest, value) for value in more)} if rest and more else {})
 
 
 def call_with(make: Callable[..., Any], values: Mapping[str, Any]) -> Any:
@@ -188,7 +189,7 @@ class _Reader:
         identifiers = re.sub(r"(?<=[A-Za-z])-(?=[A-Za-z])", "_", piece.strip())
         name, colon, values = identifiers.partition(":")
         if colon and name.isidentifier():
-            is_known = name in {each.replace("-", "_") for each in known}
+            is_known = name in {other.replace("-", "_") for other in known}
             if is_known or not _OWN_PART.fullmatch(identifiers):
                 identifiers = f"{name}({values})"
         try:
@@ -197,34 +198,34 @@ class _Reader:
                 tree = ast.parse(_OWN.sub(r"\1.\2", identifiers), mode="eval").body
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             raise self.malformed() from None
-        own = {f"{module}.{name}": f"{module}:{name}" for module, name in _OWN.findall(identifiers)}
-        return self.call(tree, own)
+        users = {f"{module}.{name}": f"{module}:{name}" for module, name in _OWN.findall(identifiers)}
+        return self.call(tree, users)
 
-    def call(self, tree: ast.expr, own: Mapping[str, str]) -> Call:
-        """A name, alone or with arguments in brackets; `own` has MODULE:NAME by how Python's parser has read it."""
+    def call(self, tree: ast.expr, users: Mapping[str, str]) -> Call:
+        """A name, alone or with arguments in brackets; `users` has MODULE:NAME by how Python's parser has read it."""
         called = tree.func if isinstance(tree, ast.Call) else tree
-        name = own.get(ast.unparse(called)) if isinstance(called, ast.Attribute) else getattr(called, "id", None)
+        name = users.get(ast.unparse(called)) if isinstance(called, ast.Attribute) else getattr(called, "id", None)
         if name is None:
             raise self.malformed()
         if not isinstance(tree, ast.Call):
             return Call(name, {})
-        positional = tuple(self.value(value, f"a value of {name}", own) for value in tree.args)
+        positional = tuple(self.value(value, f"a value of {name}", users) for value in tree.args)
         arguments: dict[str, Any] = {}
         for keyword in tree.keywords:
             if keyword.arg is None:
                 raise self.malformed()
             if keyword.arg in arguments:
                 raise ValueError(f"{self.owner}: {name} must get every argument once; got {keyword.arg!r} twice.")
-            arguments[keyword.arg] = self.value(keyword.value, f"{keyword.arg} of {name}", own)
+            arguments[keyword.arg] = self.value(keyword.value, f"{keyword.arg} of {name}", users)
         return Call(name, arguments, positional)
 
-    def value(self, tree: ast.expr, whose: str, own: Mapping[str, str]) -> Any:
+    def value(self, tree: ast.expr, whose: str, users: Mapping[str, str]) -> Any:
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "grid":
-            return grid(",".join(_source(each) for each in (*tree.args, *tree.keywords)))
+            return grid(",".join(_source(argument) for argument in (*tree.args, *tree.keywords)))
         if isinstance(tree, ast.Name | ast.Attribute | ast.Call):
-            return self.call(tree, own)
+            return self.call(tree, users)
         if isinstance(tree, ast.List | ast.Tuple):
-            numbers = [self.number(each, whose) for each in tree.elts]
+            numbers = [self.number(element, whose) for element in tree.elts]
             if not numbers:
                 raise ValueError(f"{self.owner}: {whose} must be at least one number; got none.")
             return numbers if isinstance(tree, ast.List) else tuple(numbers)
@@ -251,3 +252,71 @@ def _source(tree: ast.AST) -> str:
         return shortened(ast.unparse(tree))
     except RecursionError:
         return "something nested too deeply"
+
+
+SHOWN = 60  # characters of a text that an error quotes
+
+
+def require_known(what: str, name: str, known: Iterable[str]) -> None:
+    """Raise a ValueError that lists the names and suggests the nearest one, unless the name is among them.
+
+    >>> require_known("method:", "NSGDM", ["nsgdm", "sgd"])
+    Traceback (most recent call last):
+    ...
+    ValueError: method: must be one of nsgdm, sgd; got 'NSGDM'; did you mean nsgdm?
+    """
+    known = list(known)
+    if name not in known:
+        raise ValueError(f"{what} must be one of {', '.join(known)}; got {suggest(name, known)}")
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """The end of an error about a name: the name, and the nearest known one if any is near.
+
+    Small and capital letters, and the two dashes - and _, count as the same.
+
+    >>> suggest("Three-way", ["plain", "three_way_clipped"]), suggest("x", ["plain"])
+    ("'Three-way'; did you mean three_way_clipped?", "'x'.")
+    """
+    shown = shortened(name)
+    folded = {_fold(other): other for other in known}
+    near = difflib.get_close_matches(_fold(name), folded, n=1)
+    if not near and len(name) > 2:
+        near = [other for other in folded if other.startswith(_fold(name))]
+    return f"{shown!r}; did you mean {folded[near[0]]}?" if near else f"{shown!r}."
+
+
+def shortened(text: str) -> str:
+    """A text that an error quotes, cut where it is too long."""
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+def _fold(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def is_own(name: str) -> bool:
+    """Whether a name is that of a user's own part, written MODULE:NAME."""
+    return ":" in name
+
+
+def import_own(owner: str, name: str) -> Any:
+    """What MODULE:NAME stands for: a module of the current folder, or of an installed package, is imported for it.
+
+    The module may be inside packages, as in package.module:Name. `owner` is whose text it is, for errors.
+    """
+    module, _, attribute = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # it stays: processes that compute for this one import the module too
+    try:
+        imported = importlib.import_module(module)
+    except Exception as problem:
+        where = f"a module in this folder, {module.replace('.', '/')}.py, or of an installed package"
+        why = " ".join(f"{type(problem).__name__}: {problem}".split())
+        raise ValueError(f"{owner}: {module!r} of {name!r} must be {where}, that can be imported; got {why}.") from None
+    known = {key: value for key, value in vars(imported).items() if callable(value) and not key.startswith("_")}
+    if attribute not in known:
+        what = f"a class or a function of {module}"
+        raise ValueError(f"{owner}: {name!r} must name {what}; got {suggest(attribute, known)}")
+    return known[attribute]

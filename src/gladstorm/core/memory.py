@@ -16,10 +16,10 @@ def available() -> int | None:
         return None
 
 
-def require_room(owner: str, what: str, needed: int, way_out: str) -> None:
+def require_free_memory(owner: str, what: str, needed: int, way_out: str) -> None:
     """Raise a ValueError if so many bytes are not there.
 
-    >>> require_room("example", "the data", 10**18, "take less of it")  # doctest: +ELLIPSIS
+    >>> require_free_memory("example", "the data", 10**18, "take less of it")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     ValueError: example: the data must fit in memory; it would take 1 EB, and ... free: take less of it.
@@ -30,9 +30,9 @@ def require_room(owner: str, what: str, needed: int, way_out: str) -> None:
         raise ValueError(f"{owner}: {what} must fit in memory; {sizes}: {way_out}.")
 
 
-def require_room_for_runs(owner: str, dim: int) -> None:
+def require_memory_for_a_run(owner: str, dim: int) -> None:
     """Raise a ValueError if not even one run fits, before the first vector of this dimension is made."""
-    require_room(owner, f"a run with x of dimension {dim:,}", VECTORS * NUMBER * dim, "choose a smaller dim")
+    require_free_memory(owner, f"a run with x of dimension {dim:,}", VECTORS * NUMBER * dim, "choose a smaller dim")
 
 
 def in_words(count: int) -> str:

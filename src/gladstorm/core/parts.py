@@ -136,9 +136,9 @@ def check(part: Any) -> None:
                 raise ValueError(f"{owner}: {name} must be one number, as it decides the program; got {list(value)}.")
             rule.require(owner, name, value)
         elif not is_static:
-            for each in jax.tree.leaves(value):
-                if np.asarray(each).dtype.kind == "O":
-                    raise ValueError(f"{owner}: {name} {wanted}, or arrays; got {shown(each)}.")
+            for leaf_value in jax.tree.leaves(value):
+                if np.asarray(leaf_value).dtype.kind == "O":
+                    raise ValueError(f"{owner}: {name} {wanted}, or arrays; got {shown(leaf_value)}.")
 
 
 def require_single_numbers(part: Any) -> None:
@@ -209,7 +209,7 @@ def describe(value: Any) -> Any:
         return getattr(value, "__qualname__", repr(value))
     if value is None or isinstance(value, bool | str):
         return value
-    is_list = isinstance(value, list | tuple) and all(np.ndim(each) == 0 for each in value)
+    is_list = isinstance(value, list | tuple) and all(np.ndim(entry) == 0 for entry in value)
     if not jax.tree_util.all_leaves([value]) and not is_list:
         leaves = jax.tree.leaves_with_path(value)
         return {jax.tree_util.keystr(path, simple=True, separator="."): describe(leaf) for path, leaf in leaves}

@@ -19,7 +19,15 @@ class Rule:
     beyond: str = ""  #: what is added to the words for numbers from 2⁵³ on, which floats do not hold exactly
 
     def require(self, owner: str, name: str, value: Any) -> None:
-        """Raise a ValueError that names owner, argument, rule and value, unless the rule holds for every entry.
+        """Refuse a value unless the rule holds for every entry.
+
+        Args:
+            owner: Whose argument it is.
+            name: The argument.
+            value: What was given for it.
+
+        Raises:
+            ValueError: It names owner, argument, rule and value.
 
         >>> POSITIVE.require("Plain", "gamma", -1.0)
         Traceback (most recent call last):
@@ -37,7 +45,16 @@ class Rule:
             raise ValueError(f"{owner}: {name} must be {words}; got {name}={shown}.")
 
     def require_throughout(self, owner: str, name: str, low: Any, high: Any) -> None:
-        """Raise a ValueError unless the rule holds for all values of a schedule, which lie from `low` to `high`.
+        """Refuse a schedule unless the rule holds for all its values.
+
+        Args:
+            owner: Whose argument it is.
+            name: The argument.
+            low: The smallest value of the schedule.
+            high: The largest one.
+
+        Raises:
+            ValueError: As in `require`.
 
         >>> FRACTION.require_throughout("Transported", "eta", 0.0, 0.5)
         Traceback (most recent call last):
@@ -49,7 +66,15 @@ class Rule:
             replace(rule, words=f"{rule.words} at every step").require(owner, name, value)
 
     def whole(self, owner: str, name: str, value: Any) -> int:
-        """The value as an int, if it is one number that obeys the rule; a list raises a ValueError too.
+        """The value as an int, if it is one number that obeys the rule.
+
+        Args:
+            owner: Whose argument it is.
+            name: The argument.
+            value: What was given for it.
+
+        Raises:
+            ValueError: As in `require`, and for a list.
 
         >>> COUNT.whole("sweep", "records", [3])
         Traceback (most recent call last):
@@ -85,7 +110,7 @@ SEED = Rule("a whole number from 0 to 2³² − 1", lambda v: (v >= 0) & (v == n
 
 def unlike_shapes(owner: str, **arrays: Any) -> str | None:
     """None if these arrays have the same shape; otherwise a sentence that says so."""
-    shapes = [np.shape(each) for each in arrays.values()]
+    shapes = [np.shape(array) for array in arrays.values()]
     if len(set(shapes)) == 1:
         return None
     *others, last = arrays

@@ -40,9 +40,9 @@ def harmless(value: Any) -> Any:
     \\x1b[31mred
     """
     if isinstance(value, str):
-        return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], value)
+        return _CONTROLS.sub(lambda control: ascii(control[0])[1:-1], value)
     if isinstance(value, Mapping):
-        return {harmless(key): harmless(each) for key, each in value.items()}
+        return {harmless(key): harmless(entry) for key, entry in value.items()}
     return list(map(harmless, value)) if isinstance(value, list) else value
 
 
@@ -87,7 +87,7 @@ def _text(value: Any) -> str:
         held = ", ".join(f"{field.name}={_text(getattr(value, field.name))}" for field in dataclasses.fields(value))
         return f"{type(value).__name__}({held})"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key!r}: {_text(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{key!r}: {_text(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, list | tuple):
         if len(value) <= FEW:
             inside = ", ".join(map(_text, value))

@@ -7,20 +7,23 @@ neither JAX nor torch.
 
 from gladstorm.diagnosis.advice import Advice
 from gladstorm.diagnosis.alternatives import Alternative
+from gladstorm.diagnosis.clipping import Clipping
 from gladstorm.diagnosis.finding import Finding
 from gladstorm.diagnosis.probes import Probe, Probes, spread
-from gladstorm.diagnosis.readings import READINGS, Readings
+from gladstorm.diagnosis.readings import READINGS, Readings, arrange_charts
 from gladstorm.diagnosis.report import Report, diagnose
 
 __all__ = [
     "READINGS",
     "Advice",
     "Alternative",
+    "Clipping",
     "Finding",
     "Probe",
     "Probes",
     "Readings",
     "Report",
+    "arrange_charts",
     "diagnose",
     "spread",
 ]

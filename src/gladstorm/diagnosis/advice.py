@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gladstorm.core.rules import COUNT, POSITIVE, UNIT_INTERVAL
+from gladstorm.diagnosis.clipping import Clipping
 from gladstorm.diagnosis.critical_batch import TradeOff
 from gladstorm.diagnosis.finding import NO_GROWTH
 from gladstorm.theory import Plan, plan
@@ -62,19 +63,29 @@ class Advice:
     why: str  #: the reason, in a sentence or two
     source: str | None = None  #: the theorem or the page that shows it
     batching: str | None = None  #: what the critical batch size says about the mini-batch
+    clipping: Clipping | None = None  #: what the training's clipping does
     actions: dict[str, str] = field(default_factory=dict)  #: code that makes the optimizer, for torch and for optax
 
     def sentences(self) -> list[str]:
         """What to do, for a reader."""
         said = [f"Advice: {self.why}", *([f"Batch: {self.batching}"] if self.batching else [])]
+        said += [self.clipping.sentence()] if self.clipping else []
         return [*said, *(f"{library}: {line}" for library, code in self.actions.items() for line in code.splitlines())]
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON-ready data, without the sentence on the batch and the code."""
-        return {name: value for name, value in asdict(self).items() if name not in ("batching", "actions")}
+        """As JSON-ready data: the method, its numbers and the reason."""
+        names = ("method", "gamma", "eta", "n_init", "batch", "why", "source")
+        return {name: getattr(self, name) for name in names}
 
 
-def advise(report: Report, horizon: int | None, gap: float | None, alpha: float | None, batch: int | None) -> Advice:
+def advise(
+    report: Report,
+    horizon: int | None,
+    gap: float | None,
+    alpha: float | None,
+    batch: int | None,
+    max_norm: float | None,
+) -> Advice:
     """The advice that the findings allow. Where a path was seen, what the noise does along it decides first."""
     for name, rule, value in (
         ("horizon", COUNT, horizon),
@@ -86,7 +97,12 @@ def advise(report: Report, horizon: int | None, gap: float | None, alpha: float 
             rule.require("recommend", name, value)
     size = batch or report.batch
     advice = _method(report, horizon, gap, alpha, size)
-    return replace(advice, batching=_batching(report, size), actions=_actions(advice, report, horizon))
+    return replace(
+        advice,
+        batching=_batching(report, size),
+        clipping=None if max_norm is None else report.clipping(max_norm),
+        actions=_actions(advice, report, horizon),
+    )
 
 
 def _method(report: Report, horizon: int | None, gap: float | None, alpha: float | None, batch: int) -> Advice:

@@ -1,25 +1,21 @@
-"""A diagnosis to look at: the figure, and one page that needs nothing beside it."""
+"""A diagnosis to look at: what its charts show, as a figure and as a page that needs nothing beside it."""
 
 from __future__ import annotations
 
-import html
-import io
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from gladstorm.core.statistics import finite, significant
 from gladstorm.diagnosis import Probes, Report
 from gladstorm.diagnosis.growth import curve
 from gladstorm.diagnosis.probes import DIRECTIONS
 from gladstorm.diagnosis.resampling import Strata
-from gladstorm.plotting.styles import COLOURS
 
-STYLE = """body { font: 15px/1.5 system-ui, sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222 }
-td, th { text-align: left; padding: 0.15em 1em 0.15em 0; vertical-align: top } svg { width: 100%; height: auto }
-td:nth-child(-n+3), th { white-space: nowrap }"""
-SYMBOLS = {"gamma": "γ", "eta": "η", "n_init": "N_init"}
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 LABELS = {
     "start": "at the start",
     "along": "towards the checkpoint",
@@ -27,67 +23,103 @@ LABELS = {
     "random": "random directions",
     "path": "along the training run",
 }
+FIT, SAMPLE, MEAN, CRITICAL = "G² + B² r²", "one sample, ℓ", "their mean, L", "critical batch"
+CURVED = 30.0  # a ratio of noises from which on their axis is logarithmic
+
+
+class Series(NamedTuple):
+    """What is drawn in one colour: rows x, y, low, high; as dots, as a line, or as both."""
+
+    rows: np.ndarray
+    dots: bool
+    line: bool
+
+
+class Chart(NamedTuple):
+    """A chart against the distance from the start."""
+
+    title: str
+    series: Mapping[str, Series]
+    log: bool = False
+
+
+def charts(report: Report) -> dict[str, Chart]:
+    """Noise with its fit, gradient norm, smoothness of a sample and of the mean, critical batch; each by distance."""
+    probes = report.probes
+    noise: dict[str, Series] = {}
+    gradient: dict[str, Series] = {}
+    for direction in DIRECTIONS:
+        chosen = probes.direction == direction
+        if chosen.any():
+            dots = np.stack([probes.distance, probes.noise], axis=1)[chosen]
+            noise[LABELS[direction]] = Series(dots[np.argsort(dots[:, 0])], dots=True, line=False)
+            gradient[LABELS[direction]] = Series(_roots(probes, probes.gradient2, chosen), dots=True, line=True)
+    grid = np.linspace(0, probes.radius, 50)
+    if fitted := curve(probes, grid, np.random.default_rng(0)):
+        band = np.maximum(np.array(fitted), 0.0)
+        noise[FIT] = Series(np.column_stack([grid, band]), dots=False, line=True)
+    pairs = np.isfinite(probes.ell2) & np.isfinite(probes.L2)
+    squares = {SAMPLE: probes.ell2, MEAN: probes.L2} if pairs.any() else {}
+    smooth = {name: Series(_roots(probes, each, pairs), dots=True, line=True) for name, each in squares.items()}
+    batches = np.array([(each.distance, *each.batch) for each in report.batches]).reshape(-1, 4)
+    spread = bool(probes.noise.min() > 0 and probes.noise.max() > CURVED * probes.noise.min())
+    return {
+        "noise": Chart("variance of one sample's gradient", noise, log=spread),
+        "gradient": Chart("‖∇f‖, root of means of ‖∇f‖²", gradient),
+        "smooth": Chart("smoothness, by distance", smooth),
+        "batch": Chart("critical batch size, tr Σ/‖∇f‖²", {CRITICAL: Series(batches, dots=True, line=True)}, log=True),
+    }
+
+
+def _roots(probes: Probes, squares: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Mean distances and roots of mean squares, over strata of the chosen probes."""
+    strata = Strata(probes.distance[chosen])
+    at, mean = np.stack([probes.distance, squares])[:, chosen] @ strata.indicator / strata.sizes
+    return np.stack([at, np.sqrt(np.maximum(mean, 0))], axis=1)
 
 
 def diagnosis_figure(report: Report) -> Figure:
     """Noise against distance with its fit; gradient norm; smoothness of a sample and of the mean."""
-    probes = report.probes
+    from matplotlib.figure import Figure
+
+    from gladstorm.plotting.styles import COLOURS
+
     figure = Figure(figsize=(10.5, 3.6), layout="constrained")
-    noise, gradient, smooth = figure.subplots(1, 3)
-    for colour, direction in zip(COLOURS, DIRECTIONS, strict=False):
-        chosen = probes.direction == direction
-        if not chosen.any():
-            continue
-        noise.plot(
-            probes.distance[chosen], probes.noise[chosen], ".", color=colour, markersize=4, label=LABELS[direction]
-        )
-        at, mean = _means(probes, probes.gradient2, chosen)
-        gradient.plot(at, np.sqrt(np.maximum(mean, 0)), "o-", color=colour, markersize=3, linewidth=0.8)
-    _draw_fit(noise, report)
-    pairs = np.isfinite(probes.ell2) & np.isfinite(probes.L2)
-    for colour, name, values in ((COLOURS[0], "one sample, ℓ", probes.ell2), (COLOURS[1], "their mean, L", probes.L2)):
-        if pairs.any():
-            at, mean = _means(probes, values, pairs)
-            smooth.plot(at, np.sqrt(np.maximum(mean, 0)), "o-", color=colour, markersize=3, linewidth=0.8, label=name)
-    noise.set(ylabel="variance of one sample's gradient", xlabel="distance from the start")
-    gradient.set(ylabel="‖∇f‖, root of means of ‖∇f‖²", xlabel="distance from the start", ylim=(0, None))
-    smooth.set(ylabel="smoothness, by distance", xlabel="distance from the start", ylim=(0, None))
-    for ax in (noise, gradient, smooth):
+    for ax, chart in zip(figure.subplots(1, 3), charts(report).values(), strict=False):
+        for colour, (name, series) in zip(COLOURS, chart.series.items(), strict=False):
+            ink, dots = "black" if name == FIT else colour, "o" if series.line else "."
+            form = {"marker": dots if series.dots else "", "linestyle": "-" if series.line else "", "markersize": 3.5}
+            ax.plot(*series.rows.T[:2], color=ink, linewidth=0.9, label=name, **form)
+            if name == FIT:
+                ax.fill_between(series.rows[:, 0], *series.rows.T[2:], color=ink, alpha=0.12, linewidth=0)
+        ax.set(ylabel=chart.title, xlabel="distance from the start")
+        ax.set_yscale("log") if chart.log else ax.set_ylim(0, None)
         ax.tick_params(which="both", labelsize=7)
-        if ax.get_legend_handles_labels()[0]:
+        if chart.series:
             ax.legend(fontsize=7, frameon=False)
     return figure
 
 
-def _draw_fit(ax: Axes, report: Report) -> None:
-    grid = np.linspace(0, report.probes.radius, 50)
-    fitted = np.array(curve(report.probes, grid, np.random.default_rng(0)))
-    if fitted.size:
-        estimate, low, high = np.maximum(fitted, 0.0).T
-        ax.plot(grid, estimate, color="black", linewidth=1, label="G² + B² r²")
-        ax.fill_between(grid, low, high, color="black", alpha=0.12, linewidth=0)
-        if report.probes.noise.min() > 0 and report.probes.noise.max() > 30 * report.probes.noise.min():
-            ax.set_yscale("log")
-
-
-def _means(probes: Probes, values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Two rows: means of the distances and of the values, over strata of the chosen probes."""
-    strata = Strata(probes.distance[chosen])
-    return np.asarray(np.stack([probes.distance, values])[:, chosen] @ strata.indicator / strata.sizes)
-
-
 def diagnosis_page(report: Report, title: str, **asked: Any) -> str:
-    """One self-contained page: the verdicts, what to do and why, and the figure."""
-    drawn = io.StringIO()
-    diagnosis_figure(report).savefig(drawn, format="svg", metadata={"Date": None})
-    svg = drawn.getvalue().partition("<svg")
-    numbers = {name: value for name, value in report.recommend(**asked).as_dict().items() if name != "why"}
-    listed = ", ".join(f"{SYMBOLS.get(name, name)} {value}" for name, value in numbers.items() if value is not None)
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title><style>{STYLE}</style></head>
-<body><h1>{html.escape(title)}</h1>
-{report._repr_html_()}
-<p>{html.escape(listed)}</p>
-{svg[1]}{svg[2]}
-</body></html>
-"""
+    """One self-contained page: the verdicts, what to do and why, and the charts."""
+    from gladstorm.plotting.explore import blank, page
+
+    shown = {key: chart for key, chart in charts(report).items() if chart.series}
+    names = list(dict.fromkeys(name for chart in shown.values() for name in chart.series))
+    content = blank(title, names)
+    for key, chart in shown.items():
+        drawn = [
+            {"method": names.index(name), "rows": _short(rows), "wide": 1.8 * line, "dot": 30 * dots}
+            for name, (rows, dots, line) in chart.series.items()
+        ]
+        form = {"id": key, "title": chart.title, "across": "distance from the start", "logs": {"y": chart.log}}
+        content["charts"].append({**form, "points": True, "series": drawn})
+    heads = ["", "estimate", "95 % interval", "verdict", "meaning"]
+    content["tables"] = [{"title": "What was found", "open": True, "rows": [heads, *map(list, report.rows())]}]
+    content["sentences"] = [*report.sentences(), *report.recommend(**asked).sentences()]
+    content["about"] = f"{len(report.probes)} probes up to {report.probes.radius:.3g} from the start."
+    return page(content)
+
+
+def _short(rows: np.ndarray) -> list[list[float | None]]:
+    return [[finite(significant(value, 4)) for value in row] for row in rows]

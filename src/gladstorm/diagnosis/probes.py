@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,8 @@ class Probe(NamedTuple):
     moved: float  #: ‖x⁺ − x‖; NaN without a second point, and so are the two that follow
     ell2: float  #: E‖∇f(x⁺; ξ) − ∇f(x; ξ)‖²/‖x⁺ − x‖² of one sample
     L2: float  #: ‖∇f(x⁺) − ∇f(x)‖²/‖x⁺ − x‖²
+    first: float = math.nan  #: ‖g‖ of the first half of the groups; NaN where it was not taken, and so is the next
+    second: float = math.nan  #: ‖g‖ of the second half
 
 
 def spread(squares: Sequence[float], total2: float, samples: int) -> tuple[float, float]:
@@ -68,6 +71,8 @@ class Probes:
     moved: np.ndarray
     ell2: np.ndarray
     L2: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
     remarks: tuple[str, ...] = ()  #: sentences about what happened while the probes were taken
 
     @classmethod
@@ -121,5 +126,9 @@ class Probes:
         from gladstorm.jobs.files import load_table
 
         table, metadata = load_table("diagnose", Path(path), FORM)
-        columns = {name: table[name].to_numpy() for name in Probe._fields}
+        known = Probe._field_defaults  # columns that the first files did not have
+        columns = {
+            name: table[name].to_numpy() if name in table.column_names else np.full(len(table), known[name])
+            for name in Probe._fields
+        }
         return cls(**columns, remarks=tuple(metadata["remarks"]))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, Protocol
 
-from gladstorm.diagnosis.probes import Probe  # noqa: F401 - for the example
+from gladstorm.diagnosis.clipping import cut_off, inner_product
+from gladstorm.diagnosis.probes import Probe
 
 READINGS = (
     "noise/variance",
@@ -19,8 +20,11 @@ READINGS = (
     "step/length",
     "step/cosine",
     "clip/share",
+    "clip/bias",
     "skipped",
 )
+AXIS = "noise/distance"
+GROWTH = ("noise/growth", "noise/growth_low", "noise/growth_high")
 LEVEL = 0.95
 BURN_IN = 16  # looks before the first interval of B: it relies on a law of large numbers
 SPREAD = 0.05  # how much squared distances must differ before: their share of variance, between 0 and 1
@@ -139,15 +143,18 @@ class Measured(Protocol):
 class Readings:
     """Turns probes into dicts of floats with the names of `READINGS`; what is not known yet is not a number.
 
+    With `max_norm`, the threshold of the training's clipping, it has the bias of that too.
+
     >>> readings = Readings()
     >>> now = readings.update(Probe(0, 0, "start", 0.0, 2, 2, 8.0, 2.0, math.nan, math.nan, math.nan))
     >>> now["noise/critical_batch"], now["noise/signal"]
     (4.0, 0.5)
     """
 
-    def __init__(self) -> None:
-        self.growth = GrowthSequence()
-        self._noise = self._gradient2 = 0.0  # exponential averages, both too small by the same factor
+    def __init__(self, max_norm: float | None = None) -> None:
+        self.growth, self._max_norm = GrowthSequence(), max_norm
+        self._noise = self._gradient2 = 0.0  # exponential averages, all too small by the same factor
+        self._moved = self._inner = 0.0  # of what clipping takes away, and of ⟨A, B⟩
 
     def update(self, probe: Measured, batch: int | None = None, **others: float) -> dict[str, float]:
         """Take a probe and return what is known now.
@@ -163,6 +170,8 @@ class Readings:
         self._gradient2 += (gradient2 - self._gradient2) / MEMORY
         critical = self._noise / self._gradient2 if self._gradient2 > 0 else math.nan
         B, low, high = self.growth.interval()
+        if self._max_norm is not None and isinstance(probe, Probe) and math.isfinite(probe.first):
+            others["clip/bias"] = self._bias(probe, self._max_norm)
         known = {
             "noise/variance": noise,
             "noise/gradient2": gradient2,
@@ -174,3 +183,30 @@ class Readings:
             "noise/signal": 1 / (1 + critical / (batch or int(probe.groups) * int(probe.samples))),
         }
         return {**dict.fromkeys(READINGS, math.nan), **known, **others}
+
+    def _bias(self, probe: Probe, max_norm: float) -> float:
+        """‖E clip(g) − ∇f‖/‖∇f‖ over about 16 looks, as in `clipping`."""
+        mean2 = probe.gradient2 + probe.noise / (probe.groups * probe.samples)
+        inner = inner_product(mean2, probe.first, probe.second)
+        moved = cut_off(probe.first, max_norm) * cut_off(probe.second, max_norm) * inner
+        self._inner += (inner - self._inner) / MEMORY
+        self._moved += (moved - self._moved) / MEMORY
+        return math.sqrt(max(self._moved, 0.0) / self._inner) if self._inner > 0 else math.nan
+
+
+def arrange_charts(tracker: Any, prefix: str = "") -> None:
+    """Arrange the charts of a tracker that can: in W&B, the noise against the distance; in TensorBoard, B in its band.
+
+    Args:
+        tracker: A run of W&B, a SummaryWriter of TensorBoard, or anything else, which is left alone. TensorBoard has no
+            x-axes but steps and time.
+        prefix: What comes before the names of readings in its logs.
+    """
+    if hasattr(tracker, "define_metric"):
+        tracker.define_metric(prefix + AXIS)
+        for name in READINGS:
+            if name.startswith("noise/") and name != AXIS:
+                tracker.define_metric(prefix + name, step_metric=prefix + AXIS)
+    if hasattr(tracker, "add_custom_scalars"):
+        band = [prefix + name for name in GROWTH]
+        tracker.add_custom_scalars({"noise": {"growth B, with its interval": ["Margin", band]}})

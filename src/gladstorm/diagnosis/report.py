@@ -7,15 +7,19 @@ docs/formats.md. If it resamples, it comes last: all draw from one generator, an
 from __future__ import annotations
 
 import html
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gladstorm.core.rules import POSITIVE
 from gladstorm.core.screen import in_digits
 from gladstorm.diagnosis.advice import Advice, advise
 from gladstorm.diagnosis.along_path import anchor, end_to_start
 from gladstorm.diagnosis.alternatives import Alternative, alternatives
+from gladstorm.diagnosis.clipping import Clipping, clipping
 from gladstorm.diagnosis.critical_batch import Stretch, by_distance, critical_batch
 from gladstorm.diagnosis.curvature import curvature, smoothness
 from gladstorm.diagnosis.finding import NO_GROWTH, Finding
@@ -43,7 +47,7 @@ class Report:
     """What probes tell about the noise and the smoothness of a loss. Print it, or read `findings`."""
 
     probes: Probes  #: the probes it was made from
-    findings: dict[str, Finding]  #: a finding for each quantity, G, B and so on: the names of `MEANINGS`
+    findings: dict[str, Finding]  #: a finding for each quantity (G, B and so on), by the names of `MEANINGS`
     alternatives: list[Alternative]  #: other models of the noise, compared with G² + B² r²
     path: Interval | None  #: the variance at the end of the path, divided by that at the start
     batches: list[Stretch]  #: the critical batch size against the distance, along the path if there is one
@@ -60,6 +64,7 @@ class Report:
         gap: float | None = None,
         alpha: float | None = None,
         batch: int | None = None,
+        max_norm: float | None = None,
     ) -> Advice:
         """Recommend a method and say why. If the constants are known, a theorem gives its numbers.
 
@@ -68,8 +73,14 @@ class Report:
             gap: Δ = f(x⁰) − inf f, which probes cannot measure. A theorem needs horizon and gap.
             alpha: α to use instead of the measured one; 0 means that curvature does not grow with the gradient.
             batch: samples in a mini-batch of your training; as many as in a probe if not given.
+            max_norm: the threshold at which your training clips gradients, to be told what that does.
         """
-        return advise(self, horizon, gap, alpha, batch)
+        return advise(self, horizon, gap, alpha, batch, max_norm)
+
+    def clipping(self, max_norm: float) -> Clipping:
+        """What clipping at a threshold does: how often it acts, its bias, and a better threshold."""
+        POSITIVE.require("clipping", "max_norm", max_norm)
+        return clipping(self.probes, max_norm, np.random.default_rng(0))
 
     def as_dict(self, **asked: Any) -> dict[str, Any]:
         """The report as JSON-ready data; `asked` goes to `recommend`."""
@@ -78,6 +89,7 @@ class Report:
             **{name: finding.as_dict() for name, finding in self.findings.items()},
             "recommendation": advice.as_dict(),
             "batching": advice.batching,
+            "clipping": None if advice.clipping is None else advice.clipping.as_dict(),
             "actions": advice.actions,
             "path": None if self.path is None else self.path._asdict(),
             "alternatives": {each.model: each.as_dict() for each in self.alternatives},
@@ -116,6 +128,22 @@ class Report:
         said = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
         heads = "".join(f"<th>{head}</th>" for head in ("", "estimate", "95 % interval", "verdict", "meaning"))
         return f"<table><tr>{heads}</tr>{cells}</table>{said}"
+
+    def explore(self, path: str | os.PathLike[str], *, title: str = "", **asked: Any) -> None:
+        """Write one HTML file that needs no network: the findings, the advice, and charts to read and to zoom.
+
+        Args:
+            path: The file to write, such as page.html; one that is there is replaced.
+            title: The heading.
+            asked: What `recommend` is asked.
+
+        Raises:
+            MissingExtraError: If Vega, of the extra [page], is not installed.
+        """
+        from gladstorm.diagnosis.page import diagnosis_page
+        from gladstorm.jobs.files import write_text
+
+        write_text(Path(path), diagnosis_page(self, title or "Noise", **asked))
 
     def sentences(self) -> list[str]:
         """Sentences about the alternatives, about the noise along the path, and about the probes themselves."""

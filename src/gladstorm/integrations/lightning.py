@@ -29,8 +29,9 @@ from gladstorm.core.extras import needing_extras
 with needing_extras("gladstorm.lightning"):
     from lightning import Callback, LightningModule
 
+from gladstorm.diagnosis import arrange_charts
 from gladstorm.torch import NSTORM, NoiseProbe
-from gladstorm.torch.batch_gradients import size_of
+from gladstorm.torch.batch_gradients import is_sharded, size_of
 
 __all__ = ["NoiseMonitor", "TwoPointModule"]
 
@@ -39,9 +40,9 @@ class NoiseMonitor(Callback):  # type: ignore[misc]  # mypy does not see the pac
     """Logs the noise of a training's gradients with `log_dict`, for every logger of the Trainer.
 
     At every 20th step, before clipping, it calls `training_step` on two quarters of the mini-batch, with logging off.
-    That is half a gradient more in twenty steps; parameters, buffers and random states are left as they are, to the
-    bit. The newest reading is logged whenever the Trainer logs, every `log_every_n_steps`; its names are those of
-    `gladstorm.diagnosis.READINGS`.
+    That is half a gradient more in twenty steps. With accumulation or several processes it compares the gradients that
+    there are, at no cost. Parameters, buffers and random states are left as they are, to the bit. The newest reading is
+    logged whenever the Trainer logs, every `log_every_n_steps`; its names are those of `gladstorm.diagnosis.READINGS`.
 
     Args:
         every: Steps from look to look.
@@ -50,6 +51,7 @@ class NoiseMonitor(Callback):  # type: ignore[misc]  # mypy does not see the pac
     def __init__(self, every: int = 20) -> None:
         self.every = every
         self.probe: NoiseProbe | None = None  #: all probes of the training, after its start
+        self._listens = False  # to gradients that there are, instead of a look at a mini-batch
         self._batch: Any = None
         self._index = self._looked_at = -1
         self._reading: dict[str, float] = {}
@@ -63,7 +65,20 @@ class NoiseMonitor(Callback):  # type: ignore[misc]  # mypy does not see the pac
                 "Use gladstorm.torch.NoiseProbe(model, on_reading=self.log_dict) in its training_step."
             )
         self._looked_at = -1
-        self.probe = NoiseProbe(pl_module, self.every, on_reading=self._keep)
+        for logger in trainer.loggers:
+            arrange_charts(getattr(logger, "experiment", None))
+        by_norm = trainer.gradient_clip_algorithm in (None, "norm")
+        options: dict[str, Any] = {
+            "max_norm": (by_norm and trainer.gradient_clip_val) or None,
+            "on_reading": self._keep,
+        }
+        several = trainer.accumulate_grad_batches > 1 or trainer.world_size > 1
+        self._listens = several and len(trainer.optimizers) == 1 and not is_sharded(pl_module.parameters())
+        if self._listens:
+            scaler = getattr(trainer.precision_plugin, "scaler", None)
+            self.probe = NoiseProbe(trainer.optimizers[0], self.every, scaler=scaler, **options)
+        else:
+            self.probe = NoiseProbe(pl_module, self.every, **options)
 
     @override
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
@@ -73,7 +88,13 @@ class NoiseMonitor(Callback):  # type: ignore[misc]  # mypy does not see the pac
     @override
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
         """Look at it, once a step."""
-        if self.probe is None or trainer.global_step == self._looked_at or size_of(self._batch) < 2:
+        if self.probe is None or trainer.global_step == self._looked_at:
+            return
+        if self._listens:
+            self.probe.samples = size_of(self._batch)
+            self.probe.take()
+            return
+        if size_of(self._batch) < 2:
             return
         self._looked_at = trainer.global_step
 
@@ -98,6 +119,12 @@ class NoiseMonitor(Callback):  # type: ignore[misc]  # mypy does not see the pac
         if self._reading and trainer.global_step % trainer.log_every_n_steps == 0:
             pl_module.log_dict(self._reading, batch_size=1)
 
+    @override
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Take the hooks off."""
+        if self.probe is not None:
+            self.probe.remove()
+
     def _keep(self, reading: dict[str, float]) -> None:
         self._reading = {name: value for name, value in reading.items() if math.isfinite(value)}
 
@@ -120,6 +147,8 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
 
     def __init__(self, *positional: Any, **named: Any) -> None:
         super().__init__(*positional, **named)
+        if type(self).loss is TwoPointModule.loss:
+            self.loss(None, 0)  # refuses: a training_step of its own would train nothing, without a word
         self.automatic_optimization = False
         self._waiting: list[tuple[Any, int]] = []
         self._counts: dict[Any, Any] = {}  # how often each schedule was stepped, as it counts itself

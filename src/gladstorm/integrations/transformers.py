@@ -25,8 +25,9 @@ with needing_extras("gladstorm.transformers"):
     from transformers import Trainer, TrainerCallback
     from transformers.trainer_callback import CallbackHandler
 
+from gladstorm.diagnosis import arrange_charts
 from gladstorm.torch import NSTORM, NoiseProbe
-from gladstorm.torch.batch_gradients import size_of
+from gladstorm.torch.batch_gradients import is_sharded, size_of
 
 __all__ = ["NoiseMonitor", "TwoPointTrainer"]
 
@@ -34,10 +35,10 @@ __all__ = ["NoiseMonitor", "TwoPointTrainer"]
 class NoiseMonitor(TrainerCallback):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
     """Logs the noise of a training's gradients with the Trainer's own logs: `log_history`, TensorBoard, W&B and others.
 
-    Callbacks see gradients only after clipping. So with accumulation it hears those of the micro-batches as they come,
-    at no cost; without, it evaluates the model's loss on two quarters of every 20th mini-batch again. Parameters,
-    buffers and random states are left as they are, to the bit. The newest reading goes into the next log, as often as
-    `logging_steps` says. Names: `gladstorm.diagnosis.READINGS`.
+    Callbacks see gradients only after clipping. So with accumulation or several processes it hears those of the
+    micro-batches as they come, at no cost; otherwise, and with FSDP2, it evaluates the model's loss on two quarters of
+    every 20th mini-batch again. Parameters, buffers and random states are left as they are, to the bit. The newest
+    reading goes into the next log, as often as `logging_steps` says. Names: `gladstorm.diagnosis.READINGS`.
 
     Args:
         every: Steps from look to look.
@@ -53,14 +54,14 @@ class NoiseMonitor(TrainerCallback):  # type: ignore[misc]  # mypy does not see 
     @override
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Measure distances from here."""
-        _be_called_first(self, sys._getframe(1).f_locals.get("self"))
+        _come_first(self, sys._getframe(1).f_locals.get("self"))
         model, optimizer = given["model"], given["optimizer"]
-        if args.gradient_accumulation_steps > 1:
-            scaler = getattr(optimizer, "scaler", None)
-            samples = args.per_device_train_batch_size
-            self.probe = NoiseProbe(optimizer, self.every, samples=samples, scaler=scaler, on_reading=self._keep)
+        options: dict[str, Any] = {"max_norm": args.max_grad_norm or None, "on_reading": self._keep}
+        if (args.gradient_accumulation_steps > 1 or args.world_size > 1) and not is_sharded(model.parameters()):
+            options |= {"samples": args.per_device_train_batch_size, "scaler": getattr(optimizer, "scaler", None)}
+            self.probe = NoiseProbe(optimizer, self.every, **options)
         else:
-            self.probe = NoiseProbe(model, self.every, on_reading=self._keep)
+            self.probe = NoiseProbe(model, self.every, **options)
             self._hook = model.register_forward_pre_hook(self._keep_inputs, with_kwargs=True)
 
     @override
@@ -108,13 +109,17 @@ def _loss_of(model: torch.nn.Module, inputs: Any) -> torch.Tensor:
     return result
 
 
-def _be_called_first(monitor: NoiseMonitor, handler: object) -> None:
+def _come_first(monitor: NoiseMonitor, handler: object) -> None:
     """Move the monitor before the callbacks that report to trackers, which would see logs without its readings.
 
-    The Trainer calls its own first and gives callbacks no way to its list of them, hence the caller's frame.
+    The Trainer calls its own first and gives callbacks no way to its list of them, hence the caller's frame. By then
+    the trackers are there, and their charts can be arranged.
     """
     if isinstance(handler, CallbackHandler):
         handler.callbacks.remove(monitor)
+        for callback in handler.callbacks:
+            for tracker in (getattr(callback, name, None) for name in ("tb_writer", "_wandb")):
+                arrange_charts(tracker, prefix="train/")
         handler.callbacks.insert(0, monitor)
 
 

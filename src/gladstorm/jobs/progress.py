@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from gladstorm.core.context import within
+T = TypeVar("T")
 
 QUIET_SECONDS = 2.0  # work shorter than this shows nothing
 LINE_SECONDS = 15.0  # between plain lines
@@ -90,3 +91,21 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
         _NOTE.reset(self._before)
+
+
+@contextmanager
+def within(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Give a variable this value inside a with-block, in its thread only.
+
+    >>> depth = ContextVar("depth", default=0)
+    >>> with within(depth, 1):
+    ...     depth.get()
+    1
+    >>> depth.get()
+    0
+    """
+    before = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(before)

@@ -68,13 +68,13 @@ def part_rows() -> list[dict[str, str]]:
     'v^{k+1} = (1 − η) v^k + η ∇f(x^{k+1}; ξ^{k+1}).'
     """
     kinds: dict[str, Any] = {"estimator": estimators, "step": steps, "batch rule": batches}
-    found = []
+    table = []
     for kind, module in (kinds | {"average": averages, "schedule": schedules}).items():
         for name, cls in module.registry().items():
             fields = ", ".join(field.name for field in dataclasses.fields(cls))
             meaning = str(cls.__doc__).partition("\n")[0]
-            found.append({"kind": kind, "part": f"{name}({fields})", "meaning": meaning})
-    return found
+            table.append({"kind": kind, "part": f"{name}({fields})", "meaning": meaning})
+    return table
 
 
 __all__ = ["METHODS", "Declaration", "Method", "declared", "from_plan", "part_rows", "rows", "with_decay", *METHODS]

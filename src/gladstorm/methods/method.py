@@ -69,10 +69,10 @@ def with_decay(method: Method, power: Numbers = 1.0, *, horizon: Tunable = OF_TH
     """
     if np.ndim(power):
         power = np.asarray(power, np.float64)
-        times, each = settings_of(method), power.size
+        times, powers = settings_of(method), power.size
 
         def repeated(numbers: Any) -> Any:
-            return np.repeat(np.asarray(numbers, np.float64), each) if np.ndim(numbers) else numbers
+            return np.repeat(np.asarray(numbers, np.float64), powers) if np.ndim(numbers) else numbers
 
         method, power = jax.tree.map(repeated, method, is_leaf=is_list), np.tile(power, times)
     step = method.step.with_step_size(lambda gamma: LinearDecay(gamma, horizon, power))
@@ -103,7 +103,7 @@ class Declaration:
     def required(self) -> tuple[str, ...]:
         """The arguments without a default."""
         parameters = inspect.signature(self.make).parameters.values()
-        return tuple(each.name for each in parameters if each.default is inspect.Parameter.empty)
+        return tuple(parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty)
 
     @property
     def parts(self) -> tuple[str, str, str, str]:
@@ -123,15 +123,61 @@ class Declaration:
 
 
 METHODS: dict[str, Declaration] = {}
+# What an argument is, whichever named method takes it: `declared` adds them to its docstring.
+ARGUMENTS = {
+    "gamma": "Step size γ > 0: a number, a schedule, or a list to run several.",
+    "eta": "η in (0, 1], the weight of the newest gradient; like γ.",
+    "batch": "Samples per step, or a batch rule.",
+    "n_init": "How many samples form v⁰.",
+    "q": "Steps from one fresh gradient to the next.",
+    "p": "The probability in (0, 1] of a fresh gradient.",
+    "large": "Samples of a fresh gradient, or a batch rule.",
+    "small": "Samples of all other steps, or a batch rule.",
+    "gamma0": "γ0 of the theorem's schedule.",
+    "horizon": "T, the number of iterates.",
+    "alpha": "α in [0, 1] of the smoothness class.",
+    "B": "Growth of the noise, ≥ 0.",
+    "G": "Standard deviation of the noise at x⁰, ≥ 0.",
+    "sigma": "Standard deviation of the noise where its variance is bounded.",
+    "sigma2": "σ² > 0, the variance that a batch keeps.",
+    "gap": "Δ = f(x⁰) − inf f.",
+    "L": "The smoothness constant.",
+    "lipschitz": "g: every sample is g-Lipschitz.",
+    "eps": "ε, the accuracy to reach.",
+    "k": "Entries that a client sends in a step.",
+    "clients": "How many clients there are.",
+    "offset": "w > 0 of the step size.",
+    "factor": "c > 0 of η.",
+    "scale": "How much of STORM's correction is taken, ≥ 0.",
+    "c": "The length from which a gradient is cut.",
+    "c0": "c₀ of the step, > 0.",
+    "c1": "c₁ of the step, > 0.",
+    "beta": "β in [0, 1], the power of the norm.",
+    "beta2": "β₂ in [0, 1), the weight of the old squares.",
+    "lam": "λ ≥ 0, the pull towards the anchor.",
+    "weight": "β in [0, 1], the pull towards the anchor.",
+    "epoch": "Steps from one anchor to the next.",
+    "a": "a of both schedules, > 0.",
+    "b": "b > 0 of the theorem.",
+}
 
 
 def declared(
     source: object, sfo: str, complexity: str = "", assumptions: str = ""
 ) -> Callable[[Callable[P, Method]], Callable[P, Method]]:
-    """Declare a function that composes a method; the arguments are those of `Declaration`."""
+    """Declare a function that composes a method, and describe its arguments in its docstring.
+
+    Args:
+        source: Where the method is from.
+        sfo: Stochastic gradients for K steps.
+        complexity: Stochastic gradients for E‖∇f‖ ≤ ε; nothing if none is known.
+        assumptions: Under which that is.
+    """
 
     def declare(make: Callable[P, Method]) -> Callable[P, Method]:
         METHODS[make.__name__] = Declaration(make.__name__, make, str(source), sfo, complexity, assumptions)
+        lines = [f"    {name}: {ARGUMENTS[name]}" for name in inspect.signature(make).parameters if name in ARGUMENTS]
+        make.__doc__ = "\n".join([inspect.getdoc(make) or "", "", "Args:", *lines])
         return make
 
     return declare

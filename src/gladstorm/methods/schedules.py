@@ -50,11 +50,11 @@ class Schedule(ABC):
         given, structure = jax.tree.flatten(
             self, is_leaf=lambda node: node is not self and isinstance(node, Schedule | list | tuple)
         )
-        ends = [each.reach() if _is_schedule(each) else (np.asarray(each, np.float64),) for each in given]
+        ends = [number.reach() if _is_schedule(number) else (np.asarray(number, np.float64),) for number in given]
         try:
             corners = [np.broadcast_arrays(np.zeros(1), *numbers) for numbers in itertools.product(*ends)]
         except ValueError:
-            owner, shapes = type(self).__name__, [np.shape(each) for each in given]
+            owner, shapes = type(self).__name__, [np.shape(number) for number in given]
             raise ValueError(f"{owner}: lists must have one length; got numbers of shapes {shapes}.") from None
 
         def value(clock: Clock, _zero: Any, *numbers: Any) -> Array:
@@ -63,8 +63,8 @@ class Schedule(ABC):
 
         with jax.enable_x64(True):
             times = [partial(value, clock) for clock in (_FIRST, _LAST)]
-            found = [jax.vmap(at_time)(*numbers) for numbers in corners for at_time in times]
-        return np.min(found, axis=0), np.max(found, axis=0)
+            values = [jax.vmap(at_time)(*numbers) for numbers in corners for at_time in times]
+        return np.min(values, axis=0), np.max(values, axis=0)
 
 
 Tunable = Numbers | Schedule  # what a method takes for a number of an estimator or a step
@@ -182,7 +182,7 @@ def resolved(parts: Any, clock: Clock) -> Any:
     def value(node: Any) -> Any:
         if not _is_schedule(node):
             return node
-        inner = jax.tree.map(value, node, is_leaf=lambda each: each is not node and _is_schedule(each))
+        inner = jax.tree.map(value, node, is_leaf=lambda inside: inside is not node and _is_schedule(inside))
         return inner.at(clock)
 
     return jax.tree.map(value, parts, is_leaf=_is_schedule)

@@ -23,8 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gladstorm.core.calls import Call, Defaults, bind, call_with, find_part, read_calls
-from gladstorm.core.names import import_own, is_own, suggest
+from gladstorm.core.calls import Call, Defaults, bind, call_with, find_part, import_own, is_own, read_calls, suggest
 from gladstorm.core.screen import shown
 from gladstorm.methods import METHODS, Method, averages, batches, estimators, schedules, steps
 
@@ -122,7 +121,7 @@ def _spread(pieces: list[Call], given: Mapping[str, Any]) -> tuple[list[Call], D
     later_axes: Iterator[int] = itertools.count(1)
 
     def along(axis: int, value: Any) -> Any:
-        shape = [-1 if each == axis else 1 for each in range(1 + len(lists))]
+        shape = [-1 if place == axis else 1 for place in range(1 + len(lists))]
         return np.asarray(value, np.float64).reshape(shape)
 
     shared = {name: along(0, value) if isinstance(value, list) else value for name, value in given.items()}
@@ -161,14 +160,14 @@ def _compose(pieces: list[Call], given: Defaults, make: Callable[[Call, Mapping[
 def _make(piece: Call, known: Mapping[str, Maker], what: str, given: Defaults, quantities: Mapping[str, Maker]) -> Any:
     """Call what a name stands for, with its own arguments and, for those it leaves out, the given ones."""
     make, piece = find_part("method", piece, known, what)
-    name, own = piece.name, is_own(piece.name)
+    name, of_user = piece.name, is_own(piece.name)
     takes = inspect.signature(make).parameters
     for argument, parameter in takes.items():
-        if not own and (way_out := NOT_AS_TEXT.get(str(parameter.annotation))):
+        if not of_user and (way_out := NOT_AS_TEXT.get(str(parameter.annotation))):
             raise ValueError(f"method: {argument} of {name} cannot be written as text: {way_out}.")
 
     def value_of(argument: str, written: Any) -> Any:
-        kind = OWN if own else KINDS[str(takes[argument].annotation)]
+        kind = OWN if of_user else KINDS[str(takes[argument].annotation)]
         return _value(written, f"{argument} of {name}", kind, given, quantities)
 
     values = bind("method", piece, takes, value_of, given)

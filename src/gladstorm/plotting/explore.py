@@ -1,7 +1,9 @@
-"""A record as one HTML file to explore offline: sliders for what was swept, linked charts, a table behind each.
+"""Results as one HTML file to explore offline: sliders for what was swept, linked charts, a table behind each.
 
-Vega draws. The numbers are embedded to four significant digits, as a whole number and a power of ten each, in planes of
-bytes that gzip shortens: the page shows what the record has, digit by digit, at about two bytes a number.
+Vega draws; it comes with vl-convert. It is 0.90 MB in a page, its SVG has labels for screen readers, and it needs no
+server. Bokeh 3.9 with its widgets and tables is 1.95 MB and draws on a canvas, Plotly 7.1 is 4.82 MB. The numbers are
+embedded to four significant digits, as a whole number and a power of ten each, in planes of bytes that gzip shortens:
+the page shows what the record has, digit by digit, at about two bytes a number.
 """
 
 from __future__ import annotations
@@ -14,21 +16,24 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from gladstorm.core.extras import needing_extras
 from gladstorm.core.screen import harmless
 from gladstorm.jobs.files import write_text
+from gladstorm.plotting.landscape import coordinates, landscapes
 from gladstorm.plotting.styles import SYMBOLS, in_words, styles
 
 if TYPE_CHECKING:
+    from gladstorm.problems.oracle import Oracle
     from gladstorm.simulation.record import Record
     from gladstorm.theory import Plan
 
 DIGITS, COUNT_DIGITS = 4, 9  # significant digits of measured numbers and of counts
 VALUES = 2_300_000  # numbers on a page, at about 2.1 bytes each: with Vega's 0.9 MB it stays below 6 MB
+SCRIPTS = ("state.js", "charts.js", "path.js", "controls.js")  # in this order one script
 MOST_POINTS, FEWEST_POINTS = 240, 12  # of a curve
 BAND = (0.1, 0.9)  # quantiles over seeds: positive where all numbers are
 NOT_FINITE = -(2**31)
@@ -40,35 +45,53 @@ DASHES = {"-": (), "--": (3.7, 1.6), "-.": (6.4, 1.6, 1, 1.6), ":": (1, 1.65)}
 Setting = Mapping[str, float | str]  # what tells a record from the others of a page, such as {"B": 0.5}
 
 
+class HasRuns(Protocol):
+    """What `compare` found for a method."""
+
+    def runs(self) -> Sequence[tuple[Setting, Record]]:
+        """Its records, each with what tells it from the others."""
+
+
 def explore(
-    records: Record | Sequence[tuple[Setting, Record]],
+    records: Record | Sequence[tuple[Setting, Record]] | Mapping[str, HasRuns],
     path: str | os.PathLike[str],
     *,
     title: str = "",
+    oracle: Oracle | Sequence[Oracle] | None = None,
     plan: Plan | None = None,
     command: Callable[[Setting, Mapping[str, float], str], dict[str, Any]] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> None:
     """Write records as one page that needs no network: every swept number is a slider, and all charts follow it.
 
     Args:
-        records: What `run` or `sweep` returned, or several of them, each with the numbers and words that tell it from
-            the others: `[({"B": 0.1}, weak), ({"B": 1.0}, strong)]` gives B a slider too.
+        records: What `run`, `sweep` or `compare` returned, or several records, each with the numbers and words that
+            tell it from the others: `[({"B": 0.1}, weak), ({"B": 1.0}, strong)]` gives B a slider too.
         path: The file to write, such as page.html; one that is there is replaced.
         title: The heading; what was run if left out.
+        oracle: What was run, one oracle for each record. Where x is one or two numbers, the page then draws the path on
+            the contours of f, and the noise along it.
         plan: What `run(oracle, plan)` was given: the page then draws the theorem's bound and the distance γT.
         command: For the button that copies a command: from a record's setting, a configuration's numbers and its name
             to `{"options": …, "method": …}`. If left out, the button copies the selection from the record in Python.
+        more: Entries of `contents` that take the place of its own, such as `view`, where the page opens.
 
     Raises:
         MissingExtraError: If Vega is not installed.
         ValueError: If there is no record, or `path` is in no folder that exists.
     """
-    pairs = [({}, records)] if not isinstance(records, Sequence) else list(records)
+    pairs: list[tuple[Setting, Record]]
+    if isinstance(records, Mapping):
+        stages = zip(*(compared.runs() for compared in records.values()), strict=True)
+        pairs = [pair for stage in stages for pair in stage]
+    else:
+        pairs = list(records) if isinstance(records, Sequence) else [({}, records)]
     if not pairs or not Path(path).absolute().parent.is_dir():
         raise ValueError(
             f"explore: there must be a record, and a folder for the file; got {len(pairs)} records, {str(path)!r}."
         )
-    write_text(Path(path), page(contents(pairs, title, plan, command)))
+    oracles = None if oracle is None else list(oracle) if isinstance(oracle, Sequence) else [oracle] * len(pairs)
+    write_text(Path(path), page(contents(pairs, title, plan, command, oracles) | dict(more or {})))
 
 
 def page(content: Mapping[str, Any]) -> str:
@@ -79,7 +102,7 @@ def page(content: Mapping[str, Any]) -> str:
         "TITLE": html.escape(harmless(content["title"])),
         "STYLE": (folder / "explore.css").read_text(encoding="utf-8"),
         "VEGA": vega().replace("</script", r"<\/script"),
-        "SCRIPT": (folder / "explore.js").read_text(encoding="utf-8"),
+        "SCRIPT": "".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS),
         "DATA": text.replace("<", r"\u003c"),
     }
     made = (folder / "explore.html").read_text(encoding="utf-8")
@@ -101,8 +124,10 @@ def contents(
     title: str = "",
     plan: Plan | None = None,
     command: Callable[[Setting, Mapping[str, float], str], dict[str, Any]] | None = None,
+    oracles: Sequence[Oracle] | None = None,
 ) -> dict[str, Any]:
     """What the page shows, as JSON-ready data."""
+    entries = 0 if oracles is None else min(record.path.shape[-1] for _, record in pairs)
     field, infima = pairs[0][1].field, [record.config["f_inf"] for _, record in pairs]
     curves = {"grad_norm": f"‖{field}‖", "gap": "f − inf f", "drift2": "‖x − x⁰‖²", "batch": "Batch size"}
     curves |= {"error": f"‖v − {field}‖, the error of the estimate", "sfo": "stochastic gradients"}
@@ -111,30 +136,22 @@ def contents(
     if plan is not None:
         curves["mean_grad_norm"] = f"Mean of ‖{field}‖ over x⁰..xᵏ, and the bound"
     names = list(dict.fromkeys(each.name for _, record in pairs for each in record.configurations))
-    brief = [name.partition("(")[0].strip() for name in names]
-    brief = brief if len(set(brief)) == len(names) else names
-    methods = []
-    for name, (short, look) in zip(names, styles(brief).items(), strict=True):
-        line = look["linestyle"]
-        dash = [round(LINE_WIDTH * length, 1) for length in (DASHES[line] if isinstance(line, str) else line[1])]
-        methods.append({"name": name, "words": in_words(short), "colour": look["color"], "dash": dash})
     runs = sum(len(record) * (record.seeds.size + 3) for _, record in pairs)
-    points = min(max(VALUES // (runs * (len(curves) - 1)), FEWEST_POINTS), MOST_POINTS)
-    content: dict[str, Any] = {
-        "title": title or _title(pairs[0][1]),
+    points = min(max(VALUES // (runs * (len(curves) - 1 + 2 * (entries > 0))), FEWEST_POINTS), MOST_POINTS)
+    content = blank(title or _title(pairs[0][1]), names) | {
         "curves": [{"key": key, "title": words} for key, words in curves.items()],
         "scores": [{"key": key, "title": words.format(field)} for key, words in SCORES.items()],
-        "methods": methods,
         "plan": None if plan is None else {key: plan.as_dict()[key] for key in ("bound", "gamma", "horizon")},
-        "symbols": SYMBOLS,
-        "configurations": [],
-        "groups": [],
     }
+    if oracles and entries:
+        content |= landscapes(pairs, oracles)
     for group, (setting, record) in enumerate(pairs):
         steps = _thinned(record.steps, points)
         told = {"steps": record.steps[steps].tolist(), "recorded": record.steps.size, "seeds": record.seeds.tolist()}
         told["curves"] = packed({key: getattr(record, key)[..., steps] for key in curves})
         told["scores"] = packed({key: getattr(record, f"{key}_grad_norm")[..., -1:] for key in SCORES})
+        if oracles and entries:
+            told["path"] = packed(dict(zip("xy", np.moveaxis(coordinates(record)[:, :, steps], -1, 0), strict=True)))
         content["groups"].append(told)
         for row, each in enumerate(record.configurations):
             numbers = {name: each.numbers[name] for name in each.swept}
@@ -142,6 +159,19 @@ def contents(
             made = None if command is None else command(setting, numbers, each.name)
             content["configurations"].append(at | {"command": made})
     return content
+
+
+def blank(title: str, names: Sequence[str]) -> dict[str, Any]:
+    """A page with nothing on it: its heading, and what is drawn in colours of its own."""
+    brief = [name.partition("(")[0].strip() for name in names]
+    methods = []
+    for name, (short, look) in zip(names, styles(brief if len({*brief}) == len(names) else names).items(), strict=True):
+        line = look["linestyle"]
+        dash = [round(LINE_WIDTH * length, 1) for length in (DASHES[line] if isinstance(line, str) else line[1])]
+        methods.append({"name": name, "words": in_words(short), "colour": look["color"], "dash": dash})
+    lists = ("curves", "scores", "configurations", "groups", "landscapes", "charts", "tables", "sentences")
+    empty: dict[str, Any] = {name: [] for name in lists}
+    return empty | {"title": title, "about": "", "methods": methods, "plan": None, "view": {}, "symbols": SYMBOLS}
 
 
 def packed(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from gladstorm.plotting.styles import COLOURS, DASHES, LOOKS, in_words, styles
 from gladstorm.theory.planning import counted
 
 try:
+    from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -133,7 +134,8 @@ def save(figure: MatplotlibFigure, path: Path) -> None:
     canvas: Any = {".png": FigureCanvasAgg, ".pdf": FigureCanvasPdf, ".svg": FigureCanvasSVG}[suffix](figure)
     undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(suffix)  # the same figure is the same bytes
     figure.set_dpi(200)
-    write_whole(path, partial(getattr(canvas, f"print_{suffix[1:]}"), metadata=undated))
+    with rc_context({"svg.hashsalt": "gladstorm"}):  # else ids are random
+        write_whole(path, partial(getattr(canvas, f"print_{suffix[1:]}"), metadata=undated))
     figure.set_layout_engine("none")  # it stays laid out: in another format nothing moves
 
 

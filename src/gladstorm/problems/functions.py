@@ -104,8 +104,10 @@ def require_number(owner: str, name: str, function: Callable[..., Array], *argum
         require_result(owner, name, result)
         program = jax.make_jaxpr(jax.value_and_grad(function))(*arguments)
     inside = list(_programs(program))
-    held = [variable for each in inside for variable in each.constvars]
-    held += [variable for each in inside for equation in each.eqns for variable in equation.invars + equation.outvars]
+    held = [variable for traced in inside for variable in traced.constvars]
+    held += [
+        variable for traced in inside for equation in traced.eqns for variable in equation.invars + equation.outvars
+    ]
     narrow = next((variable.aval for variable in held if _is_narrow(variable.aval)), None)
     if narrow is not None:
         raise ValueError(
@@ -151,9 +153,9 @@ def require_indices(owner: str, name: str, function: Callable[[Any], Array], row
 
     JAX itself takes the nearest entry, or writes NaN, without a word.
     """
-    one = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape[1:], array.dtype), rows)
+    example = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape[1:], array.dtype), rows)
     with jax.enable_x64(True):
-        equations = [equation for each in _programs(jax.make_jaxpr(function)(one)) for equation in each.eqns]
+        equations = [equation for traced in _programs(jax.make_jaxpr(function)(example)) for equation in traced.eqns]
         if not any(equation.primitive.name.startswith(INDEXING) for equation in equations):
             return
         checked = jax.vmap(checkify.checkify(function, errors=checkify.index_checks))
@@ -169,9 +171,9 @@ def _programs(program: Any) -> Iterator[Any]:
     yield program
     for equation in program.eqns:
         for value in equation.params.values():
-            for each in value if isinstance(value, list | tuple) else [value]:
-                if hasattr(getattr(each, "jaxpr", each), "eqns"):
-                    yield from _programs(each)
+            for inner in value if isinstance(value, list | tuple) else [value]:
+                if hasattr(getattr(inner, "jaxpr", inner), "eqns"):
+                    yield from _programs(inner)
 
 
 def _is_narrow(aval: Any) -> bool:

@@ -163,16 +163,16 @@ def counts(uniforms: Array, trials: Array, p: Array) -> Array:
     levels = [jnp.zeros(leaves, p.dtype).at[: p.size].set(p)]
     while levels[-1].size > 1:
         levels.append(levels[-1].reshape(-1, 2).sum(axis=1))
-    found = jnp.asarray(trials, p.dtype)[None]
+    totals = jnp.asarray(trials, p.dtype)[None]
     for chances in reversed(levels[:-1]):
-        size = found.size
+        size = totals.size
         drawn, uniforms = uniforms[:size], uniforms[size:]
         left, both = chances[::2], chances.reshape(-1, 2).sum(axis=1)
         share = jnp.where(both > 0, left / jnp.where(both > 0, both, 1.0), 0.5)
         inside = jnp.clip(share, np.finfo(np.float64).tiny, 1 - np.finfo(np.float64).epsneg)
-        first = jnp.where(share <= 0, 0.0, jnp.where(share >= 1, found, successes(drawn, found, inside)))
-        found = jnp.stack([first, found - first], axis=1).ravel()
-    return found[: p.size]
+        first = jnp.where(share <= 0, 0.0, jnp.where(share >= 1, totals, successes(drawn, totals, inside)))
+        totals = jnp.stack([first, totals - first], axis=1).ravel()
+    return totals[: p.size]
 
 
 class _Lengths(NamedTuple):

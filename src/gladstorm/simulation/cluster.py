@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gladstorm.core.memory import require_room
+from gladstorm.core.memory import require_free_memory
 from gladstorm.core.rules import COUNT
 from gladstorm.core.screen import shown
 from gladstorm.jobs import interrupts
@@ -57,7 +57,7 @@ def open_executor(workers: int | None, scheduler: str | None) -> Iterator[Execut
         raise ValueError(f"--workers and --scheduler exclude each other; got {workers} and {scheduler!r}.")
     if workers is not None:
         COUNT.require("cluster", "workers", workers)
-        require_room("cluster", f"{workers:,} workers", workers * WORKER_BYTES, "ask for fewer")
+        require_free_memory("cluster", f"{workers:,} workers", workers * WORKER_BYTES, "ask for fewer")
         with Processes(workers) as processes:
             yield processes
         return

@@ -134,7 +134,7 @@ def _label(methods: Sequence[Method]) -> dict[str, Method]:
     ['fresh+plain (gamma=0.1)', 'fresh+plain (gamma=0.2)', 'momentum+normalized']
     """
     parts = [(method.estimator, method.step, method.average) for method in methods]
-    names = ["+".join(type(part).__name__.lower() for part in own if part is not None) for own in parts]
+    names = ["+".join(type(part).__name__.lower() for part in of_method if part is not None) for of_method in parts]
     labels: dict[str, Method] = {}
     for place, (name, method) in enumerate(zip(names, methods, strict=True)):
         others = [_single_numbers(other) for i, other in enumerate(methods) if names[i] == name and i != place]

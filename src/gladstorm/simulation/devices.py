@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from gladstorm.core.context import within
+from gladstorm.jobs.progress import within
 
 # Loops that touch less than this many bytes become one kernel each. XLA's own limit of 1 kB leaves the dozen small
 # kernels of a cheap objective's step to be launched one by one, which takes longer than what they compute.

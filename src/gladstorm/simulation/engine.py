@@ -207,8 +207,8 @@ def _step(grid: Grid, inputs: ChunkInputs, states: tuple[State, ...], noise: _No
         Axes.NONE,  # K
     )
     return tuple(
-        arrive_all(oracle, stack, state, memory, point, common, own, k, inputs.sampled_steps, inputs.horizon)
-        for stack, state, (_, memory), point, own in zip(stacks, states, moved, points, more, strict=True)
+        arrive_all(oracle, stack, state, memory, point, common, further, k, inputs.sampled_steps, inputs.horizon)
+        for stack, state, (_, memory), point, further in zip(stacks, states, moved, points, more, strict=True)
     )
 
 

@@ -18,8 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gladstorm.core.parts import in_float64
-from gladstorm.jobs.provenance import digest
-from gladstorm.jobs.sources import is_followed
+from gladstorm.jobs.provenance import digest, is_followed
 from gladstorm.methods import Method
 from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation.one_run import arrive, begin, draw, draw_more, move, report, snapshot
@@ -50,7 +49,7 @@ def fingerprint(oracle: Oracle, method: Method) -> str | None:
         traced = jax.make_jaxpr(_two_steps)(in_float64(oracle), in_float64(method))
     text = _ADDRESS.sub("", str(traced)).encode()
     arrays = map(np.asarray, _constants(traced))
-    return digest(text + b"".join(f"{each.dtype}{each.shape}".encode() + each.tobytes() for each in arrays))
+    return digest(text + b"".join(f"{array.dtype}{array.shape}".encode() + array.tobytes() for array in arrays))
 
 
 def _two_steps(oracle: Any, method: Any) -> Any:

@@ -61,12 +61,13 @@ class Snapshot(Generic[A]):
     best_grad_norm: A  #: the smallest ‖∇f‖ among x⁰..x^k
     reported_grad_norm: A  #: ‖∇f‖ at the point that the method reports at step k
     reported_value: A  #: f at that point
+    path: A  #: x^k, if it is one or two numbers; else empty. It has one axis more
 
 
-CURVES = tuple(field.name for field in fields(Snapshot))
+CURVES = tuple(field.name for field in fields(Snapshot) if field.name != "path")
 COUNTS = ("batch", "max_batch", "sfo")  # those that are whole numbers
 CUMULATIVE = ("max_batch", "sfo")  # those of them that never fall
-jax.tree_util.register_dataclass(Snapshot, data_fields=CURVES, meta_fields=())
+jax.tree_util.register_dataclass(Snapshot, data_fields=(*CURVES, "path"), meta_fields=())
 
 
 class More(NamedTuple):
@@ -216,7 +217,13 @@ def snapshot(oracle: Oracle, method: Method, state: State, value: Array, reporte
         best_grad_norm=state.best,
         reported_grad_norm=reported[0],
         reported_value=reported[1],
+        path=state.point.x[: path_entries(state.point.x.size)],
     )
+
+
+def path_entries(dim: int) -> int:
+    """How many numbers of x are recorded at every recorded step: all where a path can be drawn, none elsewhere."""
+    return dim if dim <= 2 else 0
 
 
 @jax.jit

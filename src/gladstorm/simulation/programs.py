@@ -32,8 +32,7 @@ import numpy as np
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
 from gladstorm.jobs.files import write_whole
-from gladstorm.jobs.provenance import digest, versions
-from gladstorm.jobs.sources import is_followed, source_digest
+from gladstorm.jobs.provenance import digest, is_followed, source_digest, versions
 from gladstorm.simulation.engine import Grid
 
 _MONTH = 30 * 24 * 3600

@@ -1,4 +1,4 @@
-"""What was measured: numbers only, as arrays. `tables.py` has it as tables and files, `summary.py` in short."""
+"""What was measured: numbers only, as arrays. `tables.py` has it as tables and files, and in short."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-import gladstorm
 from gladstorm.core.rules import COUNT, STEPS
 from gladstorm.core.screen import html_table, shown
 from gladstorm.problems.functions import cut
-from gladstorm.simulation import summary, tables
+from gladstorm.simulation import tables
 from gladstorm.simulation.configurations import Configuration
 from gladstorm.simulation.one_run import CURVES, Snapshot
 from gladstorm.simulation.tables import MARKS, POINTS
@@ -26,10 +25,11 @@ if TYPE_CHECKING:  # half a second that only tables and files should take
     import xarray as xr
     from matplotlib.figure import Figure
 
+    from gladstorm.problems.oracle import Oracle
     from gladstorm.theory import Plan
 
 FORMAT = "gladstorm record 3"
-ARRAYS = (*CURVES, *MARKS, *POINTS)  # over (configuration, seed, …)
+ARRAYS = (*CURVES, "path", *MARKS, *POINTS)  # over (configuration, seed, …)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -145,19 +145,19 @@ class Record(Snapshot[np.ndarray]):
         """
         STEPS.require("Record.until", "step", step)
         steps = self.steps[self.steps <= step]
-        arrays = {name: getattr(self, name)[..., : steps.size] for name in CURVES}
+        arrays = {name: getattr(self, name)[:, :, : steps.size] for name in (*CURVES, "path")}
         arrays |= {"steps": steps, "reached": np.minimum(self.reached, steps[-1])}
         arrays["diverged"] = np.where(self.diverged <= steps[-1], self.diverged, -1)
         return dataclasses.replace(self, **arrays)
 
     def __repr__(self) -> str:
         """The last numbers of every configuration, as many as fit on a screen."""
-        return summary.as_text(self)
+        return tables.as_text(self)
 
     def _repr_html_(self) -> str:
-        return html_table(summary.title(self), *summary.table(self))
+        return html_table(tables.title(self), *tables.table(self))
 
-    def against(self, plan: Plan) -> summary.Against:
+    def against(self, plan: Plan) -> tables.Against:
         """Compare E‖∇f(x̂)‖, the mean over all iterates and seeds, with the bound of the plan that was run.
 
         Args:
@@ -176,21 +176,30 @@ class Record(Snapshot[np.ndarray]):
         >>> record.against(plan).ratio < 1
         True
         """
-        return summary.against(self, plan)
+        return tables.against(self, plan)
 
     def plot(self) -> Figure:
         """Draw ‖∇f(x^k)‖ against stochastic gradients: for each configuration, mean ± standard deviation over seeds.
 
         A notebook shows the figure that is returned.
-        """
-        return gladstorm.plot(self)
 
-    def explore(self, path: str | os.PathLike[str], *, title: str = "", plan: Plan | None = None) -> None:
+        Raises:
+            ValueError: If matplotlib is not installed.
+        """
+        from gladstorm.plotting.figures import gradient_norms  # matplotlib takes a second, and may be missing
+
+        return gradient_norms(self)
+
+    def explore(
+        self, path: str | os.PathLike[str], *, title: str = "", oracle: Oracle | None = None, plan: Plan | None = None
+    ) -> None:
         """Write one HTML file that needs no network: every swept number is a slider, and all charts follow it.
 
         Args:
             path: The file to write, such as page.html; one that is there is replaced.
             title: The heading; what was run if left out.
+            oracle: The one that was run. Where x is one or two numbers, the page then draws the path on the contours
+                of f, and the noise along it.
             plan: What `run(oracle, plan)` was given: the page then draws the theorem's bound and the distance γT.
 
         Raises:
@@ -198,7 +207,7 @@ class Record(Snapshot[np.ndarray]):
         """
         from gladstorm.plotting.explore import explore
 
-        explore(self, path, title=title, plan=plan)
+        explore(self, path, title=title, oracle=oracle, plan=plan)
 
     def tree(self, name: Literal["last", "sampled", "reported"] = "last") -> dict[str, np.ndarray]:
         """One point of every run, as the named arrays that x consists of, with the axes (configuration, seed, …).
@@ -245,7 +254,10 @@ class Record(Snapshot[np.ndarray]):
 
     def metadata(self) -> dict[str, Any]:
         """What `from_arrow` needs besides the table, as JSON-ready data."""
-        return {"config": self.config, "configurations": [each.as_dict() for each in self.configurations]}
+        return {
+            "config": self.config,
+            "configurations": [configuration.as_dict() for configuration in self.configurations],
+        }
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, key: str = "") -> Record:

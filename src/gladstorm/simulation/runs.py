@@ -21,7 +21,7 @@ from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation import devices, engine, layout, programs
 from gladstorm.simulation.configurations import Configured
 from gladstorm.simulation.layout import Chunk, Selection, Sizes, lay_out
-from gladstorm.simulation.one_run import COUNTS, CUMULATIVE, CURVES, Snapshot, State
+from gladstorm.simulation.one_run import COUNTS, CUMULATIVE, CURVES, Snapshot, State, path_entries
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.tables import MARKS, POINTS
 
@@ -138,10 +138,11 @@ class Runs:
             seeds=np.array(self.seeds, np.int64),
             steps=times,
             **curves,
+            path=np.full((*runs, times.size, path_entries(dim)), np.nan),
             **{name: np.full(runs, -1) for name in MARKS},
             **{name: np.full((*runs, dim), np.nan) for name in POINTS},
             sampled_step=sampled_steps(self.seeds, self.recording.steps),
-            config={"methods": {each.configuration.label: describe(each.method) for each in self.configured}} | config,
+            config={"methods": {row.configuration.label: describe(row.method) for row in self.configured}} | config,
         )
 
     def __call__(self) -> Record:
@@ -233,8 +234,8 @@ def write(record: Record, rows: Sequence[int], first: int, arrays: Mapping[str, 
 def _unpad(states: State, snapshots: Snapshot[Any], size: int, seeds: int, times: np.ndarray) -> dict[str, np.ndarray]:
     """What a Record has of the runs of a stack, without padding."""
     arrays = {
-        name: np.asarray(a)[: times.size, :seeds, :size].transpose(2, 1, 0)
-        for name in CURVES
+        name: np.asarray(a)[: times.size, :seeds, :size].swapaxes(0, 2)
+        for name in (*CURVES, "path")
         if not isinstance(a := getattr(snapshots, name), tuple)
     }
     ends = {"diverged": states.diverged, "last": states.point.x, "sampled": states.sampled, "reported": states.average}
@@ -267,4 +268,5 @@ def _mark_diverged(arrays: dict[str, np.ndarray], times: np.ndarray) -> dict[str
             return np.where(lost & earlier[..., None], before, curve)
         return np.where(lost, 0 if name in COUNTS else np.nan, curve)
 
-    return arrays | {name: mark(name) for name in CURVES} | {"diverged": np.where(earlier, first, seen)}
+    marked = {name: mark(name) for name in CURVES} | {"diverged": np.where(earlier, first, seen)}
+    return arrays | marked | {"path": np.where(lost[..., None], np.nan, arrays["path"])}

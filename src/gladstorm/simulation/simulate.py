@@ -12,8 +12,7 @@ import numpy as np
 from gladstorm.core.rules import COUNT, STEPS
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.progress import Progress, on_progress
-from gladstorm.jobs.provenance import versions
-from gladstorm.jobs.sources import source_of
+from gladstorm.jobs.provenance import source_of, versions
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import Task, results
 from gladstorm.methods import Method, from_plan

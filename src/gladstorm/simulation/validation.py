@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.core.memory import NUMBER, VECTORS, require_room, require_room_for_runs
+from gladstorm.core.memory import NUMBER, VECTORS, require_free_memory, require_memory_for_a_run
 from gladstorm.core.parts import check, describe, in_float64, require_single_numbers
 from gladstorm.core.rules import COUNT, SEED, VECTOR
 from gladstorm.core.screen import shown
@@ -28,7 +28,7 @@ from gladstorm.methods.steps import Step
 from gladstorm.problems.functions import require_finite, require_result
 from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation.fingerprint import is_user_defined
-from gladstorm.simulation.one_run import CURVES, arrive, begin, draw, draw_more, gradients, move
+from gladstorm.simulation.one_run import CURVES, arrive, begin, draw, draw_more, gradients, move, path_entries
 
 COPIES = 3  # of what has been recorded so far: before and after a call of the program, and taken out of it
 
@@ -82,7 +82,7 @@ def validate_oracles(oracle: Any, seeds: int) -> Instances:
                 f"{_in_short(first)}, oracle {number} is {_in_short(instance)}."
             )
         if number == 0:
-            require_room_for_runs("sweep", np.size(instance.objective.start))  # all that follows copies x
+            require_memory_for_a_run("sweep", np.size(instance.objective.start))  # all that follows copies x
         with jax.enable_x64(True):
             exact = in_float64(instance)
             if number == 0:
@@ -130,13 +130,14 @@ def require_compatible(oracle: Oracle, methods: Iterable[Method]) -> None:
 
 def require_memory(instances: Instances, runs: int, times: int, capacity: int, at_once: int = 1) -> None:
     """Raise a ValueError if so many runs, some of them at once, recorded at so many times, would not fit in memory."""
-    dim, curves = instances.dim, len(CURVES) * NUMBER
+    dim = instances.dim
+    curves = (len(CURVES) + path_entries(dim)) * NUMBER
     kept = runs * (times * curves + 3 * dim * NUMBER)
     advanced = at_once * (COPIES * capacity * curves + VECTORS * dim * NUMBER)
     held = isinstance(instances.oracles, list | tuple)  # others are made when they are asked for
     data = len(instances.oracles) * instances.bytes_each if held else 0
     what = f"{runs:,} × x of dimension {dim:,}, recorded at {times:,} steps,"
-    require_room("sweep", what, kept + advanced + data, "ask for fewer records, configurations or seeds at once")
+    require_free_memory("sweep", what, kept + advanced + data, "ask for fewer records, configurations or seeds at once")
 
 
 def _require_oracle(oracle: Any) -> None:

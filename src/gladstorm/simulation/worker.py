@@ -12,8 +12,7 @@ from typing import Any
 
 from gladstorm.core.screen import shown
 from gladstorm.jobs.progress import annotate, log, quietly
-from gladstorm.jobs.provenance import versions
-from gladstorm.jobs.sources import source_of
+from gladstorm.jobs.provenance import source_of, versions
 from gladstorm.jobs.tasks import Task
 from gladstorm.simulation import devices, programs
 

@@ -2,8 +2,8 @@
 
 - `problems` declares them, as `problems.toml` lists them; two are networks.
 - `running` makes the rows of every table, methods by text, and takes problem after problem through `compare`, so that
-  it resumes and spreads as that does.
-- `measures` are the numbers over problems: performance profiles, the budget to reach a target, flags.
+  it resumes and spreads as that does. Its last functions are the numbers over problems: performance profiles, the
+  budget to reach a target.
 - `answers` says when to normalize, to clip and to reduce variance, each from intervals.
 """
 

@@ -41,39 +41,39 @@ FACTS: dict[str, Callable[[Mapping[str, Any], int], bool]] = {
 def answers(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One answer for each question whose two methods were run."""
     ran = {row["method"] for row in result["methods"].values()}
-    asked = [each for each in QUESTIONS if {each.does, each.does_not} <= ran]
+    asked = [question for question in QUESTIONS if {question.does, question.does_not} <= ran]
     return [_answer(result, question, len(asked) * len(result["cases"])) for question in asked]
 
 
 def _answer(result: Mapping[str, Any], question: Question, comparisons: int) -> dict[str, Any]:
     cases = []
     for case in result["cases"]:
-        one, other = (_preferred(result, case, method) for method in (question.does, question.does_not))
-        with_it, without = case["rows"][one], case["rows"][other]
+        chosen, other = (_preferred(result, case, method) for method in (question.does, question.does_not))
+        with_it, without = case["rows"][chosen], case["rows"][other]
         numbers, others = (np.array(row["grad_norm"], float) for row in (with_it, without))  # None is NaN
         relative, seeds = ratio(numbers, others, comparisons), share_of_seeds(numbers, others, comparisons)
         cases.append(
             {
                 "problem": case["problem"],
                 "budget": case["budget"],
-                "rows": [one, other],
+                "rows": [chosen, other],
                 "diverged": [with_it["diverged"], without["diverged"]],
                 "relative": _rounded(relative),
                 "seeds": _rounded(seeds),
                 "verdict": verdict(relative, seeds, with_it["diverged"], without["diverged"]),
             }
         )
-    clearest = {word: _clearest([each for each in cases if each["verdict"] == word]) for word in ("better", "worse")}
+    clearest = {word: _clearest([case for case in cases if case["verdict"] == word]) for word in ("better", "worse")}
     return question._asdict() | {"cases": cases, "clearest": clearest, "where": _where(result, cases)}
 
 
-def share_of_seeds(one: np.ndarray, other: np.ndarray, comparisons: int) -> dict[str, Any]:
+def share_of_seeds(scores: np.ndarray, other: np.ndarray, comparisons: int) -> dict[str, Any]:
     """Of the paired seeds on which two methods differ, those on which the first did better; to diverge is worst.
 
     The interval of the share is Clopper and Pearson's, which is exact; it accounts for the number of comparisons.
     """
-    one, other = (np.where(np.isfinite(each), each, np.inf) for each in (one, other))
-    better, differ = int(np.sum(one < other)), int(np.sum(one != other))
+    scores, other = (np.where(np.isfinite(values), values, np.inf) for values in (scores, other))
+    better, differ = int(np.sum(scores < other)), int(np.sum(scores != other))
     if differ == 0:
         return {"better": 0, "of": 0, "low": 0.0, "high": 1.0}
     low, high = share_interval(better, differ, 1 - (1 - CONFIDENCE) / comparisons)
@@ -97,8 +97,8 @@ def verdict(relative: Mapping[str, Any], seeds: Mapping[str, Any], diverged: int
 def _clearest(cases: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The case whose ratio's interval stays farthest from 1; one without a ratio if there is no other."""
 
-    def distance(each: Mapping[str, Any]) -> float:
-        relative = each["relative"]
+    def distance(case: Mapping[str, Any]) -> float:
+        relative = case["relative"]
         if relative["mean"] is None:
             return 0.0
         return abs(float(np.log(relative["high"] if relative["high"] < 1 else relative["low"])))
@@ -117,18 +117,18 @@ def _where(result: Mapping[str, Any], cases: list[dict[str, Any]]) -> dict[str, 
     """The fact that separates the cases where it is better from the others most, if it is so more often than not."""
     best: dict[str, Any] | None = None
     for words, holds in FACTS.items():
-        such = [each for each in cases if holds(result["problems"][each["problem"]], each["budget"])]
-        others = [each for each in cases if each not in such]
+        such = [case for case in cases if holds(result["problems"][case["problem"]], case["budget"])]
+        others = [case for case in cases if case not in such]
         if not such or not others:
             continue
-        better = [[each for each in some if each["verdict"] == "better"] for some in (such, others)]
+        better = [[case for case in some if case["verdict"] == "better"] for some in (such, others)]
         lead = len(better[0]) / len(such) - len(better[1]) / len(others)
         if 2 * len(better[0]) > len(such) and lead > (best["lead"] if best else 0):
             counts = [[len(some), len(all_)] for some, all_ in zip(better, (such, others), strict=True)]
             best = {"words": words, "lead": significant(lead, 4), "better": counts[0], "better_elsewhere": counts[1]}
-            best |= {"worse": sum(each["verdict"] == "worse" for each in such), "clearest": _clearest(better[0])}
+            best |= {"worse": sum(case["verdict"] == "worse" for case in such), "clearest": _clearest(better[0])}
     return best
 
 
-def _rounded(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: significant(value, 4) if isinstance(value, float) else value for name, value in found.items()}
+def _rounded(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: significant(value, 4) if isinstance(value, float) else value for name, value in numbers.items()}

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from gladstorm.plotting.styles import LOOKS, method_of, styles
-from gladstorm.suite.measures import profile, reaching
+from gladstorm.suite.running import over_cases
 
 FARTHEST = 100.0  # factor of the best that is drawn
 # How a row's mark is drawn, by what the figure says about it.
@@ -28,17 +28,17 @@ def answers(result: Mapping[str, Any]) -> Figure:
     axes = figure.subplots(1, len(asked), squeeze=False, sharey=True)[0]
     for ax, answer in zip(axes, asked, strict=True):
         ax.set(xscale="log", ylim=(len(lines) - 0.3, -0.7))
-        for each in answer["cases"]:
-            later = each["budget"] == budgets[-1]
-            place = lines.index(each["problem"]) + (0.17 if later else -0.17)
-            colour = "#bbbbbb" if each["verdict"] == "cannot tell" else "black"
+        for case in answer["cases"]:
+            later = case["budget"] == budgets[-1]
+            place = lines.index(case["problem"]) + (0.17 if later else -0.17)
+            colour = "#bbbbbb" if case["verdict"] == "cannot tell" else "black"
             style = {"color": colour, "markerfacecolor": colour if later else "white", "markeredgewidth": 0.9}
-            if each["relative"]["mean"] is None:
-                half = 0.5 * each["seeds"]["of"]
-                side = 0.02 if each["seeds"]["better"] > half else 0.98 if each["seeds"]["better"] < half else 0.5
+            if case["relative"]["mean"] is None:
+                half = 0.5 * case["seeds"]["of"]
+                side = 0.02 if case["seeds"]["better"] > half else 0.98 if case["seeds"]["better"] < half else 0.5
                 ax.plot([side], [place], "X", markersize=5, transform=ax.get_yaxis_transform(), **style)
             else:
-                _interval(ax, each["relative"], place, style)
+                _interval(ax, case["relative"], place, style)
         _show_ratios(ax)
         ax.set_title(f"{answer['deed']}?\n{answer['does']} / {answer['does_not']}", fontsize=8)
         ax.tick_params(labelsize=7)
@@ -58,15 +58,14 @@ def profiles(result: Mapping[str, Any]) -> Figure:
     left, right = figure.subplots(1, 2, sharey=True)
     cases, longest = result["cases"], max(result["config"]["budgets"])
     factors, shares = np.geomspace(1, FARTHEST, 200), np.linspace(0, 1, 201)
+    curves = over_cases(result, factors, shares)
     for place, (name, style) in enumerate(_styles(result).items()):
         # Marks for those who see no colours, each row's elsewhere, so that they do not hide each other.
         look = LOOKS.get(method_of(name) or "")
         style = style | {"marker": look.marker if look else "*", "markersize": 3.2, "markevery": (3 * place, 40)}
-        ratios = _array(case["rows"][name]["to_best"] for case in cases)
-        left.step(factors, profile(ratios, factors), where="post", label=name, **style)
-        late = [case["rows"][name]["reached"] for case in cases if case["budget"] == longest]
-        times = _array(time for times in late for time in times)
-        right.step(longest * shares, reaching(times, shares, longest), where="post", **style)
+        within, reached = curves[name]
+        left.step(factors, within, where="post", label=name, **style)
+        right.step(longest * shares, reached, where="post", **style)
     left.set(xscale="log", ylim=(0, 1.02))
     left.set_xlabel("factor of the best ‖∇f‖", fontsize=8)
     left.set_ylabel("share", fontsize=8)
@@ -92,7 +91,7 @@ def problems(result: Mapping[str, Any]) -> Figure:
     doubts, (none, edge, ascends) = set[str](), DOUBTS
     for ax, name in zip(axes.flat, names, strict=False):
         ax.set_xscale("log")
-        cases = [each for each in result["cases"] if each["problem"] == name]
+        cases = [case for case in result["cases"] if case["problem"] == name]
         for case in cases:
             later = case["budget"] == budgets[-1]
             for place, (row, style) in enumerate(rows.items()):
@@ -122,10 +121,10 @@ def problems(result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _interval(ax: Any, found: Mapping[str, Any], place: float, style: Mapping[str, Any], *, marker: str = "o") -> None:
-    if found["low"] is not None:
-        ax.plot([found["low"], found["high"]], [place, place], color=style["color"], linewidth=0.9)
-    ax.plot([found["mean"]], [place], marker, markersize=3.2, **style)
+def _interval(ax: Any, ratio: Mapping[str, Any], place: float, style: Mapping[str, Any], *, marker: str = "o") -> None:
+    if ratio["low"] is not None:
+        ax.plot([ratio["low"], ratio["high"]], [place, place], color=style["color"], linewidth=0.9)
+    ax.plot([ratio["mean"]], [place], marker, markersize=3.2, **style)
 
 
 def _show_ratios(ax: Any) -> None:
@@ -143,7 +142,3 @@ def _styles(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         line, width = ("--", 0.8) if row["decay"] == 0 else ("-", 1.5)
         lines[name] = {"color": looks[row["method"]]["color"], "linestyle": line, "linewidth": width}
     return lines
-
-
-def _array(values: Any) -> np.ndarray:
-    return np.array([np.inf if value is None else value for value in values], float)

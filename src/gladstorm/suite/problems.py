@@ -129,4 +129,4 @@ def _logistic(weights: Any, example: Any) -> Array:
 
 NETWORKS = {"regression": _regression, "classification": _classification}
 _DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-PROBLEMS = {name: SuiteProblem(name, **each) for name, each in _DECLARED.items()}
+PROBLEMS = {name: SuiteProblem(name, **declared) for name, declared in _DECLARED.items()}

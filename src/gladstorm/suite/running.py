@@ -6,7 +6,7 @@ The rows are methods by text, each with a constant step size and with a linear d
 from __future__ import annotations  # `gradient_size` is called by text: its kinds of arguments are read as text
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, get_args
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from gladstorm.comparison.compare import FIRST_TUNING_SEED, compare
 from gladstorm.comparison.compared import Compared
-from gladstorm.core.names import require_known
+from gladstorm.core.calls import require_known
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
 from gladstorm.core.statistics import finite, significant
@@ -27,7 +27,6 @@ from gladstorm.methods.method import settings_of
 from gladstorm.methods.text import parse_method
 from gladstorm.problems.oracles import Oracle
 from gladstorm.suite.answers import answers
-from gladstorm.suite.measures import TARGET, geometric_mean, reached, to_best
 from gladstorm.suite.problems import PROBLEMS, Role, SuiteProblem
 
 FORMAT = "gladstorm suite 1"
@@ -43,6 +42,7 @@ BASELINES = {
     "DoG, averaged": "dog(gamma=1)",
 }
 LINEAR = ", linear"  # after the name of a method: its step size decays linearly to 0
+TARGET = 2.0  # times the best score on a problem: what is to be reached
 SAMPLES = 101  # stochastic gradients that gradient_size is the median of
 
 
@@ -130,10 +130,12 @@ def choose(names: Sequence[str] | None, role: str | None) -> tuple[str, ...]:
         require_known("suite: problem", name, PROBLEMS)
     if role is not None:
         require_known("suite: role", role, get_args(Role))
-    chosen = [each for each in PROBLEMS.values() if each.name in (names or PROBLEMS) and role in (None, each.role)]
+    chosen = [
+        problem for problem in PROBLEMS.values() if problem.name in (names or PROBLEMS) and role in (None, problem.role)
+    ]
     if not chosen:
         raise ValueError(f"suite: some problem must have this name and role; got {names} and {role!r}.")
-    return tuple(each.name for each in chosen)
+    return tuple(problem.name for problem in chosen)
 
 
 def run(
@@ -143,6 +145,7 @@ def run(
     progress: bool = True,
     store: str | os.PathLike[str] | None = None,
     executor: Any = None,
+    on_case: Callable[[str, int, Mapping[str, Compared]], object] = lambda *_: None,
 ) -> dict[str, Any]:
     """Run some rows on every problem and budget, and answer the questions: all there is to say, JSON-ready.
 
@@ -150,6 +153,7 @@ def run(
         rows: By name, as `entries` makes them.
         settings: How much is run.
         progress, store, executor: Those of `sweep`.
+        on_case: Called with the problem's name, the budget and what `compare` returned, case by case.
     """
     settings.check()
     asked = [(PROBLEMS[name], budget) for name in settings.problems for budget in settings.budgets]
@@ -162,8 +166,9 @@ def run(
         low, high = problem.step_sizes
         size = gradient_size(problem.oracle(FIRST_TUNING_SEED), FIRST_TUNING_SEED)
         methods = made(rows.values(), np.geomspace(low, high, settings.step_sizes).tolist(), size)
-        found = compare(problem.oracle, dict(zip(rows, methods, strict=True)), budget=budget, **how)
-        cases.append(case(problem, budget, found, comparisons) | {"gradient_size": _round(size)})
+        results = compare(problem.oracle, dict(zip(rows, methods, strict=True)), budget=budget, **how)
+        on_case(problem.name, budget, results)
+        cases.append(case(problem, budget, results, comparisons) | {"gradient_size": _round(size)})
     result = {
         "config": asdict(settings) | {"target": TARGET, "reference": reference(list(rows)), "versions": versions()},
         "methods": {name: {"method": row.name, "text": row.text, "decay": row.power} for name, row in rows.items()},
@@ -182,20 +187,20 @@ def reference(rows: Sequence[str]) -> str:
     return rows[0] + LINEAR if rows[0] + LINEAR in rows else rows[0]
 
 
-def case(problem: SuiteProblem, budget: int, found: Mapping[str, Compared], comparisons: int) -> dict[str, Any]:
+def case(problem: SuiteProblem, budget: int, results: Mapping[str, Compared], comparisons: int) -> dict[str, Any]:
     """One problem at one budget: what every row reports, how it stands to the reference and to the best."""
-    scores = {row: geometric_mean(each.grad_norm) for row, each in found.items()}
+    scores = {row: geometric_mean(result.grad_norm) for row, result in results.items()}
     ratios = to_best({row: [score] for row, score in scores.items()})
     target = TARGET * min(scores.values())
-    first = found[reference(list(found))]
+    first = results[reference(list(results))]
     return {
         "problem": problem.name,
         "budget": budget,
         "target": _round(target),
         "rows": {
-            row: _row(problem, each, first, comparisons, target)
+            row: _row(problem, result, first, comparisons, target)
             | {"score": _round(scores[row]), "to_best": _round(ratios[row][0])}
-            for row, each in found.items()
+            for row, result in results.items()
         },
     }
 
@@ -204,8 +209,8 @@ def _row(problem: SuiteProblem, compared: Compared, first: Compared, comparisons
     tuning, record = compared.tuning, compared.record
     chosen = tuning.configurations[int(np.argmin(compared.settings))]
     relative = {
-        name: None if each is None else {end: None if value is None else _round(value) for end, value in each.items()}
-        for name, each in compared.relative_to(first, max(1, comparisons)).items()
+        name: None if ratio is None else {end: None if value is None else _round(value) for end, value in ratio.items()}
+        for name, ratio in compared.relative_to(first, max(1, comparisons)).items()
     }
     averaged = record.config["methods"][record.labels[0]]["average"] is not None
     times = reached(record.reported_grad_norm[0], record.sfo[0], compared.budget, target)
@@ -239,3 +244,62 @@ def flags(relative: Mapping[str, Any], *, even: bool, averaged: bool, ascends: b
 
 def _round(value: float) -> float | None:
     return finite(significant(value, DIGITS))
+
+
+# Numbers over seeds and problems. What fails is part of them: it has the score ∞, or the time ∞.
+
+
+def geometric_mean(values: np.ndarray) -> float:
+    """The score of a row on a case: over seeds, of which none may have diverged; else ∞."""
+    if not np.all(np.isfinite(values)):
+        return float("inf")
+    with np.errstate(divide="ignore"):
+        return float(np.exp(np.log(values).mean()))
+
+
+def to_best(scores: Mapping[str, Sequence[float]]) -> dict[str, np.ndarray]:
+    """Per row the ratio of its score to the best of all rows, case by case; ∞ where it failed."""
+    table = np.array(list(scores.values()), float)
+    best = table.min(axis=0)
+    with np.errstate(invalid="ignore"):
+        ratios = np.where(np.isfinite(table), table / best, np.inf)
+    return dict(zip(scores, ratios, strict=True))
+
+
+def profile(ratios: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """The share of all cases in which a row is within each factor of the best (Dolan and Moré 2002)."""
+    return np.asarray((ratios[:, None] <= factors).mean(axis=0))
+
+
+def reached(grad_norm: np.ndarray, sfo: np.ndarray, budget: int, target: float) -> np.ndarray:
+    """Per run the stochastic gradients after which ‖∇f‖ is at most the target at every recorded step; ∞ if at none.
+
+    Not the first time it is: a noisy iterate that passes a solution is there by chance, and leaves.
+    """
+    inside = sfo <= budget
+    there = (grad_norm <= target) | ~inside
+    for_good = np.flip(np.logical_and.accumulate(np.flip(there, -1), -1), -1) & inside
+    first = np.argmax(for_good, axis=-1)[..., None]
+    times = np.take_along_axis(sfo, first, -1)[..., 0].astype(float)
+    return np.where(for_good.any(axis=-1), times, np.inf)
+
+
+def reaching(times: np.ndarray, shares: np.ndarray, budget: int) -> np.ndarray:
+    """The share of all runs, those that never reach their target included, that have by each share of the budget."""
+    return np.asarray((times[:, None] <= shares * budget).mean(axis=0))
+
+
+def over_cases(result: Mapping[str, Any], factors: np.ndarray, shares: np.ndarray) -> dict[str, list[np.ndarray]]:
+    """Per row its `profile` over all cases, and its `reaching` over all runs with the largest budget."""
+    cases, longest = result["cases"], max(result["config"]["budgets"])
+    curves = {}
+    for row in result["methods"]:
+        ratios = _array(case["rows"][row]["to_best"] for case in cases)
+        late = [case["rows"][row]["reached"] for case in cases if case["budget"] == longest]
+        times = _array(time for times in late for time in times)
+        curves[row] = [profile(ratios, factors), reaching(times, shares, longest)]
+    return curves
+
+
+def _array(values: Iterable[float | None]) -> np.ndarray:
+    return np.array([np.inf if value is None else value for value in values], float)

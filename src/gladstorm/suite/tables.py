@@ -8,7 +8,7 @@ import numpy as np
 from gladstorm.comparison.scores import interval_text
 from gladstorm.core.screen import in_digits
 from gladstorm.suite.answers import FACTS
-from gladstorm.suite.measures import profile
+from gladstorm.suite.running import profile
 
 LEGEND = """\
 ‖∇f‖ is the geometric mean over seeds, f the median, at what a row reports when the budget is spent; smaller is better.
@@ -42,8 +42,8 @@ def of_case(result: Mapping[str, Any], case: Mapping[str, Any]) -> Table:
         marks = "".join(MARKS[flag] for flag in row["flags"])
         tuned = ", ".join(f"{number:.3g}" for number in row["tuned"].values()) + " *" * bool(row["at_edge"])
         relative = {
-            key: "1" if name == reference else "" if found is None else between(found)
-            for key, found in row["relative"].items()
+            key: "1" if name == reference else "" if ratio is None else between(ratio)
+            for key, ratio in row["relative"].items()
         }
         f = [_median(row["gap"]), relative["gap"]] if known else [_median(row["value"])]
         times = row["reached"]
@@ -77,9 +77,9 @@ def over_cases(result: Mapping[str, Any]) -> Table:
 def sentence(answer: Mapping[str, Any]) -> str:
     """How often it is better, where, how often it diverges, and the clearest cases for and against."""
     does, does_not = answer["does"], answer["does_not"]
-    verdicts = [each["verdict"] for each in answer["cases"]]
+    verdicts = [case["verdict"] for case in answer["cases"]]
     better, worse, rest = (verdicts.count(word) for word in ("better", "worse", "cannot tell"))
-    lost = [sum(each["diverged"][place] for each in answer["cases"]) for place in (0, 1)]
+    lost = [sum(case["diverged"][place] for case in answer["cases"]) for place in (0, 1)]
     sentences = [
         f"{does[:1].upper()}{does[1:]} is better than {does_not} in {better} of {len(verdicts)} cases and worse in "
         f"{worse}; in {rest} the intervals cannot tell"
@@ -94,26 +94,26 @@ def sentence(answer: Mapping[str, Any]) -> str:
         sentences.append(f"None of the {len(FACTS)} facts about problems that we tried says where it is better")
     sentences.append(f"Runs that diverged: {lost[0]} with {does}, {lost[1]} with {does_not}")
     best = answer["clearest"]["better"] if where is None else where["clearest"]  # where the fact holds, if one is named
-    for word, each in (("for", best), ("against", answer["clearest"]["worse"])):
-        if each is not None:
-            sentences.append(f"The clearest case {word} it: {row_of(each)}")
+    for word, case in (("for", best), ("against", answer["clearest"]["worse"])):
+        if case is not None:
+            sentences.append(f"The clearest case {word} it: {row_of(case)}")
     return ". ".join(sentences) + "."
 
 
-def row_of(each: Mapping[str, Any]) -> str:
+def row_of(case: Mapping[str, Any]) -> str:
     """One comparison."""
-    row, rival = (f'"{name}"' for name in each["rows"])
-    at = f"on {each['problem']} with {each['budget']:,} gradients"
-    if each["relative"]["mean"] is not None:
-        return f"{at}, ‖∇f‖ of {row} is {between(each['relative'])} times that of {rival}"
-    seeds, lost = each["seeds"], " against ".join(map(str, each["diverged"]))
+    row, rival = (f'"{name}"' for name in case["rows"])
+    at = f"on {case['problem']} with {case['budget']:,} gradients"
+    if case["relative"]["mean"] is not None:
+        return f"{at}, ‖∇f‖ of {row} is {between(case['relative'])} times that of {rival}"
+    seeds, lost = case["seeds"], " against ".join(map(str, case["diverged"]))
     better = f"{seeds['better']} of {seeds['of']} seeds (share {seeds['low']:.2g} to {seeds['high']:.2g})"
     return f"{at}, {row} does better than {rival} on {better}, and {lost} runs diverge"
 
 
-def between(found: Mapping[str, Any]) -> str:
+def between(ratio: Mapping[str, Any]) -> str:
     """A ratio with its interval."""
-    return interval_text(found, "{mean:.3g} ({low:.3g} to {high:.3g})")
+    return interval_text(ratio, "{mean:.3g} ({low:.3g} to {high:.3g})")
 
 
 def _median(values: list[float | None], form: str = "{:.3g}", infinite: str = "∞") -> str:

@@ -14,7 +14,7 @@ this project derived. `lower_bound` is what every method needs, and `verdicts` c
 Python and needs neither JAX nor NumPy.
 """
 
-from gladstorm.theory.conversion import weaken, wrapped
+from gladstorm.theory.class_constants import weaken, wrapped
 from gladstorm.theory.master_bounds import master
 from gladstorm.theory.optimality import lower_bound, verdicts
 from gladstorm.theory.oracle import around_start, cost_of_moving, for_oracle, problem_of

@@ -3,15 +3,24 @@
 Both classes bound the change of the gradient over a distance r by r (base + gradient·‖∇f‖^α + distance·r^p) with
 p = α/(1 − α). The paper calls the three factors K0, K1, K2 in both cases although their values differ; here they are
 two classes. Powers such as 2^{α²/(1−α)} leave double precision as α → 1, so everything is computed in logarithms.
+
+What holds for a class of functions holds for every class inside it, so a problem has constants in other classes too: a
+wider one, the best of those around it, and that of the BG-0 wrapper. L*_sym(α) with 0 < α < 1 lies in L*_sym(1), at one
+pair of constants for every scale s of the gradient (`weaken`). So does E L*_sym(α) in E L*_sym(1): the factor of a
+sample grows by the same inequality. The constants of α = 1 stay small where those of α near 1 leave double precision.
+With L1 = 0 curvature does not grow, and all α are one class: smooth functions.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gladstorm.theory.problem import OutOfRange
+from gladstorm.core.constants import Constants
+from gladstorm.theory.problem import ALPHA, POSITIVE, OutOfRange, Problem
+from gladstorm.theory.search import lowest
 
 
 @dataclass(frozen=True)
@@ -112,3 +121,97 @@ def _exp(owner: str, name: str, log: float, alpha: float, L1: float) -> float:
             f"to fit in double precision; got alpha={alpha}, L1={L1}."
         )
     return math.exp(log)
+
+
+SMALLEST, LARGEST = 1e-30, 1e30  # scales of the gradient that are tried
+ABOVE_0 = 1e-300  # an α so small that the constants of its class are their limits at 0
+
+
+def weaken(constants: Constants, alpha: float, *, scale: float = 1.0) -> Constants:
+    """The constants of f for a larger α: every f in L*_sym(a) is also in L*_sym(α) for α ≥ a.
+
+    With r = a/α and any gradient norm s, the weighted mean of 1 and (t/s)^α gives t^a ≤ s^a (1 − r) + s^(a−α) r t^α. So
+    L0 grows by L1 s^a (1 − r), and L1 becomes L1 s^(a−α) r. A smooth f (a = 0) is in every class with L1 = 0. The
+    converse is false.
+
+    Args:
+        constants: Those of f, with its own α, here a.
+        alpha: The larger α.
+        scale: s > 0: at gradients of this norm nothing is lost.
+
+    >>> weaken(Constants(L0=0.0, L1=4.0, alpha=0.5, f_inf=0.0), alpha=1)
+    Constants(L0=2.0, L1=2.0, alpha=1, f_inf=0.0)
+    """
+    ALPHA.require("weaken", "alpha", alpha)
+    POSITIVE.require("weaken", "scale", scale)
+    if alpha < constants.alpha:
+        raise ValueError(f"weaken: alpha must be ≥ {constants.alpha:g}, the alpha that f declares; got alpha={alpha}.")
+    if alpha == constants.alpha:
+        return constants
+    if constants.alpha == 0:
+        return replace(constants, alpha=alpha, L1=0.0)
+    r = constants.alpha / alpha
+    L0 = constants.L0 + constants.L1 * scale**constants.alpha * (1 - r)
+    return replace(constants, alpha=alpha, L0=L0, L1=constants.L1 * scale ** (constants.alpha - alpha) * r)
+
+
+def wrapped(problem: Problem) -> Problem:
+    """The oracle's constants, which NSTORM needs, from f's own, if the noise of `BlumGladyshev` is added to f.
+
+    That noise is ∇f(x; ξ) = ∇f(x) + B ρ (x − x⁰) + G u.
+
+    - Smooth f: E‖∇f(y; ξ) − ∇f(x; ξ)‖² = ‖∇f(y) − ∇f(x)‖² + B²‖y − x‖², so L = √(L0² + B²).
+    - f ∈ L*_sym(α): (L0 + L1 m)² ≤ 2 L0² + 2 L1² m², so L0 becomes √(2 L0² + B²); and L1 becomes √2 L1 if the sample
+      gradients' 2α-th moment is at least ‖∇f‖^{2α}, which is Jensen's inequality for α ≥ 1/2. Below, ρ and u being
+      symmetric, the moment is at least half of that, and L1 becomes 2 L1.
+    - Without noise a sample is the gradient and nothing changes.
+
+    >>> wrapped(Problem(alpha=0, L0=3, B=4, G=1, gap=1)).L
+    5.0
+    """
+    L0 = problem.constant("wrapped", "L0")
+    if problem.smoothness == "smooth":
+        return replace(problem, L=math.hypot(L0, problem.B))
+    if problem.noise == "deterministic":
+        return problem
+    factor = math.sqrt(2) if problem.alpha >= 1 / 2 else 2.0
+    L1 = factor * problem.constant("wrapped", "L1")
+    return replace(problem, L0=math.hypot(math.sqrt(2) * L0, problem.B), L1=L1)
+
+
+def flat_classes(problem: Problem, level: float) -> tuple[Problem, ...]:
+    """The problem as one of α = 0, of α just above 0, and of α = 1, if its curvature does not grow; otherwise none.
+
+    `level` is its smoothness constant, which is L0 and L in all of them.
+
+    >>> [each.alpha for each in flat_classes(Problem(alpha=0.5, L0=2, L1=0, B=0, G=1, gap=1), 2.0)]
+    [0.0, 1e-300, 1.0]
+    """
+    if problem.smoothness != "smooth" and problem.L1 != 0:
+        return ()
+    return tuple(replace(problem, alpha=alpha, L0=level, L1=0.0, L=level) for alpha in (0.0, ABOVE_0, 1.0))
+
+
+def best_linear_class(problem: Problem, bound: Callable[[Problem], float]) -> Problem | None:
+    """The problem as one of α = 1, at the scale of the smallest bound; None if its class is not in one of α = 1 only.
+
+    Bounds are sums of monomials in L0, L1 and γ0, and both constants are such sums in s: convex in log s. They are
+    infinite where γ violates a condition, which it does at small scales, where L1 is large: the search is in 1/s.
+    """
+    if problem.smoothness != "sublinear" or problem.L0 is None or problem.L1 is None:
+        return None
+
+    def cost(divisor: float) -> float:
+        try:
+            return bound(in_linear_class(problem, 1 / divisor))
+        except OutOfRange:
+            return math.inf
+
+    return in_linear_class(problem, 1 / lowest(cost, 1 / LARGEST, 1 / SMALLEST))
+
+
+def in_linear_class(problem: Problem, scale: float) -> Problem:
+    """A problem of 0 < α < 1 as one of α = 1, with the constants at the scale s of the gradient."""
+    L0, L1 = problem.constant("plan", "L0"), problem.constant("plan", "L1")
+    wider = weaken(Constants(L0=L0, L1=L1, alpha=problem.alpha, f_inf=0.0), 1.0, scale=scale)
+    return replace(problem, alpha=1.0, L0=wider.L0, L1=wider.L1)

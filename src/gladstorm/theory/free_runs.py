@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from gladstorm.theory.conversion import in_linear_class
+from gladstorm.theory.class_constants import in_linear_class
 from gladstorm.theory.master_bounds import Bound
 from gladstorm.theory.nstorm import ScheduleInTheta
 from gladstorm.theory.problem import HORIZON, POSITIVE, Exponent, Problem
@@ -56,7 +56,7 @@ def kind_of(method: str, problem: Problem) -> type[Bound]:
 
 def run_at(kind: type[Bound], problem: Problem, T: int, logs: Sequence[float]) -> Run:
     """The run of log γ, log η and log s. N_init is that of `first_batch`, not rounded: rounding up lowers the bound."""
-    gamma, eta, scale = (math.exp(min(each, 600.0)) for each in logs)
+    gamma, eta, scale = (math.exp(min(log, 600.0)) for log in logs)
     eta = min(eta, 1.0)
     wider = in_linear_class(problem, scale) if problem.smoothness == "sublinear" else problem
     if problem.smoothness == "smooth" and kind is MomentumSmooth:
@@ -81,7 +81,7 @@ def best_run(method: str, problem: Problem, T: int) -> Run:
     def value(logs: Sequence[float]) -> float:
         try:
             bound = run_at(kind, problem, T, logs).bound
-            return bound.bound if all(each.holds for each in bound.conditions()) else math.inf
+            return bound.bound if all(condition.holds for condition in bound.conditions()) else math.inf
         except (ValueError, OverflowError):
             return math.inf
 
@@ -127,12 +127,12 @@ def descend(
     >>> [round(x, 4) for x in descend(lambda x: (x[0] - 1) ** 2 + (x[1] + x[0]) ** 2, [9.0, 9.0], [True, True], 1.0)]
     [1.0, -1.0]
     """
-    axes = [i for i, each in enumerate(free) if each]
+    axes = [i for i, is_free in enumerate(free) if is_free]
     best, lowest = list(start), value(start)
     while True:
         simplex = [(lowest, best)]
         for i in axes:
-            corner = [each + size * (j == i) for j, each in enumerate(best)]
+            corner = [coordinate + size * (j == i) for j, coordinate in enumerate(best)]
             simplex.append((value(corner), corner))
         at, reached = _simplex(value, simplex)
         if not at < lowest * (1 - 1e-11):
@@ -149,7 +149,7 @@ def _simplex(
         if high - low <= 1e-12 * abs(low):
             break
         others = [corner for _, corner in simplex[:-1]]
-        middle = [math.fsum(each) / len(others) for each in zip(*others, strict=True)]
+        middle = [math.fsum(coordinates) / len(others) for coordinates in zip(*others, strict=True)]
 
         def moved(factor: float, middle: list[float] = middle, worst: list[float] = worst) -> tuple[float, list[float]]:
             corner = [m + factor * (m - w) for m, w in zip(middle, worst, strict=True)]
@@ -220,7 +220,7 @@ class FreeStorm(ScheduleInTheta):
     def terms(self, T: int) -> tuple[Term, ...]:
         """The terms of S8; a single infinite one where its condition fails at T."""
         run, exponent = self.run(T), self.theta
-        if not all(each.holds for each in run.conditions()):
+        if not all(condition.holds for condition in run.conditions()):
             return (Term("nothing is guaranteed", math.inf, exponent, math.inf),)
         return tuple(Term(name, value * T ** float(exponent), exponent, value) for name, value in run.terms().items())
 
@@ -231,9 +231,9 @@ class FreeStorm(ScheduleInTheta):
     def tune_gamma0(self, T: int | None = None) -> Self:
         """The same for the best γ, η and s at T; without T, at one so large that only leading terms are left."""
         at, theta = FAR if T is None else T, float(self.theta)
-        found = best_run(self.method, self.problem, at)
+        best = best_run(self.method, self.problem, at)
         powers = at ** float(self.gamma_exponent), at ** (4 * theta), at**-theta
-        numbers = (each * power for each, power in zip(map(math.exp, found.logs), powers, strict=True))
+        numbers = (number * power for number, power in zip(map(math.exp, best.logs), powers, strict=True))
         return replace(self, **dict(zip(("gamma0", "eta0", "scale0"), numbers, strict=True)))
 
     tune = tune_gamma0

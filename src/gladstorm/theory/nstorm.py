@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import ClassVar
 
-from gladstorm.theory.class_constants import Expected, expected
-from gladstorm.theory.conversion import wrapped
+from gladstorm.theory.class_constants import Expected, expected, wrapped
 from gladstorm.theory.problem import Exponent, Problem, ratio
 from gladstorm.theory.statement import Condition, PowerOfT, Statement
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gladstorm.core.constants import Bg0
-from gladstorm.theory.conversion import weaken
+from gladstorm.theory.class_constants import weaken
 from gladstorm.theory.planning import regime, theorem
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.statement import Statement
@@ -78,8 +78,8 @@ def for_oracle(
     kind = regime(method, problem)
     if kind.corrects_drift and (expected := oracle.expected_constants) is not None:
         expected = expected if alpha is None else weaken(expected, alpha)  # the class of its samples, or a wider one
-        own = replace(problem, alpha=expected.alpha, L0=expected.L0, L1=expected.L1)
-        return theorem(method, own, gamma0=gamma0, eta0=eta0)
+        of_samples = replace(problem, alpha=expected.alpha, L0=expected.L0, L1=expected.L1)
+        return theorem(method, of_samples, gamma0=gamma0, eta0=eta0)
     if kind.corrects_drift and not noise.affine:
         name = type(oracle).__name__
         raise ValueError(

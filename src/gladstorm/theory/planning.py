@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from gladstorm.theory import nsgdm, nstorm  # noqa: F401 - importing a module makes its regimes known
-from gladstorm.theory.conversion import best_linear_class, flat_classes
+from gladstorm.theory.class_constants import best_linear_class, flat_classes
 from gladstorm.theory.free_runs import free_storm
 from gladstorm.theory.problem import FRACTION, HORIZON, LONGEST, POSITIVE, OutOfRange, Problem
 from gladstorm.theory.search import boundary
@@ -34,8 +34,15 @@ def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0:
 def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float = 1.0, eta0: float = 1.0) -> Statement:
     """A statement for its η, γ and N_init only, which do not depend on the smoothness constants or the gap.
 
-    Do not use its bound and conditions: they are for made-up constants. `plan` has those for yours. B only decides the
-    kind of noise.
+    Do not use its bound and conditions: they are for made-up constants. `plan` has those for yours.
+
+    Args:
+        method: "nsgdm" or "nstorm".
+        alpha: α in [0, 1] of the smoothness class.
+        gamma0: γ0 of the schedule.
+        G: Standard deviation of the noise at x⁰.
+        B: Growth of the noise; only whether it is 0 matters.
+        eta0: η0 in (0, 1] of the schedule, if it has one.
 
     >>> for_schedule("nstorm", alpha=0, gamma0=1.0, G=0.7).schedule(10_000).n_init
     49
@@ -44,7 +51,13 @@ def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float
 
 
 def for_wrapper(method: str, problem: Problem, *, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
-    """The statement about a method if the noise of `BlumGladyshev` is added to f; `problem` has f's own constants.
+    """The statement about a method if the noise of `BlumGladyshev` is added to f.
+
+    Args:
+        method: "nsgdm" or "nstorm".
+        problem: The problem with f's own constants.
+        gamma0: As in `theorem`.
+        eta0: As in `theorem`.
 
     >>> for_wrapper("nstorm", Problem(alpha=0, L0=3, B=4, G=1, gap=1), gamma0=1.0).problem.L
     5.0
@@ -70,7 +83,7 @@ class Plan:
         eta, gamma, n_init, _ = statement.schedule(T)
         given = {field.name: getattr(self.problem, field.name) for field in fields(self.problem)}
         constants = ", ".join(f"{name}={value:g}" for name, value in given.items() if value is not None)
-        violations = [f"violated:  {each}" for each in statement.violations()]
+        violations = [f"violated:  {sentence}" for sentence in statement.violations()]
         lines = [
             f"Plan: {statement.method.upper()} for T = {counted(T)} iterates",
             f"problem:   {constants}",
@@ -79,7 +92,7 @@ class Plan:
             f"source:    {statement.source}",
             *self._wider(),
             *(violations or ["conditions hold"]),
-            *(f"remark:    {each}" for each in self.remarks),
+            *(f"remark:    {remark}" for remark in self.remarks),
         ]
         return "\n".join(line if len(line) <= 100 else line[:99] + "…" for line in lines)
 
@@ -296,6 +309,6 @@ def regime(method: str, problem: Problem) -> type[Statement]:
     """The class of the statement about a method that applies to a problem."""
     setting = (problem.smoothness, problem.noise)
     if (method, *setting) not in REGIMES:
-        covered = [each for each in COVERED_METHODS if (each, *setting) in REGIMES]
+        covered = [covering for covering in COVERED_METHODS if (covering, *setting) in REGIMES]
         raise ValueError(f"theory: method must be one of {', '.join(covered)}; got method={method!r}.")
     return REGIMES[method, *setting]

@@ -11,8 +11,7 @@ import math
 from abc import abstractmethod
 from typing import ClassVar
 
-from gladstorm.theory.class_constants import Expected, symmetric, young
-from gladstorm.theory.conversion import best_linear_class
+from gladstorm.theory.class_constants import Expected, best_linear_class, symmetric, young
 from gladstorm.theory.master_bounds import MASTERS, Bound, MomentumSublinear, StormSublinear
 from gladstorm.theory.problem import HORIZON, NON_NEGATIVE, POSITIVE, Problem
 from gladstorm.theory.statement import Condition, Statement
@@ -122,7 +121,7 @@ class StormFeedback(Feedback):
     def _stated(self) -> dict[str, float]:
         D, B, G, gamma, eta = self.problem.gap, self.problem.B, self.problem.G, self.gamma, self.eta
         scale, reach, curvature = 2 / math.sqrt(eta * (2 - eta)), self.reach, self.curvature
-        grown, before = B * gamma * self.updates / 2, B * gamma * max(0.0, self.updates - 1) / 2
+        after, before = B * gamma * self.updates / 2, B * gamma * max(0.0, self.updates - 1) / 2
         terms = {
             "gap": D / (gamma * float(self.horizon)),
             "initial error": forgotten_error(self),
@@ -133,7 +132,7 @@ class StormFeedback(Feedback):
             "noise growth": scale * eta * before,
             "curvature": curvature * gamma / 2,
             "curvature, noise": reach / 2 * G,
-            "curvature, noise growth": reach / 2 * grown,
+            "curvature, noise growth": reach / 2 * after,
         }
         return self._per_gradient_left(terms)
 
@@ -275,17 +274,19 @@ def sharper(statement: Statement, T: int) -> Bound | None:
     >>> round(second.bound, 2), round(statement.bound(10_000), 2)
     (7.36, 15.1)
     """
-    setting, linear = ((statement.method, each, statement.noise) for each in (statement.smoothness, "linear"))
+    setting, linear = (
+        (statement.method, smoothness, statement.noise) for smoothness in (statement.smoothness, "linear")
+    )
     in_wider = None
     if wide := SECOND_OPINIONS.get(linear) or MASTERS.get(linear[:2]):
         best = best_linear_class(statement.problem, lambda problem: _guaranteed(of_run(wide, problem, statement, T)))
-        found = None if best is None else of_run(wide, best, statement, T)
-        in_wider = found if found is not None and _guaranteed(found) < math.inf else None
+        bound = None if best is None else of_run(wide, best, statement, T)
+        in_wider = bound if bound is not None and _guaranteed(bound) < math.inf else None
     kind = SECOND_OPINIONS.get(setting)
     if kind is None:
         return in_wider if in_wider is not None and in_wider.bound < statement.bound(T) else None
-    own = of_run(kind, statement.problem, statement, T)
-    return own if in_wider is None or _guaranteed(own) <= in_wider.bound else in_wider
+    in_class = of_run(kind, statement.problem, statement, T)
+    return in_class if in_wider is None or _guaranteed(in_class) <= in_wider.bound else in_wider
 
 
 def _guaranteed(bound: Bound) -> float:
@@ -302,7 +303,10 @@ def of_run(kind: type[Bound], problem: Problem, statement: Statement, T: int) ->
 def on_wrapper(statement: Statement, problem: Problem, T: int) -> Bound | None:
     """A bound for a statement's run if the noise of `BlumGladyshev` is added to f; None if there is none.
 
-    `problem` has f's own constants.
+    Args:
+        statement: What prescribes the run.
+        problem: The problem with f's own constants.
+        T: The number of iterates.
     """
     return of_run(StormOnWrapper, problem, statement, T) if statement.method == StormOnWrapper.method else None
 
@@ -310,7 +314,13 @@ def on_wrapper(statement: Statement, problem: Problem, T: int) -> Bound | None:
 def travel_lower_bound(L0: float, gamma: float, T: int, descent: float) -> float:
     """A lower bound on the mean of ‖∇f‖ over T normalized steps, for L0-smooth f: descent/(γ T) − L0 γ/2.
 
-    `descent` is f(x⁰) − f(x^T). A step of length γ lowers f by at most γ‖∇f‖ + L0 γ²/2, whatever the estimator.
+    A step of length γ lowers f by at most γ‖∇f‖ + L0 γ²/2, whatever the estimator.
+
+    Args:
+        L0: The smoothness constant of f.
+        gamma: γ, the length of a step.
+        T: The number of steps.
+        descent: f(x⁰) − f(x^T).
     """
     NON_NEGATIVE.require("travel_lower_bound", "L0", L0)
     POSITIVE.require("travel_lower_bound", "gamma", gamma)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from gladstorm.diagnosis.design import NotFinite
-from gladstorm.torch.norms import norm_of
+from gladstorm.torch.norms import norm_of, sharding
 
 LossOf = Callable[[torch.nn.Module, Any], Tensor]  # the mean loss over the samples of a mini-batch
 
@@ -38,8 +38,8 @@ class SampledLoss:
             )
         return loss
 
-    def gradients(self, batch: Any) -> list[Tensor]:
-        """Of the loss, 0 for parameters it does not depend on."""
+    def gradients(self, batch: Any) -> tuple[list[Tensor], float]:
+        """Of the loss, 0 for parameters it does not depend on; and their norm."""
         with torch.enable_grad():
             loss = self.loss(batch)
             if not loss.requires_grad:
@@ -47,15 +47,35 @@ class SampledLoss:
                     f"{self.owner}: the loss must depend on the model's parameters; got one without gradients."
                 )
             found: Any = torch.autograd.grad(loss.sum(), self.params, allow_unused=True)
+        return self._finite(found)
+
+    def reduced_gradients(self, batch: Any) -> tuple[list[Tensor], float]:
+        """Of the mean of all processes' losses, in the shards that FSDP2 has here: only `backward` reduces them.
+
+        No process refuses a loss of its own: the others would wait for it.
+        """
+        kept = [p.grad for p in self.params]
+        for p in self.params:
+            p.grad = None
+        try:
+            with torch.enable_grad():
+                self.loss_of(self.model, batch).backward()
+            return self._finite([p.grad for p in self.params])
+        finally:
+            for p, gradient in zip(self.params, kept, strict=True):
+                p.grad = gradient
+
+    def _finite(self, found: Sequence[Tensor | None]) -> tuple[list[Tensor], float]:
         gradients = [
             torch.zeros_like(p) if g is None else g.to_dense() for p, g in zip(self.params, found, strict=True)
         ]
-        if not math.isfinite(norm_of(gradients).item()):
+        norm = norm_of(gradients).item()
+        if not math.isfinite(norm):
             raise NotFinite(
                 f"{self.owner}: gradients must be finite; got some that are not{self.where}. Under autocast in float16 "
                 "compute in bfloat16 or float32 here, and return the loss unscaled."
             )
-        return gradients
+        return gradients, norm
 
 
 def squared(norm: float) -> float:
@@ -63,12 +83,34 @@ def squared(norm: float) -> float:
     return norm**2 if norm < 1e154 else norm * norm
 
 
-def refuse_sharded(owner: str, params: Iterable[Tensor]) -> None:
+def is_sharded(params: Iterable[Tensor]) -> bool:
+    """Whether only a part of some parameters is here."""
+    return any(hasattr(p, "full_tensor") or getattr(p, "_fsdp_flattened", False) for p in params)
+
+
+def refuse_sharded(owner: str, params: Iterable[Tensor], instead: str) -> None:
     """Raise a ValueError for parameters of which only a part is here: their groups' gradients are nowhere whole."""
-    if any(hasattr(p, "full_tensor") or getattr(p, "_fsdp_flattened", False) for p in params):
+    if is_sharded(params):
+        raise ValueError(f"{owner}: parameters must be whole; got a part of some. {instead}")
+
+
+def reduced_over(owner: str, model: torch.nn.Module, params: Sequence[Tensor]) -> int:
+    """Over how many processes FSDP2 takes the mean of gradients: 1 where parameters are whole."""
+    if not is_sharded(params):
+        return 1
+    from torch.distributed.fsdp import FSDPModule
+
+    cuts = [sharding(p) for p in params]
+    if not any(isinstance(module, FSDPModule) for module in model.modules()) or any(
+        cut is None or sum(cut[1]) > 1 for cut in cuts
+    ):
         raise ValueError(
-            f"{owner}: parameters must be whole; got a part of some. Diagnose the model before it is sharded."
+            f"{owner}: parameters must be whole, or all be cut by fully_shard and by nothing else; got others. Probe "
+            "the model before it is sharded."
         )
+    assert cuts[0] is not None  # checked
+    size: int = cuts[0][0].size()
+    return size
 
 
 def size_of(batch: Any) -> int:

@@ -89,7 +89,7 @@ def diagnose(
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not named:
         raise ValueError("diagnose: some parameters of the model must require gradients; got a model with none.")
-    refuse_sharded("diagnose", named.values())
+    refuse_sharded("diagnose", named.values(), "Diagnose the model before it is sharded.")
     params = list(named.values())
     notes = layer_notes(model)
     start = [p.detach().clone() for p in params]
@@ -141,11 +141,11 @@ def _probe(
     for part in split(batch, groups):
         _move(measured.params, start, direction, here)
         restore = save_random_state([measured.model], {p.device for p in measured.params})
-        at_x = measured.gradients(part)
+        at_x, norm = measured.gradients(part)
         _move(measured.params, start, direction, there)
         restore()
-        difference = [b - a for a, b in zip(at_x, measured.gradients(part), strict=True)]
-        squares.append(squared(norm_of(at_x).item()))
+        difference = [b - a for a, b in zip(at_x, measured.gradients(part)[0], strict=True)]
+        squares.append(squared(norm))
         changes.append(squared(norm_of(difference).item()))
         total = [a + b for a, b in zip(total, at_x, strict=True)]
         change = [a + b for a, b in zip(change, difference, strict=True)]

@@ -17,13 +17,16 @@ from gladstorm.diagnosis import spread
 from gladstorm.torch.batch_gradients import squared
 from gladstorm.torch.norms import norm_of
 
+NEARLY = 0.999  # of a threshold: as long as this, a gradient was clipped to it, but for rounding
+
 
 class GradientSums:
-    """‖g_j‖² of every backward j and Σ g_j, of gradients that come parameter by parameter."""
+    """‖g_j‖² of every backward j and Σ g_j, of gradients that come parameter by parameter; if asked, also of a half."""
 
-    def __init__(self, params: Sequence[Tensor]) -> None:
+    def __init__(self, params: Sequence[Tensor], *, halves: bool = False) -> None:
         self._squares: defaultdict[int, list[Tensor]] = defaultdict(list)  # of each backward, one for each parameter
         self.totals = [torch.zeros_like(p) for p in params]  # Σ g_j; after `spread`, of all processes
+        self._half = [torch.zeros_like(p) for p in params] if halves else []  # Σ g_j over every second j
         self._backwards = [0] * len(params)  # that a parameter has had
 
     def __len__(self) -> int:
@@ -33,6 +36,8 @@ class GradientSums:
         """Take the next gradient of parameter i."""
         self._squares[self._backwards[i]].append(norm_of([gradient]) ** 2)
         self.totals[i] += gradient
+        if self._half and (self._backwards[i] + _rank()) % 2:
+            self._half[i] += gradient
         self._backwards[i] += 1
 
     def spread(self, samples: int, scale: float = 1.0) -> tuple[int, float, float]:
@@ -42,10 +47,10 @@ class GradientSums:
         """
         squares = [float(sum(by_parameter, start=torch.zeros(()))) for by_parameter in self._squares.values()]
         m = len(squares)
-        if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-            of_all: list[Any] = [None] * dist.get_world_size()
+        if _processes() > 1:
+            of_all: list[Any] = [None] * _processes()
             dist.all_gather_object(of_all, squares)
-            for total in self.totals:
+            for total in (*self.totals, *self._half):
                 dist.all_reduce(total)
             squares = [square for of_process in of_all for square in of_process]
         if len(squares) < 2:
@@ -54,12 +59,33 @@ class GradientSums:
         total2 = squared(norm_of(self.totals).item())
         return len(squares), *spread([unscale * square for square in squares], unscale * total2, samples)
 
+    def halves(self, scale: float = 1.0) -> tuple[float, float]:
+        """The norms of the means over every second g_j and over the others, after `spread`; NaN where they differ."""
+        groups = len(self) * _processes()
+        if not self._half or groups % 2:
+            return math.nan, math.nan
+        factor = len(self) / scale / (groups / 2)
+        others = torch._foreach_sub(self.totals, self._half)
+        return factor * norm_of(self._half).item(), factor * norm_of(others).item()
 
-def clipped(params: Sequence[Tensor], totals: Sequence[Tensor], scale: float) -> bool:
-    """Whether gradients are shorter than the totals that were recorded, over all processes: something clipped them."""
-    processes = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+def is_clipped(params: Sequence[Tensor], total: float) -> bool:
+    """Whether gradients are shorter than the total that was recorded, over all processes: something clipped them."""
     now = norm_of([p.grad.to_dense() for p in params if p.grad is not None]).item()
-    return now < 0.999 * norm_of(totals).item() / scale / processes
+    return now < NEARLY * mean_of_processes(total)
+
+
+def mean_of_processes(total: float) -> float:
+    """A sum over all processes, divided by their number."""
+    return total / _processes()
+
+
+def _processes() -> int:
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def _rank() -> int:
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
 class Change(NamedTuple):
@@ -76,8 +102,8 @@ NO_CHANGE = Change(math.nan, math.nan, math.nan)  # one point only
 class GradientRecorder:
     """Records the gradients of the micro-batches of a step by hooks, before they are averaged or clipped."""
 
-    def __init__(self, params: Sequence[Tensor]) -> None:
-        self.here = GradientSums(params)
+    def __init__(self, params: Sequence[Tensor], *, halves: bool = False) -> None:
+        self.here = GradientSums(params, halves=halves)
         self.x = list(params)  # where they are evaluated
         self._hooks = [p.register_hook(partial(self._hook, i)) for i, p in enumerate(params)]
 

@@ -12,21 +12,30 @@ import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
-from gladstorm.core.rules import COUNT
+from gladstorm.core.rules import COUNT, POSITIVE
 from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
 from gladstorm.diagnosis.design import NotFinite
 from gladstorm.diagnosis.readings import Readings
 from gladstorm.torch.batch_gradients import (
     LossOf,
     SampledLoss,
+    is_sharded,
     layer_notes,
+    reduced_over,
     refuse_sharded,
     size_of,
     split,
     squared,
 )
-from gladstorm.torch.gradient_records import NO_CHANGE, GradientRecorder, TwoPointRecorder, clipped
-from gladstorm.torch.norms import norm_of
+from gladstorm.torch.gradient_records import (
+    NEARLY,
+    NO_CHANGE,
+    GradientRecorder,
+    TwoPointRecorder,
+    is_clipped,
+    mean_of_processes,
+)
+from gladstorm.torch.norms import inner_of, norm_of
 from gladstorm.torch.nstorm import NSTORM
 from gladstorm.torch.random_state import save_random_state
 
@@ -40,7 +49,8 @@ class NoiseProbe:
     closure has several micro-batches, or there are several processes, the probe reads ℓ, L and ρ from that too.
 
     **With a model** and one mini-batch to a step, call `look(loss_of, batch)` before `optimizer.step()`. At every 20th
-    call it evaluates two quarters of the mini-batch: half a gradient more in twenty steps.
+    call it evaluates two quarters of the mini-batch: half a gradient more in twenty steps. A model that FSDP2
+    (`fully_shard`) has cut is probed this way too, by all processes: each evaluates two quarters of its own mini-batch.
 
     Parameters, gradients, buffers and random states are left as they are, to the bit. Distances are measured from where
     the parameters are when the probe is made. Gradients that are not finite are left out and counted in a remark.
@@ -51,6 +61,8 @@ class NoiseProbe:
         samples: With an optimizer, the number of samples in a micro-batch, or in a process' mini-batch. The noise is
             that of one sample; with 1, the default, that of one micro-batch.
         scaler: With an optimizer, the `GradScaler` that scales the losses, if there is one.
+        max_norm: The threshold at which the training clips gradients, if it does: readings then have the share of
+            looks at which that acts, `clip/share`, and its bias, `clip/bias`.
         on_reading: Called after every probe with a dict of floats, for a dashboard: the names of
             `gladstorm.diagnosis.READINGS`. What is not known yet is not a number.
 
@@ -73,12 +85,15 @@ class NoiseProbe:
         *,
         samples: int = 1,
         scaler: torch.amp.GradScaler | None = None,
+        max_norm: float | None = None,
         on_reading: Callable[[dict[str, float]], object] | None = None,
     ) -> None:
         COUNT.require("NoiseProbe", "every", every)
         COUNT.require("NoiseProbe", "samples", samples)
-        self.every, self._samples, self._scaler = every, samples, scaler
-        self._on_reading, self._readings = on_reading, Readings()
+        self.every, self.samples, self._scaler = every, samples, scaler
+        if max_norm is not None:
+            POSITIVE.require("NoiseProbe", "max_norm", max_norm)
+        self._max_norm, self._on_reading, self._readings = max_norm, on_reading, Readings(max_norm)
         self._before: list[Tensor] | None = None  # the parameters a step before a probe
         self._clipped: list[int] = [0, 0]  # of so many steps, on so many
         self._rows: list[Probe] = []
@@ -98,7 +113,10 @@ class NoiseProbe:
         self._params = [p for p in params if p.requires_grad]
         if not self._params:
             raise ValueError("NoiseProbe: some parameters must require gradients; got none that do.")
-        refuse_sharded("NoiseProbe", self._params)
+        if self._model is None:
+            refuse_sharded("NoiseProbe", self._params, "Give NoiseProbe(model), and call look before each step.")
+        else:
+            self._reduced_over = reduced_over("NoiseProbe", self._model, self._params)
         self._start = [p.detach().clone() for p in self._params]
         if isinstance(optimizer_or_model, torch.optim.Optimizer):
             self._hooks = [
@@ -106,7 +124,7 @@ class NoiseProbe:
                 optimizer_or_model.register_step_post_hook(self._after_step),
             ]
             if not isinstance(optimizer_or_model, NSTORM):
-                self._recorder = GradientRecorder(self._params)
+                self._recorder = GradientRecorder(self._params, halves=self._max_norm is not None)
 
     def look(self, loss_of: LossOf, batch: Any) -> None:
         """Take a probe of this mini-batch, at the first call and every 20th after it.
@@ -131,17 +149,21 @@ class NoiseProbe:
         measured = SampledLoss("NoiseProbe", loss_of, self._model, self._params)
         parts = split(batch, 4)[:2] if size >= 8 else split(batch, 2)  # BatchNorm wants two samples
         try:
-            gradients = [measured.gradients(part) for part in parts]
+            of = measured.reduced_gradients if is_sharded(self._params) else measured.gradients
+            (A, norm_A), (B, norm_B) = (of(part) for part in parts)
         except NotFinite:
             self._not_finite += 1
             return
         finally:
             restore()
-        total = [a + b for a, b in zip(*gradients, strict=True)]
-        squares = [squared(norm_of(gradient).item()) for gradient in gradients]
-        samples = size_of(parts[0])
-        noise, gradient2 = spread(squares, squared(norm_of(total).item()), samples)
-        self._add(step, self._params, total, size, (len(parts), samples, noise, gradient2, *NO_CHANGE))
+        total = list(torch._foreach_add(A, B))
+        norm, samples = norm_of(total).item(), size_of(parts[0]) * self._reduced_over
+        noise, gradient2 = spread([squared(norm_A), squared(norm_B)], squared(norm), samples)
+        if self._max_norm is not None:  # gradients are as long as that after clipping, and longer before
+            now = norm_of([p.grad for p in self._params if p.grad is not None]).item()
+            self._count_clipped(now >= NEARLY * self._max_norm)
+        found = (len(parts), samples, noise, gradient2, *NO_CHANGE, norm_A, norm_B)
+        self._add(step, self._params, total, norm, size * self._reduced_over, found)
         self._keep_parameters(self._steps)
 
     @property
@@ -160,54 +182,78 @@ class NoiseProbe:
 
     def remove(self) -> None:
         """Take the probe off its optimizer."""
-        if self._recorder is not None:
-            self._recorder.stop()
+        self._stop_listening()
         for hook in self._hooks:
             hook.remove()
 
-    def _before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._steps % self.every == 0:
-            self._take_before(optimizer, args, kwargs)
-        self._keep_parameters(self._steps + 1)
+    def take(self) -> None:
+        """Take the probe of this step, if it has one, of the gradients heard so far.
 
-    def _take_before(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        recorder, self._recorder = self._recorder, None
-        if recorder is not None:
-            recorder.stop()
-        closure = any(map(callable, (*args[1:], kwargs.get("closure"))))  # the first is the optimizer itself
-        if isinstance(optimizer, NSTORM) and closure:
-            self._recorder = TwoPointRecorder(self._params)
-        elif closure or recorder is None:
-            self._warn_once("evaluates in a closure or in two phases, which the hooks do not support")
-        else:
+        The hooks do so before `optimizer.step()`. Who evaluates inside `optimizer.step(closure)` calls it there, after
+        the last `backward`.
+        """
+        recorder = self._recorder
+        if recorder is not None and not isinstance(recorder, TwoPointRecorder):
+            self._stop_listening()
             self._take(recorder)
+            self._keep_parameters(self._steps + 1)
 
-    def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    def _stop_listening(self) -> None:
         if self._recorder is not None:
             self._recorder.stop()
-            self._take(self._recorder)
             self._recorder = None
+
+    def _before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        closure = any(map(callable, (*args[1:], kwargs.get("closure"))))  # the first is the optimizer itself
+        if self._steps % self.every or not closure:
+            if self._steps % self.every == 0 and self._recorder is None:
+                self._warn_once("evaluates in two phases, which the hooks do not support")
+            self.take()
+            self._keep_parameters(self._steps + 1)
+        elif isinstance(optimizer, NSTORM):
+            self._recorder = TwoPointRecorder(self._params)
+
+    def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        recorder = self._recorder
+        self._stop_listening()
+        if isinstance(recorder, TwoPointRecorder):
+            self._take(recorder)
+        elif recorder is not None:
+            self._warn_once("evaluates in a closure, where nobody called take()")
         self._steps += 1
         if self._steps % self.every == 0 and not isinstance(optimizer, NSTORM):
-            self._recorder = GradientRecorder(self._params)
+            self._recorder = GradientRecorder(self._params, halves=self._max_norm is not None)
 
     def _take(self, recorder: GradientRecorder) -> None:
         """Add a probe, if there were two micro-batches or processes to compare."""
         scale = 1.0 if self._scaler is None else self._scaler.get_scale()
-        groups, noise, gradient2 = recorder.here.spread(self._samples, scale)
+        groups, noise, gradient2 = recorder.here.spread(self.samples, scale)
+        halves = recorder.here.halves(scale)
         if groups < 2:
             self._warn_once("had one micro-batch in one process, and nothing to compare it with")
             return
-        if self._on_reading is not None and not isinstance(
-            recorder, TwoPointRecorder
-        ):  # whose gradients are those of the other point by now
-            self._clipped[0] += clipped(self._params, recorder.here.totals, scale)
-            self._clipped[1] += 1
-        measured = (groups, self._samples, noise, gradient2, *recorder.change(self._samples))
-        self._add(self._steps, recorder.x, recorder.here.totals, groups * self._samples, measured)
+        norm = norm_of(recorder.here.totals).item()
+        if self._max_norm is not None:
+            self._count_clipped(mean_of_processes(norm) / scale >= NEARLY * self._max_norm)
+        elif not isinstance(recorder, TwoPointRecorder):  # whose gradients are those of the other point by now
+            self._count_clipped(is_clipped(self._params, norm / scale))
+        measured = (groups, self.samples, noise, gradient2, *recorder.change(self.samples), *halves)
+        self._add(self._steps, recorder.x, recorder.here.totals, norm, groups * self.samples, measured)
 
-    def _add(self, step: int, x: Sequence[Tensor], total: list[Tensor], batch: int, measured: tuple[Any, ...]) -> None:
-        """Add a probe at x, where the gradients of all groups had this total, and read it."""
+    def _count_clipped(self, clipped: bool) -> None:
+        self._clipped[0] += clipped
+        self._clipped[1] += 1
+
+    def _add(
+        self,
+        step: int,
+        x: Sequence[Tensor],
+        total: list[Tensor],
+        norm: float,
+        batch: int,
+        measured: tuple[Any, ...],
+    ) -> None:
+        """Add a probe at x, where the gradients of all groups had this total, of this norm, and read it."""
         distance = norm_of([p.detach() - start for p, start in zip(x, self._start, strict=True)]).item()
         _, _, noise, gradient2, *_ = measured
         if not all(map(math.isfinite, (noise, gradient2, distance))):
@@ -216,7 +262,7 @@ class NoiseProbe:
         self._rows.append(Probe(step, step, "path" if distance else "start", distance, *measured))
         if self._on_reading is None:
             return
-        others = {"skipped": float(self._not_finite), **self._last_step(x, total)}
+        others = {"skipped": float(self._not_finite), **self._last_step(x, total, norm)}
         if self._clipped[1]:
             others["clip/share"] = self._clipped[0] / self._clipped[1]
         self._on_reading(self._readings.update(self._rows[-1], batch, **others))
@@ -226,15 +272,15 @@ class NoiseProbe:
         if self._on_reading is not None and next_step % self.every == 0:
             self._before = [p.detach().clone() for p in self._params]
 
-    def _last_step(self, x: Sequence[Tensor], total: list[Tensor]) -> dict[str, float]:
+    def _last_step(self, x: Sequence[Tensor], total: list[Tensor], norm: float) -> dict[str, float]:
         """The length of the step to x, and the cosine of its direction, the estimate, with the gradient at x."""
         if self._before is None:
             return {}
-        back = [old - p.detach() for p, old in zip(x, self._before, strict=True)]
-        self._before = None
-        length, size = norm_of(back).item(), norm_of(total).item()
-        inner = sum(float((a * b).sum()) for a, b in zip(total, back, strict=True))
-        return {"step/length": length, "step/cosine": inner / (length * size) if length * size else math.nan}
+        back, self._before = self._before, None
+        torch._foreach_sub_(back, [p.detach() for p in x])
+        length = norm_of(back).item()
+        cosine = inner_of(total, back) / (length * norm) if length * norm else math.nan
+        return {"step/length": length, "step/cosine": cosine}
 
     def _warn_once(self, reason: str) -> None:
         message = (

@@ -12,8 +12,7 @@ from torch.optim.optimizer import ParamsT
 from typing_extensions import override
 
 from gladstorm import theory
-from gladstorm.torch.normalized_step import normalized_step_, normalized_steps_
-from gladstorm.torch.norms import RowNorms, norm_of, norms_of, plain
+from gladstorm.torch.norms import RowNorms, norm_of, normalized_step_, normalized_steps_, norms_of, plain
 from gladstorm.torch.optimizer import Block, Optimizer
 from gladstorm.torch.options import (
     MOMENTUM,
@@ -118,9 +117,10 @@ class NormalizedOptimizer(Optimizer):
         return None if state is None else state.get("momentum_buffer")
 
     def _start_estimates(self, params: Iterable[Tensor]) -> None:
-        """v⁰ = g⁰, a copy."""
+        """v⁰ = g⁰, a copy, where there is no estimate yet."""
         for p in params:
-            self.state[p]["momentum_buffer"] = first_estimate(p)
+            if self._estimate(p) is None:
+                self.state[p]["momentum_buffer"] = first_estimate(p)
 
     def _init_state_only(self) -> bool:
         """Create estimates of 0 if that is what this step is for."""

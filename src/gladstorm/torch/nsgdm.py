@@ -57,7 +57,7 @@ class NSGDM(NormalizedOptimizer):
         self._drop_empty_state()
         if closure is None and self._init_state_only():
             return None
-        self._start_estimates([p for p in params if self._estimate(p) is None])  # the update below leaves v = g
+        self._start_estimates(params)  # the update below leaves v = g
         blocks = self._blocks("momentum_buffer")
         self._rows = RowNorms()
         for block in blocks:

@@ -13,19 +13,20 @@ from torch.optim.optimizer import ParamsT
 from typing_extensions import override
 
 from gladstorm.core.rules import COUNT, POSITIVE
-from gladstorm.torch.gradient_writes import (
-    LeftoverGradients,
-    WriteDetector,
-    refuse_accelerate_accumulation,
-    refuse_written,
-    refusing_accumulation,
-)
 from gladstorm.torch.normalized import NormalizedOptimizer, first_estimate
 from gladstorm.torch.norms import norm_of
 from gladstorm.torch.optimizer import Block
 from gladstorm.torch.options import NormalizedOptions
 from gladstorm.torch.random_state import SameSample
-from gladstorm.torch.two_phase_step import TwoPhaseStep, add_gradients
+from gladstorm.torch.two_evaluations import (
+    LeftoverGradients,
+    TwoPhaseStep,
+    WriteDetector,
+    add_gradients,
+    refuse_accelerate_accumulation,
+    refuse_written,
+    refusing_accumulation,
+)
 
 
 class NSTORM(NormalizedOptimizer):
@@ -266,7 +267,7 @@ class NSTORM(NormalizedOptimizer):
             if self._evaluate(closure) is None:  # at xᵏ⁺¹
                 raise ValueError(f"{self._name}: the closure must return the loss at both points; got None at one.")
             self._rows = add_gradients(blocks)
-            self._start_estimates(self._without_estimate())
+            self._start_estimates(self._with_gradients())
         except BaseException:
             self._drop_estimates(self._all_params())  # half renewed: estimates of nothing
             raise
@@ -280,7 +281,7 @@ class NSTORM(NormalizedOptimizer):
         for block in self._blocks("momentum_buffer"):
             for v, g in zip(block.plain_estimates, block.plain_grads, strict=True):
                 v.lerp_(g, 1 / self._averaged)
-        self._start_estimates(self._without_estimate())
+        self._start_estimates(self._with_gradients())
         return loss
 
     def _evaluate(self, closure: Callable[[], float]) -> float | None:
@@ -315,7 +316,7 @@ class NSTORM(NormalizedOptimizer):
             params = self._with_gradients()
             overflow = halfway.check_gradients(self)
             self._clip(params)
-            new = {p: first_estimate(p) for p in self._without_estimate()}
+            new = {p: first_estimate(p) for p in params if self._estimate(p) is None}
             rows = add_gradients(halfway.blocks)
         except BaseException:
             self._undo_halfway()
@@ -342,9 +343,6 @@ class NSTORM(NormalizedOptimizer):
         if self._halfway is not None:
             self._halfway.writes.stop()
             self._halfway = None
-
-    def _without_estimate(self) -> list[Tensor]:
-        return [p for p in self._with_gradients() if self._estimate(p) is None]
 
     def _clip(self, params: list[Tensor]) -> None:
         if self.max_grad_norm is not None:

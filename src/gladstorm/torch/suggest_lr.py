@@ -55,7 +55,7 @@ def suggest_lr(loss_of: LossOf, model: torch.nn.Module, loader: Iterable[Any], h
     optimizer = Untuned(params, horizon=STEPS)
     try:
         for batch in usable_batches(loader, STEPS, lambda batch: size_of(batch) > 0, "at least 1 sample"):
-            for p, g in zip(params, measured.gradients(batch), strict=True):
+            for p, g in zip(params, measured.gradients(batch)[0], strict=True):
                 p.grad = g
             optimizer.step()
         with optimizer.averaged():

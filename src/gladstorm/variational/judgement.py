@@ -43,7 +43,7 @@ def judge(outcome: Outcome, weights: np.ndarray, rounding: float) -> tuple[str, 
     if np.isfinite(rounded) and rounded > ROUNDING:
         said.append(
             f"The log density is so large that it is rounded by {rounded:.1g} nats: switch to double precision, with "
-            "numpyro.enable_x64() or jax.config.update('jax_enable_x64', True), before anything else."
+            "numpyro.enable_x64() or JAX's jax_enable_x64, before anything else."
         )
     return tuple(said)
 

@@ -1,4 +1,4 @@
-"""k-hat: how heavy the tail of importance weights is (Vehtari, Simpson, Gelman, Yao and Gabry 2024)."""
+"""k-hat: how heavy the tail of importance weights is (Vehtari et al. 2024)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GOOD, USABLE = 0.5, 0.7
 
 
 def khat(log_weights: np.ndarray) -> float:
-    """The shape k of a generalized Pareto distribution fitted to the largest weights, by Zhang and Stephens (2009).
+    """The shape k of a generalized Pareto distribution fitted to the largest weights, by Zhang and Stephens 2009.
 
     >>> weights = np.random.default_rng(0).pareto(2.0, 4000) + 1  # whose tail has k = 1/2
     >>> 0.35 < khat(np.log(weights)) < 0.65

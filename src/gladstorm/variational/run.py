@@ -20,8 +20,7 @@ from gladstorm.core.parts import Array
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.files import load_table, save_table
 from gladstorm.jobs.progress import Progress, annotate
-from gladstorm.jobs.provenance import digest
-from gladstorm.jobs.sources import source_of
+from gladstorm.jobs.provenance import digest, source_of
 from gladstorm.jobs.store import Store
 from gladstorm.variational.stages import Stage
 
@@ -29,6 +28,7 @@ BLOCKS = 20  # of a run: what is kept, shown and judged as a whole
 AT_ONCE = 64  # draws evaluated together: enough to tell whether there is anything left to gain
 COMPARED = 4  # times as many decide between candidates
 CLEARLY = 2.0  # standard errors by which another candidate must be better than the first
+SETTLED = 0.01  # nats: a stage that gained less is not repeated
 LEAST_GAIN, ERROR = 0.001, 0.05  # nats that are not worth the rest of a run; how often this may be said wrongly
 _FORMAT = "gladstorm fit block 1"
 
@@ -96,9 +96,13 @@ def optimize(
     kept = None if store is None else Store(store, Arrays, ".parquet", source=source_of(optimize, *stages))
     programs = Programs(seed, starts, kept)
     total, found, done, skipped = sum(stage.steps for stage in stages), begin, 0, np.zeros(starts)
-    curves, noises, ends, elbos, gaps, stopped = [], [], [], [], [], 0
+    curves, noises, ends, gaps, stopped = [], [], [], [], 0
+    elbos: list[np.ndarray] = []
     with Progress(label, total) as progress:
         for number, stage in enumerate(stages):
+            if len(elbos) > 1 and stage == stages[number - 1] and np.max(elbos[-1] - elbos[-2]) < SETTLED:
+                stopped += stage.steps  # the same stage has just gained nothing
+                continue
             state = programs.begin(stage, number, found)
             at, looks = 0, Looks(stage.steps)
             for length in _blocks(stage.steps, total):

@@ -1,7 +1,7 @@
 """Stages of a fit: how the parameters of a family move, one stochastic gradient a step, without a learning rate.
 
 h = −∇ log p(z), z a draw from q. Every stage uses the path derivative of log q(z) − log p(z), in which the parameters
-of log q are held fixed ("sticking the landing", Roeder, Wu and Duvenaud 2017): its noise vanishes where q = p.
+of log q are held fixed ("sticking the landing", Roeder et al. 2017): its noise vanishes where q = p.
 """
 
 from __future__ import annotations
@@ -103,11 +103,11 @@ class Walk(NamedTuple):
 
 
 class _PerCoordinate(GaussianStage):
-    """Parameters that move each by itself; `_distribution` makes a Gaussian of them."""
+    """Numbers that move each by itself, a row of d for each vector; `_distribution` makes a Gaussian of them."""
 
     @abstractmethod
-    def _distribution(self, x: Any) -> Any:
-        """The Gaussian with these parameters."""
+    def _distribution(self, x: Array) -> Any:
+        """The Gaussian with these numbers."""
 
     @override
     def found(self, state: Walk) -> tuple[Any, Any]:
@@ -115,7 +115,7 @@ class _PerCoordinate(GaussianStage):
 
     @override
     def skipped(self, state: Walk) -> Array:
-        return state.journey.skipped["loc"].max()
+        return jnp.max(state.journey.skipped)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class MeanFieldStage(_PerCoordinate):
 
     @override
     def begin(self, found: Any, key: Array) -> Walk:
-        x = {"loc": found.loc, "width": _inverse_softplus(found.scale)}
+        x = jnp.stack([found.loc, _inverse_softplus(found.scale)])
         return Walk(x, per_coordinate.begin(x))
 
     @override
@@ -139,17 +139,15 @@ class MeanFieldStage(_PerCoordinate):
         slope = -jnp.expm1(-q.scale)  # σ′
         by_width = by_loc * noise * slope
         reach = q.scale / slope
-        longest = {
-            "loc": q.scale**2 * jnp.abs(by_loc),
-            "width": jnp.minimum(0.5 * jnp.abs(by_width) * reach**2 / (1 + noise**2), 0.5 * reach),
-        }
-        gradient = {"loc": by_loc, "width": by_width}
+        natural = jnp.minimum(0.5 * jnp.abs(by_width) * reach**2 / (1 + noise**2), 0.5 * reach)
+        longest = jnp.stack([q.scale**2 * jnp.abs(by_loc), natural])
+        gradient = jnp.stack([by_loc, by_width])
         x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, longest)
         return Walk(x, journey), Gain(elbo, jnp.sum((q.scale * by_loc) ** 2))
 
     @override
-    def _distribution(self, x: Any) -> Diagonal:
-        return Diagonal(x["loc"], jax.nn.softplus(x["width"]))
+    def _distribution(self, x: Array) -> Diagonal:
+        return Diagonal(x[0], jax.nn.softplus(x[1]))
 
 
 @dataclass(frozen=True)
@@ -160,8 +158,8 @@ class LowRankStage(_PerCoordinate):
 
     @override
     def begin(self, found: Any, key: Array) -> Walk:
-        factor = FACTOR_SCALE * jax.random.normal(key, (found.loc.size, self.rank), found.loc.dtype)
-        x = {"loc": found.loc, "width": _inverse_softplus(found.scale), "factor": factor}
+        factor = FACTOR_SCALE * jax.random.normal(key, (self.rank, found.loc.size), found.loc.dtype)
+        x = jnp.concatenate([jnp.stack([found.loc, _inverse_softplus(found.scale)]), factor])
         return Walk(x, per_coordinate.begin(x))
 
     @override
@@ -170,17 +168,13 @@ class LowRankStage(_PerCoordinate):
         noise, elbo, h = self.at_draw(q, key)
         by_z = h + jax.grad(q.log_density)(q.place(noise))
         gradient = jax.vjp(lambda x: self._distribution(x).place(noise), state.x)[1](by_z)[0]
-        longest = {
-            "loc": q.scale**2 * jnp.abs(by_z),
-            "width": jnp.full_like(q.scale, jnp.inf),
-            "factor": jnp.full_like(q.factor, jnp.inf),
-        }
+        longest = jnp.full_like(state.x, jnp.inf).at[0].set(q.scale**2 * jnp.abs(by_z))
         x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, longest)
         return Walk(x, journey), Gain(elbo, jnp.sum((q.scale * by_z) ** 2))
 
     @override
-    def _distribution(self, x: Any) -> Factored:
-        return Factored(x["loc"], jax.nn.softplus(x["width"]), x["factor"])
+    def _distribution(self, x: Array) -> Factored:
+        return Factored(x[0], jax.nn.softplus(x[1]), x[2:].T)
 
 
 class Turning(NamedTuple):

@@ -100,15 +100,15 @@ class ProblemClass:
             return self.steepest(u)
         return math.hypot(s.L0, s.L1 * math.pow(u, alpha)) if alpha >= 1 / 2 else s.L0
 
-    def admits(self, one: Node, other: Node) -> bool:
+    def admits(self, begin: Node, other: Node) -> bool:
         """Whether a piece between two nodes is in the class; x⁰ = 0."""
-        h = abs(other.x - one.x)
-        curvature = abs(other.u - one.u) / h
-        smallest = 0.0 if one.u * other.u <= 0 else min(abs(one.u), abs(other.u))
+        h = abs(other.x - begin.x)
+        curvature = abs(other.u - begin.u) / h
+        smallest = 0.0 if begin.u * other.u <= 0 else min(abs(begin.u), abs(other.u))
         if not self.takes_differences:
             return curvature <= (1 - ROUNDING) * self.steepest(smallest)
-        turning = math.dist(one.c, other.c) / h * max(self.deviation(one.x), self.deviation(other.x))
-        growing = self.statement.problem.B * max(math.hypot(*one.c), math.hypot(*other.c))
+        turning = math.dist(begin.c, other.c) / h * max(self.deviation(begin.x), self.deviation(other.x))
+        growing = self.statement.problem.B * max(math.hypot(*begin.c), math.hypot(*other.c))
         noise, rounded = turning + growing, 1 - ROUNDING / 2
         if noise > rounded * self.differing(0.0):  # so that f may be made flatter
             return False
@@ -193,20 +193,20 @@ def _laid_out(shape: Shape, side: int, first: Node, of: ProblemClass) -> list[No
     return nodes[1:]
 
 
-def _closest(one: Node, wanted: Node, of: ProblemClass) -> Node:
-    """The node nearest to the wanted one, at its x, that the class admits: by halving, as the nearest to `one` is."""
+def _closest(begin: Node, wanted: Node, of: ProblemClass) -> Node:
+    """The node nearest to the wanted one, at its x, that the class admits: by halving, as the nearest to `begin` is."""
 
     def part_way(t: float) -> Node:
-        u = one.u + t * (wanted.u - one.u)
-        c = (one.c[0] + t * (wanted.c[0] - one.c[0]), one.c[1] + t * (wanted.c[1] - one.c[1]))
+        u = begin.u + t * (wanted.u - begin.u)
+        c = (begin.c[0] + t * (wanted.c[0] - begin.c[0]), begin.c[1] + t * (wanted.c[1] - begin.c[1]))
         return Node(wanted.x, u, c)
 
-    if of.admits(one, part_way(1.0)):
+    if of.admits(begin, part_way(1.0)):
         return part_way(1.0)
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if of.admits(one, part_way(middle)) else (low, middle)
+        low, high = (middle, high) if of.admits(begin, part_way(middle)) else (low, middle)
     return part_way(low)
 
 

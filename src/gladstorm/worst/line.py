@@ -157,14 +157,14 @@ def samples(oracle: LineNoise, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         probabilities.append(np.prod(np.where(large, q, 1 - q)))
         s = np.where(large, np.sqrt((1 - q) / q), -np.sqrt(q / (1 - q)))
         with jax.enable_x64(True):
-            found = _gradients(in_float64(oracle), np.ravel(at)[:, None], s)
-        gradients.append(np.asarray(found)[:, 0].reshape(at.shape))
+            at_points = _gradients(in_float64(oracle), np.ravel(at)[:, None], s)
+        gradients.append(np.asarray(at_points)[:, 0].reshape(at.shape))
     return np.array(probabilities), np.stack(gradients)
 
 
 @jax.jit
 def _gradients(oracle: LineNoise, x: Array, sample: Array) -> Array:
-    return jax.vmap(lambda each: oracle.grad(oracle.at(each), sample))(x)
+    return jax.vmap(lambda point: oracle.grad(oracle.at(point), sample))(x)
 
 
 def _gap(oracle: LineNoise, nodes: np.ndarray, start: float, reach: float) -> float:

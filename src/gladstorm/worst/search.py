@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
-from gladstorm.core.names import require_known
+from gladstorm.core.calls import require_known
 from gladstorm.core.parts import check
 from gladstorm.core.rules import COUNT, SEED, STEPS
 from gladstorm.core.statistics import mean_of
@@ -18,7 +18,6 @@ from gladstorm.methods import from_plan
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import run
 from gladstorm.theory import Plan, Problem, Statement, lower_bound, sharper, theorem
-from gladstorm.worst.evolution import Evolution
 from gladstorm.worst.family import ProblemClass, gap, instance
 from gladstorm.worst.line import Line, LineNoise, audit
 from gladstorm.worst.proposals import propose
@@ -29,8 +28,8 @@ STEP: Final = 0.3  # of the evolution, at its beginning
 SHARE: Final = 0.08  # of the measurement that Δ/(γT) may be where the gap is not to count: below the tenth of `worst`
 #                      because a candidate's measurement is rougher, and the largest of many
 
-ON_LINE: Final = [each.name for each in fields(Line)]  # what a problem consists of, as data
-OF_NOISE: Final = [each.name for each in fields(LineNoise) if each.name != "objective"]
+ON_LINE: Final = [field.name for field in fields(Line)]  # what a problem consists of, as data
+OF_NOISE: Final = [field.name for field in fields(LineNoise) if field.name != "objective"]
 
 Kind = Literal["noise", "any"]
 
@@ -122,15 +121,15 @@ def stated(method: str, problem: Problem, T: int, gamma0: float | None = None, e
     """The statement whose class is searched; without γ0, with the best one at T."""
     for rule in (COUNT, STEPS):
         rule.require("worst", "horizon", T)
-    found = theorem(method, problem, gamma0=gamma0, eta0=eta0)
+    statement = theorem(method, problem, gamma0=gamma0, eta0=eta0)
     if gamma0 is None:
-        found = found.tune_gamma0(T)
-    if violations := found.violations():
+        statement = statement.tune_gamma0(T)
+    if violations := statement.violations():
         raise ValueError(violations[0])
-    steepest = "L" if "L" in found.needs() else "L0"
-    if getattr(found, steepest) == 0:
+    steepest = "L" if "L" in statement.needs() else "L0"
+    if getattr(statement, steepest) == 0:
         raise ValueError("worst: L0 (of nstorm with alpha = 0, L) must be > 0, f' changes by it; got 0.")
-    return found
+    return statement
 
 
 def worst(
@@ -172,9 +171,9 @@ def worst(
         oracles = [instance(vector, of) for vector in vectors]
         seeds = range(first, first + len(oracles) * settings.seeds)
         first = seeds.stop
-        record = _run([each for each in oracles for _ in range(settings.seeds)], of, seeds, **sweeps)
+        record = _run([oracle for oracle in oracles for _ in range(settings.seeds)], of, seeds, **sweeps)
         norms = record.mean_grad_norm[0, :, -1].reshape(len(oracles), -1).mean(axis=1)
-        return norms if kind == "any" else counted(norms, np.array([gap(each) for each in oracles]) / of.reach)
+        return norms if kind == "any" else counted(norms, np.array([gap(oracle) for oracle in oracles]) / of.reach)
 
     numbers = list(dict.fromkeys([*begin, *range(settings.proposals * chunk)]))[: settings.proposals * chunk]
     scores: list[float] = []
@@ -210,8 +209,8 @@ def counted(norms: np.ndarray, ways: np.ndarray) -> np.ndarray:
     [1.0, 0.5, 0.0]
     """
     allowed = SHARE * norms
-    found: np.ndarray = norms * np.divide(allowed, ways, out=np.ones_like(norms), where=ways > allowed)
-    return found
+    counts: np.ndarray = norms * np.divide(allowed, ways, out=np.ones_like(norms), where=ways > allowed)
+    return counts
 
 
 def measure(of: ProblemClass, kind: str, oracle: LineNoise, seeds: int, **sweeps: Any) -> Found:
@@ -260,3 +259,59 @@ def _described(kept: Mapping[str, Any]) -> tuple[ProblemClass, LineNoise]:
 def _run(oracle: LineNoise | list[LineNoise], of: ProblemClass, seeds: range, **sweeps: Any) -> Record:
     method = from_plan(Plan(of.statement, of.horizon))
     return run(oracle, method, steps=of.horizon - 1, seeds=seeds, records=1, progress=False, **sweeps)
+
+
+class Evolution:
+    """A normal distribution that moves towards vectors of large value. `ask`, evaluate, `tell`, and again.
+
+    It is covariance matrix adaptation, the (μ/μ_w, λ) strategy of Hansen (arXiv:1604.00772) with the constants
+    recommended there. Not the package `cmaes`: its weights of the worse half are negative, so that from the second
+    generation on it searches elsewhere even with the same random numbers, and the published numbers of `worst` and
+    `tightness` are those of this search.
+
+    `step` is σ, about how far from the mean the best vector may be, and `population` is λ.
+    """
+
+    def __init__(self, mean: np.ndarray, step: float, population: int, rng: np.random.Generator) -> None:
+        self.mean, self.step, self.population, self.rng = mean, step, population, rng
+        self._covariance, self._generation = np.eye(mean.size), 0
+        self._path, self._covariance_path = np.zeros(mean.size), np.zeros(mean.size)
+
+    def ask(self) -> np.ndarray:
+        """λ vectors, a row each."""
+        scales, axes = np.linalg.eigh(self._covariance)
+        self._root = axes * np.sqrt(np.maximum(scales, 1e-20))
+        self._drawn = self.rng.normal(size=(self.population, self.mean.size))
+        asked: np.ndarray = self.mean + self.step * self._drawn @ self._root.T
+        return asked
+
+    def tell(self, values: np.ndarray) -> None:
+        """The values of the vectors asked for last: the better half moves the mean, their spread the covariance."""
+        n, best = self.mean.size, np.argsort(-values)[: self.population // 2]
+        weights = math.log(self.population / 2 + 0.5) - np.log(np.arange(1, best.size + 1))
+        weights /= weights.sum()
+        mass = 1 / np.sum(weights**2)  # μ_eff
+        for_path = (mass + 2) / (n + mass + 5)  # c_σ
+        for_covariance = (4 + mass / n) / (n + 4 + 2 * mass / n)  # c_c
+        rank_one = 2 / ((n + 1.3) ** 2 + mass)  # c_1
+        many = min(1 - rank_one, 2 * (mass - 2 + 1 / mass) / ((n + 2) ** 2 + mass))  # c_μ
+        damping = 1 + 2 * max(0.0, math.sqrt((mass - 1) / (n + 1)) - 1) + for_path
+        usual = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n))  # E‖N(0, I)‖
+
+        moves = self._drawn[best] @ self._root.T
+        move, drawn = weights @ moves, weights @ self._drawn[best]
+        axes = self._root / np.linalg.norm(self._root, axis=0)
+        self.mean = self.mean + self.step * move
+        self._generation += 1
+        self._path = (1 - for_path) * self._path + math.sqrt(for_path * (2 - for_path) * mass) * (axes @ drawn)
+        length = np.linalg.norm(self._path) / math.sqrt(1 - (1 - for_path) ** (2 * self._generation))
+        steady = float(length < (1.4 + 2 / (n + 1)) * usual)
+        self._covariance_path = (1 - for_covariance) * self._covariance_path + steady * move * math.sqrt(
+            for_covariance * (2 - for_covariance) * mass
+        )
+        self._covariance = (
+            (1 - rank_one - many + rank_one * (1 - steady) * for_covariance * (2 - for_covariance)) * self._covariance
+            + rank_one * np.outer(self._covariance_path, self._covariance_path)
+            + many * (moves.T * weights) @ moves
+        )
+        self.step *= math.exp(for_path / damping * (np.linalg.norm(self._path) / usual - 1))

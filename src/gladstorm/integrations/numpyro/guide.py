@@ -28,19 +28,10 @@ class StickingELBO(ELBO):  # type: ignore[misc]  # numpyro publishes no types
     """The ELBO of `Trace_ELBO`, with gradients whose noise vanishes where the guide is the posterior.
 
     ∇_φ [log q_φ'(z_φ) − log p(z_φ)] at φ' = φ: the parameters of log q are held fixed, and what is left out has mean 0
-    (Roeder, Wu and Duvenaud 2017, "Sticking the landing"). The guide must be able to compute its density at a given
+    ("sticking the landing", Roeder et al. 2017). The guide must be able to compute its density at a given
     point: normalizing flows whose inverse is not known cannot.
 
-    >>> from numpyro.infer import SVI
-    >>> from numpyro.infer.autoguide import AutoNormal
-    >>> import numpyro
-    >>> from gladstorm.optax import untuned_per_coordinate
-    >>> def model():
-    ...     numpyro.sample("z", numpyro.distributions.Normal(3.0, 2.0))
-    >>> svi = SVI(model, AutoNormal(model), untuned_per_coordinate(2000), StickingELBO())
-    >>> result = svi.run(jax.random.key(0), 2000, progress_bar=False)
-    >>> bool(abs(result.params["z_auto_scale"] - 2.0) < 0.02)
-    True
+    Use it as `SVI(model, guide, untuned_per_coordinate(steps), StickingELBO())`: docs/numpyro.md.
     """
 
     def loss(

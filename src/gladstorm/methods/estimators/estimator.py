@@ -38,7 +38,14 @@ class Estimator(ABC):
 
     @abstractmethod
     def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
-        """The next state. `grad` gives the new sample's gradient at x^k (`previous`) and at x^{k+1} (`point`)."""
+        """The next state.
+
+        Args:
+            state: What `init` or the last `update` returned.
+            grad: The gradient of the new sample, at any point.
+            previous: The point x^k.
+            point: The point x^{k+1}.
+        """
 
     def direction(self, state: Any) -> Any:
         """v, from the state."""

@@ -30,7 +30,17 @@ class Step(ABC):
 
     @abstractmethod
     def move(self, memory: Any, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Any]:
-        """x^{k+1}, and what the step remembers next. `f` is for steps that need the value of the objective."""
+        """Move x.
+
+        Args:
+            memory: What the step remembers: at first what `init` returned.
+            x: x^k.
+            v: v^k, the direction.
+            f: The objective's value at a point, for steps that need it.
+
+        Returns:
+            x^{k+1}, and what the step remembers next.
+        """
 
     def with_step_size(self, change: Callable[[Any], Any]) -> Step:
         """The same step with the step size `change(γ)` in place of γ."""

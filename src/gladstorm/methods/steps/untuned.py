@@ -121,9 +121,9 @@ class Untuned(Step):
         """δ, for a problem that knows how long it may be."""
         return step
 
-    def _squares(self, squares: Any, u: Any, grown: Array) -> Any:
-        """E after this step: what was added when r was `grown` times smaller counts as little as its steps moved x."""
-        return jax.tree.map(lambda E, u: E / grown**4 + jnp.abs(u) ** 2, squares, u)
+    def _squares(self, squares: Any, u: Any, ratio: Array) -> Any:
+        """E after this step: what was added when r was `ratio` times smaller counts as little as its steps moved x."""
+        return jax.tree.map(lambda E, u: E / ratio**4 + jnp.abs(u) ** 2, squares, u)
 
     def _clock(self, memory: Journey) -> Array:
         """τ after this step: it waits while steps agree (z > 1), and hurries while they undo each other (z < ½)."""
@@ -138,7 +138,7 @@ class Untuned(Step):
 
     def _dimension(self, x: Any) -> Array:
         """d, the number of coordinates of x."""
-        here = jnp.asarray(float(sum(each.size for each in jax.tree.leaves(x))))
+        here = jnp.asarray(float(sum(leaf.size for leaf in jax.tree.leaves(x))))
         return jax.lax.psum(here, self.axes) if self.axes else here
 
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from gladstorm.core.calls import Call, bind, call_with, find_part, read_call
+from gladstorm.core.calls import Call, bind, call_with, find_part, is_own, read_call
 from gladstorm.core.constants import Constants as Constants
-from gladstorm.core.memory import require_room_for_runs
-from gladstorm.core.names import is_own
+from gladstorm.core.memory import require_memory_for_a_run
 from gladstorm.core.parts import parts_of
 from gladstorm.core.rules import COUNT, SEED, VECTOR
 from gladstorm.problems.functions import FromFunction as FromFunction
@@ -81,7 +80,7 @@ def named(spec: str, *, seed: int = 0, dim: int | None = None, start: float | No
         VECTOR.require("objective", "start", [start])
     if dim is not None:
         COUNT.require("objective", "dim", dim)
-        require_room_for_runs("objective", int(dim))
+        require_memory_for_a_run("objective", int(dim))
     objective = _make(kind, call, seed, dim)
     if start is None:
         return objective
@@ -121,8 +120,10 @@ def _make(kind: Any, call: Call, seed: int, dim: int | None) -> Any:
         allowed = " or ".join([*words, "one number"])
         raise ValueError(f"objective: {argument} of {call.name} must be {allowed}; got {word!r}.")
 
-    own = {name: each for name, each in takes.items() if name not in ("seed", "dim")}
-    values = bind("objective", call, own, value_of) | {name: offered[name] for name in offered if name in takes}
+    written_ones = {name: parameter for name, parameter in takes.items() if name not in ("seed", "dim")}
+    values = bind("objective", call, written_ones, value_of) | {
+        name: offered[name] for name in offered if name in takes
+    }
     try:
         return call_with(make, values)
     except TypeError as problem:

@@ -178,7 +178,7 @@ class Cosh:
 
     @property
     def constants(self) -> Constants:
-        """α = 1, L0 = A a², L1 = a: cosh t ≤ 1 + |sinh t|, and the largest coordinate dominates."""
+        """α = 1, L0 = A a², L1 = a: cosh t ≤ 1 + ‖sinh t‖, and the largest coordinate dominates."""
         a, A = float(self.growth), float(self.height)
         return Constants(L0=A * a * a, L1=a, alpha=1.0, f_inf=self.f_inf)
 

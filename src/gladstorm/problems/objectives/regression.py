@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from typing_extensions import override
 
 from gladstorm.core.constants import Constants
-from gladstorm.core.memory import require_room
+from gladstorm.core.memory import require_free_memory
 from gladstorm.core.parts import Array, Data, leaf, part
 from gladstorm.core.rules import COUNT, MATRIX, POSITIVE, VECTOR
 from gladstorm.problems.oracle import Differentiated
@@ -31,7 +31,7 @@ class PhaseRetrieval:
 
     @classmethod
     def from_seed(cls, seed: int, m: float = 3000, *, dim: int = 100) -> PhaseRetrieval:
-        """The paper's instance with m measurements: a ~ N(0, 0.1²), x* ~ N(0, I), x⁰ ~ N(5, I).
+        """The paper's instance with `m` measurements: a ~ N(0, 0.1²), x* ~ N(0, I), x⁰ ~ N(5, I).
 
         >>> PhaseRetrieval.from_seed(0, m=30, dim=4).A.shape
         (30, 4)
@@ -41,12 +41,18 @@ class PhaseRetrieval:
 
     @staticmethod
     def signal(seed: int, m: float = 3000, *, dim: int = 100) -> np.ndarray:
-        """x* of the instance that `from_seed` makes: f(x*) = f(−x*) = 0."""
+        """x* of the instance that `from_seed` makes of `seed`, `m` and `dim`: f(x*) = f(−x*) = 0."""
         return _paper_draw(seed, m, dim)[1]
 
     @classmethod
     def from_measurements(cls, A: ArrayLike, y: ArrayLike, start: ArrayLike) -> PhaseRetrieval:
-        """The objective for your own measurement vectors (the rows of A), squared measurements y and start."""
+        """The objective for your own measurements.
+
+        Args:
+            A: The measurement vectors, a row for each.
+            y: The squared measurements.
+            start: x⁰.
+        """
         rows, squares, first = (np.asarray(array, np.float64) for array in (A, y, start))
         if rows.ndim != 2 or squares.shape != rows.shape[:1] or first.shape != rows.shape[1:]:
             shapes = f"{rows.shape}, {squares.shape}, {first.shape}"
@@ -114,7 +120,7 @@ def _largest_eigenvalue(matrix: np.ndarray) -> float:
 
 def _paper_draw(seed: int, m: float, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A, x* and x⁰."""
-    _require_room_for_rows("PhaseRetrieval", "m", m, "measurements", dim, copies=2)
+    _require_memory_for_rows("PhaseRetrieval", "m", m, "measurements", dim, copies=2)
     rng = np.random.default_rng(seed)
     return rng.normal(0, 0.1, (int(m), dim)), rng.normal(0, 1, dim), rng.normal(5, 1, dim)
 
@@ -123,8 +129,8 @@ def _paper_draw(seed: int, m: float, dim: int) -> tuple[np.ndarray, np.ndarray, 
 class Dro(Differentiated):
     """Distributionally robust regression: f(w, t) = λ/n Σ_i ψ*((l_i(w) − t)/λ) + t, ψ*(s) = max(s/2 + 1, 0)² − 1.
 
-    The variable is x = (w, t), the loss of example i is l_i(w) = ½ (a_i·w − y_i)² + 0.1 Σ_j ln(1 + |w_j|), and ψ* is
-    the conjugate of the χ² divergence. The curvature grows like 1/λ. Where w_j = 0, the derivative of |w_j| is 0.
+    The variable is x = (w, t), the loss of example i is l_i(w) = ½ (a_i·w − y_i)² + 0.1 Σ_j ln(1 + ‖w_j‖), and ψ* is
+    the conjugate of the χ² divergence. The curvature grows like 1/λ. Where w_j = 0, the derivative of ‖w_j‖ is 0.
     Chen et al. 2023, on data drawn here.
     """
 
@@ -137,10 +143,10 @@ class Dro(Differentiated):
 
     @classmethod
     def from_seed(cls, seed: int, n: float = 2000, *, dim: int = 35) -> Dro:
-        """n examples: a_i and w⁰ standard normal, y = a·w* + N(0, 1) standardised, t⁰ = 0.1. `dim` counts w and t."""
+        """`n` examples: a_i and w⁰ standard normal, y = a·w* + N(0, 1) standardised, t⁰ = 0.1. `dim` counts w and t."""
         if dim < 2:
             raise ValueError(f"Dro: dim must be at least 2, one of them t; got dim={dim}.")
-        _require_room_for_rows("Dro", "n", n, "examples", dim)
+        _require_memory_for_rows("Dro", "n", n, "examples", dim)
         rng = np.random.default_rng(seed)
         A = rng.normal(size=(int(n), dim - 1))
         y = A @ rng.normal(size=dim - 1) / np.sqrt(dim - 1) + rng.normal(size=int(n))
@@ -158,7 +164,7 @@ class Dro(Differentiated):
         return self.losses(x).mean()
 
 
-def _require_room_for_rows(owner: str, name: str, rows: float, what: str, dim: int, copies: int = 1) -> None:
+def _require_memory_for_rows(owner: str, name: str, rows: float, what: str, dim: int, copies: int = 1) -> None:
     COUNT.require(owner, name, rows)
     described = f"{name} = {int(rows):,} {what} of dim = {dim:,} numbers"
-    require_room(owner, described, copies * 8 * int(rows) * dim, f"choose a smaller dim or {name}")
+    require_free_memory(owner, described, copies * 8 * int(rows) * dim, f"choose a smaller dim or {name}")

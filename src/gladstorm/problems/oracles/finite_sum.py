@@ -120,7 +120,7 @@ def finite_sum(
     if not callable(loss):
         raise ValueError(f"finite_sum: loss must be callable; got {loss!r}.")
     vector, tree = flatten("finite_sum", start)
-    kinds = {np.asarray(each).dtype for each in jax.tree.leaves(data)}
+    kinds = {np.asarray(array).dtype for array in jax.tree.leaves(data)}
     if unknown := sorted(str(kind) for kind in kinds if kind.kind not in "iufb"):
         raise ValueError(f"finite_sum: data must be arrays of real numbers or booleans; got {', '.join(unknown)}.")
     data = jax.tree.map(as_data, data)

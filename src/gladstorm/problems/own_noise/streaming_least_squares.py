@@ -35,7 +35,7 @@ class StreamingLeastSquares:
     def from_seed(
         cls, seed: int, sigma: float = 1.0, condition: float = 1.0, *, dim: int = 10
     ) -> StreamingLeastSquares:
-        """x* ~ N(0, I), x⁰ ~ N(5, I), and eigenvalues that fall in equal ratios from 1 to 1/condition."""
+        """x* ~ N(0, I), x⁰ ~ N(5, I), and eigenvalues that fall in equal ratios from 1 to 1/`condition`."""
         AT_LEAST_ONE.require("StreamingLeastSquares", "condition", condition)
         rng = np.random.default_rng(seed)
         return cls(rng.normal(5, 1, dim), rng.normal(0, 1, dim), np.geomspace(1, 1 / condition, dim), sigma)
@@ -44,7 +44,13 @@ class StreamingLeastSquares:
     def from_covariance(
         cls, covariance: ArrayLike, optimum: ArrayLike, start: ArrayLike, sigma: float = 1.0
     ) -> StreamingLeastSquares:
-        """The problem with a covariance Σ, symmetric and positive definite, in the coordinates of its eigenvectors.
+        """The problem with any covariance, in the coordinates of its eigenvectors.
+
+        Args:
+            covariance: Σ, symmetric and positive definite.
+            optimum: x*.
+            start: x⁰.
+            sigma: σ ≥ 0, the standard deviation of the measurement error.
 
         >>> StreamingLeastSquares.from_covariance([[2, 1], [1, 2]], optimum=[0, 0], start=[1, 1]).spectrum.tolist()
         [1.0, 3.0]

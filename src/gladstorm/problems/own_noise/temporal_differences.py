@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from typing_extensions import override
 
 from gladstorm.core.constants import Bg0, Constants
-from gladstorm.core.memory import require_room
+from gladstorm.core.memory import require_free_memory
 from gladstorm.core.parts import Array, Data, Number, leaf, part
 from gladstorm.core.rules import BELOW_ONE, COUNT, MATRIX, VECTOR
 from gladstorm.problems.oracle import OwnNoise, Point
@@ -39,11 +39,11 @@ class TemporalDifferences:
 
     @classmethod
     def from_seed(cls, seed: int, states: float = 10, discount: float = 0.9, *, dim: int = 3) -> TemporalDifferences:
-        """A random chain: transitions uniform on the simplex; features, rewards and θ⁰ standard normal."""
+        """A random chain of so many `states`: transitions uniform on the simplex; features, rewards and θ⁰ normal."""
         COUNT.require("TemporalDifferences", "states", states)
         rng, n = np.random.default_rng(seed), int(states)
         what = f"{n:,} states with features of dim = {dim:,} numbers"
-        require_room("TemporalDifferences", what, 8 * n * (n + dim), "choose a smaller dim or fewer states")
+        require_free_memory("TemporalDifferences", what, 8 * n * (n + dim), "choose a smaller dim or fewer states")
         chain = rng.dirichlet(np.ones(n), n)
         return cls.from_chain(chain, rng.normal(0, 1, (n, dim)), rng.normal(0, 1, n), discount, rng.normal(0, 1, dim))
 
@@ -51,9 +51,17 @@ class TemporalDifferences:
     def from_chain(
         cls, transitions: ArrayLike, features: ArrayLike, rewards: ArrayLike, discount: float, start: ArrayLike
     ) -> TemporalDifferences:
-        """The problem for your own chain. It must visit every state, and the features must be linearly independent."""
+        """The problem for your own chain of n states.
+
+        Args:
+            transitions: P, rows of probabilities; they must lead from every state to every other.
+            features: Φ, a row for each state; its columns must be linearly independent.
+            rewards: r, one for each state.
+            discount: γ in [0, 1).
+            start: θ⁰.
+        """
         owner = "TemporalDifferences"
-        P, Phi, r, first = (np.asarray(each, np.float64) for each in (transitions, features, rewards, start))
+        P, Phi, r, first = (np.asarray(array, np.float64) for array in (transitions, features, rewards, start))
         BELOW_ONE.require(owner, "discount", discount)
         n, d = Phi.shape if Phi.ndim == 2 else (0, 0)
         if P.shape != (n, n) or r.shape != (n,) or first.shape != (d,):

@@ -20,9 +20,9 @@ import numpy as np
 from jax import lax
 from typing_extensions import override
 
+from gladstorm.core.calls import require_known
 from gladstorm.core.constants import Bg0, Constants
-from gladstorm.core.memory import require_room_for_runs
-from gladstorm.core.names import require_known
+from gladstorm.core.memory import require_memory_for_a_run
 from gladstorm.core.parts import Array, Data, Number, leaf, part, static
 from gladstorm.core.rules import AT_LEAST_ONE, POSITIVE, VECTOR
 from gladstorm.problems.oracle import OwnNoise, Point
@@ -46,7 +46,7 @@ class GaussianFamily:
 
     def __post_init__(self) -> None:
         require_known("GaussianFamily:", self.word, WORDS)
-        require_room_for_runs("GaussianFamily", self.dim + math.prod(self.shape))
+        require_memory_for_a_run("GaussianFamily", self.dim + math.prod(self.shape))
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -172,7 +172,7 @@ class VariationalGaussian:
     @property
     def flaw(self) -> str | None:
         """None if its numbers fit together; otherwise a sentence that says what is wrong."""
-        sizes = [np.size(each) for each in (self.start, self.center, self.precision)]
+        sizes = [np.size(array) for array in (self.start, self.center, self.precision)]
         if sizes != [self.family.size, self.family.dim, self.family.dim]:
             wanted = f"{self.family.size}, {self.family.dim} and {self.family.dim} numbers"
             return f"VariationalGaussian: start, center and precision must have {wanted}; got {sizes}."
@@ -268,8 +268,8 @@ class VariationalGaussianOracle(OwnNoise):
         objective, n = self.objective, self.objective.family.per_row
         m, C = objective.family.unflatten(point.x)
         rows = jnp.sum(C * C, axis=-1).ravel()
-        each = n * (m - objective.center) ** 2 + (n + 1) * objective.floor**2 + (n + 2) * rows
-        return jnp.sum(objective.precision**2 * each)
+        per_row = n * (m - objective.center) ** 2 + (n + 1) * objective.floor**2 + (n + 2) * rows
+        return jnp.sum(objective.precision**2 * per_row)
 
     @property
     @override

@@ -74,9 +74,14 @@ class VariationalLogistic(Differentiated):
     def from_data(
         cls, features: np.ndarray, labels: np.ndarray, start: np.ndarray, family: GaussianFamily, prior: float = 1.0
     ) -> VariationalLogistic:
-        """The posterior of your own data: for each example a row of features and a label, 0 or 1; δ = ½ M^(−½).
+        """The posterior of your own data, with δ = ½ M^(−½).
 
-        The prior makes the posterior proper even for separable data, whose likelihood alone has no mode.
+        Args:
+            features: A row for each example.
+            labels: 0 or 1 for each example.
+            start: x⁰.
+            family: Which entries of C are free.
+            prior: p > 0. It makes the posterior proper even for separable data, whose likelihood alone has no mode.
         """
         if not prior > 0:
             raise ValueError(

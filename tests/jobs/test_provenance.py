@@ -17,8 +17,8 @@ import evidence
 import gladstorm as gs
 from evidence.tightness.measuring import tightness
 from evidence.verification import QUICK, verify
-from gladstorm.jobs import sources
-from gladstorm.jobs.sources import follow, is_followed, modules_of, source_of
+from gladstorm.jobs import provenance
+from gladstorm.jobs.provenance import follow, is_followed, modules_of, source_of
 from gladstorm.simulation.runs import Runs
 
 SOURCE = Path(gs.__file__).parent
@@ -29,7 +29,13 @@ JOBS = {"sweep": (Runs, ORACLE, gs.nstorm(0.1, 0.1)), "verify": (verify,), "tigh
 
 def _forget() -> None:
     """Look at the files again; what is known by its bytes stays known."""
-    for cached in (sources._digest_of, sources._imported, sources._passed_on, sources._file, sources.source_digest):
+    for cached in (
+        provenance._digest_of,
+        provenance._imported,
+        provenance._passed_on,
+        provenance._file,
+        provenance.source_digest,
+    ):
         cached.cache_clear()
 
 
@@ -165,7 +171,7 @@ def joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name, text in texts.items():
         (folder / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sources, "_FOLLOWED", list(sources._FOLLOWED))
+    monkeypatch.setattr(provenance, "_FOLLOWED", list(provenance._FOLLOWED))
     importlib.import_module("joined")
     follow("joined")
     yield folder
@@ -205,7 +211,7 @@ RULES = {f"gladstorm.core.{name}" for name in ("parts", "rules", "screen")}  # w
         ("class A:\n  match 1:\n    case 1:\n      import joined.other", {OTHER}),
         ("if TYPE_CHECKING:\n    import joined.other\nelse:\n    import joined.inner.parts", {PARTS}),
         ("import numpy, joinedly\n'joined.other'\nfrom joined.missing import x", set()),
-        ("from gladstorm.core.context import within", {"gladstorm.core.context"}),
+        ("from gladstorm.jobs.progress import within", {"gladstorm.jobs.progress"}),
         ("import gladstorm as gs\ngs.part", RULES),  # by its stub
         ("from gladstorm import part", RULES),
     ],
@@ -213,7 +219,7 @@ RULES = {f"gladstorm.core.{name}" for name in ("parts", "rules", "screen")}  # w
 def test_every_form_of_import_is_followed_and_nothing_else_is(joined: Path, text: str, imported: set[str]) -> None:
     (joined / "job.py").write_text(text)
     _forget()
-    assert {name for name in sources._closure({"joined.job"}) if name != "gladstorm"} == {"joined.job"} | imported
+    assert {name for name in provenance._closure({"joined.job"}) if name != "gladstorm"} == {"joined.job"} | imported
 
 
 def test_a_new_import_and_what_it_imports_are_followed(joined: Path) -> None:
@@ -245,7 +251,9 @@ def test_a_picture_that_a_record_draws_of_itself_decides_no_result(copied: Path)
 
 @pytest.mark.usefixtures("joined")
 def test_nothing_below_depends_on_what_stands_above() -> None:
-    assert sources._layer("joined.job") > sources._layer("gladstorm.cli.app") > sources._layer("gladstorm.core")
+    assert (
+        provenance._layer("joined.job") > provenance._layer("gladstorm.cli.app") > provenance._layer("gladstorm.core")
+    )
     assert not any(name.startswith("joined") for name in modules_of(verify))
 
 
@@ -270,7 +278,7 @@ def test_what_an_object_is_made_of_decides() -> None:
 
 def test_every_byte_decides_what_is_made_again_in_no_time(copied: Path) -> None:
     _forget()
-    before = sources.source_digest()
+    before = provenance.source_digest()
     _append(copied, "gladstorm.torch.nsgdm", "# a remark")
     _forget()
-    assert sources.source_digest() != before
+    assert provenance.source_digest() != before

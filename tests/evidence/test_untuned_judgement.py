@@ -1,0 +1,75 @@
+"""The judgement of the untuned method: who is chosen, on which seeds, and when problems are made."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evidence.untuned import judging
+from evidence.untuned.families import Case
+from evidence.untuned.page import Result
+from evidence.untuned.rivals import TUNED
+from gladstorm import BlumGladyshev, devices, objectives, run, sgd, untuned
+
+GRID = np.array([[1e-3, 0.0], [0.03, 0.0], [1e3, 0.0]])  # too short, good, and too long: the last one diverges
+BUDGET = 41
+
+
+def started(seed: int) -> BlumGladyshev:
+    objective: Any = objectives.named("power:4", dim=2)
+    return BlumGladyshev(replace(objective, start=1 + np.random.default_rng(seed).random(2)), B=0.1, G=0.1)
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr(judging, "TUNED", {"SGD": (GRID, lambda s: sgd(s[:, 0]))})
+    monkeypatch.setattr(judging, "UNTUNED", {})
+    monkeypatch.setattr(judging, "SEEDS", 3)
+    return judging.judge(Case("a family", started), BUDGET)
+
+
+def test_a_rival_is_tuned_on_seeds_that_are_not_reported_and_never_to_one_that_diverges(kept: dict[str, Any]) -> None:
+    assert kept["settings"]["SGD"] == {"norm": GRID[1].tolist(), "loss": GRID[1].tolist()}
+    reported = kept["scores"]["SGD, by norm"]["norm"]
+    for seed in range(3):
+        record = run(started(seed), sgd(0.03), steps=BUDGET - 1, seeds=[seed], progress=False)
+        np.testing.assert_allclose(reported[seed], record.grad_norm[0, 0, -1], rtol=1e-12)
+
+
+def test_ours_is_scored_where_it_reports_and_beside_it_where_it_ends(kept: dict[str, Any]) -> None:
+    for seed in range(3):
+        oracle = started(seed)
+        record = run(oracle, untuned(), steps=BUDGET - 1, seeds=[seed], progress=False)
+        for name, x in ((judging.OURS, record.reported[0, 0]), (judging.LAST, record.last[0, 0])):
+            scores = kept["scores"][name]
+            np.testing.assert_allclose(scores["norm"][seed], np.linalg.norm(oracle.objective.grad(x)), rtol=1e-6)
+            np.testing.assert_allclose(scores["loss"][seed], oracle.objective.value(x), rtol=1e-6)
+
+
+def test_a_ratio_is_ours_by_the_best_rival_s_of_means_over_seeds() -> None:
+    scores: dict[str, Any] = {judging.OURS: {"norm": [1.0, 3.0], "loss": [5.0, 5.0]}}
+    scores |= {f"{name}, by norm": {"norm": [8.0, 8.0], "loss": [9.0, 9.0]} for name in TUNED}
+    scores["Adam, by norm"] = {"norm": [0.5, 0.5], "loss": [12.0, 12.0]}
+    scores["SGD, by norm"] = {"norm": [None, 0.1], "loss": [2.0, 2.0]}  # a diverged seed
+    result = Result({"scores": scores, "f_inf": 1.0})
+    assert (result.best(), result.ratio()) == ("Adam", 4.0)
+    assert result.is_trap  # 12 − 1 > 2 (5 − 1)
+    assert result.ratio(to="SGD") == 0.0
+
+
+def test_problems_are_made_after_jax_is_told_its_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evidence.untuned.command import command
+
+    order: list[str] = []
+    monkeypatch.setattr(devices, "tune", lambda: order.append("devices"))
+
+    def cases() -> dict[str, Case]:
+        order.append("problems")
+        return {}
+
+    monkeypatch.setattr(judging, "cases", cases)
+    with pytest.raises(ValueError, match="untuned: the problems are"):
+        command(tmp_path, problem=["none"])
+    assert order == ["devices", "problems"]
