@@ -26,7 +26,6 @@ OPTIONAL = {
         "src/gladstorm/numpyro.py",
         "src/gladstorm/integrations/numpyro",
         "docs/numpyro.md",
-        "evidence/posterior",
         "evidence/posteriors",
     ],
     "transformers": ["src/gladstorm/transformers.py", "src/gladstorm/integrations/transformers.py"],

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from evidence.posteriors import page as posteriors
 from evidence.study import PUBLISHED
 from evidence.untuned import page as untuned
 from evidence.untuned.judging import BUDGETS
@@ -23,7 +24,7 @@ from gladstorm.suite import tables as suite_tables
 from gladstorm.theory import Problem, theorem
 
 ROOT = Path(__file__).parent.parent
-STUDIES = ("untuned", "optimality", "reproduction", "digits", "text", "posterior")
+STUDIES = ("untuned", "optimality", "reproduction", "digits", "text", "posteriors")
 ERRATA = {"L0-smooth": 0.0, "L*_sym(1/2)": 0.5, "L*_sym(1)": 1.0}
 EXAMPLE: dict[str, Any] = {"L0": 1.5, "B": 0, "G": 0.7, "gap": 3, "L1": 0.25}  # of docs/errata.md
 
@@ -121,6 +122,7 @@ def texts() -> dict[str, str]:
         "schedule_most": order(max(times)),
         "schedule_eps": order(optimality["eps"]),
         **_untuned(),
+        **_posteriors(),
     }
 
 
@@ -152,6 +154,23 @@ def _untuned() -> dict[str, str]:
         "untuned_beats_cosine": str(sum(result.ratio(to=COSINE) < 1 for result in results)),
         "untuned_sentences": str(len(verdicts)),
         **{f"untuned_{word}": str(verdicts.count(word)) for word in ("true", "false", "undecided")},
+    }
+
+
+def _posteriors() -> dict[str, str]:
+    results = posteriors.load(PUBLISHED / "posteriors")
+    wanted = ("validation", posteriors.MEAN_FIELD)
+    judged = [case for case in results["cases"] if (case["set"], case["family"]) == wanted]
+    verdicts = [sentence["verdict"] for sentence in posteriors.sentences(results)]
+    many = results["settings"]["budgets"][-1]
+    return {
+        "posteriors_models": str(len(judged)),
+        "posteriors_budget": f"{many:,}",
+        "posteriors_ours": posteriors.two(posteriors.score(judged, posteriors.OURS, many)),
+        "posteriors_oracle": posteriors.two(posteriors.score(judged, posteriors.TUNED_STL, many)),
+        "posteriors_adam": posteriors.two(posteriors.score(judged, "Adam 0.01", many)),
+        "posteriors_sentences": str(len(verdicts)),
+        "posteriors_true": str(verdicts.count("true")),
     }
 
 
@@ -188,14 +207,13 @@ def tables() -> dict[str, Table]:
             "test accuracy, %, growing noise",
         ),
         "text": only(with_heading(pages["text"], "test loss"), "", "step size", "test loss"),
-        **variational(pages["posterior"]),
+        **variational(pages["posteriors"]),
     }
 
 
 def variational(page: list[Table]) -> dict[str, Table]:
     """Tables of the section on variational inference, from the tables of its study's page."""
-    columns = ("guide", "learning rate", "optimizer", "arrives at", "smallest median gap, nats", "diverged")
-    return {"posterior": only(with_heading(page, "guide", "optimizer"), *columns)}
+    return {"posteriors": with_heading(page, "not finite")}
 
 
 def typeset(text: str) -> str:

@@ -320,7 +320,7 @@ def work_of_studies() -> list[str]:
     """What takes long in each study that can be imported here, under the name by which its command calls it."""
     commands = {name: importlib.import_module(f"evidence.{name}.command") for name in study.names()}
     if not find_spec("numpyro"):
-        del commands["posterior"]
+        del commands["posteriors"]
     return [f"evidence.{name}.{work}" for name, command in commands.items() for work in command.WORK]
 
 

@@ -137,7 +137,7 @@ def test_every_example_of_a_help_text_is_accepted() -> None:
         shutil.copy("probes.parquet", "run.parquet")
         shutil.copy(ROOT / "docs/evidence/tightness/nsgdm-smooth-bg0.json", "out/worst.json")
         for words in examples:
-            if find_spec("numpyro") or words[1] != "posterior":
+            if find_spec("numpyro") or words[1] != "posteriors":
                 assert run_line(0, words).kind in ("0", "accepted"), words
 
 

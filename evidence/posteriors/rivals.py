@@ -5,9 +5,10 @@ Each takes one draw a step. Adam's settings are numbers of a row, so that the tu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -31,7 +32,7 @@ from evidence.posteriors.families import (
     unpacked,
     whitened,
 )
-from evidence.posteriors.problems import Problem
+from evidence.posteriors.problems import Problem, made
 
 Ends = tuple[Any, Any, Any]  # mean, scale and ELBO, a row for each seed
 
@@ -53,6 +54,7 @@ TRIAL, TRIAL_DRAWS = 50, 100  # steps of each, and draws of the ELBO it is judge
 FIXED_DRAWS = 30
 HISTORY, PATH_DRAWS = 6, 10
 TUNING_SEEDS = 3
+JUDGED_BY = 2000  # draws of an ELBO
 
 
 def _adam(setting: Any, steps: Any) -> Any:
@@ -101,9 +103,9 @@ def program(density: Density, dim: int, family: str, groups: list[str]) -> Calla
 
     @jax.jit
     def run(steps: Any, keys: Any, settings: Any, starts: Any, seeds: Any) -> dict[str, Any]:
-        made = {name: GROUPS[name].make for name in groups}
+        makers = {name: GROUPS[name].make for name in groups}
         states = {
-            name: jax.vmap(lambda s, x, m=made[name]: m(s, steps).init(x))(settings[name], starts[name])
+            name: jax.vmap(lambda s, x, m=makers[name]: m(s, steps).init(x))(settings[name], starts[name])
             for name in groups
         }
 
@@ -129,8 +131,9 @@ def program(density: Density, dim: int, family: str, groups: list[str]) -> Calla
         def moved(name: str, setting: Any, x: Any, state: Any, eps: Any, slope: Any) -> Any:
             positive, stl = GROUPS[name].positive, setting[-1]
             _, pull = jax.vjp(lambda x: point(family, x, eps, positive), x)
-            (gradient,) = pull((-slope - stl * whitened(family, x, eps, positive), stl - 1))
-            update, state = made[name](setting, steps).update(gradient, state, x)
+            landing = jnp.where(stl > 0, whitened(family, x, eps, positive), 0.0)
+            (gradient,) = pull((-slope - landing, stl - 1))
+            update, state = makers[name](setting, steps).update(gradient, state, x)
             return x + update, state
 
         points, states = jax.lax.fori_loop(0, steps, step, (starts, states))
@@ -183,6 +186,35 @@ def stochastic(
                 mine = slice(block.start + best * len(some), block.start + (best + 1) * len(some))
                 found.setdefault(tuned, {})[budget] = (mean[mine], scale[mine], level[mine])
     return found
+
+
+def measured(name: str, family: str, database: Path | None, budgets: list[int], seeds: list[int]) -> dict[str, Any]:
+    """The ELBOs of all rivals on a posterior by name, budget and seed, and the best Gaussian that one of them found."""
+    with jax.enable_x64(True):
+        problem = made(name, database)
+        draws = antithetic(problem.dim, JUDGED_BY, 0)
+        found = stochastic(problem, family, budgets, seeds, draws)
+        found |= deterministic(problem, family, budgets, seeds, draws)
+    levels = {rival: {str(k): listed(end[2]) for k, end in ends.items()} for rival, ends in found.items()}
+    return {
+        "dim": problem.dim,
+        "levels": levels,
+        "best": best_of([each for ends in found.values() for each in ends.values()]),
+    }
+
+
+def listed(levels: Any) -> list[float | None]:
+    """Numbers as JSON can hold them."""
+    return [float(level) if np.isfinite(level) else None for level in levels]
+
+
+def best_of(ends: Iterable[Ends]) -> dict[str, Any]:
+    """The Gaussian with the largest ELBO."""
+    rows = [
+        (float(level), m, s) for mean, scale, levels in ends for m, s, level in zip(mean, scale, levels, strict=True)
+    ]
+    level, mean, scale = max((row for row in rows if np.isfinite(row[0])), key=lambda row: row[0])
+    return {"mean": mean.tolist(), "scale": scale.tolist(), "level": float(level)}
 
 
 def _level(density: Density, family: str, x: Any, draws: Any, positive: Any) -> tuple[Any, Any, Any]:

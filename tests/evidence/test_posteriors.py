@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,7 +17,8 @@ pytest.importorskip("numpyro")
 
 from numpyro.infer.util import log_density
 
-from evidence.posteriors import models
+from evidence import study
+from evidence.posteriors import families, models, page, rivals
 
 _RNG = np.random.default_rng(7)
 
@@ -140,3 +145,113 @@ def test_a_density_is_the_one_written_by_hand(name: str) -> None:
     with jax.enable_x64(True):
         found = float(log_density(model, (data,), {}, at)[0])
     assert found == pytest.approx(by_hand(data, at), rel=1e-6)
+
+
+@pytest.mark.parametrize("family", [families.MEAN_FIELD, families.FULL_RANK])
+def test_sticking_gradients_vanish_at_the_posterior_and_others_do_not(family: str) -> None:
+    mean = np.array([1.0, -2.0])
+    lower = np.diag([0.5, 3.0]) if family == families.MEAN_FIELD else np.array([[0.5, 0.0], [2.0, 3.0]])
+    precision = np.linalg.inv(lower @ lower.T)
+    widths = np.diagonal(lower)
+    x = [*mean, *np.log(np.expm1(widths)), *([] if family == families.MEAN_FIELD else [2.0 / 3.0])]
+    with jax.enable_x64(True):
+        run = rivals.program(lambda z: -0.5 * (z - mean) @ precision @ (z - mean), 2, family, ["Adam"])
+        rows = {"Adam": np.array([(0.1, 0.0, 0.999, np.inf, stl) for stl in (1.0, 0.0)])}
+        keys = jax.random.split(jax.random.key(0), 1)
+        ends = run(1, keys, rows, {"Adam": np.array([x, x])}, {"Adam": np.zeros(2, int)})["Adam"]
+    steps = np.abs(np.asarray(ends) - x)
+    assert steps[0].max() < 0.1 * 1e-3  # Adam divides by the size of a gradient, which is that of rounding here
+    assert steps[1].min() > 0.05
+
+
+def test_the_full_rank_coordinates_are_numpyro_s() -> None:
+    from numpyro.distributions.transforms import ScaledUnitLowerCholeskyTransform
+
+    x = np.random.default_rng(0).normal(size=9)
+    mean, lower = families.unpacked(families.FULL_RANK, x, 3)
+    np.testing.assert_array_equal(mean, x[:3])
+    theirs = ScaledUnitLowerCholeskyTransform()(np.concatenate([x[6:], x[3:6]]))
+    np.testing.assert_allclose(lower, theirs, rtol=1e-6)
+    eps = np.array([0.3, -1.0, 2.0])
+    np.testing.assert_allclose(families.whitened(families.FULL_RANK, x, eps) @ lower, eps, rtol=1e-5)
+    z, determinant = families.point(families.FULL_RANK, x, eps)
+    np.testing.assert_allclose(z, mean + lower @ eps, rtol=1e-6)
+    np.testing.assert_allclose(determinant, np.linalg.slogdet(lower)[1], rtol=1e-5)
+
+
+def test_the_elbo_of_the_posterior_itself_is_the_log_evidence() -> None:
+    lower, mode = np.array([[0.5, 0.0], [2.0, 3.0]]), np.array([1.0, -2.0])
+    precision = np.linalg.inv(lower @ lower.T)
+    with jax.enable_x64(True):
+        constant = float(stats.multivariate_normal(mode, lower @ lower.T).logpdf(mode))
+
+        def density(z: Any) -> Any:
+            return 7 + constant - 0.5 * (z - mode) @ precision @ (z - mode)
+
+        draws = families.antithetic(2, 40_000, 0)
+        found = families.elbos(density, mode[None], lower[None], draws)
+        assert float(found[0]) == pytest.approx(7, abs=0.03)
+        (x,) = families.fixed_draws(families.FULL_RANK, density, [np.zeros(5)], [families.antithetic(2, 4000, 1)], 200)
+        mean, scale = families.unpacked(families.FULL_RANK, x, 2)
+    np.testing.assert_allclose(mean, mode, atol=1e-3)
+    np.testing.assert_allclose(scale, lower, rtol=0.05, atol=0.1)
+
+
+def test_the_sentences_that_are_judged_are_those_that_were_registered_and_so_are_the_models() -> None:
+    text = (study.PUBLISHED / "posteriors/registered.md").read_text("utf-8")
+    registered = [" ".join(each.split()) for each in re.findall(r"^\d+\. ((?:.+\n)+?)(?=\d+\.|\n)", text, re.MULTILINE)]
+    results = page.load(study.PUBLISHED / "posteriors")
+    assert [sentence["words"] for sentence in page.sentences(results)] == registered
+    for some in (models.DEVELOPMENT, models.VALIDATION):
+        assert f"({len(some)}): " in text
+        assert all(name.split("-")[1] in text for name in some)
+
+
+def _fit(gap: float | None, *warnings: str) -> dict[str, Any]:
+    return {"gap": gap, "khat": 0.5, "warnings": list(warnings), "errors": None}
+
+
+def test_a_score_is_the_geometric_mean_of_medians_and_what_is_not_finite_is_far_away() -> None:
+    def case(*found: float | None) -> dict[str, Any]:
+        return {"ours": {"10": list(found)}, "rivals": {"Adam": {"10": [None, 4.0, None]}}}
+
+    cases = [case(-0.001, 0.0, 5.0), case(2.0, 1.0, None)]
+    assert page.score(cases, page.OURS, 10) == pytest.approx((0.01 * 2.0) ** 0.5)
+    assert page.score(cases, "Adam", 10) == pytest.approx(page.LARGEST)
+    assert page.near(cases, page.OURS, 10) == (2, 6)
+
+
+def test_a_warning_is_missed_by_a_bad_fit_and_false_of_a_good_one() -> None:
+    fits = [_fit(0.5), _fit(0.9, "No other start."), _fit(1.1), _fit(None, "Not finite."), _fit(30.0, "a", "b")]
+    assert page.warned([{"fits": {"10": fits, "20": [_fit(0.1)]}}], (10, 20)) == {True: (1, 3), False: (2, 3)}
+
+
+def test_a_trial_needs_no_database_and_its_runs_are_those_of_the_public_fit(
+    monkeypatch: pytest.MonkeyPatch, evidence: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    judging = pytest.importorskip("evidence.posteriors.judging")
+    from evidence.posteriors.problems import made
+    from gladstorm.variational import MeanField, fit_logdensity
+
+    monkeypatch.setattr(judging, "QUICK", replace(judging.QUICK, models=("made-regression",), budgets=[10, 30]))
+    assert evidence("posteriors", "--quick", "--out", str(tmp_path))[0] == 0
+    results = page.load(tmp_path)
+    assert (tmp_path / "index.md").read_text("utf-8") == page.render(results)
+    (case,) = results["cases"]
+    with jax.enable_x64(True):
+        problem = made("made-regression", None)
+        fit = fit_logdensity(
+            problem.logdensity,
+            4,
+            steps=30,
+            starts=4,
+            start=problem.starts(range(4)),
+            family=MeanField(),
+            progress=False,
+        )
+    assert list(fit.warnings) == case["fits"]["30"][0]["warnings"]
+    gap = case["best"]["elbo"] - fit.elbo
+    assert gap == pytest.approx(case["fits"]["30"][0]["gap"], abs=6 * fit.elbo_error)
+    code, _, error = evidence("posteriors", "--out", str(tmp_path / "other"))
+    assert code == 2
+    assert "--posteriordb must be a clone" in error

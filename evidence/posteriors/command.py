@@ -1,0 +1,44 @@
+"""`python -m evidence posteriors`."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evidence.study import Out, Quick, Seed, kept_in
+from gladstorm.cli.app import AsJson, StoreFolder
+from gladstorm.cli.job import computing
+
+WORK = ("judging.run",)
+
+
+def command(
+    out: Out,
+    posteriordb: Annotated[Path | None, typer.Option(help="A clone of the repository stan-dev/posteriordb.")] = None,
+    quick: Quick = False,
+    model: Annotated[list[str] | None, typer.Option(help="Run only this model; repeatable.")] = None,
+    seed: Seed = 0,
+    store: StoreFolder = None,
+    as_json: AsJson = False,  # noqa: ARG001 - for StudyCommand
+) -> None:
+    """Compare `gladstorm.numpyro.fit` with tuned and untuned rivals on posteriors of posteriordb.
+
+    Data and reference draws come from a clone that --posteriordb names; --quick takes two small models instead. All of
+    it takes about half an hour of one core, and what is finished is kept.
+
+    Example: python -m evidence posteriors --quick
+    """
+    from evidence.posteriors import judging
+    from evidence.posteriors.problems import require_database
+    from evidence.results import save
+
+    judging.require_known(model or ())
+    database = None if quick else require_database(posteriordb)
+    size = judging.QUICK if quick else judging.FULL
+    if model and not quick:
+        size = replace(size, models=tuple(name for name in size.models if name in model))
+    kept = kept_in("posteriors", out, store, "store", files=["results.json"])
+    with computing(kept, None, None) as executor:
+        results = judging.run(database, size, kept, seed, executor)
+    save(out / "results.json", results)

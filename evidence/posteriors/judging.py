@@ -1,0 +1,162 @@
+"""The parts of the study, each kept when it is finished, and what comes of them: gaps, warnings, errors and costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from evidence.parts import Part, gathered
+from evidence.posteriors import chains, costs, ours, rivals
+from evidence.posteriors.families import FULL_RANK, LARGEST, MEAN_FIELD
+from evidence.posteriors.models import DEVELOPMENT, VALIDATION
+from evidence.posteriors.problems import MODELS, SMALL
+from evidence.results import versions_of
+from gladstorm.core.statistics import significant
+from gladstorm.jobs.provenance import source_of
+from gladstorm.jobs.store import Store
+from gladstorm.jobs.tasks import HERE, Executor, Task
+from gladstorm.variational import FullRank, MeanField
+from gladstorm.variational.gaussians import Diagonal
+from gladstorm.variational.run import AT_ONCE, BLOCKS, COMPARED, optimize
+
+PACKAGES = ("gladstorm", "numpyro", "jax", "optax", "numpy", "scipy")
+TIMED = (
+    "kilpisjarvi_mod-kilpisjarvi",
+    "surgical_data-surgical_model",
+    "seeds_data-seeds_centered_model",
+    "mesquite-mesquite",
+    "radon_mn-radon_hierarchical_intercept_noncentered",
+)
+Measure = Callable[..., dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is run."""
+
+    models: tuple[str, ...]
+    budgets: list[int]
+    seeds: int  # of rivals
+    runs: int  # of ours
+    largest: int  # dimension of a full-rank fit
+    timed: tuple[str, ...]
+    batches: int  # steps with minibatches; 0 for none
+
+
+FULL = Size(tuple(MODELS), [1000, 10_000], 5, 20, LARGEST, TIMED, 10_000)
+QUICK = Size(tuple(SMALL), [20, 60], 2, 4, 0, (), 0)
+
+
+def require_known(models: Sequence[str]) -> None:
+    """Refuse names of no model."""
+    for name in models:
+        if name not in MODELS:
+            raise ValueError(f"posteriors: --model must be one of {', '.join(MODELS)}; got {name!r}.")
+
+
+def run(database: Path | None, size: Size, kept: Path, seed: int, executor: Executor = HERE) -> dict[str, Any]:
+    """Everything, JSON-ready."""
+
+    def parts(doing: str, measure: Measure, tasks: list[tuple[list[Any], tuple[Any, ...]]]) -> list[dict[str, Any]]:
+        """What `measure` finds of each: its identity without the place of the database, and its arguments."""
+        store = Store(kept, Part, ".json", source=source_of(measure))
+        listed = [
+            Task(", ".join(map(str, [doing, *identity[:2]])), [doing, *identity], partial(_part, measure, *arguments))
+            for identity, arguments in tasks
+        ]
+        return [part.content for part in gathered(doing, listed, store, executor)]
+
+    def of_cases(doing: str, measure: Measure, cases: list[tuple[str, str]], number: int) -> list[dict[str, Any]]:
+        settings = [size.budgets, [seed + j for j in range(number)]]
+        return parts(doing, measure, [([*case, *settings], (*case, database, *settings)) for case in cases])
+
+    cases = [(name, MEAN_FIELD) for name in size.models]
+    theirs = of_cases("rivals", rivals.measured, cases, size.seeds)
+    larger = [
+        (name, FULL_RANK)
+        for name, found in zip(size.models, theirs, strict=True)
+        if found["dim"] <= size.largest and name not in DEVELOPMENT  # which are not judged
+    ]
+    theirs += of_cases("rivals", rivals.measured, larger, size.seeds)
+    cases += larger
+    own = of_cases("ours", ours.measured, cases, size.runs)
+    best = [max(pair, key=lambda each: each["best"]["level"])["best"] for pair in zip(theirs, own, strict=True)]
+    polished = parts(
+        "polish",
+        ours.polished,
+        [([*case, b["level"]], (*case, database, b["mean"], b["scale"])) for case, b in zip(cases, best, strict=True)],
+    )
+    checked = [name for name in size.models if name in VALIDATION]
+    sampled = parts("NUTS", chains.nuts, [([name, seed], (name, database, seed)) for name in checked])
+    clocked = [name for name in size.timed if name in size.models]
+    seconds = parts("time", costs.timed, [([name, seed], (name, database, seed)) for name in clocked])
+    large = list(costs.LARGE) if size.batches else []
+    batches = parts("minibatches", costs.minibatches, [([name, seed], (name, size.batches, seed)) for name in large])
+    return {
+        "settings": {
+            "budgets": size.budgets,
+            "seeds": size.seeds,
+            "runs": size.runs,
+            "first_seed": seed,
+            "models_left_out": [name for name in MODELS if name not in size.models],
+            "source": source_of(optimize),
+            "versions": versions_of(*PACKAGES),
+        },
+        "cases": [_case(*each) for each in zip(cases, theirs, own, polished, strict=True)],
+        "NUTS": dict(zip(checked, sampled, strict=True)),
+        "time": dict(zip(clocked, seconds, strict=True)),
+        "minibatches": {name: _batch_gaps(found) for name, found in zip(large, batches, strict=True)},
+    }
+
+
+def _part(measure: Measure, *arguments: Any) -> Part:
+    return Part(measure(*arguments))
+
+
+def _case(case: tuple[str, str], theirs: Any, own: Any, polished: Any) -> dict[str, Any]:
+    """A model and a family: gaps to the best instead of ELBOs."""
+    top = max(polished["level"], theirs["best"]["level"], own["best"]["level"])
+    return {
+        "model": case[0],
+        "set": "validation" if case[0] in VALIDATION else "development",
+        "family": case[1],
+        "dim": theirs["dim"],
+        "best": {"elbo": significant(top, 10), "khat": polished["khat"], "errors": polished["errors"]},
+        "rivals": {
+            name: {k: _gaps(top, each) for k, each in found.items()} for name, found in theirs["levels"].items()
+        },
+        "ours": {k: _gaps(top, levels) for k, levels in own["levels"].items()},
+        "evaluations": {k: _evaluations(case[1], theirs["dim"], int(k)) for k in own["levels"]},
+        "fits": {
+            k: [{"gap": _gaps(top, [fit.pop("level")])[0]} | fit for fit in fits] for k, fits in own["fits"].items()
+        },
+    }
+
+
+def _evaluations(family: str, dim: int, steps: int) -> int:
+    """How often at most a run evaluates the density beside its gradients: after every block, and to compare."""
+    members = MeanField() if family == MEAN_FIELD else FullRank()
+    block, draws = max(1, round(steps / BLOCKS)), 0
+    found: Any = Diagonal(jnp.zeros(dim), jnp.ones(dim))
+    for stage in members.stages(lambda *_: jnp.zeros(()), dim, steps):
+        state = jax.eval_shape(stage.begin, found, jax.random.key(0))
+        candidates = jax.eval_shape(stage.found, state)
+        found = candidates[0]
+        draws += AT_ONCE * (math.ceil(stage.steps / min(block, stage.steps)) + COMPARED * len(candidates))
+    return draws
+
+
+def _gaps(top: float, levels: Sequence[float | None]) -> list[float | None]:
+    return [None if level is None else significant(top - level, 4) for level in levels]
+
+
+def _batch_gaps(levels: dict[str, list[float | None]]) -> dict[str, list[float | None]]:
+    top = max(level for each in levels.values() for level in each if level is not None)
+    return {name: _gaps(top, each) for name, each in levels.items()}

@@ -1,0 +1,324 @@
+"""The page of the study and its figures, from results.json. Nothing is run here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from evidence.page import markdown_table, read, rendered
+from gladstorm.plotting import figures
+from gladstorm.plotting.styles import BLACK, COLOURS, GREY, LINES
+
+Results = dict[str, Any]
+Cases = list[dict[str, Any]]
+
+OURS, TUNED, TUNED_STL = "ours", "tuned Adam", "tuned Adam, STL"
+MEAN_FIELD, FULL_RANK = "mean field", "full rank"
+SMALLEST, LARGEST = 0.01, 1e8  # gaps that count as these
+NEAR = 1.0  # nat
+SHOWN = ("ours", "tuned Adam, STL", "tuned Adam", "Adam 0.01", "ClippedAdam 0.01", "Adam 0.1, cosine")
+FLEETING = "fixed draws, L-BFGS"
+
+
+def load(folder: Path) -> Results:
+    """The results of the study."""
+    return read(folder / "results.json")
+
+
+def gaps(case: dict[str, Any], who: str, budget: int) -> np.ndarray:
+    """Of every run, within what counts."""
+    found = case["ours"] if who == OURS else case["rivals"][who]
+    values = np.array([np.nan if each is None else each for each in found[str(budget)]], float)
+    return np.asarray(np.clip(np.nan_to_num(values, nan=LARGEST), SMALLEST, LARGEST))
+
+
+def score(cases: Cases, who: str, budget: int) -> float:
+    """The geometric mean over models of the median gap."""
+    return float(np.exp(np.mean([np.log(np.median(gaps(case, who, budget))) for case in cases])))
+
+
+def near(cases: Cases, who: str, budget: int) -> tuple[int, int]:
+    """How many runs are within a nat, and how many there are."""
+    every = np.concatenate([[], *(gaps(case, who, budget) for case in cases)])
+    return int((every < NEAR).sum()), every.size
+
+
+def warned(cases: Cases, budgets: Iterable[int]) -> dict[bool, tuple[int, int]]:
+    """Of fits that are within a nat (True) and that are not (False): how many warn, and how many there are."""
+    fits = [fit for case in cases for budget in budgets for fit in case["fits"][str(budget)]]
+    found = {}
+    for good in (True, False):
+        some = [fit for fit in fits if (fit["gap"] is not None and fit["gap"] < NEAR) == good]
+        found[good] = sum(bool(fit["warnings"]) for fit in some), len(some)
+    return found
+
+
+def sentences(results: Results) -> list[dict[str, Any]]:
+    """The registered sentences, what was found, and whether they hold; None where there is nothing to decide by."""
+    few, many = results["settings"]["budgets"]
+    judged = [case for case in results["cases"] if case["set"] == "validation"] or results["cases"]
+    mean, full = ([case for case in judged if case["family"] == family] for family in (MEAN_FIELD, FULL_RANK))
+    ours = {budget: score(mean, OURS, budget) for budget in (few, many)}
+    oracle = {budget: score(mean, TUNED_STL, budget) for budget in (few, many)}
+    untuned = [name for name in mean[0]["rivals"] if name not in (TUNED, TUNED_STL)]
+    rivals = {(name, budget): score(mean, name, budget) for name in untuned for budget in (few, many)}
+    closest = min(rivals, key=lambda key: rivals[key] / ours[key[1]])
+    runs = [each for case in judged for found in case["ours"].values() for each in found]
+    lost = sum(each is None for each in runs)
+    (close, total), (close_full, total_full) = near(mean, OURS, many), near(full, OURS, many)
+    said = warned(judged, (few, many))
+    ratio = _geometric([each["ours"] / each["SVI"] for each in results["time"].values()])
+    batches = {name: (_median(each["ours"]), _best(each)) for name, each in results["minibatches"].items()}
+    rows: list[tuple[str, str, bool | None]] = [
+        (
+            f"Mean field, {many:,} gradients: the geometric mean of the median gap is at most 0.1 nats.",
+            two(ours[many]),
+            ours[many] <= 0.1,
+        ),
+        (f"Mean field, {few:,} gradients: at most 0.3 nats.", two(ours[few]), ours[few] <= 0.3),
+        (
+            "Mean field: at neither budget is it above that of the tuned Adam with STL gradients.",
+            "; ".join(f"{budget:,}: {ours[budget]:.3g} against {oracle[budget]:.3g}" for budget in (few, many)),
+            all(ours[budget] <= oracle[budget] for budget in (few, many)),
+        ),
+        (
+            f"Mean field, {many:,} gradients: at least 90 % of our runs are within 1 nat.",
+            f"{close} of {total}",
+            close >= 0.9 * total,
+        ),
+        (
+            "None of our runs, of both families and budgets, is not finite, and there are at least 500.",
+            f"{lost} of {len(runs)}",
+            lost == 0 and len(runs) >= 500,
+        ),
+        (
+            f"Full rank, {many:,} gradients: at least 98 % of our runs are within 1 nat.",
+            f"{close_full} of {total_full}",
+            close_full >= 0.98 * total_full if total_full else None,
+        ),
+        (
+            "Mean field: our geometric mean is below that of every untuned rival, at both budgets.",
+            f"closest is {closest[0]} at {closest[1]:,}: {two(ours[closest[1]])} against {two(rivals[closest])}",
+            all(ours[budget] < each for (_, budget), each in rivals.items()),
+        ),
+        (
+            "Of fits (four starts; both families and budgets) that are not within 1 nat, at least 90 % warn.",
+            f"{said[False][0]} of {said[False][1]}",
+            said[False][0] >= 0.9 * said[False][1] if said[False][1] else None,
+        ),
+        (
+            "Of fits that are within 1 nat, at most 5 % warn.",
+            f"{said[True][0]} of {said[True][1]}",
+            said[True][0] <= 0.05 * said[True][1] if said[True][1] else None,
+        ),
+        (
+            "A gradient takes at most 1.1 times as long as in numpyro's SVI with Adam (mean field; ratio of medians, "
+            "geometric mean over the models timed).",
+            f"{ratio:.2f}" if results["time"] else "not timed",
+            ratio <= 1.1 if results["time"] else None,
+        ),
+        (
+            "Minibatches (two models with 50,000 and 20,000 rows made by us): our median gap is not above that of the "
+            "tuned Adam.",
+            "; ".join(f"{name}: {two(own)} against {two(rival)}" for name, (own, rival) in batches.items())
+            or "not run",
+            all(own <= rival for own, rival in batches.values()) if batches else None,
+        ),
+    ]
+    return [
+        {"words": words, "found": found, "verdict": {True: "true", False: "**false**", None: "undecided"}[holds]}
+        for words, found, holds in rows
+    ]
+
+
+def two(number: float) -> str:
+    """A gap for people.
+
+    >>> two(0.0471), two(123.4), two(5e7)
+    ('0.047', '120', '5e+07')
+    """
+    return f"{number:.2g}" if number < 100 or number >= 1e4 else f"{float(f'{number:.2g}'):.0f}"
+
+
+def _geometric(values: list[float]) -> float:
+    return float(np.exp(np.mean(np.log(values)))) if values else float("nan")
+
+
+def _median(found: list[float | None]) -> float:
+    return float(np.median([LARGEST if each is None else max(each, SMALLEST) for each in found]))
+
+
+def _best(found: dict[str, list[float | None]]) -> float:
+    """The smallest median of a setting that is not ours."""
+    return min(_median(each) for name, each in found.items() if name != OURS)
+
+
+def overview(cases: Cases, budgets: list[int]) -> str:
+    """Every method: the geometric means, and its runs within a nat."""
+    names = sorted([OURS, *cases[0]["rivals"]], key=lambda name: score(cases, name, budgets[-1]))
+    heads = ["", *(f"gap at {budget:,}" for budget in budgets), f"within 1 nat at {budgets[-1]:,}", "not finite"]
+    rows = []
+    for name in names:
+        close, total = near(cases, name, budgets[-1])
+        found = [case["ours"] if name == OURS else case["rivals"][name] for case in cases]
+        lost = sum(each is None for by_budget in found for some in by_budget.values() for each in some)
+        label = f"**{name}**" if name == OURS else name
+        rows.append([label, *(two(score(cases, name, b)) for b in budgets), f"{close} of {total}", str(lost)])
+    return markdown_table(heads, rows)
+
+
+def by_model(results: Results, family: str) -> str:
+    """A row for each model: our medians, the oracle's, the usual Adam's, k-hat, errors."""
+    few, many = results["settings"]["budgets"]
+    heads = ["model", "set", "d", f"ours, {few:,}", f"ours, {many:,}", f"within 1 nat at {many:,}"]
+    heads += [f"{TUNED_STL}, {many:,}", f"Adam 0.01, {many:,}", "fits that warn", "k-hat, ours", "best", "errors, ours"]
+    rows = []
+    for case in (each for each in results["cases"] if each["family"] == family):
+        fits = case["fits"][str(many)]
+        close, total = near([case], OURS, many)
+        medians = [two(float(np.median(gaps(case, who, k)))) for who, k in ((TUNED_STL, many), ("Adam 0.01", many))]
+        khats = [np.inf if fit["khat"] is None else fit["khat"] for fit in fits]
+        rows.append(
+            [
+                case["model"].partition("-")[2] or case["model"],
+                case["set"],
+                str(case["dim"]),
+                *(two(float(np.median(gaps(case, OURS, k)))) for k in (few, many)),
+                f"{close} of {total}",
+                *medians,
+                f"{sum(bool(fit['warnings']) for fit in fits)} of {len(fits)}",
+                f"{np.median(khats):.2f}",
+                "∞" if case["best"]["khat"] is None else f"{case['best']['khat']:.2f}",
+                _errors([fit["errors"] for fit in fits]),
+            ]
+        )
+    return markdown_table(heads, rows)
+
+
+def between(numbers: Iterable[int]) -> str:
+    """The range of some counts.
+
+    >>> between([1280, 640, 640]), between([7])
+    ('640 to 1,280', '7')
+    """
+    found = sorted(numbers)
+    return " to ".join(dict.fromkeys(f"{number:,}" for number in (found[0], found[-1])))
+
+
+def _errors(found: list[dict[str, float] | None]) -> str:
+    some = [each for each in found if each is not None]
+    return "; ".join(f"{np.median([each[kind] for each in some]):.2g}" for kind in ("mean", "log sd")) if some else ""
+
+
+def chains(results: Results) -> str:
+    """What NUTS took, and its errors."""
+    rows = [
+        [name.partition("-")[2] or name, f"{found['gradients']:,}", _errors([found["errors"]])]
+        for name, found in results["NUTS"].items()
+    ]
+    return markdown_table(["model", "gradients of NUTS", "its errors"], rows)
+
+
+def reasons(results: Results) -> str:
+    """How often each kind of warning was given, by whether the fit was within a nat."""
+    counts: dict[str, list[int]] = {}
+    for case in results["cases"]:
+        for fits in case["fits"].values():
+            for fit in fits:
+                good = fit["gap"] is not None and fit["gap"] < NEAR
+                for warning in fit["warnings"]:
+                    kind = re.sub(r"^\d+ % of", "Some of", re.split("[:;]", warning)[0].rstrip("."))
+                    counts.setdefault(kind, [0, 0])[good] += 1
+    return markdown_table(
+        ["warning", "fits not within 1 nat", "fits within"], [[kind, *map(str, each)] for kind, each in counts.items()]
+    )
+
+
+def render(results: Results) -> str:
+    """The page."""
+    budgets, judged = results["settings"]["budgets"], sentences(results)
+    sets = {case["set"] for case in results["cases"] if case["family"] == MEAN_FIELD}
+    chosen = "validation" if "validation" in sets else "development"
+
+    def some(family: str, which: str) -> Cases:
+        return [case for case in results["cases"] if (case["family"], case["set"]) == (family, which)]
+
+    return rendered(
+        __file__,
+        results["settings"]
+        | {
+            "sentences": judged,
+            "hold": sum(each["verdict"] == "true" for each in judged),
+            "counted": {which: len(some(MEAN_FIELD, which)) for which in ("validation", "development")},
+            "mean": overview(some(MEAN_FIELD, chosen), budgets),
+            "full": overview(some(FULL_RANK, chosen), budgets) if some(FULL_RANK, chosen) else "",
+            "development": overview(some(MEAN_FIELD, "development"), budgets) if len(sets) == 2 else "",
+            "evaluations": {
+                budget: between(case["evaluations"][str(budget)] for case in results["cases"]) for budget in budgets
+            },
+            "ours_at": {budget: two(score(some(MEAN_FIELD, chosen), OURS, budget)) for budget in budgets},
+            "adam_at": {budget: two(score(some(MEAN_FIELD, chosen), "Adam 0.01", budget)) for budget in budgets},
+            "by_model": {family: by_model(results, family) for family in (MEAN_FIELD, FULL_RANK)},
+            "NUTS": results["NUTS"],
+            "chains": chains(results),
+            "reasons": reasons(results),
+            "time": results["time"],
+            "batches": {
+                name: {"ours": two(_median(found["ours"])), "tuned": two(_best(found))}
+                for name, found in results["minibatches"].items()
+            },
+        },
+    )
+
+
+def draw(folder: Path) -> None:
+    """The profile of gaps, and the gaps model by model."""
+    results = load(folder)
+    many = results["settings"]["budgets"][-1]
+    cases = [case for case in results["cases"] if case["family"] == MEAN_FIELD]
+    judged = [case for case in cases if case["set"] == "validation"] or cases
+    _save(folder / "profile.svg", (6.5, 4.2), lambda ax: _profile(ax, judged, many))
+    _save(folder / "gaps.svg", (8, 1.6 + 0.25 * len(cases)), lambda ax: _by_model(ax, cases, many))
+
+
+def _save(path: Path, size: tuple[float, float], paint: Callable[[Any], None]) -> None:
+    figure = Figure(figsize=size, layout="constrained")
+    paint(figure.subplots())
+    figures.save(figure, path)
+
+
+def _looks(cases: Cases) -> dict[str, tuple[str, Any]]:
+    names = [name for name in (*SHOWN[1:], "Stan's step-size search", FLEETING) if name in cases[0]["rivals"]]
+    looks = {name: ([*COLOURS[:6], GREY][j % 7], LINES[j % len(LINES)]) for j, name in enumerate(names)}
+    return {OURS: (BLACK, "-")} | looks
+
+
+def _profile(ax: Any, cases: Cases, budget: int) -> None:
+    for name, (colour, line) in _looks(cases).items():
+        every = [np.sort(gaps(case, name, budget)) for case in cases]
+        values = np.sort(np.concatenate(every))
+        shares = np.arange(1, values.size + 1) / values.size
+        width = 2.5 if name == OURS else 1.3
+        ax.step(values, shares, where="post", color=colour, linestyle=line, linewidth=width, label=name)
+    ax.axvline(NEAR, color=GREY, linewidth=0.8, linestyle=":")
+    ax.set(xscale="log", xlim=(SMALLEST, 1e4), ylim=(0, 1.02))
+    ax.set(xlabel=f"gap after {budget:,} gradients, nats", ylabel="share of runs within it (higher is better)")
+    ax.legend(loc="lower right", frameon=False, fontsize=8)
+
+
+def _by_model(ax: Any, cases: Cases, budget: int) -> None:
+    for (name, (colour, _)), mark in zip(_looks(cases).items(), "oDsv^<>P", strict=False):
+        medians = [float(np.median(gaps(case, name, budget))) for case in cases]
+        filled = colour if name == OURS else "none"
+        ax.plot(medians, range(len(cases)), mark, color=colour, markerfacecolor=filled, label=name)
+    ax.axvline(NEAR, color=GREY, linewidth=0.8, linestyle=":")
+    ax.set(xscale="log", xlim=(SMALLEST / 1.3, LARGEST * 1.3), xlabel=f"median gap after {budget:,} gradients, nats")
+    ax.set_yticks(range(len(cases)))
+    ax.set_yticklabels([f"{case['model'].partition('-')[2] or case['model']} ({case['set'][:3]}.)" for case in cases])
+    ax.invert_yaxis()
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4, frameon=False, fontsize=8)
