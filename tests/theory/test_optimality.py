@@ -1,10 +1,12 @@
 """Upper against lower bounds: powers are computed, so a wrong one on either side shows."""
 
 import json
+import math
 from typing import Any
 
 import pytest
 
+from gladstorm.problems.hard.noisy_runway import QUIET, SQUASHED
 from gladstorm.theory import Problem, lower_bound, verdicts
 from gladstorm.theory.optimality import LOWER, verdict
 
@@ -56,6 +58,15 @@ def test_the_lower_bound_is_that_of_the_instance_and_says_what_is_unreachable() 
     assert smooth.dimension(1e6) > 1e7
     with pytest.raises(ValueError, match="lower_bound: B must be finite and > 0"):
         lower_bound(Problem(alpha=1, L0=1, L1=1, B=0, G=1, gap=1), 0.1)
+
+
+@pytest.mark.parametrize("evaluations", [10.0, 1e12])
+def test_the_dimension_is_that_of_lemma_9(evaluations: float) -> None:
+    """d − T ≥ 2 (P/a)² log(16 (N + 1) T), and hardly more."""
+    least = lower_bound(PROBLEM, 1e-4, rotated=True)
+    T = least.length
+    asked = 2 * (SQUASHED * math.sqrt(T) / QUIET) ** 2 * math.log(16 * (evaluations + 1) * T)
+    assert asked <= least.dimension(evaluations) - 1 - T <= 1.01 * asked
 
 
 @pytest.mark.parametrize(("rotated", "per_link"), [(False, 48), (True, 96)])
