@@ -16,12 +16,14 @@ def rows() -> list[Row]:
         command = [sys.executable, *arguments]
         return lambda: seconds(lambda: subprocess.run(command, check=True, capture_output=True, env=as_installed()))
 
-    imported, helped, planned = rounds(
+    imported, library, helped, planned = rounds(
         process("-c", "import typer"),
+        process("-c", "import gladstorm"),
         process("-m", "gladstorm", "--help"),
         process("-m", "gladstorm", *PLAN.split()),
     )
     return [
-        slower("gladstorm --help vs python -c 'import typer'", helped, imported, 3),
+        slower("python -c 'import gladstorm' vs python -c 'import typer'", library, imported, 1.1),
+        slower("gladstorm --help vs python -c 'import typer'", helped, imported, 1.3),
         slower("gladstorm plan vs python -c 'import typer'", planned, imported, 3),
     ]

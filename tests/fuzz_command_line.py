@@ -106,7 +106,7 @@ VALUES = {
 ARGUMENTS = {
     "plan": ["nsgdm", "nstorm"],
     "reproduction": ["cubic", "phase-retrieval"],
-    "calibration": ["coverage", "networks"],
+    "calibration": ["coverage", "watching", "networks"],
     "comparison": ["cubic", "dro"],
     "diagnose": ["probes.parquet", "folder", "file", "pipe"],
 }

@@ -37,6 +37,17 @@ def test_every_file_contributing_names_is_there() -> None:
     assert [name for name in missing if "your_name" not in name] == []  # what the reader is to write
 
 
+def test_words_that_only_this_project_used_stay_away() -> None:
+    """Flatten and unflatten, report progress, incompatible, conventions: the words of the field."""
+    of_old = re.compile(r"\b(planted|hearing|misfits?|manners|foreign|own affair|only_shows_its_shapes)\b")
+    files = [
+        path for root in ("src", "evidence", "docs") for kind in ("*.py", "*.md") for path in (ROOT / root).rglob(kind)
+    ]
+    files = [path for path in files if not {"made", "_build"} & set(path.parts)]
+    assert len(files) > 200
+    assert [(path.name, found[0]) for path in files if (found := of_old.search(path.read_text("utf-8")))] == []
+
+
 def test_contributing_is_read_in_ten_minutes_and_its_glossary_fits_on_a_screen() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     assert len(text.split()) < 1200

@@ -13,8 +13,8 @@ from gladstorm.jobs.provenance import LAYERS
 SOURCE = Path(gladstorm.__file__).parent
 PUBLIC_PATHS = ("lightning", "numpyro", "transformers")  # modules that only name what `integrations` has
 
-# A record draws itself for people: the one step back, made when it is asked for.
-STEPS_BACK = {("simulation/record.py", "plotting")}
+# A record and a plan draw themselves for people: the steps back, made when they are asked for.
+STEPS_BACK = {("simulation/record.py", "plotting"), ("theory/planning.py", "plotting")}
 
 
 def reached(code: str) -> set[str]:

@@ -1,35 +1,40 @@
 """`python -m evidence calibration`."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
 from evidence.study import Out, Quick
 
-WORK = ("coverage.measure", "networks.measure")
+WORK = ("coverage.measure", "networks.measure", "watching.measure")
 
 
 def command(
     out: Out,
     part: Annotated[
-        list[str] | None, typer.Argument(help="Which of coverage, networks; both if none is named.")
+        list[str] | None, typer.Argument(help="Which of coverage, watching, networks; all if none is named.")
     ] = None,
     quick: Quick = False,
 ) -> None:
     """Measure how often the intervals of `diagnose` hold the truth, and diagnose three networks along Adam and SGD.
 
-    It takes about five minutes.
+    It takes about six minutes.
 
     Example: python -m evidence calibration coverage --out docs/evidence/calibration
     """
     import json
 
-    from evidence.calibration import coverage, networks
+    from evidence.calibration import coverage, networks, watching
     from gladstorm.jobs.files import write_text
 
-    known = {"coverage": ("calibration.json", coverage.measure), "networks": ("networks.json", networks.measure)}
+    known: dict[str, tuple[str, Callable[..., Any]]] = {
+        "coverage": ("calibration.json", coverage.measure),
+        "watching": ("watching.json", watching.measure),
+        "networks": ("networks.json", networks.measure),
+    }
     for name in part or known:
         if name not in known:
             raise ValueError(f"calibration: parts are {', '.join(known)}; got {name!r}.")
         file, measure = known[name]
-        write_text(out / file, json.dumps(measure(quick=quick), indent=1 if name == "coverage" else None) + "\n")
+        write_text(out / file, json.dumps(measure(quick=quick), indent=None if name == "networks" else 1) + "\n")

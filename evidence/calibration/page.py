@@ -1,4 +1,4 @@
-"""The page of the calibration, from its two files of results."""
+"""The page of the calibration, from its three files of results."""
 
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ QUANTITIES |= {"alpha": "α", "L0": "L0", "L1": "L1"}
 def load(folder: Path) -> dict[str, Any]:
     """The rows of the calibration, and what the networks showed."""
     files = {"coverage": folder / "calibration.json", "networks": folder / "networks.json"}
+    files["watching"] = folder / "watching.json"
     return {name: read(path) for name, path in files.items()}
 
 
@@ -25,7 +26,7 @@ def draw(folder: Path) -> None:
 def render(results: dict[str, Any]) -> str:
     """The page with its tables."""
     functions = {function.__name__: function for function in (problem, shares, means, found)}
-    trained = {"rows": results["coverage"]["rows"], "trained": results["networks"]}
+    trained = {"rows": results["coverage"]["rows"], "trained": results["networks"], "watching": results["watching"]}
     return rendered(__file__, functions | trained | {"quantities": QUANTITIES})
 
 

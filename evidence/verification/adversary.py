@@ -95,6 +95,12 @@ def worst(claim: Claim, oracle: Any) -> float:
 
 
 @partial(jax.jit, static_argnums=0)
+def _values(claim: Claim, oracle: Any, x: Any) -> Any:
+    """The values of the claim at all climbers' places; jitted, so that `_climb` traces them once."""
+    return jax.vmap(lambda place: claim(oracle, place))(x)
+
+
+@partial(jax.jit, static_argnums=0)
 def _climb(claim: Claim, oracle: Any, begin: Any, units: Any, key: Any) -> Any:
     """Where climbers end, and the values of the claim there."""
 
@@ -105,12 +111,11 @@ def _climb(claim: Claim, oracle: Any, begin: Any, units: Any, key: Any) -> Any:
         size = 10 ** jax.random.uniform(of_size, each, minval=-4, maxval=0)
         some = jax.random.bernoulli(of_some, 0.5, x.shape)
         tried = x + units * size * some * jax.random.normal(of_direction, x.shape)
-        found = jax.vmap(lambda place: claim(oracle, place))(tried)
+        found = _values(claim, oracle, tried)
         better = found > best
         return (jnp.where(better.reshape(each), tried, x), jnp.where(better, found, best)), None
 
-    first = jax.vmap(lambda place: claim(oracle, place))(begin)
-    return jax.lax.scan(one_round, (begin, first), jax.random.split(key, ROUNDS))[0]
+    return jax.lax.scan(one_round, (begin, _values(claim, oracle, begin)), jax.random.split(key, ROUNDS))[0]
 
 
 def _units(f: Any) -> np.ndarray:

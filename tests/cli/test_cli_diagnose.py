@@ -95,7 +95,7 @@ def test_neither_a_remark_nor_a_file_name_reaches_the_terminal_as_an_escape_sequ
         (["none.parquet"], "none.parquet"),
         (["other.parquet"], "damaged or not a parquet file that Gladstorm wrote"),
         (["run.parquet", "--plot", "noise.jpg"], "--plot must end in .png, .pdf, .svg"),
-        (["run.parquet", "--out", "nowhere/noise.html"], "--out must be a file in a folder that exists"),
+        (["run.parquet", "--page", "nowhere/noise.html"], "--page must be a file in a folder that exists"),
     ],
 )
 def test_bad_usage_is_one_sentence(gladstorm: Command, probes: Path, arguments: list[str], said: str) -> None:

@@ -267,7 +267,7 @@ def test_every_study_whose_parts_are_kept_is_asked_about_its_store(said: Said) -
         ),
         ("evidence reproduction --seeds 0 --out new/x", "reproduction: seeds must be"),
         ("evidence verification --seed -1 --out new", "verification: seed must be"),
-        ("evidence calibration noise --out new", "calibration: parts are coverage, networks; got 'noise'."),
+        ("evidence calibration noise --out new", "calibration: parts are coverage, watching, networks; got 'noise'."),
         ("evidence comparison square --out new", "comparison: problems are phase-retrieval, cubic, dro; got 'square'."),
         ("evidence untuned --problem none --out new", "untuned: the problems are "),
         (f"{SHORT_PLAN} --plot x.bmp", "plan: --plot must end in .png"),

@@ -16,7 +16,7 @@ from gladstorm.diagnosis import Probe, Probes, Readings, diagnose, spread
 from gladstorm.diagnosis.clipping import clipping
 from gladstorm.problems.objectives import Quadratic
 from gladstorm.problems.oracles import BlumGladyshev, Oracle, Skewed
-from gladstorm.simulation.clip_bias import clip_bias
+from gladstorm.simulation.clipping import clip_bias
 from gladstorm.torch import NoiseProbe
 
 SAMPLES, LOOKS = 2, 2500

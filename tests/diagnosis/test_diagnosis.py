@@ -415,7 +415,7 @@ def test_a_report_is_json_of_the_contract_text_and_html() -> None:
     assert all(set(content[name]) == {"estimate", "low", "high", "verdict", "needs"} for name in QUANTITIES)
     assert set(content["recommendation"]) == {"method", "gamma", "eta", "n_init", "batch", "why", "source"}
     assert "48 probes up to 3 from the start, mini-batches of 32" in str(report)
-    assert report._repr_html_().startswith("<table>")
+    assert report._repr_html_().startswith(f"<p>{str(report).splitlines()[0]}</p><table>")
     assert str(diagnose(table(budget=48))) == str(report)  # the same table, the same words
 
 

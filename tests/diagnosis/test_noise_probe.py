@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,10 +93,10 @@ def test_a_parameter_that_the_loss_does_not_depend_on_adds_nothing() -> None:
     assert tables[1].noise[0] == pytest.approx(tables[0].noise[0])
 
 
-@pytest.mark.parametrize(("size", "samples"), [(2, 1), (7, 3), (8, 2), (11, 2), (12, 3)])
+@pytest.mark.parametrize(("size", "samples"), [(2, 1), (7, 3), (8, 2), (11, 2), (12, 3), (63, 15), (64, 8)])
 def test_quarters_have_two_samples_or_more_and_smaller_mini_batches_are_halved(size: int, samples: int) -> None:
     probe = NoiseProbe(network())
-    probe.look(loss_of, DATA[0].reshape(24, 4)[:size])
+    probe.look(loss_of, DATA.reshape(-1, 4)[:size])
     assert (probe.probes.groups.tolist(), probe.probes.samples.tolist()) == ([2], [samples])
 
 
@@ -223,10 +224,41 @@ def test_a_step_with_nothing_to_compare_says_so_once_and_goes_on() -> None:
         loss.backward()
         return loss
 
-    with pytest.warns(UserWarning, match="evaluates in a closure or in two phases"):
+    with pytest.warns(UserWarning, match="evaluates in a closure, where nobody called take"):
         optimizer.step(closure)
     probe.remove()
     accumulate(model, optimizer, DATA[:3, :1])
+
+
+def heard(*, closed: bool) -> tuple[NoiseProbe, list[float]]:
+    """A probe of every step, in a closure or before the step, and the lengths of the steps that it read."""
+    model, read = network(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    probe = NoiseProbe(optimizer, every=1, samples=6, on_reading=lambda reading: read.append(reading["step/length"]))
+
+    def evaluate(micro_batches: Tensor) -> float:
+        optimizer.zero_grad()
+        for batch in micro_batches:
+            (loss_of(model, batch) / 4).backward()
+        if closed:
+            probe.take()
+        return 0.0
+
+    for micro_batches in DATA[:4]:
+        if closed:
+            optimizer.step(partial(evaluate, micro_batches))
+        else:
+            evaluate(micro_batches)
+            optimizer.step()
+    return probe, read[1:]
+
+
+def test_a_closure_that_says_when_it_is_done_is_heard_before_the_step() -> None:
+    (before, lengths), (inside, others) = heard(closed=False), heard(closed=True)
+    assert inside.probes.noise.tolist() == before.probes.noise.tolist()
+    assert inside.probes.distance.tolist() == before.probes.distance.tolist()
+    assert others == lengths
+    assert len(lengths) == 3
 
 
 def test_a_step_of_nstorm_in_two_phases_warns_that_it_is_not_measured() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 from numpy.random import default_rng
 
 from evidence.calibration import coverage as calibration
+from evidence.calibration import watching
 from evidence.calibration.coverage import draw_probes, problems
+from evidence.study import PUBLISHED
 from gladstorm.diagnosis import Finding, diagnose
 from gladstorm.diagnosis.along_path import anchor
 from gladstorm.diagnosis.curvature import curvature, smoothness
@@ -94,3 +97,21 @@ def test_a_calibration_counts_what_the_diagnoses_say(monkeypatch: pytest.MonkeyP
         if stated:
             errors = [abs((each.estimate or 0.0) / value - 1) for each in stated]
             assert quantity["error"] == pytest.approx(np.median(errors))
+
+
+@pytest.mark.parametrize("ratio", [0.03, 30.0])
+def test_problems_of_the_critical_batch_have_their_ratio_and_mostly_hold_it(ratio: float) -> None:
+    for name in watching.problems(ratio):
+        row = watching.of_batches(name, ratio, 8, seed=5)
+        assert row["truth"] == pytest.approx(ratio)
+        assert 6 <= row["covered"] <= row["repetitions"] == 8  # of 95 %, fewer than six hold with probability 1/2000
+
+
+def test_published_intervals_of_the_critical_batch_and_of_every_look_hold_as_often_as_they_say() -> None:
+    results = json.loads((PUBLISHED / "calibration/watching.json").read_text("utf-8"))
+    problems_and_ratios = {(row["problem"], round(row["truth"], 6)) for row in results["batches"]}
+    assert len(problems_and_ratios) == len(results["batches"]) == 12
+    assert all(0.92 <= row["covered"] / row["repetitions"] <= 0.98 for row in results["batches"])
+    assert {row["repetitions"] for row in results["batches"]} == {200}
+    assert all(row["missed"] <= 0.05 * row["runs"] and row["runs"] == 1000 for row in results["sequences"])
+    assert all(row["low"] <= row["exact"] <= row["high"] for row in results["clipping"])

@@ -40,17 +40,35 @@ def test_the_module_of_the_lightning_page_makes_a_step_of_every_four_mini_batche
     assert 0 < moved <= 2 * 0.1 + 1e-6  # the first call of a step only forms the estimate, or moves by lr
 
 
+class Network(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 1)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"loss": (self.linear(x) - labels).square().mean()}
+
+
+def test_the_lines_of_the_readme_watch_the_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {name: pytest.importorskip(name) for name in ("lightning", "transformers")}
+    import gladstorm.lightning
+    import gladstorm.torch
+    import gladstorm.transformers
+
+    data = [{"x": x, "labels": y} for x, y in zip(X, Y, strict=True)]
+    arguments = names["transformers"].TrainingArguments(
+        output_dir=str(tmp_path), max_steps=3, report_to=[], use_cpu=True, disable_tqdm=True, logging_steps=1
+    )
+    given = {"gladstorm": gladstorm, "model": Network(), "data": data, "arguments": arguments}
+    trainer = names_after("../README.md", **names, **given)["trainer"]
+    trainer.train()
+    assert trainer.state.log_history[0]["noise/variance"] > 0
+
+
 def test_the_trainer_of_the_training_guide_trains(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     from gladstorm.torch import NSTORM
-
-    class Network(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.linear = torch.nn.Linear(4, 1)
-
-        def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
-            return {"loss": (self.linear(x) - labels).square().mean()}
 
     torch.manual_seed(0)
     model, data = Network(), [{"x": x, "labels": y} for x, y in zip(X, Y, strict=True)]

@@ -1,5 +1,7 @@
 """Progress: nothing for short work, a bar on a terminal, plain lines elsewhere, never on standard output."""
 
+from __future__ import annotations
+
 import io
 import sys
 
@@ -51,3 +53,52 @@ def test_a_terminal_gets_a_bar_that_is_gone_at_the_end(clock: list[float], monke
         assert "simulating" in screen.getvalue()
         assert "50%" in screen.getvalue()
     assert screen.getvalue().rstrip().endswith("\x1b[2K")
+
+
+class Notebook:
+    """IPython of a notebook, as far as progress knows it: what stands in the cell, and how often it has changed."""
+
+    HTML = str
+
+    def __init__(self, kernel: object) -> None:
+        self.kernel, self.cell, self.changes = kernel, "", 0
+
+    def get_ipython(self) -> Notebook:
+        return self
+
+    def display(self, content: str, *, display_id: bool) -> Notebook:
+        assert display_id
+        self.update(content)
+        return self
+
+    def update(self, content: str) -> None:
+        self.cell, self.changes = content, self.changes + 1
+
+
+def test_a_notebook_gets_a_bar_that_moves_and_is_gone_at_the_end(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    notebook = Notebook(kernel=object())
+    for name in ("IPython", "IPython.display"):
+        monkeypatch.setitem(sys.modules, name, notebook)  # not a module, but has its names
+    with Progress("<simulating>", 100) as bar:
+        advance(bar, clock, (10, 0), (11.9, 10))
+        assert notebook.changes == 0  # short work shows nothing
+        advance(bar, clock, (12, 20), (12.1, 21))
+        shown = '<progress value="20" max="100"></progress> &lt;simulating&gt;: 20 %, about 8 s left'
+        assert (notebook.cell, notebook.changes) == (shown, 1)
+        advance(bar, clock, (15, 50))
+        assert 'value="50"' in notebook.cell
+    assert (notebook.cell, notebook.changes) == ("", 3)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_ipython_in_a_terminal_is_no_notebook(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Notebook(kernel=None)
+    monkeypatch.setitem(sys.modules, "IPython", terminal)  # not a module, but has its names
+    with Progress("simulating", 100) as bar:
+        advance(bar, clock, (10, 0), (12, 20))
+    assert capfd.readouterr().err == "simulating: 20 %, about 8 s left\n"
+    assert terminal.changes == 0

@@ -185,15 +185,14 @@ def test_a_run_that_is_told_its_length_lands_and_a_multiple_of_gamma_multiplies_
 
 
 def test_the_loss_of_a_trained_model_rises_by_no_more_than_a_tenth_in_twenty_steps() -> None:
-    for seed, (dim, examples) in enumerate([(2, 40), (5, 60), (10, 200), (20, 200), (40, 400)]):
+    def loss(x: Any, example: Any) -> Any:
+        a, y = example
+        return (jnp.tanh(a @ x) - y) ** 2 / 2
+
+    for seed, (dim, examples) in enumerate([(2, 40), (40, 400)] * 3):  # two shapes: programs are shared
         rng = np.random.default_rng(seed)
         features = rng.normal(size=(examples, dim))
         targets = np.tanh(features @ rng.normal(size=dim)) + 0.3 * rng.normal(size=examples)
-
-        def loss(x: Any, example: Any) -> Any:
-            a, y = example
-            return (jnp.tanh(a @ x) - y) ** 2 / 2
-
         start = rng.normal(size=dim)
         trained = run(finite_sum(loss, (features, targets), start), untuned(), steps=4000).reported[0, 0]
         again = finite_sum(loss, (features, targets), trained)

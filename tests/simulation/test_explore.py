@@ -281,6 +281,9 @@ def test_nothing_is_wider_than_the_window_and_words_stand_out(
 ) -> None:
     shown = opened(browser, page, width=width, scheme=scheme)
     assert shown.run("return document.documentElement.scrollWidth") <= width
+    assert shown.run("return document.getElementById('more').open") == (width > 640)
+    shown.run("document.getElementById('more').open = true")
+    assert shown.run("return document.documentElement.scrollWidth") <= width
     wider = """return [...document.querySelectorAll(".chart")]
         .filter((e) => e.querySelector("svg").clientWidth > e.clientWidth)"""
     assert shown.run(wider) == []

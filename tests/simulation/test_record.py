@@ -1,5 +1,6 @@
 """Records: what each way of taking some of one leaves, tidy tables, and files that are whole or absent."""
 
+import base64
 import dataclasses
 import io
 import json
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gladstorm import BlumGladyshev, Method, Record, compare, finite_sum, nsgdm, sgd, sweep, theory
+from gladstorm.core import screen
 from gladstorm.methods.averages import TailAverage
 from gladstorm.methods.batches import FirstLarge
 from gladstorm.methods.estimators import Momentum
@@ -398,12 +400,21 @@ def test_a_line_for_each_configuration_has_its_means_at_the_end(uneven: Record) 
         assert "".join(f"<td>{cell}</td>" for cell in wanted) in uneven._repr_html_()
 
 
-def test_a_notebook_gets_a_table(record: Record) -> None:
+def test_a_notebook_gets_a_table_and_its_plot(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.image import imread
+
     odd = renamed(record, "<b>", "NSGDM", "SGD")
     page = odd._repr_html_()
     assert page.count("<tr>") == 4
     assert "<td>&lt;b&gt;</td>" in page
     assert "<b>" not in page
+    table, _, picture = page.partition('<img alt="‖∇f‖ against stochastic gradients"')
+    shown = imread(io.BytesIO(base64.b64decode(picture.partition("base64,")[2].partition('"')[0])))
+    drawn = io.BytesIO()
+    odd.plot().savefig(drawn, dpi=120)
+    np.testing.assert_array_equal(shown, imread(io.BytesIO(drawn.getvalue())))
+    monkeypatch.setattr(screen, "find_spec", lambda _name: None)  # without matplotlib
+    assert odd._repr_html_() == table
 
 
 def test_a_name_selects_its_configurations_and_a_label_one(record: Record) -> None:

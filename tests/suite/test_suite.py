@@ -225,7 +225,7 @@ def result_of(norms: dict[tuple[str, int], dict[str, Any]]) -> dict[str, Any]:
         made = {
             name: {
                 "grad_norm": values,
-                "tuning_score": np.mean([value or 0 for value in values]),
+                "tuning_score": None if None in values else float(np.mean(values)),  # as `finite` has it
                 "diverged": values.count(None),
             }
             for name, values in by_row.items()
@@ -261,6 +261,14 @@ def test_the_answer_takes_each_method_as_tuning_prefers_it_and_says_where_it_is_
     in_seeds = "on 4 of 4 seeds (share 0.3 to 1), and 0 against 4 runs diverge"
     lost_row = f'on sampled-phases with 100 gradients, "NSGDM" does better than "SGD" {in_seeds}'
     assert suite_tables.row_of(answer["cases"][2]) == lost_row
+
+
+def test_a_row_that_diverged_while_it_was_tuned_is_not_preferred() -> None:
+    even = [1.0, 1.01, 0.99, 1.0]
+    lost = {"SGD": [None] * 4, "SGD, linear": even, "NSGDM": even}
+    found = {("counts", 100): lost, ("cubic", 100): lost | {"SGD": even, "SGD, linear": [None] * 4}}
+    (answer,) = answers(result_of(found))
+    assert [each["rows"][1] for each in answer["cases"]] == ["SGD, linear", "SGD"]
 
 
 def test_the_intervals_of_all_questions_and_cases_are_valid_at_the_same_time() -> None:

@@ -553,3 +553,16 @@ def test_the_theorems_refuse_noise_they_say_nothing_about() -> None:
     indefinite = replace(stream().objective, spectrum=np.array([2.0, -1.0]))
     with pytest.raises(ValueError, match=r"spectrum must be finite and > 0; got spectrum=-1\.0"):
         for_oracle(gs.oracles.StreamingLeastSquaresOracle(indefinite), "nsgdm")
+
+
+def test_a_plan_shows_in_a_notebook_what_it_prints_and_its_bound() -> None:
+    made = theory.plan("nsgdm", horizon=100, gamma0=10.0, alpha=1, L0=1, L1=1, B=1, G=1, gap=1)
+    table, _, picture = made._repr_html_().partition("<img ")
+    title, *lines = repr(made).splitlines()
+    assert table.startswith(f"<p>{title}</p><table>")
+    assert table.count("<tr>") == 1 + len(lines)
+    assert "<td>violated:</td>" in table
+    assert 'src="data:image/png;base64,' in picture
+    total, *_, asked = (np.asarray(line.get_data(), float).T for line in made.plot().axes[0].get_lines())
+    assert total[0].tolist() == [1, made.statement.bound(1)]
+    assert asked.tolist() == [[100, made.statement.bound(100)]]

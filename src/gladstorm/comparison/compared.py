@@ -23,7 +23,7 @@ from gladstorm.comparison.scores import (
     reported_scores,
     within,
 )
-from gladstorm.core.screen import LINE, cut_to, html_table
+from gladstorm.core.screen import LINE, cut_to, html_picture, html_table
 from gladstorm.core.statistics import finite_list
 from gladstorm.jobs.files import save_table
 from gladstorm.simulation.record import Record
@@ -175,7 +175,8 @@ class Compared:
 
     def _repr_html_(self) -> str:
         facts = self._facts()
-        return html_table("Compared: means over the reported seeds", [list(facts), list(facts.values())])
+        table = html_table("Compared: means over the reported seeds", [list(facts), list(facts.values())])
+        return table + html_picture(self.record.plot, f"‖{self.record.field}‖ against stochastic gradients")
 
     def _facts(self) -> dict[str, str]:
         with np.errstate(invalid="ignore", over="ignore"):

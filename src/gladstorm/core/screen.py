@@ -2,8 +2,11 @@
 
 import dataclasses
 import html
+import io
 import re
-from collections.abc import Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -80,6 +83,17 @@ def html_table(title: str, rows: Sequence[Sequence[str]], more: Sequence[str] = 
     table = "".join(f"<tr>{line}</tr>" for line in lines)
     foot = "".join(f"<p>{html.escape(line)}</p>" for line in more)
     return f"<p>{html.escape(title)}</p><table>{table}</table>{foot}"
+
+
+def html_picture(draw: Callable[[], Any], about: str) -> str:
+    """What a function draws, as a notebook shows it below a table: small, or nothing if matplotlib is not installed."""
+    if find_spec("matplotlib") is None:
+        return ""
+    figure, png = draw(), io.BytesIO()
+    figure.savefig(png, format="png", dpi=120)
+    size = f"width: {4.5 * figure.get_figwidth():.3g}em; max-width: 100%"
+    source = f"data:image/png;base64,{b64encode(png.getvalue()).decode()}"
+    return f'<img alt="{html.escape(about)}" style="{size}" src="{source}">'
 
 
 def _text(value: Any) -> str:

@@ -14,7 +14,7 @@ from gladstorm.diagnosis.probes import DIRECTIONS
 from gladstorm.diagnosis.resampling import Strata
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from gladstorm.plotting.figures import Figure
 
 LABELS = {
     "start": "at the start",
@@ -80,8 +80,7 @@ def _roots(probes: Probes, squares: np.ndarray, chosen: np.ndarray) -> np.ndarra
 
 def diagnosis_figure(report: Report) -> Figure:
     """Noise against distance with its fit; gradient norm; smoothness of a sample and of the mean."""
-    from matplotlib.figure import Figure
-
+    from gladstorm.plotting.figures import Figure
     from gladstorm.plotting.styles import COLOURS
 
     figure = Figure(figsize=(10.5, 3.6), layout="constrained")

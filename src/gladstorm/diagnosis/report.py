@@ -6,16 +6,15 @@ docs/formats.md. If it resamples, it comes last: all draw from one generator, an
 
 from __future__ import annotations
 
-import html
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gladstorm.core.rules import POSITIVE
-from gladstorm.core.screen import in_digits
+from gladstorm.core.screen import html_picture, html_table, in_digits
 from gladstorm.diagnosis.advice import Advice, advise
 from gladstorm.diagnosis.along_path import anchor, end_to_start
 from gladstorm.diagnosis.alternatives import Alternative, alternatives
@@ -26,6 +25,9 @@ from gladstorm.diagnosis.finding import NO_GROWTH, Finding
 from gladstorm.diagnosis.growth import constants, power
 from gladstorm.diagnosis.probes import Probes
 from gladstorm.diagnosis.resampling import Interval
+
+if TYPE_CHECKING:
+    from gladstorm.plotting.figures import Figure
 
 MEANINGS = {
     "G": "noise at the start: the standard deviation of one sample's gradient",
@@ -109,8 +111,7 @@ class Report:
     def __str__(self) -> str:
         widths = [max(len(row[i]) for row in self.rows()) for i in range(3)]
         lines = [
-            f"{len(self.probes)} probes up to {self.probes.radius:.3g} from the start, "
-            f"mini-batches of {self.batch}; 95 % intervals",
+            self._title(),
             *(
                 "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
                 for row in self.rows()
@@ -123,11 +124,23 @@ class Report:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        cells = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows())
-        lines = (*self.sentences(), *self.recommend().sentences())
-        said = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
-        heads = "".join(f"<th>{head}</th>" for head in ("", "estimate", "95 % interval", "verdict", "meaning"))
-        return f"<table><tr>{heads}</tr>{cells}</table>{said}"
+        heads, lines = ("", "estimate", "95 % interval", "verdict", "meaning"), self.recommend().sentences()
+        table = html_table(self._title(), [heads, *self.rows()], (*self.sentences(), *lines))
+        return table + html_picture(self.plot, "noise, gradient norm and smoothness against the distance")
+
+    def plot(self) -> Figure:
+        """Draw noise, gradient norm and smoothness against the distance. A notebook shows the figure that is returned.
+
+        Raises:
+            ValueError: If matplotlib is not installed.
+        """
+        from gladstorm.diagnosis.page import diagnosis_figure  # matplotlib takes a second, and may be missing
+
+        return diagnosis_figure(self)
+
+    def _title(self) -> str:
+        probes = f"{len(self.probes)} probes up to {self.probes.radius:.3g} from the start"
+        return f"{probes}, mini-batches of {self.batch}; 95 % intervals"
 
     def explore(self, path: str | os.PathLike[str], *, title: str = "", **asked: Any) -> None:
         """Write one HTML file that needs no network: the findings, the advice, and charts to read and to zoom.

@@ -39,10 +39,11 @@ __all__ = ["NoiseMonitor", "TwoPointModule"]
 class NoiseMonitor(Callback):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
     """Logs the noise of a training's gradients with `log_dict`, for every logger of the Trainer.
 
-    At every 20th step, before clipping, it calls `training_step` on two quarters of the mini-batch, with logging off.
-    That is half a gradient more in twenty steps. With accumulation or several processes it compares the gradients that
-    there are, at no cost. Parameters, buffers and random states are left as they are, to the bit. The newest reading is
-    logged whenever the Trainer logs, every `log_every_n_steps`; its names are those of `gladstorm.diagnosis.READINGS`.
+    At every 20th step, before clipping, it calls `training_step` on two parts of the mini-batch, with logging off. That
+    is at most half a gradient more in twenty steps. With accumulation or several processes it compares the gradients
+    that there are, at no cost. Parameters, buffers and random states are left as they are, to the bit. The newest
+    reading is logged whenever the Trainer logs, every `log_every_n_steps`; its names are those of
+    `gladstorm.diagnosis.READINGS`.
 
     Args:
         every: Steps from look to look.

@@ -36,7 +36,7 @@ class NoiseMonitor(TrainerCallback):  # type: ignore[misc]  # mypy does not see 
     """Logs the noise of a training's gradients with the Trainer's own logs: `log_history`, TensorBoard, W&B and others.
 
     Callbacks see gradients only after clipping. So with accumulation or several processes it hears those of the
-    micro-batches as they come, at no cost; otherwise, and with FSDP2, it evaluates the model's loss on two quarters of
+    micro-batches as they come, at no cost; otherwise, and with FSDP2, it evaluates the model's loss on two parts of
     every 20th mini-batch again. Parameters, buffers and random states are left as they are, to the bit. The newest
     reading goes into the next log, as often as `logging_steps` says. Names: `gladstorm.diagnosis.READINGS`.
 

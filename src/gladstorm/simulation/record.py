@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from gladstorm.core.rules import COUNT, STEPS
-from gladstorm.core.screen import html_table, shown
+from gladstorm.core.screen import html_picture, html_table, shown
 from gladstorm.problems.functions import cut
 from gladstorm.simulation import tables
 from gladstorm.simulation.configurations import Configuration
@@ -155,7 +155,8 @@ class Record(Snapshot[np.ndarray]):
         return tables.as_text(self)
 
     def _repr_html_(self) -> str:
-        return html_table(tables.title(self), *tables.table(self))
+        about = f"‖{self.field}‖ against stochastic gradients"
+        return html_table(tables.title(self), *tables.table(self)) + html_picture(self.plot, about)
 
     def against(self, plan: Plan) -> tables.Against:
         """Compare E‖∇f(x̂)‖, the mean over all iterates and seeds, with the bound of the plan that was run.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gladstorm.theory import nsgdm, nstorm  # noqa: F401 - importing a module makes its regimes known
 from gladstorm.theory.class_constants import best_linear_class, flat_classes
@@ -12,6 +12,9 @@ from gladstorm.theory.free_runs import free_storm
 from gladstorm.theory.problem import FRACTION, HORIZON, LONGEST, POSITIVE, OutOfRange, Problem
 from gladstorm.theory.search import boundary
 from gladstorm.theory.statement import REGIMES, Prescription, Statement
+
+if TYPE_CHECKING:
+    from gladstorm.plotting.figures import Figure
 
 COVERED_METHODS = tuple(sorted({method for method, _, _ in REGIMES}))
 
@@ -79,22 +82,41 @@ class Plan:
 
     def __repr__(self) -> str:
         """What it says, in a few lines."""
+        lines = [self._title(), *(f"{name:<11}{text}" for name, text in self._facts())]
+        return "\n".join(line if len(line) <= 100 else line[:99] + "…" for line in lines)
+
+    def _repr_html_(self) -> str:
+        from gladstorm.core.screen import html_picture, html_table  # not before: NumPy, which the theory does without
+
+        return html_table(self._title(), [("", ""), *self._facts()]) + html_picture(self.plot, "the bound against T")
+
+    def plot(self) -> Figure:
+        """Draw the bound and each of its terms against T. A notebook shows the figure that is returned.
+
+        Raises:
+            ValueError: If matplotlib is not installed.
+        """
+        from gladstorm.plotting.figures import bounds  # matplotlib takes a second, and may be missing
+
+        return bounds([self])
+
+    def _title(self) -> str:
+        return f"Plan: {self.statement.method.upper()} for T = {counted(self.horizon)} iterates"
+
+    def _facts(self) -> list[tuple[str, str]]:
         statement, T = self.statement, self.horizon
         eta, gamma, n_init, _ = statement.schedule(T)
         given = {field.name: getattr(self.problem, field.name) for field in fields(self.problem)}
-        constants = ", ".join(f"{name}={value:g}" for name, value in given.items() if value is not None)
-        violations = [f"violated:  {sentence}" for sentence in statement.violations()]
-        lines = [
-            f"Plan: {statement.method.upper()} for T = {counted(T)} iterates",
-            f"problem:   {constants}",
-            f"schedule:  gamma = {gamma:.6g}, eta = {eta:.6g}, n_init = {counted(n_init)}",
-            f"bound:     E‖∇f(x̂)‖ ≤ {statement.bound(T):.6g}, for {counted(statement.sfo(T))} stochastic gradients",
-            f"source:    {statement.source}",
-            *self._wider(),
-            *(violations or ["conditions hold"]),
-            *(f"remark:    {remark}" for remark in self.remarks),
+        bound, calls = f"{statement.bound(T):.6g}", counted(statement.sfo(T))
+        return [
+            ("problem:", ", ".join(f"{name}={value:g}" for name, value in given.items() if value is not None)),
+            ("schedule:", f"gamma = {gamma:.6g}, eta = {eta:.6g}, n_init = {counted(n_init)}"),
+            ("bound:", f"E‖∇f(x̂)‖ ≤ {bound}, for {calls} stochastic gradients"),
+            ("source:", statement.source),
+            *(("", sentence) for sentence in self._wider()),
+            *([("violated:", sentence) for sentence in statement.violations()] or [("conditions", "hold")]),
+            *(("remark:", remark) for remark in self.remarks),
         ]
-        return "\n".join(line if len(line) <= 100 else line[:99] + "…" for line in lines)
 
     @property
     def problem(self) -> Problem:

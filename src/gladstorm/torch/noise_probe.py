@@ -39,6 +39,8 @@ from gladstorm.torch.norms import inner_of, norm_of
 from gladstorm.torch.nstorm import NSTORM
 from gladstorm.torch.random_state import save_random_state
 
+LARGE = 64  # samples, of which eighths are enough
+
 
 class NoiseProbe:
     """Measures the noise of a training's gradients at every 20th step, while it trains.
@@ -49,8 +51,9 @@ class NoiseProbe:
     closure has several micro-batches, or there are several processes, the probe reads ℓ, L and ρ from that too.
 
     **With a model** and one mini-batch to a step, call `look(loss_of, batch)` before `optimizer.step()`. At every 20th
-    call it evaluates two quarters of the mini-batch: half a gradient more in twenty steps. A model that FSDP2
-    (`fully_shard`) has cut is probed this way too, by all processes: each evaluates two quarters of its own mini-batch.
+    call it evaluates two quarters of the mini-batch, or two eighths where it has 64 samples or more: at most half a
+    gradient more in twenty steps. A model that FSDP2 (`fully_shard`) has cut is probed this way too, by all processes:
+    each evaluates two parts of its own mini-batch.
 
     Parameters, gradients, buffers and random states are left as they are, to the bit. Distances are measured from where
     the parameters are when the probe is made. Gradients that are not finite are left out and counted in a remark.
@@ -147,7 +150,8 @@ class NoiseProbe:
             )
         restore = save_random_state([self._model], {p.device for p in self._params})
         measured = SampledLoss("NoiseProbe", loss_of, self._model, self._params)
-        parts = split(batch, 4)[:2] if size >= 8 else split(batch, 2)  # BatchNorm wants two samples
+        share = 8 if size >= LARGE else 4 if size >= 8 else 2  # BatchNorm wants two samples
+        parts = split(batch, share)[:2]
         try:
             of = measured.reduced_gradients if is_sharded(self._params) else measured.gradients
             (A, norm_A), (B, norm_B) = (of(part) for part in parts)

@@ -28,21 +28,26 @@ function slider(field) {
   return element("label", {}, element("span", {}, symbol(field)), input, element("output", {for: input.id}));
 }
 
+const narrow = matchMedia("(max-width: 40rem)"); // a phone shows the charts first
+
 function makeControls() {
   $("methods").replaceChildren(...content.methods.map(({words}, method) =>
     element("button", {type: "button", onclick: () => toggle(method)}, swatch(method), words)));
   $("sliders").replaceChildren(...numeric.map(slider));
   const names = numeric.map((field) => [field, symbol(field)]), [one] = content.configurations;
-  $("choices").replaceChildren(
-    ...words.map((field) => choice(field, symbol(field), values[field].map((value) => [value, value]))),
+  const more = [
     ...one ? [choice("seed", "seeds", [["mean", "mean over seeds"], ...seeds.map((seed) => [seed, `seed ${seed}`])]),
-    choice("x", "against", Object.entries(STEPS)), choice("xscale", "horizontal", Object.entries(SCALES)),
-    choice("yscale", "vertical", Object.entries(SCALES))] : [],
+      choice("x", "against", Object.entries(STEPS)), choice("xscale", "horizontal", Object.entries(SCALES)),
+      choice("yscale", "vertical", Object.entries(SCALES))] : [],
     ...numeric.length ? [choice("score", "score", content.scores.map(({key, title}) => [key, title]))] : [],
     ...numeric.length > 1 ? [choice("heat", "map of", content.methods.map(({words}, method) => [method, words]))] : [],
     ...numeric.length > 2 ? [choice("across", "map across", names), choice("up", "map up", names)] : [],
     element("button", {type: "button", id: "reset", onclick: () => set(zooms())}, "Reset zoom"),
     ...one ? [element("button", {type: "button", id: "copy", onclick: copy}, one.command ? "Copy as command" : "Copy as Python")] : [],
+  ];
+  $("choices").replaceChildren(
+    ...words.map((field) => choice(field, symbol(field), values[field].map((value) => [value, value]))),
+    element("details", narrow.matches ? {id: "more"} : {id: "more", open: ""}, element("summary", {}, "More controls"), element("div", {}, ...more)),
   );
 }
 
@@ -202,7 +207,7 @@ async function open() {
   let width = innerWidth;
   addEventListener("resize", () => { if (width !== innerWidth) render(true); width = innerWidth; });
   addEventListener("hashchange", () => { read(); render(true); });
-  dark.addEventListener("change", () => { makeControls(); render(); });
+  for (const query of [dark, narrow]) query.addEventListener("change", () => { makeControls(); render(); });
   document.body.dataset.ready = "true";
 }
 
