@@ -29,6 +29,7 @@ def command(
 
     Example: python -m evidence posteriors --quick
     """
+    kept = kept_in("posteriors", out, store, "store", files=["results.json"])
     from evidence.posteriors import judging
     from evidence.posteriors.problems import require_database
     from evidence.results import save
@@ -38,7 +39,6 @@ def command(
     size = judging.QUICK if quick else judging.FULL
     if model and not quick:
         size = replace(size, models=tuple(name for name in size.models if name in model))
-    kept = kept_in("posteriors", out, store, "store", files=["results.json"])
     with computing(kept, None, None) as executor:
         results = judging.run(database, size, kept, seed, executor)
     save(out / "results.json", results)

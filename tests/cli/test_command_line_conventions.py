@@ -183,6 +183,7 @@ SHORT_PLAN = "gladstorm plan nsgdm --alpha 0 --B 0 --G 0 --gap 1 --L0 1 --horizo
 WITH_STORE = {  # in --out, where none is given
     "comparison": "store",
     "optimality": "store",
+    "posteriors": "store",
     "reproduction": "cache",
     "suite": "store",
     "tightness": "store",
