@@ -321,4 +321,4 @@ def _by_model(ax: Any, cases: Cases, budget: int) -> None:
     ax.set_yticks(range(len(cases)))
     ax.set_yticklabels([f"{case['model'].partition('-')[2] or case['model']} ({case['set'][:3]}.)" for case in cases])
     ax.invert_yaxis()
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4, frameon=False, fontsize=8)
+    ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, frameon=False, fontsize=8)
