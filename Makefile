@@ -15,7 +15,7 @@ SMOKE := tests/torch/test_torch_sizes.py tests/torch/test_torch_equations.py tes
 help:
 	@echo "make reproduce   repeat the paper's two experiments: figures, verdicts and report.html in out/"
 	@echo "make test        formatting, lint, types, tests; CI=true make test measures coverage too"
-	@echo "make test-integrations   the optimizers inside Lightning, the Hugging Face Trainer, Accelerate, flax, equinox and numpyro"
+	@echo "make test-integrations   the optimizers inside Lightning, the Hugging Face Trainer, Accelerate, flax, equinox and numpyro; results in a notebook"
 	@echo "make test-wheel  the wheel in empty environments: core only, [torch] only, [sim] only"
 	@echo "make dist        the wheel and the source archive, in dist/"
 	@echo "make test-oldest, test-newest   part of the tests with the oldest and the newest dependencies allowed"

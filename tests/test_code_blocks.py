@@ -47,7 +47,7 @@ NAMED = {
     ("docs/numpyro.md", "run by the tests, where PyMC is installed"): "tests/integrations/test_numpyro_fit.py",
     ("docs/training.md", "run by the tests, on two processes"): "tests/test_guide.py",
 }
-DIRECTIVES = ("{toctree}", "{include}", "{eval-rst}")
+DIRECTIVES = ("{toctree}", "{include}", "{eval-rst}", "{raw}")
 SHORTER = {  # the last of two options counts
     "simulate": "--steps 20 --seeds 2",
     "compare": "--budget 40 --seeds 2 --tuning-seeds 1 --grid 1e-3,1e-2,2",

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gladstorm as gs
+from evidence.posteriors import page as posteriors_page
 from evidence.untuned import families
 from evidence.untuned import page as untuned_page
 from evidence.untuned.rivals import COSINE, UNTUNED
@@ -38,6 +39,21 @@ def test_the_registered_sentences_are_judged_as_they_were_registered() -> None:
     for result in results:  # no case counts twice, and each has its seeds
         assert {len(each["norm"]) for each in result.kept["scores"].values()} == {result.kept["seeds"]}
     assert len({(result.problem, result.budget) for result in results}) == len(results)
+
+
+def test_what_the_readme_says_of_variational_inference_is_what_was_found() -> None:
+    results = posteriors_page.load(ROOT / "docs/evidence/posteriors")
+    judged = [case for case in results["cases"] if (case["set"], case["family"]) == ("validation", "mean field")]
+    ours, adam, tuned = (
+        f"{posteriors_page.score(judged, name, 10_000):.2g}"
+        for name in (posteriors_page.OURS, "Adam 0.01", posteriors_page.TUNED_STL)
+    )
+    true = [sentence["verdict"] for sentence in posteriors_page.sentences(results)].count("true")
+    readme = page("README.md")
+    assert f"On {len(judged)} real posteriors that had no part in any choice it ended {ours} nats below" in readme
+    assert f"ended {adam} nats below, and Adam tuned for each model {tuned}." in readme
+    assert (true, len(posteriors_page.sentences(results))) == (7, 11)
+    assert "Seven of eleven registered sentences hold" in readme
 
 
 def test_what_pages_say_of_the_untuned_method_is_what_was_found() -> None:

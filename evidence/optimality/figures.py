@@ -10,33 +10,31 @@ import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
 
+from evidence.optimality.measuring import counted
 from gladstorm.plotting.styles import BLUE, COLOURS, GREEN, GREY, VERMILION
 from gladstorm.problems.objectives import NoisyRunway
 from gladstorm.problems.oracles import NoisyRunwayOracle
 
-LETTERS = {"L1": "L1", "B": "B", "gap": "Δ", "alpha": "α"}
+LETTERS = {"L0": "L0", "L1": "L1", "B": "B", "G": "G", "gap": "Δ", "alpha": "α"}
+SCHEDULES = {"Theorem 2(ii)": (GREY, "^:"), "paper's best": (BLUE, "o-"), "S9": (VERMILION, "s--")}
 SHOWN = {"eps": 0.005, "alpha": 1.0, "L0": 1.0, "L1": 120.0, "B": 0.25, "gap": 1.0}  # of docs/optimal.md
 
 
 def schedules(result: Mapping[str, Any]) -> Figure:
     """T that guarantees ε, against every constant and against α."""
-    figure = Figure(figsize=(8, 2.6), layout="constrained")
-    for ax, (name, letter) in zip(figure.subplots(1, 4, sharey=True), LETTERS.items(), strict=True):
+    figure = Figure(figsize=(8, 4.4), layout="constrained")
+    panels = list(figure.subplots(2, 3).flat)
+    for ax in panels[1:-1]:  # all but α, where the theorem's constants explode
+        ax.sharey(panels[0])
+    for ax, (name, letter) in zip(panels, LETTERS.items(), strict=True):
         rows = [row for row in result["plans"] if row["varied"] == name]
-        for schedule, colour, line in (("printed", BLUE, "o-"), ("S9", VERMILION, "s--")):
-            ax.plot(
-                [row["value"] for row in rows],
-                [row[schedule] for row in rows],
-                line,
-                color=colour,
-                markersize=3,
-                label=schedule,
-            )
+        for schedule, (colour, line) in SCHEDULES.items():
+            at, horizons = [row["value"] for row in rows], [row[schedule] for row in rows]
+            ax.plot(at, horizons, line, color=colour, markersize=3, label=schedule)
         ax.set(yscale="log", xlabel=letter, **({} if name == "alpha" else {"xscale": "log"}))
         ax.tick_params(labelsize=7)
-        if name == "L1":
-            ax.set_ylabel(f"iterates T that guarantee ε = {result['eps']:g}", fontsize=8)
-            ax.legend(frameon=False, fontsize=7)
+    panels[0].legend(frameon=False, fontsize=7)
+    figure.supylabel(f"iterates T that guarantee ε = {result['eps']:g}", fontsize=8)
     return figure
 
 
@@ -81,9 +79,9 @@ def instance() -> Figure:
 
 
 def costs(result: Mapping[str, Any]) -> Figure:
-    """Stochastic gradients until ‖∇f‖ ≤ ε against 1/ε, a panel for each α."""
+    """Stochastic gradients until ‖∇f‖ ≤ ε against 1/ε, a panel for each α; of a method the median over seeds."""
     alphas = list(dict.fromkeys(row["alpha"] for row in result["needed"]))
-    figure = Figure(figsize=(8, 2.8), layout="constrained")
+    figure = Figure(figsize=(8, 3.1), layout="constrained")
     for ax, alpha in zip(figure.subplots(1, len(alphas), sharey=True), alphas, strict=True):
         own = [row for row in result["needed"] if row["alpha"] == alpha]
         at = [1 / row["eps"] for row in own]
@@ -93,21 +91,13 @@ def costs(result: Mapping[str, Any]) -> Figure:
         ax.plot(at, [row["needed"] for row in own], "k--", label="needed by every method")
         methods = dict.fromkeys(row["method"] for row in result["measured"])
         for method, colour in zip(methods, COLOURS, strict=False):
-            rows = [
-                r
-                for r in result["measured"]
-                if (r["alpha"], r["method"]) == (alpha, method) and None not in r["per_seed"]
-            ]
-            ax.plot(
-                [1 / r["eps"] for r in rows],
-                [np.median(r["per_seed"]) for r in rows],
-                "o-",
-                color=colour,
-                markersize=3,
-                label=method,
-            )
+            rows = [row for row in result["measured"] if (row["alpha"], row["method"]) == (alpha, method)]
+            medians = [np.median(counted(row)) for row in rows]
+            ax.plot([1 / row["eps"] for row in rows], medians, "o-", color=colour, markersize=3, label=method)
         ax.set(xscale="log", yscale="log", xlabel="1/ε", title=f"α = {alpha:g}")
+        ax.set_xticks(at, [f"{each:.0f}" for each in at])
+        ax.set_xticks([], minor=True)
         ax.tick_params(which="both", labelsize=7)
     figure.axes[0].set_ylabel("stochastic gradients to ‖∇f‖ ≤ ε", fontsize=8)
-    figure.axes[0].legend(frameon=False, fontsize=7)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=7, fontsize=7)
     return figure

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evidence.optimality.figures import LETTERS, costs, instance, schedules
-from evidence.optimality.measuring import FORMAT, HARD, METHODS, PLANNED, exponents
+from evidence.optimality.figures import LETTERS, SCHEDULES, costs, instance, schedules
+from evidence.optimality.measuring import FORMAT, HARD, METHODS, PLANNED, SEEDS, TUNING_SEEDS, counted, exponents
 from evidence.page import log_slope_weights, of, rendered
 from gladstorm.jobs.files import load_json
 from gladstorm.plotting import figures
@@ -28,20 +28,25 @@ def render(result: Mapping[str, Any]) -> str:
     """The page."""
     ran, alpha = result["measured"], PLANNED["alpha"]
     powers = [
-        {"constant": name, "needed": needed}
-        | {schedule: _power(result, name, schedule) for schedule in ("printed", "S9")}
-        for name, needed in {"L1": 1.0, "B": 1 + alpha, "gap": 2 + alpha}.items()
+        {"constant": name, "needed": needed} | {schedule: _power(result, name, schedule) for schedule in SCHEDULES}
+        for name, needed in {"L0": 0.0, "L1": 1.0, "B": 1 + alpha, "G": 0.0, "gap": 2 + alpha}.items()
     ]
     values = {
         "planned": PLANNED,
         "letters": LETTERS,
         "methods": METHODS,
         "powers": powers,
-        "ratios": [row["printed"] / row["S9"] for row in result["plans"]],
+        "schedules": list(SCHEDULES),
+        "ratios": [row["paper's best"] / row["S9"] for row in result["plans"]],
+        "steepest": [of(result["plans"], varied="alpha")[i] for i in (0, -1)],
         "constants": ", ".join(f"{LETTERS.get(name, name)} = {value:g}" for name, value in HARD.items()),
-        "exponents": exponents(dict(result)),
+        "exponents": exponents(result),
+        "seeds": SEEDS,
+        "tuning_seeds": TUNING_SEEDS,
         "missing": [name for name in METHODS if len(of(ran, method=name)) < len(result["needed"])],
-        "below": sum(None not in row["per_seed"] and min(row["per_seed"]) < row["needed"] for row in ran),
+        "runs": sum(len(row["per_seed"]) for row in ran),
+        "below": sum(each < row["needed"] for row in ran for each in counted(row)),
+        "edges": sum(row["edge"] for row in ran),
     }
     return rendered(__file__, {**result, **values})
 

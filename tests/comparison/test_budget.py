@@ -136,3 +136,11 @@ def test_a_schedule_of_any_part_lasts_as_long_as_the_budget() -> None:
     found: Any = spend(Simulator(one=lambda k, *_: 1 + k), {"one": method}, 101, range(1))
     made: Any = found["one"].methods["one"]
     assert made.estimator.eta.horizon == pytest.approx(100)
+
+
+def test_runs_are_longer_by_a_margin_if_the_price_of_any_of_them_varies() -> None:
+    steps, methods = np.arange(11), {"sgd": sgd(0.1)}
+    same, growing = 2 * steps, steps**2
+    for runs, longest in (([same, same], 20), ([same, growing], 23), ([growing, growing], 23)):
+        record: Any = Spent(steps, {"sgd": np.array([runs])}, methods)
+        assert budget._long_enough(record, np.full((1, 2), 20.0)) == longest

@@ -101,6 +101,9 @@ def test_advice_says_to_leave_a_threshold_to_raise_it_or_to_normalize() -> None:
     assert 0.1 < raised.share < 0.9
     assert raised.bias.estimate > 0.1
     assert raised.sentence().endswith(f"raise it to {raised.better:.2g}, where that is a tenth or less.")
+    for low, unsure in ((0.05, True), (0.11, False)):
+        said = raised._replace(bias=raised.bias._replace(low=low)).sentence()
+        assert ("these probes do not tell. To be safe, raise it" in said) == unsure
     assert report.clipping(100.0).sentence().endswith("(0% to 0%) of its length: leave it.")
     always = report.clipping(1e-3)
     assert always.share == 1

@@ -115,6 +115,13 @@ def test_a_job_that_ends_early_leaves_no_claim(finished: int, tmp_path: Path) ->
     assert len(list(tmp_path.glob("*/*/*"))) == finished
 
 
+def test_a_claim_of_another_on_what_is_finished_here_is_left_alone(tmp_path: Path) -> None:
+    store = _stored(tmp_path)
+    for number, _ in results(_tasks([]), store):
+        assert store.claim({"number": number})  # as another process would, between its look and its claim
+    assert len(list(tmp_path.rglob("*.claim"))) == 6
+
+
 def test_a_claim_of_a_dead_process_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.MonkeyPatch.context() as as_other:
         as_other.setattr("os.getpid", lambda: 2**22 + 1)  # more than Linux gives

@@ -1,5 +1,6 @@
 """The problem of the matching lower bound: its gradients, its coins, what it refuses. tests/theory has its proof."""
 
+import dataclasses
 import json
 import math
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from scipy import stats
 
 from gladstorm import theory
+from gladstorm.core.hardness import Hardness
 from gladstorm.problems import objectives, oracles
 from gladstorm.problems.objectives import GatedRunway, NoisyRunway, RotatedRunway
 
@@ -164,3 +166,10 @@ def test_it_begins_at_zero() -> None:
         oracles.named("noisy-runway", moved)
     with pytest.raises(ValueError, match="RotatedRunway: dim must be > 2, the length of the chain; got dim=2"):
         objectives.named("noisy-runway", dim=2)
+
+
+def test_at_the_largest_eps_of_e3_the_confinement_takes_all_the_curvature_that_it_may() -> None:
+    """0.8 ε/λ ≤ 0.45 L0, with 0.78 for 0.78125."""
+    numbers = Hardness(**(NUMBERS | {"L0": 1e-4, "B": 3e-5}), rotated=True)
+    largest = numbers.limits()["(E3) ε² X ≤ 0.78 L0 BΔ"]
+    assert 0.445e-4 <= 0.8 * largest / dataclasses.replace(numbers, eps=largest).scale <= 0.45e-4

@@ -1,6 +1,7 @@
 """The plan of a sweep: every run once, equal work on every device, decided from numbers alone."""
 
 import dataclasses
+import itertools
 from collections import Counter
 
 import pytest
@@ -154,3 +155,15 @@ def test_the_instances_of_a_task_fit_into_the_bytes_a_task_may_take(share: float
     )  # nor are they smaller than need be
     free = sizes._replace(oracle_per_seed=False)
     assert len(split_into_tasks(free, steps=1000, dim=10, costs=costs)) == 1
+
+
+def test_a_last_chunk_has_a_program_of_its_own_if_it_costs_less_than_four_fifths_of_a_whole_one() -> None:
+    own = []
+    for configurations, seeds in itertools.product((1, 3, 5, 12), range(2, 80)):
+        sizes = Sizes(("sgd",) * configurations, seeds, devices=2, oracle_bytes=10**7, oracle_per_seed=False)
+        first, *_, last = (*lay_out(sizes, MEASURED), lay_out(sizes, MEASURED)[-1])
+        if (rest := last.seed_count) < (whole := first.seed_count):
+            cost = layout._Decisions(sizes, MEASURED).cost
+            own.append(cost(rest, configurations) < 0.8 * cost(whole, configurations))
+            assert (len(last.seeds) < len(first.seeds)) == own[-1]
+    assert set(own) == {True, False}

@@ -1,10 +1,12 @@
 """Upper against lower bounds: powers are computed, so a wrong one on either side shows."""
 
 import json
+import math
 from typing import Any
 
 import pytest
 
+from gladstorm.problems.hard.noisy_runway import QUIET, SQUASHED
 from gladstorm.theory import Problem, lower_bound, verdicts
 from gladstorm.theory.optimality import LOWER, verdict
 
@@ -56,6 +58,28 @@ def test_the_lower_bound_is_that_of_the_instance_and_says_what_is_unreachable() 
     assert smooth.dimension(1e6) > 1e7
     with pytest.raises(ValueError, match="lower_bound: B must be finite and > 0"):
         lower_bound(Problem(alpha=1, L0=1, L1=1, B=0, G=1, gap=1), 0.1)
+
+
+@pytest.mark.parametrize("evaluations", [10.0, 1e12])
+def test_the_dimension_is_that_of_lemma_9(evaluations: float) -> None:
+    """d − T ≥ 2 (P/a)² log(16 (N + 1) T), and hardly more."""
+    least = lower_bound(PROBLEM, 1e-4, rotated=True)
+    T = least.length
+    asked = 2 * (SQUASHED * math.sqrt(T) / QUIET) ** 2 * math.log(16 * (evaluations + 1) * T)
+    assert asked <= least.dimension(evaluations) - 1 - T <= 1.01 * asked
+
+
+@pytest.mark.parametrize(("rotated", "per_link"), [(False, 48), (True, 96)])
+def test_what_the_theorem_says_in_closed_form_is_needed_however_the_chain_is_rounded(
+    rotated: bool, per_link: int
+) -> None:
+    """T = ⌊0.45 X/(48 B)⌋, or 96: nearly two links of which one is lost are the worst case."""
+    worst = []
+    for links in (1.0001, 1.5, 1.9999, 2.0001, 2.9999, 40.5):
+        least = lower_bound(Problem(alpha=0, L=links * per_link / 0.45, B=1, G=0, gap=1), 1e-3, rotated=rotated)
+        assert least.length == int(links)
+        worst.append(least.needed / least.guaranteed)
+    assert 1 <= min(worst) == worst[2] < 1.1
 
 
 def test_the_command_line_prints_the_verdicts(gladstorm: Any) -> None:

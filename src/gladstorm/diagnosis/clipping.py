@@ -38,7 +38,10 @@ class Clipping(NamedTuple):
             )
         if self.bias.estimate <= SMALL:
             return f"{acts} and {bias}: leave it."
-        return f"{acts} and {bias}: raise it to {self.better:.2g}, where that is a tenth or less."
+        raised = f"raise it to {self.better:.2g}, where that is a tenth or less."
+        if self.bias.low <= SMALL:
+            return f"{acts} and {bias}. Whether that is much, these probes do not tell. To be safe, {raised}"
+        return f"{acts} and {bias}: {raised}"
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON-ready data."""

@@ -10,7 +10,7 @@ from gladstorm.variational.stages import FullRankStage, GaussianStage, LogDensit
 
 FIRST = 0.3  # the share of the steps that a mean field gets, where another stage follows it
 ENTRIES_PER_STEP = 0.25  # a full covariance may have so many numbers for each step that estimates them
-ROUNDS, MOST, ALL = 6, 1 / 15, 1 / 5  # Newton stages, and the share of the steps that one and all of them may have
+ROUNDS, MOST = 3, 1 / 15  # of Newton stages, and the share of the steps that one may have
 RANK = 10  # of the covariance where a full one would have too many numbers
 
 
@@ -82,8 +82,7 @@ def largest_family(dim: int, steps: int) -> Family:
 def _newton(log_density: LogDensity, dim: int, steps: int, stage: type[NewtonStage] = NewtonStage) -> list[NewtonStage]:
     """Newton stages, where the run has draws enough for the curvature in all directions."""
     draws = min(int(MOST * steps), DRAWS_PER_COORDINATE * (dim + 4))
-    rounds = min(ROUNDS, int(ALL * steps / max(draws, 1)))
-    return [stage(draws, log_density)] * rounds if draws >= FEWEST * (dim + 1) else []
+    return [stage(draws, log_density)] * ROUNDS if draws >= FEWEST * (dim + 1) else []
 
 
 def _rest(steps: int, newton: list[NewtonStage]) -> int:

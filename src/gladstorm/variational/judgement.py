@@ -8,7 +8,6 @@ from gladstorm.variational.run import Outcome
 
 NATS = 1.0  # starts whose ELBOs differ by more disagree
 STILL_GAINING = 0.3  # nats: a last stage that gains more had not arrived
-ROUGHLY = 10.0  # the factor by which a distance from the limit, which is extrapolated, may be too large
 SKIPPED = 0.01  # of the gradients
 ROUNDING = 0.1  # nats
 
@@ -50,8 +49,8 @@ def judge(outcome: Outcome, weights: np.ndarray, rounding: float) -> tuple[str, 
 
 
 def _within_reach(outcome: Outcome, best: int) -> float:
-    """What the last stage gained or, if that is more, how far an earlier one was from a limit nothing led to since."""
-    elbos, gaps = outcome.elbos[best], outcome.gaps[best]
-    last_gain = elbos[-1] - elbos[-2] if len(elbos) > 1 and gaps[-1] == 0 else 0.0
-    at = int(np.flatnonzero(gaps)[-1]) if gaps.any() else -1
-    return float(max(last_gain, gaps[at] - ROUGHLY * (elbos[-1] - elbos[at])))
+    """What the last stage gained on the one before or, if there is one stage, how far it was from its limit."""
+    stages = outcome.elbos.shape[1]
+    if stages == 1 or outcome.gaps[best, -1] > 0:
+        return float(outcome.gaps[best, -1])
+    return float(outcome.elbos[best, -1] - outcome.elbos[best, -2])

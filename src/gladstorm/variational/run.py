@@ -28,7 +28,6 @@ BLOCKS = 20  # of a run: what is kept, shown and judged as a whole
 AT_ONCE = 64  # draws evaluated together: enough to tell whether there is anything left to gain
 COMPARED = 4  # times as many decide between candidates
 CLEARLY = 2.0  # standard errors by which another candidate must be better than the first
-SETTLED = 0.01  # nats: a stage that gained less is not repeated
 LEAST_GAIN, ERROR = 0.001, 0.05  # nats that are not worth the rest of a run; how often this may be said wrongly
 _FORMAT = "gladstorm fit block 1"
 
@@ -100,9 +99,6 @@ def optimize(
     elbos: list[np.ndarray] = []
     with Progress(label, total) as progress:
         for number, stage in enumerate(stages):
-            if len(elbos) > 1 and stage == stages[number - 1] and np.max(elbos[-1] - elbos[-2]) < SETTLED:
-                stopped += stage.steps  # the same stage has just gained nothing
-                continue
             state = programs.begin(stage, number, found)
             at, looks = 0, Looks(stage.steps)
             for length in _blocks(stage.steps, total):
