@@ -14,7 +14,7 @@ _LOG_2PI = math.log(2 * math.pi)
 
 
 class Diagonal(NamedTuple):
-    """z = m + σ∘ε."""
+    """z = m + σ⊙ε."""
 
     loc: Array  # m
     scale: Array  # σ
@@ -69,7 +69,7 @@ class Triangular(NamedTuple):
 
 
 class Factored(NamedTuple):
-    """z = m + σ∘(ε₁ + Uε₂): the covariance is diag σ (I + UUᵀ) diag σ."""
+    """z = m + σ⊙(ε₁ + Uε₂): the covariance is diag σ (I + UUᵀ) diag σ."""
 
     loc: Array  # m
     scale: Array  # σ

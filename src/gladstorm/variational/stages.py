@@ -152,7 +152,7 @@ class MeanFieldStage(_PerCoordinate):
 
 @dataclass(frozen=True)
 class LowRankStage(_PerCoordinate):
-    """m, s and U of z = m + σ∘(ε₁ + Uε₂), each number by itself, beginning with a small random U."""
+    """m, s and U of z = m + σ⊙(ε₁ + Uε₂), each number by itself, beginning with a small random U."""
 
     rank: int
 
@@ -190,7 +190,7 @@ class Turning(NamedTuple):
 class FullRankStage(GaussianStage):
     """m and L along natural gradients: with v = Lᵀh − ε and γ = 1 − k/K,
 
-    w₁ = v,  w₂ = (vεᵀ below the diagonal, v∘ε/√2 on it)
+    w₁ = v,  w₂ = (vεᵀ below the diagonal, v⊙ε/√2 on it)
     u₁ and u₂ are steps of `Untuned` for w₁ and w₂, ‖u₁‖ ≤ 0.3γ‖w₁‖ and ‖u₂‖ ≤ 0.3γ‖w₂‖/(1 + ‖ε‖²)
     m ← m − Lu₁,  L ← L(I − below u₂)·exp(−diag u₂/√2)
     """
