@@ -23,11 +23,11 @@ SPELL_OUT = "gladstorm.spell_out"  # the name of the error handler below
 ASCII = "gladstorm_ascii"  # ASCII by another name: Click takes the usual one for a mistake and writes UTF-8 instead
 
 _READABLE = {
-    "‖": "||", "∇": "grad ", "−": "-", "–": "-", "±": "+-", "…": "...", "⋯": "...", "’": "'", "′": "'", "·": "*", "⊙": "*",
+    "‖": "||", "∇": "grad ", "−": "-", "–": "-", "±": "+-", "…": "...", "⋯": "...", "’": "'", "·": "*", "⊙": "*",
     "×": "x", "½": "1/2", "¼": "1/4", "≤": "<=", "≥": ">=", "≈": "~", "∼": "~", "∈": "in", "∞": "inf", "√": "sqrt ",
     "∫": "integral ", "∂": "d", "←": "<-", "→": "->", "⌈": "ceil(", "⌉": ")", "⌊": "floor(", "⌋": ")", "⟨": "<",
     "⟩": ">", "✓": "yes", "✗": "no", "★": "*", "ℓ": "l", "λ": "lambda", "Λ": "Lambda", "\u0302": "^", "\u0303": "~",
-    "\u0304": "-", "ϱ": "rho", "°": "o", "⟂": "_|_", "●": "*", "○": "o", "↑": "^",
+    "\u0304": "-", "ϱ": "rho", "°": "o", "⟂": "_|_", "●": "*", "○": "o", "↑": "^", "′": "'",
 }  # fmt: skip
 # An interval, a deviation, a count, an equation, a share, a missing number, a mark at the end.
 _TOGETHER = re.compile(
