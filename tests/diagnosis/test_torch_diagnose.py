@@ -39,6 +39,9 @@ def linear() -> nn.Linear:
     return nn.Linear(3, 1, bias=False).double()
 
 
+HALVES = ("first", "second")  # norms that only a probe during a training has
+
+
 def test_torch_and_jax_measure_the_same() -> None:
     def in_jax(w: Any, batch: Any) -> Any:
         return jnp.mean((batch[:, :3] @ w[0] - batch[:, 3]) ** 2) / 2
@@ -51,7 +54,8 @@ def test_torch_and_jax_measure_the_same() -> None:
     assert ours.probes.radius == pytest.approx(3.0)
     for name in Probe._fields:
         a, b = (getattr(report.probes, name) for report in (ours, theirs))
-        assert a.tolist() == (b.tolist() if name == "direction" else pytest.approx(b.tolist(), 1e-4, 1e-5)), name
+        close = pytest.approx(b.tolist(), 1e-4, 1e-5, nan_ok=name in HALVES)
+        assert a.tolist() == (b.tolist() if name == "direction" else close), name
 
 
 def test_a_radius_that_is_given_counts_though_the_checkpoint_is_elsewhere() -> None:

@@ -47,6 +47,7 @@ def record(gammas: tuple[float, ...] = (1.0,), **curves: Any) -> Record:
         configurations=tuple(Configuration("SGD", {"gamma": gamma}, ("gamma",)) for gamma in gammas),
         seeds=np.arange(SEEDS),
         steps=STEPS,
+        path=np.zeros((*shape, 0)),
         diverged=np.full(runs, -1),
         reached=np.full(runs, STEPS[-1]),
         last=np.zeros(point),

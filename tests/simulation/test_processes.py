@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from multiprocessing import Pipe, connection
@@ -46,12 +47,24 @@ def test_processes_give_the_numbers_of_this_one(two: Any, tmp_path: Path, monkey
     assert there.config == here.config
 
 
+def _dies_in(pid: int) -> None:
+    """End that process; in another one wait for it, so that each process has one task."""
+    if os.getpid() == pid:
+        os.kill(pid, signal.SIGKILL)
+    for _ in range(600):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+
+
 def test_a_process_that_dies_costs_its_task_and_another_one_takes_its_place(
     two: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(processes, "TRIES", 1)
     before = two.pids
-    fatal: Any = partial(os.kill, before[0], signal.SIGKILL)
+    fatal: Any = partial(_dies_in, before[0])
     with pytest.raises(worker.TasksFailedError, match=r"all others are done; their errors .* is fatal\."):
         list(results([Task("fatal", 0, fatal)] * 2, None, two))
     assert "its process was killed by SIGKILL, as when the memory is full\n" in capsys.readouterr().err
