@@ -211,3 +211,11 @@ def test_what_cannot_be_fitted_is_refused_in_a_sentence() -> None:
         TypeError, match=r"family must be MeanField\(\), FullRank\(\), LowRank\(rank\) or None; got 'normal'"
     ):
         short(family="normal")
+
+
+def test_a_fit_that_is_nowhere_finite_is_doubted_in_sentences_alone() -> None:
+    nothing, steps = np.full((2, 3), -np.inf), np.array([10])
+    outcome = Outcome((), nothing, np.zeros((2, 3)), nothing, nothing, steps, np.array([7, 7]), 0, lambda _: nothing)
+    said = " ".join(judge(outcome, np.array([np.nan]), 1e-16))
+    assert "not finite at some draws" in said
+    assert "70 % of the gradients were not finite" in said

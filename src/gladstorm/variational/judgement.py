@@ -53,4 +53,5 @@ def _within_reach(outcome: Outcome, best: int) -> float:
     stages = outcome.elbos.shape[1]
     if stages == 1 or outcome.gaps[best, -1] > 0:
         return float(outcome.gaps[best, -1])
-    return float(outcome.elbos[best, -1] - outcome.elbos[best, -2])
+    with np.errstate(invalid="ignore"):  # −∞ after −∞ gained nothing that one could tell
+        return float(outcome.elbos[best, -1] - outcome.elbos[best, -2])
