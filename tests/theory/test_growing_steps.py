@@ -53,7 +53,7 @@ def by_definition(growing: GrowingSteps, k: int) -> dict[str, Any]:
 def test_every_term_is_that_of_the_definition(problem: Problem, first: float, ratio: float, steps: int) -> None:
     growing = GrowingSteps(problem, first, ratio, steps)
     for k in {1, 2, steps // 2, steps} - {0}:
-        if k <= steps and growing.feedback(k) < 1:
+        if k <= steps and growing.conditions(k)[0].holds:
             assert growing.terms(k) == pytest.approx(by_definition(growing, k), rel=1e-11)
 
 
@@ -228,6 +228,7 @@ def test_selecting_costs_what_is_said_and_its_price_falls_with_the_batch() -> No
     assert selection.bound == pytest.approx(best + math.sqrt(sum(s**2 for s in sigma)))
     at_best = min(GROWING.bound(k) for k in selection.checkpoints)
     assert GROWING.select(5, 10**16).bound == pytest.approx(at_best, rel=1e-6)
+    assert GROWING.select(5.0, 100.0) == replace(GROWING, steps=300.0).select(5, 100) == selection  # type: ignore[arg-type]
     assert GROWING.select(7, 1).checkpoints == (43, 86, 129, 172, 215, 258, 300)
 
 
@@ -265,6 +266,8 @@ def test_where_curvature_feeds_back_too_much_nothing_is_guaranteed() -> None:
         ({"ratio": math.inf}, "ratio must be finite and > 1"),
         ({"steps": 0}, "steps must be a whole number"),
         ({"steps": 2.5}, "steps must be a whole number"),
+        ({"problem": Problem(alpha=0, B=1, G=1, gap=1)}, "L0 must be given"),
+        ({"problem": Problem(alpha=1, L0=1, B=1, G=1, gap=1)}, "L1 must be given"),
         ({"problem": Problem(alpha=0.5, L0=1, L1=1, B=1, G=1, gap=1)}, "alpha 0 or 1"),
     ],
 )

@@ -49,6 +49,8 @@ class GrowingSteps:
         owner = type(self).__name__
         if self.problem.smoothness == "sublinear":
             raise ValueError(f"{owner}: problem must have alpha 0 or 1; got alpha={self.problem.alpha}.")
+        for name in ("L0", "L1")[: 1 if self.problem.smoothness == "smooth" else 2]:
+            self.problem.constant(self.method, name)
         POSITIVE.require(owner, "first", self.first)
         RATIO.require(owner, "ratio", self.ratio)
         HORIZON.require(owner, "steps", self.steps)
@@ -75,28 +77,19 @@ class GrowingSteps:
         """T_k = S_k/γ̄_k = tanh(k log q/2)/tanh(log q/2) ≤ k."""
         return math.tanh(k * self.rate / 2) / math.tanh(self.rate / 2)
 
-    def feedback(self, k: float) -> float:
-        """1 − c_k = L1 γ e^(L1 γ) (2 (1 − η)/η + 1/2) of S7, for the longest of k steps; 0 if f is smooth."""
-        if self.problem.smoothness == "smooth":
-            return 0.0
-        reach = self.problem.constant(self.method, "L1") * self.first * math.exp((k - 1) * self.rate)
-        return reach * math.exp(min(reach, 700.0)) * (2 * (1 - self.eta) / self.eta + 1 / 2)
-
-    def conditions(self, k: int) -> tuple[Condition, ...]:
-        """Something of the gradient must be left, if curvature grows with it."""
-        words = "L1 γ e^(L1 γ) (2 (1 − η)/η + 1/2) < 1 for the longest of k steps"
-        smooth = self.problem.smoothness == "smooth"
-        return () if smooth else (Condition(words, self.feedback(k), 1.0, strict=True),)
+    def conditions(self, k: float) -> tuple[Condition, ...]:
+        """c_k > 0 of S7 for the longest of k steps: something of the gradient is left. If f is smooth, all of it is."""
+        reach, words = self._reach(k), "L1 γ e^(L1 γ) (2 (1 − η)/η + 1/2) < 1 for the longest of k steps"
+        feedback = reach * math.exp(min(reach, 700.0)) * (2 * (1 - self.eta) / self.eta + 1 / 2)
+        return (Condition(words, feedback, 1.0, strict=True),)
 
     def terms(self, k: float) -> dict[str, float]:
         """The bound on E‖∇f(x̂_k)‖, term by term. All but the initial error are S1's for T_k steps of length γ̄_k."""
         owner, p, eta, S, step = type(self).__name__, self.problem, self.eta, self.length(k), self.mean_step(k)
-        left = 1 - self.feedback(k)
-        if left <= 0:
+        (condition,) = self.conditions(k)
+        if not condition.holds:
             raise OutOfRange(f"{owner}: k must be small enough for the bound's condition; got k={k}.")
-        scale, bent = 2 * math.sqrt(eta / (2 - eta)), p.constant(self.method, "L0") * step
-        if p.smoothness == "linear":
-            bent *= math.exp(p.constant(self.method, "L1") * self.first * math.exp((k - 1) * self.rate))
+        scale, bent = 2 * math.sqrt(eta / (2 - eta)), p.constant(self.method, "L0") * math.exp(self._reach(k)) * step
         terms = {
             "gap": p.gap / S,
             "initial error": 2 * p.G * self._forgotten(k) * (self.first / S),
@@ -105,7 +98,9 @@ class GrowingSteps:
             "noise growth": scale * p.B * (S - step) / 2,
             "curvature": bent / 2,
         }
-        return {name: in_range(owner, f"the term {name!r}", value / left) for name, value in terms.items()}
+        return {
+            name: in_range(owner, f"the term {name!r}", value / (1 - condition.left)) for name, value in terms.items()
+        }
 
     def bound(self, k: float) -> float:
         """The right-hand side: an upper bound on E‖∇f(x̂_k)‖, and so on the smallest E‖∇f(x^i)‖ with i < k."""
@@ -115,17 +110,15 @@ class GrowingSteps:
 
     def best(self) -> int:
         """The k with the smallest bound. The method does not know it; `select` says what finding it costs."""
-        near = round(lowest(self._bound_or_infinity, 1.0, float(self.steps)))
-        return min((k for k in (near - 1, near, near + 1) if 1 <= k <= self.steps), key=self._bound_or_infinity)
+        return min(round(lowest(self._bound_or_infinity, 1.0, float(self.steps))), int(self.steps))
 
     def overhead(self, gamma: float) -> float:
         """c(γ): the bound at the best k is at most c(γ) times S1 of T_K steps of length γ, for smooth f and every γ."""
         POSITIVE.require(type(self).__name__, "gamma", gamma)
-        steps = self.effective_steps(self.steps)
         if gamma > (longest := self.mean_step(self.steps)):
             return gamma / longest
         start = self.first / gamma
-        return (1 + start) * (math.exp(self.rate) + start / steps)
+        return (1 + start) * (math.exp(self.rate) + start / self.effective_steps(self.steps))
 
     def select(self, candidates: int, batch: int) -> Selection:
         """Candidates x̂_k at evenly spaced k, a batch of new gradients at each, and the one with the shortest mean.
@@ -137,17 +130,22 @@ class GrowingSteps:
         HORIZON.require(owner, "batch", batch)
         if candidates > self.steps:
             raise ValueError(f"{owner}: candidates must be at most steps={self.steps}; got candidates={candidates}.")
-        points = tuple(-(-c * self.steps // candidates) for c in range(1, candidates + 1))
+        points = tuple(-(-c * int(self.steps) // int(candidates)) for c in range(1, int(candidates) + 1))
         errors = [math.hypot(self.problem.G, self.problem.B * self.length(k)) / math.sqrt(batch) for k in points]
         best = min(self._bound_or_infinity(k) + error for k, error in zip(points, errors, strict=True))
         bound = in_range(owner, "the bound of the selection", best + math.hypot(*errors))
-        return Selection(bound, self.steps + candidates * batch, points)
+        return Selection(bound, int(self.steps) + len(points) * int(batch), points)
 
     def _bound_or_infinity(self, k: float) -> float:
         try:
             return self.bound(k)
         except OutOfRange:
             return math.inf
+
+    def _reach(self, k: float) -> float:
+        """L1 γ_{k−1}; 0 if f is smooth."""
+        L1 = self.problem.constant(self.method, "L1") if self.problem.alpha else 0.0
+        return L1 * self.first * math.exp((k - 1) * self.rate)
 
     def _forgotten(self, k: float) -> float:
         """Σ_{i<k} (q (1 − η))^i: how much of v⁰'s error counts, in steps of length γ_0."""
