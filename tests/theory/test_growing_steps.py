@@ -107,7 +107,7 @@ def test_the_best_k_costs_no_more_than_the_overhead_over_the_run_of_any_one_gamm
 def one_length(problem: Problem, gamma: float, eta: float, T: float) -> float:
     """S1 for T steps of one length, T any real number ≥ 1."""
     forgotten = 1.0 if eta == 1 else -math.expm1(T * math.log1p(-eta))
-    bent = problem.L0 * gamma
+    bent = problem.constant("nsgdm", "L0") * gamma
     return (
         problem.gap / (gamma * T)
         + 2 * problem.G * forgotten / (eta * T)
@@ -133,6 +133,22 @@ def test_a_range_of_six_orders_of_magnitude_costs_a_run_of_a_seventh() -> None:
     assert growing.bound(growing.best()) <= tuned(lowest(tuned, 1e-9, 1.0))
 
 
+@pytest.mark.parametrize(("L0", "B"), [(1.5, 0.4), (0.01, 3.0)])
+def test_to_leading_order_the_bound_is_that_of_the_page(L0: float, B: float) -> None:
+    """2 √(Δ (B/√2 + 2 L0)) T^(−1/6), and with the best η of the order (L0 B² Δ³/T)^(1/6)."""
+    growing = GrowingSteps(replace(SMOOTH, L0=L0, B=B), first=1e-80, ratio=1e20, steps=10**80)
+    T = growing.effective_steps(growing.steps)
+    leading = 2 * math.sqrt(SMOOTH.gap * (B / math.sqrt(2) + 2 * L0)) * T ** (-1 / 6)
+    assert growing.bound(growing.best()) / leading == pytest.approx(1, rel=1e-6)
+    eta = (L0 / (B * T)) ** (2 / 3)
+
+    def bound(way: float) -> float:
+        return one_length(growing.problem, way / T, eta, T)
+
+    ratio = bound(lowest(bound, 1.0, 1e30)) / (L0 * B**2 * SMOOTH.gap**3 / T) ** (1 / 6)
+    assert ratio == pytest.approx(2 * math.sqrt(1 / math.sqrt(2) + 2), rel=1e-6)
+
+
 # Runs of the method, by hand and in the simulator.
 
 
@@ -141,7 +157,7 @@ def waves(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.sum(1 - np.cos(x), axis=-1))
 
 
-PROBLEMS = {
+PROBLEMS: dict[str, tuple[Any, Any, np.ndarray]] = {  # f, ∇f and x⁰
     "quadratic": (lambda x: np.sum(x**2, axis=-1) / 2, lambda x: x, np.full(3, 1.2)),
     "waves": (waves, np.sin, np.full(3, 2.0)),
 }
@@ -163,7 +179,7 @@ def test_every_inequality_of_the_proof_holds_in_runs(name: str, first: float, ra
         sign = rng.choice([-1.0, 0.0, 1.0], p=[0.01, 0.98, 0.01], size=seeds)
         direction = rng.normal(size=x.shape)
         direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
-        return gradient(x) + (spread * sign / math.sqrt(0.02))[:, None] * direction
+        return np.asarray(gradient(x) + (spread * sign / math.sqrt(0.02))[:, None] * direction)
 
     x, kept = np.tile(start, (seeds, 1)), np.tile(start, (seeds, 1))
     v, norms, errors = oracle(x), [], []
