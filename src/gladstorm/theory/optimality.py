@@ -62,7 +62,7 @@ def _without_runway(problem: Problem, eps: float) -> float:
 LOWER: dict[tuple[str, str], tuple[str, Count]] = {  # by method and noise; constant factors do not matter
     ("nsgdm", "bg0"): (
         f"{OURS} (Theorem 6); in ε also {FAZLA_2026}",
-        lambda p, eps: _level(p) * p.B**2 * p.gap**3 / (9e10 * eps**6),
+        lambda p, eps: _level(p) * p.B**2 * p.gap**3 / (3.4e9 * eps**6),
     ),
     ("nsgdm", "bounded"): (str(ARJEVANI_2023), lambda p, eps: _level(p) * p.gap * (p.G / eps**2) ** 2),
     ("nsgdm", "deterministic"): (str(CARMON_2020), lambda p, eps: _level(p) * p.gap / eps**2),
