@@ -9,6 +9,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from gladstorm.core.statistics import mean_of, significant
+from gladstorm.jobs.files import load_json
 from gladstorm.plotting.styles import in_words
 
 Row = Mapping[str, Any]
@@ -28,7 +29,8 @@ _CLASSES = {
 def rendered(module: str, values: Mapping[str, Any]) -> str:
     """The page of a study: the template page.md beside its module, filled in with values.
 
-    A value with a format is `{{ value|f(".3g") }}`, as in Python. The other filters are functions of this module.
+    A page that gives its `globals()` among them has its functions and constants in the template. A value with a format
+    is `{{ value|f(".3g") }}`, as in Python. The other filters are functions of this module.
     """
     environment = Environment(
         loader=FileSystemLoader(Path(module).parent),
@@ -53,6 +55,11 @@ def read(path: Path) -> dict[str, Any]:
     """Results in a JSON file; `study.write_page` says which file a folder lacks."""
     results: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return results
+
+
+def reader(file: str, form: str = "") -> Callable[[Path], dict[str, Any]]:
+    """`load` of a page whose results are one JSON file; with a form, one that `save_json` wrote."""
+    return lambda folder: load_json(Path(file).stem, folder / file, form) if form else read(folder / file)
 
 
 def read_some(study: str, folder: Path, paths: Mapping[str, str]) -> dict[str, dict[str, Any]]:

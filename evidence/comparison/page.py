@@ -68,18 +68,15 @@ def render(results: Mapping[str, Any]) -> str:
     ]
     values = {
         "rows": rows,
-        "problems": PROBLEMS,
         "comparisons": len(rows) * (len(METHODS) - 1),
         "combinations": markdown_table(["combination", *map(_short_title, rows)], combinations),
         "undecided": undecided,
         "alone": sum(row["p"] <= 1 - CONFIDENCE for row in undecided),
         "few": (1 - CONFIDENCE) * len(undecided),
         "off": [_short_title(name) for name, named in rows.items() if switched_off(named[ANCHORED])],
-        "answer": _answer,
-        "switched_off": switched_off,
         "command": lambda name: shlex.join(command_of(name)),
     }
-    return rendered(__file__, values)
+    return rendered(__file__, globals() | values)
 
 
 def _rows(results: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -122,7 +119,7 @@ def _verdict(relative: Mapping[str, Any], told_apart: bool) -> str:
     return "better" if relative["mean"] < 1 else "worse"
 
 
-def _answer(named: Mapping[str, dict[str, Any]]) -> str:
+def answer(named: Mapping[str, dict[str, Any]]) -> str:
     """Which methods differ from NSTORM on a problem."""
     words = {"better": "better than NSTORM", "worse": "Worse than NSTORM", "diverges": "On some seed diverge"}
     of = {verdict: [name for name, row in named.items() if row["verdict"] == verdict] for verdict in words}

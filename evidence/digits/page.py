@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from evidence.page import LEVEL, Interval, listed, read, rendered
+from evidence.page import LEVEL, Interval, listed, reader, rendered
+from evidence.training import legend_with_ring, light_grid
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import LOOKS, method_of
 
@@ -34,6 +34,7 @@ SETTINGS = tuple(product(NETWORKS, NOISES))  # a column each
 TITLES = {"none": "no added noise", "BG": "growing noise added"}
 LABELS = {"torch": "PyTorch", "jax": "JAX"}
 STYLES = {method: LOOKS[method_of(method) or method] for method in METHODS}
+load = reader("results.json")
 
 Differences = dict[tuple[tuple[str, ...], tuple[str, str]], Difference]
 
@@ -51,13 +52,7 @@ def render(results: Results) -> str:
         "percent": f"{100 * LEVEL:g} %",
         "chance": 1 - LEVEL,
         "close": CLOSE,
-        "titles": TITLES,
-        "labels": LABELS,
-        "methods": METHODS,
-        "settings": SETTINGS,
         "pairs": PAIRS,
-        "places": PLACES,
-        "place_in_words": _place,
         "differences": paired,
         "answers": {noise: _answer(paired, noise) for noise in NOISES},
         "in_short": [_in_short(results, method) for method in METHODS],
@@ -73,12 +68,12 @@ def render(results: Results) -> str:
         "runs": len(picked) * (s["rates"] * len(s["tuning_seeds"]) + len(s["seeds"])),
         "counted": ", ".join(f"{listed(sorted(evaluations))} ({who})" for who, evaluations in counts.items()),
         "ends": [
-            f"{method} ({_place(place)}, {arm['picked']:g})"
+            f"{method} ({place_in_words(place)}, {arm['picked']:g})"
             for (place, method), arm in picked.items()
             if arm["picked"] in (arm["grid"][0]["lr"], arm["grid"][-1]["lr"])
         ],
     }
-    return rendered(__file__, values)
+    return rendered(__file__, globals() | values)
 
 
 def _in_short(results: Results, method: str) -> list[str]:
@@ -135,14 +130,10 @@ def _gaps(results: Results) -> list[bool]:
     return gaps
 
 
-def _place(place: tuple[str, ...]) -> str:
+def place_in_words(place: tuple[str, ...]) -> str:
+    """A place as a reader would say it."""
     framework, network, noise = place
     return f"{LABELS[framework]}, {network}, {TITLES[noise]}"
-
-
-def load(folder: Path) -> Results:
-    """The results of the study."""
-    return read(folder / "results.json")
 
 
 def draw(folder: Path) -> None:
@@ -162,11 +153,7 @@ def chart(results: Results) -> Figure:
     for axes, framework in zip(of_rates, FRAMEWORKS, strict=True):
         axes[0].set_ylabel(f"{LABELS[framework]}: validation accuracy, %", fontsize=9)
     of_tests[0].set_ylabel("test accuracy, %", fontsize=9)
-    handles, labels = of_rates[0][0].get_legend_handles_labels()
-    ring = Line2D([], [], linestyle="", marker="o", markersize=10, markerfacecolor="none", color="black")
-    figure.legend(
-        [*handles, ring], [*labels, "picked"], loc="outside upper center", ncols=6, fontsize=10, frameon=False
-    )
+    legend_with_ring(figure, of_rates[0][0], "picked", fontsize=10)
     return figure
 
 
@@ -202,5 +189,4 @@ def _tests(ax: Axes, results: Results, network: str, noise: str) -> None:
 
 def _finish(ax: Axes) -> None:
     ax.tick_params(labelsize=8)
-    ax.grid(color="#dddddd", linewidth=0.5)
-    ax.set_axisbelow(True)
+    light_grid(ax)

@@ -31,11 +31,6 @@ class Arm:
         """What the results file calls it."""
         return f"{self.method}, {self.schedule}"
 
-    @property
-    def evaluations_per_step(self) -> int:
-        """NSTORM takes every mini-batch to two points."""
-        return 2 if self.method == "NSTORM" else 1
-
 
 ARMS = tuple(Arm(*choice) for choice in product(METHODS, SCHEDULES))
 
