@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from scipy.special import stdtr
 
 from gladstorm.core.statistics import mean_of, significant
 from gladstorm.jobs.files import load_json
@@ -151,6 +152,18 @@ def regime_in_words(regime: str) -> str:
     """
     method, *classes = regime.split("/")
     return ", ".join([in_words(method), *(_CLASSES[word] for word in classes)])
+
+
+def p_value(values: Sequence[float] | np.ndarray) -> float:
+    """Of Student's two-sided test that their mean is 0.
+
+    >>> p_value([0.0, 0.0]), p_value([1.0, 1.0]), round(p_value([0.0, 1.0]), 12)
+    (1.0, 0.0, 0.5)
+    """
+    mean = mean_of(np.asarray(values))
+    if mean.deviation == 0:
+        return float(mean.value == 0)
+    return float(2 * stdtr(mean.n - 1, -abs(mean.value) * np.sqrt(mean.n) / mean.deviation))
 
 
 def holm(p_values: Mapping[Key, float], error: float = 0.05) -> set[Key]:

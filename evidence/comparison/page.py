@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtr
 
-from evidence.page import holm, markdown_table, read_some, rendered, with_interval
+from evidence.page import holm, markdown_table, p_value, read_some, rendered, with_interval
 from gladstorm.comparison.scores import CONFIDENCE, ratio
-from gladstorm.core.statistics import mean_of
 from gladstorm.plotting.styles import in_symbols
 
 # Seven step sizes times four others: 28 settings each. {k}: entries EF21 sends; {B}, {G}: for batches that grow.
@@ -102,13 +100,10 @@ def _rows(results: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _p_value(scores: np.ndarray, reference: np.ndarray) -> float:
-    """Student's, two-sided, of the paired logarithms; 1 where one is not finite."""
+    """That of the paired logarithms; 1 where one is not finite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(scores) - np.log(reference)
-    if not np.isfinite(logs).all() or not logs.any():
-        return 1.0
-    mean = mean_of(logs)
-    return float(2 * stdtr(logs.size - 1, -abs(mean.value) * np.sqrt(logs.size) / mean.deviation))
+    return p_value(logs) if np.isfinite(logs).all() else 1.0
 
 
 def _verdict(relative: Mapping[str, Any], told_apart: bool) -> str:

@@ -127,7 +127,7 @@ def test_the_theorems_give_the_papers_digits(
 
 def test_the_objectives_are_of_the_class_the_schedules_assume(cubic: Results) -> None:
     assert cubic.config["alpha"] == 1 / 2
-    constants = EXPERIMENTS["phase-retrieval"].small_instance(0).constants
+    constants = EXPERIMENTS["phase-retrieval"].sized(quick=True).instance(0).constants
     assert constants is not None
     assert constants.alpha == 2 / 3
 
