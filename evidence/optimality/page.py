@@ -7,10 +7,14 @@ from typing import Any
 
 from evidence.optimality.figures import LETTERS, SCHEDULES, costs, instance, schedules
 from evidence.optimality.measuring import FORMAT, HARD, METHODS, PLANNED, SEEDS, TUNING_SEEDS, counted, exponents
-from evidence.page import log_slope_weights, of, reader, rendered
+from evidence.page import log_slope_weights, of, rendered
+from gladstorm.jobs.files import load_json
 from gladstorm.plotting import figures
 
-load = reader("optimality.json", FORMAT)
+
+def load(folder: Path) -> dict[str, Any]:
+    """The results."""
+    return load_json("optimality", folder / "optimality.json", FORMAT)
 
 
 def draw(folder: Path) -> None:
@@ -28,7 +32,11 @@ def render(result: Mapping[str, Any]) -> str:
         for name, needed in {"L0": 0.0, "L1": 1.0, "B": 1 + alpha, "G": 0.0, "gap": 2 + alpha}.items()
     ]
     values = {
+        "planned": PLANNED,
+        "letters": LETTERS,
+        "methods": METHODS,
         "powers": powers,
+        "schedules": list(SCHEDULES),
         "ratios": [row["paper's best"] / row["S9"] for row in result["plans"]],
         "steepest": [of(result["plans"], varied="alpha")[i] for i in (0, -1)],
         "constants": ", ".join(f"{LETTERS.get(name, name)} = {value:g}" for name, value in HARD.items()),
@@ -40,7 +48,7 @@ def render(result: Mapping[str, Any]) -> str:
         "below": sum(each < row["needed"] for row in ran for each in counted(row)),
         "edges": sum(row["edge"] for row in ran),
     }
-    return rendered(__file__, globals() | dict(result) | values)
+    return rendered(__file__, {**result, **values})
 
 
 def _power(result: Mapping[str, Any], constant: str, schedule: str) -> float:
