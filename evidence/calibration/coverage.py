@@ -109,10 +109,12 @@ def draw_probes(known: Known, radius: float, budget: int, repetitions: int, seed
     moved = STEP * radius
     tables = []
     for row, chosen in enumerate(design):
-        wheres = ((i, place.pair, place.direction) for i, place in enumerate(chosen))
         ell2, L2 = (of_change[row] + change2[row]) / moved**2, change2[row] / moved**2
-        columns = zip(wheres, here[row], noise[row], gradient2[row], ell2, L2, strict=True)
-        probes = (Probe(*where, r, GROUPS, SAMPLES, V, g2, moved, e2, l2) for where, r, V, g2, e2, l2 in columns)
+        columns = zip(chosen, here[row], noise[row], gradient2[row], ell2, L2, strict=True)
+        probes = (
+            Probe(i, place.pair, place.direction, r, GROUPS, SAMPLES, V, g2, moved, e2, l2)
+            for i, (place, r, V, g2, e2, l2) in enumerate(columns)
+        )
         tables.append(Probes.of(probes))
     return tables, float(np.mean(exact2)) / moved**2
 

@@ -44,8 +44,8 @@ class Experiment:
         """The experiment as it is, or on its small instances."""
         if not quick:
             return self
-        both = {name: partial(getattr(self, name), **self.small) for name in ("instance", "minimisers")}
-        return replace(self, **both)  # type: ignore[arg-type]
+        instance, minimisers = partial(self.instance, **self.small), partial(self.minimisers, **self.small)
+        return replace(self, instance=instance, minimisers=minimisers)
 
 
 @dataclass(frozen=True)
