@@ -10,6 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 from gladstorm import run, sgd, theory
+from gladstorm.core.extras import MissingExtraError
 from gladstorm.problems import objectives, oracles
 from gladstorm.problems.own_noise.poisson_regression import counted
 from gladstorm.problems.own_noise.variational_gaussian import GaussianFamily
@@ -326,7 +327,7 @@ def test_a_batch_of_a_logistic_posterior_has_the_law_of_brute_force_at_one_point
 
 def test_without_scikit_learn_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "sklearn.datasets", None)
-    with pytest.raises(ValueError, match=r"it has the data; pip install 'gladstorm\[data\]'\.$"):
+    with pytest.raises(MissingExtraError, match=r"^variational-logistic needs .*: pip install 'gladstorm\[data\]'$"):
         objectives.named("variational-logistic")
 
 

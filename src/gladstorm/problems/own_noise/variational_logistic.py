@@ -12,6 +12,7 @@ from jax.scipy.stats import norm
 from typing_extensions import override
 
 from gladstorm.core.constants import Bg0, Constants
+from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array, Data, Number, leaf, part, static
 from gladstorm.core.rules import COUNT, MATRIX, POSITIVE, VECTOR
 from gladstorm.problems.oracle import Differentiated, Streamed
@@ -157,12 +158,8 @@ def _mode(examples: np.ndarray, prior: float) -> np.ndarray:
 
 
 def _breast_cancer() -> tuple[np.ndarray, np.ndarray]:
-    try:
+    with needing_extras("variational-logistic"):
         from sklearn.datasets import load_breast_cancer  # a second that only this problem should take
-    except ModuleNotFoundError as missing:
-        raise ValueError(
-            "variational-logistic: scikit-learn must be installed, it has the data; pip install 'gladstorm[data]'."
-        ) from missing
     features, labels = load_breast_cancer(return_X_y=True)
     return (features - features.mean(axis=0)) / features.std(axis=0), labels
 
