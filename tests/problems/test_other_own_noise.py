@@ -238,7 +238,7 @@ def test_the_mode_of_a_posterior_is_where_its_energy_is_least_for_separable_data
     signed = np.array([1.0, 2.0, 1.0])
     assert 1e-3 * z == pytest.approx(np.sum(signed / (1 + np.exp(signed * z))), rel=1e-9)
     assert np.isfinite(run(oracles.VariationalLogisticOracle(made), sgd(0.1), steps=5).value).all()
-    with pytest.raises(ValueError, match="prior must be > 0, or separable data have a likelihood without mode"):
+    with pytest.raises(ValueError, match="VariationalLogistic: prior must be finite and > 0; got prior="):
         objectives.VariationalLogistic.from_data(*separable, np.ones(2), family, prior=0.0)
     with pytest.raises(ValueError, match="labels must be a 0 or a 1 for each row"):
         objectives.VariationalLogistic.from_data(separable[0], np.array([1, 2, 3]), np.ones(2), family)

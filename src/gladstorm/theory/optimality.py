@@ -125,7 +125,7 @@ def verdicts() -> Iterator[Verdict]:
 def verdict(method: str, smoothness: str, noise: str, source: str, least: Count) -> Verdict:
     """The verdict on one regime, with the lower bound `least`."""
     B, G = NOISES[noise]
-    level = "L" if (method, smoothness) == ("nstorm", "smooth") else "L0"
+    level = REGIMES[method, smoothness, noise].needs()[0]
     corners = [(1.0, APART), (APART, 1.0)] if smoothness != "smooth" else [(1.0, 0.0)]
 
     def problem(alpha: float, corner: tuple[float, float]) -> Problem:

@@ -106,11 +106,11 @@ def _make(kind: Any, call: Call, seed: int, dim: int | None) -> Any:
 
     def value_of(argument: str, written: Any) -> Any:
         """A number, or one of the words an objective knows."""
-        word = written.name.replace("_", "-") if isinstance(written, Call) else written
+        if isinstance(written, int | float):
+            return float(written)
+        word = written.name.replace("_", "-") if isinstance(written, Call) else np.ravel(written).tolist()
         if word in words:
             return word
-        if isinstance(word, int | float):
-            return float(word)
         allowed = " or ".join([*words, "one number"])
         raise ValueError(f"objective: {argument} of {call.name} must be {allowed}; got {word!r}.")
 

@@ -84,11 +84,7 @@ class VariationalLogistic(Differentiated):
             family: Which entries of C are free.
             prior: p > 0. It makes the posterior proper even for separable data, whose likelihood alone has no mode.
         """
-        if not prior > 0:
-            raise ValueError(
-                "VariationalLogistic: prior must be > 0, or separable data have a likelihood without mode and no "
-                f"posterior; got {prior=}."
-            )
+        POSITIVE.require("VariationalLogistic", "prior", prior)
         features, labels = np.asarray(features, np.float64), np.asarray(labels)
         MATRIX.require("VariationalLogistic", "features", features)
         if labels.shape != features.shape[:1] or not np.isin(labels, (0, 1)).all():
