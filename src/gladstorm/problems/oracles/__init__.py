@@ -15,7 +15,6 @@ from gladstorm.core.calls import bind, find_part, read_call
 from gladstorm.core.parts import parts_of
 from gladstorm.problems.hard.noisy_runway import NoisyRunwayOracle as NoisyRunwayOracle
 from gladstorm.problems.hard.zero_chain import ChainOracle as ChainOracle
-from gladstorm.problems.oracle import OfExamples as OfExamples
 from gladstorm.problems.oracle import Oracle as Oracle
 from gladstorm.problems.oracle import OwnNoise as OwnNoise
 from gladstorm.problems.oracle import Point as Point
@@ -115,6 +114,6 @@ def read(text: str, given: Mapping[str, float] | None = None) -> Recipe:
     return Recipe(part, bind("oracle", call, {n: takes[n] for n in takes if n != "objective"}, number, given))
 
 
-_BASES = ["ExactBg0", "OfExamples", "Oracle", "OwnNoise", "Point", "Recipe", "Streamed"]
+_BASES = ["ExactBg0", "Oracle", "OwnNoise", "Point", "Recipe", "Streamed"]
 _CLASSES = [cls.__name__ for cls in registry().values()]
 __all__ = [*_BASES, *_CLASSES, "finite_sum", "measured_variance", "named", "read", "registry"]
