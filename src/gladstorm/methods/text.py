@@ -46,6 +46,7 @@ KINDS = {  # by the annotation of the parameter
     "BatchRule": ArgumentKind((), lambda _: False, batches.registry),
     "float": ArgumentKind(("one number",), lambda value: np.ndim(value) == 0),
     "int": ArgumentKind(("one whole number",), lambda value: np.ndim(value) == 0 and value == int(value)),
+    "tuple[int, ...]": ArgumentKind(("numbers in brackets, such as (2, 4)",), lambda value: isinstance(value, tuple)),
 }
 OWN = ArgumentKind(  # whatever the annotation: a user's part may have any
     (*NUMBERS.words, "numbers in brackets"), lambda _: True, lambda: schedules.registry() | batches.registry()
