@@ -289,6 +289,10 @@ def test_bad_input_is_refused_in_a_sentence() -> None:
         NoiseProbe(model).look(loss_of, DATA[0, 0, :1])
 
 
+def times(factor: float, model: nn.Module, batch: Tensor) -> Tensor:
+    return factor * loss_of(model, batch)
+
+
 @pytest.mark.parametrize("size", [1e-25, 1e25])
 def test_what_is_read_of_gradients_whose_products_float32_does_not_hold_is_right(size: float) -> None:
     read: dict[float, list[dict[str, float]]] = {1.0: [], size: []}
@@ -296,7 +300,7 @@ def test_what_is_read_of_gradients_whose_products_float32_does_not_hold_is_right
         model = network().float()
         probe = NoiseProbe(model, every=1, on_reading=readings.append)
         for batch in DATA[:2].reshape(2, 24, 4).float():
-            probe.look(lambda model, batch, by=factor: by * loss_of(model, batch), batch)
+            probe.look(partial(times, factor), batch)
             with torch.no_grad():
                 for p in model.parameters():
                     p.sub_(0.01)
