@@ -32,10 +32,11 @@ class RowNorms:
 
     def __init__(self) -> None:
         self._taken: dict[int, tuple[Tensor, int, list[Tensor]]] = {}  # tensor, its version, what `of` returns
+        self._compiling = torch.compiler.is_compiling()
 
     def take(self, v: Tensor) -> None:
         """Take them now, on a CPU; an accelerator takes all norms at once later, a compiler as it sees fit."""
-        if v.numel() > SHORT and readable(v):
+        if v.numel() > SHORT and v.is_cpu and not self._compiling:
             self._taken[id(v)] = (v, v._version, row_norms(v))
 
     def of(self, v: Tensor) -> list[Tensor]:
@@ -294,8 +295,9 @@ def normalized_steps_(
 
 def alike(*lists: Sequence[Tensor]) -> Iterator[tuple[torch.device, tuple[list[Tensor], ...]]]:
     """The lists cut into runs of equal device and types, as the foreach kernels want them."""
-    if all(len({(tensor.device, tensor.dtype) for tensor in column}) == 1 for column in lists):
-        yield lists[0][0].device, tuple(list(column) for column in lists)
+    first = lists[0][0].device
+    if all(t.dtype is column[0].dtype and t.device == first for column in lists for t in column):
+        yield first, tuple(list(column) for column in lists)
         return
     kinds: defaultdict[Any, list[tuple[Tensor, ...]]] = defaultdict(list)
     for row in zip(*lists, strict=True):
