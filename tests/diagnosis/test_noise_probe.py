@@ -293,8 +293,8 @@ def times(factor: float, model: nn.Module, batch: Tensor) -> Tensor:
     return factor * loss_of(model, batch)
 
 
-@pytest.mark.parametrize("size", [1e-25, 1e25])
-def test_what_is_read_of_gradients_whose_products_float32_does_not_hold_is_right(size: float) -> None:
+@pytest.mark.parametrize(("size", "moved"), [(1e-36, 1e-6), (1e-25, 0.01), (1e25, 0.01)])
+def test_what_is_read_of_gradients_whose_products_float32_does_not_hold_is_right(size: float, moved: float) -> None:
     read: dict[float, list[dict[str, float]]] = {1.0: [], size: []}
     for factor, readings in read.items():
         model = network().float()
@@ -303,8 +303,8 @@ def test_what_is_read_of_gradients_whose_products_float32_does_not_hold_is_right
             probe.look(partial(times, factor), batch)
             with torch.no_grad():
                 for p in model.parameters():
-                    p.sub_(0.01)
+                    p.sub_(moved)
     usual, other = read[1.0][1], read[size][1]
     assert abs(usual["step/cosine"]) > 0.01
     for name, square in (("step/cosine", 1.0), ("step/length", 1.0), ("noise/variance", size**2)):
-        assert other[name] == pytest.approx(square * usual[name], rel=1e-4)
+        assert other[name] == pytest.approx(square * usual[name], rel=1e-3)
