@@ -18,12 +18,11 @@ from sphinx.transforms import SphinxTransform
 import gladstorm
 from gladstorm.cli.app import app as command_line
 from gladstorm.jobs.progress import quietly
-from gladstorm.jobs.provenance import source_digest
+from gladstorm.jobs.provenance import digest, source_digest
 
 DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS))  # gallery_scraper.py, playground.py
+sys.path.insert(0, str(DOCS))  # gallery_scraper.py
 MADE = DOCS / "made"  # what this file and sphinx-gallery write; ignored by git, and made again when the source changes
-PLAYGROUND = MADE / "pages" / "playground.html"
 
 project, author, copyright = "Gladstorm", "Gladstorm maintainers", "Gladstorm maintainers"
 version = release = gladstorm.__version__
@@ -93,7 +92,7 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
     "abort_on_example_error": True,
     "thumbnail_size": (480, 320),
-    "image_scrapers": ("matplotlib", "gallery_scraper.returned"),
+    "image_scrapers": ("matplotlib", "gallery_scraper.returned", "gallery_scraper.written"),
 }
 
 
@@ -102,10 +101,11 @@ _QUIET = ExitStack()
 
 def _forget_what_older_source_made() -> None:
     """Scripts run again when their text changes, which sphinx-gallery sees to, and when the package does."""
-    stamp, source = MADE / "source.txt", source_digest()
+    scripts = sorted((Path(gladstorm.__file__).parent / "plotting" / "page").iterdir())  # of the pages to explore
+    stamp, source = MADE / "source.txt", source_digest() + digest(b"".join(path.read_bytes() for path in scripts))
     if not stamp.exists() or stamp.read_text() != source:
         shutil.rmtree(MADE, ignore_errors=True)
-        MADE.mkdir()
+        (MADE / "pages").mkdir(parents=True)
         stamp.write_text(source)
 
 
@@ -123,16 +123,6 @@ to standard error. The exit code is 0 if all went well, 1 if a check failed, 2 i
 130 or 143 if it was interrupted. [File formats](../formats.md) describes the fields of `--json`.
 """
     return "\n".join([opening, *(f"## {name}\n\n```text\n{text}\n```\n" for name, text in texts.items())])
-
-
-def _make_playground() -> None:
-    """The page of the front page, once for each state of the source."""
-    import playground
-
-    sources = [Path(playground.__file__), *(Path(gladstorm.__file__).parent / "plotting" / "page").iterdir()]
-    if not PLAYGROUND.exists() or PLAYGROUND.stat().st_mtime < max(path.stat().st_mtime for path in sources):
-        PLAYGROUND.parent.mkdir(exist_ok=True)
-        playground.write(PLAYGROUND)
 
 
 # Folders whose docstring tells contributors how they are arranged; their page says what they are for.
@@ -196,7 +186,6 @@ def setup(app: Any) -> None:
     _forget_what_older_source_made()
     _QUIET.enter_context(quietly())  # how long a script took to simulate is no part of its page
     (MADE / "command_line.md").write_text(_command_line_page(), encoding="utf-8")
-    _make_playground()
     app.connect("source-read", _without_blank_ends)
     app.connect("doctree-read", _with_links_to_figures)
     app.connect("autodoc-process-docstring", _prepare_docstring)

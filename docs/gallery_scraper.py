@@ -1,7 +1,8 @@
-"""Show in the gallery the figures that Gladstorm returns: they belong to no window, so pyplot does not know them."""
+"""Show in the gallery what Gladstorm returns or writes: figures that pyplot does not know, and pages."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,3 +21,13 @@ def returned(block: tuple[Any, ...], variables: dict[str, Any], settings: dict[s
     path = next(variables["image_path_iterator"])
     figures.save(figure, Path(path))
     return str(figure_rst([path], settings["src_dir"]))
+
+
+def written(_block: tuple[Any, ...], variables: dict[str, Any], settings: dict[str, Any]) -> str:
+    """Move the pages that a block wrote beside its script to the root of the site, and return what shows them there."""
+    shown = ""
+    for page in Path(variables["src_file"]).parent.glob("*.html"):
+        shutil.move(page, Path(settings["src_dir"]) / "made" / "pages" / page.name)
+        frame = f'<iframe class="playground" src="../../{page.name}" title="{page.stem}" loading="lazy"></iframe>'
+        shown += f"\n.. raw:: html\n\n    {frame}\n\n"
+    return shown

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from scipy.special import stdtr
 
 from gladstorm.core.statistics import mean_of, significant
+from gladstorm.jobs.files import load_json
 from gladstorm.plotting.styles import in_words
 
 Row = Mapping[str, Any]
@@ -28,7 +30,8 @@ _CLASSES = {
 def rendered(module: str, values: Mapping[str, Any]) -> str:
     """The page of a study: the template page.md beside its module, filled in with values.
 
-    A value with a format is `{{ value|f(".3g") }}`, as in Python. The other filters are functions of this module.
+    A page that gives its `globals()` among them has its functions and constants in the template. A value with a format
+    is `{{ value|f(".3g") }}`, as in Python. The other filters are functions of this module.
     """
     environment = Environment(
         loader=FileSystemLoader(Path(module).parent),
@@ -53,6 +56,11 @@ def read(path: Path) -> dict[str, Any]:
     """Results in a JSON file; `study.write_page` says which file a folder lacks."""
     results: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return results
+
+
+def reader(file: str, form: str = "") -> Callable[[Path], dict[str, Any]]:
+    """`load` of a page whose results are one JSON file; with a form, one that `save_json` wrote."""
+    return lambda folder: load_json(Path(file).stem, folder / file, form) if form else read(folder / file)
 
 
 def read_some(study: str, folder: Path, paths: Mapping[str, str]) -> dict[str, dict[str, Any]]:
@@ -144,6 +152,18 @@ def regime_in_words(regime: str) -> str:
     """
     method, *classes = regime.split("/")
     return ", ".join([in_words(method), *(_CLASSES[word] for word in classes)])
+
+
+def p_value(values: Sequence[float] | np.ndarray) -> float:
+    """Of Student's two-sided test that their mean is 0.
+
+    >>> p_value([0.0, 0.0]), p_value([1.0, 1.0]), round(p_value([0.0, 1.0]), 12)
+    (1.0, 0.0, 0.5)
+    """
+    mean = mean_of(np.asarray(values))
+    if mean.deviation == 0:
+        return float(mean.value == 0)
+    return float(2 * stdtr(mean.n - 1, -abs(mean.value) * np.sqrt(mean.n) / mean.deviation))
 
 
 def holm(p_values: Mapping[Key, float], error: float = 0.05) -> set[Key]:

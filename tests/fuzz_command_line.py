@@ -49,7 +49,6 @@ METHODS = [
     "storm(eta=0.5)+plain(gamma=power_decay(initial=1,exponent=0.5))+fixed(size=2)",
     "fresh+normalized(gamma=grid(0.1,1,2))+anchored(weight=0.5)",
     "pasta(sigma2=0.1)",
-    "snvrg(loops=(2,2))+plain(gamma=1)+nested_loops(n_init=3,loops=(2,2))",
     "page_by_theory(L=1,large=9)",
     "nsgdm_by_theory(gamma0=1,horizon=100)",
     "saga+plain(gamma=0.1)",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from gladstorm.theory import Problem, class_constants, master_bounds, sharper_bounds
+from gladstorm.theory import Problem, class_constants, growing_steps, master_bounds, sharper_bounds
 
 DOCS = Path(__file__).parent.parent / "docs"
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
@@ -84,6 +84,16 @@ def test_a_displayed_bound_has_the_code_s_value(
     more = {"young_weight": 0.1} if kind is master_bounds.StormSublinear else {}
     bound = kind(problem, RUN["gamma"], RUN["eta"], RUN["b_0"], int(RUN["T"]), **more)
     assert shown == pytest.approx(bound.bound, rel=1e-12)
+
+
+def test_the_displayed_bound_of_growing_steps_has_the_code_s_value() -> None:
+    growing = growing_steps.GrowingSteps(
+        Problem(alpha=0, L0=1.5, B=0.4, G=0.6, gap=3.0), RUN["gamma"], ratio=50.0, steps=200
+    )
+    S, mean, eta = growing.length(150), growing.mean_step(150), growing.eta
+    forgotten = sum(RUN["gamma"] * 50 ** (i / 200) * (1 - eta) ** i for i in range(150)) / S
+    names = PROBLEM | {"eta": eta, "b_0": 0.6, "G": 0.6, "S_k": S, "bar": 1.0, "gamma_k": mean, "w_k": forgotten}
+    assert displayed("proofs.md", "S10", names) == pytest.approx(growing.bound(150), rel=1e-12)
 
 
 def displayed(page: str, number: str, names: dict[str, float]) -> float:

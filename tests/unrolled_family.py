@@ -106,29 +106,6 @@ class Svrg(Spider):
         return g(x) - g(self.snapshot) + self.mu
 
 
-class Snvrg(Recursion):
-    """Two nested loops: T1 rounds of T2 steps."""
-
-    def __init__(self, T1: int, T2: int) -> None:
-        self.T1, self.T2 = T1, T2
-
-    def afresh(self, k: int, coin: float) -> bool:
-        self.k = k
-        return k % (self.T1 * self.T2) == 0
-
-    def first(self, g: Sample, x: Vector) -> Any:
-        self.x0 = self.x1 = x
-        self.g0, self.g1, self.g2 = g(x), 0 * x, 0 * x
-        return self.g0
-
-    def then(self, g: Sample, old: Vector, x: Vector) -> Any:
-        if self.k % self.T2 == 0:
-            self.g1, self.g2, self.x1 = g(x) - g(self.x0), 0 * x, x
-        else:
-            self.g2 = g(x) - g(self.x1)
-        return self.g0 + self.g1 + self.g2
-
-
 class Mars(Recursion):
     def __init__(self, beta: float, gamma: float, clip: float) -> None:
         self.beta, self.gamma, self.clip = beta, gamma, clip

@@ -109,25 +109,13 @@ def draw_probes(known: Known, radius: float, budget: int, repetitions: int, seed
     moved = STEP * radius
     tables = []
     for row, chosen in enumerate(design):
-        columns = zip(chosen, here[row], noise[row], gradient2[row], of_change[row], change2[row], strict=True)
-        tables.append(
-            Probes.of(
-                Probe(
-                    i,
-                    place.pair,
-                    place.direction,
-                    r,
-                    GROUPS,
-                    SAMPLES,
-                    V,
-                    g2,
-                    moved,
-                    (of_change2 + d2) / moved**2,
-                    d2 / moved**2,
-                )
-                for i, (place, r, V, g2, of_change2, d2) in enumerate(columns)
-            )
+        ell2, L2 = (of_change[row] + change2[row]) / moved**2, change2[row] / moved**2
+        columns = zip(chosen, here[row], noise[row], gradient2[row], ell2, L2, strict=True)
+        probes = (
+            Probe(i, place.pair, place.direction, r, GROUPS, SAMPLES, V, g2, moved, e2, l2)
+            for i, (place, r, V, g2, e2, l2) in enumerate(columns)
         )
+        tables.append(Probes.of(probes))
     return tables, float(np.mean(exact2)) / moved**2
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable, Iterator
-from pydoc_data.topics import topics
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from evidence.digits import torch_training
+from evidence.digits.setting import digits
+from evidence.text.setting import characters, windows
 from gladstorm.core.statistics import significant
 from gladstorm.diagnosis import Probes, Report
 from gladstorm.plotting.styles import BLUE, GREEN, GREY, ORANGE, VERMILION
@@ -53,23 +55,16 @@ def network(name: str) -> nn.Module:
         return Transformer()
     if name == "MLP":
         return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-    from evidence.digits.torch_training import network as of_digits
-
-    return of_digits(name)
+    return torch_training.network(name)
 
 
 def batches(name: str) -> Iterator[tuple[Tensor, Tensor]]:
     """Mini-batches drawn with replacement, without end: inputs and labels."""
     generator = np.random.default_rng(0)
     if name == "transformer":
-        text = torch.tensor([ord(character) if ord(character) < 128 else 0 for character in "".join(topics.values())])
+        text = characters()
         while True:
-            at = torch.as_tensor(generator.integers(len(text) - CONTEXT - 1, size=BATCH))[:, None] + torch.arange(
-                CONTEXT + 1
-            )
-            yield text[at[:, :-1]], text[at[:, 1:]]
-    from evidence.digits.setting import digits
-
+            yield windows(text, torch.as_tensor(generator.integers(len(text) - CONTEXT - 1, size=BATCH)), CONTEXT)
     images, labels = (torch.from_numpy(part) for part in digits().train)
     while True:
         chosen = torch.as_tensor(generator.integers(len(labels), size=BATCH))

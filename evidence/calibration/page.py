@@ -13,9 +13,8 @@ QUANTITIES |= {"alpha": "α", "L0": "L0", "L1": "L1"}
 
 def load(folder: Path) -> dict[str, Any]:
     """The rows of the calibration, and what the networks showed."""
-    files = {"coverage": folder / "calibration.json", "networks": folder / "networks.json"}
-    files["watching"] = folder / "watching.json"
-    return {name: read(path) for name, path in files.items()}
+    files = {"coverage": "calibration", "networks": "networks", "watching": "watching"}
+    return {name: read(folder / f"{file}.json") for name, file in files.items()}
 
 
 def draw(folder: Path) -> None:
@@ -25,9 +24,8 @@ def draw(folder: Path) -> None:
 
 def render(results: dict[str, Any]) -> str:
     """The page with its tables."""
-    functions = {function.__name__: function for function in (problem, shares, means, found)}
     trained = {"rows": results["coverage"]["rows"], "trained": results["networks"], "watching": results["watching"]}
-    return rendered(__file__, functions | trained | {"quantities": QUANTITIES})
+    return rendered(__file__, globals() | trained)
 
 
 def problem(row: dict[str, Any]) -> str:

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtr
 
-from evidence.page import holm, markdown_table, read_some, rendered, with_interval
+from evidence.page import holm, markdown_table, p_value, read_some, rendered, with_interval
 from gladstorm.comparison.scores import CONFIDENCE, ratio
-from gladstorm.core.statistics import mean_of
 from gladstorm.plotting.styles import in_symbols
 
 # Seven step sizes times four others: 28 settings each. {k}: entries EF21 sends; {B}, {G}: for batches that grow.
@@ -68,18 +66,15 @@ def render(results: Mapping[str, Any]) -> str:
     ]
     values = {
         "rows": rows,
-        "problems": PROBLEMS,
         "comparisons": len(rows) * (len(METHODS) - 1),
         "combinations": markdown_table(["combination", *map(_short_title, rows)], combinations),
         "undecided": undecided,
         "alone": sum(row["p"] <= 1 - CONFIDENCE for row in undecided),
         "few": (1 - CONFIDENCE) * len(undecided),
         "off": [_short_title(name) for name, named in rows.items() if switched_off(named[ANCHORED])],
-        "answer": _answer,
-        "switched_off": switched_off,
         "command": lambda name: shlex.join(command_of(name)),
     }
-    return rendered(__file__, values)
+    return rendered(__file__, globals() | values)
 
 
 def _rows(results: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -105,13 +100,10 @@ def _rows(results: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _p_value(scores: np.ndarray, reference: np.ndarray) -> float:
-    """Student's, two-sided, of the paired logarithms; 1 where one is not finite."""
+    """That of the paired logarithms; 1 where one is not finite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(scores) - np.log(reference)
-    if not np.isfinite(logs).all() or not logs.any():
-        return 1.0
-    mean = mean_of(logs)
-    return float(2 * stdtr(logs.size - 1, -abs(mean.value) * np.sqrt(logs.size) / mean.deviation))
+    return p_value(logs) if np.isfinite(logs).all() else 1.0
 
 
 def _verdict(relative: Mapping[str, Any], told_apart: bool) -> str:
@@ -122,7 +114,7 @@ def _verdict(relative: Mapping[str, Any], told_apart: bool) -> str:
     return "better" if relative["mean"] < 1 else "worse"
 
 
-def _answer(named: Mapping[str, dict[str, Any]]) -> str:
+def answer(named: Mapping[str, dict[str, Any]]) -> str:
     """Which methods differ from NSTORM on a problem."""
     words = {"better": "better than NSTORM", "worse": "Worse than NSTORM", "diverges": "On some seed diverge"}
     of = {verdict: [name for name, row in named.items() if row["verdict"] == verdict] for verdict in words}

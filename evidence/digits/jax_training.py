@@ -15,6 +15,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
+from evidence.training import steps_within
 from gladstorm.optax import nsgdm, nstorm
 
 from .setting import CLIP, DROPOUT, MOMENTUM, Arm, B, G, Outcome, digits, mini_batches
@@ -122,7 +123,7 @@ def bg_noise(params: Tree, start: Tree, key: Array) -> Array:
 
 def train(arm: Arm, runs: Sequence[tuple[float, int]], evaluations: int) -> list[Outcome]:
     """One run for each (lr, seed)."""
-    steps = evaluations // arm.evaluations_per_step
+    steps = steps_within(evaluations, arm.method)
     program, evaluated = compiled(arm, steps)
     apply = jax.jit(NETWORKS[arm.network].apply)
 

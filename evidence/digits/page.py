@@ -1,39 +1,61 @@
-"""The page of the study and its figure, from results.json. Nothing is trained here."""
+"""The page of the study and its figure: intervals over seeds, ranges of learning rates, differences between methods."""
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from evidence.page import LEVEL, Interval, listed, read, rendered
+from evidence.page import LEVEL, Interval, holm, listed, p_value, reader, rendered
+from evidence.training import legend_with_ring, light_grid
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import LOOKS, method_of
 
-from .findings import (
-    BASELINES,
-    CLOSE,
-    OURS,
-    PAIRS,
-    PLACES,
-    Difference,
-    Results,
-    Span,
-    accuracies,
-    differences,
-    found_for,
-    span,
-)
-from .setting import FRAMEWORKS, METHODS, NETWORKS, NOISES
+from .setting import FRAMEWORKS, METHODS, NETWORKS, NOISES, Arm
 
+Results = dict[str, Any]
+
+CLOSE = 2.0  # points of accuracy
+OURS, BASELINES = METHODS[:2], METHODS[2:]
+PAIRS = (*product(OURS, BASELINES), OURS[::-1])  # this method minus that one
+PLACES = tuple(product(FRAMEWORKS, NETWORKS, NOISES))  # where methods are compared
 SETTINGS = tuple(product(NETWORKS, NOISES))  # a column each
 TITLES = {"none": "no added noise", "BG": "growing noise added"}
 LABELS = {"torch": "PyTorch", "jax": "JAX"}
 STYLES = {method: LOOKS[method_of(method) or method] for method in METHODS}
+load = reader("results.json")
+
+
+class Span(NamedTuple):
+    """Neighbouring learning rates of a grid, around the best, whose validation accuracy is within 2 points of it."""
+
+    low: float
+    high: float
+    open_below: bool  # the grid ends there
+    open_above: bool
+
+    def __str__(self) -> str:
+        return f"{'≤ ' * self.open_below}{self.low:g} to {'≥ ' * self.open_above}{self.high:g}"
+
+    @property
+    def decades(self) -> float:
+        """log₁₀ of high/low."""
+        return math.log10(self.high / self.low)
+
+
+class Difference(NamedTuple):
+    """Test accuracy of one method minus that of another, seed by seed."""
+
+    interval: Interval
+    survives: bool  # Holm's correction for all comparisons of the study
+
+    def __str__(self) -> str:
+        return f"**{self.interval.signed}**" if self.survives else self.interval.signed
+
 
 Differences = dict[tuple[tuple[str, ...], tuple[str, str]], Difference]
 
@@ -50,14 +72,6 @@ def render(results: Results) -> str:
         "s": s,
         "percent": f"{100 * LEVEL:g} %",
         "chance": 1 - LEVEL,
-        "close": CLOSE,
-        "titles": TITLES,
-        "labels": LABELS,
-        "methods": METHODS,
-        "settings": SETTINGS,
-        "pairs": PAIRS,
-        "places": PLACES,
-        "place_in_words": _place,
         "differences": paired,
         "answers": {noise: _answer(paired, noise) for noise in NOISES},
         "in_short": [_in_short(results, method) for method in METHODS],
@@ -73,12 +87,46 @@ def render(results: Results) -> str:
         "runs": len(picked) * (s["rates"] * len(s["tuning_seeds"]) + len(s["seeds"])),
         "counted": ", ".join(f"{listed(sorted(evaluations))} ({who})" for who, evaluations in counts.items()),
         "ends": [
-            f"{method} ({_place(place)}, {arm['picked']:g})"
+            f"{method} ({place_in_words(place)}, {arm['picked']:g})"
             for (place, method), arm in picked.items()
             if arm["picked"] in (arm["grid"][0]["lr"], arm["grid"][-1]["lr"])
         ],
     }
-    return rendered(__file__, values)
+    return rendered(__file__, globals() | values)
+
+
+def found_for(results: Results, *arm: str) -> dict[str, Any]:
+    """The part of the results on one arm: framework, network, noise, method."""
+    return dict(results["arms"][Arm(*arm).name])
+
+
+def accuracies(arm: dict[str, Any]) -> list[float]:
+    """On the test images, seed by seed."""
+    return [run["test"] for run in arm["runs"]]
+
+
+def span(arm: dict[str, Any]) -> Span:
+    """How far the learning rate may be from the best one."""
+    rates = [row["lr"] for row in arm["grid"]]
+    means = np.mean([row["validation"] for row in arm["grid"]], axis=1)
+    close = means >= means.max() - CLOSE
+    low = high = rates.index(arm["picked"])
+    while low > 0 and close[low - 1]:
+        low -= 1
+    while high + 1 < len(rates) and close[high + 1]:
+        high += 1
+    return Span(rates[low], rates[high], low == 0, high == len(rates) - 1)
+
+
+def differences(results: Results) -> Differences:
+    """For every place and every pair of methods."""
+    paired = {}
+    for place, pair in product(PLACES, PAIRS):
+        this, that = (accuracies(found_for(results, *place, method)) for method in pair)
+        paired[place, pair] = [a - b for a, b in zip(this, that, strict=True)]
+    # At the level of the intervals, for all comparisons together.
+    surviving = holm({key: p_value(values) for key, values in paired.items()}, 1 - LEVEL)
+    return {key: Difference(Interval.over(values), key in surviving) for key, values in paired.items()}
 
 
 def _in_short(results: Results, method: str) -> list[str]:
@@ -135,14 +183,10 @@ def _gaps(results: Results) -> list[bool]:
     return gaps
 
 
-def _place(place: tuple[str, ...]) -> str:
+def place_in_words(place: tuple[str, ...]) -> str:
+    """A place as a reader would say it."""
     framework, network, noise = place
     return f"{LABELS[framework]}, {network}, {TITLES[noise]}"
-
-
-def load(folder: Path) -> Results:
-    """The results of the study."""
-    return read(folder / "results.json")
 
 
 def draw(folder: Path) -> None:
@@ -162,11 +206,7 @@ def chart(results: Results) -> Figure:
     for axes, framework in zip(of_rates, FRAMEWORKS, strict=True):
         axes[0].set_ylabel(f"{LABELS[framework]}: validation accuracy, %", fontsize=9)
     of_tests[0].set_ylabel("test accuracy, %", fontsize=9)
-    handles, labels = of_rates[0][0].get_legend_handles_labels()
-    ring = Line2D([], [], linestyle="", marker="o", markersize=10, markerfacecolor="none", color="black")
-    figure.legend(
-        [*handles, ring], [*labels, "picked"], loc="outside upper center", ncols=6, fontsize=10, frameon=False
-    )
+    legend_with_ring(figure, of_rates[0][0], "picked", fontsize=10)
     return figure
 
 
@@ -202,5 +242,4 @@ def _tests(ax: Axes, results: Results, network: str, noise: str) -> None:
 
 def _finish(ax: Axes) -> None:
     ax.tick_params(labelsize=8)
-    ax.grid(color="#dddddd", linewidth=0.5)
-    ax.set_axisbelow(True)
+    light_grid(ax)

@@ -36,11 +36,6 @@ class Arm:
         """What the results file calls it."""
         return ", ".join((self.framework, self.network, f"noise {self.noise}", self.method))
 
-    @property
-    def evaluations_per_step(self) -> int:
-        """NSTORM takes every mini-batch to two points."""
-        return 2 if self.method == "NSTORM" else 1
-
 
 class Outcome(NamedTuple):
     """What a run came to."""

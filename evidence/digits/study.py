@@ -16,13 +16,13 @@ import numpy as np
 import torch
 
 from evidence.results import begin, save, versions_of
+from evidence.training import learning_rates
 
 from . import jax_training, setting, torch_training
 from .setting import FRAMEWORKS, METHODS, NETWORKS, NOISES, Arm
 
 TRAINING = {"torch": torch_training.train, "jax": jax_training.train}
 LARGEST_LR = {"Adam": 0.1}  # the grids end here; those of the others at 1
-PER_DECADE = 2
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,7 @@ class Size:
 
     def grid(self, method: str) -> list[float]:
         """The learning rates tried, from small to large."""
-        largest = math.log10(LARGEST_LR.get(method, 1.0))
-        return [float(f"{10 ** (largest - i / PER_DECADE):.3g}") for i in reversed(range(self.rates))]
+        return learning_rates(LARGEST_LR.get(method, 1.0), self.rates, digits=3)
 
 
 FULL = Size(evaluations=400, rates=7, tuning_seeds=(100, 101, 102), seeds=tuple(range(8)))

@@ -1,18 +1,18 @@
-"""A training loop in PyTorch. Every optimizer is called in the same way; NSTORM calls the closure twice."""
+"""The networks and their training in PyTorch."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.nn.utils import clip_grad_norm_, parameters_to_vector
-from torch.optim.lr_scheduler import LambdaLR
+from torch.nn.utils import parameters_to_vector
 
+from evidence.training import steps_within
+from evidence.training import train as train_network
 from gladstorm.torch import NSGDM, NSTORM
 
 from .setting import CLIP, DROPOUT, MOMENTUM, Arm, B, G, Outcome, digits, mini_batches
-
-Closure = Callable[[], float]
 
 
 def network(name: str) -> nn.Sequential:
@@ -45,33 +45,16 @@ def _train(arm: Arm, lr: float, seed: int, evaluations: int) -> Outcome:
     torch.manual_seed(seed)
     model = network(arm.network)
     start = parameters_to_vector(model.parameters()).detach()
-    optimizer = OPTIMIZERS[arm.method](model, lr)
-    steps = evaluations // arm.evaluations_per_step
-    schedule = LambdaLR(optimizer, lambda k: 1 - k / steps)
+    steps = steps_within(evaluations, arm.method)
     images, labels = (torch.from_numpy(part) for part in digits().train)
-    evaluated = 0
 
-    def closure_of(batch: Tensor) -> Closure:
-        x, y = images[batch], labels[batch]
+    def loss_of(batch: Tensor) -> Tensor:
+        loss = cross_entropy(model(images[batch]), labels[batch])
+        return loss + bg_noise(parameters_to_vector(model.parameters()), start) if arm.noise == "BG" else loss
 
-        def closure() -> float:
-            nonlocal evaluated
-            evaluated += 1
-            optimizer.zero_grad()
-            loss = cross_entropy(model(x), y)
-            if arm.noise == "BG":
-                loss = loss + bg_noise(parameters_to_vector(model.parameters()), start)
-            loss.backward()
-            if arm.method == "SGD + clipping":
-                clip_grad_norm_(model.parameters(), CLIP)
-            return loss.item()
-
-        return closure
-
-    for batch in torch.from_numpy(mini_batches(seed, steps)):
-        optimizer.step(closure_of(batch))
-        schedule.step()
-
+    losses = (partial(loss_of, batch) for batch in torch.from_numpy(mini_batches(seed, steps)))
+    clip = CLIP if arm.method == "SGD + clipping" else None
+    *_, evaluated = train_network(model, OPTIMIZERS[arm.method](model, lr), losses, lambda k: 1 - k / steps, clip=clip)
     model.eval()
     return Outcome(
         validation=accuracy(model, *map(torch.from_numpy, digits().validation)),

@@ -6,14 +6,13 @@ from gladstorm.cli.job import computing
 WORK = ("noise_along_path.noise_along_path",)
 
 
-def command(
-    out: Out,
-    quick: Quick = False,
-) -> None:
+def command(out: Out, quick: Quick = False) -> None:
     """Measure the variance of stochastic gradients along a run of SGD on streaming least squares, in seconds.
 
     Example: python -m evidence natural --out docs/evidence/natural
     """
+    import numpy as np
+
     from evidence.natural.noise_along_path import noise_along_path
     from evidence.results import save
     from gladstorm import objectives, sgd
@@ -22,4 +21,4 @@ def command(
     stream = StreamingLeastSquaresOracle(objectives.named("streaming-least-squares:0.5", dim=20))
     with computing(None, None, None):
         path = noise_along_path(stream, sgd(0.01), steps=400, points=3 if quick else 30)
-    save(out / "noise.json", path.as_dict())
+    save(out / "noise.json", {name: np.asarray(column).tolist() for name, column in path.items()})

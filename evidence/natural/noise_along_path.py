@@ -1,6 +1,5 @@
 """How noisy the gradient is along a run, seen from the start and from the point where the noise is least."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,34 +11,18 @@ from gladstorm.simulation.simulate import run
 from gladstorm.theory import around_start
 
 
-@dataclass(frozen=True, eq=False)
-class NoiseAlongPath:
-    """Of some iterates of one run, the measured variance of a single sample, and what BG-0 allows at most."""
-
-    steps: np.ndarray  # k
-    from_start: np.ndarray  # ‖x^k − x⁰‖
-    from_anchor: np.ndarray  # ‖x^k − a‖
-    variance: np.ndarray  # measured
-    allowed_from_start: np.ndarray  # B²‖x^k − x⁰‖² + G² with the constants around x⁰
-    allowed_from_anchor: np.ndarray  # and with those around a
-    anchor: str  # the name of a
-
-    def as_dict(self) -> dict[str, Any]:
-        """The columns, JSON-ready."""
-        return {name: value if name == "anchor" else value.tolist() for name, value in vars(self).items()}
-
-
 def noise_along_path(
     oracle: Oracle, method: Method, *, steps: int, points: int = 20, draws: int = 2000, seed: int = 0
-) -> NoiseAlongPath:
+) -> dict[str, Any]:
     """Measure the noise of an oracle that declares BG-0 constants at about so many iterates of a run.
 
-    The iterates are the ends of runs of different lengths: a run's noise depends on its seed and step alone.
+    The iterates are the ends of runs of different lengths: a run's noise depends on its seed and step alone. `anchor`
+    names a, the point around which the constants are declared.
 
     >>> from gladstorm import objectives, oracles, sgd
     >>> stream = oracles.StreamingLeastSquaresOracle(objectives.named("streaming-least-squares", dim=2))
     >>> path = noise_along_path(stream, sgd(0.05), steps=100, points=3, draws=100)
-    >>> path.steps.tolist(), path.anchor
+    >>> path["steps"].tolist(), path["anchor"]
     ([0, 50, 100], 'x*')
     """
     COUNT.require("noise_along_path", "steps", steps)
@@ -54,12 +37,12 @@ def noise_along_path(
     around_anchor, moved = oracle.bg0, around_start(oracle.bg0, oracle.objective.start)
     from_start, variance = measured_variance(oracle, x, draws=draws, seed=seed)
     from_anchor = np.linalg.norm(x - np.asarray(around_anchor.anchor), axis=1)
-    return NoiseAlongPath(
-        visited,
-        from_start,
-        from_anchor,
-        variance,
-        moved.B**2 * from_start**2 + moved.G**2,
-        around_anchor.B**2 * from_anchor**2 + around_anchor.G**2,
-        around_anchor.where,
-    )
+    return {
+        "steps": visited,  # k
+        "from_start": from_start,  # ‖x^k − x⁰‖
+        "from_anchor": from_anchor,  # ‖x^k − a‖
+        "variance": variance,  # of a single sample, measured
+        "allowed_from_start": moved.B**2 * from_start**2 + moved.G**2,  # by BG-0 with the constants around x⁰
+        "allowed_from_anchor": around_anchor.B**2 * from_anchor**2 + around_anchor.G**2,  # and with those around a
+        "anchor": around_anchor.where,
+    }

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Self
 
 import numpy as np
@@ -28,10 +29,9 @@ class Experiment:
     name: str
     title: str
     about: Callable[[Any], str]  # of the instance that was run
-    instance: Callable[[int], Objective]  # of a seed
-    minimisers: Callable[[int], tuple[np.ndarray, ...]]  # of the instance of a seed
-    small_instance: Callable[[int], Objective]
-    small_minimisers: Callable[[int], tuple[np.ndarray, ...]]
+    instance: Callable[..., Objective]  # of a seed
+    minimisers: Callable[..., tuple[np.ndarray, ...]]  # of the instance of a seed
+    small: Mapping[str, int]  # what makes both those of a small instance
     G: float
     gamma0: Mapping[str, float]  # γ0 of the normalized methods
     eta0: float
@@ -42,7 +42,10 @@ class Experiment:
 
     def sized(self, *, quick: bool) -> Self:
         """The experiment as it is, or on its small instances."""
-        return replace(self, instance=self.small_instance, minimisers=self.small_minimisers) if quick else self
+        if not quick:
+            return self
+        instance, minimisers = partial(self.instance, **self.small), partial(self.minimisers, **self.small)
+        return replace(self, instance=instance, minimisers=minimisers)
 
 
 @dataclass(frozen=True)

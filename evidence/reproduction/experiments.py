@@ -1,7 +1,6 @@
 """The paper's two experiments: phase retrieval, α = 2/3, and the cubic on the line, α = 1/2."""
 
 from collections.abc import Iterable
-from functools import partial
 
 import numpy as np
 
@@ -11,7 +10,8 @@ from evidence.reproduction.results import COMPARED, NSGDM, NSTORM, SGD, SGD_DYNA
 from gladstorm.problems.objectives import PhaseRetrieval, Power
 
 
-def _both_signs(signal: np.ndarray) -> tuple[np.ndarray, ...]:
+def _both_signals(seed: int, **small: int) -> tuple[np.ndarray, ...]:
+    signal = PhaseRetrieval.signal(seed, **small)
     return signal, -signal
 
 
@@ -23,9 +23,8 @@ PHASE_RETRIEVAL = Experiment(
         "a ~ N(0, 0.1²), x* ~ N(0, I), x⁰ ~ N(5, I); f is in L*_sym(2/3). Every seed has its own A, x*, x⁰ and noise."
     ),
     instance=PhaseRetrieval.from_seed,
-    minimisers=lambda seed: _both_signs(PhaseRetrieval.signal(seed)),
-    small_instance=partial(PhaseRetrieval.from_seed, m=300, dim=10),
-    small_minimisers=lambda seed: _both_signs(PhaseRetrieval.signal(seed, 300, dim=10)),
+    minimisers=_both_signals,
+    small={"m": 300, "dim": 10},
     G=1.0,
     gamma0={NSGDM: 10.0, NSTORM: 7.5},
     eta0=1.0,
@@ -61,8 +60,7 @@ CUBIC = Experiment(
     ),
     instance=Power.from_seed,
     minimisers=lambda _: (np.zeros(1),),
-    small_instance=Power.from_seed,
-    small_minimisers=lambda _: (np.zeros(1),),
+    small={},
     G=0.5,
     gamma0={NSGDM: 1.0, NSTORM: 1.0},
     eta0=1.0,

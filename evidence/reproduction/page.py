@@ -7,6 +7,7 @@ from evidence.page import read_some, rendered
 from evidence.reproduction import EXPERIMENTS
 from evidence.reproduction import figures as reproduction_figures
 from evidence.reproduction.publication import Publication, experiments_in, require_own_report
+from evidence.reproduction.report.words import by_claim, sentences
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import in_words
 
@@ -24,34 +25,16 @@ MEASURED = {
 def render(results: dict[str, dict[str, Any]]) -> str:
     """The page."""
     summaries = list(results.values())
-    verdicts = [claim["verdict"] for summary in summaries for claim in sentences(summary)]
+    verdicts = [claim["verdict"] for summary in summaries for claim in sentences(summary["claims"])]
     values = {
         "summaries": summaries,
-        "first": next(iter(EXPERIMENTS)),
-        "measured": MEASURED,
+        "by_claim": by_claim,
         "verdicts": verdicts,
         "hold": verdicts.count("holds"),
         "fail": verdicts.count("does not hold"),
         "depend": sum(verdict.startswith("depends") for verdict in verdicts),
     }
-    functions = (sentences, claims, verdict, estimate, spread, violations)
-    return rendered(__file__, values | {function.__name__: function for function in functions})
-
-
-def claims(summary: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """The findings of each claim, that of all seeds last."""
-    by_id: dict[str, list[dict[str, Any]]] = {}
-    for claim in summary["claims"]:
-        by_id.setdefault(claim["id"], []).append(claim)
-    return list(by_id.values())
-
-
-def sentences(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """Of every sentence of the paper the finding on all seeds, as a whole and not of its readings."""
-    by_statement: dict[str, dict[str, Any]] = {}
-    for same in claims(summary):
-        by_statement.setdefault(same[-1]["statement"], same[-1])
-    return list(by_statement.values())
+    return rendered(__file__, globals() | values)
 
 
 def verdict(claim: dict[str, Any]) -> str:

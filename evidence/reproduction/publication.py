@@ -23,11 +23,12 @@ GRAIN = 0.1  # seconds between two looks for Ctrl-C
 
 
 class Publication:
-    """What people read of a folder of results, written experiment by experiment in a with-block."""
+    """What people read of a folder of results, written experiment by experiment in a with-block; at its end all is."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._drawing = Drawing()
+        self._worker = ThreadPoolExecutor(1)  # Matplotlib is not for several threads
+        self._due: list[Future[None]] = []
         self._parts: list[dict[str, Any]] = []
 
     def add(self, experiment: Experiment) -> None:
@@ -36,8 +37,12 @@ class Publication:
         results = Results.load(folder / "results.parquet", experiment.name)
         said, drawn = summary(experiment, results), curves(results)
         write_text(folder / "summary.json", json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-        self._drawing.add(said, drawn, folder)
+        self.draw(said, drawn, folder)
         self._parts.append({"summary": said, "curves": drawn})
+
+    def draw(self, summary: Mapping[str, Any], curves: Mapping[str, Any], folder: Path) -> None:
+        """Draw all figures of one experiment into a folder, meanwhile."""
+        self._due += [self._worker.submit(_draw, name, summary, curves, folder) for name in FIGURES]
 
     @property
     def summaries(self) -> dict[str, dict[str, Any]]:
@@ -45,13 +50,19 @@ class Publication:
         return {part["summary"]["experiment"]: part["summary"] for part in self._parts}
 
     def __enter__(self) -> Self:
-        self._drawing.__enter__()
         return self
 
     def __exit__(self, *failure: object) -> None:
-        if failure == (None, None, None):
-            write_text(self._folder / REPORT, report.page(self._parts))
-        self._drawing.__exit__(*failure)
+        done = failure == (None, None, None)
+        try:
+            if done:
+                write_text(self._folder / REPORT, report.page(self._parts))
+            while done and wait(self._due, GRAIN).not_done:
+                interrupts.check()
+        finally:
+            self._worker.shutdown(wait=False, cancel_futures=True)
+        for figure in self._due if done else ():
+            figure.result()  # raises what went wrong there
 
 
 def experiments_in(folder: Path) -> list[Experiment]:
@@ -70,32 +81,6 @@ def require_own_report(owner: str, folder: Path) -> None:
         raise ValueError(
             f"{owner}: the folder must have no {REPORT} but Gladstorm's own; got another's, {str(path)!r}."
         )
-
-
-class Drawing:
-    """The figures of some experiments, drawn by a thread; at the end of its with-block all are on disk."""
-
-    def __init__(self) -> None:
-        self._worker = ThreadPoolExecutor(1)  # Matplotlib is not for several threads
-        self._due: list[Future[None]] = []
-
-    def add(self, summary: Mapping[str, Any], curves: Mapping[str, Any], folder: Path) -> None:
-        """Draw all figures of one experiment into a folder."""
-        for name in FIGURES:
-            self._due.append(self._worker.submit(_draw, name, summary, curves, folder))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        try:
-            while failure == (None, None, None) and wait(self._due, GRAIN).not_done:
-                interrupts.check()
-        finally:
-            self._worker.shutdown(wait=False, cancel_futures=True)
-        if failure == (None, None, None):
-            for figure in self._due:
-                figure.result()  # raises what went wrong there
 
 
 def _draw(name: str, summary: Mapping[str, Any], curves: Mapping[str, Any], folder: Path) -> None:

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evidence.page import rendered
-from gladstorm.jobs.files import load_json
+from evidence.page import reader, rendered
 from gladstorm.plotting import figures
 from gladstorm.suite import FORMAT, tables
 from gladstorm.suite import figures as suite_figures
 from gladstorm.suite.running import SAMPLES
+
+load = reader("suite.json", FORMAT)
 
 
 def render(result: Mapping[str, Any]) -> str:
@@ -19,10 +20,10 @@ def render(result: Mapping[str, Any]) -> str:
     values = {
         "budgets": " and ".join(f"{budget:,}" for budget in config["budgets"]),
         "step": max((high / low) ** (1 / (config["step_sizes"] - 1)) for low, high in lows_highs),
-        "in_short": in_short(result["answers"]),
         "texts": {row["method"]: row["text"] for row in result["methods"].values()},
     }
-    return rendered(__file__, values | {"result": result, "config": config, "tables": tables, "samples": SAMPLES})
+    values |= {"result": result, "config": config, "tables": tables, "samples": SAMPLES}
+    return rendered(__file__, globals() | values)
 
 
 def in_short(answers: Sequence[Mapping[str, Any]]) -> str:
@@ -38,11 +39,6 @@ def in_short(answers: Sequence[Mapping[str, Any]]) -> str:
             parts.append(f"do not {deed}" if clearest["worse"] is not None else f"try for yourself whether to {deed}")
     *first, last = parts
     return f"If you tune the step size, {', '.join(first)}{', and ' * bool(first)}{last}."
-
-
-def load(folder: Path) -> dict[str, Any]:
-    """The results of the suite."""
-    return load_json("suite", folder / "suite.json", FORMAT)
 
 
 def draw(folder: Path) -> None:

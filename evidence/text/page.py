@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from evidence.page import LEVEL, Interval, listed, read, rendered
+from evidence.page import LEVEL, Interval, listed, reader, rendered
+from evidence.training import legend_with_ring, light_grid
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import BLACK, LOOKS, Look
 
@@ -20,6 +20,7 @@ PLACES = 3  # of a loss that are shown
 
 OURS = Arm("Untuned", "constant")  # which shortens its steps itself
 STYLES = {**LOOKS, "AdamW": LOOKS["Adam"], "Untuned": Look(BLACK, "-", "P")}
+load = reader("results.json")
 
 
 def render(results: Results) -> str:
@@ -141,10 +142,7 @@ def chart(results: Results) -> Figure:
         _rates(axes[1][column], results, schedule)
     axes[0][0].set_ylabel("test loss, nats per character (smaller is better)")
     axes[1][0].set_ylabel("validation loss, nats per character")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    ring = Line2D([], [], linestyle="", marker="o", markersize=10, markerfacecolor="none", color="black")
-    names = [*labels, "picked learning rate"]
-    figure.legend([*handles, ring], names, loc="outside upper center", ncols=len(names), frameon=False)
+    legend_with_ring(figure, axes[0][0], "picked learning rate")
     return figure
 
 
@@ -172,13 +170,7 @@ def _rates(ax: Axes, results: Results, schedule: str) -> None:
 
 def _finish(ax: Axes) -> None:
     ax.set_ylim(top=3.2)
-    ax.grid(color="#dddddd", linewidth=0.5)
-    ax.set_axisbelow(True)
-
-
-def load(folder: Path) -> Results:
-    """The results of the study."""
-    return read(folder / "results.json")
+    light_grid(ax)
 
 
 def draw(folder: Path) -> None:

@@ -31,11 +31,6 @@ class Arm:
         """What the results file calls it."""
         return f"{self.method}, {self.schedule}"
 
-    @property
-    def evaluations_per_step(self) -> int:
-        """NSTORM takes every mini-batch to two points."""
-        return 2 if self.method == "NSTORM" else 1
-
 
 ARMS = tuple(Arm(*choice) for choice in product(METHODS, SCHEDULES))
 
@@ -51,16 +46,19 @@ class Text(NamedTuple):
 @cache
 def text() -> Text:
     """Python's help topics: the first four fifths to train on, a tenth to tune on, and the last to report."""
-    characters = torch.tensor(
-        [ord(character) if ord(character) < CHARACTERS else 0 for character in "".join(topics.values())]
-    )
-    tenth = len(characters) // 10
-    return Text(characters[: 8 * tenth], characters[8 * tenth : 9 * tenth], characters[9 * tenth :])
+    whole = characters()
+    tenth = len(whole) // 10
+    return Text(whole[: 8 * tenth], whole[8 * tenth : 9 * tenth], whole[9 * tenth :])
 
 
-def windows(characters: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+def characters() -> Tensor:
+    """All of it."""
+    return torch.tensor([ord(each) if ord(each) < CHARACTERS else 0 for each in "".join(topics.values())])
+
+
+def windows(characters: Tensor, starts: Tensor, context: int = CONTEXT) -> tuple[Tensor, Tensor]:
     """Stretches of text from these places on, and the character that follows each of theirs."""
-    at = starts[:, None] + torch.arange(CONTEXT + 1)
+    at = starts[:, None] + torch.arange(context + 1)
     return characters[at[:, :-1]], characters[at[:, 1:]]
 
 

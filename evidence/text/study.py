@@ -15,12 +15,13 @@ from typing import Any
 import torch
 
 from evidence.results import begin, save, versions_of
+from evidence.training import learning_rates
+from gladstorm.core.statistics import finite
 
 from . import setting
 from .setting import ARMS, METHODS, Arm
 from .training import Outcome, train
 
-PER_DECADE = 2
 LARGEST_LR = {"AdamW": 3e-2, "SGD": 3.0, "NSGDM": 1.0, "NSTORM": 1.0}  # where the grids end
 
 
@@ -38,8 +39,7 @@ class Size:
         """The learning rates tried, from small to large; `Untuned` is not tuned."""
         if method == "Untuned":
             return [1.0]
-        largest = math.log10(LARGEST_LR[method])
-        return [float(f"{10 ** (largest - i / PER_DECADE):.2g}") for i in reversed(range(self.rates))]
+        return learning_rates(LARGEST_LR[method], self.rates, digits=2)
 
 
 FULL = Size(evaluations=1000, rates=5, measurements=20, tuning_seed=100, seeds=(0, 1, 2))
@@ -91,10 +91,10 @@ def kept(arm: Arm, lr: float, seed: int, outcome: Outcome) -> dict[str, Any]:
         **asdict(arm),
         "lr": lr,
         "seed": seed,
-        "validation": _finite(outcome.validation),
-        "curve": [[count, _finite(loss)] for count, loss in outcome.curve],
-        "last_iterate": _finite(outcome.last_iterate),
-        "distance": _finite(outcome.distance),
+        "validation": finite(outcome.validation),
+        "curve": [[count, finite(loss)] for count, loss in outcome.curve],
+        "last_iterate": finite(outcome.last_iterate),
+        "distance": finite(outcome.distance),
     }
 
 
@@ -109,7 +109,3 @@ def described(size: Size) -> dict[str, Any]:
         "text": {part: len(characters) for part, characters in setting.text()._asdict().items()},
         "versions": {"Python": platform.python_version(), **versions_of("gladstorm", "torch")},
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

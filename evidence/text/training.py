@@ -1,14 +1,16 @@
-"""The training loop. Every optimizer is called in the same way; NSTORM calls the closure twice."""
+"""One training of the transformer."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
-from torch.optim.lr_scheduler import LambdaLR
 
+from evidence.training import steps_within
+from evidence.training import train as train_network
 from gladstorm.torch import NSGDM, NSTORM, Untuned
 
 from .setting import BATCH, CONTEXT, MOMENTUM, Arm, Transformer, held_out, loss_of, text, windows
@@ -36,29 +38,14 @@ def train(arm: Arm, lr: float, seed: int, evaluations: int, measurements: int) -
     torch.manual_seed(seed)
     model = Transformer()
     start = parameters_to_vector(model.parameters()).detach()
-    steps = evaluations // arm.evaluations_per_step
+    steps = steps_within(evaluations, arm.method)
     optimizer = OPTIMIZERS[arm.method](model, lr, steps)
-    schedule = LambdaLR(optimizer, lambda k: 1 - k / steps if arm.schedule == "decayed" else 1)
     places = torch.Generator().manual_seed(seed)
     at_work = text().train
-    evaluated = 0
-
-    def closure_of(batch: tuple[Tensor, Tensor]) -> Callable[[], float]:
-        def closure() -> float:
-            nonlocal evaluated
-            evaluated += 1
-            optimizer.zero_grad()
-            loss = loss_of(model, batch)
-            loss.backward()
-            return loss.item()
-
-        return closure
-
-    curve = []
-    for k in range(steps):
-        starts = torch.randint(len(at_work) - CONTEXT, (BATCH,), generator=places)
-        optimizer.step(closure_of(windows(at_work, starts)))
-        schedule.step()
+    starts = (torch.randint(len(at_work) - CONTEXT, (BATCH,), generator=places) for _ in range(steps))
+    losses = (partial(loss_of, model, windows(at_work, some)) for some in starts)
+    decayed, curve = arm.schedule == "decayed", []
+    for k, evaluated in enumerate(train_network(model, optimizer, losses, lambda k: 1 - decayed * k / steps)):
         if (k + 1) * measurements // steps > k * measurements // steps:
             curve.append((evaluated, reported(model, optimizer, text().test)))
     with torch.no_grad():

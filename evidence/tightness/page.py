@@ -6,9 +6,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from evidence.page import regime_in_words, rendered
+from evidence.page import reader, regime_in_words, rendered
 from evidence.tightness.measuring import MARGIN, TABLE_FORMAT
-from gladstorm.jobs.files import load_json, save_json
+from gladstorm.jobs.files import save_json
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import LOOKS
 from gladstorm.worst import FORMAT
@@ -29,22 +29,18 @@ BEFORE = {
     for noise, ratio in zip(("bg0", "bounded", "deterministic"), ratios, strict=True)
 }
 DRAWN = {"nsgdm/smooth/bounded": "pushed.png", "nstorm/smooth/bg0": "followed.png"}
+load = reader("tightness.json", TABLE_FORMAT)  # the table over all regimes
 
 
 def render(result: Mapping[str, Any]) -> str:
     """The page; that of a trial has one table."""
     rows, any_kind, noise = result["rows"], _best(result["rows"], "any"), _best(result["rows"], "noise")
     if len(any_kind) < len(BEFORE):
-        return rendered(__file__, {"trial": True, "rows": rows, "constants": _constants, "order": order})
+        return rendered(__file__, globals() | {"trial": True, "rows": rows})
     last = [row["rungs"][-1] for row in rows]
     alone = [rung for rung in last if rung["kind"] == "noise" and rung["problem"]["alpha"] > 0]
     values = {
         "trial": False,
-        "constants": _constants,
-        "order": order,
-        "before": BEFORE,
-        "drawn": DRAWN,
-        "margin": MARGIN,
         "any_kind": any_kind,
         "noise": noise,
         "audit": max(max(rung["audit"].values()) for rung in last),
@@ -54,7 +50,7 @@ def render(result: Mapping[str, Any]) -> str:
         "attained": min(_tightest(row) for row in rows if row["regime"].endswith("deterministic")),
         "looser": [rung["bound"] / (rung["sharper"] or rung["bound"]) for rung in alone],
     }
-    return rendered(__file__, {**result, **values})
+    return rendered(__file__, globals() | dict(result) | values)
 
 
 def problems(rows: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
@@ -89,7 +85,7 @@ def _low(row: Mapping[str, Any], bound: str) -> float:
     return float(last["interval"][0]) / float(last[bound] or last["bound"])
 
 
-def _constants(rung: Mapping[str, Any]) -> list[str]:
+def constants(rung: Mapping[str, Any]) -> list[str]:
     """The constants of a problem that are not 0, and how the method was tuned."""
     problem = rung["problem"]
     constants = [f"{name} {problem[name]:g}" for name in ("L0", "L1", "B", "G") if problem[name]]
@@ -103,11 +99,6 @@ def order(row: Mapping[str, Any]) -> str:
     if low >= of_bound - MARGIN:
         return "attained"
     return "falls faster" if high < of_bound - MARGIN else "cannot tell"
-
-
-def load(folder: Path) -> dict[str, Any]:
-    """The table over all regimes."""
-    return load_json("tightness", folder / "tightness.json", TABLE_FORMAT)
 
 
 def draw(folder: Path) -> None:

@@ -8,7 +8,8 @@ that whatever is found here `--quick` finds.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Final
+from functools import partial
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -139,30 +140,31 @@ class Loud(BlumGladyshev):
 class Leaning(BlumGladyshev):
     """Noise with a mean of a tenth of G, along the last coordinate."""
 
-    sign: ClassVar[float] = 1.0
+    def towards(self, d: int) -> Any:
+        """A unit vector."""
+        return jnp.zeros(d).at[-1].set(1.0)
 
     @override
     def grad(self, point: Any, sample: Any) -> Any:
-        along = jnp.zeros_like(point.grad).at[-1].set(0.1 * self.sign * self.G)
-        return BlumGladyshev.grad(self, point, sample) + along
+        return BlumGladyshev.grad(self, point, sample) + 0.1 * self.G * self.towards(point.grad.size)
 
 
 @part
 class LeaningBack(Leaning):
     """The other way."""
 
-    sign = -1.0
+    @override
+    def towards(self, d: int) -> Any:
+        return -Leaning.towards(self, d)
 
 
 @part
-class LeaningAside(BlumGladyshev):
-    """Noise with a mean of a tenth of G, at right angles to (1, …, 1) where there is room for that."""
+class LeaningAside(Leaning):
+    """At right angles to (1, …, 1) where there is room for that."""
 
     @override
-    def grad(self, point: Any, sample: Any) -> Any:
-        size = point.grad.size
-        aside = jnp.where(jnp.arange(size) % 2, -1.0, 1.0) / size**0.5
-        return BlumGladyshev.grad(self, point, sample) + 0.1 * self.G * aside
+    def towards(self, d: int) -> Any:
+        return jnp.where(jnp.arange(d) % 2, -1.0, 1.0) / d**0.5
 
 
 @part
@@ -199,19 +201,13 @@ def one_coin(**constants: float) -> NoisyRunwayOracle:
     return OneCoin(noisy_runway(**constants).objective)
 
 
-def dense(**constants: float) -> NoisyRunwayOracle:
-    """The problem of the lower bound with a chain that is too dense."""
-    return _as(Dense, **constants)
-
-
-def silent(**constants: float) -> NoisyRunwayOracle:
-    """The problem of the lower bound without its carrier."""
-    return _as(Silent, **constants)
-
-
-def _as(kind: type[NoisyRunway], **constants: float) -> NoisyRunwayOracle:
+def of_kind(kind: type[NoisyRunway], **constants: float) -> NoisyRunwayOracle:
+    """The problem of the lower bound with another objective."""
     right = noisy_runway(**constants).objective
     return NoisyRunwayOracle(kind(**{each.name: getattr(right, each.name) for each in fields(right)}))
+
+
+dense, silent = partial(of_kind, Dense), partial(of_kind, Silent)
 
 
 def _noisy(statement: Statement) -> bool:

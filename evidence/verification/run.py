@@ -9,6 +9,7 @@ from evidence.parts import gathered
 from evidence.verification import (
     bounds,
     feedback,
+    growing_steps,
     hardness,
     identities,
     inertia_study,
@@ -28,7 +29,7 @@ from gladstorm.jobs.tasks import HERE, Executor, Task
 
 # What is checked: each module has `parts`, what there is to do for the cases selected, and `MEANING`, what each kind of
 # its checks says and what it does not say. The second tuple takes long, or no theorem's bound is about it.
-OF_REGIMES: Final = (printed_bounds, oracle_variance, identities, noise_exponents, bounds, lower_bound)
+OF_REGIMES: Final = (printed_bounds, oracle_variance, identities, noise_exponents, bounds, growing_steps, lower_bound)
 STUDIES: Final = (hardness, feedback, robustness, inertia_study)
 MEANING: Final = {
     kind: words for module in (*OF_REGIMES, *STUDIES) for kind, words in getattr(module, "MEANING", {}).items()

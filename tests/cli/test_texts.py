@@ -135,9 +135,9 @@ NAMED: dict[str, tuple[Callable[[str], Any], list[str]]] = {
     "batch rules": (_method_text("fresh+plain(gamma=1)+"), list(batches.registry())),
     "schedules": (_method_text("sgd(gamma=", "(initial=1))"), list(schedules.registry())),
     "arguments": (_method_text("nstorm(", "=1)"), ["gamma", "n_init", "batch"]),
-    "objectives": (objectives.named, objectives.names()),
-    "objectives in brackets": (lambda name: objectives.named(f"{name}(p=3)"), objectives.names()),
-    "oracles": (oracles.read, oracles.names()),
+    "objectives": (objectives.named, list(objectives.registry())),
+    "objectives in brackets": (lambda name: objectives.named(f"{name}(p=3)"), list(objectives.registry())),
+    "oracles": (oracles.read, list(oracles.registry())),
     "problems": (lambda name: choose([name], None), list(PROBLEMS)),
     "roles": (lambda name: choose(None, name), list(get_args(Role))),
     "kinds": (_kind, list(get_args(Kind))),
@@ -335,7 +335,7 @@ def test_one_language_has_one_set_of_errors(read: Callable[[str], Any], name: st
 # What does not fit in memory is refused before any of it is made.
 
 
-@pytest.mark.parametrize("name", objectives.names())
+@pytest.mark.parametrize("name", list(objectives.registry()))
 def test_a_dimension_that_does_not_fit_is_refused_before_anything_is_made(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -22,7 +22,7 @@ from gladstorm.core import memory
 from gladstorm.methods import METHODS, averages, batches, estimators, from_plan, schedules, steps
 from gladstorm.methods.averages import PolynomialAverage, TailAverage
 from gladstorm.methods.batches import Fixed, GrowWithDistance
-from gladstorm.methods.estimators import Fresh, Page, Saga, Snvrg, Spider, Storm
+from gladstorm.methods.estimators import Fresh, Page, Saga, Spider, Storm
 from gladstorm.methods.schedules import PowerDecay
 from gladstorm.methods.steps import Anchored, Normalized, Plain, ThreeWayClipped
 from gladstorm.methods.text import KINDS, NOT_AS_TEXT, parse_method
@@ -49,7 +49,6 @@ Said = Callable[..., tuple[int, str, str]]
             "fresh+plain(gamma=1)+fixed(size=4)+polynomial_average(degree=2)",
             Method(Fresh(), Plain(1), Fixed(4), PolynomialAverage(2)),
         ),
-        ("snvrg(loops=(2,3))+plain(gamma=1)", Method(Snvrg((2, 3)), Plain(1))),
         ("sgd:0.1", sgd(0.1)),
         ("sgd(0.1, batch=3)", sgd(0.1, batch=3)),
         ("nsgdm:1e+3,0.5+tail-average", dataclasses.replace(nsgdm(1e3, 0.5), average=TailAverage())),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evidence.digits.findings import PLACES, Difference, accuracies, differences, found_for
+from evidence.digits.page import PLACES, Difference, accuracies, differences, found_for
 from evidence.page import Interval
 from evidence.untuned.page import load, sentences
 from gladstorm.diagnosis.advice import ACTIONS, CHOOSING, DIGITS, EVIDENCE, SUITE

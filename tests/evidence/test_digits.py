@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from evidence.digits import findings, jax_training, setting, study, torch_training
+from evidence.digits import jax_training, page, setting, study, torch_training
 from evidence.digits.setting import Arm, Outcome
-from evidence.page import Interval
+from evidence.page import Interval, p_value
 from examples import clipped_storm
 
 ROOT = Path(__file__).parents[2]
@@ -185,8 +185,8 @@ def test_a_stopped_study_goes_on_where_it_was_and_then_writes_everything(
 def test_the_range_of_learning_rates_is_around_the_best_and_says_where_the_grid_ends() -> None:
     means = [97.0, 90.0, 96.0, 97.5, 96.5]
     grid = [{"lr": 10.0**i, "validation": [mean - 1, mean + 1]} for i, mean in enumerate(means)]
-    found = findings.span({"grid": grid, "picked": 1e3})
-    assert found == findings.Span(1e2, 1e4, False, True)
+    found = page.span({"grid": grid, "picked": 1e3})
+    assert found == page.Span(1e2, 1e4, False, True)
     assert (str(found), found.decades) == ("100 to ≥ 10000", 2)
 
 
@@ -195,8 +195,8 @@ def test_intervals_and_p_values_are_student_s() -> None:
     # t of 3 degrees of freedom has its 97.5 % quantile at 3.1824; the standard error is √(5/3)/2
     assert (mean, round(half_width, 3)) == (2.5, 2.054)
     on_the_edge = [value - mean + half_width for value in (1.0, 2.0, 3.0, 4.0)]
-    assert findings.p_value(on_the_edge) == pytest.approx(0.05)
-    assert (findings.p_value([0.0, 0.0]), findings.p_value([1.0, 1.0])) == (1, 0)
+    assert p_value(on_the_edge) == pytest.approx(0.05)
+    assert (p_value([0.0, 0.0]), p_value([1.0, 1.0])) == (1, 0)
     assert [Interval(mean, 1).sign for mean in (-2, -1, 0, 1, 2)] == [-1, 0, 0, 0, 1]
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from evidence.reproduction import EXPERIMENTS, ReproductionSettings, Results, reproduce, summary
 from evidence.reproduction.experiment import TUNING_SEEDS
-from evidence.reproduction.publication import Drawing
+from evidence.reproduction.publication import Publication
 from evidence.reproduction.results import (
     BUDGET,
     COMPARED,
@@ -127,7 +127,7 @@ def test_the_theorems_give_the_papers_digits(
 
 def test_the_objectives_are_of_the_class_the_schedules_assume(cubic: Results) -> None:
     assert cubic.config["alpha"] == 1 / 2
-    constants = EXPERIMENTS["phase-retrieval"].small_instance(0).constants
+    constants = EXPERIMENTS["phase-retrieval"].sized(quick=True).instance(0).constants
     assert constants is not None
     assert constants.alpha == 2 / 3
 
@@ -267,10 +267,10 @@ def test_ctrl_c_while_figures_are_drawn_ends_everything_and_the_results_stay(out
     assert {path: path.read_bytes() for path in folder.rglob("results.parquet")} == before
 
 
-def test_a_figure_that_cannot_be_drawn_is_an_error_here(out: Path) -> None:
+def test_a_figure_that_cannot_be_drawn_is_an_error_here(out: Path, tmp_path: Path) -> None:
     results = Results.load(out / "cubic" / "results.parquet")
-    with pytest.raises(ValueError, match="in a folder that exists"), Drawing() as drawing:
-        drawing.add(summary(EXPERIMENTS["cubic"], results), curves(results), out / "nowhere")
+    with pytest.raises(ValueError, match="in a folder that exists"), Publication(tmp_path) as publication:
+        publication.draw(summary(EXPERIMENTS["cubic"], results), curves(results), out / "nowhere")
 
 
 def test_json_is_all_there_is_on_standard_output(out: Path, evidence: Said, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from evidence.verification import (
     bounds,
     broken,
     feedback,
+    growing_steps,
     hardness,
     identities,
     lower_bound,
@@ -322,6 +323,21 @@ def test_every_regime_passes_every_check_of_quick_and_a_second_call_reads_what_t
     assert json.loads(verified("--json")) == answer | {"broken": []}  # none was tried
     assert (tmp_path / "one/verify.json").read_bytes() == first
     assert kept.exists()
+
+
+def test_the_mean_along_the_way_is_exact_where_every_iterate_is_recorded_and_larger_elsewhere() -> None:
+    growing = theory.GrowingSteps(theory.Problem(alpha=0, L0=1, B=0, G=0, gap=1), growing_steps.FIRST, 1e4, 100)
+    norms = np.random.default_rng(0).uniform(1, 2, (3, 101))
+    means = np.cumsum(norms, axis=1) / np.arange(1, 102)
+
+    def mean(stride: int) -> tuple[int, np.ndarray]:
+        every = np.arange(0, 101, stride)
+        return growing_steps.along_the_way(SimpleNamespace(steps=every, mean_grad_norm=means[None, :, every]), growing)  # type: ignore[arg-type]
+
+    k, exact = mean(1)
+    assert k == growing.best()
+    np.testing.assert_allclose(exact, norms[:, :k] @ 1e-5 ** (1 - np.arange(k) / 125) / growing.length(k))
+    assert np.all(mean(5)[1] > mean(1)[1])
 
 
 # Broken methods do not.

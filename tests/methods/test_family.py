@@ -30,7 +30,7 @@ from gladstorm.methods import (
     storm_plus,
     untuned,
 )
-from gladstorm.methods.batches import BatchRule, FirstLarge, Fixed, GrowWithDistance, LargeOnRefresh, NestedLoops
+from gladstorm.methods.batches import BatchRule, FirstLarge, Fixed, GrowWithDistance, LargeOnRefresh
 from gladstorm.methods.estimators import (
     ErrorFeedback,
     Estimator,
@@ -39,7 +39,6 @@ from gladstorm.methods.estimators import (
     Momentum,
     Page,
     Sarah,
-    Snvrg,
     Spider,
     Storm,
     Svrg,
@@ -110,10 +109,6 @@ def one(k: int, distance2: float, afresh: bool) -> int:
     return 1
 
 
-def nested(k: int, distance2: float, afresh: bool) -> int:
-    return 50 if k % 6 == 0 else 36 if k % 3 == 0 else 9
-
-
 class Anchor:
     def __init__(self, weight: float, epoch: int) -> None:
         self.weight, self.epoch = weight, epoch
@@ -181,12 +176,6 @@ CASES: dict[str, Case] = {
     "svrg": (Method(Svrg(7), PLAIN, LARGE), lambda: by_hand.Svrg(7), lambda: plain, large),
     "page": (Method(Page(0.2), PLAIN, LARGE), lambda: by_hand.Page(0.2), lambda: plain, large),
     "normalized page": (Method(Page(0.2), UNIT, LARGE), lambda: by_hand.Page(0.2), lambda: normalized, large),
-    "snvrg": (
-        Method(Snvrg((2, 3)), PLAIN, NestedLoops(50, 1, (2, 3))),
-        lambda: by_hand.Snvrg(2, 3),
-        lambda: plain,
-        nested,
-    ),
     "mars": (Method(Mars(ETA, 0.4, 2.0), PLAIN), lambda: by_hand.Mars(1 - ETA, 0.4, 2.0), lambda: plain, one),
     "nigt": (Method(Transported(ETA), UNIT), lambda: by_hand.Transported(1 - ETA), lambda: normalized, one),
     "ef21": (
@@ -334,12 +323,6 @@ def test_mars_without_clipping_has_the_recursion_of_storm() -> None:
     np.testing.assert_allclose(mars, exact_storm, rtol=1e-6)  # in single precision, as no run turns on double
 
 
-def test_the_batches_of_nested_loops_are_those_of_their_level() -> None:
-    # a = 3, T = (2, 3): level 1 has a² (T₁T₂)², level 2 a T₂²; level r is renewed where all loops below it have ended
-    sizes = [int(NestedLoops(50, 3, (2, 3))(k, 0.0)) for k in range(7)]
-    assert sizes == [50, 3 * 9, 3 * 9, 9 * 36, 3 * 9, 3 * 9, 50]
-
-
 def test_saga_remembers_every_example_of_its_batch_however_small_its_share() -> None:
     weights, gradients = np.array([0.2, 0.0, 0.8]), np.arange(6.0).reshape(3, 2) + 1
     grad = SimpleNamespace(sample=weights, oracle=SimpleNamespace(examples=lambda _: gradients))
@@ -370,7 +353,7 @@ def example(cls: Any) -> Any:
     return cls(**values)
 
 
-RULES: list[BatchRule] = [Fixed(2), FirstLarge(5), GrowWithDistance(B, G, 0.1), LARGE, NestedLoops(9)]
+RULES: list[BatchRule] = [Fixed(2), FirstLarge(5), GrowWithDistance(B, G, 0.1), LARGE]
 
 
 def test_every_batch_rule_is_composed() -> None:
@@ -408,7 +391,6 @@ TWO: Any = [1, 2]  # a list where one number belongs
             Method(ErrorFeedback(0.1, 1, clients=TWO), PLAIN),
             r"ErrorFeedback: clients must be one number.* got \[1, 2\]",
         ),
-        (Method(Snvrg((2, 0)), PLAIN), r"Snvrg: loops must be a whole number ≥ 1; got loops=0\."),
         (Method(Fresh(), Anchored(PLAIN, 1.5)), r"Anchored: weight must be in \[0, 1\]; got weight=1\.5\."),
         (
             Method(Momentum(PowerDecay(3.0, 0.5)), PLAIN),

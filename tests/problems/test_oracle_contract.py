@@ -33,7 +33,7 @@ FEWER = {
     "variational-logistic": "variational-logistic:mean-field,1,20",
 }
 SMALLEST = {"noisy-runway": 3}  # dimensions, where it is not 1
-NOISY = [FEWER.get(name, name) for name in objectives.names() if objectives.own_oracle(name)]  # by themselves
+NOISY = [FEWER.get(name, name) for name in objectives.registry() if objectives.own_oracle(name)]  # by themselves
 PROBLEMS: dict[int, list[Any]] = {
     1: [
         objectives.named("cauchy", dim=1, start=0.5),
@@ -96,7 +96,7 @@ def require_law(oracle: Any, b: int) -> None:
         assert variance > 0  # or nothing has been tested
 
 
-NAMES = oracles.names()
+NAMES = list(oracles.registry())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -211,7 +211,7 @@ class UniformCube(oracles.Oracle):
 
 def test_a_new_class_is_found_by_the_command_line(gladstorm: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oracles, "UniformCube", UniformCube, raising=False)  # as an import there does
-    assert "uniform-cube" in oracles.names()
+    assert "uniform-cube" in oracles.registry()
     command = "simulate --objective cauchy --method sgd(gamma=0.1) --steps 5 --seeds 2 --json --oracle".split()
     code, out, err = gladstorm(*command, "uniform-cube(width=0.5)")
     assert code == 0, err

@@ -100,8 +100,14 @@ STATED: dict[str, str | float] = {
     "Theorem 6, λ": "608",
     "Theorem 6, T": "33",
     "Theorem 6, L0": "41000",
-    "Theorem 6, B": "740",
-    "Theorem 6": "9e10",
+    "Theorem 6, B": "144",
+    "Theorem 6": "3.4e9",
+    "Theorem 6 again, R": "3",
+    "Theorem 6 again, λ": "311",
+    "Theorem 6 again, T": "73",
+    "Theorem 6 again, L0": "45500",
+    "Theorem 6 again, B": "54",
+    "Theorem 6 again": "5.3e8",
 }
 
 
@@ -354,7 +360,7 @@ def theorem_5(c: C) -> None:
 
 
 def theorem_6(c: C) -> None:
-    """Only f is smooth: λ = 608 ε/L0, κ = 2ελ, T = ⌊Δ/(33κ)⌋, p = (46ε)²/(BR/2)²."""
+    """Only f is smooth: λ = 608 ε/L0, κ = 2ελ, T = ⌊Δ/(33κ)⌋, p = (8.964 ε)²/(BR/2)²."""
     height = 2 * c["Theorem 6, λ"]  # κ L0/ε²
     at_most(c["Theorem 6, T"] * height, c["Theorem 6, L0"])  # T ≥ 1
     at_most(iv.mpf(2) / c["R"], iv.mpf("0.25"))
@@ -365,10 +371,28 @@ def theorem_6(c: C) -> None:
     at_most(mixed / iv.sqrt(c["Theorem 6, L0"]), iv.mpf("0.04"))
     bent = c["χ″"] * iv.mpf("0.728") * c["R"] ** 2 / c["Theorem 6, L0"]
     at_most(iv.mpf(2) / 8 + bent, iv.mpf("0.3"))
-    root = 2 * c["∂ᵢF"] * 2 * c["R"]  # √p BΔ/ε²
+    at_most(2 * c["∂ₜH"], iv.mpf("8.964"))
+    root = iv.mpf("8.964") * 2 * c["R"]  # √p BΔ/ε²
     at_most(root, c["Theorem 6, B"])
     at_most(1 / c["Theorem 6"], 1 / (2 * c["Theorem 6, T"] * height * 2 * root**2))
-    at_most(1 / iv.mpf("8.8e10"), 1 / (2 * c["Theorem 6, T"] * height * 2 * root**2))
+    at_most(1 / iv.mpf("3.31e9"), 1 / (2 * c["Theorem 6, T"] * height * 2 * root**2))
+    at_most(26, (c["∂ᵢF"] / c["∂ₜH"]) ** 2)  # times as large is the p of `ChainOracle`
+
+
+def theorem_6_again(c: C) -> None:
+    """The second derivation: R = Δ/(3ε), λ = 311 ε/L0, T = ⌊Δ/(73κ)⌋, and h'' = L0 where the runway levels off."""
+    height, shortest = 2 * c["Theorem 6 again, λ"], c["Theorem 6 again, L0"]
+    at_most(c["Theorem 6 again, T"] * height, shortest)  # T ≥ 1
+    share = c["levels"] / c["Theorem 6 again, T"]
+    at_most(2 / c["Theorem 6 again, R"] + 2 / shortest + share, 1)  # the gap
+    chain = 2 * c["∇²F"] / c["Theorem 6 again, λ"]
+    bent = c["χ″"] * share * c["Theorem 6 again, R"] ** 2 / shortest
+    at_most(bent, chain)
+    mixed = c["χ′"] * 2 * c["∂ᵢF"] * c["Theorem 6 again, R"] / iv.sqrt(c["Theorem 6 again, T"] * height)
+    at_most(chain + mixed / iv.sqrt(shortest), 1)
+    root = 2 * c["∂ₜH"] * 2 * c["Theorem 6 again, R"]
+    at_most(root, c["Theorem 6 again, B"])
+    at_most(1 / c["Theorem 6 again"], 1 / (2 * c["Theorem 6 again, T"] * height * 2 * root**2))
 
 
 CHECKS = (
@@ -388,6 +412,7 @@ CHECKS = (
     theorem_4,
     theorem_5,
     theorem_6,
+    theorem_6_again,
 )
 
 
@@ -505,8 +530,14 @@ MUTATIONS: dict[str, str] = {
     "Theorem 6, λ": "607",
     "Theorem 6, T": "32",
     "Theorem 6, L0": "40000",
-    "Theorem 6, B": "735",
-    "Theorem 6": "8e10",
+    "Theorem 6, B": "143",
+    "Theorem 6": "3.3e9",
+    "Theorem 6 again, R": "2.9",
+    "Theorem 6 again, λ": "307",
+    "Theorem 6 again, T": "72",
+    "Theorem 6 again, L0": "45400",
+    "Theorem 6 again, B": "53",
+    "Theorem 6 again": "5.2e8",
 }
 
 

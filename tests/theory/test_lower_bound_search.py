@@ -3,9 +3,10 @@
 `evidence.verification.adversary` searches. The broken problems show that it would find one.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -23,9 +24,11 @@ from evidence.verification.adversary import (
     variance,
     worst,
 )
+from gladstorm.core.parts import part
 from gladstorm.problems.hard.noisy_runway import QUIET, Coins, noisy_link
 from gladstorm.problems.hard.noisy_runway import NoisyRunwayOracle as Oracle
-from gladstorm.problems.objectives import NoisyRunway, RotatedRunway
+from gladstorm.problems.objectives import GatedRunway, NoisyRunway, RotatedRunway
+from gladstorm.problems.oracles import ChainOracle
 
 STEEP: dict[str, Any] = {"eps": 0.005, "alpha": 1.0, "L0": 1.0, "L1": 120.0, "B": 0.25, "gap": 1.0}
 MILD: dict[str, Any] = {"eps": 0.008, "alpha": 0.25, "L0": 1.0, "L1": 130.0, "B": 0.3, "gap": 1.0}
@@ -141,3 +144,93 @@ def test_a_zero_respecting_method_sees_one_coordinate_more_only_if_its_coin_says
                 shown = np.where(np.arange(T) == opened, coin, 1.0)  # those of later links are 1 and show nothing
                 told = np.asarray(answer(oracle, x, Coins(jnp.asarray(shown), jnp.asarray(1.0)))[1])
             assert np.count_nonzero(told[1:]) == opened + coin
+
+
+# Theorem 6: only f is smooth.
+
+EDGE = math.sqrt(1 / 41000)  # the largest ε, at L0 = Δ = 1
+SHOWN = 8.964  # ε times this is the largest derivative of a hidden coordinate
+
+
+@part
+class OnlySmooth(GatedRunway):
+    """f of Theorem 6 with as many links as the theorem has, and B by p = (8.964 ε)²/(BR/2)²."""
+
+    rotated: ClassVar[bool] = False
+    p: ClassVar[float] = 0.01
+
+    @classmethod
+    def at_eps(cls, eps: float) -> Any:
+        return cls(np.zeros(1 + math.floor(1 / (33 * 1216 * eps**2))), 1.0, 1.0, eps)
+
+    @property
+    def links(self) -> int:
+        return self.start.size - 1
+
+    @property
+    def B(self) -> Any:
+        return SHOWN * self.eps / (math.sqrt(self.p) * self.runway / 2)
+
+
+def smoothness(oracle: Any, x: Any) -> Any:
+    """‖∇²f(x)‖ relative to L0."""
+    return jnp.linalg.norm(jax.jacfwd(oracle.objective.grad)(x), 2) / oracle.objective.L
+
+
+def derivative_of_a_hidden_coordinate(oracle: Any, x: Any) -> Any:
+    """The largest, relative to 8.964 ε."""
+    f = oracle.objective
+    return jnp.max(jnp.where(f.hidden(x), jnp.abs(f.grad(x)), 0.0)) / (SHOWN * f.eps)
+
+
+def second_hidden_coordinate(oracle: Any, x: Any) -> Any:
+    """1 + the derivative of any but the first hidden coordinate: it has none."""
+    f = oracle.objective
+    after = f.hidden(x) & (jnp.cumsum(f.hidden(x)) > 1)
+    return 1 + jnp.sum(jnp.where(after, jnp.abs(f.grad(x)), 0.0))
+
+
+ONLY_SMOOTH: dict[str, tuple[Callable[[Any, Any], Any], float]] = {
+    "L0-smooth": (smoothness, 0.2),
+    "BG-0": (variance, 0.2),
+    "derivative of a hidden coordinate": (derivative_of_a_hidden_coordinate, 0.95),
+    "at most one has a derivative": (second_hidden_coordinate, 1.0),
+    "‖∇f‖ ≥ 2ε": (stationarity, 0.999),
+    "f ≥ −Δ": (depth, 0.4),
+}
+
+
+@pytest.mark.parametrize("claim", ONLY_SMOOTH)
+@pytest.mark.parametrize("links", [2, 4])
+def test_no_point_violates_a_claim_of_theorem_6(claim: str, links: int) -> None:
+    function, least = ONLY_SMOOTH[claim]
+    f = OnlySmooth.at_eps(EDGE / math.sqrt(links))
+    assert f.links == links
+    assert least <= worst(function, ChainOracle(f, f.p)) <= 1
+
+
+def test_beyond_what_a_method_has_moved_one_coordinate_has_a_derivative_and_it_is_hidden() -> None:
+    """The counting of Theorem 6: such a coordinate is shown only if its coin is 1."""
+    f = OnlySmooth.at_eps(EDGE / 2)
+    for opened in range(f.links):
+        x = np.append(1.1 * float(f.runway), np.where(np.arange(f.links) < opened, 1.2, 0.0) * float(f.scale))
+        with jax.enable_x64(True):
+            grad, hidden = np.asarray(f.grad(jnp.asarray(x)))[1:], np.asarray(f.hidden(jnp.asarray(x)))[1:]
+        assert np.flatnonzero(hidden).tolist() == list(range(opened, f.links))
+        assert np.flatnonzero(grad[opened:]).tolist() == [0]
+
+
+@part
+class TooDense(OnlySmooth):
+    """λ three times as small."""
+
+    @property
+    def scale(self) -> Any:
+        return 200 * self.eps / self.L
+
+
+def test_a_chain_three_times_as_dense_or_coins_five_times_as_rare_would_be_found() -> None:
+    """A search that cannot fail says nothing."""
+    f = OnlySmooth.at_eps(EDGE / 2)
+    assert worst(smoothness, ChainOracle(TooDense.at_eps(EDGE / 2), f.p)) > 1
+    assert worst(variance, ChainOracle(f, f.p / 5)) > 1

@@ -29,6 +29,7 @@ from gladstorm.theory.master_bounds import (
     MomentumSublinear,
     StormLinear,
     StormSublinear,
+    of_run,
 )
 from gladstorm.theory.sharper_bounds import (
     ExactLinear,
@@ -37,7 +38,6 @@ from gladstorm.theory.sharper_bounds import (
     MomentumSmooth,
     StormFeedback,
     StormSmooth,
-    of_run,
 )
 
 SETTINGS = sorted(REGIMES)

@@ -10,7 +10,8 @@ import pytest
 from gladstorm.core.references import UPADHYAY_2026
 from gladstorm.theory import REGIMES, Problem, Statement, master, on_wrapper, sharper, theorem
 from gladstorm.theory.class_constants import expected, symmetric
-from gladstorm.theory.sharper_bounds import SECOND_OPINIONS, MomentumLongStep, of_run
+from gladstorm.theory.master_bounds import of_run
+from gladstorm.theory.sharper_bounds import SECOND_OPINIONS, MomentumLongStep
 
 GAP, L0, L1, L, GAMMA0, ETA0, T = 3.0, 1.5, 0.25, 2.0, 0.09, 0.8, 10_000
 ALPHA = {"smooth": 0.0, "sublinear": 0.5, "linear": 1.0}

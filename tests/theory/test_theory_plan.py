@@ -566,3 +566,14 @@ def test_a_plan_shows_in_a_notebook_what_it_prints_and_its_bound() -> None:
     total, *_, asked = (np.asarray(line.get_data(), float).T for line in made.plot().axes[0].get_lines())
     assert total[0].tolist() == [1, made.statement.bound(1)]
     assert asked.tolist() == [[100, made.statement.bound(100)]]
+
+
+def test_a_plan_whose_bound_is_infinite_for_short_runs_is_drawn_where_it_is_not() -> None:
+    made = theory.plan("nstorm", horizon=10_000, alpha=1, L0=1.5, L1=0.25, B=0.4, G=0.7, gap=3)
+    assert (made.statement.bound(1), made.statement.of_paper) == (math.inf, False)
+    total, *terms, asked = made.plot().axes[0].get_lines()
+    horizons, values = np.asarray(total.get_data(), float)
+    assert 1 < horizons[0] < 10_000 < horizons[-1]
+    assert np.isfinite(values).all()
+    assert {line.get_label() for line in terms} == {term.name for term in made.statement.terms(10_000)}
+    assert np.asarray(asked.get_data(), float).ravel().tolist() == [10_000, made.statement.bound(10_000)]

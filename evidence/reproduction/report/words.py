@@ -65,11 +65,8 @@ def spread(statistic: Mapping[str, Any]) -> str:
 
 
 def tally(claims: Sequence[Data]) -> str:
-    """The verdicts on the most seeds, counted: one for each sentence, whose first claim is the sentence as a whole."""
-    by_sentence: dict[str, str] = {}
-    for group in by_claim(claims):
-        by_sentence.setdefault(group[-1]["statement"], group[-1]["verdict"])
-    verdicts = list(by_sentence.values())
+    """The verdicts on the most seeds, counted: one for each sentence."""
+    verdicts = [claim["verdict"] for claim in sentences(claims)]
     held, failed = verdicts.count("holds"), verdicts.count("does not hold")
     rest = len(verdicts) - held - failed
     tested = f"{count(len(verdicts), 'sentence')} tested, {held} held up, {failed} did not"
@@ -82,6 +79,14 @@ def by_claim(claims: Iterable[Data]) -> list[list[Data]]:
     for one in claims:
         groups.setdefault(one["id"], []).append(one)
     return [sorted(group, key=lambda one: int(one["seeds"])) for group in groups.values()]
+
+
+def sentences(claims: Iterable[Data]) -> list[Data]:
+    """Of every sentence of the paper the finding on the most seeds; its first claim is the sentence as a whole."""
+    by_statement: dict[str, Data] = {}
+    for group in by_claim(claims):
+        by_statement.setdefault(group[-1]["statement"], group[-1])
+    return list(by_statement.values())
 
 
 def headings(groups: Sequence[Sequence[Data]]) -> list[str]:

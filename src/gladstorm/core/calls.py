@@ -16,7 +16,7 @@ import re
 import sys
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 LONGEST = 10_000  # characters of a text
-MOST_NUMBERS = 10_000  # of a list
+MOST_NUMBERS = 10_000  # of a list, or of the combinations of several
 EXACT = 2**53  # whole numbers beyond are floats
 FORM = "NAME(argument=value, …), for short NAME:value,…"
 _OWN = re.compile(r"\b([A-Za-z_][\w.]*):([A-Za-z_]\w*)")  # MODULE:NAME
@@ -34,28 +34,15 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 @dataclass(frozen=True)
 class Call:
-    """NAME(value, …, argument=value, …); a value is a number, a tuple or list of numbers, or a call itself."""
+    """NAME(value, …, argument=value, …); a value is a number, a tuple or an array of numbers, or a call itself.
+
+    The lists of a text are arrays along axes of their own, so that NumPy crosses them: the first along the last axis
+    but one, the next along the axis before that.
+    """
 
     name: str
     arguments: dict[str, Any]
     positional: tuple[Any, ...] = ()
-
-    def leaves(self) -> Iterator[Any]:
-        """Every value that is not a call, in the order of the text."""
-        for value in (*self.positional, *self.arguments.values()):
-            if isinstance(value, Call):
-                yield from value.leaves()
-            else:
-                yield value
-
-    def map(self, change: Callable[[Any], Any]) -> Call:
-        """The same with every leaf changed, in the order of the text."""
-
-        def changed(value: Any) -> Any:
-            return value.map(change) if isinstance(value, Call) else change(value)
-
-        positional = tuple(map(changed, self.positional))
-        return Call(self.name, {name: changed(value) for name, value in self.arguments.items()}, positional)
 
 
 class Defaults(dict[str, Any]):
@@ -83,11 +70,13 @@ def read_call(owner: str, text: str, known: Collection[str] = ()) -> Call:
     >>> read_call("oracle", "mine.noise:Mine(B=0.5)").name
     'mine.noise:Mine'
     """
-    return _Reader(owner, text, FORM).call_of(text, known)
+    return _Reader(owner, text, FORM, [1]).call_of(text, known)
 
 
-def read_calls(owner: str, text: str, known: Collection[str] = ()) -> list[Call]:
+def read_calls(owner: str, text: str, known: Collection[str] = (), beside: int = 1) -> list[Call]:
     """Read the calls of a text that are joined by plus signs; the arguments are those of `read_call`.
+
+    `beside` is how many settings its lists are crossed with, along the last axis.
 
     >>> [call.name for call in read_calls("method", "storm(eta=1e-3) + three-way-clipped")]
     ['storm', 'three_way_clipped']
@@ -100,8 +89,11 @@ def read_calls(owner: str, text: str, known: Collection[str] = ()) -> list[Call]
             pieces.append("")
         else:
             pieces[-1] += character
-    reader = _Reader(owner, text, f"{FORM}, or parts joined by +")
-    return [reader.call_of(piece, known) for piece in pieces]
+    reader = _Reader(owner, text, f"{FORM}, or parts joined by +", [beside])
+    calls = [reader.call_of(piece, known) for piece in pieces]
+    if (settings := math.prod(reader.sizes)) > MOST_NUMBERS:
+        raise ValueError(f"{owner}: lists must make at most {MOST_NUMBERS} settings; got {settings}.")
+    return calls
 
 
 def find_part(owner: str, call: Call, known: Mapping[str, Any], what: str = "") -> tuple[Any, Call]:
@@ -182,6 +174,7 @@ class _Reader:
     owner: str
     text: str
     form: str  # what it must be
+    sizes: list[int]  # of the last axis, and of its lists so far
 
     def call_of(self, piece: str, known: Collection[str]) -> Call:
         if len(self.text) > LONGEST:
@@ -221,15 +214,20 @@ class _Reader:
 
     def value(self, tree: ast.expr, whose: str, users: Mapping[str, str]) -> Any:
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "grid":
-            return grid(",".join(_source(argument) for argument in (*tree.args, *tree.keywords)))
+            return self.listed(grid(",".join(_source(argument) for argument in (*tree.args, *tree.keywords))))
         if isinstance(tree, ast.Name | ast.Attribute | ast.Call):
             return self.call(tree, users)
         if isinstance(tree, ast.List | ast.Tuple):
             numbers = [self.number(element, whose) for element in tree.elts]
             if not numbers:
                 raise ValueError(f"{self.owner}: {whose} must be at least one number; got none.")
-            return numbers if isinstance(tree, ast.List) else tuple(numbers)
+            return self.listed(numbers) if isinstance(tree, ast.List) else tuple(numbers)
         return self.number(tree, whose)
+
+    def listed(self, numbers: list[float]) -> np.ndarray:
+        """A list along an axis of its own."""
+        self.sizes.append(len(numbers))
+        return np.reshape(np.asarray(numbers, np.float64), (-1, *[1] * (len(self.sizes) - 1)))
 
     def number(self, tree: ast.expr, whose: str) -> int | float:
         """A number and its sign; whole ones stay whole where floats hold them exactly."""

@@ -130,7 +130,7 @@ def check(part: Any) -> None:
             if not is_static:
                 check(value)
             if rule and isinstance(value, Varying):
-                rule.require_throughout(owner, name, *value.reach())
+                _require_throughout(rule, owner, name, *value.reach())
         elif rule:
             if is_static and isinstance(value, list | np.ndarray):
                 raise ValueError(f"{owner}: {name} must be one number, as it decides the program; got {list(value)}.")
@@ -139,6 +139,13 @@ def check(part: Any) -> None:
             for leaf_value in jax.tree.leaves(value):
                 if np.asarray(leaf_value).dtype.kind == "O":
                     raise ValueError(f"{owner}: {name} {wanted}, or arrays; got {shown(leaf_value)}.")
+
+
+def _require_throughout(rule: Rule, owner: str, name: str, low: Any, high: Any) -> None:
+    """Refuse a schedule from `low` to `high` unless the rule holds for all its values."""
+    between = low + (high - low) / np.sqrt(2)  # a whole number only where `low` and `high` are one
+    for stage, value in ((rule, high), (rule.with_zero or rule, low), (rule.with_zero or rule, between)):
+        dataclasses.replace(stage, words=f"{stage.words} at every step").require(owner, name, value)
 
 
 def require_single_numbers(part: Any) -> None:

@@ -44,27 +44,6 @@ class Rule:
             shown = str(wrong) if wrong.size <= 4 and wrong.ndim <= 1 else f"an array of shape {wrong.shape}"
             raise ValueError(f"{owner}: {name} must be {words}; got {name}={shown}.")
 
-    def require_throughout(self, owner: str, name: str, low: Any, high: Any) -> None:
-        """Refuse a schedule unless the rule holds for all its values.
-
-        Args:
-            owner: Whose argument it is.
-            name: The argument.
-            low: The smallest value of the schedule.
-            high: The largest one.
-
-        Raises:
-            ValueError: As in `require`.
-
-        >>> FRACTION.require_throughout("Transported", "eta", 0.0, 0.5)
-        Traceback (most recent call last):
-        ...
-        ValueError: Transported: eta must be in (0, 1] at every step; got eta=0.0.
-        """
-        between = low + (high - low) / np.sqrt(2)  # a whole number only where `low` and `high` are one
-        for rule, value in ((self, high), (self.with_zero or self, low), (self.with_zero or self, between)):
-            replace(rule, words=f"{rule.words} at every step").require(owner, name, value)
-
     def whole(self, owner: str, name: str, value: Any) -> int:
         """The value as an int, if it is one number that obeys the rule.
 

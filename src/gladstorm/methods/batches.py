@@ -6,13 +6,12 @@ size needs no new compilation.
 
 from __future__ import annotations
 
-import math
 from typing import Protocol, runtime_checkable
 
 import jax.numpy as jnp
 from typing_extensions import override
 
-from gladstorm.core.parts import Array, Number, Numbers, leaf, part, parts_of, static
+from gladstorm.core.parts import Array, Number, Numbers, leaf, part, parts_of
 from gladstorm.core.rules import COUNT, NON_NEGATIVE, POSITIVE
 
 
@@ -75,33 +74,6 @@ class LargeOnRefresh(BatchRule):
     @override
     def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
         return jnp.where(jnp.asarray(refresh), self.large(k, distance2, refresh), self.small(k, distance2, refresh))
-
-
-@part
-class NestedLoops(BatchRule):
-    """The batches of `Snvrg`: n_init when every loop has ended, otherwise a^{K−l+1} (T_l⋯T_K)² at level l.
-
-    In its theory a = 6.
-    """
-
-    n_init: Number = leaf(COUNT)  #: the size when every loop has ended
-    base: Number = leaf(COUNT, default=1)  #: a ≥ 1
-    loops: tuple[int, ...] = static(COUNT, default=(2, 2, 4))  #: T_1..T_K, as in the estimator
-
-    @override
-    def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
-        depth = len(self.loops)
-        inner = [self.base ** (depth - i) * math.prod(self.loops[i:]) ** 2 for i in range(depth)]
-        return jnp.stack([_whole(size) for size in (self.n_init, *inner)])[level(k, self.loops)]
-
-
-def level(k: Array | int, loops: tuple[int, ...]) -> Array:
-    """The smallest r with k divisible by T_{r+1}⋯T_K: what step k renews.
-
-    >>> [int(level(k, (2, 3))) for k in range(8)]
-    [0, 2, 2, 1, 2, 2, 0, 2]
-    """
-    return sum((jnp.asarray(k % math.prod(loops[r:]) != 0, int) for r in range(len(loops))), jnp.zeros((), int))
 
 
 def registry() -> dict[str, type[BatchRule]]:

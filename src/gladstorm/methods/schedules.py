@@ -139,6 +139,23 @@ class PowerDecay(Schedule):
 
 
 @part
+class GeometricGrowth(Schedule):
+    """c ϱ^(k/T), and c ϱ after step T: steps that pass every length between two, for a γ that is not known (S10).
+
+    >>> float(GeometricGrowth(initial=2.0, ratio=16.0, horizon=4).at(Clock(3, (), 4)))
+    16.0
+    """
+
+    initial: Number = leaf(STEP_SIZE)  #: c, the first value
+    ratio: Number = leaf(NEVER_ZERO)  #: ϱ > 0; below 1 it is a decay
+    horizon: Number = leaf(ABOVE_ZERO, default=RunLength())  #: T > 0, in steps; the length of the run if not given
+
+    @override
+    def at(self, clock: Clock) -> Array:
+        return jnp.asarray(self.initial) * jnp.asarray(self.ratio) ** _gone(clock, self.horizon)
+
+
+@part
 class CubeRootDecay(Schedule):
     """c/(w + Σ_{i≤k} ‖∇f(x^i; ξ^i)‖²)^{1/3}: STORM's step size, which adapts to the noise."""
 
@@ -170,6 +187,7 @@ def registry() -> dict[str, type[Schedule]]:
         "cosine": CosineDecay,
         "warm_up": WarmUp,
         "power_decay": PowerDecay,
+        "geometric_growth": GeometricGrowth,
         "cube_root_decay": CubeRootDecay,
         "square_of": SquareOf,
         "run_length": RunLength,
@@ -197,9 +215,14 @@ def adaptive(parts: Any) -> bool:
     return False
 
 
+def _gone(clock: Clock, horizon: Array | float) -> Array:
+    """The share of the horizon that has passed."""
+    return jnp.minimum(clock.k / jnp.asarray(horizon), 1.0)
+
+
 def _left(clock: Clock, horizon: Array | float) -> Array:
     """The share of the horizon that is left."""
-    return 1 - jnp.minimum(clock.k / jnp.asarray(horizon), 1.0)
+    return 1 - _gone(clock, horizon)
 
 
 def _is_schedule(node: Any) -> bool:

@@ -5,17 +5,15 @@ to an anchor, a batch rule if it is not single samples. What the method is to re
 `sgd(gamma=0.1)+tail-average`. Arguments are numbers, lists of them, `grid(FROM, TO, HOW MANY)` for a geometric list,
 schedules and batch rules. Lists are crossed: two of them stand for every pair, and the one written last varies fastest.
 
-A text is read in three passes: `read_calls` takes it apart, `_spread` gives every list an axis of its own, and `_make`
-calls what the names stand for. Then NumPy crosses the axes.
+`read_calls` takes a text apart and gives every list an axis of its own, `_make` calls what the names stand for, and
+NumPy crosses the axes.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-import itertools
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,8 +26,6 @@ from gladstorm.core.screen import shown
 from gladstorm.methods import METHODS, Method, averages, batches, estimators, schedules, steps
 
 Maker = Callable[..., Any]  # a named method, or the class of a part
-
-MOST_SETTINGS = 10_000  # combinations of the lists of one text
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,6 @@ KINDS = {  # by the annotation of the parameter
     "BatchRule": ArgumentKind((), lambda _: False, batches.registry),
     "float": ArgumentKind(("one number",), lambda value: np.ndim(value) == 0),
     "int": ArgumentKind(("one whole number",), lambda value: np.ndim(value) == 0 and value == int(value)),
-    "tuple[int, ...]": ArgumentKind(("numbers in brackets, such as (2, 4)",), lambda value: isinstance(value, tuple)),
 }
 OWN = ArgumentKind(  # whatever the annotation: a user's part may have any
     (*NUMBERS.words, "numbers in brackets"), lambda _: True, lambda: schedules.registry() | batches.registry()
@@ -81,7 +76,9 @@ def parse_method(
     [1.0, 1.0, 2.0, 2.0]
     """
     parts = [name for kind in (estimators, steps, batches, averages) for name in kind.registry()]
-    pieces, shared = _spread(read_calls("method", text, {*METHODS, *parts}), given or {})
+    lists = {name: np.asarray(value, np.float64) for name, value in (given or {}).items() if isinstance(value, list)}
+    shared, longest = Defaults({**(given or {}), **lists}), max(map(len, lists.values()), default=1)
+    pieces = read_calls("method", text, {*METHODS, *parts}, longest)
     make = partial(_make, given=shared, quantities=quantities or {})
     average = None
     if len(pieces) > 1 and _is_average(pieces[-1].name):
@@ -99,7 +96,7 @@ def parse_method(
     method = method if average is None else dataclasses.replace(method, average=average)
     shape = np.broadcast_shapes(*(np.shape(number) for number in jax.tree.leaves(method)))
     crossed: Method = jax.tree.map(
-        lambda number: np.broadcast_to(number, shape).ravel() if np.ndim(number) else number, method
+        lambda number: np.broadcast_to(number, shape).ravel("F") if np.ndim(number) else number, method
     )
     return crossed
 
@@ -109,27 +106,6 @@ def _is_average(name: str) -> bool:
         return name in averages.registry()
     made = import_own("method", name)
     return inspect.isclass(made) and issubclass(made, averages.Average)
-
-
-def _spread(pieces: list[Call], given: Mapping[str, Any]) -> tuple[list[Call], Defaults]:
-    """Every list as an array along an axis of its own, so that NumPy crosses them; the given lists share the first."""
-    lists = [value for piece in pieces for value in piece.leaves() if isinstance(value, list)]
-    longest = max((len(value) for value in given.values() if isinstance(value, list)), default=1)
-    settings = longest * math.prod(len(value) for value in lists)
-    if settings > MOST_SETTINGS:
-        raise ValueError(f"method: lists must make at most {MOST_SETTINGS} settings; got {settings}.")
-    later_axes: Iterator[int] = itertools.count(1)
-
-    def along(axis: int, value: Any) -> Any:
-        shape = [-1 if place == axis else 1 for place in range(1 + len(lists))]
-        return np.asarray(value, np.float64).reshape(shape)
-
-    shared = {name: along(0, value) if isinstance(value, list) else value for name, value in given.items()}
-    spread = [
-        piece.map(lambda value: along(next(later_axes), value) if isinstance(value, list) else value)
-        for piece in pieces
-    ]
-    return spread, Defaults(shared)
 
 
 def _compose(pieces: list[Call], given: Defaults, make: Callable[[Call, Mapping[str, Maker], str], Any]) -> Method:
@@ -189,6 +165,6 @@ def _value(value: Any, owner: str, kind: ArgumentKind, given: Defaults, quantiti
         return value
     *others, last = *kind.words, *([f"one of {', '.join(nested)}"] if nested else [])
     words = f"{', '.join(others)} or {last}" if others else last
-    plain = value.ravel().tolist() if np.ndim(value) > 1 else value
+    plain = value.ravel().tolist() if isinstance(value, np.ndarray) else value
     got = suggest(value.name, nested) if isinstance(value, Call) else f"{plain!r}."
     raise ValueError(f"method: {owner} must be {words}; got {got}")

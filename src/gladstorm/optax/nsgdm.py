@@ -82,9 +82,7 @@ class _Nsgdm(FromTheory):
             )
             good, zero = trees.finite_flags(v, norm, axis_name), jax.tree.map(jnp.zeros_like, v)
             gamma = at(learning_rate, state.count)
-            moved = trees.add_weight_decay(
-                "nsgdm", trees.normalized_update(gamma, v, norm, axis_name), params, gamma, weight_decay
-            )
+            moved = trees.normalized_update("nsgdm", gamma, v, params, weight_decay, norm, axis_name)
             return trees.cast_like(trees.where(good, moved, zero), updates if params is None else params), NsgdmState(
                 count=optax.safe_increment(state.count),
                 estimate=trees.where(good, v, zero),

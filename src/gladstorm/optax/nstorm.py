@@ -123,9 +123,7 @@ class _Nstorm(FromTheory):
             moves = jax.tree.map(lambda flag: last & flag, good)
             lost = jax.tree.map(lambda flag: last & ~flag, good)
             gamma = at(learning_rate, count)
-            moved = trees.add_weight_decay(
-                "nstorm", trees.normalized_update(gamma, v, norm, axis_name), params, gamma, weight_decay
-            )
+            moved = trees.normalized_update("nstorm", gamma, v, params, weight_decay, norm, axis_name)
             moved = trees.where(moves, moved, zero)
             if honest is not True:
                 moved = jax.tree.map(lambda leaf: jnp.where(honest, leaf, jnp.nan), moved)

@@ -26,9 +26,16 @@ def estimate(estimator: Estimator, formed: Tree, v: Tree, gradients: Mapping[str
     return cast_like(where(formed, estimator.update(v, gradients.__getitem__, BEFORE, NOW), begun), v)
 
 
-def normalized_update(gamma: Array, v: Tree, norm: str, axis_name: AxisName | None) -> Tree:
-    """x^{k+1} − x^k = −γ v/‖v‖."""
-    return _for_each_norm(lambda part: jax.tree.map(lambda leaf: -gamma * leaf, unit(part, axis_name)), v, norm)
+def normalized_update(
+    owner: str, gamma: Any, v: Tree, params: Tree, weight_decay: Any, norm: str, axis_name: AxisName | None
+) -> Tree:
+    """x^{k+1} − x^k = −γ v/‖v‖ − γλ x^k, where λ is weight_decay."""
+    moved = _for_each_norm(lambda part: jax.tree.map(lambda leaf: -gamma * leaf, unit(part, axis_name)), v, norm)
+    if isinstance(weight_decay, int | float) and weight_decay == 0:
+        return moved
+    if params is None:
+        raise ValueError(f"{owner}: params must be given to update for weight_decay; got params=None.")
+    return jax.tree.map(lambda m, p: m - gamma * weight_decay * p, moved, params)
 
 
 def finite_flags(v: Tree, norm: str, axis_name: AxisName | None) -> Tree:
@@ -53,15 +60,6 @@ def count_true(flags: Tree) -> Array:
 def _for_each_norm(function: Callable[[Tree], Tree], tree: Tree, norm: str) -> Tree:
     """The function of the whole tree or, with norm="tensor", of each leaf."""
     return jax.tree.map(function, tree) if norm == "tensor" else function(tree)
-
-
-def add_weight_decay(owner: str, moved: Tree, params: Tree, gamma: Any, weight_decay: Any) -> Tree:
-    """The update minus γλ x^k, where λ is weight_decay."""
-    if isinstance(weight_decay, int | float) and weight_decay == 0:
-        return moved
-    if params is None:
-        raise ValueError(f"{owner}: params must be given to update for weight_decay; got params=None.")
-    return jax.tree.map(lambda m, p: m - gamma * weight_decay * p, moved, params)
 
 
 def clip(gradient: Tree, max_norm: Any, axis_name: AxisName | None) -> Tree:

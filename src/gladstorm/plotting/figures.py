@@ -56,12 +56,13 @@ def bounds(plans: Sequence[Plan], crossing: int | None = None) -> Figure:
     horizons = np.unique(np.rint(np.geomspace(1, float(longest), 300))).tolist()  # NumPy has no log10 of a large int
     for ax, plan in zip(axes, plans, strict=False):
         statement = plan.statement
-        terms = np.array([[term.value for term in statement.terms(int(T))] for T in horizons])
-        total = terms.sum(axis=1)
-        ax.loglog(horizons, total, color="black", linewidth=2.2, label="bound")
-        for rank, index in enumerate(np.argsort(-terms[np.searchsorted(horizons, float(plan.horizon))])):
+        drawn = [T for T in horizons if np.isfinite(statement.bound(int(T)))]  # S9 says nothing about short runs
+        terms = np.array([[term.value for term in statement.terms(int(T))] for T in drawn])
+        total, names = terms.sum(axis=1), [term.name for term in statement.terms(plan.horizon)]
+        ax.loglog(drawn, total, color="black", linewidth=2.2, label="bound")
+        for rank, index in enumerate(np.argsort(-terms[np.searchsorted(drawn, float(plan.horizon))])):
             style = {"color": COLOURS[rank % len(COLOURS)], "linestyle": DASHES[rank % len(DASHES)]}
-            ax.loglog(horizons, terms[:, index], linewidth=1, label=statement.terms(1)[index].name, **style)
+            ax.loglog(drawn, terms[:, index], linewidth=1, label=names[index], **style)
         reached = f"T = {counted(plan.horizon)}"
         ax.plot([plan.horizon], [statement.bound(plan.horizon)], "o", color="black", label=reached)
         ax.set_ylim(total.min() / 1e3, total.max() * 2)

@@ -132,14 +132,6 @@ class Oracle(ABC):
         return None
 
 
-class OfExamples(Oracle):
-    """An oracle whose samples are weights of the examples of a finite sum: w_i is the share of i in the batch."""
-
-    @abstractmethod
-    def examples(self, point: Any) -> Array:
-        """∇f_1(x), …, ∇f_n(x), one row for each example. SAGA remembers them."""
-
-
 class OwnNoise(Oracle):
     """Samples with the noise that a problem has by itself: nothing is added to f, and the objective has all numbers.
 

@@ -1,15 +1,7 @@
 """What a batch leaves of its random numbers, for a size that is known only while the program runs.
 
-- `heads`: fair coins, as a function of one standard normal z. A sampler with loops or rejections would cost a step more
-  than its gradient and would have to be drawn inside it. Here the count is the binomial quantile of Φ(z), so every
-  batch size costs the same, and one z gives every batch size the same luck. Up to `TABLED` coins the quantile's
-  thresholds are tabulated. Above, the Cornish–Fisher expansion of Binomial(b, ½) to order b⁻⁴ is within 1e-11 of it in
-  total variation (a test computes the distance).
-- `successes`: any probability, exact for every number of trials, as a function of one uniform number. The outcomes 0..b
-  are laid side by side on [0, 1], each as wide as its probability, in the order mode, mode + 1, mode − 1, mode + 2, …;
-  the count is the outcome the uniform number falls on. A single trial is one comparison.
-- `counts`: how often each of n outcomes occurs, by a tree of `successes`.
-- `lengths` and `bartlett`: lengths of normal vectors, and the sum of their outer products.
+A sampler with loops or rejections would cost a step more than its gradient and would have to be drawn inside it. Here
+the counts are functions of one number that is drawn before, so one luck serves every batch size.
 """
 
 from __future__ import annotations
@@ -50,7 +42,10 @@ def thresholds() -> np.ndarray:
 
 
 def heads(z: Array, coins: Array) -> Array:
-    """Heads among `coins` fair coins, given z ~ N(0, 1); a float that is a whole number.
+    """Heads among `coins` fair coins, given z ~ N(0, 1), the binomial quantile of Φ(z); a float that is a whole number.
+
+    Up to `TABLED` coins the quantile's thresholds are tabulated. Above, the Cornish–Fisher expansion of Binomial(b, ½)
+    to order b⁻⁴ is within 1e-11 of it in total variation (a test computes the distance).
 
     >>> heads(jnp.array([-0.1, 0.1, 3.0]), jnp.array([1, 1, 1])).tolist()
     [0.0, 1.0, 1.0]
@@ -96,7 +91,10 @@ class _Search(NamedTuple):
 
 
 def successes(uniform: Array, trials: Array, q: Array | float) -> Array:
-    """Binomial(trials, q) as a function of a uniform number, in about √(b q (1 − q)) steps for b trials.
+    """Binomial(trials, q) as a function of a uniform number, exactly, in about √(b q (1 − q)) steps for b trials.
+
+    The outcomes 0..b are laid side by side on [0, 1], each as wide as its probability, in the order mode, mode + 1,
+    mode − 1, mode + 2, …; the count is the one that the number falls on. A single trial is one comparison.
 
     >>> successes(jnp.array([0.95, 0.05]), jnp.array(1.0), jnp.array(0.1)).tolist()
     [0.0, 1.0]

@@ -294,12 +294,13 @@ def over_cases(result: Mapping[str, Any], factors: np.ndarray, shares: np.ndarra
     cases, longest = result["cases"], max(result["config"]["budgets"])
     curves = {}
     for row in result["methods"]:
-        ratios = _array(case["rows"][row]["to_best"] for case in cases)
+        ratios = with_infinities(case["rows"][row]["to_best"] for case in cases)
         late = [case["rows"][row]["reached"] for case in cases if case["budget"] == longest]
-        times = _array(time for times in late for time in times)
+        times = with_infinities(time for times in late for time in times)
         curves[row] = [profile(ratios, factors), reaching(times, shares, longest)]
     return curves
 
 
-def _array(values: Iterable[float | None]) -> np.ndarray:
+def with_infinities(values: Iterable[float | None]) -> np.ndarray:
+    """Numbers of which JSON keeps those that are not finite as null."""
     return np.array([np.inf if value is None else value for value in values], float)

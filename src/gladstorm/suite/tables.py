@@ -8,7 +8,7 @@ import numpy as np
 from gladstorm.comparison.scores import interval_text
 from gladstorm.core.screen import in_digits
 from gladstorm.suite.answers import FACTS
-from gladstorm.suite.running import profile
+from gladstorm.suite.running import profile, with_infinities
 
 LEGEND = """\
 ‖∇f‖ is the geometric mean over seeds, f the median, at what a row reports when the budget is spent; smaller is better.
@@ -60,7 +60,7 @@ def over_cases(result: Mapping[str, Any]) -> Table:
     longest = max(result["config"]["budgets"])
     for name in result["methods"]:
         of = [case["rows"][name] for case in result["cases"]]
-        ratios = np.array([np.inf if row["to_best"] is None else row["to_best"] for row in of])
+        ratios = with_infinities(row["to_best"] for row in of)
         failed = np.isinf(ratios).sum()
         mean = f"failed in {failed}" if failed else f"{np.exp(np.log(ratios).mean()):.3g}"
         worst = "∞" if failed else f"{ratios.max():.3g}"
@@ -117,5 +117,5 @@ def between(ratio: Mapping[str, Any]) -> str:
 
 
 def _median(values: list[float | None], form: str = "{:.3g}", infinite: str = "∞") -> str:
-    median = float(np.median([np.inf if value is None else value for value in values]))
+    median = float(np.median(with_infinities(values)))
     return infinite if np.isinf(median) else form.format(median)

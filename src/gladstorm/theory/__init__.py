@@ -10,11 +10,12 @@
 
 A statement also answers `horizon(eps)`, `tune(T)` and `violations()`. `plan` does all of this in one call, `for_oracle`
 starts from a simulated oracle, `master` is the general bound behind a statement, and `sharper` a smaller bound that
-this project derived. `lower_bound` is what every method needs, and `verdicts` compares both sides. The package is plain
-Python and needs neither JAX nor NumPy.
+this project derived. `GrowingSteps` is the bound of a run that knows none of the constants. `lower_bound` is what every
+method needs, and `verdicts` compares both sides. The package is plain Python and needs neither JAX nor NumPy.
 """
 
 from gladstorm.theory.class_constants import weaken, wrapped
+from gladstorm.theory.growing_steps import GrowingSteps
 from gladstorm.theory.master_bounds import master
 from gladstorm.theory.optimality import lower_bound, verdicts
 from gladstorm.theory.oracle import around_start, cost_of_moving, for_oracle, problem_of
@@ -28,6 +29,7 @@ __all__ = [
     "COVERED_METHODS",
     "REGIMES",
     "Condition",
+    "GrowingSteps",
     "Plan",
     "PowerOfT",
     "Prescription",

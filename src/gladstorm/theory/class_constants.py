@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from gladstorm.core.constants import Constants
 from gladstorm.theory.problem import ALPHA, POSITIVE, OutOfRange, Problem
@@ -67,10 +67,7 @@ def symmetric(L0: float, L1: float, alpha: float) -> Symmetric:
     distance = (1 + p) * _log(L1) + doubling + tripling + p * math.log(1 - alpha)
     descent = math.log((1 - alpha) / 2) + gradient + p * (math.log(2 * alpha) + gradient)  # R_α
     drift = math.log(1 - alpha) + gradient + p * (math.log(8 * alpha) + gradient)  # R̃_α
-
-    def value(name: str, log: float) -> float:
-        return _exp("nsgdm", name, log, alpha, L1)
-
+    value = partial(_exp, "nsgdm", alpha, L1)
     base = L0 + value("base", _log(L0) + doubling)
     K2 = value("distance", distance)
     return Symmetric(
@@ -92,10 +89,7 @@ def expected(L0: float, L1: float, alpha: float) -> Expected:
     """
     p = alpha / (1 - alpha)
     doubling = (2 + p) * math.log(2)  # log 2^{(2−α)/(1−α)}
-
-    def value(name: str, log: float) -> float:
-        return _exp("nstorm", name, log, alpha, L1)
-
+    value = partial(_exp, "nstorm", alpha, L1)
     return Expected(
         base=value("base", _log(L0) + doubling),
         gradient=value("gradient", _log(L1) + doubling),
@@ -114,7 +108,7 @@ def _log(x: float) -> float:
     return math.log(x) if x > 0 else -math.inf
 
 
-def _exp(owner: str, name: str, log: float, alpha: float, L1: float) -> float:
+def _exp(owner: str, alpha: float, L1: float, name: str, log: float) -> float:
     if log > 708.0:  # 3e307: room for the sums of two or three of them
         raise OutOfRange(
             f"{owner}: alpha must be small enough for the {name} constant, near 10^{log / math.log(10):.0f}, "

@@ -24,7 +24,7 @@ from gladstorm.theory.sharper_bounds import (
     StormSmooth,
     forgotten_error,
 )
-from gladstorm.theory.statement import Condition, PowerOfT, Prescription, Term
+from gladstorm.theory.statement import REGIMES, Condition, PowerOfT, Prescription, Term
 
 FAR = 10**200  # a horizon at which only leading terms are left
 DAMPED = 1000  # the term of the error of v⁰ is a thousandth of the gap's, …
@@ -80,8 +80,7 @@ def best_run(method: str, problem: Problem, T: int) -> Run:
 
     def value(logs: Sequence[float]) -> float:
         try:
-            bound = run_at(kind, problem, T, logs).bound
-            return bound.bound if all(condition.holds for condition in bound.conditions()) else math.inf
+            return run_at(kind, problem, T, logs).bound.guaranteed
         except (ValueError, OverflowError):
             return math.inf
 
@@ -96,7 +95,7 @@ def best_run(method: str, problem: Problem, T: int) -> Run:
 
 def _balanced(method: str, problem: Problem, T: int) -> list[float]:
     """log γ, log η and log s where the terms of gap, noise and curvature are about equal, by iteration on log γ."""
-    level = problem.constant(method, "L" if (method, problem.smoothness) == ("nstorm", "smooth") else "L0")
+    level = problem.constant(method, REGIMES[method, problem.smoothness, problem.noise].needs()[0])
     curvature, per_step, drifts = _log(level), math.log(problem.gap) - math.log(T), method == "nsgdm"
     if problem.noise == "deterministic":
         return [(per_step - curvature) / 2, 0.0, 0.0]

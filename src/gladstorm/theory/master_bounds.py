@@ -64,6 +64,11 @@ class Bound(ABC):
         """The right-hand side."""
         return math.fsum(self.terms().values())
 
+    @property
+    def guaranteed(self) -> float:
+        """The right-hand side; infinite where a condition fails."""
+        return self.bound if all(condition.holds for condition in self.conditions()) else math.inf
+
     # A step obeys f(x⁺) ≤ f(x) − γ‖∇f‖ + 2γ‖v − ∇f‖ + curvature, so a bound contains twice that on the mean error of v,
     # times what absorbing the feedback costs. What is absorbed is the growth of curvature with the gradient.
 
@@ -315,8 +320,13 @@ def master(statement: Statement, T: int) -> Bound:
     >>> master(statement, 10_000).bound <= statement.bound(10_000)
     True
     """
-    eta, gamma, n_init, _ = statement.schedule(T)
     kind = MASTERS.get((statement.method, statement.smoothness))
     if kind is None:
         raise ValueError(f"master: the statement must have a master bound; got a statement about {statement.regime}.")
-    return kind(statement.problem, gamma, eta, statement.problem.G / math.sqrt(n_init), T)
+    return of_run(kind, statement.problem, statement, T)
+
+
+def of_run(kind: type[Bound], problem: Problem, statement: Statement, T: int) -> Bound:
+    """A bound for the run a statement prescribes, with the exact initial error."""
+    eta, gamma, n_init, _ = statement.schedule(T)
+    return kind(problem, gamma, eta, problem.G / math.sqrt(n_init), T)

@@ -28,13 +28,9 @@ class Nsgdm(Statement):
         "sublinear": "L*_sym(α), 0 < α < 1",
         "linear": "L*_sym(1)",
     }
+    level = "L0"
     calls_per_step = 1
     corrects_drift = False
-
-    @classmethod
-    def needs(cls) -> tuple[str, ...]:
-        """L0 of f, and L1 of f ∈ L*_sym(α)."""
-        return ("L0",) if cls.smoothness == "smooth" else ("L0", "L1")
 
     def _noisy(self, drift: float, curvature: float) -> Iterator[PowerOfT]:
         D, B, G, g0 = self.problem.gap, self.problem.B, self.problem.G, self.gamma0

@@ -33,6 +33,7 @@ class Nstorm(Statement):
         "sublinear": "E L*_sym(α), 0 < α < 1",
         "linear": "E L*_sym(1)",
     }
+    level = "L"
     calls_per_step = 2
     corrects_drift = True
 
@@ -44,11 +45,6 @@ class Nstorm(Statement):
     def settings(self, T: int) -> dict[str, float]:
         """NSTORM's, with the size of its first batch."""
         return {**super().settings(T), "n_init": self.schedule(T).n_init}
-
-    @classmethod
-    def needs(cls) -> tuple[str, ...]:
-        """The oracle's mean-square constant, or L0 and L1 of E L*_sym(α)."""
-        return ("L",) if cls.smoothness == "smooth" else ("L0", "L1")
 
 
 class BoundedNoise(Nstorm):

@@ -18,13 +18,11 @@ from gladstorm.core.references import ARJEVANI_2023, CARMON_2020, FAZLA_2026
 from gladstorm.theory.free_runs import best_run, kind_of, run_at
 from gladstorm.theory.problem import POSITIVE, Problem
 from gladstorm.theory.statement import REGIMES
-from gladstorm.theory.table import NOISE
+from gladstorm.theory.table import ALPHAS, NOISE, NOISES, in_alpha
 
 ACCURACY = 1e-44  # so small that only leading terms are left
 APART = 1e5  # how much larger than the other L0 or L1 is, where both may lead
 LETTERS = {"eps": "ε", "L0": "L0", "L1": "L1", "L": "L", "B": "B", "G": "G", "gap": "Δ"}
-ALPHAS = {"smooth": (0.0,), "sublinear": (0.25, 0.75), "linear": (1.0,)}  # powers are linear in α
-NOISES = {"bg0": (1.0, 1.0), "bounded": (0.0, 1.0), "deterministic": (0.0, 0.0)}  # B and G
 OURS = "this project"
 
 Product = tuple[tuple[str, str], ...]  # letters with their powers, ε first
@@ -62,7 +60,7 @@ def _without_runway(problem: Problem, eps: float) -> float:
 LOWER: dict[tuple[str, str], tuple[str, Count]] = {  # by method and noise; constant factors do not matter
     ("nsgdm", "bg0"): (
         f"{OURS} (Theorem 6); in ε also {FAZLA_2026}",
-        lambda p, eps: _level(p) * p.B**2 * p.gap**3 / (9e10 * eps**6),
+        lambda p, eps: _level(p) * p.B**2 * p.gap**3 / (3.4e9 * eps**6),
     ),
     ("nsgdm", "bounded"): (str(ARJEVANI_2023), lambda p, eps: _level(p) * p.gap * (p.G / eps**2) ** 2),
     ("nsgdm", "deterministic"): (str(CARMON_2020), lambda p, eps: _level(p) * p.gap / eps**2),
@@ -127,7 +125,7 @@ def verdicts() -> Iterator[Verdict]:
 def verdict(method: str, smoothness: str, noise: str, source: str, least: Count) -> Verdict:
     """The verdict on one regime, with the lower bound `least`."""
     B, G = NOISES[noise]
-    level = "L" if (method, smoothness) == ("nstorm", "smooth") else "L0"
+    level = REGIMES[method, smoothness, noise].needs()[0]
     corners = [(1.0, APART), (APART, 1.0)] if smoothness != "smooth" else [(1.0, 0.0)]
 
     def problem(alpha: float, corner: tuple[float, float]) -> Problem:
@@ -182,18 +180,13 @@ def _whole(log_T: float) -> int:
 
 
 def _product(powers: dict[float, dict[str, float]]) -> Product:
-    """Powers at one or two values of α as texts, such as 3 or (2+α), those that are not 0."""
-    (low, high), (first, last) = (min(powers), max(powers)), (powers[min(powers)], powers[max(powers)])
-    product = []
-    for name, letter in LETTERS.items():
-        if name in first:
-            slope = Fraction((last[name] - first[name]) / (high - low or 1)).limit_denominator(6)
-            constant = Fraction(first[name] - float(slope) * low).limit_denominator(6)
-            sign = "-" if constant < 0 else ""
-            along = "α" if abs(slope) == 1 else f"{abs(slope)}α"
-            power = f"{sign}({abs(constant)}+{along})" if slope else str(constant)
-            product += [(letter, power)] if power != "0" else []
-    return tuple(product)
+    """Powers at one or two values of α as texts, those that are not 0."""
+    texts = {
+        letter: in_alpha({alpha: each[name] for alpha, each in powers.items()})
+        for name, letter in LETTERS.items()
+        if name in powers[min(powers)]
+    }
+    return tuple((letter, power) for letter, power in texts.items() if power != "0")
 
 
 def _text(products: tuple[Product, ...]) -> str:

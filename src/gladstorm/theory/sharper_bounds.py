@@ -12,7 +12,7 @@ from abc import abstractmethod
 from typing import ClassVar
 
 from gladstorm.theory.class_constants import Expected, best_linear_class, symmetric, young
-from gladstorm.theory.master_bounds import MASTERS, Bound, MomentumSublinear, StormSublinear
+from gladstorm.theory.master_bounds import MASTERS, Bound, MomentumSublinear, StormSublinear, of_run
 from gladstorm.theory.problem import HORIZON, NON_NEGATIVE, POSITIVE, Problem
 from gladstorm.theory.statement import Condition, Statement
 
@@ -279,25 +279,14 @@ def sharper(statement: Statement, T: int) -> Bound | None:
     )
     in_wider = None
     if wide := SECOND_OPINIONS.get(linear) or MASTERS.get(linear[:2]):
-        best = best_linear_class(statement.problem, lambda problem: _guaranteed(of_run(wide, problem, statement, T)))
+        best = best_linear_class(statement.problem, lambda problem: of_run(wide, problem, statement, T).guaranteed)
         bound = None if best is None else of_run(wide, best, statement, T)
-        in_wider = bound if bound is not None and _guaranteed(bound) < math.inf else None
+        in_wider = bound if bound is not None and bound.guaranteed < math.inf else None
     kind = SECOND_OPINIONS.get(setting)
     if kind is None:
         return in_wider if in_wider is not None and in_wider.bound < statement.bound(T) else None
     in_class = of_run(kind, statement.problem, statement, T)
-    return in_class if in_wider is None or _guaranteed(in_class) <= in_wider.bound else in_wider
-
-
-def _guaranteed(bound: Bound) -> float:
-    """Infinite where a condition fails."""
-    return bound.bound if all(condition.holds for condition in bound.conditions()) else math.inf
-
-
-def of_run(kind: type[Bound], problem: Problem, statement: Statement, T: int) -> Bound:
-    """A bound for the run a statement prescribes, with the exact initial error."""
-    eta, gamma, n_init, _ = statement.schedule(T)
-    return kind(problem, gamma, eta, problem.G / math.sqrt(n_init), T)
+    return in_class if in_wider is None or in_class.guaranteed <= in_wider.bound else in_wider
 
 
 def on_wrapper(statement: Statement, problem: Problem, T: int) -> Bound | None:

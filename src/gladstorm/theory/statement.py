@@ -85,6 +85,7 @@ class Statement(ABC):
     classes: ClassVar[Mapping[str, str]]  # what each kind of smoothness is called in the table
     smoothness: ClassVar[str]
     noise: ClassVar[str]
+    level: ClassVar[str]  # the smoothness constant that it needs where α = 0
     calls_per_step: ClassVar[int]  # stochastic gradients per update
     corrects_drift: ClassVar[bool]  # whether v follows ∇f by differences of one sample, its error being noise alone
     has_eta0: ClassVar[bool] = False
@@ -143,9 +144,9 @@ class Statement(ABC):
         return problem
 
     @classmethod
-    @abstractmethod
     def needs(cls) -> tuple[str, ...]:
         """The names of the smoothness constants that the problem must give."""
+        return (cls.level,) if cls.smoothness == "smooth" else ("L0", "L1")
 
     @property
     @abstractmethod

@@ -7,6 +7,7 @@ are the two claimed for BG-0 noise by Fazla et al. 2026; this project has not ch
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
@@ -18,11 +19,12 @@ from gladstorm.core.references import (
     REISIZADEH_2025,
     ZHANG_2019,
 )
-from gladstorm.theory.planning import COVERED_METHODS, theorem
+from gladstorm.theory.planning import COVERED_METHODS
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.statement import REGIMES
 
-ALPHAS = {"smooth": (0.0, 0.0), "sublinear": (0.25, 0.75), "linear": (1.0, 1.0)}
+ALPHAS = {"smooth": (0.0,), "sublinear": (0.25, 0.75), "linear": (1.0,)}  # powers are linear in α
+NOISES = {"bg0": (1.0, 1.0), "bounded": (0.0, 1.0), "deterministic": (0.0, 0.0)}  # B and G
 NOISE = {"bg0": "BG-0", "bounded": "bounded variance", "deterministic": "none"}
 
 
@@ -64,22 +66,24 @@ def rows() -> tuple[Row, ...]:
     ['O(ε^-4)', 'O(ε^-(4+α))', 'O(ε^-5)']
     """
     derived = []
-    for method, smoothness, noise in itertools.product(COVERED_METHODS, ALPHAS, NOISE):
+    for method, smoothness, noise in itertools.product(COVERED_METHODS, ALPHAS, NOISES):
         if stated := REGIMES.get((method, smoothness, noise)):
-            complexity = f"O(ε^-{_complexity(method, smoothness, noise)})"
-            derived.append(Row(str(stated.work), method.upper(), stated.classes[smoothness], NOISE[noise], complexity))
+            B, G = NOISES[noise]
+            problems = [Problem(alpha=alpha, L0=1, L1=1, L=1, B=B, G=G, gap=1) for alpha in ALPHAS[smoothness]]
+            power = in_alpha({each.alpha: 1 / float(stated(each, 1e-3).rate) for each in problems})
+            row = Row(str(stated.work), method.upper(), stated.classes[smoothness], NOISE[noise], f"O(ε^-{power})")
+            derived.append(row)
     return RELATED + tuple(derived) + LOWER_BOUNDS
 
 
-def _complexity(method: str, smoothness: str, noise: str) -> str:
-    """1/rate, which is linear in α, read off at two values of it."""
+def in_alpha(powers: Mapping[float, float]) -> str:
+    """A power that is linear in α, from its values at one or two of them, as text.
 
-    def at(alpha: float) -> Fraction:
-        B, G = {"bg0": (1, 1), "bounded": (0, 1), "deterministic": (0, 0)}[noise]
-        problem = Problem(alpha=alpha, L0=1, L1=1, L=1, B=B, G=G, gap=1)
-        return 1 / Fraction(theorem(method, problem, gamma0=1e-3).rate)
-
-    low, high = ALPHAS[smoothness]
-    slope = (at(high) - at(low)) / Fraction(high - low or 1)
-    constant = at(low) - slope * Fraction(low)
-    return f"{constant}" if slope == 0 else f"({constant}+{'' if slope == 1 else slope}α)"
+    >>> in_alpha({0.25: 2.25, 0.75: 2.75}), in_alpha({0.0: -3.0})
+    ('(2+α)', '-3')
+    """
+    low, high = min(powers), max(powers)
+    slope = Fraction((powers[high] - powers[low]) / (high - low or 1)).limit_denominator(6)
+    constant = Fraction(powers[low] - float(slope) * low).limit_denominator(6)
+    along = "α" if abs(slope) == 1 else f"{abs(slope)}α"
+    return f"{'-' if constant < 0 else ''}({abs(constant)}+{along})" if slope else str(constant)

@@ -14,7 +14,6 @@ from gladstorm.methods.estimators.estimator import Momentum as Momentum
 from gladstorm.methods.estimators.estimator import Transported as Transported
 from gladstorm.methods.estimators.refreshing import Page as Page
 from gladstorm.methods.estimators.refreshing import Sarah as Sarah
-from gladstorm.methods.estimators.refreshing import Snvrg as Snvrg
 from gladstorm.methods.estimators.refreshing import Spider as Spider
 from gladstorm.methods.estimators.refreshing import Svrg as Svrg
 from gladstorm.methods.estimators.stateful import ErrorFeedback as ErrorFeedback

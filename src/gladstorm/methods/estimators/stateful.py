@@ -10,7 +10,7 @@ from typing_extensions import override
 from gladstorm.core.parts import Array, Number, leaf, part, static
 from gladstorm.core.rules import COUNT, SHARE
 from gladstorm.methods.estimators.estimator import Estimator, Grad
-from gladstorm.problems.oracles import OfExamples, Oracle
+from gladstorm.problems.oracles import Oracle
 
 
 class Table(NamedTuple):
@@ -49,7 +49,7 @@ class Saga(Estimator):
 
     @override
     def incompatible(self, oracle: Oracle) -> str | None:
-        if isinstance(oracle, OfExamples):
+        if hasattr(oracle, "examples"):
             return None
         return f"Saga: the oracle must be a FiniteSum, whose examples can be remembered; got {type(oracle).__name__}."
 

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from gladstorm.core.constants import Bg0, Constants
 from gladstorm.core.hardness import Hardness
-from gladstorm.core.parts import Array, Data, Number, leaf, part
+from gladstorm.core.parts import Array, Data, Number, check, leaf, part
 from gladstorm.core.rules import FRACTION, MATRIX, NON_NEGATIVE, POSITIVE, VECTOR
 from gladstorm.problems.hard.zero_chain import DEPTH, GatedChain, chain_grad, chain_value, link, progress
 from gladstorm.problems.oracle import OwnNoise
@@ -75,8 +75,8 @@ class NoisyRunway(GatedChain):
         >>> NoisyRunway.from_eps(eps=0.005, alpha=1.0, L0=1.0, L1=120.0, B=0.25, gap=1.0).start.size - 1
         4
         """
-        numbers = cls._required(eps=eps, alpha=alpha, L0=L0, L1=L1, B=B, gap=gap)
-        return cls(np.zeros(1 + numbers.length), eps, alpha, L0, L1, B, gap)
+        empty = cls(np.zeros(1), eps, alpha, L0, L1, B, gap)
+        return dataclasses.replace(empty, start=np.zeros(1 + empty._length()))
 
     @classmethod
     def from_seed(
@@ -96,14 +96,11 @@ class NoisyRunway(GatedChain):
             return cls.from_eps(eps, alpha, L0, L1, B, gap)
         return RotatedRunway.from_eps(eps, alpha, L0, L1, B, gap, dim=dim, seed=seed)
 
-    @classmethod
-    def _required(cls, **given: float) -> Hardness:
-        rules = {field.name: field.metadata["rule"] for field in dataclasses.fields(cls)}
-        for name, value in given.items():
-            rules[name].require(cls.__name__, name, value)
-        numbers = Hardness(**given, rotated=cls.rotated)
-        numbers.require(cls.__name__)
-        return numbers
+    def _length(self) -> int:
+        """T, if the numbers are as the theorem asks."""
+        check(self)
+        self.numbers.require(type(self).__name__)
+        return self.numbers.length
 
     @property
     def numbers(self) -> Hardness:
@@ -183,11 +180,11 @@ class RotatedRunway(NoisyRunway):
         cls, eps: float, alpha: float, L0: float, L1: float, B: float, gap: float, *, dim: int = 20, seed: int = 0
     ) -> RotatedRunway:
         """The problem for ε in `dim` dimensions, with a random U; a ValueError as in `NoisyRunway.from_eps`."""
-        numbers = cls._required(eps=eps, alpha=alpha, L0=L0, L1=L1, B=B, gap=gap)
-        if dim <= numbers.length:
-            raise ValueError(f"{cls.__name__}: dim must be > {numbers.length}, the length of the chain; got {dim=}.")
-        frame = np.linalg.qr(np.random.default_rng(seed).normal(size=(dim - 1, numbers.length)))[0]
-        return cls(np.zeros(dim), eps, alpha, L0, L1, B, gap, frame)
+        empty = cls(np.zeros(1), eps, alpha, L0, L1, B, gap, np.ones((1, 1)))
+        if dim <= (length := empty._length()):
+            raise ValueError(f"{cls.__name__}: dim must be > {length}, the length of the chain; got {dim=}.")
+        frame = np.linalg.qr(np.random.default_rng(seed).normal(size=(dim - 1, length)))[0]
+        return dataclasses.replace(empty, start=np.zeros(dim), frame=frame)
 
     @property
     def links(self) -> int:

@@ -86,10 +86,7 @@ def _phi_slope(t: Array) -> Array:
 class ZeroChain:
     """f(x) = (L λ²/ℓ1) F_T(x/λ), λ = 2 ε ℓ1/L: the zero-chain, on which every zero-respecting method is slow.
 
-    f is L-smooth, and ‖∇f‖ > 2ε until the last coordinate has been moved. A coordinate has a gradient only once the one
-    before it has been moved, and the oracle shows it only with probability p.
-
-    Carmon et al. 2020; Arjevani et al. 2023.
+    f is L-smooth, and ‖∇f‖ > 2ε until the last coordinate has been moved. Carmon et al. 2020; Arjevani et al. 2023.
     """
 
     start: Data = leaf(VECTOR)  #: x⁰ = 0; its dimension is the length of the chain

@@ -26,7 +26,6 @@ from gladstorm.problems.hard.zero_chain import ZeroChain as ZeroChain
 from gladstorm.problems.objectives.elementary import Cauchy as Cauchy
 from gladstorm.problems.objectives.elementary import Cosh as Cosh
 from gladstorm.problems.objectives.elementary import DoubleWell as DoubleWell
-from gladstorm.problems.objectives.elementary import GemanMcclure as GemanMcclure
 from gladstorm.problems.objectives.elementary import Power as Power
 from gladstorm.problems.objectives.elementary import Quadratic as Quadratic
 from gladstorm.problems.objectives.regression import Dro as Dro
@@ -41,18 +40,13 @@ from gladstorm.problems.own_noise.variational_logistic import VariationalLogisti
 
 
 def registry() -> dict[str, Any]:
-    """The classes of all objectives that the command line can name: those that declare `from_seed`."""
-    classes = {name.replace("_", "-"): cls for name, cls in parts_of(globals(), object).items()}
-    return {name: classes[name] for name in sorted(classes) if "from_seed" in vars(classes[name])}
+    """The classes of all objectives that the command line can name, by name: those that declare `from_seed`.
 
-
-def names() -> list[str]:
-    """The names of all objectives that the command line and `named` know.
-
-    >>> names()[:3]
+    >>> list(registry())[:3]
     ['cauchy', 'cosh', 'double-well']
     """
-    return list(registry())
+    classes = {name.replace("_", "-"): cls for name, cls in parts_of(globals(), object).items()}
+    return {name: classes[name] for name in sorted(classes) if "from_seed" in vars(classes[name])}
 
 
 def named(spec: str, *, seed: int = 0, dim: int | None = None, start: float | None = None) -> Any:
@@ -112,11 +106,11 @@ def _make(kind: Any, call: Call, seed: int, dim: int | None) -> Any:
 
     def value_of(argument: str, written: Any) -> Any:
         """A number, or one of the words an objective knows."""
-        word = written.name.replace("_", "-") if isinstance(written, Call) else written
+        if isinstance(written, int | float):
+            return float(written)
+        word = written.name.replace("_", "-") if isinstance(written, Call) else np.ravel(written).tolist()
         if word in words:
             return word
-        if isinstance(word, int | float):
-            return float(word)
         allowed = " or ".join([*words, "one number"])
         raise ValueError(f"objective: {argument} of {call.name} must be {allowed}; got {word!r}.")
 
@@ -135,4 +129,4 @@ def _make(kind: Any, call: Call, seed: int, dim: int | None) -> Any:
 
 
 _CLASSES = [cls.__name__ for cls in parts_of(globals(), object).values() if hasattr(cls, "value")]
-__all__ = ["Constants", "Objective", "from_function", "named", "names", "own_oracle", "registry", *_CLASSES]
+__all__ = ["Constants", "Objective", "from_function", "named", "own_oracle", "registry", *_CLASSES]

@@ -105,29 +105,6 @@ class Cauchy:
 
 
 @part
-class GemanMcclure:
-    """f(x) = Σ_i x_i² / (1 + x_i²), the Geman–McClure loss: nonconvex, 2-smooth, bounded."""
-
-    start: Data = leaf(VECTOR)  #: x⁰, where runs start
-    f_inf: ClassVar[float] = 0.0
-    #: f'' = (2 − 6x²)/(1 + x²)³ lies in [−½, 2].
-    constants: ClassVar[Constants] = Constants(L0=2.0, L1=0.0, alpha=0.0, f_inf=0.0)
-
-    @classmethod
-    def from_seed(cls, seed: int, *, dim: int = 1) -> GemanMcclure:
-        """x⁰ ~ N(0, I)."""
-        return cls(_normal(seed, dim))
-
-    def value(self, x: Array) -> Array:
-        """f(x)."""
-        return jnp.sum(x * x / (1 + x * x))
-
-    def grad(self, x: Array) -> Array:
-        """∇f(x) = 2x / (1 + x²)²."""
-        return 2 * x / (1 + x * x) ** 2
-
-
-@part
 class DoubleWell:
     """f(x) = (‖x‖² − 1)² / 4, the double well, the smallest nonconvex quartic; its minima are the points ‖x‖ = 1."""
 

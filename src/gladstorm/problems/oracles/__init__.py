@@ -15,7 +15,6 @@ from gladstorm.core.calls import bind, find_part, read_call
 from gladstorm.core.parts import parts_of
 from gladstorm.problems.hard.noisy_runway import NoisyRunwayOracle as NoisyRunwayOracle
 from gladstorm.problems.hard.zero_chain import ChainOracle as ChainOracle
-from gladstorm.problems.oracle import OfExamples as OfExamples
 from gladstorm.problems.oracle import Oracle as Oracle
 from gladstorm.problems.oracle import OwnNoise as OwnNoise
 from gladstorm.problems.oracle import Point as Point
@@ -41,21 +40,16 @@ from gladstorm.problems.own_noise.variational_logistic import VariationalLogisti
 
 
 def registry() -> dict[str, type[Oracle]]:
-    """The classes of all oracles, by their names on the command line: one of own noise has its objective's name."""
+    """The classes of all oracles, by their names on the command line: one of own noise has its objective's name.
+
+    >>> list(registry())[:3]
+    ['blum-gladyshev', 'chain-oracle', 'finite-sum']
+    """
     classes = {
         (name.removesuffix("_oracle") if issubclass(cls, OwnNoise) else name).replace("_", "-"): cls
         for name, cls in parts_of(globals(), Oracle).items()
     }
     return dict(sorted(classes.items()))
-
-
-def names() -> list[str]:
-    """The names of all oracles that the command line and `named` know.
-
-    >>> names()[:3]
-    ['blum-gladyshev', 'chain-oracle', 'finite-sum']
-    """
-    return list(registry())
 
 
 def named(text: str, objective: Any, given: Mapping[str, float] | None = None) -> Oracle:
@@ -120,6 +114,6 @@ def read(text: str, given: Mapping[str, float] | None = None) -> Recipe:
     return Recipe(part, bind("oracle", call, {n: takes[n] for n in takes if n != "objective"}, number, given))
 
 
-_BASES = ["ExactBg0", "OfExamples", "Oracle", "OwnNoise", "Point", "Recipe", "Streamed"]
+_BASES = ["ExactBg0", "Oracle", "OwnNoise", "Point", "Recipe", "Streamed"]
 _CLASSES = [cls.__name__ for cls in registry().values()]
-__all__ = [*_BASES, *_CLASSES, "finite_sum", "measured_variance", "named", "names", "read", "registry"]
+__all__ = [*_BASES, *_CLASSES, "finite_sum", "measured_variance", "named", "read", "registry"]

@@ -19,7 +19,7 @@ from gladstorm.core.rules import MATRIX
 from gladstorm.core.screen import shown
 from gladstorm.problems.functions import PerExample, flatten, require_indices, require_number, unflatten
 from gladstorm.problems.objectives import registry as objective_classes
-from gladstorm.problems.oracle import Objective, OfExamples, Oracle, Point
+from gladstorm.problems.oracle import Objective, Oracle, Point
 
 AT_ONCE = 32  # indices drawn together: a batch costs a loop over as many of these as it needs
 
@@ -32,7 +32,7 @@ class Sum(Objective, Protocol):
 
 
 @part
-class FiniteSum(OfExamples):
+class FiniteSum(Oracle):
     """∇f(x; ξ) = Σ_i w_i ∇f_i(x): examples are drawn with replacement, and w_i is the share of example i in the batch.
 
     f must be a mean of n losses. A batch of n or more samples is every example once.
@@ -71,8 +71,8 @@ class FiniteSum(OfExamples):
         gradient: Array = jax.grad(lambda x: sample @ self.objective.losses(x))(point.x)
         return gradient
 
-    @override
     def examples(self, point: Point) -> Array:
+        """∇f_1(x), …, ∇f_n(x), one row for each example. SAGA remembers them."""
         rows: Array = jax.jacfwd(self.objective.losses)(point.x)
         return rows
 

@@ -7,12 +7,11 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from typing_extensions import override
 
 from gladstorm.core.constants import Bg0, Constants
 from gladstorm.core.parts import Array, Data, Number, leaf, part
-from gladstorm.core.rules import AT_LEAST_ONE, MATRIX, NON_NEGATIVE, POSITIVE, VECTOR, unlike_shapes
+from gladstorm.core.rules import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE, VECTOR, unlike_shapes
 from gladstorm.problems.oracle import OwnNoise, Point
 from gladstorm.problems.sampling import PER_LENGTH, lengths
 
@@ -22,7 +21,7 @@ class StreamingLeastSquares:
     """f(x) = ½ E(a·x − y)² = ½ (x − x*)ᵀΣ(x − x*) + σ²/2, where a ~ N(0, Σ) and y = a·x* + σε, ε ~ N(0, 1).
 
     Σ is diagonal, given by its eigenvalues. Methods that do not depend on the axes behave alike for every Σ with these
-    eigenvalues; `from_covariance` turns a problem with any Σ into this form.
+    eigenvalues: any problem has this form in the coordinates of Σ's eigenvectors.
     """
 
     start: Data = leaf(VECTOR)  #: x⁰, where runs start
@@ -39,35 +38,6 @@ class StreamingLeastSquares:
         AT_LEAST_ONE.require("StreamingLeastSquares", "condition", condition)
         rng = np.random.default_rng(seed)
         return cls(rng.normal(5, 1, dim), rng.normal(0, 1, dim), np.geomspace(1, 1 / condition, dim), sigma)
-
-    @classmethod
-    def from_covariance(
-        cls, covariance: ArrayLike, optimum: ArrayLike, start: ArrayLike, sigma: float = 1.0
-    ) -> StreamingLeastSquares:
-        """The problem with any covariance, in the coordinates of its eigenvectors.
-
-        Args:
-            covariance: Σ, symmetric and positive definite.
-            optimum: x*.
-            start: x⁰.
-            sigma: σ ≥ 0, the standard deviation of the measurement error.
-
-        >>> StreamingLeastSquares.from_covariance([[2, 1], [1, 2]], optimum=[0, 0], start=[1, 1]).spectrum.tolist()
-        [1.0, 3.0]
-        """
-        matrix = np.asarray(covariance, np.float64)
-        MATRIX.require("StreamingLeastSquares", "covariance", matrix)
-        if matrix.shape[0] != matrix.shape[1] or not np.allclose(matrix, matrix.T, rtol=1e-12, atol=0):
-            raise ValueError(
-                f"StreamingLeastSquares: covariance must be a symmetric matrix; got one of shape {matrix.shape}."
-            )
-        spectrum, axes = np.linalg.eigh(matrix)
-        if not spectrum[0] > 0:
-            raise ValueError(
-                "StreamingLeastSquares: covariance must be positive definite; "
-                f"got one with the eigenvalue {spectrum[0]:.4g}: leave out the directions that are never measured."
-            )
-        return cls(np.asarray(start, np.float64) @ axes, np.asarray(optimum, np.float64) @ axes, spectrum, sigma)
 
     @property
     def flaw(self) -> str | None:

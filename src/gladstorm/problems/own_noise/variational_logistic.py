@@ -12,6 +12,7 @@ from jax.scipy.stats import norm
 from typing_extensions import override
 
 from gladstorm.core.constants import Bg0, Constants
+from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array, Data, Number, leaf, part, static
 from gladstorm.core.rules import COUNT, MATRIX, POSITIVE, VECTOR
 from gladstorm.problems.oracle import Differentiated, Streamed
@@ -83,11 +84,7 @@ class VariationalLogistic(Differentiated):
             family: Which entries of C are free.
             prior: p > 0. It makes the posterior proper even for separable data, whose likelihood alone has no mode.
         """
-        if not prior > 0:
-            raise ValueError(
-                "VariationalLogistic: prior must be > 0, or separable data have a likelihood without mode and no "
-                f"posterior; got {prior=}."
-            )
+        POSITIVE.require("VariationalLogistic", "prior", prior)
         features, labels = np.asarray(features, np.float64), np.asarray(labels)
         MATRIX.require("VariationalLogistic", "features", features)
         if labels.shape != features.shape[:1] or not np.isin(labels, (0, 1)).all():
@@ -157,12 +154,8 @@ def _mode(examples: np.ndarray, prior: float) -> np.ndarray:
 
 
 def _breast_cancer() -> tuple[np.ndarray, np.ndarray]:
-    try:
+    with needing_extras("variational-logistic"):
         from sklearn.datasets import load_breast_cancer  # a second that only this problem should take
-    except ModuleNotFoundError as missing:
-        raise ValueError(
-            "variational-logistic: scikit-learn must be installed, it has the data; pip install 'gladstorm[data]'."
-        ) from missing
     features, labels = load_breast_cancer(return_X_y=True)
     return (features - features.mean(axis=0)) / features.std(axis=0), labels
 

@@ -1,0 +1,327 @@
+"""S10, steps that grow: the bound by its definition, what it costs against a tuned run, and runs that stay below it."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+from gladstorm import BlumGladyshev, nsgdm, run
+from gladstorm.methods.schedules import GeometricGrowth
+from gladstorm.problems import objectives
+from gladstorm.theory import GrowingSteps, Problem
+from gladstorm.theory.problem import OutOfRange
+from gladstorm.theory.search import lowest
+from gladstorm.theory.sharper_bounds import MomentumFeedback, MomentumSmooth
+
+SMOOTH = Problem(alpha=0, L0=1.5, B=0.4, G=0.7, gap=3.0)
+LINEAR = Problem(alpha=1, L0=1.5, L1=0.2, B=0.4, G=0.7, gap=3.0)
+GROWING = GrowingSteps(SMOOTH, first=1e-3, ratio=100.0, steps=300)
+
+
+def by_definition(growing: GrowingSteps, k: int) -> dict[str, Any]:
+    """The theorem's formula, with sums over the steps, to 60 digits."""
+    problem = growing.problem
+    with mp.workdps(60):
+        gamma = [mpf(growing.first) * mpf(growing.ratio) ** (mpf(i) / growing.steps) for i in range(growing.steps)]
+        eta = (sum(gamma) ** 2 / sum(g**2 for g in gamma)) ** (-mpf(2) / 3)
+        gamma = gamma[:k]
+        S = sum(gamma)
+        step = sum(g**2 for g in gamma) / S
+        travelled = sum(g * sum(gamma[:i]) for i, g in enumerate(gamma)) / S
+        reach = mpf(problem.L1 or 0) * gamma[-1]
+        left = 1 - reach * mp.exp(reach) * (2 * (1 - eta) / eta + mpf(1) / 2)
+        L0 = problem.L0 * mp.exp(reach)
+        noise = 2 * mp.sqrt(eta / (2 - eta))
+        terms = {
+            "gap": problem.gap / S,
+            "initial error": 2 * problem.G * sum(g * (1 - eta) ** i for i, g in enumerate(gamma)) / S,
+            "drift": 2 * L0 * step * (1 - eta) / eta,
+            "noise": noise * problem.G,
+            "noise growth": noise * problem.B * travelled,
+            "curvature": L0 * step / 2,
+        }
+        return {name: float(value / left) for name, value in terms.items()}
+
+
+@pytest.mark.parametrize("problem", [SMOOTH, LINEAR], ids=["smooth", "linear"])
+@pytest.mark.parametrize(
+    ("first", "ratio", "steps"), [(1e-5, 100.0, 60), (1e-7, 1e6, 40), (1e-4, 1.01, 7), (0.01, 9, 1)]
+)
+def test_every_term_is_that_of_the_definition(problem: Problem, first: float, ratio: float, steps: int) -> None:
+    growing = GrowingSteps(problem, first, ratio, steps)
+    for k in {1, 2, steps // 2, steps} - {0}:
+        if k <= steps and growing.conditions(k)[0].holds:
+            assert growing.terms(k) == pytest.approx(by_definition(growing, k), rel=1e-11)
+
+
+def test_golden_values() -> None:
+    """The best of all k in a run of a million steps, by sums over its steps in extended precision."""
+    growing = GrowingSteps(SMOOTH, first=1e-6, ratio=1e6, steps=10**6)
+    assert growing.best() == pytest.approx(330962, abs=20)  # the bound is flat there
+    assert growing.eta == pytest.approx(3.6270917484201e-4, rel=1e-13)
+    assert growing.length(330962) == pytest.approx(6.93252003984807, rel=1e-13)
+    assert growing.mean_step(330962) == pytest.approx(4.88881449933930e-05, rel=1e-13)
+    assert growing.bound(growing.best()) == pytest.approx(0.893771979194546, rel=1e-13)
+
+
+def test_the_effective_number_of_steps_is_what_the_page_says() -> None:
+    """(Σ γ)²/Σ γ², at least 1, at most k, growing with k; of the whole run 2K/log ϱ but for (ϱ − 1)/(ϱ + 1)."""
+    for ratio in (1.001, 3.0, 1e4, 1e12):
+        for steps in (1, 2, 17, 1000):
+            growing = GrowingSteps(SMOOTH, 0.1, ratio, steps)
+            worth = [growing.effective_steps(k) for k in range(1, steps + 1)]
+            gamma = 0.1 * ratio ** (np.arange(steps) / steps)
+            np.testing.assert_allclose(worth, np.cumsum(gamma) ** 2 / np.cumsum(gamma**2), rtol=1e-9)
+            assert np.all(np.diff(worth) >= 0)
+            assert worth[0] == pytest.approx(1)
+            assert worth[-1] >= 2 * steps / math.log(ratio) * (ratio - 1) / (ratio + 1) * (1 - 1e-12)
+            assert growing.eta == pytest.approx(worth[-1] ** (-2 / 3))
+            np.testing.assert_allclose(growing.length(steps), gamma.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("problem", "kind"), [(SMOOTH, MomentumSmooth), (LINEAR, MomentumFeedback)])
+def test_steps_that_hardly_grow_have_the_bound_of_one_length(problem: Problem, kind: Any) -> None:
+    growing = GrowingSteps(problem, 1e-4, 1 + 1e-12, 500)
+    assert growing.bound(500) == pytest.approx(kind(problem, 1e-4, growing.eta, problem.G, 500).bound, rel=1e-9)
+
+
+def test_the_best_k_costs_no_more_than_the_overhead_over_the_run_of_any_one_gamma() -> None:
+    """Searched over problems, runs and γ, far outside the range too; the search comes close to it."""
+    rng, closest = np.random.default_rng(0), 0.0
+    for _ in range(300):
+        L0, B, G, gap, first = (float(10 ** rng.uniform(-3, 3)) for _ in range(5))
+        problem = Problem(alpha=0, L0=L0, B=B, G=G * rng.integers(2), gap=gap)
+        growing = GrowingSteps(problem, first * 1e-3, float(10 ** rng.uniform(0.01, 9)), int(10 ** rng.uniform(0, 6)))
+        lowest_bound, worth = growing.bound(growing.best()), growing.effective_steps(growing.steps)
+        for gamma in growing.first * 10 ** rng.uniform(-3, 12, 30):
+            tuned = one_length(problem, float(gamma), growing.eta, worth)
+            ratio = lowest_bound / (growing.overhead(float(gamma)) * tuned)
+            assert ratio <= 1 + 1e-9
+            closest = max(closest, ratio)
+    assert closest > 0.95
+
+
+def one_length(problem: Problem, gamma: float, eta: float, T: float) -> float:
+    """S1 for T steps of one length, T any real number ≥ 1."""
+    forgotten = 1.0 if eta == 1 else -math.expm1(T * math.log1p(-eta))
+    bent = problem.constant("nsgdm", "L0") * gamma
+    return (
+        problem.gap / (gamma * T)
+        + 2 * problem.G * forgotten / (eta * T)
+        + 2 * bent * (1 - eta) / eta
+        + 2 * math.sqrt(eta / (2 - eta)) * (problem.G + problem.B * gamma * (T - 1) / 2)
+        + bent / 2
+    )
+
+
+def test_the_bound_of_one_length_is_S1() -> None:
+    assert one_length(SMOOTH, 0.01, 0.1, 50) == pytest.approx(MomentumSmooth(SMOOTH, 0.01, 0.1, 0.7, 50).bound)
+
+
+def test_a_range_of_six_orders_of_magnitude_costs_a_run_of_a_seventh() -> None:
+    """The sentence of docs/theory.md: K = 10⁶ growing steps are no worse than 2K/log ϱ = 144 764 tuned ones."""
+    growing = GrowingSteps(SMOOTH, first=1e-9, ratio=1e6, steps=10**6)
+    T = round(growing.effective_steps(10**6))
+    assert T * math.log(1e6) / 2 == pytest.approx(10**6, rel=1e-5)
+
+    def tuned(gamma: float) -> float:
+        return MomentumSmooth(SMOOTH, gamma, growing.eta, SMOOTH.G, T).bound
+
+    assert growing.bound(growing.best()) <= tuned(lowest(tuned, 1e-9, 1.0))
+
+
+@pytest.mark.parametrize(("L0", "B"), [(1.5, 0.4), (0.01, 3.0)])
+def test_to_leading_order_the_bound_is_that_of_the_page(L0: float, B: float) -> None:
+    """2 √(Δ (B/√2 + 2 L0)) T^(−1/6), and with the best η of the order (L0 B² Δ³/T)^(1/6)."""
+    growing = GrowingSteps(replace(SMOOTH, L0=L0, B=B), first=1e-80, ratio=1e20, steps=10**80)
+    T = growing.effective_steps(growing.steps)
+    leading = 2 * math.sqrt(SMOOTH.gap * (B / math.sqrt(2) + 2 * L0)) * T ** (-1 / 6)
+    assert growing.bound(growing.best()) / leading == pytest.approx(1, rel=1e-6)
+    eta = (L0 / (B * T)) ** (2 / 3)
+
+    def bound(way: float) -> float:
+        return one_length(growing.problem, way / T, eta, T)
+
+    ratio = bound(lowest(bound, 1.0, 1e30)) / (L0 * B**2 * SMOOTH.gap**3 / T) ** (1 / 6)
+    assert ratio == pytest.approx(2 * math.sqrt(1 / math.sqrt(2) + 2), rel=1e-6)
+
+
+# Runs of the method, by hand and in the simulator.
+
+
+def waves(x: np.ndarray) -> np.ndarray:
+    """Σ 1 − cos x_i, which is 1-smooth and not convex."""
+    return np.asarray(np.sum(1 - np.cos(x), axis=-1))
+
+
+PROBLEMS: dict[str, tuple[Any, Any, np.ndarray]] = {  # f, ∇f and x⁰
+    "quadratic": (lambda x: np.sum(x**2, axis=-1) / 2, lambda x: x, np.full(3, 1.2)),
+    "waves": (waves, np.sin, np.full(3, 2.0)),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(("first", "ratio"), [(1e-3, 100.0), (1e-2, 30.0)])
+def test_every_inequality_of_the_proof_holds_in_runs(name: str, first: float, ratio: float) -> None:
+    """Distance, descent, error of v, the bound for every k, and the point that is selected; 400 seeds, 4 σ."""
+    value, gradient, start = PROBLEMS[name]
+    rng, seeds, steps, B, G = np.random.default_rng(3), 400, 300, 0.5, 0.3
+    problem = Problem(alpha=0, L0=1.0, B=B, G=G, gap=float(value(start)))
+    growing = GrowingSteps(problem, first, ratio, steps)
+    gamma, eta = first * ratio ** (np.arange(steps) / steps), growing.eta
+
+    def oracle(x: np.ndarray) -> np.ndarray:
+        """Rare noise of a variance of exactly B² r² + G²: two of a hundred samples have it all."""
+        spread = np.sqrt(B**2 * np.sum((x - start) ** 2, axis=-1) + G**2)
+        sign = rng.choice([-1.0, 0.0, 1.0], p=[0.01, 0.98, 0.01], size=seeds)
+        direction = rng.normal(size=x.shape)
+        direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
+        return np.asarray(gradient(x) + (spread * sign / math.sqrt(0.02))[:, None] * direction)
+
+    x, kept = np.tile(start, (seeds, 1)), np.tile(start, (seeds, 1))
+    v, norms, errors = oracle(x), [], []
+    candidates, points = [], growing.select(6, 40).checkpoints
+    for k in range(steps):
+        errors.append(np.linalg.norm(v - gradient(x), axis=-1))
+        norms.append(np.linalg.norm(gradient(x), axis=-1))
+        here = rng.random(seeds) < gamma[k] / growing.length(k + 1)  # uniform along the way, with one point kept
+        kept = np.where(here[:, None], x, kept)
+        after = x - gamma[k] * v / np.linalg.norm(v, axis=-1, keepdims=True)
+        descent = value(x) - value(after) - gamma[k] * (norms[k] - 2 * errors[k] - gamma[k] / 2)
+        assert descent.min() >= -1e-12
+        x = after
+        assert np.linalg.norm(x - start, axis=-1).max() <= growing.length(k + 1) * (1 + 1e-12)
+        v = (1 - eta) * v + eta * oracle(x)
+        if k + 1 in points:
+            candidates.append(kept)
+
+    far = np.array([growing.length(k) for k in range(1, steps)])
+    allowed = (1 - eta) ** np.arange(steps) * G + gamma * (1 - eta) / eta
+    allowed += math.sqrt(eta / (2 - eta)) * (G + B * np.append(0.0, far))
+    assert np.all(upper(np.array(errors)) <= allowed)
+    for k in range(1, steps + 1):
+        measured = gamma[:k] @ np.array(norms[:k]) / growing.length(k)
+        assert upper(measured) <= growing.bound(k)
+    drawn = np.array([np.linalg.norm(gradient(each), axis=-1) for each in candidates])
+    assert np.all(upper(drawn) <= [growing.bound(k) for k in points])
+    estimates = [np.linalg.norm(np.mean([oracle(each) for _ in range(40)], axis=0), axis=-1) for each in candidates]
+    chosen = drawn[np.argmin(estimates, axis=0), np.arange(seeds)]
+    assert upper(chosen) <= growing.select(6, 40).bound
+
+
+def upper(values: np.ndarray) -> np.ndarray:
+    """The mean over seeds and four of its standard errors."""
+    return np.asarray(values.mean(axis=-1) + 4 * values.std(axis=-1) / math.sqrt(values.shape[-1]))
+
+
+def test_the_schedule_of_the_simulator_has_these_steps_and_stays_below_the_bound() -> None:
+    """Where curvature grows with the gradient, on cosh: python -m evidence verification."""
+    objective = objectives.named("quadratic", dim=2, start=1.0)
+    growing = replace(GROWING, problem=Problem(alpha=0, L0=1.0, B=0.4, G=0.7, gap=1.0))
+    method = nsgdm(GeometricGrowth(growing.first, growing.ratio), growing.eta)
+    record = run(BlumGladyshev(objective, 0.4, 0.7), method, steps=300, seeds=200, records=1000, progress=False)
+    norms, gamma = record.grad_norm[0, :, :300].T, 1e-3 * 100 ** (np.arange(300) / 300)
+    assert record.steps[:301].tolist() == list(range(301))
+    distance = np.sqrt(record.drift2[0])
+    assert distance[:, 1] == pytest.approx(1e-3)
+    assert distance.max() <= growing.length(300)
+    for k in range(1, 301):
+        assert upper(gamma[:k] @ norms[:k] / growing.length(k)) <= growing.bound(k)
+
+
+# Edges.
+
+
+def test_selecting_costs_what_is_said_and_its_price_falls_with_the_batch() -> None:
+    selection = GROWING.select(5, 100)
+    assert selection.gradients == 300 + 5 * 100
+    assert selection.checkpoints == (60, 120, 180, 240, 300)
+    sigma = [math.sqrt(0.7**2 + (0.4 * GROWING.length(k)) ** 2) / 10 for k in selection.checkpoints]
+    best = min(GROWING.bound(k) + s for k, s in zip(selection.checkpoints, sigma, strict=True))
+    assert selection.bound == pytest.approx(best + math.sqrt(sum(s**2 for s in sigma)))
+    at_best = min(GROWING.bound(k) for k in selection.checkpoints)
+    assert GROWING.select(5, 10**16).bound == pytest.approx(at_best, rel=1e-6)
+    assert GROWING.select(5.0, 100.0) == replace(GROWING, steps=300.0).select(5, 100) == selection  # type: ignore[arg-type]
+    assert GROWING.select(7, 1).checkpoints == (43, 86, 129, 172, 215, 258, 300)
+
+
+def test_a_gradient_below_a_deviation_can_look_like_zero() -> None:
+    """Why selecting costs σ/√m: all m samples are 0 with probability ≥ ¾ where ‖∇f‖ = σ/(2√m)."""
+    for m in (1, 2, 10, 1000):
+        sigma, gradient = 3.0, 3.0 / (2 * math.sqrt(m))
+        p = gradient**2 / (gradient**2 + sigma**2)  # a sample is ∇f/p with probability p, and otherwise 0
+        assert p * (gradient / p) ** 2 - gradient**2 == pytest.approx(sigma**2)
+        assert (1 - p) ** m >= 0.75
+
+
+def test_where_curvature_feeds_back_too_much_nothing_is_guaranteed() -> None:
+    growing = GrowingSteps(LINEAR, 1e-5, 1e6, 400)
+    last = max(k for k in range(1, 401) if growing.conditions(k)[0].holds)
+    assert last < 400
+    growing.bound(last)
+    with pytest.raises(OutOfRange, match="k must be small enough"):
+        growing.bound(last + 1)
+    assert growing.best() <= last
+    assert growing.select(20, 10).bound < math.inf
+    with pytest.raises(OutOfRange, match="the bound of the selection"):
+        growing.select(1, 10)
+    assert GrowingSteps(replace(LINEAR, L1=0.0), 1e-5, 1e6, 400).bound(400) == pytest.approx(
+        GrowingSteps(SMOOTH, 1e-5, 1e6, 400).bound(400)
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"first": 0.0}, "first must be finite and > 0"),
+        ({"first": math.nan}, "first must be finite and > 0"),
+        ({"ratio": 1.0}, "ratio must be finite and > 1"),
+        ({"ratio": math.inf}, "ratio must be finite and > 1"),
+        ({"steps": 0}, "steps must be a whole number"),
+        ({"steps": 2.5}, "steps must be a whole number"),
+        ({"problem": Problem(alpha=0, B=1, G=1, gap=1)}, "L0 must be given"),
+        ({"problem": Problem(alpha=1, L0=1, B=1, G=1, gap=1)}, "L1 must be given"),
+        ({"problem": Problem(alpha=0.5, L0=1, L1=1, B=1, G=1, gap=1)}, "alpha 0 or 1"),
+    ],
+)
+def test_what_the_theorem_is_not_about_is_refused(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        replace(GROWING, **wrong)
+
+
+@pytest.mark.parametrize("k", [0, 301, math.nan, -1])
+def test_k_is_a_step_of_the_run(k: float) -> None:
+    with pytest.raises(ValueError, match="k must be from 1 to steps=300"):
+        GROWING.bound(k)
+
+
+@pytest.mark.parametrize("gamma", [0, -1.0, math.nan])
+def test_other_arguments_are_checked(gamma: float) -> None:
+    with pytest.raises(ValueError, match="gamma must be"):
+        GROWING.overhead(gamma)
+    with pytest.raises(ValueError, match="candidates must be"):
+        GROWING.select(301, 1)
+    with pytest.raises(ValueError, match="batch must be"):
+        GROWING.select(3, gamma)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("first", "ratio", "steps"),
+    [(1e-30, 1e300, 10**300), (1e30, 1.0000000000000002, 10**9), (1e-300, 1e30, 1), (1e-30, 1e30, 2), (1e300, 2.0, 3)],
+)
+def test_extreme_numbers_have_a_finite_bound(first: float, ratio: float, steps: int) -> None:
+    growing = GrowingSteps(SMOOTH, first, ratio, steps)
+    assert 0 < growing.eta <= 1
+    assert 1 <= growing.best() <= steps
+    assert 0 < growing.bound(growing.best()) < math.inf
+
+
+def test_a_bound_that_no_float_can_hold_is_said_to_be_out_of_range() -> None:
+    for problem, first in ((replace(SMOOTH, gap=1e200), 1e-200), (SMOOTH, 1.7e308), (replace(SMOOTH, L0=1e200), 1e200)):
+        growing = GrowingSteps(problem, first, 1e6, 3)
+        assert 1 <= growing.best() <= 3
+        with pytest.raises(OutOfRange, match="double precision"):
+            growing.bound(1)
