@@ -14,6 +14,7 @@ from numpy.random import default_rng
 
 from gladstorm.diagnosis import Probe, Probes, Readings, diagnose, spread
 from gladstorm.diagnosis.clipping import clipping
+from gladstorm.optax import probes_of, read_noise
 from gladstorm.problems.objectives import Quadratic
 from gladstorm.problems.oracles import BlumGladyshev, Oracle, Skewed
 from gladstorm.simulation.clipping import clip_bias
@@ -169,3 +170,27 @@ def test_a_probe_of_a_training_takes_the_norms_of_halves_and_counts_clipped_step
     assert np.stack([probe.probes.first, probe.probes.second], 1) == pytest.approx(np.array(expected))
     assert [each["clip/share"] for each in read] == [float(max_norm < 1)] * 12
     assert read[0]["clip/bias"] == pytest.approx(1.0 if max_norm < 1 else 0.0, abs=0.05)
+
+
+def test_jax_reads_the_bias_of_clipping_that_the_table_of_its_readings_has() -> None:
+    data = jnp.asarray(default_rng(3).normal(loc=1.0, size=(64, 8, 3)))
+    x, max_norm = jnp.asarray([1.0, -2.0, 0.5]), 2.0
+
+    def loss(x: jax.Array, batch: jax.Array) -> jax.Array:
+        return jnp.mean((batch @ x) ** 2)
+
+    taken, parts = [read_noise(loss, x, jnp.zeros(3), batch) for batch in data], data.reshape(64, 2, 4, 3)
+    A, B = (np.array([jax.grad(loss)(x, part) for part in parts[:, i]], dtype=np.float64) for i in (0, 1))
+    left = [1 - np.minimum(1, max_norm / np.linalg.norm(half, axis=1)) for half in (A, B)]
+    inner = (A * B).sum(axis=1)
+    readings = Readings(max_norm)
+    moved = mean = 0.0
+    for i, reading in enumerate(taken):
+        moved += (left[0][i] * left[1][i] * inner[i] - moved) / 16
+        mean += (inner[i] - mean) / 16
+        now = readings.update(reading)
+    assert now["clip/bias"] == pytest.approx((moved / mean) ** 0.5, rel=1e-3)
+    bias = clipping(probes_of(taken, range(64)), max_norm, default_rng(0)).bias.estimate
+    assert bias == pytest.approx(((left[0] * left[1] * inner).sum() / inner.sum()) ** 0.5, rel=1e-3)
+    odd = read_noise(loss, x, jnp.zeros(3), data[0], groups=3)
+    assert math.isnan(Readings(max_norm).update(odd)["clip/bias"])

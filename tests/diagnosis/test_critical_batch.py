@@ -126,6 +126,14 @@ def test_advice_says_what_a_batch_costs_and_whether_one_that_grows_would_pay() -
     assert set(steady.as_dict()["batches"][0]) == {"distance", "estimate", "low", "high"}
 
 
+def test_who_asks_about_a_batch_is_told_what_it_takes_to_know() -> None:
+    few = diagnose(trained([1.0] * 5))
+    assert few.recommend().batching is None
+    needs = "5 probes at the end of the path, needs 8 or more"
+    said = f"The critical batch size at the end of your path is not known: {needs}."
+    assert few.recommend(batch=10).batching == said
+
+
 def steps_needed(curvatures: np.ndarray, critical: float, batch: float, generator: Generator) -> float:
     """Steps of SGD, at the best of a grid of step sizes, until f is a 400th; noise with tr Σ = critical · ‖∇f‖²."""
     lr = np.geomspace(0.01, 1.9, 28)[:, None] / curvatures.max()

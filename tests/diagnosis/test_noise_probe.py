@@ -287,3 +287,24 @@ def test_bad_input_is_refused_in_a_sentence() -> None:
         NoiseProbe(optimizer).look(loss_of, DATA[0, 0])
     with pytest.raises(ValueError, match="at least 2 samples to be compared; got 1"):
         NoiseProbe(model).look(loss_of, DATA[0, 0, :1])
+
+
+def times(factor: float, model: nn.Module, batch: Tensor) -> Tensor:
+    return factor * loss_of(model, batch)
+
+
+@pytest.mark.parametrize(("size", "moved"), [(1e-36, 1e-6), (1e-25, 0.01), (1e25, 0.01)])
+def test_what_is_read_of_gradients_whose_products_float32_does_not_hold_is_right(size: float, moved: float) -> None:
+    read: dict[float, list[dict[str, float]]] = {1.0: [], size: []}
+    for factor, readings in read.items():
+        model = network().float()
+        probe = NoiseProbe(model, every=1, on_reading=readings.append)
+        for batch in DATA[:2].reshape(2, 24, 4).float():
+            probe.look(partial(times, factor), batch)
+            with torch.no_grad():
+                for p in model.parameters():
+                    p.sub_(moved)
+    usual, other = read[1.0][1], read[size][1]
+    assert abs(usual["step/cosine"]) > 0.01
+    for name, square in (("step/cosine", 1.0), ("step/length", 1.0), ("noise/variance", size**2)):
+        assert other[name] == pytest.approx(square * usual[name], rel=1e-3)

@@ -108,5 +108,7 @@ def test_a_training_reads_its_noise_in_a_scan_without_hidden_state() -> None:
     assert probes.noise[0] == pytest.approx(2 * gradients.var(axis=0, ddof=1).sum(), rel=1e-4)
     products = gradients @ gradients.T
     assert probes.gradient2[0] == pytest.approx((products.sum() - products.trace()) / 12, rel=1e-4)
+    halves = np.linalg.norm(gradients.reshape(2, 2, -1).mean(axis=1), axis=1)
+    assert [probes.first[0], probes.second[0]] == pytest.approx(halves, rel=1e-4)
     with pytest.raises(ValueError, match="a sample for each of two groups or more; got 3 samples and groups=4"):
         read_noise(squared, start(), start(), batches[0, :3], groups=4)

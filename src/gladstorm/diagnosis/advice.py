@@ -99,7 +99,7 @@ def advise(
     advice = _method(report, horizon, gap, alpha, size)
     return replace(
         advice,
-        batching=_batching(report, size),
+        batching=_batching(report, size, asked=batch is not None),
         clipping=None if max_norm is None else report.clipping(max_norm),
         actions=_actions(advice, report, horizon),
     )
@@ -166,12 +166,12 @@ def _actions(advice: Advice, report: Report, horizon: int | None) -> dict[str, s
     return {library: code.format(init=init, **numbers) for library, code in ACTIONS["theorem"].items()}
 
 
-def _batching(report: Report, batch: int) -> str | None:
+def _batching(report: Report, batch: int, asked: bool) -> str | None:
     """The critical batch size, what this batch costs beside it, and whether a batch that grows would pay."""
     found = report.findings["critical_batch"]
     where = "at the end of your path" if report.probes.has_path else "at the start"
-    if not found.low:
-        return None
+    if not found.low:  # who asks what a batch costs is told what it takes to know
+        return f"The critical batch size {where} is not known: {found.needs}." if asked else None
     if found.estimate is None or found.high is None:
         return (
             f"The critical batch size {where} is {found.low:.2g} or more: up to there a batch twice as large takes "

@@ -6,7 +6,6 @@ import math
 from typing import Any, NamedTuple, Protocol
 
 from gladstorm.diagnosis.clipping import cut_off, inner_product
-from gladstorm.diagnosis.probes import Probe
 
 READINGS = (
     "noise/variance",
@@ -139,12 +138,21 @@ class Measured(Protocol):
     def samples(self) -> Any:
         """The samples in a group."""
 
+    @property
+    def first(self) -> Any:
+        """‖g‖ of the first half of the groups; not a number where it was not taken."""
+
+    @property
+    def second(self) -> Any:
+        """‖g‖ of the second half."""
+
 
 class Readings:
     """Turns probes into dicts of floats with the names of `READINGS`; what is not known yet is not a number.
 
     With `max_norm`, the threshold of the training's clipping, it has the bias of that too.
 
+    >>> from gladstorm.diagnosis import Probe
     >>> readings = Readings()
     >>> now = readings.update(Probe(0, 0, "start", 0.0, 2, 2, 8.0, 2.0, math.nan, math.nan, math.nan))
     >>> now["noise/critical_batch"], now["noise/signal"]
@@ -170,8 +178,9 @@ class Readings:
         self._gradient2 += (gradient2 - self._gradient2) / MEMORY
         critical = self._noise / self._gradient2 if self._gradient2 > 0 else math.nan
         B, low, high = self.growth.interval()
-        if self._max_norm is not None and isinstance(probe, Probe) and math.isfinite(probe.first):
-            others["clip/bias"] = self._bias(probe, self._max_norm)
+        if self._max_norm is not None and math.isfinite(probe.first):
+            mean2 = gradient2 + noise / (int(probe.groups) * int(probe.samples))
+            others["clip/bias"] = self._bias(mean2, float(probe.first), float(probe.second), self._max_norm)
         known = {
             "noise/variance": noise,
             "noise/gradient2": gradient2,
@@ -184,11 +193,10 @@ class Readings:
         }
         return {**dict.fromkeys(READINGS, math.nan), **known, **others}
 
-    def _bias(self, probe: Probe, max_norm: float) -> float:
+    def _bias(self, mean2: float, first: float, second: float, max_norm: float) -> float:
         """‖E clip(g) − ∇f‖/‖∇f‖ over about 16 looks, as in `clipping`."""
-        mean2 = probe.gradient2 + probe.noise / (probe.groups * probe.samples)
-        inner = inner_product(mean2, probe.first, probe.second)
-        moved = cut_off(probe.first, max_norm) * cut_off(probe.second, max_norm) * inner
+        inner = inner_product(mean2, first, second)
+        moved = cut_off(first, max_norm) * cut_off(second, max_norm) * inner
         self._inner += (inner - self._inner) / MEMORY
         self._moved += (moved - self._moved) / MEMORY
         return math.sqrt(max(self._moved, 0.0) / self._inner) if self._inner > 0 else math.nan

@@ -23,6 +23,8 @@ class Reading(NamedTuple):
         gradient2: An unbiased estimate of ‖∇f(x)‖².
         groups: The number of groups.
         samples: The number of samples in a group.
+        first: ‖g‖ of the first half of the groups, for the bias of clipping; not a number if they have no halves.
+        second: ‖g‖ of the second half.
     """
 
     distance: Array
@@ -30,6 +32,8 @@ class Reading(NamedTuple):
     gradient2: Array
     groups: Array
     samples: Array
+    first: Array | float = np.nan
+    second: Array | float = np.nan
 
 
 def read_noise(
@@ -69,7 +73,12 @@ def read_noise(
     (gradients,) = group_gradients(loss_fn, (params,), parts, key)[1:]
     noise, gradient2 = spread(gradients, groups, size // groups)
     distance = length(jax.tree.map(jnp.subtract, params, start))
-    return Reading(distance, noise, gradient2, jnp.asarray(groups), jnp.asarray(size // groups))
+    reading = Reading(distance, noise, gradient2, jnp.asarray(groups), jnp.asarray(size // groups))
+    if groups % 2:
+        return reading
+    halves = jax.tree.map(lambda g: g.reshape(2, groups // 2, *g.shape[1:]).mean(axis=1), gradients)
+    first, second = jax.vmap(length)(halves)
+    return reading._replace(first=first, second=second)
 
 
 def probes_of(readings: Reading | Sequence[Reading], steps: Iterable[int]) -> Probes:
@@ -84,11 +93,11 @@ def probes_of(readings: Reading | Sequence[Reading], steps: Iterable[int]) -> Pr
     ['start', 'path']
     """
     listed: Iterable[Any] = readings if isinstance(readings, Reading) else map(np.stack, zip(*readings, strict=True))
-    columns = zip(steps, *(np.asarray(column).tolist() for column in listed), strict=True)
+    columns = zip(steps, *(column.tolist() for column in np.broadcast_arrays(*listed)), strict=True)
     nothing = (np.nan, np.nan, np.nan)  # one point: no smoothness
     return Probes.of(
-        Probe(int(step), int(step), "path" if r else "start", r, int(m), int(n), V, g2, *nothing)
-        for step, r, V, g2, m, n in columns
+        Probe(int(step), int(step), "path" if r else "start", r, int(m), int(n), V, g2, *nothing, *halves)
+        for step, r, V, g2, m, n, *halves in columns
     )
 
 

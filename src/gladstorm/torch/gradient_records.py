@@ -16,6 +16,7 @@ from typing_extensions import override
 from gladstorm.diagnosis import spread
 from gladstorm.torch.batch_gradients import squared
 from gladstorm.torch.norms import norm_of
+from gladstorm.torch.options import processes
 
 NEARLY = 0.999  # of a threshold: as long as this, a gradient was clipped to it, but for rounding
 
@@ -47,8 +48,8 @@ class GradientSums:
         """
         squares = [float(sum(by_parameter, start=torch.zeros(()))) for by_parameter in self._squares.values()]
         m = len(squares)
-        if _processes() > 1:
-            of_all: list[Any] = [None] * _processes()
+        if processes() > 1:
+            of_all: list[Any] = [None] * processes()
             dist.all_gather_object(of_all, squares)
             for total in (*self.totals, *self._half):
                 dist.all_reduce(total)
@@ -61,7 +62,7 @@ class GradientSums:
 
     def halves(self, scale: float = 1.0) -> tuple[float, float]:
         """The norms of the means over every second g_j and over the others, after `spread`; NaN where they differ."""
-        groups = len(self) * _processes()
+        groups = len(self) * processes()
         if not self._half or groups % 2:
             return math.nan, math.nan
         factor = len(self) / scale / (groups / 2)
@@ -77,11 +78,7 @@ def is_clipped(params: Sequence[Tensor], total: float) -> bool:
 
 def mean_of_processes(total: float) -> float:
     """A sum over all processes, divided by their number."""
-    return total / _processes()
-
-
-def _processes() -> int:
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    return total / processes()
 
 
 def _rank() -> int:

@@ -98,6 +98,7 @@ class NoiseProbe:
             POSITIVE.require("NoiseProbe", "max_norm", max_norm)
         self._max_norm, self._on_reading, self._readings = max_norm, on_reading, Readings(max_norm)
         self._before: list[Tensor] | None = None  # the parameters a step before a probe
+        self._room: list[Tensor] = []  # for numbers like them, during a probe
         self._clipped: list[int] = [0, 0]  # of so many steps, on so many
         self._rows: list[Probe] = []
         self._steps = self._not_finite = 0
@@ -154,20 +155,21 @@ class NoiseProbe:
         parts = split(batch, share)[:2]
         try:
             of = measured.reduced_gradients if is_sharded(self._params) else measured.gradients
-            (A, norm_A), (B, norm_B) = (of(part) for part in parts)
+            evaluated = [of(part) for part in parts]
         except NotFinite:
             self._not_finite += 1
             return
         finally:
             restore()
-        total = list(torch._foreach_add(A, B))
-        norm, samples = norm_of(total).item(), size_of(parts[0]) * self._reduced_over
+        length, along = self._last_step(self._params, *evaluated)
+        (A, norm_A), (B, norm_B) = evaluated
+        norm, samples = norm_of(self._in_room(torch.add, A, B)).item(), size_of(parts[0]) * self._reduced_over
         noise, gradient2 = spread([squared(norm_A), squared(norm_B)], squared(norm), samples)
         if self._max_norm is not None:  # gradients are as long as that after clipping, and longer before
             now = norm_of([p.grad for p in self._params if p.grad is not None]).item()
             self._count_clipped(now >= NEARLY * self._max_norm)
         found = (len(parts), samples, noise, gradient2, *NO_CHANGE, norm_A, norm_B)
-        self._add(step, self._params, total, norm, size * self._reduced_over, found)
+        self._add(step, self._params, size * self._reduced_over, found, length, along / norm if norm else math.nan)
         self._keep_parameters(self._steps)
 
     @property
@@ -241,32 +243,28 @@ class NoiseProbe:
             self._count_clipped(mean_of_processes(norm) / scale >= NEARLY * self._max_norm)
         elif not isinstance(recorder, TwoPointRecorder):  # whose gradients are those of the other point by now
             self._count_clipped(is_clipped(self._params, norm / scale))
-        measured = (groups, self.samples, noise, gradient2, *recorder.change(self.samples), *halves)
-        self._add(self._steps, recorder.x, recorder.here.totals, norm, groups * self.samples, measured)
+        found = (groups, self.samples, noise, gradient2, *recorder.change(self.samples), *halves)
+        length, along = self._last_step(recorder.x, (recorder.here.totals, norm))
+        self._add(self._steps, recorder.x, groups * self.samples, found, length, along / norm if norm else math.nan)
 
     def _count_clipped(self, clipped: bool) -> None:
         self._clipped[0] += clipped
         self._clipped[1] += 1
 
     def _add(
-        self,
-        step: int,
-        x: Sequence[Tensor],
-        total: list[Tensor],
-        norm: float,
-        batch: int,
-        measured: tuple[Any, ...],
+        self, step: int, x: Sequence[Tensor], batch: int, found: tuple[Any, ...], length: float, cosine: float
     ) -> None:
-        """Add a probe at x, where the gradients of all groups had this total, of this norm, and read it."""
-        distance = norm_of([p.detach() - start for p, start in zip(x, self._start, strict=True)]).item()
-        _, _, noise, gradient2, *_ = measured
+        """Add a probe at x, and read it; a step of this length led there, at this cosine with the gradient."""
+        distance = norm_of(self._in_room(torch.sub, [p.detach() for p in x], self._start)).item()
+        self._room = []
+        _, _, noise, gradient2, *_ = found
         if not all(map(math.isfinite, (noise, gradient2, distance))):
             self._not_finite += 1
             return
-        self._rows.append(Probe(step, step, "path" if distance else "start", distance, *measured))
+        self._rows.append(Probe(step, step, "path" if distance else "start", distance, *found))
         if self._on_reading is None:
             return
-        others = {"skipped": float(self._not_finite), **self._last_step(x, total, norm)}
+        others = {"skipped": float(self._not_finite), "step/length": length, "step/cosine": cosine}
         if self._clipped[1]:
             others["clip/share"] = self._clipped[0] / self._clipped[1]
         self._on_reading(self._readings.update(self._rows[-1], batch, **others))
@@ -276,15 +274,21 @@ class NoiseProbe:
         if self._on_reading is not None and next_step % self.every == 0:
             self._before = [p.detach().clone() for p in self._params]
 
-    def _last_step(self, x: Sequence[Tensor], total: list[Tensor], norm: float) -> dict[str, float]:
-        """The length of the step to x, and the cosine of its direction, the estimate, with the gradient at x."""
+    def _last_step(self, x: Sequence[Tensor], *parts: tuple[list[Tensor], float]) -> tuple[float, float]:
+        """‖d‖ and ⟨Σ g, d⟩/‖d‖ of the step −d to x, whose direction is the estimate; the g come with their norms."""
         if self._before is None:
-            return {}
+            return math.nan, math.nan
         back, self._before = self._before, None
+        self._room = back
         torch._foreach_sub_(back, [p.detach() for p in x])
         length = norm_of(back).item()
-        cosine = inner_of(total, back) / (length * norm) if length * norm else math.nan
-        return {"step/length": length, "step/cosine": cosine}
+        products = (inner_of(gradients, back, norm * length) for gradients, norm in parts)
+        return length, sum(products) / length if length else math.nan
+
+    def _in_room(self, operation: Callable[..., Tensor], us: Sequence[Tensor], vs: Sequence[Tensor]) -> list[Tensor]:
+        """The result for each pair of tensors, in memory that the next call uses again: to ask for more takes time."""
+        self._room = self._room or [torch.empty_like(start) for start in self._start]
+        return [operation(u, v, out=out) for u, v, out in zip(us, vs, self._room, strict=True)]
 
     def _warn_once(self, reason: str) -> None:
         message = (

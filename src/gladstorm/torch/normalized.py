@@ -119,7 +119,7 @@ class NormalizedOptimizer(Optimizer):
     def _start_estimates(self, params: Iterable[Tensor]) -> None:
         """v⁰ = g⁰, a copy, where there is no estimate yet."""
         for p in params:
-            if self._estimate(p) is None:
+            if "momentum_buffer" not in self.state.get(p, ()):
                 self.state[p]["momentum_buffer"] = first_estimate(p)
 
     def _init_state_only(self) -> bool:

@@ -32,10 +32,11 @@ class RowNorms:
 
     def __init__(self) -> None:
         self._taken: dict[int, tuple[Tensor, int, list[Tensor]]] = {}  # tensor, its version, what `of` returns
+        self._compiling = torch.compiler.is_compiling()
 
     def take(self, v: Tensor) -> None:
         """Take them now, on a CPU; an accelerator takes all norms at once later, a compiler as it sees fit."""
-        if v.numel() > SHORT and readable(v):
+        if v.numel() > SHORT and v.is_cpu and not self._compiling:
             self._taken[id(v)] = (v, v._version, row_norms(v))
 
     def of(self, v: Tensor) -> list[Tensor]:
@@ -67,18 +68,21 @@ def norm_of(estimates: Sequence[Tensor], *, foreach: bool = False, rows: RowNorm
     return lengths[0] if len(lengths) == 1 and lengths[0].dim() == 0 else _scaled_norm(lengths)
 
 
-def inner_of(us: Sequence[Tensor], vs: Sequence[Tensor]) -> float:
+def inner_of(us: Sequence[Tensor], vs: Sequence[Tensor], size: float) -> float:
     """⟨u, v⟩ over all entries of all tensors, which are cut alike, the other processes' shards included.
 
-    >>> inner_of([torch.tensor([1.0, 2.0])], [torch.tensor([3.0, -1.0])])
-    1.0
+    In float64 if the tensors' type does not hold the size ‖u‖‖v‖ or is narrower than float32, where the device has it.
+
+    >>> inner_of([torch.tensor([1e-30, 2e-30])], [torch.tensor([3e-20, -1e-20])], size=1e-49)
+    9.999999714365993e-51
     """
-    sums: dict[Any, Tensor] = {}
+    products: defaultdict[Any, list[Tensor]] = defaultdict(list)
     for u, v in zip(us, vs, strict=True):
-        key = sharding(u), u.device
-        product = torch.dot(plain(u).reshape(-1), plain(v).reshape(-1)).to(widest(u.device))
-        sums[key] = sums[key] + product if key in sums else product
-    return _total(sums).item()
+        pair = [plain(u).reshape(-1), plain(v).reshape(-1)]
+        if u.dtype.itemsize < 4 or not _in_range(size, u.dtype) or size > torch.finfo(u.dtype).max:
+            pair = [flat.to(widest(u.device)) for flat in pair]
+        products[sharding(u), u.device].append(torch.dot(*pair))
+    return _total({key: torch.stack(each).to(widest(key[1])).sum() for key, each in products.items()}).item()
 
 
 def norms_of(estimates: Iterable[Tensor], rows: RowNorms) -> list[float]:
@@ -291,8 +295,9 @@ def normalized_steps_(
 
 def alike(*lists: Sequence[Tensor]) -> Iterator[tuple[torch.device, tuple[list[Tensor], ...]]]:
     """The lists cut into runs of equal device and types, as the foreach kernels want them."""
-    if all(len({(tensor.device, tensor.dtype) for tensor in column}) == 1 for column in lists):
-        yield lists[0][0].device, tuple(list(column) for column in lists)
+    first = lists[0][0].device
+    if all(t.dtype is column[0].dtype and t.device == first for column in lists for t in column):
+        yield first, tuple(list(column) for column in lists)
         return
     kinds: defaultdict[Any, list[tuple[Tensor, ...]]] = defaultdict(list)
     for row in zip(*lists, strict=True):

@@ -212,9 +212,10 @@ class Optimizer(torch.optim.Optimizer, ABC):
         """Parameters that have a gradient and this state tensor, a block for each group that has any."""
         blocks = []
         for group in self.param_groups:
-            params = [p for p in group["params"] if p.grad is not None and name in self.state.get(p, ())]
-            if params:
-                blocks.append(Block(group, params, [self.state[p][name] for p in params]))
+            with_gradient = (p for p in group["params"] if p.grad is not None)
+            kept = [(p, state[name]) for p in with_gradient if name in (state := self.state.get(p, {}))]
+            if kept:
+                blocks.append(Block(group, [p for p, _ in kept], [v for _, v in kept]))
         return blocks
 
     def _is_state_init(self) -> bool:

@@ -84,13 +84,13 @@ def refuse_shards(owner: str, params: Iterable[Tensor], norm: str | None) -> Non
     FSDP1 marks what it has flattened. `ZeroRedundancyOptimizer` hands over whole tensors, but not all of them, and can
     only be known by its construction being under way. A `norm` of None is over all tensors and cannot be another.
     """
-    if any(getattr(p, "_fsdp_flattened", False) for p in params) and _processes() > 1:
+    if any(getattr(p, "_fsdp_flattened", False) for p in params) and processes() > 1:
         raise ValueError(
             f"{owner}: parameters must be whole or say what part of them is here; got FSDP1's, whose norm would be "
             "that of a part. Use FSDP2, torch.distributed.fsdp.fully_shard."
         )
     zero = sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")
-    if zero is None or norm == "tensor" or _processes() == 1:
+    if zero is None or norm == "tensor" or processes() == 1:
         return
     constructing = zero.ZeroRedundancyOptimizer._init_local_optimizer.__code__
     if any(frame.f_code is constructing for frame, _ in traceback.walk_stack(sys._getframe())):
@@ -101,7 +101,8 @@ def refuse_shards(owner: str, params: Iterable[Tensor], norm: str | None) -> Non
         )
 
 
-def _processes() -> int:
+def processes() -> int:
+    """How many train together."""
     distributed = torch.distributed
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
