@@ -130,9 +130,13 @@ def advance(grid: Grid, inputs: ChunkInputs, state: ChunkState, stop: Array) -> 
 
 
 def compile_both(grid: Grid, inputs: ChunkInputs) -> tuple[Any, tuple[Any, ...], Any]:
-    """The compiled `start`, and with what it leaves to it, the compiled `advance`, each on a core of its own."""
+    """Compile both programs at the same time, each on a core of its own.
 
-    def placed(spec: PartitionSpec, arrays: Any) -> Any:
+    Returns:
+        The compiled `start`, the arguments that `advance` will have after it, abstractly, and the compiled `advance`.
+    """
+
+    def placed(spec: Any, arrays: Any) -> Any:
         sharding = NamedSharding(grid.mesh, spec)
         return jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding), arrays)
 
