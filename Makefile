@@ -52,7 +52,7 @@ browser:
 test: $(INSTALLED) browser
 	@$(MAKE) --no-print-directory --jobs=2 lint tests
 
-# Coverage makes the tests half as long again, since Python 3.11 then traces every line of JAX too. CI asks for it: CI=true.
+# Coverage takes more time, by a sixth where JAX compiles: Python 3.11 then traces every line of JAX too. CI asks for it: CI=true.
 tests: $(INSTALLED)
 	$(BIN)/python -m pytest $(if $(CI),--cov --cov-report=term --cov-fail-under=95)
 

@@ -94,13 +94,28 @@ def probes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def kept() -> dict[tuple[str, int | None], str]:
+    """What was printed before: no command runs twice at one width."""
+    return {}
+
+
 @pytest.fixture
 def printed(
-    gladstorm: Said, probes: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    gladstorm: Said,
+    probes: Path,
+    kept: dict[tuple[str, int | None], str],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[[str, int | None], str]:
     """What a command prints at a width; without one, as into a pipe."""
 
     def at(name: str, width: int | None) -> str:
+        if (name, width) not in kept:
+            kept[name, width] = run_at(name, width)
+        return kept[name, width]
+
+    def run_at(name: str, width: int | None) -> str:
         monkeypatch.delenv("COLUMNS", raising=False)
         if width is not None:
             monkeypatch.setenv("COLUMNS", str(width))

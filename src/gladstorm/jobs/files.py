@@ -20,12 +20,12 @@ import time
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from gladstorm.core.screen import harmless
+
+if TYPE_CHECKING:  # only those who write or read a table wait for it
+    import pyarrow as pa
 
 _METADATA = b"gladstorm"
 _SEAL = "gladstorm sha256"  # the key of the digest, in a table's metadata or in a JSON file
@@ -43,6 +43,9 @@ def save_table(path: Path, pieces: Iterable[pa.Table], form: str, metadata: dict
 
     It is there whole or not at all, and no more than one piece is held at a time.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     text = json.dumps({**metadata, **_identity(form, key)}, sort_keys=True, allow_nan=False)
 
     def write(temporary: str) -> None:
@@ -62,6 +65,9 @@ def save_table(path: Path, pieces: Iterable[pa.Table], form: str, metadata: dict
 
 def load_table(owner: str, path: Path, form: str, key: str = "") -> tuple[pa.Table, dict[str, Any]]:
     """Read what `save_table` wrote; a ValueError says when a file is damaged, of another form or, if given, key."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     table = pq.ParquetFile(pa.BufferReader(_verified_bytes(owner, path, "parquet"))).read(use_threads=False)
     return table, _without_identity(owner, path, form, key, json.loads(table.schema.metadata[_METADATA]))
 

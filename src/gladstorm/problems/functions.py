@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -142,7 +143,7 @@ def require_finite(objective: Any) -> None:
     raise ValueError(f"{type(objective).__name__}: f and ∇f must be finite at the start; got {got}. {way_out}")
 
 
-@jax.jit
+@partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # run once, and only asked if it is finite
 def _at_start(objective: Any) -> tuple[Array, Array]:
     x = jnp.asarray(objective.start)
     return objective.value(x), objective.grad(x)

@@ -6,7 +6,10 @@ the counts are functions of one number that is drawn before, so one luck serves 
 
 from __future__ import annotations
 
+import itertools
+import math
 from functools import cache
+from statistics import NormalDist
 from typing import Final, NamedTuple
 
 import jax
@@ -32,13 +35,17 @@ CORNISH_FISHER: Final = (
 
 @cache
 def thresholds() -> np.ndarray:
-    """Φ⁻¹(P(heads ≤ k)) for k < b ≤ TABLED, row after row; the upper half by symmetry, where the CDF rounds to 1."""
-    from scipy.special import bdtr, ndtri  # needed where a program is traced, and not where it is loaded
+    """Φ⁻¹(P(heads ≤ k)) for k < b ≤ TABLED, row after row; the upper half by symmetry, where the CDF rounds to 1.
 
-    b = np.repeat(np.arange(1, TABLED + 1), np.arange(1, TABLED + 1))
-    k = np.arange(b.size) - b * (b - 1) // 2
-    lower = ndtri(bdtr(np.minimum(k, b - 1 - k).astype(float), b, 0.5))
-    return np.where(2 * k + 1 < b, lower, np.where(2 * k + 1 > b, -lower, 0.0))
+    The probabilities are exact until they are rounded. SciPy's functions are less so, and would take longer to import.
+    """
+    quantile = NormalDist().inv_cdf
+    table: list[float] = []
+    for b in range(1, TABLED + 1):
+        at_most = itertools.accumulate(math.comb(b, k) for k in range(b // 2))  # so many of 2ᵇ outcomes
+        lower = [quantile(ways / 2**b) for ways in at_most]
+        table += [*lower, *[0.0] * (b % 2), *(-threshold for threshold in reversed(lower))]
+    return np.array(table)
 
 
 def heads(z: Array, coins: Array) -> Array:

@@ -217,7 +217,7 @@ def snapshot(oracle: Oracle, method: Method, state: State, value: Array, reporte
         best_grad_norm=state.best,
         reported_grad_norm=reported[0],
         reported_value=reported[1],
-        path=state.point.x[: path_entries(state.point.x.size)],
+        path=state.point.x if path_entries(state.point.x.size) else (),
     )
 
 

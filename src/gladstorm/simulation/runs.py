@@ -269,4 +269,6 @@ def _mark_diverged(arrays: dict[str, np.ndarray], times: np.ndarray) -> dict[str
         return np.where(lost, 0 if name in COUNTS else np.nan, curve)
 
     marked = {name: mark(name) for name in CURVES} | {"diverged": np.where(earlier, first, seen)}
-    return arrays | marked | {"path": np.where(lost[..., None], np.nan, arrays["path"])}
+    if "path" in arrays:
+        marked["path"] = np.where(lost[..., None], np.nan, arrays["path"])
+    return arrays | marked

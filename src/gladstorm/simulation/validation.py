@@ -176,7 +176,7 @@ def _in_short(oracle: Any) -> str:
 
 def _require_gradients(oracle: Any) -> None:
     """That f(x) is a number and ∇f(x) is like x, and that the oracle finds them at a point."""
-    objective, x = oracle.objective, jnp.asarray(oracle.objective.start)
+    objective, x = oracle.objective, np.asarray(oracle.objective.start)
     owner, its = type(oracle).__name__, type(objective).__name__
     require_result(its, "value", _shape_of(objective, "value", x))
     _require_like(its, "grad", _shape_of(objective, "grad", x), x)
@@ -189,7 +189,7 @@ def _require_gradients(oracle: Any) -> None:
 
 def _try_out(oracle: Any, method: Any) -> None:
     """One step of one run, abstractly: everything has the shape of what it replaces."""
-    x, zero, seed = jnp.asarray(oracle.objective.start), np.int64(0), np.uint32(0)
+    x, zero, seed = np.asarray(oracle.objective.start), np.int64(0), np.uint32(0)
     names = {role: type(getattr(method, role)).__name__ for role in ("estimator", "step", "batch")}
     point = _shape_of(oracle, "at", x)
     noise = jax.eval_shape(draw, oracle, seed, zero)
