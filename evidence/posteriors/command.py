@@ -10,7 +10,7 @@ from evidence.study import Out, Quick, Seed, kept_in
 from gladstorm.cli.app import AsJson, StoreFolder
 from gladstorm.cli.job import computing
 
-WORK = ("judging.run",)
+WORK = ("judging.Study.run",)
 
 
 def command(
@@ -18,6 +18,9 @@ def command(
     posteriordb: Annotated[Path | None, typer.Option(help="A clone of the repository stan-dev/posteriordb.")] = None,
     quick: Quick = False,
     model: Annotated[list[str] | None, typer.Option(help="Run only this model; repeatable.")] = None,
+    part: Annotated[
+        str | None, typer.Option(help="Run only this part, time or second, and put it beside the rest.")
+    ] = None,
     seed: Seed = 0,
     store: StoreFolder = None,
     as_json: AsJson = False,  # noqa: ARG001 - for StudyCommand
@@ -30,15 +33,22 @@ def command(
     Example: python -m evidence posteriors --quick
     """
     kept = kept_in("posteriors", out, store, "store", files=["results.json"])
+    from evidence.page import read
     from evidence.posteriors import judging
     from evidence.posteriors.problems import require_database
     from evidence.results import save
 
     judging.require_known(model or ())
     database = None if quick else require_database(posteriordb)
-    size = judging.QUICK if quick else judging.FULL
+    if part not in (None, "time", "second"):
+        raise ValueError(f"posteriors: --part must be time or second; got {part!r}.")
+    size = judging.QUICK if quick else judging.AGAIN if part == "second" else judging.FULL
     if model and not quick:
         size = replace(size, models=tuple(name for name in size.models if name in model))
     with computing(kept, None, None) as executor:
-        results = judging.run(database, size, kept, seed, executor)
+        study = judging.Study(database, size, kept, seed, executor)
+        if part is None:
+            results = study.run()
+        else:
+            results = read(out / "results.json") | {part: study.time() if part == "time" else study.second()}
     save(out / "results.json", results)

@@ -188,12 +188,14 @@ def stochastic(
     return found
 
 
-def measured(name: str, family: str, database: Path | None, budgets: list[int], seeds: list[int]) -> dict[str, Any]:
-    """The ELBOs of all rivals on a posterior by name, budget and seed, and the best Gaussian that one of them found."""
+def measured(
+    name: str, family: str, database: Path | None, budgets: list[int], seeds: list[int], few: bool = False
+) -> dict[str, Any]:
+    """The ELBOs of all rivals, or of the few that are not stochastic, and the best Gaussian that one of them found."""
     with jax.enable_x64(True):
         problem = made(name, database)
         draws = antithetic(problem.dim, JUDGED_BY, 0)
-        found = stochastic(problem, family, budgets, seeds, draws)
+        found = {} if few else stochastic(problem, family, budgets, seeds, draws)
         found |= deterministic(problem, family, budgets, seeds, draws)
     levels = {rival: {str(k): listed(end[2]) for k, end in ends.items()} for rival, ends in found.items()}
     return {
@@ -201,6 +203,11 @@ def measured(name: str, family: str, database: Path | None, budgets: list[int], 
         "levels": levels,
         "best": best_of([each for ends in found.values() for each in ends.values()]),
     }
+
+
+def measured_few(*given: Any) -> dict[str, Any]:
+    """The same for the few rivals that are not stochastic."""
+    return measured(*given, few=True)
 
 
 def listed(levels: Any) -> list[float | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,10 @@ from gladstorm.jobs.progress import quietly
 from gladstorm.variational.families import Family, FullRank, LowRank, MeanField, largest_family
 from gladstorm.variational.fit import Fit, compiled_sampler
 from gladstorm.variational.gaussians import Diagonal
-from gladstorm.variational.judgement import judge
+from gladstorm.variational.judgement import judge, wider
 from gladstorm.variational.psis import khat
 from gladstorm.variational.run import Outcome, optimize
-from gladstorm.variational.stages import LogDensity
+from gladstorm.variational.stages import LogDensity, LogWeight
 
 STARTS = 4
 FIRST_SCALE = 0.1  # of q, as numpyro has it
@@ -127,11 +127,27 @@ def fit_gaussian(
         return transform(best.place(best.noise(key)))
 
     config = {"steps": steps, "seed": seed, "starts": starts, "dim": dim, "family": str(chosen)}
-    return conclude(str(chosen), outcome, parameters, draw, config, subsampled)
+    densities = jax.jit(jax.vmap(lambda z: log_density(z, jax.random.key(0))))
+    gain = 0.0 if subsampled else gain_by_widening(outcome, outcome.best, densities)
+    return conclude(str(chosen), outcome, parameters, draw, config, subsampled, gain)
+
+
+def gain_by_widening(outcome: Outcome, start: int, log_densities: Callable[[Any], Array]) -> float:
+    """What the ELBO of a start that found a Gaussian gains if that is made wider: much, where p has no integral."""
+    q = jax.tree.map(lambda leaf: leaf[start], outcome.found)
+    draws = outcome.measure(cast(LogWeight, outcome.score).draw, DRAWS)[start]
+    with np.errstate(all="ignore"):  # a density without an integral may be fitted by one that is not finite
+        return wider(outcome.weights(DRAWS)[start], draws, q, log_densities)
 
 
 def conclude(
-    name: str, outcome: Outcome, parameters: dict[str, Any], draw: Any, config: dict[str, Any], noisy: bool
+    name: str,
+    outcome: Outcome,
+    parameters: dict[str, Any],
+    draw: Any,
+    config: dict[str, Any],
+    noisy: bool,
+    by_widening: float = 0.0,
 ) -> Fit:
     """Measure what was found, and judge it."""
     weights = outcome.weights(DRAWS)[outcome.best]
@@ -142,7 +158,7 @@ def conclude(
         elbo=float(weights.mean()),
         elbo_error=float(weights.std(ddof=1) / np.sqrt(len(weights))),
         khat=None if noisy else khat(weights) if finite.all() else float("inf"),
-        warnings=judge(outcome, weights, float(np.finfo(jnp.result_type(float)).eps)),
+        warnings=judge(outcome, weights, float(np.finfo(jnp.result_type(float)).eps), by_widening),
         gradients=int(outcome.steps[-1]) * len(outcome.elbos),
         elbos=outcome.elbos[:, -1],
         curve=outcome.curve,

@@ -71,7 +71,12 @@ class Outcome:
     steps: np.ndarray  # at the end of each block
     skipped: np.ndarray  # gradients that were not finite, by start
     stopped: int  # steps that were left out
-    weights: Callable[[int], np.ndarray]  # log p(z) − log q(z) at so many times 64 draws, (start, draw)
+    score: Callable[[Any, Array], Array]  # log p(z) − log q(z) at the draw z of a key
+    measure: Callable[..., np.ndarray]  # a function of q and a key at so many times 64 draws, (start, draw, …)
+
+    def weights(self, times: int) -> np.ndarray:
+        """log p(z) − log q(z) at so many times 64 draws, (start, draw)."""
+        return self.measure(self.score, times)
 
     @property
     def best(self) -> int:
@@ -126,7 +131,8 @@ def optimize(
         np.array(ends),
         skipped.astype(int),
         stopped,
-        partial(programs.weights, stages[-1], found),
+        stages[-1].score,
+        partial(programs.measured, found),
     )
 
 
@@ -171,19 +177,19 @@ class Programs:
         *leaves, elbo, noise = values
         return jax.tree.unflatten(jax.tree.structure(state), leaves), elbo, noise
 
-    def weights(self, stage: Stage, found: Any, times: int) -> np.ndarray:
-        """log p(z) − log q(z) at `times` · 64 draws of what every start found, at the same ε; (start, draw)."""
-        chunks = (self._run(_Weights(stage.score), found, self._key(-1 - time)) for time in range(times))
+    def measured(self, found: Any, function: Callable[[Any, Array], Array], times: int) -> np.ndarray:
+        """A function of q and a key at `times` · 64 draws of every start, at the same ε; (start, draw, …)."""
+        chunks = (self._run(_Each(function), found, self._key(-1 - time)) for time in range(times))
         return np.concatenate([np.asarray(chunk, float) for chunk in chunks], axis=1)
 
     def look(self, stage: Stage, state: Any) -> np.ndarray:
-        """The same at a few draws of what every start would report now."""
-        return self.weights(stage, self._run(_Candidates(stage), state)[0], 1)
+        """log p(z) − log q(z) at a few draws of what every start would report now."""
+        return self.measured(self._run(_Candidates(stage), state)[0], stage.score, 1)
 
     def best(self, stage: Stage, state: Any) -> tuple[Any, np.ndarray]:
         """What every start reports: its first candidate, or another one that is clearly better; and its ELBO."""
         candidates = [jax.tree.map(np.asarray, each) for each in self._run(_Candidates(stage), state)]
-        weights = np.stack([self.weights(stage, each, COMPARED) for each in candidates])
+        weights = np.stack([self.measured(each, stage.score, COMPARED) for each in candidates])
         with np.errstate(invalid="ignore"):
             elbos = np.where(np.isfinite(weights).all(2), weights.mean(2), -np.inf)
             error = np.std(weights - weights[0], axis=2) / math.sqrt(weights.shape[2])
@@ -260,12 +266,12 @@ class _Skipped:
 
 
 @dataclass(frozen=True)
-class _Weights:
-    score: Callable[[Any, Array], Array]
+class _Each:
+    function: Callable[[Any, Array], Array]
 
     def __call__(self, found: Any, key: Array) -> Any:
         keys = _keys(key, AT_ONCE)
-        return jax.vmap(lambda q: jax.vmap(lambda key: self.score(q, key))(keys))(found)
+        return jax.vmap(lambda q: jax.vmap(lambda key: self.function(q, key))(keys))(found)
 
 
 class Looks:
