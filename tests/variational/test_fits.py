@@ -251,7 +251,8 @@ NO_INTEGRAL: dict[str, Any] = {
 @pytest.mark.parametrize("name", NO_INTEGRAL)
 def test_a_density_without_an_integral_is_doubted_even_after_few_steps(name: str, family: Any) -> None:
     fit = fit_logdensity(NO_INTEGRAL[name], 2, steps=300, starts=1, family=family, progress=False)
-    assert not fit.converged
+    bounded = name == "flat along a diagonal" and family == MeanField()  # a mean field cannot become wide along it
+    assert fit.converged == bounded
 
 
 def test_a_gaussian_gains_by_widening_what_it_lacks_in_width() -> None:
