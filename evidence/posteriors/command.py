@@ -11,6 +11,7 @@ from gladstorm.cli.app import AsJson, StoreFolder
 from gladstorm.cli.job import computing
 
 WORK = ("judging.Study.run",)
+PARTS = ("time", "second", "bias")
 
 
 def command(
@@ -19,7 +20,7 @@ def command(
     quick: Quick = False,
     model: Annotated[list[str] | None, typer.Option(help="Run only this model; repeatable.")] = None,
     part: Annotated[
-        str | None, typer.Option(help="Run only this part, time or second, and put it beside the rest.")
+        str | None, typer.Option(help="Run only time, second or bias, and put it beside the results in --out.")
     ] = None,
     seed: Seed = 0,
     store: StoreFolder = None,
@@ -40,15 +41,20 @@ def command(
 
     judging.require_known(model or ())
     database = None if quick else require_database(posteriordb)
-    if part not in (None, "time", "second"):
-        raise ValueError(f"posteriors: --part must be time or second; got {part!r}.")
-    size = judging.QUICK if quick else judging.AGAIN if part == "second" else judging.FULL
-    if model and not quick:
-        size = replace(size, models=tuple(name for name in size.models if name in model))
+    if part not in (None, *PARTS):
+        raise ValueError(f"posteriors: --part must be one of {', '.join(PARTS)}; got {part!r}.")
+
+    def chosen(size: judging.Size) -> judging.Size:
+        return replace(size, models=tuple(name for name in size.models if not model or quick or name in model))
+
     with computing(kept, None, None) as executor:
-        study = judging.Study(database, size, kept, seed, executor)
-        if part is None:
-            results = study.run()
-        else:
-            results = read(out / "results.json") | {part: study.time() if part == "time" else study.second()}
-    save(out / "results.json", results)
+        first, again = (
+            judging.Study(database, chosen(size), kept, seed, executor)
+            for size in (judging.QUICK if quick else judging.FULL, judging.AGAIN)
+        )
+        made = {"time": first.time, "second": again.second, "bias": first.bias}
+        results = first.run() if part is None else {}
+        asked = [part] if part else [] if quick else ["second", "bias"]
+        results |= {name: made[name]() for name in asked}
+    rest = read(out / "results.json") if part else {}
+    save(out / "results.json", rest | results)

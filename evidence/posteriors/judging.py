@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from evidence.parts import Part, gathered
-from evidence.posteriors import chains, costs, ours, rivals
+from evidence.posteriors import bias, costs, ours, rivals
 from evidence.posteriors.families import FULL_RANK, LARGEST, MEAN_FIELD
 from evidence.posteriors.models import DEVELOPMENT, SECOND, VALIDATION
 from evidence.posteriors.problems import MODELS, SMALL
@@ -80,7 +80,7 @@ class Study:
         return {
             "settings": self._settings() | {"models_left_out": [name for name in MODELS if name not in size.models]},
             "cases": self._cases(rivals.measured),
-            "NUTS": dict(zip(checked, self._of_models("NUTS", chains.nuts, checked), strict=True)),
+            "NUTS": dict(zip(checked, self._of_models("NUTS", costs.nuts, checked), strict=True)),
             "time": self.time(),
             "minibatches": {name: _batch_gaps(found) for name, found in zip(large, batches, strict=True)},
         }
@@ -89,6 +89,11 @@ class Study:
         """How long a step takes, by model."""
         names = [name for name in self._size.timed if name in self._size.models]
         return dict(zip(names, self._of_models("time", costs.timed, names), strict=True))
+
+    def bias(self) -> dict[str, Any]:
+        """By optimizer and dimension, how much too large it makes standard deviations."""
+        (found,) = self._parts("bias", bias.measured, [([self._seed], (self._seed,))])
+        return dict(found)
 
     def second(self) -> dict[str, Any]:
         """The second validation: our runs, and the rivals that need no tuning and no many steps."""

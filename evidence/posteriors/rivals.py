@@ -48,7 +48,6 @@ SHAPES = ((0.0, 0.999), (1.0, 0.999), (1.0, 0.99))
 GRID = [(rate, cosine, b2, np.inf) for rate, (cosine, b2) in product(RATES, SHAPES)]
 TUNED, TUNED_STL = "tuned Adam", "tuned Adam, STL"
 STAN, FIXED, PATHFINDER = "Stan's step-size search", "fixed draws, L-BFGS", "Pathfinder"
-UNTUNED = (*ADAMS, "Prodigy", "DoG", "Schedule-Free", STAN, FIXED, PATHFINDER)
 ETAS = (100.0, 10.0, 1.0, 0.1, 0.01)  # Stan's
 TRIAL, TRIAL_DRAWS = 50, 100  # steps of each, and draws of the ELBO it is judged by
 FIXED_DRAWS = 30

@@ -33,17 +33,17 @@ def judge(outcome: Outcome, weights: np.ndarray, rounding: float, by_widening: f
     elbos, best = outcome.elbos[:, -1], outcome.best
     if not np.isfinite(weights).all():
         said.append("The log density is not finite at some draws of the fit.")
-    if by_widening > STILL_GAINING:
-        said.append(
-            f"The fit is too narrow: one {WIDER:g} times as wide in one direction is better by {by_widening:.2g} nats. "
-            "Take more steps. If this stays, the density hardly falls there and may have no integral: give it a proper "
-            "prior."
-        )
     within_reach = _within_reach(outcome, best)
     if within_reach > STILL_GAINING:
         said.append(
             f"The budget was too short: the ELBO was still growing at the end, by about {within_reach:.2g} nats. "
             "Take more steps."
+        )
+    if by_widening > STILL_GAINING:
+        said.append(
+            f"The fit is too narrow: one {WIDER:g} times as wide in one direction is better by {by_widening:.2g} nats. "
+            "Take more steps. If this stays, the density hardly falls there and may have no integral: give it a proper "
+            "prior."
         )
     others = np.delete(elbos, best)
     if others.size and not _confirmed(elbos[best], others):

@@ -157,7 +157,7 @@ class Programs:
 
     def begin(self, stage: Stage, number: int, found: Any) -> Any:
         """The state of every start at the first step of a stage."""
-        return self._run(_Begin(stage), self._key(number), found)
+        return self._run(_ForEach(stage, "begin"), found, _keys(self._key(number), self._starts))
 
     def advance(
         self, stage: Stage, number: int, length: int, state: Any, at: int
@@ -184,11 +184,11 @@ class Programs:
 
     def look(self, stage: Stage, state: Any) -> np.ndarray:
         """log p(z) − log q(z) at a few draws of what every start would report now."""
-        return self.measured(self._run(_Candidates(stage), state)[0], stage.score, 1)
+        return self.measured(self._run(_ForEach(stage, "found"), state)[0], stage.score, 1)
 
     def best(self, stage: Stage, state: Any) -> tuple[Any, np.ndarray]:
         """What every start reports: its first candidate, or another one that is clearly better; and its ELBO."""
-        candidates = [jax.tree.map(np.asarray, each) for each in self._run(_Candidates(stage), state)]
+        candidates = [jax.tree.map(np.asarray, each) for each in self._run(_ForEach(stage, "found"), state)]
         weights = np.stack([self.measured(each, stage.score, COMPARED) for each in candidates])
         with np.errstate(invalid="ignore"):
             elbos = np.where(np.isfinite(weights).all(2), weights.mean(2), -np.inf)
@@ -201,7 +201,7 @@ class Programs:
 
     def skipped(self, stage: Stage, state: Any) -> np.ndarray:
         """How many gradients of every start were not finite."""
-        return np.asarray(self._run(_Skipped(stage), state))
+        return np.asarray(self._run(_ForEach(stage, "skipped"), state))
 
     def _key(self, number: int) -> np.ndarray:
         """What decides the draws of a stage, or (number < 0) of a measurement."""
@@ -219,11 +219,14 @@ def _keys(key: Array, starts: int) -> Array:
 
 
 @dataclass(frozen=True)
-class _Begin:
-    stage: Stage
+class _ForEach:
+    """A method of a stage, for every start; as data, so that equal stages share a program."""
 
-    def __call__(self, key: Array, found: Any) -> Any:
-        return jax.vmap(self.stage.begin)(found, _keys(key, len(jax.tree.leaves(found)[0])))
+    stage: Stage
+    method: str
+
+    def __call__(self, *arguments: Any) -> Any:
+        return jax.vmap(getattr(self.stage, self.method))(*arguments)
 
 
 @dataclass(frozen=True)
@@ -247,22 +250,6 @@ class _Advance:
 
         states, gains = jax.lax.scan(step, states, at + jnp.arange(self.length))
         return states, gains.elbo.mean(0), gains.noise.mean(0)
-
-
-@dataclass(frozen=True)
-class _Candidates:
-    stage: Stage
-
-    def __call__(self, states: Any) -> Any:
-        return jax.vmap(self.stage.found)(states)
-
-
-@dataclass(frozen=True)
-class _Skipped:
-    stage: Stage
-
-    def __call__(self, states: Any) -> Array:
-        return jax.vmap(self.stage.skipped)(states)
 
 
 @dataclass(frozen=True)
