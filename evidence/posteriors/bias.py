@@ -35,7 +35,7 @@ def _end(name: str, dim: int, rate: Any, key: Any) -> Any:
 
     def step(carry: Any, key: Any) -> Any:
         params, state = carry
-        slope = lambda at: jax.grad(loss)(at, key)  # noqa: E731 - NSTORM evaluates it at two points
+        slope: Any = jax.grad(lambda at: loss(at, key))  # NSTORM evaluates it at two points
         updates, state = optimizer.update(slope(params), state, params, grad_fn=slope)
         return (optax.apply_updates(params, updates), state), None
 

@@ -326,7 +326,8 @@ def _again(second: Results) -> dict[str, Any]:
     """What the page says of the second validation."""
     budgets, cases = second["settings"]["budgets"], second["cases"]
     rivals = {MEAN_FIELD: FLEETING, FULL_RANK: "Pathfinder"}
-    return second["settings"] | {
+    return {
+        "runs": second["settings"]["runs"],
         "sentences": sentences_again(second),
         "counted": len({case["model"] for case in cases}),
         "reasons": reasons(cases),

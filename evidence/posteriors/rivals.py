@@ -204,9 +204,9 @@ def measured(
     }
 
 
-def measured_few(*given: Any) -> dict[str, Any]:
+def measured_few(name: str, family: str, database: Path | None, budgets: list[int], seeds: list[int]) -> dict[str, Any]:
     """The same for the few rivals that are not stochastic."""
-    return measured(*given, few=True)
+    return measured(name, family, database, budgets, seeds, few=True)
 
 
 def listed(levels: Any) -> list[float | None]:

@@ -262,7 +262,7 @@ def test_a_gaussian_gains_by_widening_what_it_lacks_in_width() -> None:
     for tril, gain in ((np.diag([1.0, 0.1]), np.log(3) - 0.04), (np.eye(2), np.log(3) - 4.0)):
         z = noise @ tril.T
         weights = -0.5 * np.sum(z**2, axis=1) + 0.5 * np.sum(noise**2, axis=1)
-        for q in (Triangular(np.zeros(2), tril), Diagonal(np.zeros(2), np.diagonal(tril))):
+        for q in (Triangular(jnp.zeros(2), jnp.asarray(tril)), Diagonal(jnp.zeros(2), jnp.diagonal(tril))):
             found = wider(weights, z, q, lambda z: -0.5 * np.sum(z**2, axis=1))
             assert found == pytest.approx(gain, abs=0.3)
             assert found <= gain + 0.05  # a lower bound

@@ -214,7 +214,7 @@ def _blocks(steps: int, total: int) -> list[int]:
     return [length] * (steps // length) + [steps % length] * (steps % length > 0)
 
 
-def _keys(key: Array, starts: int) -> Array:
+def _keys(key: Any, starts: int) -> Array:
     return jax.random.split(jax.random.wrap_key_data(key), starts)
 
 
