@@ -10,7 +10,8 @@ from evidence.study import Out, Quick, Seed, kept_in
 from gladstorm.cli.app import AsJson, StoreFolder
 from gladstorm.cli.job import computing
 
-WORK = ("judging.run",)
+WORK = ("judging.Study.run",)
+PARTS = ("time", "second", "bias")
 
 
 def command(
@@ -18,6 +19,9 @@ def command(
     posteriordb: Annotated[Path | None, typer.Option(help="A clone of the repository stan-dev/posteriordb.")] = None,
     quick: Quick = False,
     model: Annotated[list[str] | None, typer.Option(help="Run only this model; repeatable.")] = None,
+    part: Annotated[
+        str | None, typer.Option(help="Run only time, second or bias, and put it beside the results in --out.")
+    ] = None,
     seed: Seed = 0,
     store: StoreFolder = None,
     as_json: AsJson = False,  # noqa: ARG001 - for StudyCommand
@@ -30,15 +34,27 @@ def command(
     Example: python -m evidence posteriors --quick
     """
     kept = kept_in("posteriors", out, store, "store", files=["results.json"])
+    from evidence.page import read
     from evidence.posteriors import judging
     from evidence.posteriors.problems import require_database
     from evidence.results import save
 
     judging.require_known(model or ())
     database = None if quick else require_database(posteriordb)
-    size = judging.QUICK if quick else judging.FULL
-    if model and not quick:
-        size = replace(size, models=tuple(name for name in size.models if name in model))
+    if part not in (None, *PARTS):
+        raise ValueError(f"posteriors: --part must be one of {', '.join(PARTS)}; got {part!r}.")
+
+    def chosen(size: judging.Size) -> judging.Size:
+        return replace(size, models=tuple(name for name in size.models if not model or quick or name in model))
+
     with computing(kept, None, None) as executor:
-        results = judging.run(database, size, kept, seed, executor)
-    save(out / "results.json", results)
+        first, again = (
+            judging.Study(database, chosen(size), kept, seed, executor)
+            for size in (judging.QUICK if quick else judging.FULL, judging.AGAIN)
+        )
+        made = {"time": first.time, "second": again.second, "bias": first.bias}
+        results = first.run() if part is None else {}
+        asked = [part] if part else [] if quick else ["second", "bias"]
+        results |= {name: made[name]() for name in asked}
+    rest = read(out / "results.json") if part else {}
+    save(out / "results.json", rest | results)

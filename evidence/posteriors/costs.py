@@ -1,4 +1,4 @@
-"""What a step costs beside numpyro's SVI, in seconds; and minibatches beside a tuned Adam."""
+"""What a step costs beside numpyro's SVI, in seconds; what NUTS costs, in gradients; minibatches and a tuned Adam."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpyro
 from jax.flatten_util import ravel_pytree
 from numpyro.distributions import Bernoulli, HalfNormal, Normal, Poisson
-from numpyro.infer import SVI, Trace_ELBO
+from numpyro.infer import MCMC, NUTS, SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
 from numpyro.infer.util import initialize_model
 
@@ -24,12 +24,13 @@ from gladstorm.variational import MeanField
 from gladstorm.variational.gaussians import Diagonal
 
 TIMED_STEPS, REPEATS = 2000, 15
+WARM_UP, DRAWS = 300, 300  # of NUTS
 BATCH = 100
 JUDGED_BY = 200
 
 
 def timed(name: str, database: Path | None, seed: int) -> dict[str, float]:
-    """Seconds a step of one start: ours in its main stage, and numpyro's SVI with Adam; medians, taken in turns."""
+    """Seconds a step of one start, by the clock and of CPU: ours in its main stage, SVI with Adam; medians in turn."""
     with jax.enable_x64(True):
         problem = made(name, database)
         svi = SVI(problem.model, AutoNormal(problem.model), numpyro.optim.Adam(0.01), Trace_ELBO())
@@ -46,13 +47,30 @@ def timed(name: str, database: Path | None, seed: int) -> dict[str, float]:
             "ours": (jax.jit(lambda state: jax.lax.scan(step, state, numbers)), ours),
             "SVI": (jax.jit(lambda s: jax.lax.scan(lambda s, _: svi.update(s, problem.data), s, numbers)), theirs),
         }
-        seconds: dict[str, list[float]] = {which: [] for which in programs}
+        clocks = {"": time.perf_counter, " CPU": time.process_time}  # the second also tells something on a busy machine
+        seconds: dict[str, list[float]] = {which + kind: [] for kind in clocks for which in programs}
         for _ in range(REPEATS + 1):
             for which, (program, state) in programs.items():
-                since = time.perf_counter()
+                since = {kind: clock() for kind, clock in clocks.items()}
                 jax.block_until_ready(program(state))
-                seconds[which].append((time.perf_counter() - since) / TIMED_STEPS)
+                for kind, clock in clocks.items():
+                    seconds[which + kind].append((clock() - since[kind]) / TIMED_STEPS)
     return {which: float(np.median(each[1:])) for which, each in seconds.items()}
+
+
+def nuts(name: str, database: Path | None, seed: int) -> dict[str, Any]:
+    """The gradients that one chain of NUTS takes, warm-up included, and the errors of its draws."""
+    with jax.enable_x64(True):
+        problem = made(name, database)
+        chain = MCMC(NUTS(problem.model), num_warmup=WARM_UP, num_samples=DRAWS, progress_bar=False)
+        chain.warmup(jax.random.key(seed), problem.data, extra_fields=("num_steps",), collect_warmup=True)
+        warm = int(chain.get_extra_fields()["num_steps"].sum())
+        chain.run(jax.random.key(seed + 1), problem.data, extra_fields=("num_steps",))
+        draws = {site: np.asarray(value) for site, value in chain.get_samples().items()}
+        return {
+            "gradients": warm + int(chain.get_extra_fields()["num_steps"].sum()),
+            "errors": problem.errors(draws),
+        }
 
 
 def clicks(data: Any, batch: int | None = BATCH) -> None:

@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 
 from evidence.parts import Part, gathered
-from evidence.posteriors import chains, costs, ours, rivals
+from evidence.posteriors import bias, costs, ours, rivals
 from evidence.posteriors.families import FULL_RANK, LARGEST, MEAN_FIELD
-from evidence.posteriors.models import DEVELOPMENT, VALIDATION
+from evidence.posteriors.models import DEVELOPMENT, SECOND, VALIDATION
 from evidence.posteriors.problems import MODELS, SMALL
 from evidence.results import versions_of
 from gladstorm.core.statistics import significant
@@ -34,6 +34,7 @@ TIMED = (
     "mesquite-mesquite",
     "radon_mn-radon_hierarchical_intercept_noncentered",
 )
+SETS = {"validation": VALIDATION, "second": SECOND}
 Measure = Callable[..., dict[str, Any]]
 
 
@@ -52,68 +53,101 @@ class Size:
 
 FULL = Size(tuple(MODELS), [1000, 10_000], 5, 20, LARGEST, TIMED, 10_000)
 QUICK = Size(tuple(SMALL), [20, 60], 2, 4, 0, (), 0)
+AGAIN = Size(tuple(SECOND), [1000, 10_000], 3, 12, LARGEST, (), 0)
 
 
 def require_known(models: Sequence[str]) -> None:
     """Refuse names of no model."""
     for name in models:
-        if name not in MODELS:
-            raise ValueError(f"posteriors: --model must be one of {', '.join(MODELS)}; got {name!r}.")
+        if name not in MODELS | SECOND:
+            raise ValueError(f"posteriors: --model must be one of {', '.join(MODELS | SECOND)}; got {name!r}.")
 
 
-def run(database: Path | None, size: Size, kept: Path, seed: int, executor: Executor = HERE) -> dict[str, Any]:
-    """Everything, JSON-ready."""
+class Study:
+    """The parts of the study on some models. Each is kept when it is finished."""
 
-    def parts(doing: str, measure: Measure, tasks: list[tuple[list[Any], tuple[Any, ...]]]) -> list[dict[str, Any]]:
+    def __init__(self, database: Path | None, size: Size, kept: Path, seed: int, executor: Executor = HERE) -> None:
+        self._database, self._size, self._kept, self._seed, self._executor = database, size, kept, seed, executor
+
+    def run(self) -> dict[str, Any]:
+        """Everything, JSON-ready."""
+        size = self._size
+        checked = [name for name in size.models if name in VALIDATION]
+        large = list(costs.LARGE) if size.batches else []
+        batches = self._parts(
+            "minibatches", costs.minibatches, [([name, self._seed], (name, size.batches, self._seed)) for name in large]
+        )
+        return {
+            "settings": self._settings() | {"models_left_out": [name for name in MODELS if name not in size.models]},
+            "cases": self._cases(rivals.measured),
+            "NUTS": dict(zip(checked, self._of_models("NUTS", costs.nuts, checked), strict=True)),
+            "time": self.time(),
+            "minibatches": {name: _batch_gaps(found) for name, found in zip(large, batches, strict=True)},
+        }
+
+    def time(self) -> dict[str, Any]:
+        """How long a step takes, by model."""
+        names = [name for name in self._size.timed if name in self._size.models]
+        return dict(zip(names, self._of_models("time", costs.timed, names), strict=True))
+
+    def bias(self) -> dict[str, Any]:
+        """By optimizer and dimension, how much too large it makes standard deviations."""
+        (found,) = self._parts("bias", bias.measured, [([self._seed], (self._seed,))])
+        return dict(found)
+
+    def second(self) -> dict[str, Any]:
+        """The second validation: our runs, and the rivals that need no tuning and no many steps."""
+        return {"settings": self._settings(), "cases": self._cases(rivals.measured_few)}
+
+    def _settings(self) -> dict[str, Any]:
+        size = self._size
+        return {
+            "budgets": size.budgets,
+            "seeds": size.seeds,
+            "runs": size.runs,
+            "first_seed": self._seed,
+            "source": source_of(optimize),
+            "versions": versions_of(*PACKAGES),
+        }
+
+    def _parts(self, doing: str, measure: Measure, tasks: list[tuple[list[Any], tuple[Any, ...]]]) -> list[Any]:
         """What `measure` finds of each: its identity without the place of the database, and its arguments."""
-        store = Store(kept, Part, ".json", source=source_of(measure))
+        store = Store(self._kept, Part, ".json", source=source_of(measure))
         listed = [
             Task(", ".join(map(str, [doing, *identity[:2]])), [doing, *identity], partial(_part, measure, *arguments))
             for identity, arguments in tasks
         ]
-        return [part.content for part in gathered(doing, listed, store, executor)]
+        return [part.content for part in gathered(doing, listed, store, self._executor)]
 
-    def of_cases(doing: str, measure: Measure, cases: list[tuple[str, str]], number: int) -> list[dict[str, Any]]:
-        settings = [size.budgets, [seed + j for j in range(number)]]
-        return parts(doing, measure, [([*case, *settings], (*case, database, *settings)) for case in cases])
+    def _of_models(self, doing: str, measure: Measure, names: Sequence[str]) -> list[Any]:
+        return self._parts(doing, measure, [([name, self._seed], (name, self._database, self._seed)) for name in names])
 
-    cases = [(name, MEAN_FIELD) for name in size.models]
-    theirs = of_cases("rivals", rivals.measured, cases, size.seeds)
-    larger = [
-        (name, FULL_RANK)
-        for name, found in zip(size.models, theirs, strict=True)
-        if found["dim"] <= size.largest and name not in DEVELOPMENT  # which are not judged
-    ]
-    theirs += of_cases("rivals", rivals.measured, larger, size.seeds)
-    cases += larger
-    own = of_cases("ours", ours.measured, cases, size.runs)
-    best = [max(pair, key=lambda each: each["best"]["level"])["best"] for pair in zip(theirs, own, strict=True)]
-    polished = parts(
-        "polish",
-        ours.polished,
-        [([*case, b["level"]], (*case, database, b["mean"], b["scale"])) for case, b in zip(cases, best, strict=True)],
-    )
-    checked = [name for name in size.models if name in VALIDATION]
-    sampled = parts("NUTS", chains.nuts, [([name, seed], (name, database, seed)) for name in checked])
-    clocked = [name for name in size.timed if name in size.models]
-    seconds = parts("time", costs.timed, [([name, seed], (name, database, seed)) for name in clocked])
-    large = list(costs.LARGE) if size.batches else []
-    batches = parts("minibatches", costs.minibatches, [([name, seed], (name, size.batches, seed)) for name in large])
-    return {
-        "settings": {
-            "budgets": size.budgets,
-            "seeds": size.seeds,
-            "runs": size.runs,
-            "first_seed": seed,
-            "models_left_out": [name for name in MODELS if name not in size.models],
-            "source": source_of(optimize),
-            "versions": versions_of(*PACKAGES),
-        },
-        "cases": [_case(*each) for each in zip(cases, theirs, own, polished, strict=True)],
-        "NUTS": dict(zip(checked, sampled, strict=True)),
-        "time": dict(zip(clocked, seconds, strict=True)),
-        "minibatches": {name: _batch_gaps(found) for name, found in zip(large, batches, strict=True)},
-    }
+    def _cases(self, measure: Measure) -> list[dict[str, Any]]:
+        size = self._size
+
+        def of(doing: str, measure: Measure, cases: list[tuple[str, str]], number: int) -> list[Any]:
+            settings = [size.budgets, [self._seed + j for j in range(number)]]
+            return self._parts(
+                doing, measure, [([*case, *settings], (*case, self._database, *settings)) for case in cases]
+            )
+
+        cases = [(name, MEAN_FIELD) for name in size.models]
+        theirs = of("rivals", measure, cases, size.seeds)
+        larger = [
+            (name, FULL_RANK)
+            for name, found in zip(size.models, theirs, strict=True)
+            if found["dim"] <= size.largest and name not in DEVELOPMENT  # which are not judged
+        ]
+        theirs += of("rivals", measure, larger, size.seeds)
+        cases += larger
+        own = of("ours", ours.measured, cases, size.runs)
+        best = [max(pair, key=lambda each: each["best"]["level"])["best"] for pair in zip(theirs, own, strict=True)]
+        tasks = [
+            ([*case, b["level"]], (*case, self._database, b["mean"], b["scale"]))
+            for case, b in zip(cases, best, strict=True)
+        ]
+        polished = self._parts("polish", ours.polished, tasks)
+        return [_case(*each) for each in zip(cases, theirs, own, polished, strict=True)]
 
 
 def _part(measure: Measure, *arguments: Any) -> Part:
@@ -125,7 +159,7 @@ def _case(case: tuple[str, str], theirs: Any, own: Any, polished: Any) -> dict[s
     top = max(polished["level"], theirs["best"]["level"], own["best"]["level"])
     return {
         "model": case[0],
-        "set": "validation" if case[0] in VALIDATION else "development",
+        "set": next((name for name, models in SETS.items() if case[0] in models), "development"),
         "family": case[1],
         "dim": theirs["dim"],
         "best": {"elbo": significant(top, 10), "khat": polished["khat"], "errors": polished["errors"]},

@@ -1,4 +1,4 @@
-"""Thirty posteriors of posteriordb as numpyro models, in our words; each takes its data by the names they have there.
+"""Forty posteriors of posteriordb as numpyro models, in our words; each takes its data by the names they have there.
 
 Sites have the names and the ranges of the Stan parameters, so that draws of both can be compared. A prior that is not
 given is flat. Half-distributions are normalized here and not there, which moves an ELBO by a constant.
@@ -362,6 +362,99 @@ def radon(data: Data) -> None:
     sample("log_radon", Normal(level, sigma_y), obs=data["log_radon"])
 
 
+# Second validation
+
+
+def trap_response(data: Data) -> None:
+    """Detection that changes after the first capture; animals never seen may not exist."""
+    y = data["y"]
+    before = np.concatenate([np.zeros((len(y), 1)), y[:, :-1]], axis=1)
+    omega, p, c = (sample(name, Uniform(0, 1)) for name in ("omega", "p", "c"))
+    seen = y.sum(axis=1) > 0
+    caught, missed = ([((y == hit) & (before == after))[seen].sum() for after in (0, 1)] for hit in (1, 0))
+    known = sum(a * jnp.log(r) + b * jnp.log1p(-r) for r, a, b in zip((p, c), caught, missed, strict=True))
+    never = jnp.logaddexp(jnp.log(omega) + y.shape[1] * jnp.log1p(-p), jnp.log1p(-omega))
+    factor("y", seen.sum() * jnp.log(omega) + known + (~seen).sum() * never)
+
+
+def moving_average(data: Data) -> None:
+    """One lag of the series and one of the noise."""
+    y = data["y"]
+    mu, phi, theta = sample("mu", Normal(0, 10)), sample("phi", Normal(0, 2)), sample("theta", Normal(0, 2))
+    sigma = sample("sigma", HalfCauchy(2.5))
+
+    def after(error: Any, pair: Any) -> Any:
+        error = pair[1] - (mu + phi * pair[0] + theta * error)
+        return error, error
+
+    first = y[0] - (mu + phi * mu)
+    _, errors = jax.lax.scan(after, first, np.stack([y[:-1], y[1:]], axis=1))
+    factor("y", Normal(0, sigma).log_prob(jnp.append(errors, first)).sum())
+
+
+def earnings(data: Data) -> None:
+    """Earnings in dollars by height in inches."""
+    _linear(data["earn"], data["height"])
+
+
+def wells(data: Data) -> None:
+    """Households that change their well, by distance."""
+    logits = _flat("alpha") + _flat("beta", 1)[0] * data["dist"] / 100
+    factor("switched", jnp.sum(data["switched"] * logits - jax.nn.softplus(logits)))
+
+
+def logmesquite_logvas(data: Data) -> None:
+    """Weight of bushes by volume, area and shape, in logarithms."""
+    d1, d2 = np.log(data["diam1"]), np.log(data["diam2"])
+    shapes = (d1 + d2 + np.log(data["canopy_height"]), d1 + d2, d1 - d2)
+    others = (np.log(data["total_height"]), np.log(data["density"]), data["group"])
+    _linear(np.log(data["weight"]), *shapes, *others)
+
+
+def collapsing_mixture(data: Data) -> None:
+    """Two normal laws without an order."""
+    mu, sigma = _several("mu", Normal(0, 2), 2), _several("sigma", HalfNormal(2), 2)
+    _two_components(data["y"], sample("theta", Beta(5, 5)), mu, sigma)
+
+
+def two_means(data: Data) -> None:
+    """Two normal laws of scale 1 without an order."""
+    theta, mu = sample("theta", Uniform(0, 1)), _several("mu", Normal(0, 10), 2)
+    _two_components(data["y"], theta, mu, jnp.ones(2))
+
+
+def dogs_multiplicative(data: Data) -> None:
+    """Dogs whose probability of a shock shrinks by a factor with every trial."""
+    avoided, had, trials, shocks = _dogs_saw(data)
+    a, b = sample("a", Uniform(0, 1)), sample("b", Uniform(0, 1))
+    log_p = had * jnp.log(a) + avoided * jnp.log(b)
+    later = (avoided + had) > 0  # the first trial is a shock
+    missed = jnp.where(later, jnp.log(-jnp.expm1(jnp.where(later, log_p, -1.0))), 0.0)
+    factor("y", jnp.sum(shocks * log_p + (trials - shocks) * missed))
+
+
+def soil(data: Data) -> None:
+    """Carbon from two pools: a linear ODE, by Runge and Kutta's method with ten steps between data."""
+    k1, k2, alpha21, alpha12 = (sample(name, HalfNormal(1)) for name in ("k1", "k2", "alpha21", "alpha12"))
+    gamma, sigma = sample("gamma", Beta(10, 1)), sample("sigma", HalfCauchy(1))
+    total, rates = data["totalC_t0"], jnp.array([[-k1, alpha12 * k2], [alpha21 * k1, -k2]])
+
+    def move(pools: Any, step: Any) -> Any:
+        h = step * rates
+        for _ in range(10):
+            pools = pools + h @ (pools + h @ (pools / 2 + h @ (pools / 6 + h @ pools / 24)))
+        return pools, pools.sum()
+
+    steps = np.diff(np.append(data["t0"], data["ts"])) / 10
+    _, left = jax.lax.scan(move, total * jnp.array([gamma, 1 - gamma]), steps)
+    sample("eCO2mean", Normal(total - left, sigma), obs=data["eCO2mean"])
+
+
+def kidscore(data: Data) -> None:
+    """Test scores of children by the mother's, unscaled."""
+    _linear(data["kid_score"], data["mom_iq"], scale=HalfCauchy(2.5))
+
+
 DEVELOPMENT = {
     "eight_schools-eight_schools_centered": eight_schools_centered,
     "eight_schools-eight_schools_noncentered": eight_schools_noncentered,
@@ -395,4 +488,16 @@ VALIDATION = {
     "mesquite-mesquite": mesquite,
     "mcycle_splines-accel_splines": splines,
     "radon_mn-radon_hierarchical_intercept_noncentered": radon,
+}
+SECOND = {
+    "Mb_data-Mb_model": trap_response,
+    "dogs-dogs_hierarchical": dogs_multiplicative,
+    "earnings-earn_height": earnings,
+    "mesquite-logmesquite_logvas": logmesquite_logvas,
+    "low_dim_gauss_mix_collapse-low_dim_gauss_mix_collapse": collapsing_mixture,
+    "normal_2-normal_mixture": two_means,
+    "soil_carbon-soil_incubation": soil,
+    "arma-arma11": moving_average,
+    "wells_data-wells_dist100_model": wells,
+    "kidiq-kidscore_momiq": kidscore,
 }

@@ -17,7 +17,7 @@ from gladstorm.jobs.progress import quietly
 from gladstorm.variational import FullRank, MeanField
 from gladstorm.variational.gaussians import Diagonal
 from gladstorm.variational.judgement import judge
-from gladstorm.variational.logdensity import DRAWS, STARTS
+from gladstorm.variational.logdensity import DRAWS, STARTS, gain_by_widening
 from gladstorm.variational.psis import khat
 from gladstorm.variational.run import optimize
 
@@ -49,19 +49,19 @@ def _run(
     scale = found.scale if family == MEAN_FIELD else found.tril
     level = np.asarray(elbos(problem.logdensity, found.loc, scale, draws))
     weights = outcome.weights(DRAWS)
-    fits = []
+    fits, densities = [], jax.jit(jax.vmap(problem.logdensity))
     for first in range(0, len(level) - STARTS + 1, STARTS):
         mine = slice(first, first + STARTS)
         by_start = ("elbos", "gaps", "curve", "noise", "skipped")
         some = replace(outcome, **{name: getattr(outcome, name)[mine] for name in by_start})
         best = first + some.best
         z = np.asarray(jax.vmap(jax.tree.map(lambda leaf, best=best: leaf[best], found).place)(draws))
-        finite = np.isfinite(weights[best]).all()
+        finite, gain = np.isfinite(weights[best]).all(), gain_by_widening(outcome, best, densities)
         fits.append(
             {
                 "level": listed(level[best : best + 1])[0],
                 "khat": listed([khat(weights[best])])[0] if finite else None,
-                "warnings": list(judge(some, weights[best], float(np.finfo(float).eps))),
+                "warnings": list(judge(some, weights[best], float(np.finfo(float).eps), gain)),
                 "errors": problem.errors(problem.sites(z)),
             }
         )

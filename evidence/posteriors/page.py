@@ -16,6 +16,7 @@ from gladstorm.plotting.styles import BLACK, COLOURS, GREY, LINES
 
 Results = dict[str, Any]
 Cases = list[dict[str, Any]]
+Row = tuple[str, str, bool | None]  # a sentence, what was found, and whether it holds; None if it cannot be said
 
 OURS, TUNED, TUNED_STL = "ours", "tuned Adam", "tuned Adam, STL"
 MEAN_FIELD, FULL_RANK = "mean field", "full rank"
@@ -70,11 +71,9 @@ def sentences(results: Results) -> list[dict[str, Any]]:
     closest = min(rivals, key=lambda key: rivals[key] / ours[key[1]])
     runs = [each for case in judged for found in case["ours"].values() for each in found]
     lost = sum(each is None for each in runs)
-    (close, total), (close_full, total_full) = near(mean, OURS, many), near(full, OURS, many)
-    said = warned(judged, (few, many))
-    ratio = _geometric([each["ours"] / each["SVI"] for each in results["time"].values()])
+    ratio = _slower(results["time"], "")
     batches = {name: (_median(each["ours"]), _best(each)) for name, each in results["minibatches"].items()}
-    rows: list[tuple[str, str, bool | None]] = [
+    rows: list[Row] = [
         (
             f"Mean field, {many:,} gradients: the geometric mean of the median gap is at most 0.1 nats.",
             two(ours[many]),
@@ -86,36 +85,19 @@ def sentences(results: Results) -> list[dict[str, Any]]:
             "; ".join(f"{budget:,}: {ours[budget]:.3g} against {oracle[budget]:.3g}" for budget in (few, many)),
             all(ours[budget] <= oracle[budget] for budget in (few, many)),
         ),
-        (
-            f"Mean field, {many:,} gradients: at least 90 % of our runs are within 1 nat.",
-            f"{close} of {total}",
-            close >= 0.9 * total,
-        ),
+        _share_near(mean, many, 90),
         (
             "None of our runs, of both families and budgets, is not finite, and there are at least 500.",
             f"{lost} of {len(runs)}",
             lost == 0 and len(runs) >= 500,
         ),
-        (
-            f"Full rank, {many:,} gradients: at least 98 % of our runs are within 1 nat.",
-            f"{close_full} of {total_full}",
-            close_full >= 0.98 * total_full if total_full else None,
-        ),
+        _share_near(full, many, 98),
         (
             "Mean field: our geometric mean is below that of every untuned rival, at both budgets.",
             f"closest is {closest[0]} at {closest[1]:,}: {two(ours[closest[1]])} against {two(rivals[closest])}",
             all(ours[budget] < each for (_, budget), each in rivals.items()),
         ),
-        (
-            "Of fits (four starts; both families and budgets) that are not within 1 nat, at least 90 % warn.",
-            f"{said[False][0]} of {said[False][1]}",
-            said[False][0] >= 0.9 * said[False][1] if said[False][1] else None,
-        ),
-        (
-            "Of fits that are within 1 nat, at most 5 % warn.",
-            f"{said[True][0]} of {said[True][1]}",
-            said[True][0] <= 0.05 * said[True][1] if said[True][1] else None,
-        ),
+        *_warnings(judged, few, many),
         (
             "A gradient takes at most 1.1 times as long as in numpyro's SVI with Adam (mean field; ratio of medians, "
             "geometric mean over the models timed).",
@@ -130,9 +112,54 @@ def sentences(results: Results) -> list[dict[str, Any]]:
             all(own <= rival for own, rival in batches.values()) if batches else None,
         ),
     ]
+    return _verdicts(rows)
+
+
+def sentences_again(second: Results) -> list[dict[str, Any]]:
+    """The sentences of the second validation."""
+    few, many = second["settings"]["budgets"]
+    cases = second["cases"]
+    mean, full = ([case for case in cases if case["family"] == family] for family in (MEAN_FIELD, FULL_RANK))
+    runs = [each for case in cases for found in case["ours"].values() for each in found]
+    return _verdicts(
+        [_share_near(mean, many, 90), _share_near(full, many, 98), _finite(runs), *_warnings(cases, few, many)]
+    )
+
+
+def _verdicts(rows: list[Row]) -> list[dict[str, Any]]:
     return [
         {"words": words, "found": found, "verdict": {True: "true", False: "**false**", None: "undecided"}[holds]}
         for words, found, holds in rows
+    ]
+
+
+def _share_near(cases: Cases, budget: int, percent: int) -> Row:
+    (close, total), family = near(cases, OURS, budget), cases[0]["family"].capitalize() if cases else "Full rank"
+    return (
+        f"{family}, {budget:,} gradients: at least {percent} % of our runs are within 1 nat.",
+        f"{close} of {total}",
+        close >= percent / 100 * total if total else None,
+    )
+
+
+def _finite(runs: list[float | None]) -> Row:
+    lost = sum(each is None for each in runs)
+    return "None of our runs is not finite.", f"{lost} of {len(runs)}", lost == 0
+
+
+def _warnings(cases: Cases, few: int, many: int) -> list[Row]:
+    (good, goods), (bad, bads) = (warned(cases, (few, many))[near] for near in (True, False))
+    return [
+        (
+            "Of fits (four starts; both families and budgets) that are not within 1 nat, at least 90 % warn.",
+            f"{bad} of {bads}",
+            bad >= 0.9 * bads if bads else None,
+        ),
+        (
+            "Of fits that are within 1 nat, at most 5 % warn.",
+            f"{good} of {goods}",
+            good <= 0.05 * goods if goods else None,
+        ),
     ]
 
 
@@ -145,8 +172,10 @@ def two(number: float) -> str:
     return f"{number:.2g}" if number < 100 or number >= 1e4 else f"{float(f'{number:.2g}'):.0f}"
 
 
-def _geometric(values: list[float]) -> float:
-    return float(np.exp(np.mean(np.log(values)))) if values else float("nan")
+def _slower(times: Results, kind: str) -> float:
+    """How much longer a step of ours takes than one of SVI: the geometric mean over models."""
+    ratios = [each["ours" + kind] / each["SVI" + kind] for each in times.values()]
+    return float(np.exp(np.mean(np.log(ratios)))) if ratios else float("nan")
 
 
 def _median(found: list[float | None]) -> float:
@@ -172,25 +201,24 @@ def overview(cases: Cases, budgets: list[int]) -> str:
     return markdown_table(heads, rows)
 
 
-def by_model(results: Results, family: str) -> str:
-    """A row for each model: our medians, the oracle's, the usual Adam's, k-hat, errors."""
-    few, many = results["settings"]["budgets"]
+def by_model(cases: Cases, budgets: list[int], rivals: Iterable[str]) -> str:
+    """A row for each model: our medians, those of some rivals, k-hat, errors."""
+    few, many = budgets
     heads = ["model", "set", "d", f"ours, {few:,}", f"ours, {many:,}", f"within 1 nat at {many:,}"]
-    heads += [f"{TUNED_STL}, {many:,}", f"Adam 0.01, {many:,}", "fits that warn", "k-hat, ours", "best", "errors, ours"]
+    heads += [*(f"{name}, {many:,}" for name in rivals), "fits that warn", "k-hat, ours", "best", "errors, ours"]
     rows = []
-    for case in (each for each in results["cases"] if each["family"] == family):
+    for case in cases:
         fits = case["fits"][str(many)]
         close, total = near([case], OURS, many)
-        medians = [two(float(np.median(gaps(case, who, k)))) for who, k in ((TUNED_STL, many), ("Adam 0.01", many))]
         khats = [np.inf if fit["khat"] is None else fit["khat"] for fit in fits]
         rows.append(
             [
-                case["model"].partition("-")[2] or case["model"],
+                _short(case["model"]),
                 case["set"],
                 str(case["dim"]),
                 *(two(float(np.median(gaps(case, OURS, k)))) for k in (few, many)),
                 f"{close} of {total}",
-                *medians,
+                *(two(float(np.median(gaps(case, name, many)))) for name in rivals),
                 f"{sum(bool(fit['warnings']) for fit in fits)} of {len(fits)}",
                 f"{np.median(khats):.2f}",
                 "∞" if case["best"]["khat"] is None else f"{case['best']['khat']:.2f}",
@@ -198,6 +226,17 @@ def by_model(results: Results, family: str) -> str:
             ]
         )
     return markdown_table(heads, rows)
+
+
+def _short(model: str) -> str:
+    return model.partition("-")[2] or model
+
+
+def bias_table(bias: Results) -> str:
+    """A row for each optimizer: the error of standard deviations by dimension."""
+    dimensions = list(next(iter(bias.values()), {}))
+    rows = [[name, *(f"{each[d][0]:+.1f} ± {each[d][1]:.1f}" for d in dimensions)] for name, each in bias.items()]
+    return markdown_table(["", *(f"d = {d}" for d in dimensions)], rows)
 
 
 def between(numbers: Iterable[int]) -> str:
@@ -218,16 +257,15 @@ def _errors(found: list[dict[str, float] | None]) -> str:
 def chains(results: Results) -> str:
     """What NUTS took, and its errors."""
     rows = [
-        [name.partition("-")[2] or name, f"{found['gradients']:,}", _errors([found["errors"]])]
-        for name, found in results["NUTS"].items()
+        [_short(name), f"{found['gradients']:,}", _errors([found["errors"]])] for name, found in results["NUTS"].items()
     ]
     return markdown_table(["model", "gradients of NUTS", "its errors"], rows)
 
 
-def reasons(results: Results) -> str:
+def reasons(cases: Cases) -> str:
     """How often each kind of warning was given, by whether the fit was within a nat."""
     counts: dict[str, list[int]] = {}
-    for case in results["cases"]:
+    for case in cases:
         for fits in case["fits"].values():
             for fit in fits:
                 good = fit["gap"] is not None and fit["gap"] < NEAR
@@ -263,11 +301,19 @@ def render(results: Results) -> str:
             },
             "ours_at": {budget: two(score(some(MEAN_FIELD, chosen), OURS, budget)) for budget in budgets},
             "adam_at": {budget: two(score(some(MEAN_FIELD, chosen), "Adam 0.01", budget)) for budget in budgets},
-            "by_model": {family: by_model(results, family) for family in (MEAN_FIELD, FULL_RANK)},
+            "by_model": {
+                family: by_model(
+                    [case for case in results["cases"] if case["family"] == family], budgets, (TUNED_STL, "Adam 0.01")
+                )
+                for family in (MEAN_FIELD, FULL_RANK)
+            },
+            "second": _again(results["second"]) if "second" in results else None,
+            "bias": bias_table(results["bias"]) if "bias" in results else "",
             "NUTS": results["NUTS"],
             "chains": chains(results),
-            "reasons": reasons(results),
+            "reasons": reasons(results["cases"]),
             "time": results["time"],
+            "ratios": {kind: _slower(results["time"], kind) for kind in ("", " CPU")},
             "batches": {
                 name: {"ours": two(_median(found["ours"])), "tuned": two(_best(found))}
                 for name, found in results["minibatches"].items()
@@ -276,14 +322,32 @@ def render(results: Results) -> str:
     )
 
 
+def _again(second: Results) -> dict[str, Any]:
+    """What the page says of the second validation."""
+    budgets, cases = second["settings"]["budgets"], second["cases"]
+    rivals = {MEAN_FIELD: FLEETING, FULL_RANK: "Pathfinder"}
+    return {
+        "runs": second["settings"]["runs"],
+        "sentences": sentences_again(second),
+        "counted": len({case["model"] for case in cases}),
+        "reasons": reasons(cases),
+        "by_model": {
+            family: by_model([case for case in cases if case["family"] == family], budgets, (rival,))
+            for family, rival in rivals.items()
+        },
+    }
+
+
 def draw(folder: Path) -> None:
-    """The profile of gaps, and the gaps model by model."""
+    """The profile of gaps, the gaps model by model, and the bias of normalized steps."""
     results = load(folder)
     many = results["settings"]["budgets"][-1]
     cases = [case for case in results["cases"] if case["family"] == MEAN_FIELD]
     judged = [case for case in cases if case["set"] == "validation"] or cases
     _save(folder / "profile.svg", (6.5, 4.2), lambda ax: _profile(ax, judged, many))
     _save(folder / "gaps.svg", (8, 1.6 + 0.25 * len(cases)), lambda ax: _by_model(ax, cases, many))
+    if "bias" in results:
+        _save(folder / "bias.svg", (6.5, 3.8), lambda ax: _bias(ax, results["bias"]))
 
 
 def _save(path: Path, size: tuple[float, float], paint: Callable[[Any], None]) -> None:
@@ -319,6 +383,21 @@ def _by_model(ax: Any, cases: Cases, budget: int) -> None:
     ax.axvline(NEAR, color=GREY, linewidth=0.8, linestyle=":")
     ax.set(xscale="log", xlim=(SMALLEST / 1.3, LARGEST * 1.3), xlabel=f"median gap after {budget:,} gradients, nats")
     ax.set_yticks(range(len(cases)))
-    ax.set_yticklabels([f"{case['model'].partition('-')[2] or case['model']} ({case['set'][:3]}.)" for case in cases])
+    ax.set_yticklabels([f"{_short(case['model'])} ({case['set'][:3]}.)" for case in cases])
     ax.invert_yaxis()
     ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, frameon=False, fontsize=8)
+
+
+def _bias(ax: Any, bias: Results) -> None:
+    kinds = list(dict.fromkeys(name.split(",")[0] for name in bias))
+    for number, (name, by_dimension) in enumerate(bias.items()):
+        kind = kinds.index(name.split(",")[0])
+        d = np.array([float(each) for each in by_dimension]) * (1 + 0.012 * (number - len(bias) / 2))  # side by side
+        means, errors = np.array(list(by_dimension.values())).T
+        colour = BLACK if kind == len(kinds) - 1 else COLOURS[kind]
+        ax.errorbar(d, means, 2 * errors, color=colour, linestyle=LINES[number % 3], capsize=2, label=name)
+    ax.axhline(0.0, color=GREY, linewidth=0.8, linestyle=":")
+    ax.set(xscale="log", xlabel="dimension", ylabel="error of standard deviations, %")
+    ax.set_xticks([float(d) for d in next(iter(bias.values()))], list(next(iter(bias.values()))))
+    ax.minorticks_off()
+    ax.legend(frameon=False, fontsize=8)

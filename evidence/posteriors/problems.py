@@ -16,7 +16,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import initialize_model
 
-from evidence.posteriors.models import DEVELOPMENT, VALIDATION, Data, linear_regression, surgical
+from evidence.posteriors.models import DEVELOPMENT, SECOND, VALIDATION, Data, linear_regression, surgical
 
 MODELS = VALIDATION | DEVELOPMENT
 TRIES = 50  # of a start
@@ -88,7 +88,7 @@ def made(name: str, database: Path | None) -> Problem:
     content = _unzipped(root / "data" / "data" / f"{about['data_name']}.json.zip")
     data = {key: np.asarray(value, np.float64) for key, value in content.items()}
     path = root / "reference_posteriors" / "draws" / "draws" / f"{about.get('reference_posterior_name')}.json.zip"
-    return Problem(name, MODELS[name], data, _by_site(_unzipped(path)) if path.exists() else {})
+    return Problem(name, (MODELS | SECOND)[name], data, _by_site(_unzipped(path)) if path.exists() else {})
 
 
 def require_database(folder: Path | None) -> Path:

@@ -48,7 +48,6 @@ SHAPES = ((0.0, 0.999), (1.0, 0.999), (1.0, 0.99))
 GRID = [(rate, cosine, b2, np.inf) for rate, (cosine, b2) in product(RATES, SHAPES)]
 TUNED, TUNED_STL = "tuned Adam", "tuned Adam, STL"
 STAN, FIXED, PATHFINDER = "Stan's step-size search", "fixed draws, L-BFGS", "Pathfinder"
-UNTUNED = (*ADAMS, "Prodigy", "DoG", "Schedule-Free", STAN, FIXED, PATHFINDER)
 ETAS = (100.0, 10.0, 1.0, 0.1, 0.01)  # Stan's
 TRIAL, TRIAL_DRAWS = 50, 100  # steps of each, and draws of the ELBO it is judged by
 FIXED_DRAWS = 30
@@ -188,12 +187,14 @@ def stochastic(
     return found
 
 
-def measured(name: str, family: str, database: Path | None, budgets: list[int], seeds: list[int]) -> dict[str, Any]:
-    """The ELBOs of all rivals on a posterior by name, budget and seed, and the best Gaussian that one of them found."""
+def measured(
+    name: str, family: str, database: Path | None, budgets: list[int], seeds: list[int], few: bool = False
+) -> dict[str, Any]:
+    """The ELBOs of all rivals, or of the few that are not stochastic, and the best Gaussian that one of them found."""
     with jax.enable_x64(True):
         problem = made(name, database)
         draws = antithetic(problem.dim, JUDGED_BY, 0)
-        found = stochastic(problem, family, budgets, seeds, draws)
+        found = {} if few else stochastic(problem, family, budgets, seeds, draws)
         found |= deterministic(problem, family, budgets, seeds, draws)
     levels = {rival: {str(k): listed(end[2]) for k, end in ends.items()} for rival, ends in found.items()}
     return {
@@ -201,6 +202,11 @@ def measured(name: str, family: str, database: Path | None, budgets: list[int], 
         "levels": levels,
         "best": best_of([each for ends in found.values() for each in ends.values()]),
     }
+
+
+def measured_few(name: str, family: str, database: Path | None, budgets: list[int], seeds: list[int]) -> dict[str, Any]:
+    """The same for the few rivals that are not stochastic."""
+    return measured(name, family, database, budgets, seeds, few=True)
 
 
 def listed(levels: Any) -> list[float | None]:

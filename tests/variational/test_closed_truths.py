@@ -10,7 +10,7 @@ import pytest
 
 from gladstorm.variational import Fit, FullRank, LowRank, MeanField, fit_logdensity
 
-BIAS, SPREAD, MEANS = 0.005, 0.02, 0.05  # of sds: on average, of each; of means, in sds
+BIAS, MEANS = 0.005, 0.05  # of each sd; of each mean, in sds
 
 
 def gaussian(mean: Any, covariance: Any) -> Any:
@@ -28,15 +28,14 @@ def correlated(d: int, largest: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
 
 def close(fit: Fit, mean: Any, sds: Any) -> None:
     ratios = np.sqrt(np.sum(fit.scale_tril**2, axis=1)) / sds
-    assert abs(ratios.mean() - 1) <= BIAS
-    assert np.abs(ratios - 1).max() <= SPREAD
+    assert np.abs(ratios - 1).max() <= BIAS
     assert np.abs((fit.location - mean) / sds).max() <= MEANS
     assert fit.warnings == ()
     assert fit.converged
 
 
-def test_full_rank_finds_a_gaussian_posterior_with_its_correlations_and_its_evidence() -> None:
-    d = 50
+@pytest.mark.parametrize("d", [1, 10, 50])
+def test_full_rank_finds_a_gaussian_posterior_with_its_correlations_and_its_evidence(d: int) -> None:
     mean, covariance = correlated(d, 1e4)
     fit = fit_logdensity(gaussian(mean, covariance), d, steps=8000, starts=1, family=FullRank(), progress=False)
     sds = np.sqrt(np.diagonal(covariance))
@@ -57,7 +56,11 @@ def test_a_mean_field_finds_the_means_and_the_conditional_deviations_on_scales_f
 
 
 def test_a_mean_field_finds_its_optimum_in_a_funnel() -> None:
-    """v ~ N(0, 9), x_i ~ N(0, e^v), nine of them: by hand, s_v² = 1/(1/9 + 9/2) and σ_x = exp(m_v/2 − s_v²/4)."""
+    """v ~ N(0, 9), x_i ~ N(0, e^v), nine of them: by hand, s_v² = 1/(1/9 + 9/2) and σ_x = exp(m_v/2 − s_v²/4).
+
+    This is the optimum of the family and not the posterior, whose v has a deviation of 3. Its m_v is 0, and this is not
+    found to 0.05 deviations: the ELBO changes by m_v²/18, so that a run stops anywhere in a valley.
+    """
 
     def log_density(z: Any) -> Any:
         v, x = z[0], z[1:]
@@ -65,10 +68,10 @@ def test_a_mean_field_finds_its_optimum_in_a_funnel() -> None:
 
     fit = fit_logdensity(log_density, 10, steps=10_000, starts=1, family=MeanField(), progress=False)
     found, width = np.diagonal(fit.scale_tril), (1 / 9 + 9 / 2) ** -0.5
-    assert found[0] == pytest.approx(width, rel=SPREAD)
-    assert found[1:].mean() == pytest.approx(np.exp(fit.location[0] / 2 - width**2 / 4), rel=SPREAD)
+    assert found[0] == pytest.approx(width, rel=0.02)
+    assert found[1:].mean() == pytest.approx(np.exp(fit.location[0] / 2 - width**2 / 4), rel=0.02)
     best = np.log(width) - width**2 * (1 / 18 + 9 / 4) - 4.5 + 5 * (1 + np.log(2 * np.pi))
-    assert fit.elbo == pytest.approx(best, abs=0.1)  # it hardly depends on m_v, which is 0
+    assert fit.elbo == pytest.approx(best, abs=0.1)
 
 
 def test_a_first_gradient_of_10_to_the_19_is_survived() -> None:

@@ -16,7 +16,7 @@ from gladstorm.jobs.store import Store
 from gladstorm.variational import Fit, FullRank, MeanField, fit_logdensity
 from gladstorm.variational.families import largest_family
 from gladstorm.variational.gaussians import Diagonal, Factored, Triangular
-from gladstorm.variational.judgement import judge
+from gladstorm.variational.judgement import judge, wider
 from gladstorm.variational.psis import khat, khat_in_words
 from gladstorm.variational.run import Looks, Outcome
 
@@ -122,11 +122,15 @@ def outcome(**changes: Any) -> Outcome:
     given = {
         "elbos": np.array([[-9.0, -9.0], [-9.5, -9.4]]),
         "gaps": np.zeros((2, 2)),
-        "skipped": np.zeros(2, int),
+        "skipped": np.zeros(4, int),
         "steps": np.array([100]),
         "best": 0,
     }
     return SimpleNamespace(**given | changes)  # type: ignore[return-value]  # what a judgement reads of one
+
+
+def _ended(*elbos: float) -> np.ndarray:
+    return np.stack([np.array(elbos)] * 2, axis=1)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +139,10 @@ def outcome(**changes: Any) -> Outcome:
         ({}, -9.0, None),
         ({"elbos": np.array([[-9.4, -9.0], [-9.4, -9.4]])}, -9.0, "by about 0.4 nats"),
         ({"gaps": np.array([[0.0, 2.0], [0.0, 0.0]])}, -9.0, "by about 2 nats"),
-        ({"elbos": np.array([[-9.0, -9.0], [-9.0, -11.0]])}, -9.0, "No other start came within 1 nat"),
+        ({"elbos": np.array([[-9.0, -9.0], [-9.0, -11.0]])}, -9.0, "Too few starts came near the best one: 0 of 1"),
+        ({"elbos": _ended(-9.0, -9.4, -30.0, -30.0)}, -9.0, "Too few starts came near the best one: 1 of 3"),
+        ({"elbos": _ended(-9.0, -9.05, -30.0, -30.0)}, -9.0, None),  # two at the same optimum
+        ({"elbos": _ended(-9.0, -9.4, -9.8, -30.0)}, -9.0, None),
         ({"skipped": np.array([3, 0])}, -9.0, "3 % of the gradients were not finite"),
         ({"skipped": np.array([0, 30])}, -9.0, None),  # another start's
         ({}, -np.inf, "not finite at some draws"),
@@ -215,7 +222,47 @@ def test_what_cannot_be_fitted_is_refused_in_a_sentence() -> None:
 
 def test_a_fit_that_is_nowhere_finite_is_doubted_in_sentences_alone() -> None:
     nothing, steps = np.full((2, 3), -np.inf), np.array([10])
-    outcome = Outcome((), nothing, np.zeros((2, 3)), nothing, nothing, steps, np.array([7, 7]), 0, lambda _: nothing)
+    outcome = Outcome(
+        (),
+        nothing,
+        np.zeros((2, 3)),
+        nothing,
+        nothing,
+        steps,
+        np.array([7, 7]),
+        0,
+        lambda *_: jnp.zeros(()),
+        lambda *_: nothing,
+    )
     said = " ".join(judge(outcome, np.array([np.nan]), 1e-16))
     assert "not finite at some draws" in said
     assert "70 % of the gradients were not finite" in said
+
+
+NO_INTEGRAL: dict[str, Any] = {
+    "flat": lambda z: -0.5 * z[0] ** 2,
+    "flat along a diagonal": lambda z: -0.5 * (z[0] + z[1]) ** 2,
+    "flat on one side": lambda z: -0.5 * z[0] ** 2 + jax.nn.log_sigmoid(z[1]),
+    "growing": lambda z: -0.5 * z[0] ** 2 + z[1],
+}
+
+
+@pytest.mark.parametrize("family", [MeanField(), FullRank()], ids=["mean field", "full rank"])
+@pytest.mark.parametrize("name", NO_INTEGRAL)
+def test_a_density_without_an_integral_is_doubted_even_after_few_steps(name: str, family: Any) -> None:
+    fit = fit_logdensity(NO_INTEGRAL[name], 2, steps=300, starts=1, family=family, progress=False)
+    bounded = name == "flat along a diagonal" and family == MeanField()  # a mean field cannot become wide along it
+    assert fit.converged == bounded
+
+
+def test_a_gaussian_gains_by_widening_what_it_lacks_in_width() -> None:
+    """q = N(0, s²) for a density N(0, 1), three times as wide: log 3 − 4s² nats."""
+    rng = np.random.default_rng(3)
+    noise = rng.normal(size=(4096, 2))
+    for tril, gain in ((np.diag([1.0, 0.1]), np.log(3) - 0.04), (np.eye(2), np.log(3) - 4.0)):
+        z = noise @ tril.T
+        weights = -0.5 * np.sum(z**2, axis=1) + 0.5 * np.sum(noise**2, axis=1)
+        for q in (Triangular(jnp.zeros(2), jnp.asarray(tril)), Diagonal(jnp.zeros(2), jnp.diagonal(tril))):
+            found = wider(weights, z, q, lambda z: -0.5 * np.sum(z**2, axis=1))
+            assert found == pytest.approx(gain, abs=0.3)
+            assert found <= gain + 0.05  # a lower bound

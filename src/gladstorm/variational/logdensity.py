@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +18,10 @@ from gladstorm.jobs.progress import quietly
 from gladstorm.variational.families import Family, FullRank, LowRank, MeanField, largest_family
 from gladstorm.variational.fit import Fit, compiled_sampler
 from gladstorm.variational.gaussians import Diagonal
-from gladstorm.variational.judgement import judge
+from gladstorm.variational.judgement import judge, wider
 from gladstorm.variational.psis import khat
 from gladstorm.variational.run import Outcome, optimize
-from gladstorm.variational.stages import LogDensity
+from gladstorm.variational.stages import LogDensity, LogWeight, Stage
 
 STARTS = 4
 FIRST_SCALE = 0.1  # of q, as numpyro has it
@@ -76,62 +77,79 @@ def fit_logdensity(
     if names is not None:
         labels = tuple(names)
         transform = lambda z: dict(zip(labels, z, strict=True))  # noqa: E731
-    check_settings(owner, steps, starts)
-    return fit_gaussian(
-        owner,
-        lambda z, _key: logp(z),
-        d,
-        steps=steps,
-        seed=seed,
-        family=family,
-        starts=starts,
-        start=start,
-        transform=transform or (lambda z: {"z": z}),
-        store=store,
-        progress=progress,
-    )
+    run = Run(owner, steps, seed, starts, store, progress)
+    return fit_gaussian(run, lambda z, _key: logp(z), d, family, start, transform or (lambda z: {"z": z}))
 
 
-def check_settings(owner: str, steps: Any, starts: Any) -> None:
-    """Raise a ValueError that names the first setting which breaks its rule."""
-    COUNT.whole(owner, "steps", steps)
-    COUNT.whole(owner, "starts", starts)
+@dataclass(frozen=True)
+class Run:
+    """How long and from how many starts a fit is run, and where its blocks are kept; what breaks a rule is refused."""
+
+    owner: str
+    steps: int
+    seed: int
+    starts: int
+    store: str | os.PathLike[str] | None
+    progress: bool
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "starts"):
+            COUNT.whole(self.owner, name, getattr(self, name))
+
+    def optimize(self, stages: Sequence[Stage], begin: Any, label: str) -> Outcome:
+        """What the stages find."""
+        with nullcontext() if self.progress else quietly():
+            return optimize(stages, begin, self.seed, self.store, label)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What was asked for, as JSON-ready data."""
+        return {"steps": self.steps, "seed": self.seed, "starts": self.starts}
 
 
 def fit_gaussian(
-    owner: str,
+    run: Run,
     log_density: LogDensity,
     dim: int,
-    *,
-    steps: int,
-    seed: int,
     family: Family | None,
-    starts: int,
     start: Any,
     transform: Callable[[Array], dict[str, Array]],
-    store: str | os.PathLike[str] | None,
-    progress: bool,
     subsampled: bool = False,
 ) -> Fit:
     """Fit a Gaussian to a log density that may take a key, for a subsample of the data."""
     if family is not None and not isinstance(family, MeanField | FullRank | LowRank):
-        raise TypeError(f"{owner}: family must be MeanField(), FullRank(), LowRank(rank) or None; got {family!r}.")
-    chosen = largest_family(dim, steps) if family is None else family
-    begin = _first(owner, log_density, dim, starts, seed, start)
-    with nullcontext() if progress else quietly():
-        outcome = optimize(chosen.stages(log_density, dim, steps), begin, seed, store, f"{chosen}")
+        raise TypeError(f"{run.owner}: family must be MeanField(), FullRank(), LowRank(rank) or None; got {family!r}.")
+    chosen = largest_family(dim, run.steps) if family is None else family
+    begin = _first(run, log_density, dim, start)
+    outcome = run.optimize(chosen.stages(log_density, dim, run.steps), begin, str(chosen))
     best = jax.tree.map(lambda leaf: leaf[outcome.best], outcome.found)
     parameters = {"loc": np.asarray(best.loc), "scale_tril": np.asarray(best.scale_tril())}
 
     def draw(key: Array) -> dict[str, Array]:
         return transform(best.place(best.noise(key)))
 
-    config = {"steps": steps, "seed": seed, "starts": starts, "dim": dim, "family": str(chosen)}
-    return conclude(str(chosen), outcome, parameters, draw, config, subsampled)
+    config = run.config | {"dim": dim, "family": str(chosen)}
+    densities = jax.jit(jax.vmap(lambda z: log_density(z, jax.random.key(0))))
+    gain = 0.0 if subsampled else gain_by_widening(outcome, outcome.best, densities)
+    return conclude(str(chosen), outcome, parameters, draw, config, subsampled, gain)
+
+
+def gain_by_widening(outcome: Outcome, start: int, log_densities: Callable[[Any], Array]) -> float:
+    """What the ELBO of a start that found a Gaussian gains if that is made wider: much, where p has no integral."""
+    q = jax.tree.map(lambda leaf: leaf[start], outcome.found)
+    draws = outcome.measure(cast(LogWeight, outcome.score).draw, DRAWS)[start]
+    with np.errstate(all="ignore"):  # a density without an integral may be fitted by one that is not finite
+        return wider(outcome.weights(DRAWS)[start], draws, q, log_densities)
 
 
 def conclude(
-    name: str, outcome: Outcome, parameters: dict[str, Any], draw: Any, config: dict[str, Any], noisy: bool
+    name: str,
+    outcome: Outcome,
+    parameters: dict[str, Any],
+    draw: Any,
+    config: dict[str, Any],
+    noisy: bool,
+    by_widening: float = 0.0,
 ) -> Fit:
     """Measure what was found, and judge it."""
     weights = outcome.weights(DRAWS)[outcome.best]
@@ -142,7 +160,7 @@ def conclude(
         elbo=float(weights.mean()),
         elbo_error=float(weights.std(ddof=1) / np.sqrt(len(weights))),
         khat=None if noisy else khat(weights) if finite.all() else float("inf"),
-        warnings=judge(outcome, weights, float(np.finfo(jnp.result_type(float)).eps)),
+        warnings=judge(outcome, weights, float(np.finfo(jnp.result_type(float)).eps), by_widening),
         gradients=int(outcome.steps[-1]) * len(outcome.elbos),
         elbos=outcome.elbos[:, -1],
         curve=outcome.curve,
@@ -154,10 +172,10 @@ def conclude(
     )
 
 
-def _first(owner: str, log_density: LogDensity, dim: int, starts: int, seed: int, start: Any) -> Diagonal:
+def _first(run: Run, log_density: LogDensity, dim: int, start: Any) -> Diagonal:
     """Where the starts begin: the first of some random points at which the gradient is finite."""
-    dtype = jnp.result_type(float)
-    key = jax.random.fold_in(jax.random.key(seed), 2**31 - 1)
+    owner, starts, dtype = run.owner, run.starts, jnp.result_type(float)
+    key = jax.random.fold_in(jax.random.key(run.seed), 2**31 - 1)
     if start is None:
         points = jax.random.uniform(key, (starts, TRIES, dim), dtype, -RADIUS, RADIUS)
     else:

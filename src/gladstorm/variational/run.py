@@ -71,7 +71,12 @@ class Outcome:
     steps: np.ndarray  # at the end of each block
     skipped: np.ndarray  # gradients that were not finite, by start
     stopped: int  # steps that were left out
-    weights: Callable[[int], np.ndarray]  # log p(z) − log q(z) at so many times 64 draws, (start, draw)
+    score: Callable[[Any, Array], Array]  # log p(z) − log q(z) at the draw z of a key
+    measure: Callable[..., np.ndarray]  # a function of q and a key at so many times 64 draws, (start, draw, …)
+
+    def weights(self, times: int) -> np.ndarray:
+        """log p(z) − log q(z) at so many times 64 draws, (start, draw)."""
+        return self.measure(self.score, times)
 
     @property
     def best(self) -> int:
@@ -126,7 +131,8 @@ def optimize(
         np.array(ends),
         skipped.astype(int),
         stopped,
-        partial(programs.weights, stages[-1], found),
+        stages[-1].score,
+        partial(programs.measured, found),
     )
 
 
@@ -151,7 +157,7 @@ class Programs:
 
     def begin(self, stage: Stage, number: int, found: Any) -> Any:
         """The state of every start at the first step of a stage."""
-        return self._run(_Begin(stage), self._key(number), found)
+        return self._run(_ForEach(stage, "begin"), found, _keys(self._key(number), self._starts))
 
     def advance(
         self, stage: Stage, number: int, length: int, state: Any, at: int
@@ -171,19 +177,19 @@ class Programs:
         *leaves, elbo, noise = values
         return jax.tree.unflatten(jax.tree.structure(state), leaves), elbo, noise
 
-    def weights(self, stage: Stage, found: Any, times: int) -> np.ndarray:
-        """log p(z) − log q(z) at `times` · 64 draws of what every start found, at the same ε; (start, draw)."""
-        chunks = (self._run(_Weights(stage.score), found, self._key(-1 - time)) for time in range(times))
+    def measured(self, found: Any, function: Callable[[Any, Array], Array], times: int) -> np.ndarray:
+        """A function of q and a key at `times` · 64 draws of every start, at the same ε; (start, draw, …)."""
+        chunks = (self._run(_Each(function), found, self._key(-1 - time)) for time in range(times))
         return np.concatenate([np.asarray(chunk, float) for chunk in chunks], axis=1)
 
     def look(self, stage: Stage, state: Any) -> np.ndarray:
-        """The same at a few draws of what every start would report now."""
-        return self.weights(stage, self._run(_Candidates(stage), state)[0], 1)
+        """log p(z) − log q(z) at a few draws of what every start would report now."""
+        return self.measured(self._run(_ForEach(stage, "found"), state)[0], stage.score, 1)
 
     def best(self, stage: Stage, state: Any) -> tuple[Any, np.ndarray]:
         """What every start reports: its first candidate, or another one that is clearly better; and its ELBO."""
-        candidates = [jax.tree.map(np.asarray, each) for each in self._run(_Candidates(stage), state)]
-        weights = np.stack([self.weights(stage, each, COMPARED) for each in candidates])
+        candidates = [jax.tree.map(np.asarray, each) for each in self._run(_ForEach(stage, "found"), state)]
+        weights = np.stack([self.measured(each, stage.score, COMPARED) for each in candidates])
         with np.errstate(invalid="ignore"):
             elbos = np.where(np.isfinite(weights).all(2), weights.mean(2), -np.inf)
             error = np.std(weights - weights[0], axis=2) / math.sqrt(weights.shape[2])
@@ -195,7 +201,7 @@ class Programs:
 
     def skipped(self, stage: Stage, state: Any) -> np.ndarray:
         """How many gradients of every start were not finite."""
-        return np.asarray(self._run(_Skipped(stage), state))
+        return np.asarray(self._run(_ForEach(stage, "skipped"), state))
 
     def _key(self, number: int) -> np.ndarray:
         """What decides the draws of a stage, or (number < 0) of a measurement."""
@@ -208,16 +214,19 @@ def _blocks(steps: int, total: int) -> list[int]:
     return [length] * (steps // length) + [steps % length] * (steps % length > 0)
 
 
-def _keys(key: Array, starts: int) -> Array:
+def _keys(key: Any, starts: int) -> Array:
     return jax.random.split(jax.random.wrap_key_data(key), starts)
 
 
 @dataclass(frozen=True)
-class _Begin:
-    stage: Stage
+class _ForEach:
+    """A method of a stage, for every start; as data, so that equal stages share a program."""
 
-    def __call__(self, key: Array, found: Any) -> Any:
-        return jax.vmap(self.stage.begin)(found, _keys(key, len(jax.tree.leaves(found)[0])))
+    stage: Stage
+    method: str
+
+    def __call__(self, *arguments: Any) -> Any:
+        return jax.vmap(getattr(self.stage, self.method))(*arguments)
 
 
 @dataclass(frozen=True)
@@ -244,28 +253,12 @@ class _Advance:
 
 
 @dataclass(frozen=True)
-class _Candidates:
-    stage: Stage
-
-    def __call__(self, states: Any) -> Any:
-        return jax.vmap(self.stage.found)(states)
-
-
-@dataclass(frozen=True)
-class _Skipped:
-    stage: Stage
-
-    def __call__(self, states: Any) -> Array:
-        return jax.vmap(self.stage.skipped)(states)
-
-
-@dataclass(frozen=True)
-class _Weights:
-    score: Callable[[Any, Array], Array]
+class _Each:
+    function: Callable[[Any, Array], Array]
 
     def __call__(self, found: Any, key: Array) -> Any:
         keys = _keys(key, AT_ONCE)
-        return jax.vmap(lambda q: jax.vmap(lambda key: self.score(q, key))(keys))(found)
+        return jax.vmap(lambda q: jax.vmap(lambda key: self.function(q, key))(keys))(found)
 
 
 class Looks:

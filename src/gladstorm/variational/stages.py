@@ -70,10 +70,14 @@ class LogWeight:
 
     def __call__(self, q: Any, key: Array) -> Array:
         """At the draw that the key decides."""
-        noise_key, data_key = jax.random.split(key)
-        z = q.place(q.noise(noise_key))
+        z = self.draw(q, key)
         log_q: Array = q.log_density(z)
-        return self.log_density(z, data_key) - log_q
+        return self.log_density(z, jax.random.split(key)[1]) - log_q
+
+    def draw(self, q: Any, key: Array) -> Array:
+        """z."""
+        z: Array = q.place(q.noise(jax.random.split(key)[0]))
+        return z
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,11 +15,9 @@ from jax.flatten_util import ravel_pytree
 from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array
 from gladstorm.integrations.numpyro.guide import GuideStage, subsampled_plates
-from gladstorm.jobs.progress import quietly
 from gladstorm.variational.families import Family, FullRank, LowRank, MeanField
 from gladstorm.variational.fit import Fit
-from gladstorm.variational.logdensity import STARTS, check_settings, conclude, fit_gaussian
-from gladstorm.variational.run import optimize
+from gladstorm.variational.logdensity import STARTS, Run, conclude, fit_gaussian
 
 with needing_extras("gladstorm.numpyro"):
     from numpyro import handlers
@@ -70,13 +67,13 @@ def fit(
     >>> bool(abs(found.summary()["z"]["mean"] - 3.0) < 0.02), found.converged
     (True, True)
     """
-    check_settings("fit", steps, starts)
+    run = Run("fit", steps, seed, starts, store, progress)
     args, kwargs = jax.tree.map(_on_device, (args, kwargs))
     if guide is not None and not isinstance(guide, MeanField | FullRank | LowRank):
         if not callable(guide):
             raise TypeError(f"fit: guide must be a family such as MeanField(), a guide or None; got {guide!r}.")
-        return _fit_guide(model, guide, args, kwargs, steps, seed, starts, store, progress)
-    return _fit_family(model, guide, args, kwargs, steps, seed, starts, init, store, progress)
+        return _fit_guide(run, model, guide, args, kwargs)
+    return _fit_family(run, model, guide, args, kwargs, init)
 
 
 def _on_device(value: Any) -> Any:
@@ -84,28 +81,19 @@ def _on_device(value: Any) -> Any:
     return jnp.asarray(value) if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" else value
 
 
-def _fit_family(
-    model: Model,
-    family: Family | None,
-    args: Any,
-    kwargs: Any,
-    steps: int,
-    seed: int,
-    starts: int,
-    init: Any,
-    store: Any,
-    progress: bool,
-) -> Fit:
-    strategy = init_to_uniform if init is None else init
-    key = jax.random.key(seed)
-    keys = jax.random.split(key, starts)
-    info = initialize_model(key, model, init_strategy=strategy, model_args=args, model_kwargs=kwargs)
+def _fit_family(run: Run, model: Model, family: Family | None, args: Any, kwargs: Any, init: Any) -> Fit:
+    initialize = partial(
+        initialize_model,
+        model=model,
+        init_strategy=init_to_uniform if init is None else init,
+        model_args=args,
+        model_kwargs=kwargs,
+    )
+    key = jax.random.key(run.seed)
+    info = initialize(key)
     subsampled = _subsampled(info.model_trace)
     _, unravel = ravel_pytree(info.param_info.z)
-    points = [
-        ravel_pytree(initialize_model(k, model, init_strategy=strategy, model_args=args, model_kwargs=kwargs)[0].z)[0]
-        for k in keys
-    ]
+    points = [ravel_pytree(initialize(each).param_info.z)[0] for each in jax.random.split(key, run.starts)]
 
     def log_density(z: Array, data_key: Array) -> Array:
         if not subsampled:
@@ -117,20 +105,7 @@ def _fit_family(
             return dict(info.postprocess_fn(unravel(z)))
         return dict(constrain_fn(handlers.seed(model, key), args, kwargs, unravel(z)))
 
-    return fit_gaussian(
-        "fit",
-        log_density,
-        points[0].size,
-        steps=steps,
-        seed=seed,
-        family=family,
-        starts=starts,
-        start=jnp.stack(points),
-        transform=transform,
-        store=store,
-        progress=progress,
-        subsampled=subsampled,
-    )
+    return fit_gaussian(run, log_density, points[0].size, family, jnp.stack(points), transform, subsampled)
 
 
 def _subsampled(trace: Any) -> bool:
@@ -147,25 +122,12 @@ def _subsampled(trace: Any) -> bool:
     return bool(plates)
 
 
-def _fit_guide(
-    model: Model,
-    guide: Any,
-    args: Any,
-    kwargs: Any,
-    steps: int,
-    seed: int,
-    starts: int,
-    store: Any,
-    progress: bool,
-) -> Fit:
-    stage = GuideStage.prepared(steps, model, guide, args, kwargs, seed)
-    with warnings.catch_warnings():
-        begin = stage.first(jax.random.split(jax.random.key(seed), starts))
+def _fit_guide(run: Run, model: Model, guide: Any, args: Any, kwargs: Any) -> Fit:
+    stage = GuideStage.prepared(run.steps, model, guide, args, kwargs, run.seed)
+    begin = stage.first(jax.random.split(jax.random.key(run.seed), run.starts))
     name = type(guide).__name__ if not hasattr(guide, "__name__") else guide.__name__
-    with nullcontext() if progress else quietly():
-        outcome = optimize([stage], begin, seed, store, name)
+    outcome = run.optimize([stage], begin, name)
     best = jax.tree.map(lambda leaf: leaf[outcome.best], outcome.found)
     parameters = {site: np.asarray(value) for site, value in stage.constrained(best).items()}
-    config = {"steps": steps, "seed": seed, "starts": starts, "guide": name}
-    noisy = stage.subsampled
-    return conclude(name, outcome, parameters, lambda key: stage.draw(best, key), config, noisy)
+    config = run.config | {"guide": name}
+    return conclude(name, outcome, parameters, lambda key: stage.draw(best, key), config, stage.subsampled)
