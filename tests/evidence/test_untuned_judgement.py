@@ -27,7 +27,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(judging, "TUNED", {"SGD": (GRID, lambda s: sgd(s[:, 0]))})
     monkeypatch.setattr(judging, "UNTUNED", {})
     monkeypatch.setattr(judging, "SEEDS", 3)
-    return judging.judge(Case("a family", started), BUDGET)
+    return judging.judge(Case("a family", started), BUDGET, ("norm", "loss"))
 
 
 def test_a_rival_is_tuned_on_seeds_that_are_not_reported_and_never_to_one_that_diverges(kept: dict[str, Any]) -> None:
@@ -69,7 +69,7 @@ def test_problems_are_made_after_jax_is_told_its_devices(tmp_path: Path, monkeyp
         order.append("problems")
         return {}
 
-    monkeypatch.setattr(judging, "cases", cases)
+    monkeypatch.setitem(judging.JUDGEMENTS, "second", judging.JUDGEMENTS["second"]._replace(cases=cases))
     with pytest.raises(ValueError, match="untuned: the problems are"):
         command(tmp_path, problem=["none"])
     assert order == ["devices", "problems"]
