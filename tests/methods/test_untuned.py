@@ -86,7 +86,7 @@ def test_the_way_so_far_grows_as_fast_as_the_length_of_the_run_allows_while_grad
     r = np.array([float(each.r) for each in agree])
     allowed = np.cumprod(1 + 8 / np.sqrt(steps * np.arange(1, 41)))
     assert (r[1:] <= r[0] * allowed * (1 + 1e-12)).all()
-    assert allowed[-1] <= np.exp(16 * np.sqrt(40 / steps))
+    assert allowed[-1] <= np.exp(16 * np.sqrt(40 / steps))  # docs/proofs.md
     if steps == 10_000:  # as fast as is allowed, once the average has come as far as r
         np.testing.assert_allclose(r[11:] / r[10:-1], 1 + 8 / np.sqrt(steps * np.arange(11, 41)))
     else:
@@ -196,7 +196,7 @@ def test_a_run_that_is_told_its_length_lands_and_a_multiple_of_gamma_multiplies_
 
 
 def test_the_loss_of_a_trained_model_rises_by_no_more_than_a_tenth_in_twenty_steps_in_the_mean() -> None:
-    """Gradients of one example: of 288 runs a few rise further, by a quarter at most; so it was without the limit of r."""
+    """With gradients of one example: of 288 runs a few rise further, as they did while r grew without a limit."""
 
     def loss(x: Any, example: Any) -> Any:
         a, y = example
