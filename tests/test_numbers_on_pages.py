@@ -39,7 +39,7 @@ def test_the_registered_sentences_are_judged_as_they_were_registered(judgement: 
     results = untuned_page.load(ROOT / "docs/evidence/untuned")[judgement]
     verdicts = untuned_page.sentences(results, judgement)
     assert [number for number, _ in numbered] == [str(place) for place in range(1, len(verdicts) + 1)]
-    known = problems()
+    known = problems().keys() - {untuned_page.VOID}
     assert len(known) == untuned_page.PROBLEMS[judgement]
     for result in results:  # no case counts twice, and each has its seeds
         assert result.problem in known

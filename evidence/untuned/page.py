@@ -16,8 +16,8 @@ from evidence.untuned.judging import BUDGETS, JUDGEMENTS, LAST, OURS
 from evidence.untuned.rivals import COSINE, TUNED, UNTUNED
 
 DRAWS = 2000  # of the bootstrap
-PROBLEMS = {"first": 16, "second": 8}  # registered
-SPOILED = "factor analysis, d = 12, added noise"  # rounding makes f very negative far away, where some rivals went
+VOID = "factor analysis, d = 12, added noise"  # registered, but rounding makes f very negative where some rivals went
+PROBLEMS = {"first": 16, "second": 7}  # registered and not void
 
 
 class Result(dict[str, Any]):
@@ -91,6 +91,7 @@ def load(folder: Path) -> dict[str, list[Result]]:
 def _load(folder: Path) -> list[Result]:
     paths = [path for path in sorted(folder.glob("*.json")) if path.name != ablation.FILE]
     results = [Result(json.loads(path.read_text("utf-8"))) for path in paths]
+    results = [result for result in results if result.problem != VOID]
     return sorted(results, key=lambda result: (result.family, result.problem, result.budget))
 
 
@@ -272,18 +273,13 @@ def summary(results: list[Result], judgement: str) -> dict[str, Any]:
 def render(judged: Mapping[str, list[Result]]) -> str:
     """The page."""
     first = judged["first"]
-    sound = by_budget([result for result in judged["second"] if result.problem != SPOILED])
     kept = by_budget([result for result in first if not result.is_trap])
     values = {
         "shown": shown,
         "problems": PROBLEMS,
         **{name: summary(results, name) for name, results in judged.items()},
         "rivals": untuned_rivals(judged["second"]) if judged["second"] else "",
-        "spoiled": SPOILED,
-        "sound": {
-            budget: [geometric(result.ratio(score) for result in some) for score in ("norm", "loss")]
-            for budget, some in sound.items()
-        },
+        "void": VOID,
         "traps": sum(result.is_trap for result in first),
         "without_traps": {budget: geometric(result.ratio() for result in some) for budget, some in kept.items()},
     }
