@@ -164,6 +164,7 @@ def sentences(results: list[Result], judgement: str = "second") -> list[Sentence
         f"The geometric mean of the ratios of {'the loss' if is_first else 'f'} is at most 1.1 at each budget.",
         losses,
         1.1,
+        for_all=any(losses[f"{budget:,}:"] > 1.1 for budget in whole),
     )
     families = {
         f"{family}, {budget:,}:": geometric(result.ratio() for result in some if result.family == family)
