@@ -12,12 +12,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from evidence.posteriors import page as posteriors
 from evidence.study import PUBLISHED
 from evidence.untuned import page as untuned
-from evidence.untuned.judging import BUDGETS
 from evidence.untuned.rivals import COSINE
 from gladstorm import methods, theory
 from gladstorm.suite import tables as suite_tables
@@ -130,28 +127,23 @@ DEEDS = {"normalizing": "normalize", "clipping": "clip", "variance_reduction": "
 
 
 def _untuned() -> dict[str, str]:
-    results = untuned.load(PUBLISHED / "untuned")
-    verdicts = [sentence.verdict.strip("*") for sentence in untuned.sentences(results)]
-    kept = untuned.by_budget([result for result in results if not result.is_trap])
+    results = untuned.load(PUBLISHED / "untuned")["second"]
+    found = untuned.summary(results, "second")
+    verdicts = [sentence.verdict.strip("*") for sentence in found["sentences"]]
 
-    def means(some: dict[int, list[untuned.Result]]) -> str:
-        each = (
-            f"{untuned.shown(untuned.geometric(result.ratio() for result in found))} at {budget:,} gradients"
-            for budget, found in some.items()
-        )
-        return ", ".join(each)
+    def by_budget(means: dict[int, float]) -> str:
+        return ", ".join(f"{untuned.shown(mean)} at {budget:,} gradients" for budget, mean in means.items())
 
     return {
-        "untuned_problems": str(untuned.PROBLEMS),
-        "untuned_cases": str(len(results)),
-        "untuned_registered_cases": str(untuned.PROBLEMS * len(BUDGETS)),
-        "untuned_median": f"{np.median([result.ratio() for result in results]):.2f}",
-        "untuned_means": means(untuned.by_budget(results)),
-        "untuned_means_kept": means(kept),
-        "untuned_traps": str(sum(result.is_trap for result in results)),
-        "untuned_better": str(sum(result.interval[1] < 1 for result in results)),
-        "untuned_worse": str(sum(result.interval[0] > 1 for result in results)),
-        "untuned_beats_cosine": str(sum(result.ratio(to=COSINE) < 1 for result in results)),
+        "untuned_problems": str(untuned.PROBLEMS["second"]),
+        "untuned_cases": str(found["cases"]),
+        "untuned_registered_cases": str(found["registered"]),
+        "untuned_median": f"{found['median']:.2f}",
+        "untuned_means": by_budget(found["means"]),
+        "untuned_losses": by_budget(found["losses"]),
+        "untuned_better": str(found["better"]),
+        "untuned_worse": str(found["worse"]),
+        "untuned_beats_cosine": str(sum(result.ratio("loss", to=COSINE) < 1 for result in results)),
         "untuned_sentences": str(len(verdicts)),
         **{f"untuned_{word}": str(verdicts.count(word)) for word in ("true", "false", "undecided")},
     }

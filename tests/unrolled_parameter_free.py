@@ -130,7 +130,7 @@ class Untuned:
         self.s += (min(size, c * self.s) - self.s) * 4 / (k + 4)
         u = g * min(1 / self.s, c / size)
         before = self.r
-        self.r = max(before, np.linalg.norm(self.mean - self.x0))
+        self.r = max(before, min(np.linalg.norm(self.mean - self.x0), before * (1 + 8 / np.sqrt(K * (k + 1)))))
         self.E = (before / self.r) ** 4 * self.E + u**2
         phi = self.z**-4 if self.z > 1 else min(max(0.5 / self.z, 1), 4)
         self.tau += phi * max((1 - self.tau) / max(K - k, 1), 1 / K)

@@ -21,6 +21,7 @@ from gladstorm.methods.steps.untuned import AVERAGED, Journey
 FILE = "ablation.json"
 BUDGETS, SEEDS = (10**3,), 12
 WHOLE, LAST = "the method", "the last iterate reported, not the average"
+UNLIMITED = "r grows without a limit"
 
 
 @part
@@ -56,8 +57,17 @@ class NeverForgetting(Untuned):
         return super()._squares(squares, u, jnp.ones_like(ratio))
 
 
+@part
+class Unlimited(Untuned):
+    """r grows as fast as x̄ goes."""
+
+    def _farthest(self, memory: Journey) -> Any:
+        return jnp.full_like(memory.r, jnp.inf)
+
+
 VARIANTS: dict[str, Untuned] = {
     WHOLE: Untuned(),
+    UNLIMITED: Unlimited(),
     "every step counts the same on the clock": SteadyClock(),
     "the clock never hurries": PatientClock(),
     "one scale for all coordinates": OneScale(),

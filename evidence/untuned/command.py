@@ -1,6 +1,6 @@
 """`python -m evidence untuned`."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,15 +14,15 @@ def command(
     out: Out,
     budget: Annotated[list[int] | None, typer.Option(help="Stochastic gradients per run; repeatable.")] = None,
     problem: Annotated[list[str] | None, typer.Option(help="Run only this problem; repeatable.")] = None,
+    judgement: Annotated[Literal["first", "second"], typer.Option(help="The registered set of problems.")] = "second",
 ) -> None:
-    """Judge the untuned method on the registered problems, then change its parts one by one; what is there stays.
+    """Judge the untuned method on registered problems, then change its parts one by one; what is there stays.
 
-    Example: python -m evidence untuned --budget 1000 --problem "logistic regression, wine"
+    Example: python -m evidence untuned --budget 1000 --problem "rankings, twenty players"
     """
     from evidence.untuned import ablation, judging
 
     with computing(out, None, None):
-        judging.require_known(problem or ())  # makes the problems, which JAX computes
-        judging.run(out, problem or (), budget or judging.BUDGETS)
+        judging.run(out, judging.JUDGEMENTS[judgement], problem or (), budget or judging.BUDGETS)
         if not problem:
             ablation.run(out)

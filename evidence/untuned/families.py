@@ -60,7 +60,8 @@ def _split(*arrays: Any, test: int, seed: int = 7) -> tuple[Any, Any]:
     return tuple(array[:-test] for array in mixed), tuple(array[-test:] for array in mixed)
 
 
-def _cross_entropy(logits: Any, label: Any) -> Any:
+def cross_entropy(logits: Any, label: Any) -> Any:
+    """−log of the softmax of the label."""
     return -jax.nn.log_softmax(logits)[label]
 
 
@@ -130,7 +131,7 @@ def _attention(keys: int = 4, width: int = 4, length: int = 5) -> Case:
     def loss(x: Any, example: Any) -> Any:
         tokens, query, label = example
         weights = jax.nn.softmax(tokens @ x["K"] @ (x["Q"].T @ query))
-        return _cross_entropy(x["O"] @ (x["V"].T @ (tokens.T @ weights)), label)
+        return cross_entropy(x["O"] @ (x["V"].T @ (tokens.T @ weights)), label)
 
     size = tokens.shape[2]
     rows = {
@@ -190,7 +191,7 @@ class Chain:
             logs.append(jnp.where(wanted, jnp.log(chance), jnp.log1p(-chance)))
             state, reward = self._move(state, wanted ^ (numbers[t, 1] < 0.1))
             rewards.append(reward)
-        return -_credit(logs, rewards) + RIDGE * x @ x
+        return -credit(logs, rewards) + RIDGE * x @ x
 
 
 class Regulator:
@@ -221,10 +222,10 @@ class Regulator:
             logs.append(-((action - mean) ** 2) / (2 * self.EXPLORE**2))
             costs.append(state @ state + 0.1 * action**2)
             state = self.A @ state + self.B * action
-        return _credit(logs, costs) / self.HORIZON
+        return credit(logs, costs) / self.HORIZON
 
 
-def _credit(logs: list[Any], rewards: list[Any]) -> Any:
+def credit(logs: list[Any], rewards: list[Any]) -> Any:
     """Σ_t log π_t · (rewards from t on), these taken as constants."""
     later = jnp.cumsum(jnp.stack(rewards)[::-1])[::-1]
     return jnp.stack(logs) @ jax.lax.stop_gradient(later)
@@ -235,11 +236,11 @@ def _control(function: Any, start: Callable[[Any], Any]) -> Case:
         return Reinforce(objectives.from_function(function, start(np.random.default_rng(seed))))
 
     return Case(
-        "policy gradients", make, f_inf=_lowest(function, [start(np.random.default_rng(seed)) for seed in range(8)])
+        "policy gradients", make, f_inf=lowest(function, [start(np.random.default_rng(seed)) for seed in range(8)])
     )
 
 
-def _lowest(function: Callable[[Any], Any], starts: list[Any]) -> float:
+def lowest(function: Callable[[Any], Any], starts: list[Any]) -> float:
     """The smallest value that Newton-like steps with exact gradients reach from any start."""
     from scipy.optimize import minimize
 
@@ -260,7 +261,7 @@ def _logistic(data: str, spread: float, *, scaled: bool) -> Case:
     classes, dim = int(labels.max()) + 1, features.shape[1]
     return _sum(
         "logistic regression",
-        lambda x, example: _cross_entropy(x["W"] @ example[0] + x["b"], example[1]),
+        lambda x, example: cross_entropy(x["W"] @ example[0] + x["b"], example[1]),
         train,
         test,
         normals(W=(spread, classes, dim), b=(0, classes)),
@@ -298,7 +299,7 @@ def _convolutional(channels: int = 3) -> Case:
         patches = jnp.stack([image[i : i + 6, j : j + 6] for i in range(3) for j in range(3)])
         maps = jax.nn.relu(jnp.tensordot(x["F"], patches, 1) + x["b"][:, None, None])
         pooled = maps.reshape(channels, 3, 2, 3, 2).mean(axis=(2, 4)).ravel()
-        return _cross_entropy(x["W"] @ pooled + x["c"], label)
+        return cross_entropy(x["W"] @ pooled + x["c"], label)
 
     size = 9 * channels
     start = normals(F=(1 / 3, channels, 9), b=(0, channels), W=(size**-0.5, 10, size), c=(0, 10))
@@ -315,7 +316,7 @@ def _contrastive(width: int = 3) -> Case:
     def loss(x: Any, example: Any) -> Any:
         (pairs,) = example  # four pairs of views
         upper, lower = pairs[:, 0] @ x["U"].T, pairs[:, 1] @ x["V"].T
-        return jnp.mean(jax.vmap(_cross_entropy)(upper @ lower.T, jnp.arange(4)))
+        return jnp.mean(jax.vmap(cross_entropy)(upper @ lower.T, jnp.arange(4)))
 
     start = normals(U=(0.35, width, 8), V=(0.35, width, 8))
     return _sum("contrastive loss", loss, train, test, start, is_large=True)

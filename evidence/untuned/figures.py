@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 MARKS = (("o", "#AAAAAA"), ("s", "#666666"), ("D", BLACK))  # colours are of methods, and budgets are not
 MULTIPLES = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 50, 100)
 FAR = 1000.0  # a factor outside the picture
-EDGE = 30.0  # larger ratios are beyond the picture of ratios
+TICKS = {"norm": MULTIPLES, "loss": (0.1, 0.2, 0.5, 1, 2, 5, 10, 20)}
+LIMITS = {"norm": (0.2, 10.0), "loss": (0.1, 30.0)}  # other ratios are beyond the picture
 OTHER_LOOKS: dict[str, dict[str, Any]] = {
     "AdamW": {"color": "#777777", "linestyle": "-."},
     COSINE: {"color": "#777777", "linestyle": (0, (1, 1))},
@@ -30,26 +32,25 @@ OTHER_LOOKS: dict[str, dict[str, Any]] = {
 
 
 def draw_ratios(path: Path, results: list[Result]) -> None:
-    """The ratio to the best tuned rival, problem by problem, with intervals; a mark for each budget."""
-    figure = Figure(figsize=(8, 6.5), layout="constrained")
-    ax = figure.subplots()
+    """The ratios to the best tuned rival, problem by problem, with intervals; a mark for each budget."""
+    figure = Figure(figsize=(9.5, 5), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
     problems = list(dict.fromkeys(result.problem for result in results))
-    for shift, (budget, (mark, colour)) in enumerate(zip(BUDGETS, MARKS, strict=True)):
-        some = [result for result in results if result.budget == budget]
-        if not some:
-            continue
-        rows = np.array([problems.index(result.problem) for result in some]) + 0.22 * (shift - 1)
-        ratios, ends = np.array([result.ratio() for result in some]), np.array([result.interval for result in some]).T
-        around = np.maximum([ratios - ends[0], ends[1] - ratios], 0)
-        ax.errorbar(ratios, rows, xerr=around, fmt=mark, color=colour, capsize=2, label=f"{budget:,} gradients")
-    ax.axvline(1, color="#555555", linestyle=":")
-    ax.set_xlim(0.2, EDGE)
-    ax.set(
-        xscale="log", xlabel="‖∇f‖ divided by the best tuned rival's (smaller is better)", yticks=range(len(problems))
-    )
-    _tick_multiples(ax)
-    ax.set_yticklabels(problems)
-    ax.invert_yaxis()
+    for ax, score, name in zip(panels, ("norm", "loss"), ("‖∇f‖", "f − f*"), strict=True):
+        for shift, (budget, (mark, colour)) in enumerate(zip(BUDGETS, MARKS, strict=True)):
+            some = [result for result in results if result.budget == budget]
+            rows = np.array([problems.index(result.problem) for result in some]) + 0.22 * (shift - 1)
+            ratios = np.array([result.ratio(score) for result in some])
+            ends = np.array([result.interval(score) for result in some]).reshape(-1, 2).T
+            around = np.maximum([ratios - ends[0], ends[1] - ratios], 0)
+            label = f"{budget:,} gradients" if score == "norm" else None
+            ax.errorbar(ratios, rows, xerr=around, fmt=mark, color=colour, capsize=2, label=label)
+        ax.axvline(1, color="#555555", linestyle=":")
+        ax.set(xscale="log", xlabel=f"{name} divided by the best tuned rival's", yticks=range(len(problems)))
+        ax.set_xlim(*LIMITS[score])
+        _tick_multiples(ax, TICKS[score])
+        ax.set_yticklabels(problems)
+    panels[0].invert_yaxis()
     figure.legend(loc="outside upper right", ncols=len(BUDGETS), frameon=False)
     save(figure, path)
 
@@ -58,15 +59,15 @@ def draw_profile(path: Path, results: list[Result]) -> None:
     """The share of problems and budgets on which each method is within a factor of the best of all."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     ax = figure.subplots()
-    scores = [{name: result.mean(name) for name in (OURS, *TUNED, COSINE)} for result in results]
+    scores = [{name: result.mean(name, "loss") for name in (OURS, *TUNED, COSINE)} for result in results]
     shares = np.arange(len(scores) + 1) / len(scores)
     for name in scores[0]:
         factors = np.sort([min(means[name] / min(means.values()), FAR) for means in scores])
         label = f"{name}, tuned" if name in TUNED else name
         ax.stairs(shares, [1, *factors, FAR], baseline=None, label=label, **_look(name))
     ax.set(xscale="log", xlim=(1, 10), ylim=(0, 1.02))
-    ax.set(xlabel="factor of the best ‖∇f‖", ylabel="share of cases within the factor (higher is better)")
-    _tick_multiples(ax)
+    ax.set(xlabel="factor of the best f − f*", ylabel="share of cases within the factor (higher is better)")
+    _tick_multiples(ax, MULTIPLES)
     ax.legend(loc="lower right", frameon=False)
     save(figure, path)
 
@@ -79,7 +80,7 @@ def _look(name: str) -> dict[str, Any]:
     return {"color": LOOKS[name].colour, "linestyle": LOOKS[name].line, "linewidth": 1.4}
 
 
-def _tick_multiples(ax: Axes) -> None:
-    ax.xaxis.set_major_locator(FixedLocator(MULTIPLES))
+def _tick_multiples(ax: Axes, multiples: Sequence[float]) -> None:
+    ax.xaxis.set_major_locator(FixedLocator(multiples))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter("{x:g}")

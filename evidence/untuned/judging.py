@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evidence.untuned.families import Case, cases
+from evidence.untuned import families, second
+from evidence.untuned.families import Case
 from evidence.untuned.rivals import TUNED, TWO_GRADIENTS, UNTUNED
 from gladstorm import Method, sweep, untuned
 from gladstorm.core.parts import in_float64
@@ -28,25 +29,38 @@ FIRST_TUNING_SEED, TUNING_SEEDS = 1000, 3  # rivals are tuned on starts and nois
 SEEDS, NOISY_SEEDS, FEWER_SEEDS = 12, 30, 6  # reported; where noise is added; of large problems at 10⁵ gradients
 
 
-def require_known(names: Sequence[str]) -> None:
-    """Refuse names of no problem."""
-    for name in names:
-        if name not in (known := cases()):
-            raise ValueError(f"untuned: the problems are {', '.join(known)}; got {name!r}.")
+class Judgement(NamedTuple):
+    """A registered set of problems, and by which scores rivals are tuned."""
+
+    cases: Callable[[], dict[str, Case]]
+    tuned_by: tuple[str, ...]
+    folder: str  # inside that of the study
 
 
-def run(folder: Path, names: Sequence[str] = (), budgets: Sequence[int] = BUDGETS) -> None:
+JUDGEMENTS = {
+    "first": Judgement(families.cases, ("norm", "loss"), ""),
+    "second": Judgement(second.cases, ("loss",), "second"),
+}
+
+
+def run(folder: Path, judgement: Judgement, names: Sequence[str] = (), budgets: Sequence[int] = BUDGETS) -> None:
     """Judge what is asked for and not there."""
-    known = cases()
+    known = judgement.cases()
+    for name in names:
+        if name not in known:
+            raise ValueError(f"untuned: the problems are {', '.join(known)}; got {name!r}.")
     for budget in budgets:
         for name, case in known.items():
-            path = folder / f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{budget}.json"
+            file = f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{budget}.json"
+            path = folder / judgement.folder / file
             if not path.exists() and (not names or name in names):
-                result = {"problem": name, "family": case.family, "budget": budget} | judge(case, budget)
+                judged = judge(case, budget, judgement.tuned_by)
+                path.parent.mkdir(exist_ok=True)
+                result = {"problem": name, "family": case.family, "budget": budget} | judged
                 write_text(path, json.dumps(result, ensure_ascii=False) + "\n")
 
 
-def judge(case: Case, budget: int) -> dict[str, Any]:
+def judge(case: Case, budget: int, tuned_by: Sequence[str]) -> dict[str, Any]:
     """‖∇f‖ and the loss of every reported seed: ours, the rivals with their best settings, the untuned ones."""
     seeds = NOISY_SEEDS if case.family == "added noise" else SEEDS
     if case.is_large and budget > 10**4:
@@ -57,7 +71,7 @@ def judge(case: Case, budget: int) -> dict[str, Any]:
     chosen: dict[str, Method] = {OURS: untuned(), **UNTUNED}
     settings: dict[str, dict[str, list[float]]] = {}
     for name, (grid, make) in TUNED.items():
-        best = {score: int(np.argmin(_means(trials[name][score]))) for score in ("norm", "loss")}
+        best = {score: int(np.argmin(_means(trials[name][score]))) for score in tuned_by}
         settings[name] = {score: grid[row].tolist() for score, row in best.items()}
         for score, row in best.items():
             chosen[f"{name}, by {score}"] = make(grid[row : row + 1])

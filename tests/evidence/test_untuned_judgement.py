@@ -1,5 +1,6 @@
 """The judgement of the untuned method: who is chosen, on which seeds, and when problems are made."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from evidence.untuned import judging
 from evidence.untuned.families import Case
-from evidence.untuned.page import Result
+from evidence.untuned.page import Result, load
 from evidence.untuned.rivals import TUNED
 from gladstorm import BlumGladyshev, devices, objectives, run, sgd, untuned
 
@@ -27,7 +28,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(judging, "TUNED", {"SGD": (GRID, lambda s: sgd(s[:, 0]))})
     monkeypatch.setattr(judging, "UNTUNED", {})
     monkeypatch.setattr(judging, "SEEDS", 3)
-    return judging.judge(Case("a family", started), BUDGET)
+    return judging.judge(Case("a family", started), BUDGET, ("norm", "loss"))
 
 
 def test_a_rival_is_tuned_on_seeds_that_are_not_reported_and_never_to_one_that_diverges(kept: dict[str, Any]) -> None:
@@ -59,6 +60,26 @@ def test_a_ratio_is_ours_by_the_best_rival_s_of_means_over_seeds() -> None:
     assert result.ratio(to="SGD") == 0.0
 
 
+def test_in_the_second_judgement_no_saddle_wins() -> None:
+    scores: dict[str, Any] = {judging.OURS: {"norm": [1.0, 3.0], "loss": [5.0, 5.0]}}
+    scores |= {f"{name}, by loss": {"norm": [8.0, 8.0], "loss": [9.0, 9.0]} for name in TUNED}
+    scores["AdamW, by loss"] = {"norm": [1e-20, 1e-20], "loss": [12.0, 12.0]}  # at a saddle
+    scores["Adam, by loss"] = {"norm": [4.0, 4.0], "loss": [2.0, 4.0]}
+    result = Result({"scores": scores, "f_inf": 1.0})
+    for score, ratio in (("norm", 0.5), ("loss", 2.0)):  # 2/4, (5 − 1)/(3 − 1)
+        assert (result.best(score), result.ratio(score)) == ("Adam", ratio)
+        assert result.interval(score)[0] <= ratio <= result.interval(score)[1]
+
+
+def test_the_lowest_value_known_is_that_of_any_run_at_any_budget(tmp_path: Path) -> None:
+    (tmp_path / "second").mkdir()
+    for budget, loss in ((1000, 3.0), (10_000, 0.5)):
+        kept = {"problem": "a", "family": "b", "budget": budget, "f_inf": 1.0, "seeds": 2}
+        kept["scores"] = {judging.OURS: {"norm": [1.0, 1.0], "loss": [loss, None]}}
+        (tmp_path / "second" / f"a-{budget}.json").write_text(json.dumps(kept))
+    assert [result["f_inf"] for result in load(tmp_path)["second"]] == [0.5, 0.5]
+
+
 def test_problems_are_made_after_jax_is_told_its_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from evidence.untuned.command import command
 
@@ -69,7 +90,7 @@ def test_problems_are_made_after_jax_is_told_its_devices(tmp_path: Path, monkeyp
         order.append("problems")
         return {}
 
-    monkeypatch.setattr(judging, "cases", cases)
+    monkeypatch.setitem(judging.JUDGEMENTS, "second", judging.JUDGEMENTS["second"]._replace(cases=cases))
     with pytest.raises(ValueError, match="untuned: the problems are"):
         command(tmp_path, problem=["none"])
     assert order == ["devices", "problems"]

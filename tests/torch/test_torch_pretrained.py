@@ -59,29 +59,32 @@ def transformer() -> Task:
     return Transformer(), lambda model: cross_entropy(model(text).flatten(0, 1), text.flip(1).flatten())
 
 
-# Of 24 trained models (four seeds, two horizons, after 50, 150 and 400 steps of Adam) some rose by more than a tenth:
-# 3 perceptrons, at worst to 2.0 times, and 15 transformers, at worst to 10.8 times; none that had 50 steps behind it.
-# Of the other three tasks none did.
-MEMORIZED = pytest.mark.xfail(strict=False, reason="the law does not hold for a model whose loss is almost 0")
+# Of 60 trained models (five tasks, four seeds, after 50, 150 and 400 steps of Adam) at two horizons only transformers
+# whose loss was below a five-hundredth of that before training rose by more than a tenth: 15 times of 16, at worst to
+# 12.2 times. Perceptrons that had reached a two-thousandth did not.
+MEMORIZED = pytest.mark.xfail(strict=False, reason="the law does not hold for a transformer whose loss is almost 0")
 
 
 @pytest.mark.parametrize("horizon", [20, 1000])
 @pytest.mark.parametrize(
-    "task",
+    ("task", "steps"),
     [
-        logistic_regression,
-        autoencoder,
-        linear_regression,
-        pytest.param(perceptron, marks=MEMORIZED),
-        pytest.param(transformer, marks=MEMORIZED),
+        (logistic_regression, 400),
+        (autoencoder, 400),
+        (linear_regression, 400),
+        (perceptron, 400),
+        (transformer, 50),
+        pytest.param(transformer, 150, marks=MEMORIZED),
     ],
 )
-def test_the_loss_of_a_trained_model_never_rises_by_more_than_a_tenth(task: Callable[[], Task], horizon: int) -> None:
+def test_the_loss_of_a_trained_model_never_rises_by_more_than_a_tenth(
+    task: Callable[[], Task], steps: int, horizon: int
+) -> None:
     torch.manual_seed(0)
     model, loss_of = task()
     adam = torch.optim.Adam(model.parameters(), 1e-2)
     begun = loss_of(model).item()
-    for _ in range(150):
+    for _ in range(steps):
         adam.zero_grad()
         loss_of(model).backward()
         adam.step()

@@ -21,6 +21,7 @@ FIRST = 0.01  # ρ
 RECENT = 4.0
 WIDTH, WIDENING = 2.0, 0.25
 FASTEST = 4.0
+GROWTH = 8.0
 DECAY = 0.4  # a
 SHARE = 0.5  # β
 AVERAGED = 6.0
@@ -85,16 +86,17 @@ def first_run(norm: Tensor) -> Run:
 def plan(run: Run, size: Number, horizon: int) -> tuple[Run, Number, Number]:
     """From size = ‖g‖: the run with its new s, r and τ; u/g, a number; and ‖δ‖ if ‖p‖ = 1 and lr = 1."""
     xp: Any = torch if isinstance(size, Tensor) else np
-    cut = WIDTH * (run.k + 1) ** WIDENING
+    k = run.k + 1
+    cut = WIDTH * k**WIDENING
     later = run.size + (xp.minimum(size, cut * run.size) - run.size) * RECENT / (run.k + RECENT)
     usual = xp.where(run.size == 0, size, later)
     by = xp.minimum(size / usual, cut) / size
-    r = xp.maximum(run.r, run.way)
+    r = xp.maximum(run.r, xp.minimum(run.way, run.r * (1 + GROWTH / (horizon * k) ** 0.5)))
     hurry = xp.clip(0.5 / xp.clip(run.z, 0.5 / FASTEST, None), 1.0, FASTEST)
-    counts = xp.where(run.z > 1, xp.clip(run.z, 1.0, None) ** -4, hurry)
+    counts = hurry * xp.clip(run.z, 1.0, None) ** -4
     rate = xp.clip((1 - run.clock) / xp.clip(horizon - run.k, 1.0, None), 1 / horizon, None)
     clock = run.clock + counts * rate
-    return run._replace(k=run.k + 1, size=usual, r=r, clock=clock), by, r * horizon ** (-DECAY * clock)
+    return run._replace(k=k, size=usual, r=r, clock=clock), by, r * horizon ** (-DECAY * clock)
 
 
 def weight(k: Number) -> Number:

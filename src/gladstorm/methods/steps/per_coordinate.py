@@ -22,9 +22,13 @@ FIRST = 0.1  # ρ: a coordinate has no others to share a length with, and a wron
 
 @part
 class Bounded(Untuned):
-    """`Untuned` with ‖δ‖ ≤ `longest`."""
+    """`Untuned` with ‖δ‖ ≤ `longest`, whose r grows as fast as x̄ goes: a coordinate may be off by many scales."""
 
     longest: Number = leaf(ABOVE_ZERO, default=jnp.inf)  #: the bound
+
+    @override
+    def _farthest(self, memory: Journey) -> Array:
+        return jnp.full_like(memory.r, jnp.inf)
 
     @override
     def _bounded(self, step: Any) -> Any:
