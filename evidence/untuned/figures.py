@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 MARKS = (("o", "#AAAAAA"), ("s", "#666666"), ("D", BLACK))  # colours are of methods, and budgets are not
 MULTIPLES = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 50, 100)
 FAR = 1000.0  # a factor outside the picture
-TICKS = {"norm": MULTIPLES, "loss": (0.1, 0.2, 0.5, 1, 2, 5, 10, 20)}
-LIMITS = {"norm": (0.2, 10.0), "loss": (0.1, 30.0)}  # other ratios are beyond the picture
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 OTHER_LOOKS: dict[str, dict[str, Any]] = {
     "AdamW": {"color": "#777777", "linestyle": "-."},
     COSINE: {"color": "#777777", "linestyle": (0, (1, 1))},
@@ -47,8 +46,7 @@ def draw_ratios(path: Path, results: list[Result]) -> None:
             ax.errorbar(ratios, rows, xerr=around, fmt=mark, color=colour, capsize=2, label=label)
         ax.axvline(1, color="#555555", linestyle=":")
         ax.set(xscale="log", xlabel=f"{name} divided by the best tuned rival's", yticks=range(len(problems)))
-        ax.set_xlim(*LIMITS[score])
-        _tick_multiples(ax, TICKS[score])
+        _tick_multiples(ax, TICKS)
         ax.set_yticklabels(problems)
     panels[0].invert_yaxis()
     figure.legend(loc="outside upper right", ncols=len(BUDGETS), frameon=False)
