@@ -57,7 +57,7 @@ def test_contributing_is_read_in_ten_minutes_and_its_glossary_fits_on_a_screen()
 
 def test_every_name_that_moved_is_gone_from_the_top_and_where_the_changelog_says() -> None:
     moved = re.findall(r"^\| `gs\.(\w+)` \| `([\w.]+)` \|$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert len(moved) > 90
+    assert len(moved) >= 90
     for name, place in moved:
         assert name not in gs.__all__
         module, _, attribute = place.rpartition(".")

@@ -43,12 +43,16 @@ JUDGEMENTS = {
 }
 
 
+def require_known(names: Sequence[str], judgement: Judgement) -> None:
+    """Refuse names of no problem."""
+    for name in names:
+        if name not in (known := judgement.cases()):
+            raise ValueError(f"untuned: the problems are {', '.join(known)}; got {name!r}.")
+
+
 def run(folder: Path, judgement: Judgement, names: Sequence[str] = (), budgets: Sequence[int] = BUDGETS) -> None:
     """Judge what is asked for and not there."""
     known = judgement.cases()
-    for name in names:
-        if name not in known:
-            raise ValueError(f"untuned: the problems are {', '.join(known)}; got {name!r}.")
     for budget in budgets:
         for name, case in known.items():
             file = f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{budget}.json"

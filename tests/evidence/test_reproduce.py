@@ -335,7 +335,7 @@ def test_a_full_disk_leaves_earlier_results_as_they_were(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gladstorm.jobs.files.pq.ParquetWriter.write_table", full)
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", full)
     with pytest.raises(OSError, match="No space left"):
         cubic.save(path)
     assert path.read_bytes() == before
