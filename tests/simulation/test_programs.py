@@ -34,21 +34,13 @@ def files(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _jax_keeps_nothing_on_disk() -> Iterator[None]:
-    """What JAX has loaded from its own cache cannot be saved again. What it compiles here, all tests share."""
+@pytest.fixture
+def new_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[NewProcess]:
+    """Forget what is loaded and look into the cache folder again, as a new process of the command line does."""
     own = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]  # JAX adds its settings when imported
     jax.config.update("jax_compilation_cache_dir", None)
     compilation_cache.reset_cache()
-    jax.clear_caches()
-    yield
-    jax.config.update("jax_compilation_cache_dir", own)
-    compilation_cache.reset_cache()
-
-
-@pytest.fixture
-def new_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> NewProcess:
-    """Forget what is loaded and look into the cache folder again, as a new process of the command line does."""
+    jax.clear_caches()  # what an earlier test loaded from JAX's own cache cannot be saved again
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def started() -> Path:
@@ -56,7 +48,9 @@ def new_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> NewProcess:
         programs.enable_program_cache()
         return programs._CACHE.folder or NOWHERE
 
-    return started
+    yield started
+    jax.config.update("jax_compilation_cache_dir", own)
+    compilation_cache.reset_cache()
 
 
 def test_a_later_process_compiles_nothing_and_gets_the_same_bits(
@@ -70,22 +64,6 @@ def test_a_later_process_compiles_nothing_and_gets_the_same_bits(
     monkeypatch.setattr(programs, "_compiled", lambda *_: pytest.fail("compiled again"))
     assert last(nstorm(0.1, 0.2)).tobytes() == compiled.tobytes() == without.tobytes()
     assert (last(nstorm(0.3, 0.5)) != compiled).all()  # other numbers, the same program
-
-
-def test_what_starts_and_what_advances_are_compiled_together_and_once(
-    new_process: NewProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept, keep = [], programs._keep
-
-    def noted(made_of: str, program: object) -> object:
-        kept.append(made_of.split()[0])
-        return keep(made_of, program)
-
-    monkeypatch.setattr(programs, "_keep", noted)
-    for oracle in (ORACLE, BlumGladyshev(Power(start=np.ones(3), p=3.0), 0.5, 1.0)):  # with a path of x and without
-        new_process()
-        last(sgd(0.1), oracle)
-    assert kept == ["advance", "start"] * 2
 
 
 def test_methods_of_other_parts_and_points_of_other_shapes_have_programs_of_their_own(new_process: NewProcess) -> None:
@@ -278,10 +256,7 @@ def test_folders_of_other_versions_go_after_a_month(new_process: NewProcess) -> 
     assert {path.name for path in folder.parent.iterdir()} == {folder.name, "recent"}
 
 
-def test_where_jax_keeps_programs_nothing_is_kept_twice(new_process: NewProcess, tmp_path: Path) -> None:
-    assert new_process() != NOWHERE
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path / "its own"))
-    try:
-        assert new_process() == NOWHERE
-    finally:
-        jax.config.update("jax_compilation_cache_dir", None)
+def test_where_jax_keeps_programs_nothing_is_kept_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_CACHE", programs._Cache())
+    programs.enable_program_cache()
+    assert programs._CACHE.folder is None

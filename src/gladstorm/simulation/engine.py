@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -19,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, PartitionSpec
 
 from gladstorm.core.parts import Array
 from gladstorm.simulation.one_run import Snapshot, State, arrive, begin, draw, draw_more, move, report, snapshot
@@ -127,30 +126,6 @@ def advance(grid: Grid, inputs: ChunkInputs, state: ChunkState, stop: Array) -> 
         inputs, state, stop
     )
     return later
-
-
-def compile_both(grid: Grid, inputs: ChunkInputs) -> tuple[Any, tuple[Any, ...], Any]:
-    """Compile both programs at the same time, each on a core of its own.
-
-    Returns:
-        The compiled `start`, the arguments that `advance` will have after it, abstractly, and the compiled `advance`.
-    """
-
-    def placed(spec: Any, arrays: Any) -> Any:
-        sharding = NamedSharding(grid.mesh, spec)
-        return jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding), arrays)
-
-    def compile_start() -> Any:
-        with jax.enable_x64(True):  # which holds for a thread
-            return lowered.compile()
-
-    traced = start.trace(grid, inputs)
-    lowered = traced.lower()
-    with ThreadPoolExecutor(1) as beside:
-        first = beside.submit(compile_start)
-        given = (inputs, ChunkState(*map(placed, grid.state_specs, traced.out_info)), np.int64(0))
-        second = advance.lower(grid, *given).compile()
-        return first.result(), given, second
 
 
 def limit_programs() -> None:

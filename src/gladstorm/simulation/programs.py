@@ -33,7 +33,6 @@ from jax.experimental.serialize_executable import deserialize_and_load, serializ
 
 from gladstorm.jobs.files import write_whole
 from gladstorm.jobs.provenance import digest, is_followed, source_digest, versions
-from gladstorm.simulation import engine
 from gladstorm.simulation.engine import Grid
 
 _MONTH = 30 * 24 * 3600
@@ -77,23 +76,19 @@ def call(function: Any, grid: Grid, *arguments: Any) -> Any:
     if _CACHE.folder is None:
         return function(grid, *arguments)
     try:
-        made_of = _made_of(function, grid, arguments)
+        lies = f"{grid.mesh.size} {grid.cut} {grid.oracle_per_seed}"
+        # JAX's settings as they are now; what a with-block sets is seen only by asking for the attribute.
+        settings = [(name, getattr(jax.config, name, chosen)) for name, chosen in sorted(jax.config.values.items())]
+        made_of = f"{function.__name__} {lies} {_name(arguments)} {settings}"
     except _UnknownSourceError:
         return function(grid, *arguments)
+    path = _CACHE.folder / digest(made_of.encode())
     program = _CACHE.loaded.pop(made_of, None)
-    program = program or _read(made_of, grid, arguments) or _compiled(made_of, function, grid, arguments)
+    program = program or _read(path, made_of, grid, arguments) or _compiled(path, made_of, function, grid, arguments)
     _CACHE.loaded[made_of] = program  # the last used is last
     for oldest in list(_CACHE.loaded)[:-_MOST_LOADED]:
         del _CACHE.loaded[oldest]
     return program(*arguments)
-
-
-def _made_of(function: Any, grid: Grid, arguments: tuple[Any, ...]) -> str:
-    """What decides the program of a function, its arguments and the devices that its runs lie on, in words."""
-    lies = f"{grid.mesh.size} {grid.cut} {grid.oracle_per_seed}"
-    # JAX's settings as they are now; what a with-block sets is seen only by asking for the attribute.
-    settings = [(name, getattr(jax.config, name, chosen)) for name, chosen in sorted(jax.config.values.items())]
-    return f"{function.__name__} {lies} {_name(arguments)} {settings}"
 
 
 class _UnknownSourceError(Exception):
@@ -107,7 +102,7 @@ def _name(value: Any, *, fixed: bool = False) -> str:
     >>> _name(Power(start=np.ones(2), p=3.0))
     'gladstorm.problems.objectives.elementary.Power(float64(2,), 3.0)'
     """
-    if isinstance(value, np.ndarray | np.generic | jax.Array | jax.ShapeDtypeStruct) and not fixed:
+    if isinstance(value, np.ndarray | np.generic | jax.Array) and not fixed:
         return f"{value.dtype}{value.shape}"
     if value is None or isinstance(value, bool | int | float | str):
         return repr(value)
@@ -131,9 +126,8 @@ def _name(value: Any, *, fixed: bool = False) -> str:
     return f"{name}({', '.join(held)})"
 
 
-def _read(made_of: str, grid: Grid, arguments: tuple[Any, ...]) -> Any:
+def _read(path: Path, made_of: str, grid: Grid, arguments: tuple[Any, ...]) -> Any:
     """The program in a file; None if there is none, or one not the user's, damaged, of others, or XLA cannot run it."""
-    path = _path(made_of)
     try:
         written, _, data = path.read_bytes().partition(b"\n") if _private(path) else (b"", b"", b"")
     except OSError:  # a cache that cannot be read is none
@@ -151,29 +145,15 @@ def _read(made_of: str, grid: Grid, arguments: tuple[Any, ...]) -> Any:
     return program
 
 
-def _compiled(made_of: str, function: Any, grid: Grid, arguments: tuple[Any, ...]) -> Any:
-    """The program, compiled and kept; with `start`, `advance` too, which is needed next."""
-    if function is not engine.start:
-        return _keep(made_of, function.lower(grid, *arguments).compile())
-    started, given, advancing = engine.compile_both(grid, *arguments)
-    later = _made_of(engine.advance, grid, given)
-    _CACHE.loaded[later] = _keep(later, advancing)
-    return _keep(made_of, started)
-
-
-def _keep(made_of: str, program: Any) -> Any:
-    """The program, once its file is written."""
+def _compiled(path: Path, made_of: str, function: Any, grid: Grid, arguments: tuple[Any, ...]) -> Any:
+    program = function.lower(grid, *arguments).compile()
     executable, _, structure = serialize(program)
     result = jax.tree.unflatten(structure, [0] * structure.num_leaves)  # unlike its structure, it can be pickled
-    data, path = pickle.dumps((executable, result)), _path(made_of)
+    data = pickle.dumps((executable, result))
     with contextlib.suppress(OSError):  # a full disk costs the next process some seconds, and this one nothing
         path.unlink(missing_ok=True)  # whose permissions the new file would have
         write_whole(path, lambda temporary: _write_private(Path(temporary), _seal(made_of, data) + b"\n" + data))
     return program
-
-
-def _path(made_of: str) -> Path:
-    return (_CACHE.folder or Path()) / digest(made_of.encode())
 
 
 def _seal(made_of: str, data: bytes) -> bytes:
