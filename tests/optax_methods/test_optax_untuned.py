@@ -1,5 +1,6 @@
 """`untuned` as an Optax transformation obeys Optax's laws; its equations are compared in tests/torch/test_parity.py."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 import torch
+from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import gladstorm as gs
@@ -17,6 +19,18 @@ from gladstorm.optax import averaged, untuned
 
 PARAMS = {"real": jnp.arange(6.0).reshape(2, 3), "complex": jnp.array([1 + 2j, -3j]), "half": jnp.ones(3, jnp.bfloat16)}
 SAMPLES = jnp.asarray(np.random.default_rng(0).normal(size=12), jnp.float32)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _every_program_is_compiled_here() -> Iterator[None]:
+    """Programs that take over their arguments' memory on two devices, read from JAX's cache, have aborted a process."""
+    own = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]  # JAX adds its settings when imported
+    jax.config.update("jax_compilation_cache_dir", None)
+    compilation_cache.reset_cache()
+    jax.clear_caches()
+    yield
+    jax.config.update("jax_compilation_cache_dir", own)
+    compilation_cache.reset_cache()
 
 
 def gradient(params: Any, sample: Any) -> Any:
