@@ -297,10 +297,8 @@ class NSTORM(NormalizedOptimizer):
             return None
         if loss is None:
             raise ValueError(f"{self._name}: the closure must return the loss; got None.")
-        params = self._with_gradients()
-        if self.max_grad_norm is not None:
-            self._clip(params)
-            self._leftover = LeftoverGradients(self._all_params())
+        self._clip(self._with_gradients())
+        self._leftover = LeftoverGradients(self._all_params())
         return loss
 
     def _leave(self, blocks: list[Block]) -> list[Block]:
