@@ -6,7 +6,7 @@ WORK = ("study.run",)
 
 
 def command(out: Out, quick: Quick = False) -> None:
-    """Train NSGDM, NSTORM, SGD, SGD + clipping and Adam on scikit-learn's digits, in PyTorch and in JAX.
+    """Train NSGDM, NSTORM, Untuned, SGD, SGD + clipping and Adam on scikit-learn's digits, in PyTorch and in JAX.
 
     It takes about 15 minutes of one core, and a minute with --quick. After Ctrl-C the same command goes on.
 

@@ -14,22 +14,24 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
+from scipy.special import logsumexp
 
 from evidence.training import steps_within
-from gladstorm.optax import nsgdm, nstorm
+from gladstorm.optax import averaged, nsgdm, nstorm, untuned
 
-from .setting import CLIP, DROPOUT, MOMENTUM, Arm, B, G, Outcome, digits, mini_batches
+from .setting import CLIP, DROPOUT, MOMENTUM, Arm, B, G, Outcome, digits, factor, mini_batches
 
 Array = jax.Array
 Tree = Any  # parameters, or the state of a network
 Schedule = Callable[[Array], Array]
 
-OPTIMIZERS: dict[str, Callable[[Schedule], optax.GradientTransformation]] = {
-    "NSGDM": lambda lr: nsgdm(lr, MOMENTUM),
-    "NSTORM": lambda lr: nstorm(lr, MOMENTUM),
-    "SGD": lambda lr: optax.sgd(lr, MOMENTUM),
-    "SGD + clipping": lambda lr: optax.chain(optax.clip_by_global_norm(CLIP), optax.sgd(lr, MOMENTUM)),
-    "Adam": lambda lr: optax.adam(lr, MOMENTUM, 0.999),
+OPTIMIZERS: dict[str, Callable[[Schedule, int], optax.GradientTransformation]] = {
+    "NSGDM": lambda lr, _: nsgdm(lr, MOMENTUM),
+    "NSTORM": lambda lr, _: nstorm(lr, MOMENTUM),
+    "Untuned": lambda lr, steps: untuned(steps, learning_rate=lr),
+    "SGD": lambda lr, _: optax.sgd(lr, MOMENTUM),
+    "SGD + clipping": lambda lr, _: optax.chain(optax.clip_by_global_norm(CLIP), optax.sgd(lr, MOMENTUM)),
+    "Adam": lambda lr, _: optax.adam(lr, MOMENTUM, 0.999),
 }
 
 
@@ -127,22 +129,20 @@ def train(arm: Arm, runs: Sequence[tuple[float, int]], evaluations: int) -> list
     program, evaluated = compiled(arm, steps)
     apply = jax.jit(NETWORKS[arm.network].apply)
 
-    def accuracy(params: Tree, state: Tree, images: Any, labels: Any) -> float:
-        return 100 * float(np.mean(np.argmax(apply(params, state, images, None)[0], 1) == labels))
+    def accuracy_and_loss(params: Tree, state: Tree, images: Any, labels: Any) -> tuple[float, float]:
+        logits = np.asarray(apply(params, state, images, None)[0], np.float64)
+        losses = logsumexp(logits, axis=1) - logits[np.arange(len(labels)), labels]
+        return 100 * float(np.mean(np.argmax(logits, 1) == labels)), float(losses.mean())
 
     outcomes = []
     for lr, seed in runs:
         start, state, keys = beginning(arm, seed, steps)
         params, state = program(lr, start, state, keys, mini_batches(seed, steps), *digits().train)
         moved = zip(jax.tree.leaves(params), jax.tree.leaves(start), strict=True)
-        outcomes.append(
-            Outcome(
-                validation=accuracy(params, state, *digits().validation),
-                test=accuracy(params, state, *digits().test),
-                distance=math.hypot(*(np.linalg.norm(np.asarray(x) - x0) for x, x0 in moved)),
-                evaluations=evaluated,
-            )
-        )
+        distance = math.hypot(*(np.linalg.norm(np.asarray(x) - x0) for x, x0 in moved))
+        validation, loss = accuracy_and_loss(params, state, *digits().validation)
+        test, _ = accuracy_and_loss(params, state, *digits().test)
+        outcomes.append(Outcome(validation, loss, test, distance, evaluated))
     return outcomes
 
 
@@ -161,7 +161,9 @@ def compiled(arm: Arm, steps: int) -> tuple[Callable[..., Any], int]:
     def run(
         lr: Array, start: Tree, state: Tree, keys: Array, batches: Array, images: Array, labels: Array
     ) -> tuple[Tree, Tree]:
-        optimizer = optax.with_extra_args_support(OPTIMIZERS[arm.method](lambda k: lr * (1 - k / steps)))
+        optimizer = optax.with_extra_args_support(
+            OPTIMIZERS[arm.method](lambda k: lr * factor(arm.method, k, steps), steps)
+        )
 
         def step(carry: Tree, sample: tuple[Array, Array]) -> tuple[Tree, None]:
             nonlocal traced
@@ -184,8 +186,8 @@ def compiled(arm: Arm, steps: int) -> tuple[Callable[..., Any], int]:
             )
             return (optax.apply_updates(params, updates), state_after, optimizer_state), None
 
-        (params, state, _), _ = jax.lax.scan(step, (start, state, optimizer.init(start)), (keys, batches))
-        return params, state
+        (params, state, at_end), _ = jax.lax.scan(step, (start, state, optimizer.init(start)), (keys, batches))
+        return averaged(at_end, params) if arm.method == "Untuned" else params, state
 
     program = jax.jit(run).lower(1.0, *beginning(arm, 0, steps), mini_batches(0, steps), *digits().train).compile()
     return program, traced * steps

@@ -13,20 +13,21 @@ from matplotlib.figure import Figure
 from evidence.page import LEVEL, Interval, holm, listed, p_value, reader, rendered
 from evidence.training import legend_with_ring, light_grid
 from gladstorm.plotting import figures
-from gladstorm.plotting.styles import LOOKS, method_of
+from gladstorm.plotting.styles import BLACK, LOOKS, Look, method_of
 
 from .setting import FRAMEWORKS, METHODS, NETWORKS, NOISES, Arm
 
 Results = dict[str, Any]
 
 CLOSE = 2.0  # points of accuracy
-OURS, BASELINES = METHODS[:2], METHODS[2:]
-PAIRS = (*product(OURS, BASELINES), OURS[::-1])  # this method minus that one
+OURS, BASELINES = METHODS[:3], METHODS[3:]
+TUNED = tuple(method for method in METHODS if method != "Untuned")
+PAIRS = (*product(OURS, BASELINES), OURS[1::-1])  # this method minus that one
 PLACES = tuple(product(FRAMEWORKS, NETWORKS, NOISES))  # where methods are compared
 SETTINGS = tuple(product(NETWORKS, NOISES))  # a column each
 TITLES = {"none": "no added noise", "BG": "growing noise added"}
 LABELS = {"torch": "PyTorch", "jax": "JAX"}
-STYLES = {method: LOOKS[method_of(method) or method] for method in METHODS}
+STYLES = {method: LOOKS[method_of(method) or method] for method in TUNED} | {"Untuned": Look(BLACK, "-", "P")}
 load = reader("results.json")
 
 
@@ -84,12 +85,19 @@ def render(results: Results) -> str:
         ),
         "gaps": _gaps(results),
         "table": [_row(results, *setting, method) for setting, method in product(SETTINGS, METHODS)],
-        "runs": len(picked) * (s["rates"] * len(s["tuning_seeds"]) + len(s["seeds"])),
+        "distances": lambda method: [
+            mean_distance(results, place, method) for place in PLACES if place[1:] == ("conv", "BG")
+        ],
+        "loss_ratios": {place: loss_ratio(results, place) for place in PLACES},
+        "runs": sum(
+            len(arm["grid"]) * len(s["tuning_seeds"]) + len({arm["picked"], arm["by_loss"]["picked"]}) * len(s["seeds"])
+            for arm in picked.values()
+        ),
         "counted": ", ".join(f"{listed(sorted(evaluations))} ({who})" for who, evaluations in counts.items()),
         "ends": [
             f"{method} ({place_in_words(place)}, {arm['picked']:g})"
             for (place, method), arm in picked.items()
-            if arm["picked"] in (arm["grid"][0]["lr"], arm["grid"][-1]["lr"])
+            if method in TUNED and arm["picked"] in (arm["grid"][0]["lr"], arm["grid"][-1]["lr"])
         ],
     }
     return rendered(__file__, globals() | values)
@@ -136,7 +144,8 @@ def _in_short(results: Results, method: str) -> list[str]:
         arms = [found_for(results, *place, method) for place in PLACES if place[-1] == noise]
         accuracy.append(str(Interval.over(np.mean([accuracies(arm) for arm in arms], axis=0).tolist())))
         spans = sorted(map(span, arms), key=lambda rates: (rates.decades, rates.open_below or rates.open_above))
-        width.append(" to ".join(dict.fromkeys(_decades(rates) for rates in (spans[0], spans[-1]))))
+        widths = dict.fromkeys(_decades(rates) for rates in (spans[0], spans[-1]))
+        width.append(" to ".join(widths) if method in TUNED else "not tuned")
     return [method, *accuracy, *width]
 
 
@@ -144,8 +153,24 @@ def _row(results: Results, network: str, noise: str, method: str) -> list[str]:
     row = [network, TITLES[noise], method]
     for framework in FRAMEWORKS:
         arm = found_for(results, framework, network, noise, method)
-        row += [str(Interval.over(accuracies(arm))), f"{arm['picked']:g}", str(span(arm))]
+        rates = [f"{arm['picked']:g}", str(span(arm))] if method in TUNED else ["not tuned", "–"]
+        row += [str(Interval.over(accuracies(arm))), *rates]
     return row
+
+
+def loss_ratio(results: Results, place: tuple[str, ...]) -> str:
+    """The validation loss of `Untuned` over that of Adam, tuned by it: geometric mean over seeds, and interval."""
+    ours, adam = (
+        np.array(found_for(results, *place, method)["by_loss"]["losses"], float) for method in ("Untuned", "Adam")
+    )
+    mean, half_width, _ = Interval.over(np.log(ours / adam).tolist())
+    low, middle, high = (math.exp(mean + side * half_width) for side in (-1, 0, 1))
+    return f"{middle:.2f} ({low:.2f}–{high:.2f})"
+
+
+def mean_distance(results: Results, place: tuple[str, ...], method: str) -> float:
+    """‖x − x⁰‖ where runs end; not a number if one diverged."""
+    return float(np.mean([run["distance"] or math.nan for run in found_for(results, *place, method)["runs"]]))
 
 
 def _answer(paired: Differences, noise: str) -> dict[str, Any]:
@@ -155,7 +180,7 @@ def _answer(paired: Differences, noise: str) -> dict[str, Any]:
         compared = product((place for place in PLACES if place[-1] == noise), BASELINES)
         signs = [paired[place, (ours, that)].interval.sign for place, that in compared]
         words.append(f"{ours} was better in {signs.count(1)} and worse in {signs.count(-1)}")
-    return {"count": len(signs), "words": ", and ".join(words)}
+    return {"count": len(signs), "words": listed(words)}
 
 
 def _tally(paired: Differences, noise: str, this: str, those: Sequence[str]) -> str:
@@ -175,7 +200,7 @@ def _decades(rates: Span) -> str:
 def _gaps(results: Results) -> list[bool]:
     """Where both frameworks picked one learning rate, whether their means differ: they draw different weights."""
     gaps = []
-    for setting in product(NETWORKS, NOISES, METHODS):
+    for setting in product(NETWORKS, NOISES, TUNED):
         arms = [found_for(results, framework, *setting) for framework in FRAMEWORKS]
         if arms[0]["picked"] == arms[1]["picked"]:
             a, b = (Interval.over(accuracies(arm)) for arm in arms)
@@ -215,6 +240,9 @@ def _rates(ax: Axes, arms: dict[str, dict[str, Any]]) -> None:
         colour, dash, marker = STYLES[method]
         rates = [row["lr"] for row in arm["grid"]]
         means = [np.mean(row["validation"]) for row in arm["grid"]]
+        if method not in TUNED:
+            ax.axhline(means[0], color=colour, linestyle=dash, linewidth=1, label=method)
+            continue
         ax.plot(rates, means, color=colour, linestyle=dash, marker=marker, markersize=4.5, linewidth=1.4, label=method)
         at = rates.index(arm["picked"])
         ax.plot(rates[at], means[at], marker="o", markersize=11, markerfacecolor="none", color=colour)

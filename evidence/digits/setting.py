@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-METHODS = ("NSGDM", "NSTORM", "SGD", "SGD + clipping", "Adam")
+METHODS = ("NSGDM", "NSTORM", "Untuned", "SGD", "SGD + clipping", "Adam")
 NETWORKS = ("MLP", "conv")
 NOISES = ("none", "BG")  # added to the gradient: nothing, or noise that grows with the distance from the start
 FRAMEWORKS = ("torch", "jax")
@@ -41,9 +41,15 @@ class Outcome(NamedTuple):
     """What a run came to."""
 
     validation: float  # accuracy, %
-    test: float
+    loss: float  # cross-entropy on the validation images
+    test: float  # accuracy, %
     distance: float  # ‖x − x⁰‖ at the end
     evaluations: int  # gradients of a mini-batch that were computed
+
+
+def factor(method: str, k: Any, steps: int) -> Any:
+    """Of the learning rate at step k: it falls linearly to 0, except for `Untuned`, which shortens its steps itself."""
+    return 1.0 if method == "Untuned" else 1 - k / steps
 
 
 @dataclass(frozen=True)

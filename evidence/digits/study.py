@@ -3,7 +3,6 @@
 Results are one JSON file, rewritten after every arm; an interrupted study goes on from it.
 """
 
-import math
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import torch
 
 from evidence.results import begin, save, versions_of
 from evidence.training import learning_rates
+from gladstorm.core.statistics import finite, finite_list
 
 from . import jax_training, setting, torch_training
 from .setting import FRAMEWORKS, METHODS, NETWORKS, NOISES, Arm
@@ -35,7 +35,9 @@ class Size:
     seeds: tuple[int, ...]
 
     def grid(self, method: str) -> list[float]:
-        """The learning rates tried, from small to large."""
+        """The learning rates tried, from small to large; `Untuned` is not tuned."""
+        if method == "Untuned":
+            return [1.0]
         return learning_rates(LARGEST_LR.get(method, 1.0), self.rates, digits=3)
 
 
@@ -68,19 +70,27 @@ def measure(arm: Arm, size: Size) -> dict[str, Any]:
     grid = size.grid(arm.method)
     tuning = train(arm, list(product(grid, size.tuning_seeds)), size.evaluations)
     validation = np.reshape([outcome.validation for outcome in tuning], (len(grid), -1))
+    losses = np.reshape([outcome.loss for outcome in tuning], (len(grid), -1))
+    means = losses.mean(axis=1)
     picked = grid[int(validation.mean(axis=1).argmax())]  # the smallest of equals
-    outcomes = train(arm, [(picked, seed) for seed in size.seeds], size.evaluations)
+    by_loss = grid[int(np.where(np.isfinite(means), means, np.inf).argmin())]
+    ends = {lr: train(arm, [(lr, seed) for seed in size.seeds], size.evaluations) for lr in {picked, by_loss}}
+    outcomes = ends[picked]
     return {
         "arm": asdict(arm),
         "evaluations": outcomes[0].evaluations,
-        "grid": [{"lr": lr, "validation": row.tolist()} for lr, row in zip(grid, validation, strict=True)],
+        "grid": [
+            {"lr": lr, "validation": row.tolist(), "loss": finite_list(of_loss)}
+            for lr, row, of_loss in zip(grid, validation, losses, strict=True)
+        ],
         "picked": picked,
+        "by_loss": {"picked": by_loss, "losses": finite_list(np.array([outcome.loss for outcome in ends[by_loss]]))},
         "runs": [
             {
                 "seed": seed,
                 "test": outcome.test,
                 "validation": outcome.validation,
-                "distance": outcome.distance if math.isfinite(outcome.distance) else None,
+                "distance": finite(outcome.distance),
             }
             for seed, outcome in zip(size.seeds, outcomes, strict=True)
         ],

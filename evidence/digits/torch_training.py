@@ -1,6 +1,7 @@
 """The networks and their training in PyTorch."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -10,9 +11,9 @@ from torch.nn.utils import parameters_to_vector
 
 from evidence.training import steps_within
 from evidence.training import train as train_network
-from gladstorm.torch import NSGDM, NSTORM
+from gladstorm.torch import NSGDM, NSTORM, Untuned
 
-from .setting import CLIP, DROPOUT, MOMENTUM, Arm, B, G, Outcome, digits, mini_batches
+from .setting import CLIP, DROPOUT, MOMENTUM, Arm, B, G, Outcome, digits, factor, mini_batches
 
 
 def network(name: str) -> nn.Sequential:
@@ -27,12 +28,13 @@ def network(name: str) -> nn.Sequential:
     )
 
 
-OPTIMIZERS: dict[str, Callable[[nn.Module, float], torch.optim.Optimizer]] = {
-    "NSGDM": lambda model, lr: NSGDM(model.parameters(), lr, MOMENTUM),
-    "NSTORM": lambda model, lr: NSTORM(model.parameters(), lr, MOMENTUM, model=model),
-    "SGD": lambda model, lr: torch.optim.SGD(model.parameters(), lr, MOMENTUM),
-    "SGD + clipping": lambda model, lr: torch.optim.SGD(model.parameters(), lr, MOMENTUM),
-    "Adam": lambda model, lr: torch.optim.Adam(model.parameters(), lr, (MOMENTUM, 0.999)),
+OPTIMIZERS: dict[str, Callable[[nn.Module, float, int], torch.optim.Optimizer]] = {
+    "NSGDM": lambda model, lr, _: NSGDM(model.parameters(), lr, MOMENTUM),
+    "NSTORM": lambda model, lr, _: NSTORM(model.parameters(), lr, MOMENTUM, model=model),
+    "Untuned": lambda model, lr, steps: Untuned(model.parameters(), lr, horizon=steps),
+    "SGD": lambda model, lr, _: torch.optim.SGD(model.parameters(), lr, MOMENTUM),
+    "SGD + clipping": lambda model, lr, _: torch.optim.SGD(model.parameters(), lr, MOMENTUM),
+    "Adam": lambda model, lr, _: torch.optim.Adam(model.parameters(), lr, (MOMENTUM, 0.999)),
 }
 
 
@@ -54,14 +56,14 @@ def _train(arm: Arm, lr: float, seed: int, evaluations: int) -> Outcome:
 
     losses = (partial(loss_of, batch) for batch in torch.from_numpy(mini_batches(seed, steps)))
     clip = CLIP if arm.method == "SGD + clipping" else None
-    *_, evaluated = train_network(model, OPTIMIZERS[arm.method](model, lr), losses, lambda k: 1 - k / steps, clip=clip)
+    optimizer = OPTIMIZERS[arm.method](model, lr, steps)
+    *_, evaluated = train_network(model, optimizer, losses, lambda k: factor(arm.method, k, steps), clip=clip)
     model.eval()
-    return Outcome(
-        validation=accuracy(model, *map(torch.from_numpy, digits().validation)),
-        test=accuracy(model, *map(torch.from_numpy, digits().test)),
-        distance=float((parameters_to_vector(model.parameters()).detach() - start).norm()),
-        evaluations=evaluated,
-    )
+    with optimizer.averaged() if isinstance(optimizer, Untuned) else nullcontext():
+        validation, loss = accuracy_and_loss(model, *map(torch.from_numpy, digits().validation))
+        test, _ = accuracy_and_loss(model, *map(torch.from_numpy, digits().test))
+        distance = float((parameters_to_vector(model.parameters()).detach() - start).norm())
+    return Outcome(validation, loss, test, distance, evaluated)
 
 
 def bg_noise(x: Tensor, start: Tensor) -> Tensor:
@@ -76,6 +78,7 @@ def bg_noise(x: Tensor, start: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> float:
-    """In per cent."""
-    return 100 * float((model(images).argmax(1) == labels).double().mean())
+def accuracy_and_loss(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[float, float]:
+    """The first in per cent."""
+    logits = model(images)
+    return 100 * float((logits.argmax(1) == labels).double().mean()), float(cross_entropy(logits, labels))

@@ -19,7 +19,7 @@ from gladstorm.methods.steps import Untuned
 from gladstorm.methods.steps.untuned import AVERAGED, Journey
 
 FILE = "ablation.json"
-BUDGETS, SEEDS = (10**3,), 12
+BUDGETS, SEEDS = (10**3, 10**4), 12
 WHOLE, LAST = "the method", "the last iterate reported, not the average"
 UNLIMITED = "r grows without a limit"
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +39,7 @@ CASES = [
     ("conv", "none", "SGD"),
     ("MLP", "none", "SGD + clipping"),
     ("MLP", "none", "Adam"),
+    ("MLP", "none", "Untuned"),
 ]
 
 
@@ -48,11 +50,23 @@ def test_every_method_trains_and_only_nstorm_evaluates_twice(framework: str, cas
     found = study.measure(Arm(framework, *case), TINY)
     # 6 steps of NSTORM; in torch the first evaluates once, under jax.jit it cannot
     assert found["evaluations"] == (11 if (framework, method) == ("torch", "NSTORM") else 12)
-    assert [row["lr"] for row in found["grid"]] == ([0.0316, 0.1] if method == "Adam" else [0.316, 1.0])
+    rates = {"Adam": [0.0316, 0.1], "Untuned": [1.0]}.get(method, [0.316, 1.0])
+    assert [row["lr"] for row in found["grid"]] == rates
     assert found["picked"] in [row["lr"] for row in found["grid"]]
     assert [run["seed"] for run in found["runs"]] == [0, 1]
-    if network == "MLP":  # the other takes more than 12 mini-batches to see anything; chance is 10 %
+    if network == "MLP" and method != "Untuned":  # these take more than 12 mini-batches; chance is 10 %
         assert all(run["test"] > 20 for run in found["runs"])
+
+
+@pytest.mark.parametrize("framework", setting.FRAMEWORKS)
+def test_untuned_learns_and_its_average_is_what_is_measured(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    holder = torch_training.Untuned if framework == "torch" else jax_training
+    average = MagicMock(side_effect=holder.averaged)
+    monkeypatch.setattr(holder, "averaged", lambda *given: average(*given))
+    (outcome,) = study.TRAINING[framework](Arm(framework, "MLP", "none", "Untuned"), [(1.0, 0)], 100)
+    assert outcome.validation > 80
+    assert outcome.loss < 0.8
+    average.assert_called_once()
 
 
 def test_the_cases_leave_no_method_out() -> None:
@@ -75,12 +89,17 @@ def test_tuning_sees_no_test_image_and_the_report_no_tuning_seed(monkeypatch: py
 
     def train(_: Any, runs: list[tuple[float, int]], evaluations: int) -> list[Any]:
         asked.append(runs)
-        return [Outcome(validation=50 - abs(lr - 0.1), test=99 * lr, distance=1.0, evaluations=12) for lr, _ in runs]
+        return [
+            Outcome(50 - abs(lr - 0.1), (lr - 0.0316) ** 2, test=99 * lr, distance=1.0, evaluations=12)
+            for lr, _ in runs
+        ]
 
     monkeypatch.setitem(study.TRAINING, "torch", train)
     found = study.measure(Arm("torch", "MLP", "none", "SGD"), study.FULL)
     assert found["picked"] == 0.1  # test accuracy would have said 1
-    tuning, report = ({seed for _, seed in runs} for runs in asked)
+    assert found["by_loss"] == {"picked": 0.0316, "losses": [0.0] * 8}
+    tuning, *reports = ({seed for _, seed in runs} for runs in asked)
+    report = set.union(*reports)
     assert len(asked[0]) == 7 * 3
     assert not tuning & report
     parts = [{row.tobytes() for row in part[0]} for part in (setting.digits().train, setting.digits().test)]
@@ -89,7 +108,9 @@ def test_tuning_sees_no_test_image_and_the_report_no_tuning_seed(monkeypatch: py
 
 
 def test_all_methods_get_equally_many_learning_rates() -> None:
-    assert {len(study.FULL.grid(method)) for method in setting.METHODS} == {7}
+    assert {method: len(study.FULL.grid(method)) for method in setting.METHODS} == dict.fromkeys(page.TUNED, 7) | {
+        "Untuned": 1
+    }
 
 
 def test_the_added_noise_is_that_of_the_model_in_both_frameworks() -> None:
@@ -143,7 +164,7 @@ def pretend(calls: list[Any], stop_after: int | None = None) -> Any:
         if stop_after is not None and len(set(calls)) >= stop_after and arm not in calls:
             raise KeyboardInterrupt
         calls.append(arm)
-        return [Outcome(90 - lr, 91 - seed / 5, float("nan"), evaluations) for lr, seed in runs]
+        return [Outcome(90 - lr, lr, 91 - seed / 5, float("nan"), evaluations) for lr, seed in runs]
 
     return train
 
@@ -167,8 +188,8 @@ def test_a_stopped_study_goes_on_where_it_was_and_then_writes_everything(
     code, _, err = evidence(*arguments)
     assert code == 0
     assert list(dict.fromkeys(calls)) == list(study.arms())
-    assert len(calls) == 2 * 40  # tuning and report, nothing twice
-    assert err.splitlines()[-1] == "jax, conv, noise BG, Adam: lr 0.0316, test accuracy 90.9 % (37/37, 0 s)"
+    assert len(calls) == 2 * 48  # tuning and report, nothing twice
+    assert err.splitlines()[-1] == "jax, conv, noise BG, Adam: lr 0.0316, test accuracy 90.9 % (45/45, 0 s)"
     text = (tmp_path / "new/index.md").read_text("utf-8")
     assert all(text.count(f"| {method} | 9") == 1 + 4 for method in setting.METHODS)  # in short, and each setting
     assert (tmp_path / "new/figure.png").stat().st_size > 10_000
