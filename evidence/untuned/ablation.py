@@ -21,7 +21,6 @@ from gladstorm.methods.steps.untuned import AVERAGED, Journey
 FILE = "ablation.json"
 BUDGETS, SEEDS = (10**3, 10**4), 12
 WHOLE, LAST = "the method", "the last iterate reported, not the average"
-UNLIMITED = "r grows without a limit"
 
 
 @part
@@ -67,7 +66,7 @@ class Unlimited(Untuned):
 
 VARIANTS: dict[str, Untuned] = {
     WHOLE: Untuned(),
-    UNLIMITED: Unlimited(),
+    "r grows without a limit": Unlimited(),
     "every step counts the same on the clock": SteadyClock(),
     "the clock never hurries": PatientClock(),
     "one scale for all coordinates": OneScale(),

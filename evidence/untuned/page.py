@@ -238,16 +238,16 @@ def ablated() -> dict[str, Any]:
         return {"changes": ""}
     kept: dict[str, dict[str, dict[str, float]]] = json.loads(path.read_text("utf-8"))
     budgets = list(next(iter(kept.values())))
-    rows = []
+    rows, idle = [], []
     for variant in next(iter(kept.values()))[budgets[0]]:
-        cells = []
-        for budget in budgets:
-            ratios = [scores[budget][variant] / scores[budget][ablation.WHOLE] for scores in kept.values()]
-            cells.append(f"{geometric(ratios):.2f}, {max(ratios):.2f}")
-        rows.append([variant, *cells])
+        ratios = [
+            [scores[budget][variant] / scores[budget][ablation.WHOLE] for scores in kept.values()] for budget in budgets
+        ]
+        rows.append([variant, *(f"{geometric(some):.2f}, {max(some):.2f}" for some in ratios)])
+        if variant != ablation.WHOLE and all(round(geometric(some), 2) <= 1 for some in ratios):
+            idle.append(variant)
     table = markdown_table(["changed", *(f"{int(budget):,} gradients" for budget in budgets)], rows)
-    limited = all(ablation.UNLIMITED in scores[budgets[0]] for scores in kept.values())
-    return {"changes": table, "development": len(kept), "limited": limited}
+    return {"changes": table, "development": len(kept), "idle": idle}
 
 
 def summary(results: list[Result], judgement: str) -> dict[str, Any]:
