@@ -50,7 +50,9 @@ def walk(optimizer: Any, params: Any, samples: Any, at: Any = gradient, state: A
         return optax.apply_updates(params, updates), state
 
     for sample in samples:
-        params, state = call(params, state, sample)
+        # XLA has a thread for each core. Where the devices are as many, programs that add up over two of them, not
+        # waited for, and an operation on both can take every thread and wait for each other: it aborts after 40 s.
+        params, state = jax.block_until_ready(call(params, state, sample))
         visited.append(params)
     return visited, state
 

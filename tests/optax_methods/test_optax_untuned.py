@@ -1,6 +1,5 @@
 """`untuned` as an Optax transformation obeys Optax's laws; its equations are compared in tests/torch/test_parity.py."""
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import optax
 import pytest
 import torch
-from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import gladstorm as gs
@@ -19,18 +17,6 @@ from gladstorm.optax import averaged, untuned
 
 PARAMS = {"real": jnp.arange(6.0).reshape(2, 3), "complex": jnp.array([1 + 2j, -3j]), "half": jnp.ones(3, jnp.bfloat16)}
 SAMPLES = jnp.asarray(np.random.default_rng(0).normal(size=12), jnp.float32)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _every_program_is_compiled_here() -> Iterator[None]:
-    """Programs that take over their arguments' memory on two devices, read from JAX's cache, have aborted a process."""
-    own = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]  # JAX adds its settings when imported
-    jax.config.update("jax_compilation_cache_dir", None)
-    compilation_cache.reset_cache()
-    jax.clear_caches()
-    yield
-    jax.config.update("jax_compilation_cache_dir", own)
-    compilation_cache.reset_cache()
 
 
 def gradient(params: Any, sample: Any) -> Any:
@@ -47,7 +33,7 @@ def walk(optimizer: Any, params: Any, samples: Any = SAMPLES, state: Any = None)
         return optax.apply_updates(params, updates), state
 
     for sample in samples:
-        params, state = call(params, state, sample)
+        params, state = jax.block_until_ready(call(params, state, sample))  # or XLA hangs: see test_optax.py
         visited.append(params)
     return visited, state
 
