@@ -1,6 +1,7 @@
 """The judgement of the untuned method: who is chosen, on which seeds, and when problems are made."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -93,7 +94,7 @@ def test_problems_are_made_after_jax_is_told_its_devices_and_only_those_asked_fo
         order.append(name)
         raise ValueError("far enough")
 
-    cases = {name: partial(made, name) for name in ("one", "other")}
+    cases: dict[str, Callable[[], Case]] = {name: partial(made, name) for name in ("one", "other")}
     monkeypatch.setitem(judging.JUDGEMENTS, "second", judging.JUDGEMENTS["second"]._replace(cases=lambda: cases))
     with pytest.raises(ValueError, match="untuned: the problems are one, other; got 'none'"):
         command(tmp_path, problem=["none"])
