@@ -48,19 +48,22 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_TO_COMPILE}
 devices.tune()
 engine.MOST_PROGRAMS = 10**6  # tests have many shapes and share them
 jax.config.update("jax_num_cpu_devices", int(os.environ.get("JAX_NUM_CPU_DEVICES", 2)))
-# The files that take longest, half a minute and more each: begun last, one of them would leave the other core idle.
+# The files that take longest, a quarter of a minute of CPU time and more each (the browser's, of waiting): begun last,
+# one of them would leave the other core idle.
 LONGEST_FIRST = (
     "test_verification.py",
-    "test_reproduce.py",
+    "test_lower_bound_search.py",
+    "test_conclusions.py",
     "test_cluster.py",
     "test_report_browser.py",
-    "test_family.py",
-    "test_other_own_noise.py",
     "test_simulate.py",
+    "test_reproduce.py",
+    "test_other_own_noise.py",
+    "test_numpyro.py",
     "test_other_machines.py",
     "test_oracle_contract.py",
-    "test_streaming_least_squares.py",
-    "test_variational_gaussian.py",
+    "test_family.py",
+    "test_critical_batch.py",
 )
 # No deadline: the first call compiles. The same examples every time: a red build can be repeated.
 settings.register_profile("gladstorm", deadline=None, derandomize=True)
