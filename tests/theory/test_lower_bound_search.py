@@ -31,8 +31,9 @@ from gladstorm.problems.hard.noisy_runway import NoisyRunwayOracle as Oracle
 from gladstorm.problems.objectives import GatedRunway, NoisyRunway, RotatedRunway
 from gladstorm.problems.oracles import ChainOracle
 
-# All have three links, so that each claim is compiled once for all of them.
+# Three links each, so that a claim is compiled once for all of them.
 STEEP: dict[str, Any] = {"eps": 0.005, "alpha": 1.0, "L0": 1.0, "L1": 95.0, "B": 0.25, "gap": 1.0}
+LONGER = STEEP | {"L1": 120.0}
 MILD: dict[str, Any] = {"eps": 0.008, "alpha": 0.25, "L0": 1.0, "L1": 130.0, "B": 0.3, "gap": 1.0}
 BENT: dict[str, Any] = {"eps": 0.015, "alpha": 0.5, "L0": 1.0, "L1": 300.0, "B": 1.0, "gap": 1.0}
 LATE: dict[str, Any] = {
@@ -48,7 +49,7 @@ PROBLEMS: dict[str, Any] = {
     "α = ¼": NoisyRunway.from_eps(**MILD),
     "bent carrier": NoisyRunway.from_eps(**BENT),
     "late": NoisyRunway.from_eps(**LATE),
-    "rotated": RotatedRunway.from_eps(**STEEP, dim=5),
+    "rotated": RotatedRunway.from_eps(**LONGER, dim=5),  # two links
 }
 
 
@@ -140,8 +141,9 @@ def signs(frame: np.ndarray, kept: int) -> np.ndarray:
 
 
 def test_a_zero_respecting_method_sees_one_coordinate_more_only_if_its_coin_says_so() -> None:
-    f = PROBLEMS["α = 1"]
+    f = NoisyRunway.from_eps(**LONGER)
     oracle, T = Oracle(f), f.start.size - 1
+    assert T == 4
     for opened in range(T):
         omega = np.where(np.arange(T) < opened, 1.2, 0.0)
         x = np.append(1.1 * float(f.runway), omega * float(f.scale))
