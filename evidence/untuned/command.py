@@ -23,7 +23,7 @@ def command(
     from evidence.untuned import ablation, judging
 
     with computing(out, None, None):
-        judging.require_known(problem or (), judging.JUDGEMENTS[judgement])  # makes the problems, which JAX computes
+        judging.require_known(problem or (), judging.JUDGEMENTS[judgement])
         judging.run(out, judging.JUDGEMENTS[judgement], problem or (), budget or judging.BUDGETS)
         if not problem:
             ablation.run(out)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -363,25 +364,27 @@ def _wrapped(function: Callable[[Any], Any], B: float, G: float, start: Callable
     return Case("added noise", make)
 
 
-def cases() -> dict[str, Case]:
-    """All registered problems by name."""
+def cases() -> dict[str, Callable[[], Case]]:
+    """All registered problems by name; each is made when it is asked for."""
     return {
-        "matrix completion, 15 × 12, rank 2": _completion(15, 12, 2, 1.0),
-        "matrix completion, 12 × 12, rank 3, condition 10": _completion(12, 12, 3, 10.0),
-        "pseudo-Huber regression, d = 10": _robust(10, lambda r: jnp.sqrt(1 + r**2) - 1, 1.0, 0.0),
-        "Cauchy regression, d = 15, scales 1 to 10": _robust(15, lambda r: jnp.log1p(r**2), 10.0, 0.2),
-        "recurrent layer, adding": _recurrent(),
-        "attention layer, look-up": _attention(),
-        "REINFORCE, corridor": _control(Chain(), lambda rng: rng.normal(0, 0.5, Chain.STATES)),
-        "REINFORCE, regulator": _control(Regulator(), lambda rng: rng.normal([-0.3, -0.5], 0.2)),
-        "logistic regression, wine": _logistic("wine", 0.3, scaled=True),
-        "logistic regression, iris, unscaled": _logistic("iris", 0.1, scaled=False),  # in centimetres
-        "autoencoder, digits": _autoencoder(),
-        "convolutional network, digits": _convolutional(),
-        "contrastive loss, digits": _contrastive(),
-        "Gaussian process, three hyper-parameters": _gaussian_process(),
-        "Rosenbrock, d = 10, added noise": _wrapped(_rosenbrock, 0.3, 0.5, lambda rng: rng.normal(-1, 0.5, 10)),
-        "ripples, d = 20, added noise": _wrapped(
-            lambda x: jnp.mean(x**2 / 2 + 2 * jnp.sin(x) ** 2), 0.05, 0.2, lambda rng: rng.normal(3, 1, 20)
+        "matrix completion, 15 × 12, rank 2": partial(_completion, 15, 12, 2, 1.0),
+        "matrix completion, 12 × 12, rank 3, condition 10": partial(_completion, 12, 12, 3, 10.0),
+        "pseudo-Huber regression, d = 10": partial(_robust, 10, lambda r: jnp.sqrt(1 + r**2) - 1, 1.0, 0.0),
+        "Cauchy regression, d = 15, scales 1 to 10": partial(_robust, 15, lambda r: jnp.log1p(r**2), 10.0, 0.2),
+        "recurrent layer, adding": _recurrent,
+        "attention layer, look-up": _attention,
+        "REINFORCE, corridor": partial(_control, Chain(), lambda rng: rng.normal(0, 0.5, Chain.STATES)),
+        "REINFORCE, regulator": partial(_control, Regulator(), lambda rng: rng.normal([-0.3, -0.5], 0.2)),
+        "logistic regression, wine": partial(_logistic, "wine", 0.3, scaled=True),
+        "logistic regression, iris, unscaled": partial(_logistic, "iris", 0.1, scaled=False),  # in centimetres
+        "autoencoder, digits": _autoencoder,
+        "convolutional network, digits": _convolutional,
+        "contrastive loss, digits": _contrastive,
+        "Gaussian process, three hyper-parameters": _gaussian_process,
+        "Rosenbrock, d = 10, added noise": partial(
+            _wrapped, _rosenbrock, 0.3, 0.5, lambda rng: rng.normal(-1, 0.5, 10)
+        ),
+        "ripples, d = 20, added noise": partial(
+            _wrapped, lambda x: jnp.mean(x**2 / 2 + 2 * jnp.sin(x) ** 2), 0.05, 0.2, lambda rng: rng.normal(3, 1, 20)
         ),
     }

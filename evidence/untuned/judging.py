@@ -32,7 +32,7 @@ SEEDS, NOISY_SEEDS, FEWER_SEEDS = 12, 30, 6  # reported; where noise is added; o
 class Judgement(NamedTuple):
     """A registered set of problems, and by which scores rivals are tuned."""
 
-    cases: Callable[[], dict[str, Case]]
+    cases: Callable[[], dict[str, Callable[[], Case]]]
     tuned_by: tuple[str, ...]
     folder: str  # inside that of the study
 
@@ -52,12 +52,13 @@ def require_known(names: Sequence[str], judgement: Judgement) -> None:
 
 def run(folder: Path, judgement: Judgement, names: Sequence[str] = (), budgets: Sequence[int] = BUDGETS) -> None:
     """Judge what is asked for and not there."""
-    known = judgement.cases()
+    known = {name: cache(made) for name, made in judgement.cases().items()}
     for budget in budgets:
-        for name, case in known.items():
+        for name, made in known.items():
             file = f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{budget}.json"
             path = folder / judgement.folder / file
             if not path.exists() and (not names or name in names):
+                case = made()
                 judged = judge(case, budget, judgement.tuned_by)
                 path.parent.mkdir(exist_ok=True)
                 result = {"problem": name, "family": case.family, "budget": budget} | judged

@@ -209,15 +209,15 @@ def _factor(dim: int = 6) -> Case:
     return _case("added noise", make)
 
 
-def cases() -> dict[str, Case]:
-    """All problems of the second set by name."""
+def cases() -> dict[str, Callable[[], Case]]:
+    """All problems of the second set by name; each is made when it is asked for, as f* takes seconds."""
     return {
-        "independent components, 3 × 3": _components(),
-        "Student mixture, three in the plane": _mixture(),
-        "normalizing flow, two moons": _flow(),
-        "rankings, twenty players": _rankings(),
-        "ordinal regression, diabetes": _ordinal(),
-        "graph network, three groups": _graph(),
-        "REINFORCE, store": _store(),
-        "factor analysis, d = 12, added noise": _factor(),
+        "independent components, 3 × 3": _components,
+        "Student mixture, three in the plane": _mixture,
+        "normalizing flow, two moons": _flow,
+        "rankings, twenty players": _rankings,
+        "ordinal regression, diabetes": _ordinal,
+        "graph network, three groups": _graph,
+        "REINFORCE, store": _store,
+        "factor analysis, d = 12, added noise": _factor,
     }

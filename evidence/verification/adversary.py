@@ -87,7 +87,7 @@ def worst(claim: Claim, oracle: Any) -> float:
         begin, key, units = places(f, CLIMBERS, rng), jax.random.key(0), _units(f)
         if claim is pair:
             x = np.asarray(_climb(close_pairs, oracle, begin, units, key)[0])
-            along = float(f.scale) * np.asarray(jax.jit(jax.vmap(_steepest, (None, 0)))(oracle, x))
+            along = float(f.scale) * np.asarray(_steepest(oracle, x))
             near, distance = rng.random((CLIMBERS, 1)) < 0.5, 10 ** rng.uniform(-4, 0.3, (CLIMBERS, 1))
             apart = distance * np.where(near, along, units * rng.normal(size=x.shape))
             begin = np.stack([np.where(near, x, begin), np.where(near, x, begin) + apart], axis=1)
@@ -95,27 +95,23 @@ def worst(claim: Claim, oracle: Any) -> float:
 
 
 @partial(jax.jit, static_argnums=0)
-def _values(claim: Claim, oracle: Any, x: Any) -> Any:
-    """The values of the claim at all climbers' places; jitted, so that `_climb` traces them once."""
-    return jax.vmap(lambda place: claim(oracle, place))(x)
-
-
-@partial(jax.jit, static_argnums=0)
 def _climb(claim: Claim, oracle: Any, begin: Any, units: Any, key: Any) -> Any:
-    """Where climbers end, and the values of the claim there."""
+    """Where climbers end, and the values of the claim there. In the first round they stay where they are."""
 
-    def one_round(state: Any, key: Any) -> Any:
-        x, best = state
+    def one_round(state: Any, given: Any) -> Any:
+        (x, best), (moves, key) = state, given
         of_size, of_direction, of_some = jax.random.split(key, 3)
         each = (CLIMBERS, *[1] * (x.ndim - 1))
-        size = 10 ** jax.random.uniform(of_size, each, minval=-4, maxval=0)
+        size = moves * 10 ** jax.random.uniform(of_size, each, minval=-4, maxval=0)
         some = jax.random.bernoulli(of_some, 0.5, x.shape)
         tried = x + units * size * some * jax.random.normal(of_direction, x.shape)
-        found = _values(claim, oracle, tried)
+        found = jax.vmap(lambda place: claim(oracle, place))(tried)
         better = found > best
         return (jnp.where(better.reshape(each), tried, x), jnp.where(better, found, best)), None
 
-    return jax.lax.scan(one_round, (begin, _values(claim, oracle, begin)), jax.random.split(key, ROUNDS))[0]
+    keys = jax.random.split(key, ROUNDS)
+    rounds = jnp.arange(1 + ROUNDS) > 0, jnp.concatenate([keys[:1], keys])
+    return jax.lax.scan(one_round, (begin, jnp.full(CLIMBERS, -jnp.inf)), rounds)[0]
 
 
 def _units(f: Any) -> np.ndarray:
@@ -143,7 +139,12 @@ def _hessians(oracle: Any, x: Any) -> tuple[Any, Any, Any]:
     return *jax.vmap(one)(samples), chances
 
 
-def _steepest(oracle: Any, x: Any) -> Any:
-    """The direction of the pairs of `close_pairs`."""
-    found, _, chances = _hessians(oracle, x)
-    return jnp.linalg.eigh(jnp.einsum("s,sij,sjk->ik", chances, found, found))[1][:, -1]
+@jax.jit
+def _steepest(oracle: Any, places: Any) -> Any:
+    """The directions of the pairs of `close_pairs`, at every place."""
+
+    def one(x: Any) -> Any:
+        found, _, chances = _hessians(oracle, x)
+        return jnp.linalg.eigh(jnp.einsum("s,sij,sjk->ik", chances, found, found))[1][:, -1]
+
+    return jax.vmap(one)(places)

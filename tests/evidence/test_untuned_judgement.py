@@ -1,7 +1,9 @@
 """The judgement of the untuned method: who is chosen, on which seeds, and when problems are made."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,17 +82,22 @@ def test_the_lowest_value_known_is_that_of_any_run_at_any_budget(tmp_path: Path)
     assert [result["f_inf"] for result in load(tmp_path)["second"]] == [0.5, 0.5]
 
 
-def test_problems_are_made_after_jax_is_told_its_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_are_made_after_jax_is_told_its_devices_and_only_those_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from evidence.untuned.command import command
 
     order: list[str] = []
     monkeypatch.setattr(devices, "tune", lambda: order.append("devices"))
 
-    def cases() -> dict[str, Case]:
-        order.append("problems")
-        return {}
+    def made(name: str) -> Case:
+        order.append(name)
+        raise ValueError("far enough")
 
-    monkeypatch.setitem(judging.JUDGEMENTS, "second", judging.JUDGEMENTS["second"]._replace(cases=cases))
-    with pytest.raises(ValueError, match="untuned: the problems are"):
+    cases: dict[str, Callable[[], Case]] = {name: partial(made, name) for name in ("one", "other")}
+    monkeypatch.setitem(judging.JUDGEMENTS, "second", judging.JUDGEMENTS["second"]._replace(cases=lambda: cases))
+    with pytest.raises(ValueError, match="untuned: the problems are one, other; got 'none'"):
         command(tmp_path, problem=["none"])
-    assert order == ["devices", "problems"]
+    with pytest.raises(ValueError, match="far enough"):
+        command(tmp_path, problem=["other"])
+    assert order == ["devices", "devices", "other"]
