@@ -76,7 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """The garbage collector looks at what tests make, and seldom: the modules and what JAX keeps had cost 5 %."""
+    """The garbage collector looks at what tests make, and seldom: the modules and what JAX keeps had cost 4 %."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
