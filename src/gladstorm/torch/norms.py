@@ -113,9 +113,9 @@ def plains(tensors: Iterable[Tensor]) -> list[Tensor]:
     return [t if type(t) in ORDINARY and not t.is_complex() else plain(t) for t in tensors]
 
 
-def total_norm(vectors: Mapping[Any, Sequence[Tensor]]) -> Tensor:
-    """The norm of all vectors, the other processes' included; their keys are a `sharding` and a device."""
-    wide = {key: torch.cat(list(parts)).to(widest(parts[0].device)) for key, parts in vectors.items()}
+def total_norm(lengths: Mapping[Any, Sequence[Tensor]]) -> Tensor:
+    """The norm of what has these lengths, the other processes' included; keys are a `sharding` and a device."""
+    wide = {key: torch.stack(list(parts)).to(widest(parts[0].device)) for key, parts in lengths.items()}
     return _total({key: vector @ vector for key, vector in wide.items()}).sqrt()
 
 

@@ -182,7 +182,7 @@ class Untuned(Optimizer):
             self.state[p]["numbers"] = on[p.device]
 
     def _advance(self) -> None:
-        """Make a step. Everything it has to know of the whole gradient is its norm, so it takes three passes."""
+        """Make a step: the norm of the whole gradient first, then all the rest; weight decay takes a third pass."""
         blocks = self._blocks("squares")
         shared = list({id(t): t for p in self._started() for t in [self.state[p]["numbers"]]}.values())
         norm = norm_of([g for block in blocks for g in block.grads]).to(shared[0].device)
@@ -237,23 +237,24 @@ class Untuned(Optimizer):
             *later, by, forgotten, scale, w, keep = numbers.unbind()
             after = Run(*later)
 
-        every = [list(self._batches(block, good)) for block in blocks]
         lrs = [_on(block.group["lr"], size) for block in blocks]
-        turned = []
-        for block, these, lr in zip(blocks, every, lrs, strict=True):
+        decays = any(block.group["weight_decay"] for block in blocks)
+        turned, off, way = [], Lengths(), Lengths()
+        later_moves = []  # those of a step that decays: by how much is known once all of m is
+        for block, lr in zip(blocks, lrs, strict=True):
             lengths = Lengths()
             sign = -1 if block.group["maximize"] else 1
-            for batch in these:
+            for batch in self._batches(block, good):
                 renew_(batch, sign * by, forgotten, keep, SHARE * lr * scale, lengths)
+                if decays:
+                    later_moves.append((batch, block.group["weight_decay"], lr))
+                else:  # at once, while m is in the processor's cache
+                    move_(batch, moves, 0, w, back, off, way)
             turned.append(_on(lengths.total(), size))
         step = scale * sum((lr * n) ** 2 for lr, n in zip(lrs, turned, strict=True)) ** 0.5
         typical = scale * sum(n**2 for n in turned) ** 0.5 / root_d  # how far a coordinate moves, at lr = 1
-
-        off, way = Lengths(), Lengths()
-        for block, these, lr in zip(blocks, every, lrs, strict=True):
-            decay = block.group["weight_decay"]
-            for batch in these:
-                move_(batch, moves, decay * lr * typical if decay else 0, w, back, off, way)
+        for batch, decay, lr in later_moves:
+            move_(batch, moves, decay * lr * typical if decay else 0, w, back, off, way)
         spread = (run.spread**2 + step**2) ** 0.5
         divisor = torch.where(spread == 0, 1.0, spread) if isinstance(spread, Tensor) else spread or 1.0
         z = (_on(off.total(), size) / divisor) ** 2

@@ -1,4 +1,4 @@
-"""The equations of `Untuned`: numbers of the run, and a step on lists of tensors in two passes.
+"""The equations of `Untuned`: numbers of the run, and a step on lists of tensors.
 
 They are those of `gladstorm.methods.steps.Untuned`, which says why. Numbers are NumPy's where Python may read them, and
 tensors elsewhere, so that nothing waits for a device.
@@ -63,18 +63,18 @@ class Lengths:
     """‖v‖ over tensors that come one batch after another."""
 
     def __init__(self) -> None:
-        self._vectors: defaultdict[Any, list[Tensor]] = defaultdict(list)
+        self._norms: defaultdict[Any, list[Tensor]] = defaultdict(list)
 
     def add(self, key: tuple[Any, torch.device], vs: Sequence[Tensor]) -> None:
         """Take their norms now, while they are in the processor's cache."""
         if torch.compiler.is_compiling():  # which cannot fuse a norm of a list
-            self._vectors[key].append(torch.stack([torch.linalg.vector_norm(v) for v in vs]))
+            self._norms[key] += [torch.linalg.vector_norm(v) for v in vs]
         else:
-            self._vectors[key].append(torch.stack(torch._foreach_norm(list(vs))))
+            self._norms[key] += torch._foreach_norm(vs)
 
     def total(self) -> Tensor:
         """The norm, the other processes' shards included."""
-        return total_norm(self._vectors)
+        return total_norm(self._norms)
 
 
 def first_run(norm: Tensor) -> Run:
