@@ -132,7 +132,8 @@ def test_every_coordinate_is_a_run_of_its_own_whatever_the_others_do() -> None:
         for g in gradients[:, at]:
             x, memory = move(memory, x, jnp.asarray(g))
         assert (moved[at], average[at]) == pytest.approx((float(x), float(memory.average)), rel=1e-5)
-        assert (state.k, state.skipped) == (memory.k, memory.skipped) == (30, 1)
+        assert state.k == memory.k == 30
+        assert state.skipped == memory.skipped == 1
     with pytest.raises(ValueError, match="untuned_per_coordinate: params must be given to update"):
         optimizer.update(params, state)
 

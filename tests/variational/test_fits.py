@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.store import Store
+from gladstorm.methods.steps import per_coordinate
 from gladstorm.variational import Fit, FullRank, MeanField, fit_logdensity, run
 from gladstorm.variational.families import largest_family
 from gladstorm.variational.gaussians import Diagonal, Factored, Triangular
@@ -177,7 +179,7 @@ def test_a_step_has_the_draws_of_its_number_however_many_are_drawn_together(
     begin = Diagonal(jnp.arange(2.0 * starts).reshape(starts, 2), jnp.ones((starts, 2)))
     states = jax.vmap(stage.begin, (0, None))(begin, jax.random.key(0))
     found, elbo, noise = jax.jit(Block(stage, 10, starts))(states, np.array([7, 1], np.uint32), np.int32(5))
-    keys = jax.random.split(jax.random.wrap_key_data(np.array([7, 1], np.uint32)), starts)
+    keys = jax.random.split(jax.random.wrap_key_data(jnp.array([7, 1], jnp.uint32)), starts)
     for start, key in enumerate(keys):
         state = jax.tree.map(lambda leaf, at=start: leaf[at], states)
         gains = []
@@ -188,6 +190,20 @@ def test_a_step_has_the_draws_of_its_number_however_many_are_drawn_together(
         np.testing.assert_allclose(found.journey.average[start], state.journey.average, rtol=1e-4)
         assert float(elbo[start]) == pytest.approx(np.mean([gain.elbo for gain in gains]), rel=1e-4)
         assert float(noise[start]) == pytest.approx(np.mean([gain.noise for gain in gains]), rel=1e-4)
+
+
+def test_a_clock_hurries_while_steps_undo_each_other_unless_data_are_subsampled() -> None:
+    steps = 100
+    clocks = []
+    for least_z in (0.0, per_coordinate.SUBSAMPLED):
+        x = jnp.zeros(3)
+        memory = per_coordinate.begin(x)
+        move = jax.jit(partial(per_coordinate.move, steps, least_z=least_z))
+        for k in range(steps):
+            x, memory = move(memory, x, jnp.full(3, (-1.0) ** k))
+        clocks.append(np.asarray(memory.clock))
+    assert (clocks[0] > 2).all()
+    np.testing.assert_allclose(clocks[1], 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("of", [Diagonal, Triangular, Factored])

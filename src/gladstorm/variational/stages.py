@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
@@ -89,6 +89,7 @@ class GaussianStage(Stage):
     """A stage of a Gaussian family in unconstrained space."""
 
     log_density: LogDensity
+    least_z: float = field(default=0.0, kw_only=True)  # `per_coordinate.SUBSAMPLED` where data are
 
     @abstractmethod
     def _gaussian(self, state: Any) -> Any:
@@ -162,7 +163,7 @@ class MeanFieldStage(_PerCoordinate):
         natural = jnp.minimum(0.5 * jnp.abs(by_width) * reach**2 / (1 + noise**2), 0.5 * reach)
         longest = jnp.stack([q.scale**2 * jnp.abs(by_loc), natural])
         gradient = jnp.stack([by_loc, by_width])
-        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, longest)
+        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, longest, self.least_z)
         return Walk(x, journey), Gain(elbo, jnp.sum((q.scale * by_loc) ** 2))
 
     @override
@@ -189,7 +190,7 @@ class LowRankStage(_PerCoordinate):
         by_z = h + jax.grad(q.log_density)(q.place(noise))
         gradient = jax.vjp(lambda x: self._distribution(x).place(noise), state.x)[1](by_z)[0]
         longest = jnp.full_like(state.x, jnp.inf).at[0].set(q.scale**2 * jnp.abs(by_z))
-        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, longest)
+        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, longest, self.least_z)
         return Walk(x, journey), Gain(elbo, jnp.sum((q.scale * by_z) ** 2))
 
     @override

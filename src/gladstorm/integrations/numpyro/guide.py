@@ -98,7 +98,8 @@ class GuideStage(Stage):
     @override
     def advance(self, state: Walk, drawn: Array) -> tuple[Walk, Gain]:
         loss, gradient = jax.value_and_grad(self._loss)(state.x, drawn)
-        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient)
+        least_z = per_coordinate.SUBSAMPLED if self.subsampled else 0.0
+        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, least_z=least_z)
         squares = sum(jnp.sum(jnp.abs(leaf) ** 2) for leaf in jax.tree.leaves(gradient))
         return Walk(x, journey), Gain(-loss, jnp.asarray(squares))
 

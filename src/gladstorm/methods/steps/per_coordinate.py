@@ -13,11 +13,14 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from gladstorm.core.parts import Array, Number, leaf, part
-from gladstorm.core.rules import ABOVE_ZERO
+from gladstorm.core.rules import ABOVE_ZERO, NON_NEGATIVE
 from gladstorm.methods.norms import is_finite, length
 from gladstorm.methods.steps.untuned import Journey, Untuned
 
 FIRST = 0.1  # ρ: a coordinate has no others to share a length with, and a wrong first one harms only itself
+# `least_z` for subsampled data. Their noise stays, and hides a slow drift along a valley among steps that undo each
+# other across it: a clock that hurries would end the run on its way.
+SUBSAMPLED = 0.5
 OWN = tuple(name for name in Journey._fields if name not in ("k", "skipped"))  # all coordinates see the same gradients
 
 
@@ -26,10 +29,15 @@ class Bounded(Untuned):
     """`Untuned` with ‖δ‖ ≤ `longest`, whose r grows as fast as x̄ goes: a coordinate may be off by many scales."""
 
     longest: Number = leaf(ABOVE_ZERO, default=jnp.inf)  #: the bound
+    least_z: Number = leaf(NON_NEGATIVE, default=0.0)  #: a z below this counts as this; ½: the clock never hurries
 
     @override
     def _farthest(self, memory: Journey) -> Array:
         return jnp.full_like(memory.r, jnp.inf)
+
+    @override
+    def _clock(self, memory: Journey) -> Array:
+        return super()._clock(memory._replace(z=jnp.maximum(memory.z, self.least_z)))
 
     @override
     def _bounded(self, step: Any) -> Any:
@@ -45,7 +53,7 @@ def begin(x: Any) -> Journey:
     return _journey(zero, zero, x, own)
 
 
-def move(steps: Any, memory: Journey, x: Any, v: Any, longest: Any = None) -> tuple[Any, Journey]:
+def move(steps: Any, memory: Journey, x: Any, v: Any, longest: Any = None, least_z: float = 0.0) -> tuple[Any, Journey]:
     """x^{k+1} and what is remembered, of a run of this many steps; a δ is at most as long as `longest`, a tree like x.
 
     If any coordinate of v is not finite, all go half the way back to their averages.
@@ -54,7 +62,7 @@ def move(steps: Any, memory: Journey, x: Any, v: Any, longest: Any = None) -> tu
 
     def one(x: Array, v: Array, bound: Array, *own: Array) -> tuple[Array, ...]:
         before = Journey(k=memory.k, skipped=memory.skipped, **dict(zip(OWN, own, strict=True)))
-        moved, later = Bounded(steps=steps, longest=bound).move(before, x, v, _no_value)
+        moved, later = Bounded(steps=steps, longest=bound, least_z=least_z).move(before, x, v, _no_value)
         return moved, *_own(later)
 
     def of_leaf(x: Array, v: Array, bound: Array, *own: Array) -> tuple[Array, ...]:
