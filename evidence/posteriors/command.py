@@ -11,7 +11,7 @@ from gladstorm.cli.app import AsJson, StoreFolder
 from gladstorm.cli.job import computing
 
 WORK = ("judging.Study.run",)
-PARTS = ("time", "second", "bias")
+PARTS = ("time", "minibatches", "second", "bias")
 
 
 def command(
@@ -20,7 +20,8 @@ def command(
     quick: Quick = False,
     model: Annotated[list[str] | None, typer.Option(help="Run only this model; repeatable.")] = None,
     part: Annotated[
-        str | None, typer.Option(help="Run only time, second or bias, and put it beside the results in --out.")
+        str | None,
+        typer.Option(help="Run only time, minibatches, second or bias, and put it beside the results in --out."),
     ] = None,
     seed: Seed = 0,
     store: StoreFolder = None,
@@ -52,7 +53,7 @@ def command(
             judging.Study(database, chosen(size), kept, seed, executor)
             for size in (judging.QUICK if quick else judging.FULL, judging.AGAIN)
         )
-        made = {"time": first.time, "second": again.second, "bias": first.bias}
+        made = {"time": first.time, "minibatches": first.minibatches, "second": again.second, "bias": first.bias}
         results = first.run() if part is None else {}
         asked = [part] if part else [] if quick else ["second", "bias"]
         results |= {name: made[name]() for name in asked}

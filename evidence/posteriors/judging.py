@@ -73,22 +73,25 @@ class Study:
         """Everything, JSON-ready."""
         size = self._size
         checked = [name for name in size.models if name in VALIDATION]
-        large = list(costs.LARGE) if size.batches else []
-        batches = self._parts(
-            "minibatches", costs.minibatches, [([name, self._seed], (name, size.batches, self._seed)) for name in large]
-        )
         return {
             "settings": self._settings() | {"models_left_out": [name for name in MODELS if name not in size.models]},
             "cases": self._cases(rivals.measured),
             "NUTS": dict(zip(checked, self._of_models("NUTS", costs.nuts, checked), strict=True)),
             "time": self.time(),
-            "minibatches": {name: _batch_gaps(found) for name, found in zip(large, batches, strict=True)},
+            "minibatches": self.minibatches(),
         }
 
     def time(self) -> dict[str, Any]:
         """How long a step takes, by model."""
         names = [name for name in self._size.timed if name in self._size.models]
         return dict(zip(names, self._of_models("time", costs.timed, names), strict=True))
+
+    def minibatches(self) -> dict[str, Any]:
+        """Gaps of ours and of every setting of the tuned Adam, by model with subsampled data."""
+        steps, names = self._size.batches, list(costs.LARGE) if self._size.batches else []
+        tasks = [([name, self._seed], (name, steps, self._seed)) for name in names]
+        found = self._parts("minibatches", costs.minibatches, tasks)
+        return {name: _batch_gaps(levels) for name, levels in zip(names, found, strict=True)}
 
     def bias(self) -> dict[str, Any]:
         """By optimizer and dimension, how much too large it makes standard deviations."""

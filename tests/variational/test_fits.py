@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,12 +14,14 @@ import pytest
 
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.store import Store
-from gladstorm.variational import Fit, FullRank, MeanField, fit_logdensity
+from gladstorm.methods.steps import per_coordinate
+from gladstorm.variational import Fit, FullRank, MeanField, fit_logdensity, run
 from gladstorm.variational.families import largest_family
 from gladstorm.variational.gaussians import Diagonal, Factored, Triangular
 from gladstorm.variational.judgement import judge, wider
 from gladstorm.variational.psis import khat, khat_in_words
-from gladstorm.variational.run import Looks, Outcome
+from gladstorm.variational.run import Block, Looks, Outcome
+from gladstorm.variational.stages import MeanFieldStage
 
 SCALES = jnp.array([1.0, 100.0])
 
@@ -165,6 +168,42 @@ def test_a_look_stops_where_little_is_left_and_not_before() -> None:
         assert looks.gap == pytest.approx(c / 950, rel=1e-6)
     noisy = Looks(1000)
     assert not any(noisy.nothing_left(k, rng.normal(size=(1, 64))) for k in range(50, 1000, 50))
+
+
+@pytest.mark.parametrize("starts", [1, 3])
+def test_a_step_has_the_draws_of_its_number_however_many_are_drawn_together(
+    starts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "DRAWN", 4 * starts * 3)  # ε and a key: four steps at once, and two that are left
+    stage = MeanFieldStage(20, lambda z, key: log_density(z) + jax.random.normal(key) * z[0])
+    begin = Diagonal(jnp.arange(2.0 * starts).reshape(starts, 2), jnp.ones((starts, 2)))
+    states = jax.vmap(stage.begin, (0, None))(begin, jax.random.key(0))
+    found, elbo, noise = jax.jit(Block(stage, 10, starts))(states, np.array([7, 1], np.uint32), np.int32(5))
+    keys = jax.random.split(jax.random.wrap_key_data(jnp.array([7, 1], jnp.uint32)), starts)
+    for start, key in enumerate(keys):
+        state = jax.tree.map(lambda leaf, at=start: leaf[at], states)
+        gains = []
+        for k in range(5, 15):
+            state, gain = stage.advance(state, stage.draw(state, jax.random.fold_in(key, k)))
+            gains.append(gain)
+        np.testing.assert_allclose(found.x[start], state.x, rtol=1e-4)
+        np.testing.assert_allclose(found.journey.average[start], state.journey.average, rtol=1e-4)
+        assert float(elbo[start]) == pytest.approx(np.mean([gain.elbo for gain in gains]), rel=1e-4)
+        assert float(noise[start]) == pytest.approx(np.mean([gain.noise for gain in gains]), rel=1e-4)
+
+
+def test_a_clock_hurries_while_steps_undo_each_other_unless_data_are_subsampled() -> None:
+    steps = 100
+    clocks = []
+    for least_z in (0.0, per_coordinate.SUBSAMPLED):
+        x = jnp.zeros(3)
+        memory = per_coordinate.begin(x)
+        move = jax.jit(partial(per_coordinate.move, steps, least_z=least_z))
+        for k in range(steps):
+            x, memory = move(memory, x, jnp.full(3, (-1.0) ** k))
+        clocks.append(np.asarray(memory.clock))
+    assert (clocks[0] > 2).all()
+    np.testing.assert_allclose(clocks[1], 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("of", [Diagonal, Triangular, Factored])

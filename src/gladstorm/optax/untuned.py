@@ -98,7 +98,8 @@ def untuned_per_coordinate(horizon: int | Array) -> optax.GradientTransformation
     require("untuned_per_coordinate", "horizon", horizon)
 
     def init(params: Tree) -> Journey:
-        return per_coordinate.begin(cast_like(jax.tree.map(copy, params), zero_estimate(params)))
+        begun = per_coordinate.begin(cast_like(params, zero_estimate(params)))
+        return Journey(*jax.tree.map(copy, tuple(begun)))
 
     def update(updates: Tree, state: Journey, params: Tree = None) -> tuple[Tree, Journey]:
         if params is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import jax
@@ -15,6 +15,7 @@ import numpy as np
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
 from gladstorm.jobs.progress import quietly
+from gladstorm.methods.steps import per_coordinate
 from gladstorm.variational.families import Family, FullRank, LowRank, MeanField, largest_family
 from gladstorm.variational.fit import Fit, compiled_sampler
 from gladstorm.variational.gaussians import Diagonal
@@ -121,7 +122,9 @@ def fit_gaussian(
         raise TypeError(f"{run.owner}: family must be MeanField(), FullRank(), LowRank(rank) or None; got {family!r}.")
     chosen = largest_family(dim, run.steps) if family is None else family
     begin = _first(run, log_density, dim, start)
-    outcome = run.optimize(chosen.stages(log_density, dim, run.steps), begin, str(chosen))
+    least_z = per_coordinate.SUBSAMPLED if subsampled else 0.0
+    stages = [replace(stage, least_z=least_z) for stage in chosen.stages(log_density, dim, run.steps)]
+    outcome = run.optimize(stages, begin, str(chosen))
     best = jax.tree.map(lambda leaf: leaf[outcome.best], outcome.found)
     parameters = {"loc": np.asarray(best.loc), "scale_tril": np.asarray(best.scale_tril())}
 

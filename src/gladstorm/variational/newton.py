@@ -45,9 +45,13 @@ class NewtonStage(GaussianStage):
         return Sums(found, zero.sum(), zero, zero, square, square, zero.sum())
 
     @override
-    def advance(self, state: Sums, key: Array) -> tuple[Sums, Gain]:
+    def _gaussian(self, state: Sums) -> Any:
+        return state.q
+
+    @override
+    def advance(self, state: Sums, drawn: Any) -> tuple[Sums, Gain]:
         q = state.q
-        noise, elbo, h = self.at_draw(q, key)
+        noise, elbo, h = self.at_draw(q, drawn)
         if isinstance(q, Triangular):
             y, w = noise, q.tril.T @ h
         else:

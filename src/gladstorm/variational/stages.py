@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
@@ -45,7 +45,11 @@ class Stage(ABC):
         """The state at the first step."""
 
     @abstractmethod
-    def advance(self, state: Any, key: Array) -> tuple[Any, Gain]:
+    def draw(self, state: Any, key: Array) -> Any:
+        """What is random in a step. It is drawn for many steps at once: of the state, only shapes count."""
+
+    @abstractmethod
+    def advance(self, state: Any, drawn: Any) -> tuple[Any, Gain]:
         """One step."""
 
     @abstractmethod
@@ -85,11 +89,20 @@ class GaussianStage(Stage):
     """A stage of a Gaussian family in unconstrained space."""
 
     log_density: LogDensity
+    least_z: float = field(default=0.0, kw_only=True)  # `per_coordinate.SUBSAMPLED` where data are
 
-    def at_draw(self, q: Gaussian, key: Array) -> tuple[Array, Array, Array]:
-        """ε, log p(z) − log q(z) and h at one draw."""
+    @abstractmethod
+    def _gaussian(self, state: Any) -> Any:
+        """q."""
+
+    @override
+    def draw(self, state: Any, key: Array) -> tuple[Array, Array]:
         noise_key, data_key = jax.random.split(key)
-        noise = q.noise(noise_key)
+        return self._gaussian(state).noise(noise_key), data_key
+
+    def at_draw(self, q: Gaussian, drawn: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+        """ε, log p(z) − log q(z) and h at one draw."""
+        noise, data_key = drawn
         value, gradient = jax.value_and_grad(self.log_density)(q.place(noise), data_key)
         return noise, value - q.log_density_at(noise), -gradient
 
@@ -114,12 +127,16 @@ class _PerCoordinate(GaussianStage):
         """The Gaussian with these numbers."""
 
     @override
+    def _gaussian(self, state: Walk) -> Any:
+        return self._distribution(state.x)
+
+    @override
     def found(self, state: Walk) -> tuple[Any, Any]:
         return self._distribution(state.journey.average), self._distribution(state.x)
 
     @override
     def skipped(self, state: Walk) -> Array:
-        return jnp.max(state.journey.skipped)
+        return state.journey.skipped
 
 
 @dataclass(frozen=True)
@@ -136,9 +153,9 @@ class MeanFieldStage(_PerCoordinate):
         return Walk(x, per_coordinate.begin(x))
 
     @override
-    def advance(self, state: Walk, key: Array) -> tuple[Walk, Gain]:
-        q = self._distribution(state.x)
-        noise, elbo, h = self.at_draw(q, key)
+    def advance(self, state: Walk, drawn: Any) -> tuple[Walk, Gain]:
+        q = self._gaussian(state)
+        noise, elbo, h = self.at_draw(q, drawn)
         by_loc = h - noise / q.scale
         slope = -jnp.expm1(-q.scale)  # σ′
         by_width = by_loc * noise * slope
@@ -146,7 +163,7 @@ class MeanFieldStage(_PerCoordinate):
         natural = jnp.minimum(0.5 * jnp.abs(by_width) * reach**2 / (1 + noise**2), 0.5 * reach)
         longest = jnp.stack([q.scale**2 * jnp.abs(by_loc), natural])
         gradient = jnp.stack([by_loc, by_width])
-        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, longest)
+        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, longest, self.least_z)
         return Walk(x, journey), Gain(elbo, jnp.sum((q.scale * by_loc) ** 2))
 
     @override
@@ -167,13 +184,13 @@ class LowRankStage(_PerCoordinate):
         return Walk(x, per_coordinate.begin(x))
 
     @override
-    def advance(self, state: Walk, key: Array) -> tuple[Walk, Gain]:
-        q = self._distribution(state.x)
-        noise, elbo, h = self.at_draw(q, key)
+    def advance(self, state: Walk, drawn: Any) -> tuple[Walk, Gain]:
+        q = self._gaussian(state)
+        noise, elbo, h = self.at_draw(q, drawn)
         by_z = h + jax.grad(q.log_density)(q.place(noise))
         gradient = jax.vjp(lambda x: self._distribution(x).place(noise), state.x)[1](by_z)[0]
         longest = jnp.full_like(state.x, jnp.inf).at[0].set(q.scale**2 * jnp.abs(by_z))
-        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, longest)
+        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, longest, self.least_z)
         return Walk(x, journey), Gain(elbo, jnp.sum((q.scale * by_z) ** 2))
 
     @override
@@ -205,9 +222,13 @@ class FullRankStage(GaussianStage):
         return Turning(q, q, _at_origin(q.loc), _at_origin(q.tril))
 
     @override
-    def advance(self, state: Turning, key: Array) -> tuple[Turning, Gain]:
+    def _gaussian(self, state: Turning) -> Triangular:
+        return state.q
+
+    @override
+    def advance(self, state: Turning, drawn: Any) -> tuple[Turning, Gain]:
         q, k = state.q, state.shift[1].k
-        noise, elbo, h = self.at_draw(q, key)
+        noise, elbo, h = self.at_draw(q, drawn)
         v = q.tril.T @ h - noise
         turn = jnp.tril(jnp.outer(v, noise), -1) + jnp.diag(v * noise / jnp.sqrt(2.0))
         bold = BOLDEST * (1 - k / self.steps)

@@ -130,4 +130,4 @@ def _fit_guide(run: Run, model: Model, guide: Any, args: Any, kwargs: Any) -> Fi
     best = jax.tree.map(lambda leaf: leaf[outcome.best], outcome.found)
     parameters = {site: np.asarray(value) for site, value in stage.constrained(best).items()}
     config = run.config | {"guide": name}
-    return conclude(name, outcome, parameters, lambda key: stage.draw(best, key), config, stage.subsampled)
+    return conclude(name, outcome, parameters, lambda key: stage.sites(best, key), config, stage.subsampled)

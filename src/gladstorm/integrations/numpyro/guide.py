@@ -92,9 +92,14 @@ class GuideStage(Stage):
         return Walk(found, per_coordinate.begin(found))
 
     @override
-    def advance(self, state: Walk, key: Array) -> tuple[Walk, Gain]:
-        loss, gradient = jax.value_and_grad(self._loss)(state.x, key)
-        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient)
+    def draw(self, state: Walk, key: Array) -> Array:
+        return key
+
+    @override
+    def advance(self, state: Walk, drawn: Array) -> tuple[Walk, Gain]:
+        loss, gradient = jax.value_and_grad(self._loss)(state.x, drawn)
+        least_z = per_coordinate.SUBSAMPLED if self.subsampled else 0.0
+        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, least_z=least_z)
         squares = sum(jnp.sum(jnp.abs(leaf) ** 2) for leaf in jax.tree.leaves(gradient))
         return Walk(x, journey), Gain(-loss, jnp.asarray(squares))
 
@@ -109,9 +114,9 @@ class GuideStage(Stage):
 
     @override
     def skipped(self, state: Walk) -> Array:
-        return jnp.max(jax.tree.leaves(state.journey.skipped)[0])
+        return state.journey.skipped
 
-    def draw(self, found: Any, key: Array) -> dict[str, Array]:
+    def sites(self, found: Any, key: Array) -> dict[str, Array]:
         """A draw of every site of the model, deterministic ones too."""
         guide = handlers.substitute(handlers.seed(self.guide, key), data=self.constrained(found))
         trace = handlers.trace(guide).get_trace(*self.args, **self.kwargs)
