@@ -273,6 +273,18 @@ def summary(results: list[Result], judgement: str) -> dict[str, Any]:
     }
 
 
+def apart(results: list[Result]) -> dict[str, Any]:
+    """Of the case whose f is worst: how many runs end above, and how many below, all runs of the best tuned rival."""
+    worst = max(results, key=lambda result: result.ratio("loss"))
+    ours, rival = worst.seeds(OURS, "loss"), worst.seeds(worst.best("loss"), "loss")
+    return {
+        "case": f"{worst.problem}, at {worst.budget:,} gradients",
+        "runs": ours.size,
+        "above": int(np.sum(ours > rival.max())),
+        "below": int(np.sum(ours < rival.min())),
+    }
+
+
 def render(judged: Mapping[str, list[Result]]) -> str:
     """The page."""
     first = judged["first"]
@@ -281,6 +293,7 @@ def render(judged: Mapping[str, list[Result]]) -> str:
         "shown": shown,
         "problems": PROBLEMS,
         **{name: summary(results, name) for name, results in judged.items()},
+        "apart": apart(judged["second"]) if judged["second"] else {},
         "rivals": untuned_rivals(judged["second"]) if judged["second"] else "",
         "void": VOID,
         "traps": sum(result.is_trap for result in first),

@@ -12,7 +12,7 @@ import pytest
 
 from evidence.untuned import judging
 from evidence.untuned.families import Case
-from evidence.untuned.page import Result, load
+from evidence.untuned.page import Result, apart, load
 from evidence.untuned.rivals import TUNED
 from gladstorm import BlumGladyshev, devices, objectives, run, sgd, untuned
 
@@ -101,3 +101,14 @@ def test_problems_are_made_after_jax_is_told_its_devices_and_only_those_asked_fo
     with pytest.raises(ValueError, match="far enough"):
         command(tmp_path, problem=["other"])
     assert order == ["devices", "devices", "other"]
+
+
+def test_runs_that_end_apart_from_all_of_the_best_rival_s_are_counted_where_f_is_worst() -> None:
+    def result(losses: list[float]) -> Result:
+        scores: dict[str, Any] = {judging.OURS: {"norm": [1.0] * 3, "loss": losses}}
+        scores |= {f"{name}, by loss": {"norm": [1.0] * 3, "loss": [9.0] * 3} for name in TUNED}
+        scores["Adam, by loss"]["loss"] = [2.0, 3.0, 4.0]
+        return Result({"problem": str(losses), "budget": 1000, "scores": scores, "f_inf": 1.0})
+
+    found = apart([result([1.5, 1.5, 1.5]), result([1.5, 3.5, 8.0])])
+    assert found == {"case": "[1.5, 3.5, 8.0], at 1,000 gradients", "runs": 3, "above": 1, "below": 1}
