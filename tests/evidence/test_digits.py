@@ -18,6 +18,7 @@ from evidence.digits import jax_training, page, setting, study, torch_training
 from evidence.digits.setting import Arm, Outcome
 from evidence.page import Interval, p_value
 from examples import clipped_storm
+from gladstorm.torch import Untuned
 
 ROOT = Path(__file__).parents[2]
 TINY = study.Size(evaluations=12, rates=2, tuning_seeds=(100,), seeds=(0, 1))
@@ -60,7 +61,7 @@ def test_every_method_trains_and_only_nstorm_evaluates_twice(framework: str, cas
 
 @pytest.mark.parametrize("framework", setting.FRAMEWORKS)
 def test_untuned_learns_and_its_average_is_what_is_measured(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    holder = torch_training.Untuned if framework == "torch" else jax_training
+    holder: Any = Untuned if framework == "torch" else jax_training
     average = MagicMock(side_effect=holder.averaged)
     monkeypatch.setattr(holder, "averaged", lambda *given: average(*given))
     (outcome,) = study.TRAINING[framework](Arm(framework, "MLP", "none", "Untuned"), [(1.0, 0)], 100)

@@ -70,7 +70,7 @@ class Lengths:
         if torch.compiler.is_compiling():  # which cannot fuse a norm of a list
             self._norms[key] += [torch.linalg.vector_norm(v) for v in vs]
         else:
-            self._norms[key] += torch._foreach_norm(vs)
+            self._norms[key] += torch._foreach_norm(list(vs))
 
     def total(self) -> Tensor:
         """The norm, the other processes' shards included."""
