@@ -76,6 +76,11 @@ def test_what_pages_say_of_the_untuned_method_is_what_was_found() -> None:
     )
     for name in ("README.md", "docs/choosing.md"):
         assert found in page(name)
+    near = untuned_page.near_the_best(results, 1.5)
+    assert (
+        f"within 1.5 times the best of all in {near['untuned']} cases, that of Adam in {near['Adam']} and that of SGD "
+        f"in {near['SGD']}, both tuned"
+    ) in page("README.md")
 
 
 def test_what_pages_say_of_the_suite_is_what_it_found() -> None:

@@ -55,7 +55,7 @@ def draw_ratios(path: Path, results: list[Result]) -> None:
 
 def draw_profile(path: Path, results: list[Result]) -> None:
     """The share of problems and budgets on which each method is within a factor of the best of all."""
-    figure = Figure(figsize=(6, 4), layout="constrained")
+    figure = Figure(figsize=(8, 4), layout="constrained")
     ax = figure.subplots()
     scores = [{name: result.mean(name, "loss") for name in (OURS, *TUNED, COSINE)} for result in results]
     shares = np.arange(len(scores) + 1) / len(scores)
@@ -66,7 +66,7 @@ def draw_profile(path: Path, results: list[Result]) -> None:
     ax.set(xscale="log", xlim=(1, 10), ylim=(0, 1.02))
     ax.set(xlabel="factor of the best f − f*", ylabel="share of cases within the factor (higher is better)")
     _tick_multiples(ax, MULTIPLES)
-    ax.legend(loc="lower right", frameon=False)
+    figure.legend(loc="outside right center", frameon=False)
     save(figure, path)
 
 

@@ -273,6 +273,13 @@ def summary(results: list[Result], judgement: str) -> dict[str, Any]:
     }
 
 
+def near_the_best(results: list[Result], factor: float) -> dict[str, int]:
+    """In how many cases the f − f* of each method of the profile is within a factor of the best of them."""
+    methods = (OURS, *TUNED, COSINE)
+    scores = [{name: result.mean(name, "loss") for name in methods} for result in results]
+    return {name: sum(means[name] <= factor * min(means.values()) for means in scores) for name in methods}
+
+
 def apart(results: list[Result]) -> dict[str, Any]:
     """Of the case whose f is worst: how many runs end above, and how many below, all runs of the best tuned rival."""
     worst = max(results, key=lambda result: result.ratio("loss"))
@@ -293,6 +300,7 @@ def render(judged: Mapping[str, list[Result]]) -> str:
         "shown": shown,
         "problems": PROBLEMS,
         **{name: summary(results, name) for name, results in judged.items()},
+        "near": near_the_best(judged["second"], 1.5),
         "apart": apart(judged["second"]) if judged["second"] else {},
         "rivals": untuned_rivals(judged["second"]) if judged["second"] else "",
         "void": VOID,

@@ -12,8 +12,8 @@ import pytest
 
 from evidence.untuned import judging
 from evidence.untuned.families import Case
-from evidence.untuned.page import Result, apart, load
-from evidence.untuned.rivals import TUNED
+from evidence.untuned.page import Result, apart, load, near_the_best
+from evidence.untuned.rivals import COSINE, TUNED
 from gladstorm import BlumGladyshev, devices, objectives, run, sgd, untuned
 
 GRID = np.array([[1e-3, 0.0], [0.03, 0.0], [1e3, 0.0]])  # too short, good, and too long: the last one diverges
@@ -108,7 +108,11 @@ def test_runs_that_end_apart_from_all_of_the_best_rival_s_are_counted_where_f_is
         scores: dict[str, Any] = {judging.OURS: {"norm": [1.0] * 3, "loss": losses}}
         scores |= {f"{name}, by loss": {"norm": [1.0] * 3, "loss": [9.0] * 3} for name in TUNED}
         scores["Adam, by loss"]["loss"] = [2.0, 3.0, 4.0]
+        scores[COSINE] = {"norm": [1.0] * 3, "loss": [4.1] * 3}
         return Result({"problem": str(losses), "budget": 1000, "scores": scores, "f_inf": 1.0})
 
-    found = apart([result([1.5, 1.5, 1.5]), result([1.5, 3.5, 8.0])])
+    results = [result([1.5, 1.5, 1.5]), result([1.5, 3.5, 8.0])]
+    near = near_the_best(results, 1.6)  # the best f − f* are ours, 0.5, and Adam's, 2
+    assert (near[judging.OURS], near["Adam"], near[COSINE], near["SGD"]) == (1, 1, 1, 0)
+    found = apart(results)
     assert found == {"case": "[1.5, 3.5, 8.0], at 1,000 gradients", "runs": 3, "above": 1, "below": 1}
