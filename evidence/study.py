@@ -139,7 +139,8 @@ class StudyCommand(CommandWithProgress):
             del ctx.params["as_json"]
         code, drawn = 0, False
         require_matplotlib(self._study)
-        if ctx.params.pop("page_only"):
+        only_page = ctx.params.pop("page_only")
+        if only_page:
             if not out.is_dir():
                 raise ValueError(
                     f"{self._study}: --out must be a folder with results for --page-only; got {str(out)!r}."
@@ -154,7 +155,15 @@ class StudyCommand(CommandWithProgress):
                 if end.exit_code != CHECK_FAILED:
                     raise
                 code = end.exit_code
-        results = write_page(self._study, out, drawn=drawn)
+        try:
+            results = write_page(self._study, out, drawn=drawn)
+        except KeyError as problem:
+            if not only_page:
+                raise
+            raise ValueError(
+                f"{self._study}: --out must have all results for --page-only, of this version; {problem} is missing in "
+                f"{str(out)!r}. The same command without --page-only goes on with a study, or name another --out."
+            ) from problem
         if as_json:
             show_json(results, indent=1)
         else:

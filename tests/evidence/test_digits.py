@@ -182,6 +182,9 @@ def test_a_stopped_study_goes_on_where_it_was_and_then_writes_everything(
     assert "the same command goes on" in err
     file = tmp_path / "new/results.json"
     assert list(json.loads(file.read_text("utf-8"))["arms"]) == [arm.name for arm in study.arms()][:3]
+    code, _, err = evidence(*arguments, "--page-only")  # of a study that is not whole
+    assert code == 2
+    assert "'torch, MLP, noise none, SGD' is missing" in err
     assert not (tmp_path / "new/index.md").exists()
 
     for framework in setting.FRAMEWORKS:
