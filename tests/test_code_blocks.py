@@ -28,7 +28,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from fuzz_command_line import little_work, programs, run_line
+from command_lines import little_work, programs, run_line
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -113,10 +113,10 @@ def test_every_command_line_of_a_block_runs(gladstorm: Callable[..., tuple[int, 
                 assert code == 0, (page, words, err)
             case ["gladstorm", *_]:
                 with little_work():
-                    assert run_line(0, words).kind == "accepted", (page, words)
+                    assert run_line(words).kind == "accepted", (page, words)
             case ["python", "-m", "evidence", *rest]:
                 with little_work():
-                    assert run_line(0, ["evidence", *rest]).kind in ("0", "accepted"), (page, words)
+                    assert run_line(["evidence", *rest]).kind in ("0", "accepted"), (page, words)
             case ["python", script]:
                 runpy.run_path(str(ROOT / script))["main"](**SMALL[script])
             case ["make", target]:
@@ -138,7 +138,7 @@ def test_every_example_of_a_help_text_is_accepted() -> None:
         shutil.copy(ROOT / "docs/evidence/tightness/nsgdm-smooth-bg0.json", "out/worst.json")
         for words in examples:
             if find_spec("numpyro") or words[1] != "posteriors":
-                assert run_line(0, words).kind in ("0", "accepted"), words
+                assert run_line(words).kind in ("0", "accepted"), words
 
 
 def test_every_command_within_a_sentence_has_a_name_and_options_that_exist() -> None:

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import gladstorm as gs
+from command_lines import programs
 from evidence.posteriors import page as posteriors_page
 from evidence.untuned import families, second
 from evidence.untuned import page as untuned_page
 from evidence.untuned.rivals import COSINE
-from fuzz_command_line import programs
 from gladstorm.methods import rows
 from gladstorm.suite import tables as suite_tables
 
