@@ -1,5 +1,6 @@
 """`python -m evidence reproduction`."""
 
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -51,18 +52,20 @@ def command(
     from evidence.reproduction import QUICK, ReproductionSettings, choose, reproduce
     from evidence.reproduction.publication import Publication, require_own_report
 
-    asked = choose(experiments or [])
+    chosen = choose(experiments or [])
     given: dict[str, Any] = {"B": B, "sigma2": sigma2, "seeds": seeds, "steps": steps, "grid": _numbers(grid)}
     settings = replace(QUICK if quick else ReproductionSettings(), **{k: v for k, v in given.items() if v is not None})
     settings.check()
-    kept = kept_in("reproduction", out, store, "cache", files=["report.html"])
-    names = [experiment.name for experiment in asked]
+    cache = kept_in("reproduction", out, store, "cache", files=["report.html"])
+    names = [experiment.name for experiment in chosen]
     require_folder("reproduction", "--out", out, folders=[*names, *(f"cache/{name}" for name in names)], files=[])
     require_own_report("reproduction", out)
-    with computing(kept, workers, scheduler) as executor, Publication(out) as publication:
-        for experiment in asked:
+    if find_spec("vl_convert") is None:
+        raise ValueError("reproduction: report.html needs Vega, not installed here; pip install 'gladstorm[page]'.")
+    with computing(cache, workers, scheduler) as executor, Publication(out) as publication:
+        for experiment in chosen:
             (out / experiment.name).mkdir(parents=True, exist_ok=True)
-            results = reproduce(experiment, settings, kept / experiment.name, executor)
+            results = reproduce(experiment, settings, cache / experiment.name, executor)
             results.save(out / experiment.name / "results.parquet")
             publication.add(experiment)
     if not as_json:

@@ -7,7 +7,7 @@ from evidence.page import read_some, rendered
 from evidence.reproduction import EXPERIMENTS
 from evidence.reproduction import figures as reproduction_figures
 from evidence.reproduction.publication import Publication, experiments_in, require_own_report
-from evidence.reproduction.report.words import by_claim, sentences
+from evidence.reproduction.report import by_claim, sentences
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import in_words
 

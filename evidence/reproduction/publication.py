@@ -29,16 +29,17 @@ class Publication:
         self._folder = folder
         self._worker = ThreadPoolExecutor(1)  # Matplotlib is not for several threads
         self._due: list[Future[None]] = []
-        self._parts: list[dict[str, Any]] = []
+        self._reported: list[report.Reported] = []
 
     def add(self, experiment: Experiment) -> None:
         """Write what follows from NAME/results.parquet: its summary now, its figures meanwhile."""
         folder = self._folder / experiment.name
         results = Results.load(folder / "results.parquet", experiment.name)
-        said, drawn = summary(experiment, results), curves(results)
-        write_text(folder / "summary.json", json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-        self.draw(said, drawn, folder)
-        self._parts.append({"summary": said, "curves": drawn})
+        findings = summary(experiment, results)
+        text = json.dumps(findings, indent=2, ensure_ascii=False, allow_nan=False)
+        write_text(folder / "summary.json", text + "\n")
+        self.draw(findings, curves(results), folder)
+        self._reported.append(report.Reported(findings, results))
 
     def draw(self, summary: Mapping[str, Any], curves: Mapping[str, Any], folder: Path) -> None:
         """Draw all figures of one experiment into a folder, meanwhile."""
@@ -46,8 +47,8 @@ class Publication:
 
     @property
     def summaries(self) -> dict[str, dict[str, Any]]:
-        """By experiment."""
-        return {part["summary"]["experiment"]: part["summary"] for part in self._parts}
+        """Return the summaries by experiment."""
+        return {part.summary["experiment"]: dict(part.summary) for part in self._reported}
 
     def __enter__(self) -> Self:
         return self
@@ -56,7 +57,7 @@ class Publication:
         done = failure == (None, None, None)
         try:
             if done:
-                write_text(self._folder / REPORT, report.page(self._parts))
+                write_text(self._folder / REPORT, report.page(self._reported))
             while done and wait(self._due, GRAIN).not_done:
                 interrupts.check()
         finally:

@@ -393,7 +393,7 @@ def test_ctrl_c_keeps_the_methods_that_had_finished(monkeypatch: pytest.MonkeyPa
     methods = {"NSGDM": nsgdm([1e-3, 1e-2, 1e-1], 0.1), "NSTORM": nstorm([1e-3, 1e-2, 1e-1], 0.1)}
     with pytest.raises(ComparisonInterrupted) as interrupt:
         compare(oracle, methods, budget=1000, seeds=4, tuning_seeds=4)
-    assert list(interrupt.value.found) == ["NSGDM"]
+    assert list(interrupt.value.finished) == ["NSGDM"]
 
 
 def test_the_commands_refuse_in_one_sentence(gladstorm: Said) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evidence.reproduction import EXPERIMENTS, ReproductionSettings, Results, reproduce, summary
+from browser import chromium, opened
+from evidence.reproduction import EXPERIMENTS, ReproductionSettings, Results, report, reproduce, summary
 from evidence.reproduction.experiment import TUNING_SEEDS
 from evidence.reproduction.publication import Publication
 from evidence.reproduction.results import (
@@ -91,6 +92,56 @@ def test_a_report_is_about_the_instance_that_was_run(out: Path) -> None:
     assert "with m = 300 measurements in d = 10 dimensions" in (out / "report.html").read_text(encoding="utf-8")
     experiment = EXPERIMENTS["phase-retrieval"]
     assert "with m = 3000 measurements in d = 100 dimensions" in experiment.about(experiment.instance(0))
+
+
+def test_the_report_has_every_verdict_and_number_of_the_summaries_in_its_tables(out: Path) -> None:
+    for name, experiment in EXPERIMENTS.items():
+        findings = json.loads((out / name / "summary.json").read_text())
+        tables = dict(report.tables_of(findings))
+        assert all(title.startswith(f"{experiment.title}: ") for title in tables)
+        by_title = {title.partition(": ")[2]: rows for title, rows in tables.items()}
+        assert all(len({len(row) for row in rows}) == 1 for rows in tables.values())
+        verdicts = by_title["verdicts on the paper’s sentences"][1:]
+        assert sorted((row[0], row[2], row[3]) for row in verdicts) == sorted(
+            (claim["statement"], str(claim["seeds"]), claim["verdict"]) for claim in findings["claims"]
+        )
+        sizes = by_title["step sizes tried"][1:]
+        assert len(sizes) == sum(len(tuning["grid"]) for tuning in findings["tuning"].values())
+        picked = {row[0]: float(row[1]) for row in sizes if row[5].startswith("picked")}
+        for method, tuning in findings["tuning"].items():
+            assert picked[method] in (
+                pytest.approx(tuning["best"], rel=1e-2),
+                pytest.approx(tuning["best_at_budget"], rel=1e-2),
+            )
+        assert [row[0] for row in by_title["methods at equal iterations"][1:]] == list(COMPARED)
+        violated = {row[0] for row in by_title["the theorems’ conditions"][1:] if row[4] == "no"}
+        assert violated <= {row[0] for row in by_title["what the theorems prescribe"][1:] if row[7]}
+
+
+def test_the_tally_counts_each_sentence_once_on_the_most_seeds() -> None:
+    def claim(statement: str, verdict: str, seeds: int) -> dict[str, Any]:
+        return {"id": statement + verdict[:0], "statement": statement, "verdict": verdict, "seeds": seeds}
+
+    claims = [claim("a", "holds", 100), claim("a", "cannot tell", 3), claim("b", "does not hold", 100)]
+    claims.append(claim("c", "depends on the reading (1 of 2 hold)", 100))
+    assert report.tally(claims) == ("3 sentences tested, 1 held up, 1 did not, 1 undecided or a matter of reading")
+
+
+def test_the_report_draws_the_runs_and_asks_nobody_for_anything(out: Path, tmp_path: Path) -> None:
+    with chromium(tmp_path / "profile") as browser:
+        shown = opened(browser, out / "report.html")
+        assert shown.requests() == [(out / "report.html").as_uri()]
+        assert shown.log("browser") == []
+        assert shown.run("return content.methods.map(({name}) => name)") == list(COMPARED)
+        rows = """const {view} = charts.find(({id}) => id === "grad_norm");
+            return view.data("rows").filter(({s}) => s === 0).at(-1).y"""
+        for name, experiment in EXPERIMENTS.items():
+            state = {"experiment": experiment.title, "compared at": "equal iterations, as in the paper"}
+            last = shown.run(f"set({json.dumps(state)}); {rows}")
+            record = Results.load(out / name / "results.parquet").runs(MAIN, NSGDM).on_seeds(3)
+            assert last == float(f"{record.grad_norm[0, :, -1].mean():.4g}")
+        assert shown.run("return document.querySelectorAll('#words details').length") >= 16
+        assert shown.run("return document.documentElement.scrollWidth") <= 1280
 
 
 def test_nsgdm_pays_one_call_a_step_and_nstorm_two_after_its_first_estimate(out: Path) -> None:
@@ -283,37 +334,28 @@ def test_json_is_all_there_is_on_standard_output(out: Path, evidence: Said, monk
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["sudoku"], "experiments are phase-retrieval, cubic; got 'sudoku'"),
-        (["--seeds", "0"], "seeds must be a whole number from 1 to 1000; got seeds=0"),
-        (["--B", "-1"], "B must be finite and ≥ 0; got B=-1.0"),
-        (["--sigma2", "0"], "sigma2 must be finite and > 0; got sigma2=0.0"),
-        (["--steps", "3"], "steps must be at least 20"),
-        (["--grid", "1e-3,zero"], "--grid must be numbers separated by commas; got '1e-3,zero'"),
-        (["--grid", "1e-2,1e-3"], "grid must be at least two step sizes, increasing"),
-        (["--out", "taken"], "--out must be a folder; got the file 'taken'"),
-        (["--out", "taken/below"], "--out must be a folder; got 'taken/below' with the file"),
+        ("sudoku", "experiments are phase-retrieval, cubic; got 'sudoku'"),
+        ("--steps 3", "steps must be at least 20"),
+        ("--grid 1e-3,zero", "--grid must be numbers separated by commas; got '1e-3,zero'"),
+        ("--grid 1e-2,1e-3", "grid must be at least two step sizes, increasing"),
+        ("--out other", "the folder must have no report.html but Gladstorm's own; got another's, "),
+        ("--out other --page-only", "the folder must have no report.html but Gladstorm's own; got another's, "),
     ],
 )
-def test_bad_input_is_one_sentence_and_writes_nothing(arguments: list[str], sentence: str, evidence: Said) -> None:
-    Path("taken").write_text("a file")
-    code, printed, said = evidence("reproduction", *arguments)
-    assert code == 2
-    assert sentence in said
-    assert said.count("\n") == 1
-    assert printed == ""
-    assert [path.name for path in Path().iterdir()] == ["taken"]
+def test_bad_input_is_one_sentence_and_writes_nothing(arguments: str, sentence: str, evidence: Said) -> None:
+    Path("other/cubic/results.parquet").mkdir(parents=True)
+    Path("other/report.html").write_text("<!doctype html><title>Coverage report</title>")
+    before = sorted(Path().rglob("*"))
+    code, printed, err = evidence("reproduction", *arguments.split())
+    assert (code, printed, err.count("\n")) == (2, "", 1)
+    assert sentence in err
+    assert sorted(Path().rglob("*")) == before
 
 
 def test_the_help_and_the_page_name_every_experiment(evidence: Said) -> None:
     assert f"{', '.join(EXPERIMENTS)};" in evidence("reproduction", "-h")[1]
     page = (Path(__file__).parents[2] / "docs/evidence/reproduction/index.md").read_text("utf-8")
     assert all(f"## {each.title}\n" in page for each in EXPERIMENTS.values())
-
-
-def test_page_only_names_a_folder_without_results(evidence: Said) -> None:
-    code, _, said = evidence("reproduction", "--page-only", "--out", "nowhere")
-    assert code == 2
-    assert "--out must be a folder with results for --page-only; got 'nowhere'" in said
 
 
 def test_damaged_and_foreign_results_are_named(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def gladstorm(
 
 
 def _environment() -> dict[str, Any]:
-    """What a report of a fault needs: versions of all that gladstorm can use, if installed, the processor, devices."""
+    """Return what a report of a fault needs: versions of all that gladstorm can use, the processor, devices."""
     import contextlib
     import os
     import platform

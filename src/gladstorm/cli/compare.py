@@ -98,11 +98,11 @@ def compare(
                 source, tuned, budget=budget, seeds=seeds, tuning_seeds=tuning_seeds, store=store, executor=executor
             )
     except comparison.ComparisonInterrupted as interrupt:
-        results, interrupted = interrupt.found, True
+        results, interrupted = interrupt.finished, True
         if not results:
             raise
-    asked = {"objective": objective, "oracle_text": oracle, "grid": gammas}
-    config = asked | comparison.configured(source, results, budget)
+    command = {"objective": objective, "oracle_text": oracle, "grid": gammas}
+    config = command | comparison.configured(source, results, budget)
     starts = "each with its own start" if start is None else "one start"
     title = f"{objective}, {oracle}, {budget:,} stochastic gradients, {seeds} seed{'s' * (seeds > 1)}, {starts}"
 
@@ -159,8 +159,8 @@ def methods(as_json: AsJson = False) -> None:
     described = []
     for row in named:
         made_of = " + ".join(row[kind] for kind in ("estimator", "step", "batch", "average") if row[kind])
-        known = f"{row['complexity']}: {row['assumptions']}" if row["complexity"] else ""
-        described.append([row["method"], made_of, row["sfo"], known, row["source"]])
+        complexity = f"{row['complexity']}: {row['assumptions']}" if row["complexity"] else ""
+        described.append([row["method"], made_of, row["sfo"], complexity, row["source"]])
     headings = ("method", "made of", "stochastic gradients", "known complexity", "source")
     show(
         Table("Methods", headings, described, words=5),

@@ -1,4 +1,4 @@
-"""What the commands print: tables, JSON, and what becomes of characters a terminal does not have.
+"""Tables and JSON as the commands print them, and what becomes of characters a terminal does not have.
 
 Formulas are spelled out here and not by Unidecode or AnyASCII: both write γ as g and x⁰ as x0.
 """
@@ -107,7 +107,7 @@ def wrap(text: str, width: int, measure: Measure = len) -> str:
 
 
 def _words(text: str) -> list[str]:
-    return re.split(r"[ \n]+", _TOGETHER.sub(lambda found: found[0].replace(" ", _NO_BREAK), text))
+    return re.split(r"[ \n]+", _TOGETHER.sub(lambda match: match[0].replace(" ", _NO_BREAK), text))
 
 
 def show(*tables: Table) -> None:
@@ -149,7 +149,7 @@ def say(*lines: str) -> None:
 
 
 def _screen() -> "Console":
-    """Where to print: as wide as anything needs where nobody says how wide it is."""
+    """Return the screen to print on: as wide as anything needs where nobody says how wide it is."""
     from rich.console import Console
 
     class Screen(Console):
@@ -191,8 +191,8 @@ def show_json(data: Any, indent: int = 2) -> None:
 def spell_out_missing_characters() -> None:
     """Let the standard streams print `||grad f||` where they have no ‖∇f‖, instead of failing."""
     same = codecs.lookup("ascii")
-    found = codecs.CodecInfo(*same, same.incrementalencoder, same.incrementaldecoder, name=ASCII)
-    codecs.register(lambda name: found if name == ASCII else None)
+    codec = codecs.CodecInfo(*same, same.incrementalencoder, same.incrementaldecoder, name=ASCII)
+    codecs.register(lambda name: codec if name == ASCII else None)
     codecs.register_error(SPELL_OUT, _spell_out)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -99,9 +99,9 @@ def simulate(
         if interrupt.record is None:
             raise
         record, interrupted = interrupt.record, True
-    shown, kept = _shown(record, save, store) if interrupted else (record, "")
-    asked = {"objective": objective, "oracle_text": oracle, "B": noise.get("B"), "G": noise.get("G")}
-    config = asked | {"dim": int(record.last.shape[-1]), "start": start} | record.config
+    shown, message = _shown(record, save, store) if interrupted else (record, "")
+    command = {"objective": objective, "oracle_text": oracle, "B": noise.get("B"), "G": noise.get("G")}
+    config = command | {"dim": int(record.last.shape[-1]), "start": start} | record.config
     sizes = {"d": config["dim"], **noise, "K": steps}
     listed = ", ".join(f"{name} = {number:g}" for name, number in sizes.items())
     title = f"{objective}, {oracle}, {listed}, {seeds} seed{'s' * (seeds > 1)}"
@@ -119,12 +119,12 @@ def simulate(
         else:
             show(_table(title, shown))
     if interrupted:
-        interrupts.set_kept_message(kept)
+        interrupts.set_kept_message(message)
         raise Exit(interrupts.CODE)
 
 
 def _shown(record: "Record", save: Path | None, store: Path | None) -> "tuple[Record, str]":
-    """What is shown of an interrupted sweep, and the words about it: what had finished, else all as far as it came."""
+    """Return what an interrupted sweep shows, and the words about it: what had finished, else all as far as it came."""
     finished = record.finished()
     goes_on = "runs all" if store is None else f"goes on from {store}"
     saved = "" if save is None else f"; all {len(record)} that had begun are in {save}"

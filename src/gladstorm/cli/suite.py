@@ -75,16 +75,16 @@ def suite(
     require_file("suite", "--page", page, PAGES)
     require_store("suite", store)
     require_matplotlib("suite")
-    kept = store or out / "store"
-    with computing(kept, workers, scheduler) as executor:
+    folder = store or out / "store"
+    with computing(folder, workers, scheduler) as executor:
         runs: list[Any] = []
 
-        def keep(name: str, budget: int, found: Any) -> None:
+        def keep(name: str, budget: int, results: Any) -> None:
             if page is not None:
                 setting = {"problem": name, "budget": budget}
-                runs.extend((setting, each.named_as_tuned(swept=False)) for each in found.values())
+                runs.extend((setting, each.named_as_tuned(swept=False)) for each in results.values())
 
-        result = study.run(rows, settings, store=kept, executor=executor, on_case=keep)
+        result = study.run(rows, settings, store=folder, executor=executor, on_case=keep)
     from gladstorm.suite import figures as suite_figures
     from gladstorm.suite.page import suite_page
 

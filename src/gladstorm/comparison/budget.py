@@ -82,11 +82,11 @@ def spend(
         record = simulate(lasting, steps=steps, seeds=seeds)
         ends = {name: steps_for(record[name], budget) for name in methods}
         enough = steps >= min(budget, max(int(last.max()) for last in ends.values()))  # a step costs at least one
-        later = {name: last.mean(axis=1) for name, last in ends.items()}
-        off = max(np.max(np.abs(later[name] / horizons[name] - 1)) * _lasts(methods[name]) for name in methods)
+        foreseen = {name: last.mean(axis=1) for name, last in ends.items()}
+        off = max(np.max(np.abs(foreseen[name] / horizons[name] - 1)) * _lasts(methods[name]) for name in methods)
         if enough and (off <= OFF or rounds == ROUNDS):
             return {name: record[name] for name in methods}
-        horizons, rounds = later, rounds + enough
+        horizons, rounds = foreseen, rounds + enough
         steps = min(budget, max(_long_enough(record[name], ends[name]) for name in methods))
 
 

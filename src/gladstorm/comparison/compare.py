@@ -38,11 +38,11 @@ FIRST_TUNING_SEED = 1_000_000  # far from the seeds that are reported
 
 
 class ComparisonInterrupted(KeyboardInterrupt):
-    """Ctrl-C during a comparison. `found` holds the methods that had finished."""
+    """Ctrl-C during a comparison; `finished` holds the results of the methods that had ended."""
 
-    def __init__(self, found: dict[str, Compared]) -> None:
+    def __init__(self, finished: dict[str, Compared]) -> None:
         super().__init__()
-        self.found = found
+        self.finished = finished
 
 
 def compare(
@@ -70,16 +70,16 @@ def compare(
         progress, store, executor: as in `sweep`.
 
     Returns:
-        What was found for each method, by its name.
+        The runs and scores of each method, by its name.
 
     Raises:
-        ComparisonInterrupted: on Ctrl-C; its `found` holds the methods that had finished.
+        ComparisonInterrupted: on Ctrl-C; its `finished` holds the results of the methods that had ended.
 
     >>> from gladstorm import BlumGladyshev, nsgdm, objectives
     >>> def problem(seed):
     ...     return BlumGladyshev(objectives.named("power:3", seed=seed), B=0.1, G=0.1)
-    >>> found = compare(problem, {"NSGDM": nsgdm([1e-3, 1e-2], 0.1)}, budget=200, seeds=2)
-    >>> found["NSGDM"].as_dict()["sfo"]["mean"]
+    >>> results = compare(problem, {"NSGDM": nsgdm([1e-3, 1e-2], 0.1)}, budget=200, seeds=2)
+    >>> results["NSGDM"].as_dict()["sfo"]["mean"]
     200.0
     """
     for name, count in (("budget", budget), ("seeds", seeds), ("tuning_seeds", tuning_seeds)):
@@ -95,8 +95,8 @@ def compare(
         listed = ", ".join(f"{count} for {name}" for name, count in counts.items())
         raise ValueError(f"compare: all methods must have equally many settings, or just one; got {listed}.")
     require_a_first_step(instances.first, methods, budget)
-    kept, times = tuning_seeds * sum(counts.values()) + seeds * len(methods), Recording(pilot(budget)).most
-    require_memory(instances, kept, times, times)
+    runs_kept, times = tuning_seeds * sum(counts.values()) + seeds * len(methods), Recording(pilot(budget)).most
+    require_memory(instances, runs_kept, times, times)
     results: dict[str, Compared] = {}
     apart = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + tuning_seeds)
     simulate = partial(sweep, progress=progress, store=store, executor=choose_executor(executor))
@@ -166,7 +166,7 @@ def methods_from(
 def configured(
     oracle: Oracle | Callable[[int], Oracle], results: Mapping[str, Compared], budget: int
 ) -> dict[str, Any]:
-    """What was compared, JSON-ready; of an oracle for each seed, that of seed 0."""
+    """Return the configuration of a comparison, JSON-ready; of an oracle for each seed, that of seed 0."""
     return {
         "oracle": describe(oracle(0) if callable(oracle) else oracle),
         "starts": "one for each seed" if callable(oracle) else "one for all seeds",

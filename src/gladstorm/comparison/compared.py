@@ -1,4 +1,4 @@
-"""What a comparison found for one method: scores, marks, warnings, curves; and tables and files of several methods."""
+"""The results of a comparison for one method: scores, marks, warnings, curves; and files of several methods."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NO_SCALES = ("power", "horizon")  # numbers of a decay: to have one or not is no
 
 @dataclass(frozen=True)
 class Compared:
-    """What `compare` found for one method: all settings on the tuning seeds, and the best one on the reported seeds."""
+    """One method in a comparison: all settings on the tuning seeds, and the best one on the reported seeds."""
 
     tuning: Record
     record: Record
@@ -100,7 +100,7 @@ class Compared:
 
     @property
     def marks(self) -> str:
-        """Those of `MARKS` that apply, for tables and legends."""
+        """The marks of `MARKS` that apply, for tables and legends."""
         return "".join(mark for mark, holds in zip(MARKS, (self.at_edge, self.ascends), strict=True) if holds)
 
     @property
@@ -128,7 +128,7 @@ class Compared:
         return replace(self.record, configurations=(chosen,))
 
     def runs(self) -> list[tuple[dict[str, str], Record]]:
-        """What a page shows of it: the reported runs, and all that were tried."""
+        """Return the runs that a page shows: the reported ones, and all that were tried."""
         return [
             ({"runs": "on the reported seeds, as tuned"}, self.named_as_tuned()),
             ({"runs": "on the tuning seeds, every setting"}, self.tuning),
@@ -225,7 +225,7 @@ def briefly(texts: Iterable[str]) -> list[str]:
     while (shorter := [re.sub(r"\([^()]*\)", "", name) for name in names]) != names:
         names = shorter
     for text, name, arguments in zip(texts, names, given, strict=True):
-        same = [other for known, other in zip(names, given, strict=True) if known == name]
+        same = [other for plain, other in zip(names, given, strict=True) if plain == name]
         alone = [argument for argument in arguments if sum(argument in other for other in same) == 1]
         apart = f"{name} ({', '.join(alone)})" if alone else text
         brief.append(name if len(same) == 1 else apart)
@@ -233,7 +233,7 @@ def briefly(texts: Iterable[str]) -> list[str]:
 
 
 def _arguments(text: str) -> list[str]:
-    """What stands between the outermost parentheses of all parts, cut at the outermost commas."""
+    """Return the arguments of all parts: what stands between the outermost parentheses, cut at the outermost commas."""
     depth, arguments = 0, [""]
     for character in text:
         depth -= character in ")]"

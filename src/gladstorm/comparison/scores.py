@@ -61,7 +61,7 @@ def interval(values: np.ndarray, comparisons: int = 1) -> dict[str, Any]:
 
 
 def positive_interval(values: np.ndarray) -> dict[str, Any]:
-    """The same for numbers that are never negative, such as norms: mean · exp(± t·s/(√n·mean)), which stays above 0.
+    """The interval for numbers that are never negative, such as norms: mean · exp(± t·s/(√n·mean)), always above 0.
 
     It is Student's interval for log(mean), by the delta method. Numbers of which one is 0 or less have Student's own.
     """

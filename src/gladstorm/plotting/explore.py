@@ -46,10 +46,10 @@ Setting = Mapping[str, float | str]  # what tells a record from the others of a 
 
 
 class HasRuns(Protocol):
-    """What `compare` found for a method."""
+    """A method's runs in a comparison, as `compare` returns them."""
 
     def runs(self) -> Sequence[tuple[Setting, Record]]:
-        """Its records, each with what tells it from the others."""
+        """Return records, each with what tells it from the others."""
 
 
 def explore(
@@ -126,7 +126,7 @@ def contents(
     command: Callable[[Setting, Mapping[str, float], str], dict[str, Any]] | None = None,
     oracles: Sequence[Oracle] | None = None,
 ) -> dict[str, Any]:
-    """What the page shows, as JSON-ready data."""
+    """Return JSON-ready data of all that the page shows."""
     entries = 0 if oracles is None else min(record.path.shape[-1] for _, record in pairs)
     field, infima = pairs[0][1].field, [record.config["f_inf"] for _, record in pairs]
     curves = {"grad_norm": f"‖{field}‖", "gap": "f − inf f", "drift2": "‖x − x⁰‖²", "batch": "Batch size"}
@@ -147,12 +147,18 @@ def contents(
         content |= landscapes(pairs, oracles)
     for group, (setting, record) in enumerate(pairs):
         steps = _thinned(record.steps, points)
-        told = {"steps": record.steps[steps].tolist(), "recorded": record.steps.size, "seeds": record.seeds.tolist()}
-        told["curves"] = packed({key: getattr(record, key)[..., steps] for key in curves})
-        told["scores"] = packed({key: getattr(record, f"{key}_grad_norm")[..., -1:] for key in SCORES})
+        group_data = {
+            "steps": record.steps[steps].tolist(),
+            "recorded": record.steps.size,
+            "seeds": record.seeds.tolist(),
+        }
+        group_data["curves"] = packed({key: getattr(record, key)[..., steps] for key in curves})
+        group_data["scores"] = packed({key: getattr(record, f"{key}_grad_norm")[..., -1:] for key in SCORES})
         if oracles and entries:
-            told["path"] = packed(dict(zip("xy", np.moveaxis(coordinates(record)[:, :, steps], -1, 0), strict=True)))
-        content["groups"].append(told)
+            group_data["path"] = packed(
+                dict(zip("xy", np.moveaxis(coordinates(record)[:, :, steps], -1, 0), strict=True))
+            )
+        content["groups"].append(group_data)
         for row, each in enumerate(record.configurations):
             numbers = {name: each.numbers[name] for name in each.swept}
             at = {"method": names.index(each.name), "group": group, "row": row, "at": {**setting, **numbers}}

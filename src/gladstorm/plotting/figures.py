@@ -50,10 +50,10 @@ def bounds(plans: Sequence[Plan], crossing: int | None = None) -> Figure:
     panels = len(plans) + (len(plans) > 1)
     figure = Figure(figsize=(5.2 * panels, 5.4), layout="constrained")
     axes = figure.subplots(1, panels, squeeze=False, sharey=True)[0]
-    asked = max(plan.horizon for plan in plans)
-    if asked > FARTHEST:
-        raise ValueError(f"figures: a horizon must be at most 10^200 to be drawn; got horizon={asked:.4g}.")
-    longest = min(max(100 * asked, 10 * (crossing or 1)), FARTHEST)
+    longest_plan = max(plan.horizon for plan in plans)
+    if longest_plan > FARTHEST:
+        raise ValueError(f"figures: a horizon must be at most 10^200 to be drawn; got horizon={longest_plan:.4g}.")
+    longest = min(max(100 * longest_plan, 10 * (crossing or 1)), FARTHEST)
     horizons = np.unique(np.rint(np.geomspace(1, float(longest), 300))).tolist()  # NumPy has no log10 of a large int
     for ax, plan in zip(axes, plans, strict=False):
         statement = plan.statement

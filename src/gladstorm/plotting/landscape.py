@@ -1,4 +1,4 @@
-"""What surrounds a path of one or two numbers: f on a grid, and the noise of a stochastic gradient there."""
+"""The surroundings of a path of one or two numbers: f on a grid, and the noise of a stochastic gradient there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a problem of the suite is, and all of them, as `problems.toml` declares them: to add one, declare it there.
+"""The problems of the suite, as `problems.toml` declares them: to add one, declare it there.
 
 Two of them are networks of one hidden layer, on examples drawn once: finite sums whose noise is that of sampling.
 """
@@ -57,7 +57,7 @@ class SuiteProblem:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What tables and answers are sorted by, JSON-ready."""
+        """Return the facts by which tables and answers are sorted."""
         first = self.oracle(0)
         return {
             "about": self.about,
