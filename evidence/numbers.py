@@ -73,9 +73,9 @@ def suite() -> Mapping[str, str]:
     from gladstorm.suite import tables
 
     result = load(DOCS / "suite")
-    numbers = {"problems": str(len(result["problems"])), "cases": str(len(result["cases"]))}
-    for answer in result["answers"]:
-        verdicts, deed = [case["verdict"] for case in answer["cases"]], answer["deed"].replace(" ", "-")
+    numbers = {"problems": str(len(result.problems)), "cases": str(len(result.cases))}
+    for answer in result.answers:
+        verdicts, deed = [case.verdict for case in answer.cases], answer.deed.replace(" ", "-")
         numbers |= {f"{word}.{deed}": str(verdicts.count(word)) for word in ("better", "worse")}
     for name, mean, worst, best, within, _, diverged in tables.over_cases(result)[1]:
         row = name.replace(", ", "-").replace(" ", "-")

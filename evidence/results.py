@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gladstorm.cli.job import keep_in
+from gladstorm.core.results import to_json
 from gladstorm.jobs.files import write_text
 
 
@@ -27,8 +28,8 @@ def begin(study: str, path: Path, settings: dict[str, Any], runs: str) -> dict[s
 
 
 def save(path: Path, results: dict[str, Any]) -> None:
-    """Write the results, whole or not at all."""
-    write_text(path, json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    """Write the results, whole or not at all; a number that JSON cannot hold is refused by the name of its field."""
+    write_text(path, json.dumps(to_json(results), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def versions_of(*packages: str) -> dict[str, str]:

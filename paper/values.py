@@ -14,6 +14,7 @@ from typing import Any
 
 from evidence.posteriors import page as posteriors
 from evidence.study import PUBLISHED
+from evidence.suite.page import load as load_suite
 from evidence.untuned import page as untuned
 from evidence.untuned.rivals import COSINE
 from gladstorm import methods, theory
@@ -86,9 +87,9 @@ def texts() -> dict[str, str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     published = json.loads((PUBLISHED / "verification/published.json").read_text("utf-8"))
     broken = json.loads((PUBLISHED / "verification/broken.json").read_text("utf-8"))
-    suite = json.loads((PUBLISHED / "suite/suite.json").read_text("utf-8"))
+    suite = load_suite(PUBLISHED / "suite")
     optimality = json.loads((PUBLISHED / "optimality/optimality.json").read_text("utf-8"))
-    verdicts = {each["deed"]: [case["verdict"] for case in each["cases"]] for each in suite["answers"]}
+    verdicts = {each.deed: [case.verdict for case in each.cases] for each in suite.answers}
     (false,) = (row for row in published["checks"]["rows"] if row[2] == "printed bound is false")
     sentences = [row[2].split(" (")[0] for row in with_heading(read("reproduction"), "the paper says")[1:]]
     times = [each["paper's best"] / each["S9"] for each in optimality["plans"]]
@@ -111,8 +112,8 @@ def texts() -> dict[str, str]:
         "sentences_hold": str(sentences.count("holds")),
         "sentences_fail": str(sentences.count("does not hold")),
         "sentences_depend": str(sum(each.startswith("depends") for each in sentences)),
-        "suite_problems": str(len(suite["problems"])),
-        "suite_cases": str(len(suite["cases"])),
+        "suite_problems": str(len(suite.problems)),
+        "suite_cases": str(len(suite.cases)),
         **{f"{name}_better": str(verdicts[deed].count("better")) for name, deed in DEEDS.items()},
         **{f"{name}_worse": str(verdicts[deed].count("worse")) for name, deed in DEEDS.items()},
         "schedule_least": order(min(times)),
@@ -180,8 +181,7 @@ def order(number: float) -> str:
 def tables() -> dict[str, Table]:
     """Tables of the report, by name."""
     pages = {study: read(study) for study in STUDIES}
-    suite = json.loads((PUBLISHED / "suite/suite.json").read_text("utf-8"))
-    headings, rows = suite_tables.over_cases(suite)
+    headings, rows = suite_tables.over_cases(load_suite(PUBLISHED / "suite"))
     return {
         "errata": errata(),
         "regimes": regimes(),

@@ -16,6 +16,7 @@ import pytest
 import gladstorm as gs
 from command_lines import programs
 from evidence.posteriors import page as posteriors_page
+from evidence.suite.page import load as load_suite
 from evidence.untuned import families, second
 from evidence.untuned import page as untuned_page
 from evidence.untuned.rivals import COSINE
@@ -84,13 +85,13 @@ def test_what_pages_say_of_the_untuned_method_is_what_was_found() -> None:
 
 
 def test_what_pages_say_of_the_suite_is_what_it_found() -> None:
-    suite = json.loads((ROOT / "docs/evidence/suite/suite.json").read_text())
+    suite = load_suite(ROOT / "docs/evidence/suite")
     headings, cells = suite_tables.over_cases(suite)
     found = {row[0]: dict(zip(headings, row, strict=True)) for row in cells}
-    words = {12: "twelve"}[len(suite["problems"])]
-    cases, budgets = len(suite["cases"]), suite["config"]["budgets"]
+    words = {12: "twelve"}[len(suite.problems)]
+    cases, budgets = len(suite.cases), suite.config.budgets
     assert len(budgets) == 2
-    verdicts = {each["deed"]: [case["verdict"] for case in each["cases"]] for each in suite["answers"]}
+    verdicts = {each.deed: [case.verdict for case in each.cases] for each in suite.answers}
     better, worse = ({deed: given.count(word) for deed, given in verdicts.items()} for word in ("better", "worse"))
     assert (better["normalize"], better["reduce variance"]) == (0, 0)
     readme, index, choosing = page("README.md"), page("docs/index.md"), page("docs/choosing.md")

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from evidence.reproduction import EXPERIMENTS, Experiment, Results, report, summary
 from evidence.reproduction.summary import curves
+from gladstorm.core.results import to_json
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.files import write_text
 
@@ -36,7 +37,7 @@ class Publication:
         folder = self._folder / experiment.name
         results = Results.load(folder / "results.parquet", experiment.name)
         findings = summary(experiment, results)
-        text = json.dumps(findings, indent=2, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(to_json(findings, experiment.name), indent=2, ensure_ascii=False, allow_nan=False)
         write_text(folder / "summary.json", text + "\n")
         self.draw(findings, curves(results), folder)
         self._reported.append(report.Reported(findings, results))

@@ -1,42 +1,48 @@
 """The page of the suite and its figures, from suite.json."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from evidence.page import reader, rendered
+from evidence.page import rendered
+from gladstorm.core.results import from_json
+from gladstorm.jobs.files import load_json
 from gladstorm.plotting import figures
-from gladstorm.suite import FORMAT, tables
+from gladstorm.suite import FORMAT, SuiteResult, tables
 from gladstorm.suite import figures as suite_figures
+from gladstorm.suite.result import Answer
 from gladstorm.suite.running import SAMPLES
 
-load = reader("suite.json", FORMAT)
+
+def load(folder: Path) -> SuiteResult:
+    """Read suite.json."""
+    content = load_json("suite", folder / "suite.json", FORMAT)
+    return from_json(SuiteResult, {name: content[name] for name in content if name != "format"})
 
 
-def render(result: Mapping[str, Any]) -> str:
-    """The page."""
-    config = result["config"]
-    lows_highs = {tuple(problem["step sizes"]) for problem in result["problems"].values()}
+def render(result: SuiteResult) -> str:
+    """Return the page, in Markdown."""
+    config = result.config
+    lows_highs = {problem.step_sizes for problem in result.problems.values()}
     values = {
-        "budgets": " and ".join(f"{budget:,}" for budget in config["budgets"]),
-        "step": max((high / low) ** (1 / (config["step_sizes"] - 1)) for low, high in lows_highs),
-        "texts": {row["method"]: row["text"] for row in result["methods"].values()},
+        "budgets": " and ".join(f"{budget:,}" for budget in config.budgets),
+        "step": max((high / low) ** (1 / (config.step_sizes - 1)) for low, high in lows_highs),
+        "texts": {row.method: row.text for row in result.methods.values()},
     }
     values |= {"result": result, "config": config, "tables": tables, "samples": SAMPLES}
     return rendered(__file__, globals() | values)
 
 
-def in_short(answers: Sequence[Mapping[str, Any]]) -> str:
+def in_short(answers: Sequence[Answer]) -> str:
     """One sentence for all questions; each answer's own sentence has the rows that support it."""
     parts = []
     for answer in answers:
-        deed, where, clearest = answer["deed"], answer["where"], answer["clearest"]
-        if where is not None:
-            parts.append(f"{deed} where {where['words']}")
-        elif clearest["better"] is not None:
+        deed = answer.deed
+        if answer.where is not None:
+            parts.append(f"{deed} where {answer.where.words}")
+        elif answer.clearest_for is not None:
             parts.append(f"{deed} only where a trial of your own shows that it helps")
         else:
-            parts.append(f"do not {deed}" if clearest["worse"] is not None else f"try for yourself whether to {deed}")
+            parts.append(f"do not {deed}" if answer.clearest_against else f"try for yourself whether to {deed}")
     *first, last = parts
     return f"If you tune the step size, {', '.join(first)}{', and ' * bool(first)}{last}."
 
@@ -44,7 +50,7 @@ def in_short(answers: Sequence[Mapping[str, Any]]) -> str:
 def draw(folder: Path) -> None:
     """The three figures; without answers, as after --quick, two."""
     result = load(folder)
-    if result["answers"]:
+    if result.answers:
         figures.save(suite_figures.answers(result), folder / "answers.png")
     figures.save(suite_figures.profiles(result), folder / "profiles.png")
     figures.save(suite_figures.problems(result), folder / "problems.png")

@@ -18,7 +18,7 @@ from evidence.page import log_slope_weights
 from evidence.verification.cases import Case
 from evidence.verification.checks import Check, NotAbove, PartResult, Parts, checked, level_of_each, rounded
 from evidence.verification.settings import APART, Tuned, VerificationSettings
-from gladstorm.comparison.scores import at, ratio
+from gladstorm.comparison.scores import at, in_json, ratio
 from gladstorm.core.statistics import mean_of
 from gladstorm.methods import Method, nsgdm, nstorm, sgd
 from gladstorm.methods.batches import GrowWithDistance
@@ -122,7 +122,7 @@ def rows(hard: Hard, first_seed: int) -> list[dict[str, Any]]:
         best = int(np.argmin(medians))
         reported = range(first_seed, first_seed + SEEDS)
         counts[label] = _counts(hard, tuned, gamma[best : best + 1], second[best : best + 1], reported)[0]
-        relative = ratio(counts[label], counts["NSGDM"], COMPARISONS)
+        relative = in_json(ratio(counts[label], counts["NSGDM"], COMPARISONS))
         found.append(
             {"instance": hard.name, "eps": eps, "length": hard.length, "p": rounded(float(hard.oracle.p))}
             | {"B": hard.B, "G": hard.G, "method": label, "seeds": SEEDS, "needed": rounded(hard.needed)}

@@ -21,7 +21,7 @@ from evidence.scores import last_tenth
 from evidence.verification.cases import Case
 from evidence.verification.checks import PartResult, Parts, rounded
 from evidence.verification.settings import APART, Tuned, VerificationSettings
-from gladstorm.comparison.scores import failed, ratio, within
+from gladstorm.comparison.scores import failed, in_json, ratio, within
 from gladstorm.methods import Method, from_plan, sgd
 from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.methods.estimators import Momentum
@@ -131,7 +131,7 @@ def measure(problem: ProblemBySeed, B: float, first_seed: int) -> PartResult:
         {"problem": problem.name, "B": B, "method": one, "against": other}
         | {key: None if value is None else rounded(value) for key, value in compared.items()}
         for one, other in PAIRS
-        if (compared := ratio(chosen[one], chosen[other], COMPARISONS))
+        if (compared := in_json(ratio(chosen[one], chosen[other], COMPARISONS)))
     ]
     return PartResult(rows={"robustness": rows, "robustness ratios": ratios})
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import gladstorm as gs
 from command_lines import little_work, programs, run_line
 from evidence import study
 from evidence.reproduction import command as reproduction
+from evidence.suite.page import load as load_suite
 from evidence.tightness import command as tightness
 from evidence.verification import command as verification
 from evidence.verification.page import load
@@ -61,7 +63,7 @@ def _json(name: str) -> Any:
 
 
 FROM_RESULTS: dict[str, Callable[[], None]] = {
-    "suite": lambda: suite._print((whole := _json("suite/suite.json")) | {"cases": whole["cases"][:2]}),
+    "suite": lambda: suite._print(replace(whole := load_suite(EVIDENCE / "suite"), cases=whole.cases[:2])),
     "worst": lambda: show(worst._table(_json("tightness/nstorm-smooth-bg0.json"))),
     "reproduction": lambda: reproduction._show_verdicts({"cubic": _json("reproduction/cubic/summary.json")}, True),
     "tightness": lambda: tightness._show_table(_json("tightness/tightness.json")),

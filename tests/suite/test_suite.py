@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from browser import chromium, opened
-from evidence.suite.page import in_short
+from evidence.suite.page import in_short, load
 from gladstorm import BlumGladyshev, Method, run, sgd, sweep
 from gladstorm import suite as study
 from gladstorm.comparison.compare import FIRST_TUNING_SEED, compare
-from gladstorm.comparison.compared import Compared
+from gladstorm.comparison.compared import Compared, Relative
 from gladstorm.comparison.scores import ratio
+from gladstorm.core.estimate import Estimate
+from gladstorm.core.results import to_json
 from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.estimators import Fresh
 from gladstorm.methods.steps import Normalized
@@ -24,6 +26,7 @@ from gladstorm.suite import PROBLEMS, running
 from gladstorm.suite import figures as suite_figures
 from gladstorm.suite import tables as suite_tables
 from gladstorm.suite.answers import answers, share_of_seeds, verdict
+from gladstorm.suite.result import MethodRow, RowScores, SeedShare, SuiteCase, SuiteConfig, SuiteResult
 from gladstorm.suite.running import (
     SuiteSettings,
     case,
@@ -43,13 +46,13 @@ CHEAP = ("cubic", "sampled-phases", "ill-conditioned", "double-well", "network-r
 
 def test_both_roles_have_six_problems_or_more_in_one_to_a_hundred_dimensions() -> None:
     facts = [each.facts for each in PROBLEMS.values()]
-    assert all(sum(each["role"] == role for each in facts) >= 6 for role in ("development", "held-out"))
-    assert min(each["dim"] for each in facts) == 1
-    assert max(each["dim"] for each in facts) >= 100
+    assert all(sum(each.role == role for each in facts) >= 6 for role in ("development", "held-out"))
+    assert min(each.dim for each in facts) == 1
+    assert max(each.dim for each in facts) >= 100
     for fact in ("natural", "far", "even", "outside"):
-        assert len({bool(each[fact]) for each in facts}) == 2
-    held_out = [each for each in facts if each["role"] == "held-out"]
-    assert sum(each["natural"] for each in held_out) >= 5  # two of them networks
+        assert len({bool(getattr(each, fact)) for each in facts}) == 2
+    held_out = [each for each in facts if each.role == "held-out"]
+    assert sum(each.natural for each in held_out) >= 5  # two of them networks
 
 
 @pytest.mark.parametrize("name", CHEAP)
@@ -118,22 +121,22 @@ def made_up(compared: Compared, grad: list[float], value: list[float]) -> Compar
 
 
 def test_a_case_by_hand(compared: Compared) -> None:
-    found = {
+    scored = {
         "SGD": made_up(compared, [4.0, 1.0], [2.0, 2.0]),
         "SGD, linear": made_up(compared, [1.0, 1.0], [1.0, 1.0]),
         "lost": made_up(compared, [0.1, np.nan], [0.1, np.nan]),
     }
-    report = case(PROBLEMS["cubic"], 5, found, comparisons=2)
-    rows = report["rows"]
-    assert [row["score"] for row in rows.values()] == [2, 1, None]
-    assert [row["to_best"] for row in rows.values()] == [2, 1, None]
-    assert [row["diverged"] for row in rows.values()] == [0, 0, 1]
-    assert report["target"] == 2
-    assert [row["reached"] for row in rows.values()] == [[None, 5], [5, 5], [5, None]]
-    assert rows["SGD"]["relative"]["grad_norm"]["mean"] == 2  # √(4 · 1), against the reference with its decay
-    assert rows["SGD"]["relative"]["gap"]["mean"] == 2
-    assert rows["lost"]["relative"]["grad_norm"] == {"mean": None, "low": None, "high": None}
-    assert rows["lost"]["gap"] == [0.1, None]
+    report = case(PROBLEMS["cubic"], 5, scored, comparisons=2, size=1.0)
+    rows = report.rows
+    assert [row.score for row in rows.values()] == [2, 1, None]
+    assert [row.to_best for row in rows.values()] == [2, 1, None]
+    assert [row.diverged for row in rows.values()] == [0, 0, 1]
+    assert report.target == 2
+    assert [row.reached for row in rows.values()] == [[None, 5], [5, 5], [5, None]]
+    assert rows["SGD"].relative.grad_norm.value == 2  # √(4 · 1), against the reference with its decay
+    assert rows["SGD"].relative.gap == rows["SGD"].relative.grad_norm
+    assert rows["lost"].relative.grad_norm.value is None
+    assert rows["lost"].gap == [0.1, None]
 
 
 def test_profiles_by_hand_count_what_failed_among_all_cases() -> None:
@@ -172,7 +175,7 @@ def test_an_average_of_jumps_over_the_minimum_of_an_even_function_is_near_it_and
     record = run(oracles, method, steps=20_000, seeds=4, progress=False)
     late = record.grad_norm[0, :, record.steps > 10_000].mean()  # where the iterates jump about
     assert record.reported_grad_norm[0, :, -1].mean() < 0.1 * late
-    nothing = {"grad_norm": {"low": 1.0, "high": 1.0}, "gap": None}
+    nothing = Relative(Estimate(1.0, 1.0, 1.0), None)
     assert flags(nothing, even=True, averaged=True, ascends=False) == ["symmetry"]
     for even, averaged in ((True, False), (False, True)):
         assert flags(nothing, even=even, averaged=averaged, ascends=False) == []
@@ -188,16 +191,14 @@ def test_an_average_of_jumps_over_the_minimum_of_an_even_function_is_near_it_and
     ],
 )
 def test_a_small_gradient_with_a_larger_f_is_another_stationary_point(norm: Any, gap: Any, flagged: list[str]) -> None:
-    relative = {"grad_norm": dict(zip(("low", "high"), norm)), "gap": dict(zip(("low", "high"), gap))}  # noqa: B905
+    relative = Relative(Estimate(1.0, *norm), Estimate(1.0, *gap))
     assert flags(relative, even=False, averaged=False, ascends=False) == flagged
 
 
 def test_a_verdict_needs_an_interval_on_one_side() -> None:
-    found = [
-        {"mean": 1.0, "low": low, "high": high} for low, high in ((0.5, 0.9), (1.1, 2.0), (0.9, 1.1), (None, None))
-    ]
-    even = {"low": 0.2, "high": 0.8}
-    assert [verdict(each, even, 0, 0) for each in found] == ["better", "worse", "cannot tell", "cannot tell"]
+    estimates = [Estimate(1.0, *ends) for ends in ((0.5, 0.9), (1.1, 2.0), (0.9, 1.1), (None, None))]
+    even = SeedShare(1, 2, 0.2, 0.8)
+    assert [verdict(each, even, 0, 0) for each in estimates] == ["better", "worse", "cannot tell", "cannot tell"]
 
 
 def test_where_seeds_diverged_a_verdict_needs_the_share_of_paired_seeds() -> None:
@@ -213,27 +214,31 @@ def test_where_seeds_diverged_a_verdict_needs_the_share_of_paired_seeds() -> Non
     assert judged([0.5] * 17 + lost[:3], ones) == "cannot tell"  # ahead on 17 seeds, and loses three
     assert judged([*ones[:18], *lost[:2]], [2.0] * 18 + lost[:2]) == "better"  # what both lose says nothing
     assert judged(lost, lost) == "cannot tell"
-    assert share_of_seeds(np.ones(6), np.full(6, 2.0), 1)["low"] == pytest.approx(0.025 ** (1 / 6))  # P(six of six)
-    assert share_of_seeds(np.ones(6), np.full(6, 2.0), 10)["low"] == pytest.approx(0.0025 ** (1 / 6))
+    assert share_of_seeds(np.ones(6), np.full(6, 2.0), 1).low == pytest.approx(0.025 ** (1 / 6))  # P(six of six)
+    assert share_of_seeds(np.ones(6), np.full(6, 2.0), 10).low == pytest.approx(0.0025 ** (1 / 6))
 
 
-def result_of(norms: dict[tuple[str, int], dict[str, Any]]) -> dict[str, Any]:
+def row_of(norms: list[float | None]) -> RowScores:
+    """A row with these ‖∇f‖ per seed, as reported and as tuned."""
+    nothing = Relative(Estimate(None), None)
+    tuned = None if None in norms else float(np.mean(np.array(norms, float)))
+    return RowScores(None, None, {}, [], tuned, 1, norms.count(None), norms, norms, None, nothing, [], [])
+
+
+def result_of(norms: dict[tuple[str, int], dict[str, Any]], methods: dict[str, MethodRow] | None = None) -> SuiteResult:
     """A result with these ‖∇f‖ per seed, by problem and budget and by row."""
-    rows = {"SGD": ("SGD", 0), "SGD, linear": ("SGD", 1), "NSGDM": ("NSGDM", None)}
-    cases = []
-    for (problem, budget), by_row in norms.items():
-        made = {
-            name: {
-                "grad_norm": values,
-                "tuning_score": None if None in values else float(np.mean(values)),  # as `finite` has it
-                "diverged": values.count(None),
-            }
-            for name, values in by_row.items()
-        }
-        cases.append({"problem": problem, "budget": budget, "rows": made})
-    methods = {name: {"method": method, "decay": power} for name, (method, power) in rows.items()}
-    problems = {name: PROBLEMS[name].facts for name in {problem for problem, _ in norms}}
-    return {"methods": methods, "problems": problems, "cases": cases}
+    methods = methods or {
+        "SGD": MethodRow("SGD", "", 0.0),
+        "SGD, linear": MethodRow("SGD", "", 1.0),
+        "NSGDM": MethodRow("NSGDM", "", None),
+    }
+    cases = [
+        SuiteCase(problem, budget, None, None, {name: row_of(values) for name, values in by_row.items()})
+        for (problem, budget), by_row in norms.items()
+    ]
+    names = tuple({problem for problem, _ in norms})
+    config = SuiteConfig((100,), 4, 2, 2, names, 2.0, "SGD", {})
+    return SuiteResult(config, methods, {name: PROBLEMS[name].facts for name in names}, cases)
 
 
 def test_the_answer_takes_each_method_as_tuning_prefers_it_and_says_where_it_is_better() -> None:
@@ -243,12 +248,12 @@ def test_the_answer_takes_each_method_as_tuning_prefers_it_and_says_where_it_is_
     lost = {"SGD": [None] * 4, "SGD, linear": [None] * 4, "NSGDM": [9.0] * 4}
     result = result_of({("counts", 100): better, ("cubic", 100): worse, ("sampled-phases", 100): lost})
     (answer,) = answers(result)
-    assert (answer["deed"], answer["does"], answer["does_not"]) == ("normalize", "NSGDM", "SGD")
-    assert [each["verdict"] for each in answer["cases"]] == ["better", "worse", "cannot tell"]  # four seeds are few
-    assert [each["rows"][1] for each in answer["cases"]] == ["SGD, linear", "SGD", "SGD"]
-    assert answer["cases"][0]["relative"]["mean"] == pytest.approx(0.5, rel=1e-3)
-    assert answer["cases"][2]["seeds"] == {"better": 4, "of": 4, "low": pytest.approx(0.3021, abs=1e-4), "high": 1}
-    assert answer["where"] is None  # one of two cases is not more often than not
+    assert (answer.deed, answer.does, answer.does_not) == ("normalize", "NSGDM", "SGD")
+    assert [each.verdict for each in answer.cases] == ["better", "worse", "cannot tell"]  # four seeds are few
+    assert [each.rows[1] for each in answer.cases] == ["SGD, linear", "SGD", "SGD"]
+    assert answer.cases[0].relative.value == pytest.approx(0.5, rel=1e-3)
+    assert answer.cases[2].seeds == SeedShare(4, 4, pytest.approx(0.3021, abs=1e-4), 1)
+    assert answer.where is None  # one of two cases is not more often than not
     trial = "If you tune the step size, normalize only where a trial of your own shows that it helps."
     assert in_short([answer]) == trial
     told = suite_tables.sentence(answer)
@@ -260,7 +265,7 @@ def test_the_answer_takes_each_method_as_tuning_prefers_it_and_says_where_it_is_
     assert 'case against it: on cubic with 100 gradients, ‖∇f‖ of "NSGDM" is 2 (' in told
     in_seeds = "on 4 of 4 seeds (share 0.3 to 1), and 0 against 4 runs diverge"
     lost_row = f'on sampled-phases with 100 gradients, "NSGDM" does better than "SGD" {in_seeds}'
-    assert suite_tables.row_of(answer["cases"][2]) == lost_row
+    assert suite_tables.row_of(answer.cases[2]) == lost_row
 
 
 def test_a_row_that_diverged_while_it_was_tuned_is_not_preferred() -> None:
@@ -268,29 +273,21 @@ def test_a_row_that_diverged_while_it_was_tuned_is_not_preferred() -> None:
     lost = {"SGD": [None] * 4, "SGD, linear": even, "NSGDM": even}
     found = {("counts", 100): lost, ("cubic", 100): lost | {"SGD": even, "SGD, linear": [None] * 4}}
     (answer,) = answers(result_of(found))
-    assert [each["rows"][1] for each in answer["cases"]] == ["SGD, linear", "SGD"]
+    assert [each.rows[1] for each in answer.cases] == ["SGD, linear", "SGD"]
 
 
 def test_the_intervals_of_all_questions_and_cases_are_valid_at_the_same_time() -> None:
     rng = np.random.default_rng(0)
     rows = {name: (1 + 0.1 * rng.random(5)).tolist() for name in ("SGD", "NSGDM", "NSTORM", "clipped SGD")}
-    made = {
-        name: {"grad_norm": values, "tuning_score": float(np.mean(values)), "diverged": 0}
-        for name, values in rows.items()
-    }
-    for names, asked in ((list(rows), 3), (["SGD", "NSGDM"], 1)):
-        result = {
-            "methods": {name: {"method": name, "decay": None} for name in names},
-            "problems": {"cubic": PROBLEMS["cubic"].facts},
-            "cases": [{"problem": "cubic", "budget": budget, "rows": made} for budget in (10, 20)],
-        }
-        found = answers(result)
-        assert len(found) == asked
-        for answer in found:
-            one, other = (np.array(rows[answer[which]]) for which in ("does", "does_not"))
-            for each in answer["cases"]:
-                assert each["relative"]["high"] == pytest.approx(ratio(one, other, 2 * asked)["high"], rel=1e-3)
-                assert each["seeds"]["high"] == pytest.approx(share_of_seeds(one, other, 2 * asked)["high"], rel=1e-3)
+    for names, questions in ((list(rows), 3), (["SGD", "NSGDM"], 1)):
+        methods = {name: MethodRow(name, "", None) for name in names}
+        given = answers(result_of({("cubic", budget): rows for budget in (10, 20)}, methods))
+        assert len(given) == questions
+        for answer in given:
+            one, other = (np.array(rows[name]) for name in (answer.does, answer.does_not))
+            for each in answer.cases:
+                assert each.relative.high == pytest.approx(ratio(one, other, 2 * questions).high, rel=1e-3)
+                assert each.seeds.high == pytest.approx(share_of_seeds(one, other, 2 * questions).high, rel=1e-3)
 
 
 def test_a_run_of_the_suite_allows_for_all_its_comparisons_and_sizes_the_clip_on_a_tuning_seed(
@@ -303,9 +300,9 @@ def test_a_run_of_the_suite_allows_for_all_its_comparisons_and_sizes_the_clip_on
         sized.append((oracle.objective.start.tolist(), seed))
         return 1.0
 
-    def of_case(problem: Any, budget: int, _found: Any, comparisons: int) -> dict[str, Any]:
+    def of_case(problem: Any, budget: int, _results: Any, comparisons: int, size: float) -> SuiteCase:
         allowed.append(comparisons)
-        return {"problem": problem.name, "budget": budget, "rows": {}}
+        return SuiteCase(problem.name, budget, None, size, {})
 
     monkeypatch.setattr(running, "gradient_size", size)
     monkeypatch.setattr(running, "compare", lambda *_, **__: {})
@@ -329,11 +326,8 @@ def test_the_sentence_names_a_fact_that_holds_more_often_than_not_or_says_that_n
     alike = {"SGD": even, "SGD, linear": even, "NSGDM": even}
     outside = {("counts", 100): better, ("sampled-phases", 100): best}
     (answer,) = answers(result_of(outside | {("cubic", 100): worse, ("least-squares", 100): alike}))
-    assert (answer["where"]["better"], answer["where"]["better_elsewhere"], answer["where"]["worse"]) == (
-        [2, 2],
-        [0, 2],
-        0,
-    )
+    assert answer.where is not None
+    assert (answer.where.better, answer.where.better_elsewhere, answer.where.worse) == ((2, 2), (0, 2), 0)
     where = "If you tune the step size, normalize where the noise grows faster than BG-0 allows."
     assert in_short([answer]) == where
     told = suite_tables.sentence(answer)
@@ -371,10 +365,10 @@ def test_a_suite_that_was_killed_and_resumed_gives_the_same_bytes(
     kept = len(list(tmp_path.rglob("*.parquet")))
     assert kept > 0
     resumed = study.run(rows, TINY, progress=False, store=tmp_path)
-    assert json.dumps(resumed) == json.dumps(whole)
+    assert to_json(resumed) == to_json(whole)
     assert len(list(tmp_path.rglob("*.parquet"))) > kept
     assert calls == [6, 20]
-    for text in ([*suite_tables.of_case(whole, each)[0]] for each in whole["cases"]):
+    for text in ([*suite_tables.of_case(whole, each)[0]] for each in whole.cases):
         assert text[2:5] == ["‖∇f‖", "relative", "f − inf f"]
     assert [len(row) for row in suite_tables.over_cases(whole)[1]] == [7, 7, 7]
     for draw in (suite_figures.profiles, suite_figures.problems):
@@ -392,22 +386,22 @@ def test_the_command_writes_prints_and_refuses(gladstorm: Any, monkeypatch: pyte
     assert {path.name for path in out.iterdir()} == {"suite.json", "profiles.png", "problems.png", "store"}
     code, printed, _ = gladstorm("suite", "--quick", "--out", str(out), "--method", own, "--json")
     assert code == 0
-    kept = json.loads((out / "suite.json").read_text())
-    assert json.loads(printed)["cases"] == kept["cases"]
+    kept = load(out)
+    assert json.loads(printed)["cases"] == to_json(kept.cases)
     with chromium(tmp_path / "profile") as browser:
         shown = opened(browser, page)
-        assert shown.run("return content.methods.map(({name}) => name)") == list(kept["methods"])
-        for case in kept["cases"]:
-            shown.run("set({problem: arguments[0]})", case["problem"])
+        assert shown.run("return content.methods.map(({name}) => name)") == list(kept.methods)
+        for case in kept.cases:
+            shown.run("set({problem: arguments[0]})", case.problem)
             scores = shown.run("return visible().map((method) => score(chosen(method), MEAN))")
-            wanted = [np.mean(row["grad_norm"]) for row in case["rows"].values()]
+            wanted = [np.mean(np.array(row.grad_norm)) for row in case.rows.values()]
             np.testing.assert_allclose(scores, wanted, rtol=1e-3)  # a budget of 20 is spent at the last step
         within = shown.run("return charts.find(({id}) => id === 'within').view.data('rows').filter(({s}) => s === 0)")
-        ratios = np.array([case["rows"]["SGD"]["to_best"] for case in kept["cases"]])
+        ratios = np.array([case.rows["SGD"].to_best for case in kept.cases])
         assert [row["y"] for row in within] == [np.mean(ratios <= row["x"] * (1 + 1e-12)) for row in within]
         assert shown.run("return command()").endswith(f'--budget 20 --method "{own}"')
         tables = shown.run("return [...document.querySelectorAll('#words summary')].map((e) => e.textContent)")
-        assert tables == ["Over all cases", *(suite_tables.title(kept, case) for case in kept["cases"])]
+        assert tables == ["Over all cases", *(suite_tables.title(kept, case) for case in kept.cases)]
         assert shown.log("browser") == []
     for wrong in (["--problem", "no"], ["--role", "both"], ["--method", "no"], ["--budget", "0"], ["--seeds", "0"]):
         code, _, err = gladstorm("suite", "--quick", "--out", str(out), *wrong)

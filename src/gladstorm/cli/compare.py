@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Exit, Option
 
@@ -12,7 +12,7 @@ from gladstorm.cli.job import FIGURES, PAGES, keep_in, require_file, require_sto
 from gladstorm.cli.output import Table, say, show, show_json
 
 if TYPE_CHECKING:
-    from gladstorm.comparison.compared import Compared
+    from gladstorm.comparison.compared import Compared, Relative
 
 
 @app.command(cls=CommandWithProgress, short_help="Compare methods, equally tuned, at an equal budget.")
@@ -132,7 +132,8 @@ def compare(
         against = compared.against_first(results)
         if as_json:
             rows = {name: result.as_dict() for name, result in results.items()}
-            show_json({"config": config, "methods": rows, "against_first": against})
+            relative = {name: each.as_dict() for name, each in against.items()}
+            show_json({"config": config, "methods": rows, "against_first": relative})
         else:
             _print_table(title, recipe.kind.field, results, against)
     if interrupted:
@@ -168,9 +169,7 @@ def methods(as_json: AsJson = False) -> None:
     )
 
 
-def _print_table(title: str, field: str, results: "dict[str, Compared]", against: dict[str, dict[str, Any]]) -> None:
-    from gladstorm.comparison.scores import interval_text
-
+def _print_table(title: str, field: str, results: "dict[str, Compared]", against: "dict[str, Relative]") -> None:
     first = next(iter(results))
     if results[first].record.seeds.size == 1:
         remarks = ["one seed cannot tell which method is better: two or more give intervals"]
@@ -181,13 +180,13 @@ def _print_table(title: str, field: str, results: "dict[str, Compared]", against
         remarks += [f"relative: {paired}, below 1 is better"] if against else []
     rows = []
     for name, result in results.items():
-        row = result.as_dict()
-        cells = []
+        estimates, cells = result.estimates, []
         for key in ("grad_norm", "gap"):
-            if row[key] is not None:
-                cells += [interval_text(row[key]), "1" if name == first else interval_text(against[name][key])]
-        cells += [interval_text(row["value"])] if row["gap"] is None else []
-        cells += [interval_text(row["drift2"]), f"{row['steps']:,}", f"{row['max_batch']:,}", str(row["diverged"])]
+            if key in estimates:
+                relative = "1" if name == first else getattr(against[name], key).text()
+                cells += [estimates[key].text(), relative]
+        cells += [] if "gap" in estimates else [estimates["value"].text()]
+        cells += [estimates["drift2"].text(), f"{result.steps:,}", f"{result.max_batch:,}", str(result.diverged)]
         rows.append([" ".join([result.named_as_tuned().configurations[0].text, *result.marks]), *cells])
     values = ("f − inf f", "relative") if results[first].gap is not None else ("f",)
     headings = ["method, as tuned", f"‖{field}‖", "relative", *values, "‖x−x⁰‖²", "steps", "max batch", "diverged"]

@@ -1,7 +1,7 @@
 """`gladstorm suite`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option, echo
 
@@ -18,6 +18,9 @@ from gladstorm.cli.job import (
 )
 from gladstorm.cli.output import Table, say, show, show_json
 from gladstorm.cli.problem import Page
+
+if TYPE_CHECKING:
+    from gladstorm.suite import SuiteResult
 
 OUT, FILES = Path("suite"), ("suite.json", "answers.png", "profiles.png", "problems.png")
 
@@ -85,28 +88,30 @@ def suite(
                 runs.extend((setting, each.named_as_tuned(swept=False)) for each in results.values())
 
         result = study.run(rows, settings, store=folder, executor=executor, on_case=keep)
+    from gladstorm.core.results import to_json
     from gladstorm.suite import figures as suite_figures
     from gladstorm.suite.page import suite_page
 
     figures = {"profiles.png": suite_figures.profiles, "problems.png": suite_figures.problems}
-    if result["answers"]:
+    if result.answers:
         figures["answers.png"] = suite_figures.answers
+    drawn = {name: lambda _, draw=draw: draw(result) for name, draw in figures.items()}
     with (
-        saving_study(out, "suite.json", study.FORMAT, result, figures),
+        saving_study(out, "suite.json", study.FORMAT, to_json(result), drawn),
         saving("--page", page, lambda path: suite_page(result, runs, path)),
     ):
-        show_json(result) if as_json else _print(result)
+        show_json(to_json(result)) if as_json else _print(result)
     if not as_json:
         echo(f"suite.json and the figures are in {out}.")
 
 
-def _print(result: dict[str, Any]) -> None:
+def _print(result: "SuiteResult") -> None:
     from gladstorm.suite import tables
 
-    for case in result["cases"]:
+    for case in result.cases:
         show(Table(tables.title(result, case), *tables.of_case(result, case), words=2))
     headings, cells = tables.over_cases(result)
     show(Table("Over all cases", headings, cells, words=len(headings)))
     say(" ".join(tables.LEGEND.split()))
-    for answer in result["answers"]:
-        say(f"{answer['deed'].capitalize()}? {tables.sentence(answer)}")
+    for answer in result.answers:
+        say(f"{answer.deed.capitalize()}? {tables.sentence(answer)}")

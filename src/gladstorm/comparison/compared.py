@@ -15,14 +15,15 @@ from gladstorm.comparison.scores import (
     at,
     at_edge,
     failed,
+    in_json,
     interval,
-    per_seed,
     positive_interval,
     ratio,
     reported,
     reported_scores,
     within,
 )
+from gladstorm.core.estimate import Estimate
 from gladstorm.core.screen import LINE, cut_to, html_picture, html_table
 from gladstorm.core.statistics import finite_list
 from gladstorm.jobs.files import save_table
@@ -33,6 +34,18 @@ from gladstorm.simulation.tables import POINTS
 FORMAT = "gladstorm comparison 3"
 MARKS = {"*": "a tuned number is at the edge of its grid", "↑": "f ended above f(x⁰)"}  # of what `warnings` says more
 NO_SCALES = ("power", "horizon")  # numbers of a decay: to have one or not is no scale that could be wider
+
+
+@dataclass(frozen=True)
+class Relative:
+    """Scores of a method divided by those of another, seed by seed: below 1 is better; no gap without inf f."""
+
+    grad_norm: Estimate
+    gap: Estimate | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the ratios with the names that the JSON of a comparison has."""
+        return {"grad_norm": in_json(self.grad_norm), "gap": None if self.gap is None else in_json(self.gap)}
 
 
 @dataclass(frozen=True)
@@ -134,30 +147,49 @@ class Compared:
             ({"runs": "on the tuning seeds, every setting"}, self.tuning),
         ]
 
-    def relative_to(self, other: Compared, comparisons: int = 1) -> dict[str, dict[str, Any] | None]:
-        """The ratios to another method in ‖∇f‖ and in f − inf f, each with its interval; None where inf f is not known.
+    def relative_to(self, other: Compared, comparisons: int = 1) -> Relative:
+        """Return the ratios to another method in ‖∇f‖ and in f − inf f, each with its interval.
 
         Args:
             other: the method it is divided by, on the same seeds.
             comparisons: how many intervals are to be valid at the same time.
         """
         gap = None if self.gap is None or other.gap is None else ratio(self.gap, other.gap, comparisons)
-        return {"grad_norm": ratio(self.grad_norm, other.grad_norm, comparisons), "gap": gap}
+        return Relative(ratio(self.grad_norm, other.grad_norm, comparisons), gap)
+
+    @property
+    def estimates(self) -> dict[str, Estimate]:
+        """The means over the reported seeds, where the budget is spent, each with its interval."""
+        record, gap = self.record, self.gap
+        scores = {"grad_norm": positive_interval(self.grad_norm), "value": interval(self.value)}
+        scores |= {} if gap is None else {"gap": positive_interval(gap)}
+        names = ("mean_grad_norm", "best_grad_norm", "drift2", "sfo")
+        return scores | {name: positive_interval(at(getattr(record, name)[0], self.ends)) for name in names}
+
+    @property
+    def steps(self) -> int:
+        """The most steps that the budget paid for on a reported seed."""
+        return int(self.record.steps[self.ends].max())
+
+    @property
+    def max_batch(self) -> int:
+        """The largest batch within the budget, over the reported seeds."""
+        return int(at(self.record.max_batch[0], self.ends).max())
 
     def as_dict(self) -> dict[str, Any]:
         """All that is reported about the method, as JSON-ready data."""
-        record, ends = self.record, self.ends
-        names = ("mean_grad_norm", "best_grad_norm", "drift2", "sfo", "max_batch")
-        at_end = {name: at(getattr(record, name)[0], ends) for name in names}
+        per_seed = {"grad_norm": self.grad_norm, "value": self.value, "gap": self.gap}
+        estimates: dict[str, Any] = {"gap": None} | {name: in_json(each) for name, each in self.estimates.items()}
+        for name, values in per_seed.items():
+            if values is not None:
+                estimates[name]["per_seed"] = finite_list(values)
         return {
-            "label": record.labels[0],
-            "method": record.config["methods"][record.labels[0]],
-            "grad_norm": per_seed(self.grad_norm),
-            "value": interval(self.value) | {"per_seed": finite_list(self.value)},
-            "gap": None if self.gap is None else per_seed(self.gap),
-            **{name: positive_interval(at_end[name]) for name in names[:-1]},
-            "steps": int(record.steps[ends].max()),
-            "max_batch": int(at_end["max_batch"].max()),
+            "label": self.record.labels[0],
+            "method": self.record.config["methods"][self.record.labels[0]],
+            **{name: estimates.pop(name) for name in per_seed},
+            **estimates,
+            "steps": self.steps,
+            "max_batch": self.max_batch,
             "diverged": self.diverged,
             "settings": dict(zip(self.tuning.labels, finite_list(self.settings), strict=True)),
             "at_edge": self.at_edge,
@@ -192,8 +224,8 @@ class Compared:
         }
 
 
-def against_first(results: Mapping[str, Compared]) -> dict[str, dict[str, Any]]:
-    """Every other method relative to the first, in ‖∇f‖ and, where it is known, in f − inf f.
+def against_first(results: Mapping[str, Compared]) -> dict[str, Relative]:
+    """Return every other method relative to the first, in ‖∇f‖ and, where it is known, in f − inf f.
 
     For each of the two, all intervals are valid at the same time.
     """

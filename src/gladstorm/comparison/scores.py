@@ -3,12 +3,12 @@
 Rows are configurations, columns are seeds. Intervals are Student's; methods are compared seed by seed on one noise.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
+from dataclasses import replace
 
 import numpy as np
 
-from gladstorm.core.statistics import finite, finite_list, mean_of
+from gladstorm.core.estimate import Estimate
 from gladstorm.simulation.record import Record
 
 CONFIDENCE = 0.95
@@ -46,46 +46,33 @@ def at_edge(chosen: float, tried: Collection[float]) -> bool:
     return min(tried) < max(tried) and chosen in (min(tried), max(tried))
 
 
-def interval(values: np.ndarray, comparisons: int = 1) -> dict[str, Any]:
-    """The mean over seeds with Student's interval, as JSON-ready data; None where a seed's number is not finite.
-
-    One seed has a mean and no interval: how far it is from the mean over all seeds cannot be told.
+def interval(values: np.ndarray, comparisons: int = 1) -> Estimate:
+    """Estimate the mean over seeds, with Student's interval.
 
     With several comparisons all intervals are valid at the same time with 95 % confidence (Bonferroni).
     """
-    values = np.asarray(values, float)
-    if not np.all(np.isfinite(values)) or values.size == 1:
-        return {"mean": finite(values.mean()) if values.size == 1 else None, "low": None, "high": None}
-    low, high = mean_of(values).interval(1 - (1 - CONFIDENCE) / comparisons)
-    return {"mean": float(values.mean()), "low": low, "high": high}
+    return Estimate.of_mean(values, 1 - (1 - CONFIDENCE) / comparisons)
 
 
-def positive_interval(values: np.ndarray) -> dict[str, Any]:
+def positive_interval(values: np.ndarray) -> Estimate:
     """The interval for numbers that are never negative, such as norms: mean · exp(± t·s/(√n·mean)), always above 0.
 
     It is Student's interval for log(mean), by the delta method. Numbers of which one is 0 or less have Student's own.
     """
     student = interval(values)
-    if student["low"] is None or np.min(values) <= 0:
+    if student.value is None or student.high is None or np.min(values) <= 0:
         return student
-    factor = float(np.exp(min((student["high"] - student["mean"]) / student["mean"], 700.0)))
-    return student | {"low": student["mean"] / factor, "high": student["mean"] * factor}
+    factor = float(np.exp(min((student.high - student.value) / student.value, 700.0)))
+    return replace(student, low=student.value / factor, high=student.value * factor)
 
 
-def ratio(scores: np.ndarray, reference: np.ndarray, comparisons: int = 1) -> dict[str, Any]:
+def ratio(scores: np.ndarray, reference: np.ndarray, comparisons: int = 1) -> Estimate:
     """The geometric mean of scores/reference, seed by seed on the same noise, with its interval: below 1 is better."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = interval(np.log(scores) - np.log(reference), comparisons)
-    return {name: None if value is None else float(np.exp(value)) for name, value in logs.items()}
+        logs = np.log(scores) - np.log(reference)
+    return interval(logs, comparisons).map(lambda end: float(np.exp(end)))
 
 
-def per_seed(values: np.ndarray) -> dict[str, Any]:
-    """The interval, which stays above 0 if all values do, and the values it is made of."""
-    return positive_interval(values) | {"per_seed": finite_list(values)}
-
-
-def interval_text(ends: Mapping[str, Any], form: str = "{mean:.4g} [{low:.3g}, {high:.3g}]") -> str:
-    """Mean, low and high in this form, whose first word is the mean: that alone where there is no interval."""
-    if ends["mean"] is None:
-        return "not finite"
-    return (form.partition(" ")[0] if ends["low"] is None else form).format(**ends)
+def in_json(estimate: Estimate) -> dict[str, float | None]:
+    """Return an estimate with the names that the JSON of a comparison has."""
+    return {"mean": estimate.value, "low": estimate.low, "high": estimate.high}

@@ -8,6 +8,18 @@
 """
 
 from gladstorm.suite.problems import PROBLEMS
+from gladstorm.suite.result import SuiteResult
 from gladstorm.suite.running import BASELINES, FORMAT, FULL, QUICK, SuiteSettings, choose, entries, run
 
-__all__ = ["BASELINES", "FORMAT", "FULL", "PROBLEMS", "QUICK", "SuiteSettings", "choose", "entries", "run"]
+__all__ = [
+    "BASELINES",
+    "FORMAT",
+    "FULL",
+    "PROBLEMS",
+    "QUICK",
+    "SuiteResult",
+    "SuiteSettings",
+    "choose",
+    "entries",
+    "run",
+]

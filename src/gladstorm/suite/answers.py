@@ -6,13 +6,18 @@ ratio has no mean, of the share of paired seeds that did better, on one side of 
 intervals of the three questions are valid at the same time.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from gladstorm.comparison.scores import CONFIDENCE, ratio
+from gladstorm.core.estimate import Estimate
 from gladstorm.core.statistics import share_interval, significant
+from gladstorm.suite.result import Answer, CaseAnswer, Condition, ProblemFacts, SeedShare, SuiteCase, SuiteResult
+
+DIGITS = 4  # that answers keep
 
 
 class Question(NamedTuple):
@@ -29,106 +34,95 @@ QUESTIONS = (
     Question("reduce variance", "NSTORM", "NSGDM"),
 )
 # Facts by which cases may be told apart, in words that follow "where".
-FACTS: dict[str, Callable[[Mapping[str, Any], int], bool]] = {
-    "the noise grows faster than BG-0 allows": lambda facts, _: bool(facts["outside"]) and facts["field"] == "∇f",
-    "the noise is the problem's own": lambda facts, _: bool(facts["natural"]),
-    "the start is far": lambda facts, _: bool(facts["far"]),
-    "x has 20 numbers or more": lambda facts, _: bool(facts["dim"] >= 20),
+FACTS: dict[str, Callable[[ProblemFacts, int], bool]] = {
+    "the noise grows faster than BG-0 allows": lambda facts, _: bool(facts.outside) and facts.field == "∇f",
+    "the noise is the problem's own": lambda facts, _: facts.natural,
+    "the start is far": lambda facts, _: facts.far,
+    "x has 20 numbers or more": lambda facts, _: facts.dim >= 20,
     "the budget is 1,000 or less": lambda _, budget: budget <= 1000,
 }
 
 
-def answers(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+def answers(result: SuiteResult) -> list[Answer]:
     """One answer for each question whose two methods were run."""
-    ran = {row["method"] for row in result["methods"].values()}
-    asked = [question for question in QUESTIONS if {question.does, question.does_not} <= ran]
-    return [_answer(result, question, len(asked) * len(result["cases"])) for question in asked]
+    ran = {row.method for row in result.methods.values()}
+    questions = [question for question in QUESTIONS if {question.does, question.does_not} <= ran]
+    return [_answer(result, question, len(questions) * len(result.cases)) for question in questions]
 
 
-def _answer(result: Mapping[str, Any], question: Question, comparisons: int) -> dict[str, Any]:
+def _answer(result: SuiteResult, question: Question, comparisons: int) -> Answer:
     cases = []
-    for case in result["cases"]:
+    for case in result.cases:
         chosen, other = (_preferred(result, case, method) for method in (question.does, question.does_not))
-        with_it, without = case["rows"][chosen], case["rows"][other]
-        numbers, others = (np.array(row["grad_norm"], float) for row in (with_it, without))  # None is NaN
+        with_it, without = case.rows[chosen], case.rows[other]
+        numbers, others = (np.array(row.grad_norm, float) for row in (with_it, without))  # None is NaN
         relative, seeds = ratio(numbers, others, comparisons), share_of_seeds(numbers, others, comparisons)
-        cases.append(
-            {
-                "problem": case["problem"],
-                "budget": case["budget"],
-                "rows": [chosen, other],
-                "diverged": [with_it["diverged"], without["diverged"]],
-                "relative": _rounded(relative),
-                "seeds": _rounded(seeds),
-                "verdict": verdict(relative, seeds, with_it["diverged"], without["diverged"]),
-            }
-        )
-    clearest = {word: _clearest([case for case in cases if case["verdict"] == word]) for word in ("better", "worse")}
-    return question._asdict() | {"cases": cases, "clearest": clearest, "where": _where(result, cases)}
+        lost = (with_it.diverged, without.diverged)
+        shown = replace(seeds, low=significant(seeds.low, DIGITS), high=significant(seeds.high, DIGITS))
+        rounded = relative.map(lambda end: significant(end, DIGITS))
+        judged = verdict(relative, seeds, *lost)
+        cases.append(CaseAnswer(case.problem, case.budget, (chosen, other), lost, rounded, shown, judged))
+    clearest = [_clearest([case for case in cases if case.verdict == word]) for word in ("better", "worse")]
+    return Answer(*question, cases, *clearest, _where(result, cases))
 
 
-def share_of_seeds(scores: np.ndarray, other: np.ndarray, comparisons: int) -> dict[str, Any]:
-    """Of the paired seeds on which two methods differ, those on which the first did better; to diverge is worst.
+def share_of_seeds(scores: np.ndarray, other: np.ndarray, comparisons: int) -> SeedShare:
+    """Return on how many of the paired seeds on which two methods differ the first did better; to diverge is worst.
 
     The interval of the share is Clopper and Pearson's, which is exact; it accounts for the number of comparisons.
     """
     scores, other = (np.where(np.isfinite(values), values, np.inf) for values in (scores, other))
     better, differ = int(np.sum(scores < other)), int(np.sum(scores != other))
     if differ == 0:
-        return {"better": 0, "of": 0, "low": 0.0, "high": 1.0}
-    low, high = share_interval(better, differ, 1 - (1 - CONFIDENCE) / comparisons)
-    return {"better": better, "of": differ, "low": low, "high": high}
+        return SeedShare(0, 0, 0.0, 1.0)
+    return SeedShare(better, differ, *share_interval(better, differ, 1 - (1 - CONFIDENCE) / comparisons))
 
 
-def verdict(relative: Mapping[str, Any], seeds: Mapping[str, Any], diverged: int, diverged_without: int) -> str:
+def verdict(relative: Estimate, seeds: SeedShare, diverged: int, diverged_without: int) -> str:
     """Better, worse or cannot tell: by the ratio, or by the seeds where no ratio is finite.
 
     Who does better on most seeds and loses more of the others is neither better nor worse.
     """
-    if relative["mean"] is None:
-        better = seeds["low"] > 0.5 and diverged <= diverged_without
-        worse = seeds["high"] < 0.5 and diverged >= diverged_without
+    if relative.value is None:
+        better = seeds.low > 0.5 and diverged <= diverged_without
+        worse = seeds.high < 0.5 and diverged >= diverged_without
         return "better" if better else "worse" if worse else "cannot tell"
-    if relative["low"] is None:
+    if relative.low is None or relative.high is None:
         return "cannot tell"
-    return "better" if relative["high"] < 1 else "worse" if relative["low"] > 1 else "cannot tell"
+    return "better" if relative.high < 1 else "worse" if relative.low > 1 else "cannot tell"
 
 
-def _clearest(cases: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _clearest(cases: list[CaseAnswer]) -> CaseAnswer | None:
     """The case whose ratio's interval stays farthest from 1; one without a ratio if there is no other."""
 
-    def distance(case: Mapping[str, Any]) -> float:
-        relative = case["relative"]
-        if relative["mean"] is None:
+    def distance(case: CaseAnswer) -> float:
+        low, high = case.relative.low, case.relative.high
+        if low is None or high is None:
             return 0.0
-        return abs(float(np.log(relative["high"] if relative["high"] < 1 else relative["low"])))
+        return abs(float(np.log(high if high < 1 else low)))
 
     return max(cases, key=distance, default=None)
 
 
-def _preferred(result: Mapping[str, Any], case: Mapping[str, Any], method: str) -> str:
+def _preferred(result: SuiteResult, case: SuiteCase, method: str) -> str:
     """The row of a method that did best on the tuning seeds."""
-    rows: list[str] = [name for name, row in result["methods"].items() if row["method"] == method]
-    scores = np.array([case["rows"][name]["tuning_score"] for name in rows], float)  # None is NaN
+    rows: list[str] = [name for name, row in result.methods.items() if row.method == method]
+    scores = np.array([case.rows[name].tuning_score for name in rows], float)  # None is NaN
     return rows[int(np.argmin(np.where(np.isnan(scores), np.inf, scores)))]
 
 
-def _where(result: Mapping[str, Any], cases: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _where(result: SuiteResult, cases: list[CaseAnswer]) -> Condition | None:
     """The fact that separates the cases where it is better from the others most, if it is so more often than not."""
-    best: dict[str, Any] | None = None
+    best: Condition | None = None
     for words, holds in FACTS.items():
-        such = [case for case in cases if holds(result["problems"][case["problem"]], case["budget"])]
+        such = [case for case in cases if holds(result.problems[case.problem], case.budget)]
         others = [case for case in cases if case not in such]
         if not such or not others:
             continue
-        better = [[case for case in some if case["verdict"] == "better"] for some in (such, others)]
-        lead = len(better[0]) / len(such) - len(better[1]) / len(others)
-        if 2 * len(better[0]) > len(such) and lead > (best["lead"] if best else 0):
-            counts = [[len(some), len(all_)] for some, all_ in zip(better, (such, others), strict=True)]
-            best = {"words": words, "lead": significant(lead, 4), "better": counts[0], "better_elsewhere": counts[1]}
-            best |= {"worse": sum(case["verdict"] == "worse" for case in such), "clearest": _clearest(better[0])}
+        here, elsewhere = ([case for case in some if case.verdict == "better"] for some in (such, others))
+        lead = len(here) / len(such) - len(elsewhere) / len(others)
+        if 2 * len(here) > len(such) and lead > (best.lead if best else 0):
+            counts = (len(here), len(such)), (len(elsewhere), len(others))
+            worse = sum(case.verdict == "worse" for case in such)
+            best = Condition(words, significant(lead, DIGITS), *counts, worse, _clearest(here))
     return best
-
-
-def _rounded(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: significant(value, 4) if isinstance(value, float) else value for name, value in numbers.items()}

@@ -7,7 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from gladstorm.core.estimate import Estimate
 from gladstorm.plotting.styles import LOOKS, method_of, styles
+from gladstorm.suite.result import SuiteResult
 from gladstorm.suite.running import over_cases
 
 FARTHEST = 100.0  # factor of the best that is drawn
@@ -16,47 +18,47 @@ DOUBTS = {"": "o", "a square: tuned to the edge of its grid": "s", "a triangle: 
 WIDEST = 1000.0  # ratio to the reference that is drawn: intervals of few seeds go on for ever
 
 
-def answers(result: Mapping[str, Any]) -> Figure:
+def answers(result: SuiteResult) -> Figure:
     """Each question's ratio, case by case: a panel for each question, a line for each problem, by the kind of noise."""
-    asked, budgets = result["answers"], result["config"]["budgets"]
+    questions, budgets = result.answers, result.config.budgets
     by_noise: dict[str, list[str]] = {" outside BG-0": [], " their own noise": [], " added noise": []}
-    for name, facts in result["problems"].items():
-        faster = facts["outside"] is not None and facts["field"] == "∇f"
-        by_noise[" outside BG-0" if faster else " their own noise" if facts["natural"] else " added noise"].append(name)
+    for name, facts in result.problems.items():
+        faster = facts.outside is not None and facts.field == "∇f"
+        by_noise[" outside BG-0" if faster else " their own noise" if facts.natural else " added noise"].append(name)
     lines = [line for kind, names in by_noise.items() if names for line in (kind, *names)]  # headings have a space
-    figure = Figure(figsize=(1.6 + 2.1 * len(asked), 1.2 + 0.21 * len(lines)), layout="constrained")
-    axes = figure.subplots(1, len(asked), squeeze=False, sharey=True)[0]
-    for ax, answer in zip(axes, asked, strict=True):
+    figure = Figure(figsize=(1.6 + 2.1 * len(questions), 1.2 + 0.21 * len(lines)), layout="constrained")
+    axes = figure.subplots(1, len(questions), squeeze=False, sharey=True)[0]
+    for ax, answer in zip(axes, questions, strict=True):
         ax.set(xscale="log", ylim=(len(lines) - 0.3, -0.7))
-        for case in answer["cases"]:
-            later = case["budget"] == budgets[-1]
-            place = lines.index(case["problem"]) + (0.17 if later else -0.17)
-            colour = "#bbbbbb" if case["verdict"] == "cannot tell" else "black"
-            style = {"color": colour, "markerfacecolor": colour if later else "white", "markeredgewidth": 0.9}
-            if case["relative"]["mean"] is None:
-                half = 0.5 * case["seeds"]["of"]
-                side = 0.02 if case["seeds"]["better"] > half else 0.98 if case["seeds"]["better"] < half else 0.5
+        for case in answer.cases:
+            longer = case.budget == budgets[-1]
+            place = lines.index(case.problem) + (0.17 if longer else -0.17)
+            colour = "#bbbbbb" if case.verdict == "cannot tell" else "black"
+            style = {"color": colour, "markerfacecolor": colour if longer else "white", "markeredgewidth": 0.9}
+            if case.relative.value is None:
+                half = 0.5 * case.seeds.of
+                side = 0.02 if case.seeds.better > half else 0.98 if case.seeds.better < half else 0.5
                 ax.plot([side], [place], "X", markersize=5, transform=ax.get_yaxis_transform(), **style)
             else:
-                _interval(ax, case["relative"], place, style)
+                _interval(ax, case.relative, place, style)
         _show_ratios(ax)
-        ax.set_title(f"{answer['deed']}?\n{answer['does']} / {answer['does_not']}", fontsize=8)
+        ax.set_title(f"{answer.deed}?\n{answer.does} / {answer.does_not}", fontsize=8)
         ax.tick_params(labelsize=7)
         ax.tick_params(axis="y", length=0)
     axes[0].set_yticks(range(len(lines)), [line.strip() for line in lines])
     for label, line in zip(axes[0].get_yticklabels(), lines, strict=True):
-        label.set(weight="normal" if line in result["problems"] else "bold")
+        label.set(weight="normal" if line in result.problems else "bold")
     caption = f"ratio of ‖∇f‖, left of 1 is better; ○ {budgets[0]:,} ● {budgets[-1]:,} stochastic gradients\n"
     caption += "grey: cannot tell; a cross: some seed diverged, and it stands where most seeds do"
     figure.supxlabel(caption, fontsize=7)
     return figure
 
 
-def profiles(result: Mapping[str, Any]) -> Figure:
+def profiles(result: SuiteResult) -> Figure:
     """The share of cases within a factor of the best, and the share of runs that have reached their target."""
     figure = Figure(figsize=(7.4, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    cases, longest = result["cases"], max(result["config"]["budgets"])
+    cases, longest = result.cases, max(result.config.budgets)
     factors, shares = np.geomspace(1, FARTHEST, 200), np.linspace(0, 1, 201)
     curves = over_cases(result, factors, shares)
     for place, (name, style) in enumerate(_styles(result).items()):
@@ -71,7 +73,7 @@ def profiles(result: Mapping[str, Any]) -> Figure:
     left.set_ylabel("share", fontsize=8)
     left.set_title(f"of {len(cases)} cases, within this factor of the best row", fontsize=8)
     right.set_xlabel("stochastic gradients", fontsize=8)
-    right.set_title(f"of runs, below {result['config']['target']:g} × the best for good", fontsize=8)
+    right.set_title(f"of runs, below {result.config.target:g} × the best for good", fontsize=8)
     for ax in (left, right):
         ax.tick_params(labelsize=7)
         ax.grid(alpha=0.25, linewidth=0.5)
@@ -79,37 +81,36 @@ def profiles(result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def problems(result: Mapping[str, Any]) -> Figure:
+def problems(result: SuiteResult) -> Figure:
     """Every row's ‖∇f‖ relative to the reference's with its interval, a panel for each problem."""
-    names, rows = list(result["problems"]), _styles(result)
+    names, rows = list(result.problems), _styles(result)
     columns = min(4, len(names))
     lines = -(-len(names) // columns)
     figure = Figure(figsize=(1.2 + 1.9 * columns, 0.7 + 2.1 * lines), layout="constrained")
     axes = figure.subplots(lines, columns, squeeze=False, sharey=True)
-    budgets = result["config"]["budgets"]
-    reference = result["config"]["reference"]
+    budgets, reference = result.config.budgets, result.config.reference
     doubts, (none, edge, ascends) = set[str](), DOUBTS
     for ax, name in zip(axes.flat, names, strict=False):
         ax.set_xscale("log")
-        cases = [case for case in result["cases"] if case["problem"] == name]
+        cases = [case for case in result.cases if case.problem == name]
         for case in cases:
-            later = case["budget"] == budgets[-1]
+            longer = case.budget == budgets[-1]
             for place, (row, style) in enumerate(rows.items()):
-                face = style["color"] if later else "white"
+                face = style["color"] if longer else "white"
                 dot = {"color": style["color"], "markerfacecolor": face, "markeredgewidth": 0.8}
-                of, height = case["rows"][row], place + (0.17 if later else -0.17)
-                doubt = ascends if "ascends" in of["flags"] else edge if of["at_edge"] else none
+                of, height = case.rows[row], place + (0.17 if longer else -0.17)
+                doubt = ascends if "ascends" in of.flags else edge if of.at_edge else none
                 doubts.add(doubt)
-                if of["relative"]["grad_norm"]["mean"] is not None:
-                    _interval(ax, of["relative"]["grad_norm"], height, dot, marker=DOUBTS[doubt])
-                elif of["diverged"]:
+                if of.relative.grad_norm.value is not None:
+                    _interval(ax, of.relative.grad_norm, height, dot, marker=DOUBTS[doubt])
+                elif of.diverged:
                     ax.plot([0.97], [height], "X", markersize=4, transform=ax.get_yaxis_transform(), **dot)
-        lost = [case["rows"][reference]["diverged"] for case in cases]
+        lost = [case.rows[reference].diverged for case in cases]
         if any(lost):
-            said = f"{reference} lost\n{' and '.join(map(str, lost))} seeds:\nno ratios to it"
-            ax.text(0.5, 0.5, said, fontsize=7, ha="center", va="center", transform=ax.transAxes)
+            words = f"{reference} lost\n{' and '.join(map(str, lost))} seeds:\nno ratios to it"
+            ax.text(0.5, 0.5, words, fontsize=7, ha="center", va="center", transform=ax.transAxes)
         _show_ratios(ax)
-        ax.set_title(f"{name}, d = {result['problems'][name]['dim']}", fontsize=7)
+        ax.set_title(f"{name}, d = {result.problems[name].dim}", fontsize=7)
         ax.tick_params(labelsize=6)
         ax.set_yticks(range(len(rows)), list(rows))
     axes[0, 0].invert_yaxis()  # shared: the first row is on top everywhere
@@ -121,10 +122,10 @@ def problems(result: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _interval(ax: Any, ratio: Mapping[str, Any], place: float, style: Mapping[str, Any], *, marker: str = "o") -> None:
-    if ratio["low"] is not None:
-        ax.plot([ratio["low"], ratio["high"]], [place, place], color=style["color"], linewidth=0.9)
-    ax.plot([ratio["mean"]], [place], marker, markersize=3.2, **style)
+def _interval(ax: Any, ratio: Estimate, place: float, style: Mapping[str, Any], *, marker: str = "o") -> None:
+    if ratio.low is not None:
+        ax.plot([ratio.low, ratio.high], [place, place], color=style["color"], linewidth=0.9)
+    ax.plot([ratio.value], [place], marker, markersize=3.2, **style)
 
 
 def _show_ratios(ax: Any) -> None:
@@ -135,10 +136,10 @@ def _show_ratios(ax: Any) -> None:
     ax.axvline(1, color="#888888", linewidth=0.8, linestyle=":")
 
 
-def _styles(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _styles(result: SuiteResult) -> dict[str, dict[str, Any]]:
     """A colour for each method, that of other figures where it has one; thin dashes without a decay."""
-    looks, lines = styles(dict.fromkeys(row["method"] for row in result["methods"].values())), {}
-    for name, row in result["methods"].items():
-        line, width = ("--", 0.8) if row["decay"] == 0 else ("-", 1.5)
-        lines[name] = {"color": looks[row["method"]]["color"], "linestyle": line, "linewidth": width}
+    looks, lines = styles(dict.fromkeys(row.method for row in result.methods.values())), {}
+    for name, row in result.methods.items():
+        line, width = ("--", 0.8) if row.decay == 0 else ("-", 1.5)
+        lines[name] = {"color": looks[row.method]["color"], "linestyle": line, "linewidth": width}
     return lines

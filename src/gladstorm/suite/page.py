@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,15 @@ import numpy as np
 from gladstorm.plotting.explore import Setting, explore
 from gladstorm.simulation.record import Record
 from gladstorm.suite import tables
+from gladstorm.suite.result import SuiteResult
 from gladstorm.suite.running import BASELINES, over_cases
 
 FACTORS, SHARES = np.geomspace(1, 100, 61), np.linspace(0, 1, 51)
 
 
-def suite_page(result: Mapping[str, Any], runs: Sequence[tuple[Setting, Record]], path: str | os.PathLike[str]) -> None:
+def suite_page(result: SuiteResult, runs: Sequence[tuple[Setting, Record]], path: str | os.PathLike[str]) -> None:
     """Write the page of what `run` returned and of the runs that `on_case` was given, each with problem and budget."""
-    longest, rows = max(result["config"]["budgets"]), result["methods"]
+    longest, rows = max(result.config.budgets), result.methods
     shares = over_cases(result, FACTORS, SHARES)
     within = {"title": "Share of cases within a factor of the best ‖∇f‖", "across": "factor"}
     reached = {"title": "Share of runs that have reached their target", "across": "stochastic gradients"}
@@ -32,17 +33,17 @@ def suite_page(result: Mapping[str, Any], runs: Sequence[tuple[Setting, Record]]
         }
         for place, (name, (words, at, logs)) in enumerate(axes.items())
     ]
-    listed = [(tables.title(result, case), tables.of_case(result, case)) for case in result["cases"]]
+    listed = [(tables.title(result, case), tables.of_case(result, case)) for case in result.cases]
     listed = [("Over all cases", tables.over_cases(result)), *listed]
     explore(
         runs,
         path,
-        title=f"Suite of {len(result['problems'])} problems, {len(rows)} methods, each as tuned",
-        command=lambda setting, _numbers, name: _command(setting, rows[name]["text"]),
+        title=f"Suite of {len(result.problems)} problems, {len(rows)} methods, each as tuned",
+        command=lambda setting, _numbers, name: _command(setting, rows[name].text),
         more={
             "charts": charts,
             "tables": [{"title": title, "rows": [headings, *cells]} for title, (headings, cells) in listed],
-            "sentences": [f"{each['deed'].capitalize()}? {tables.sentence(each)}" for each in result["answers"]],
+            "sentences": [f"{each.deed.capitalize()}? {tables.sentence(each)}" for each in result.answers],
         },
     )
 

@@ -20,6 +20,7 @@ from gladstorm.problems import objectives, oracles
 from gladstorm.problems.functions import flatten
 from gladstorm.problems.oracle import OwnNoise
 from gladstorm.problems.oracles import FiniteSum, Oracle, finite_sum
+from gladstorm.suite.result import ProblemFacts
 
 Role = Literal["development", "held-out"]
 EXAMPLES = 100  # of a network
@@ -56,21 +57,21 @@ class SuiteProblem:
         return from_random_starts(recipe, self.objective, instance, self.dim, stretch=self.stretch)
 
     @cached_property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ProblemFacts:
         """Return the facts by which tables and answers are sorted."""
         first = self.oracle(0)
-        return {
-            "about": self.about,
-            "role": self.role,
-            "natural": isinstance(first, OwnNoise | FiniteSum),
-            "outside": first.no_theorem,
-            "field": first.field,
-            "dim": int(first.objective.start.size),
-            "far": self.far,
-            "even": self.even_about is not None,
-            "inf f": first.objective.f_inf,
-            "step sizes": list(self.step_sizes),
-        }
+        return ProblemFacts(
+            about=self.about,
+            role=self.role,
+            natural=isinstance(first, OwnNoise | FiniteSum),
+            outside=first.no_theorem,
+            field=first.field,
+            dim=int(first.objective.start.size),
+            far=self.far,
+            even=self.even_about is not None,
+            f_inf=first.objective.f_inf,
+            step_sizes=self.step_sizes,
+        )
 
 
 def _regression() -> Callable[[int], FiniteSum]:

@@ -1,4 +1,4 @@
-"""Problem after problem, budget after budget: tuned, reported, and put into numbers that can be kept as JSON.
+"""Problem after problem, budget after budget: tuned, reported, and put into numbers.
 
 The rows are methods by text, each with a constant step size and with a linear decay.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations  # `gradient_size` is called by text: its kin
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, get_args
 
 import jax
@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gladstorm.comparison.compare import FIRST_TUNING_SEED, compare
-from gladstorm.comparison.compared import Compared
+from gladstorm.comparison.compared import Compared, Relative
 from gladstorm.core.calls import require_known
+from gladstorm.core.estimate import Estimate
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
 from gladstorm.core.statistics import finite, significant
@@ -28,8 +29,9 @@ from gladstorm.methods.text import parse_method
 from gladstorm.problems.oracles import Oracle
 from gladstorm.suite.answers import answers
 from gladstorm.suite.problems import PROBLEMS, Role, SuiteProblem
+from gladstorm.suite.result import MethodRow, RowScores, SuiteCase, SuiteConfig, SuiteResult
 
-FORMAT = "gladstorm suite 1"
+FORMAT = "gladstorm suite 2"
 DIGITS = 5  # of what is kept
 # What users use. gradient_size: of a stochastic gradient at x⁰, which users read off their first steps. Clipping at it
 # is SGD, for gradients shrink on the way; a tenth of it is about their size near a solution, and cuts at once.
@@ -146,8 +148,8 @@ def run(
     store: str | os.PathLike[str] | None = None,
     executor: Any = None,
     on_case: Callable[[str, int, Mapping[str, Compared]], object] = lambda *_: None,
-) -> dict[str, Any]:
-    """Run some rows on every problem and budget, and answer the questions: all there is to say, JSON-ready.
+) -> SuiteResult:
+    """Run some rows on every problem and budget, and answer the questions.
 
     Args:
         rows: By name, as `entries` makes them.
@@ -156,26 +158,23 @@ def run(
         on_case: Called with the problem's name, the budget and what `compare` returned, case by case.
     """
     settings.check()
-    asked = [(PROBLEMS[name], budget) for name in settings.problems for budget in settings.budgets]
+    posed = [(PROBLEMS[name], budget) for name in settings.problems for budget in settings.budgets]
     how: dict[str, Any] = {"seeds": settings.seeds, "tuning_seeds": settings.tuning_seeds}
     how |= {"progress": progress, "store": store, "executor": executor}
-    comparisons, cases = len(asked) * (len(rows) - 1), []
-    for number, (problem, budget) in enumerate(asked, 1):
+    comparisons, cases = len(posed) * (len(rows) - 1), []
+    for number, (problem, budget) in enumerate(posed, 1):
         if progress:
-            log(f"suite: case {number} of {len(asked)}, {problem.name}, {budget:,} stochastic gradients …")
+            log(f"suite: case {number} of {len(posed)}, {problem.name}, {budget:,} stochastic gradients …")
         low, high = problem.step_sizes
         size = gradient_size(problem.oracle(FIRST_TUNING_SEED), FIRST_TUNING_SEED)
         methods = made(rows.values(), np.geomspace(low, high, settings.step_sizes).tolist(), size)
         results = compare(problem.oracle, dict(zip(rows, methods, strict=True)), budget=budget, **how)
         on_case(problem.name, budget, results)
-        cases.append(case(problem, budget, results, comparisons) | {"gradient_size": _round(size)})
-    result = {
-        "config": asdict(settings) | {"target": TARGET, "reference": reference(list(rows)), "versions": versions()},
-        "methods": {name: {"method": row.name, "text": row.text, "decay": row.power} for name, row in rows.items()},
-        "problems": {name: PROBLEMS[name].facts for name in settings.problems},
-        "cases": cases,
-    }
-    return result | {"answers": answers(result)}
+        cases.append(case(problem, budget, results, comparisons, size))
+    config = SuiteConfig(**asdict(settings), target=TARGET, reference=reference(list(rows)), versions=versions())
+    listed = {name: MethodRow(row.name, row.text, row.power) for name, row in rows.items()}
+    result = SuiteResult(config, listed, {name: PROBLEMS[name].facts for name in settings.problems}, cases)
+    return replace(result, answers=answers(result))
 
 
 def reference(rows: Sequence[str]) -> str:
@@ -187,59 +186,56 @@ def reference(rows: Sequence[str]) -> str:
     return rows[0] + LINEAR if rows[0] + LINEAR in rows else rows[0]
 
 
-def case(problem: SuiteProblem, budget: int, results: Mapping[str, Compared], comparisons: int) -> dict[str, Any]:
+def case(
+    problem: SuiteProblem, budget: int, results: Mapping[str, Compared], comparisons: int, size: float
+) -> SuiteCase:
     """One problem at one budget: what every row reports, how it stands to the reference and to the best."""
     scores = {row: geometric_mean(result.grad_norm) for row, result in results.items()}
     ratios = to_best({row: [score] for row, score in scores.items()})
-    target = TARGET * min(scores.values())
-    first = results[reference(list(results))]
-    return {
-        "problem": problem.name,
-        "budget": budget,
-        "target": _round(target),
-        "rows": {
-            row: _row(problem, result, first, comparisons, target)
-            | {"score": _round(scores[row]), "to_best": _round(ratios[row][0])}
-            for row, result in results.items()
-        },
-    }
+    target, first = TARGET * min(scores.values()), results[reference(list(results))]
+
+    def row(name: str, compared: Compared) -> RowScores:
+        tuning, record = compared.tuning, compared.record
+        chosen = tuning.configurations[int(np.argmin(compared.settings))]
+        against = compared.relative_to(first, max(1, comparisons))
+        relative = Relative(_rounded(against.grad_norm), against.gap and _rounded(against.gap))
+        averaged = record.config["methods"][record.labels[0]]["average"] is not None
+        times = reached(record.reported_grad_norm[0], record.sfo[0], budget, target)
+        return RowScores(
+            score=_round(scores[name]),
+            to_best=_round(ratios[name][0]),
+            tuned={field: _round(chosen.numbers[field]) for field in chosen.swept},
+            at_edge=compared.at_edge,
+            tuning_score=_round(float(compared.settings.min())),
+            steps=compared.steps,
+            diverged=compared.diverged,
+            grad_norm=list(map(_round, compared.grad_norm)),
+            value=list(map(_round, compared.value)),
+            gap=None if compared.gap is None else list(map(_round, compared.gap)),
+            relative=relative,
+            reached=list(map(_round, times)),
+            flags=flags(relative, even=problem.even_about is not None, averaged=averaged, ascends=compared.ascends),
+        )
+
+    rows = {name: row(name, compared) for name, compared in results.items()}
+    return SuiteCase(problem.name, budget, _round(target), _round(size), rows)
 
 
-def _row(problem: SuiteProblem, compared: Compared, first: Compared, comparisons: int, target: float) -> dict[str, Any]:
-    tuning, record = compared.tuning, compared.record
-    chosen = tuning.configurations[int(np.argmin(compared.settings))]
-    relative = {
-        name: None if ratio is None else {end: None if value is None else _round(value) for end, value in ratio.items()}
-        for name, ratio in compared.relative_to(first, max(1, comparisons)).items()
-    }
-    averaged = record.config["methods"][record.labels[0]]["average"] is not None
-    times = reached(record.reported_grad_norm[0], record.sfo[0], compared.budget, target)
-    return {
-        "tuned": {field: _round(chosen.numbers[field]) for field in chosen.swept},
-        "at_edge": compared.at_edge,
-        "tuning_score": _round(float(compared.settings.min())),
-        "steps": int(record.steps[compared.ends].max()),
-        "diverged": compared.diverged,
-        "grad_norm": list(map(_round, compared.grad_norm)),
-        "value": list(map(_round, compared.value)),
-        "gap": None if compared.gap is None else list(map(_round, compared.gap)),
-        "relative": relative,
-        "reached": list(map(_round, times)),
-        "flags": flags(relative, even=problem.even_about is not None, averaged=averaged, ascends=compared.ascends),
-    }
-
-
-def flags(relative: Mapping[str, Any], *, even: bool, averaged: bool, ascends: bool) -> list[str]:
-    """What makes a row's ‖∇f‖ look better than its method is.
+def flags(relative: Relative, *, even: bool, averaged: bool, ascends: bool) -> list[str]:
+    """Return the reasons for which a row's ‖∇f‖ looks better than its method is.
 
     `symmetry`: an average of iterates that jump to and fro over the minimum of an even function is near it for no
     merit. `ascends`: on most seeds f ended above f(x⁰), or the run diverged. `elsewhere`: ‖∇f‖ is smaller than the
     reference's and f − inf f larger, both beyond doubt: the stationary point is another.
     """
-    norm, gap = relative["grad_norm"], relative["gap"]
-    known = gap is not None and norm["high"] is not None and gap["low"] is not None
-    elsewhere = known and norm["high"] < 1 < gap["low"]
+    high = relative.grad_norm.high
+    low = None if relative.gap is None else relative.gap.low
+    elsewhere = high is not None and low is not None and high < 1 < low
     return ["symmetry"] * (even and averaged) + ["ascends"] * ascends + ["elsewhere"] * elsewhere
+
+
+def _rounded(estimate: Estimate) -> Estimate:
+    return estimate.map(lambda end: significant(end, DIGITS))
 
 
 def _round(value: float) -> float | None:
@@ -289,13 +285,12 @@ def reaching(times: np.ndarray, shares: np.ndarray, budget: int) -> np.ndarray:
     return np.asarray((times[:, None] <= shares * budget).mean(axis=0))
 
 
-def over_cases(result: Mapping[str, Any], factors: np.ndarray, shares: np.ndarray) -> dict[str, list[np.ndarray]]:
-    """Per row its `profile` over all cases, and its `reaching` over all runs with the largest budget."""
-    cases, longest = result["cases"], max(result["config"]["budgets"])
-    curves = {}
-    for row in result["methods"]:
-        ratios = with_infinities(case["rows"][row]["to_best"] for case in cases)
-        late = [case["rows"][row]["reached"] for case in cases if case["budget"] == longest]
+def over_cases(result: SuiteResult, factors: np.ndarray, shares: np.ndarray) -> dict[str, list[np.ndarray]]:
+    """Return for each row its `profile` over all cases, and its `reaching` over all runs with the largest budget."""
+    longest, curves = max(result.config.budgets), {}
+    for row in result.methods:
+        ratios = with_infinities(case.rows[row].to_best for case in result.cases)
+        late = [case.rows[row].reached for case in result.cases if case.budget == longest]
         times = with_infinities(time for times in late for time in times)
         curves[row] = [profile(ratios, factors), reaching(times, shares, longest)]
     return curves

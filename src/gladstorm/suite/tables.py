@@ -1,13 +1,10 @@
 """The tables and sentences of `gladstorm suite`, for a terminal and for a page: headings and cells as text."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
-from gladstorm.comparison.scores import interval_text
 from gladstorm.core.screen import in_digits
 from gladstorm.suite.answers import FACTS
+from gladstorm.suite.result import Answer, CaseAnswer, SuiteCase, SuiteResult
 from gladstorm.suite.running import profile, with_infinities
 
 LEGEND = """\
@@ -20,100 +17,94 @@ function: iterates that jump over the minimum cancel, for no merit. ! marks anot
 reference's and f above it, both beyond doubt. ↑ means that f ended above f(x⁰), or the run diverged, on most seeds."""
 MARKS = {"symmetry": "°", "elsewhere": "!", "ascends": "↑"}
 
+RATIO = "{value:.3g} ({low:.3g} to {high:.3g})"
 Table = tuple[list[str], list[list[str]]]  # headings, rows
 
 
-def title(result: Mapping[str, Any], case: Mapping[str, Any]) -> str:
-    """What a table is about."""
-    facts = result["problems"][case["problem"]]
-    kind, where = "its own" if facts["natural"] else "added", "far" if facts["far"] else "near"
-    problem = f"{case['problem']} ({facts['role']}): {facts['about']}; d = {facts['dim']}"
-    return f"{problem}, {kind} noise, {where} starts; {case['budget']:,} stochastic gradients"
+def title(result: SuiteResult, case: SuiteCase) -> str:
+    """Return the title of a case's table."""
+    facts = result.problems[case.problem]
+    kind, where = "its own" if facts.natural else "added", "far" if facts.far else "near"
+    problem = f"{case.problem} ({facts.role}): {facts.about}; d = {facts.dim}"
+    return f"{problem}, {kind} noise, {where} starts; {case.budget:,} stochastic gradients"
 
 
-def of_case(result: Mapping[str, Any], case: Mapping[str, Any]) -> Table:
+def of_case(result: SuiteResult, case: SuiteCase) -> Table:
     """One problem at one budget: a row for each method."""
-    facts, reference = result["problems"][case["problem"]], result["config"]["reference"]
-    known = facts["inf f"] is not None
-    values = ["f − inf f", "relative"] if known else ["f"]
-    headings = ["method", "γ", f"‖{facts['field']}‖", "relative", *values, "target reached", "diverged"]
+    facts, reference = result.problems[case.problem], result.config.reference
+    has_infimum = facts.f_inf is not None
+    values = ["f − inf f", "relative"] if has_infimum else ["f"]
+    headings = ["method", "γ", f"‖{facts.field}‖", "relative", *values, "target reached", "diverged"]
     rows = []
-    for name, row in case["rows"].items():
-        marks = "".join(MARKS[flag] for flag in row["flags"])
-        tuned = ", ".join(f"{number:.3g}" for number in row["tuned"].values()) + " *" * bool(row["at_edge"])
-        relative = {
-            key: "1" if name == reference else "" if ratio is None else between(ratio)
-            for key, ratio in row["relative"].items()
-        }
-        f = [_median(row["gap"]), relative["gap"]] if known else [_median(row["value"])]
-        times = row["reached"]
-        median, count = _median(times, "{:,.0f}, ", ""), sum(time is not None for time in times)
-        cells = [name + f" {marks}" * bool(marks), tuned, in_digits(row["score"], missing="∞"), relative["grad_norm"]]
-        diverged = f"{row['diverged']} of {len(row['grad_norm'])}"
-        rows.append([*cells, *f, f"{median}{count} of {len(times)}", diverged])
+    for name, row in case.rows.items():
+        marks = "".join(MARKS[flag] for flag in row.flags)
+        tuned = ", ".join(f"{number:.3g}" for number in row.tuned.values()) + " *" * bool(row.at_edge)
+        norm, gap = (
+            "1" if name == reference else "" if ratio is None else ratio.text(RATIO)
+            for ratio in (row.relative.grad_norm, row.relative.gap)
+        )
+        f = [_median(row.gap or []), gap] if has_infimum else [_median(row.value)]
+        median, count = _median(row.reached, "{:,.0f}, ", ""), sum(time is not None for time in row.reached)
+        cells = [name + f" {marks}" * bool(marks), tuned, in_digits(row.score, missing="∞"), norm]
+        diverged = f"{row.diverged} of {len(row.grad_norm)}"
+        rows.append([*cells, *f, f"{median}{count} of {len(row.reached)}", diverged])
     return headings, rows
 
 
-def over_cases(result: Mapping[str, Any]) -> Table:
+def over_cases(result: SuiteResult) -> Table:
     """All cases: a row for each method."""
     rows = []
-    longest = max(result["config"]["budgets"])
-    for name in result["methods"]:
-        of = [case["rows"][name] for case in result["cases"]]
-        ratios = with_infinities(row["to_best"] for row in of)
+    longest = max(result.config.budgets)
+    for name in result.methods:
+        of = [case.rows[name] for case in result.cases]
+        ratios = with_infinities(row.to_best for row in of)
         failed = np.isinf(ratios).sum()
         mean = f"failed in {failed}" if failed else f"{np.exp(np.log(ratios).mean()):.3g}"
         worst = "∞" if failed else f"{ratios.max():.3g}"
         within = [f"{round(share * ratios.size)}" for share in profile(ratios, np.array([1.0, 2.0]))]
-        late = [case["rows"][name]["reached"] for case in result["cases"] if case["budget"] == longest]
+        late = [case.rows[name].reached for case in result.cases if case.budget == longest]
         got = sum(time is not None for times in late for time in times)
-        lost, runs = sum(row["diverged"] for row in of), sum(len(row["grad_norm"]) for row in of)
+        lost, runs = sum(row.diverged for row in of), sum(len(row.grad_norm) for row in of)
         rows.append([name, mean, worst, *within, f"{got} of {sum(map(len, late))}", f"{lost} of {runs}"])
-    count = len(result["cases"])
-    within = [f"best, of {count} cases", "within 2 ×"]
+    within = [f"best, of {len(result.cases)} cases", "within 2 ×"]
     return ["method", "to the best, geometric mean", "worst", *within, "runs that reach the target", "diverged"], rows
 
 
-def sentence(answer: Mapping[str, Any]) -> str:
+def sentence(answer: Answer) -> str:
     """How often it is better, where, how often it diverges, and the clearest cases for and against."""
-    does, does_not = answer["does"], answer["does_not"]
-    verdicts = [case["verdict"] for case in answer["cases"]]
+    does, does_not, where = answer.does, answer.does_not, answer.where
+    verdicts = [case.verdict for case in answer.cases]
     better, worse, rest = (verdicts.count(word) for word in ("better", "worse", "cannot tell"))
-    lost = [sum(case["diverged"][place] for case in answer["cases"]) for place in (0, 1)]
+    lost = [sum(case.diverged[place] for case in answer.cases) for place in (0, 1)]
     sentences = [
         f"{does[:1].upper()}{does[1:]} is better than {does_not} in {better} of {len(verdicts)} cases and worse in "
         f"{worse}; in {rest} the intervals cannot tell"
     ]
-    if (where := answer["where"]) is not None:
-        (good, such), (others, elsewhere) = where["better"], where["better_elsewhere"]
+    if where is not None:
+        (good, such), (others, elsewhere) = where.better, where.better_elsewhere
         sentences.append(
-            f"Where {where['words']}, it is better in {good} of {such} cases and worse in {where['worse']}; elsewhere "
+            f"Where {where.words}, it is better in {good} of {such} cases and worse in {where.worse}; elsewhere "
             f"better in {others} of {elsewhere}"
         )
     elif better:
         sentences.append(f"None of the {len(FACTS)} facts about problems that we tried says where it is better")
     sentences.append(f"Runs that diverged: {lost[0]} with {does}, {lost[1]} with {does_not}")
-    best = answer["clearest"]["better"] if where is None else where["clearest"]  # where the fact holds, if one is named
-    for word, case in (("for", best), ("against", answer["clearest"]["worse"])):
+    best = answer.clearest_for if where is None else where.clearest  # where the fact holds, if one is named
+    for word, case in (("for", best), ("against", answer.clearest_against)):
         if case is not None:
             sentences.append(f"The clearest case {word} it: {row_of(case)}")
     return ". ".join(sentences) + "."
 
 
-def row_of(case: Mapping[str, Any]) -> str:
-    """One comparison."""
-    row, rival = (f'"{name}"' for name in case["rows"])
-    at = f"on {case['problem']} with {case['budget']:,} gradients"
-    if case["relative"]["mean"] is not None:
-        return f"{at}, ‖∇f‖ of {row} is {between(case['relative'])} times that of {rival}"
-    seeds, lost = case["seeds"], " against ".join(map(str, case["diverged"]))
-    better = f"{seeds['better']} of {seeds['of']} seeds (share {seeds['low']:.2g} to {seeds['high']:.2g})"
+def row_of(case: CaseAnswer) -> str:
+    """Return one comparison in words."""
+    row, rival = (f'"{name}"' for name in case.rows)
+    at = f"on {case.problem} with {case.budget:,} gradients"
+    if case.relative.value is not None:
+        return f"{at}, ‖∇f‖ of {row} is {case.relative.text(RATIO)} times that of {rival}"
+    seeds, lost = case.seeds, " against ".join(map(str, case.diverged))
+    better = f"{seeds.better} of {seeds.of} seeds (share {seeds.low:.2g} to {seeds.high:.2g})"
     return f"{at}, {row} does better than {rival} on {better}, and {lost} runs diverge"
-
-
-def between(ratio: Mapping[str, Any]) -> str:
-    """A ratio with its interval."""
-    return interval_text(ratio, "{mean:.3g} ({low:.3g} to {high:.3g})")
 
 
 def _median(values: list[float | None], form: str = "{:.3g}", infinite: str = "∞") -> str:
