@@ -1,4 +1,4 @@
-"""What this project claims about the paper and about itself: one folder for each study, none of it in the wheel."""
+"""Claims of this project about the paper and about itself: one folder for each study, none of it in the wheel."""
 
 from gladstorm.jobs.provenance import follow
 

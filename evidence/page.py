@@ -1,4 +1,4 @@
-"""What the pages of studies share: their templates, which rows, and numbers and intervals as a reader has them."""
+"""Templates, rows, numbers and intervals that the pages of studies share."""
 
 import json
 import re
@@ -86,7 +86,7 @@ def distinct(rows: Iterable[Row], key: str) -> list[Any]:
 
 
 def grouped(rows: Iterable[Any], verdict: Callable[[Any], str], name: Callable[[Any], str]) -> str:
-    """Which rows have which verdict.
+    """Return the names of the rows of each verdict, in words.
 
     >>> grouped([{"n": 1}, {"n": 2}, {"n": 3}], lambda r: "odd:" if r["n"] % 2 else "even:", lambda r: str(r["n"]))
     'odd: 1, 3; even: 2'
@@ -178,7 +178,7 @@ def regime_in_words(regime: str) -> str:
 
 
 def p_value(values: Sequence[float] | np.ndarray) -> float:
-    """Of Student's two-sided test that their mean is 0.
+    """Return the p-value of Student's two-sided test that the mean of some values is 0.
 
     >>> p_value([0.0, 0.0]), p_value([1.0, 1.0]), round(p_value([0.0, 1.0]), 12)
     (1.0, 0.0, 0.5)
@@ -229,7 +229,7 @@ class Interval(NamedTuple):
 
     @classmethod
     def over(cls, values: Sequence[float], places: int = 1) -> "Interval":
-        """That of the mean of some values; without a width if one is not finite."""
+        """Return the interval of the mean of some values; without a width if one is not finite."""
         if not np.isfinite(values).all():
             return cls(float(np.mean(values)), 0.0, places)
         mean = mean_of(np.array(values))
@@ -245,7 +245,7 @@ class Interval(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """Which side of 0 all of it lies on; 0 if 0 lies inside."""
+        """The side of 0 on which all of the interval lies; 0 if 0 lies inside."""
         return int(np.sign(self.mean)) if abs(self.mean) > self.half_width else 0
 
     def _shown(self, sign: str) -> str:

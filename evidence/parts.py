@@ -14,7 +14,7 @@ FORMAT = "gladstorm evidence part 1"
 
 @dataclass(frozen=True)
 class Part:
-    """What one task found, JSON-ready."""
+    """The result of one task, JSON-ready."""
 
     content: dict[str, Any]
 
@@ -31,7 +31,7 @@ class Part:
 def gathered(
     doing: str, tasks: list[Task[K]], store: Store[K] | None, executor: Executor, *, notes: bool = True
 ) -> list[K]:
-    """What all tasks found, in their order. Progress is shown, with a note of what was finished last."""
+    """Return the results of all tasks, in their order. Progress is shown, with a note of what was finished last."""
     finished: dict[int, K] = {}
     with Progress(doing, len(tasks)) as shown:
         shown(0)

@@ -40,8 +40,8 @@ Seed = Annotated[int, typer.Option("--seed", help="The first seed: all random nu
 Out = Annotated[Path, typer.Option(hidden=True)]  # StudyCommand adds it, with the study's own default
 
 
-class Page(Protocol):
-    """What page.py of a study has."""
+class StudyPage(Protocol):
+    """The functions of page.py of a study."""
 
     def load(self, folder: Path) -> Any:
         """Read the results that the command wrote."""
@@ -59,16 +59,16 @@ def names() -> list[str]:
 
 
 def about(name: str) -> str:
-    """What a study asks: the first line of its docstring, read without importing it."""
+    """Return the question of a study: the first line of its docstring, read without importing it."""
     text = ast.get_docstring(ast.parse((HERE / name / "__init__.py").read_text("utf-8")))
     if not text:
         raise ValueError(f"evidence: __init__.py of {name} must begin with a docstring that says what the study asks.")
     return text.splitlines()[0]
 
 
-def page_of(name: str) -> Page:
+def page_of(name: str) -> StudyPage:
     """The module that makes the page of a study."""
-    return cast(Page, importlib.import_module(f"evidence.{name}.page"))
+    return cast(StudyPage, importlib.import_module(f"evidence.{name}.page"))
 
 
 def write_page(name: str, folder: Path, *, drawn: bool = False) -> Any:
@@ -114,7 +114,7 @@ class StudyCommand(CommandWithProgress):
 
     def __init__(self, *arguments: Any, name: str, params: list[Any], **options: Any) -> None:
         self._study = name
-        kept = [param for param in params if param.name not in ("out", "page_only")]
+        own = [param for param in params if param.name not in ("out", "page_only")]
         out = TyperOption(
             param_decls=["--out"],
             type=Path,
@@ -128,9 +128,9 @@ class StudyCommand(CommandWithProgress):
         as_json = TyperOption(
             param_decls=["as_json", "--json"], is_flag=True, help="Print the results as JSON instead of tables."
         )
-        self._asks_for_json = any(param.name == "as_json" for param in kept)  # to print no table of its own
+        self._asks_for_json = any(param.name == "as_json" for param in own)  # to print no table of its own
         added = [out, page_only] if self._asks_for_json else [out, page_only, as_json]
-        super().__init__(*arguments, name=name, params=[*kept, *added], **options)
+        super().__init__(*arguments, name=name, params=[*own, *added], **options)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the study unless only the page is asked for; a study that fails a check has a page too."""

@@ -19,7 +19,7 @@ from gladstorm.problems import oracles
 
 ROOT = Path(__file__).parent.parent
 METHOD_COLUMNS = {"method": "method", "parts": "made of", "sfo": "stochastic gradients"}
-METHOD_COLUMNS |= {"known": "known complexity", "source": "source"}
+METHOD_COLUMNS |= {"complexity": "known complexity", "source": "source"}
 PART_COLUMNS = {"kind": "kind", "part": "part", "meaning": "what it is"}
 ORACLE_COLUMNS = {"oracle": "`--oracle`", "noise": "noise"}
 NOTE = "written by python -m evidence.tables; a test compares it with the code"
@@ -45,8 +45,8 @@ def methods() -> str:
     lines = []
     for row in rows():
         made_of = " + ".join(row[kind] for kind in ("estimator", "step", "batch", "average") if row[kind])
-        known = f"{row['complexity']}: {row['assumptions']}" if row["complexity"] else ""
-        lines.append({**row, "method": f"`{row['method']}`", "parts": made_of, "known": known})
+        complexity = f"{row['complexity']}: {row['assumptions']}" if row["complexity"] else ""
+        lines.append({**row, "method": f"`{row['method']}`", "parts": made_of, "complexity": complexity})
     return _columns(METHOD_COLUMNS, lines)
 
 
@@ -98,7 +98,7 @@ def works() -> str:
 
 
 def _venue(fields: Mapping[str, str]) -> str:
-    """Where a work appeared, with volume and pages where there are any."""
+    """Return where a work appeared, with volume and pages where there are any."""
     if "eprint" in fields:
         return f"{fields['archiveprefix']} {fields['eprint']}"
     if "journal" not in fields:

@@ -1,4 +1,4 @@
-"""What the studies that train networks share: learning rates, an equal budget, a loop in PyTorch, and figures."""
+"""Learning rates, an equal budget, a loop in PyTorch, and figures, which the studies of networks share."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +17,7 @@ PER_DECADE = 2
 
 
 def learning_rates(largest: float, count: int, digits: int) -> list[float]:
-    """So many, √10 apart, from small to large.
+    """Return so many learning rates, √10 apart, from small to large.
 
     >>> learning_rates(3.0, 3, digits=2)
     [0.3, 0.95, 3.0]

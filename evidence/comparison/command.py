@@ -32,11 +32,11 @@ def command(
     for name in problems or ():
         if name not in PROBLEMS:
             raise ValueError(f"comparison: problems are {', '.join(PROBLEMS)}; got {name!r}.")
-    kept = kept_in("comparison", out, store, "store", files=(f"{name}.json" for name in PROBLEMS))
-    keep_in(kept)
+    folder = kept_in("comparison", out, store, "store", files=(f"{name}.json" for name in PROBLEMS))
+    keep_in(folder)
     given = {"--workers": workers, "--scheduler": scheduler}
     more = [word for option, value in given.items() if value is not None for word in (option, str(value))]
     for name in problems or PROBLEMS:
-        files = ["--json", "--store", str(kept), "--plot", str(out / f"{name}.png")]
+        files = ["--json", "--store", str(folder), "--plot", str(out / f"{name}.png")]
         line = [sys.executable, "-m", *command_of(name), *files, *more]
         write_text(out / f"{name}.json", subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True).stdout)

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from evidence.page import holm, markdown_table, p_value, read_some, rendered, with_interval
+from evidence.page import holm, markdown_table, p_value, read_some, rendered
 from gladstorm.comparison.scores import CONFIDENCE, ratio
+from gladstorm.core.estimate import Estimate
 from gladstorm.plotting.styles import in_symbols
+
+RATIO = "{value:.3g} ({low:.3g} to {high:.3g})"
 
 # Seven step sizes times four others: 28 settings each. {k}: entries EF21 sends; {B}, {G}: for batches that grow.
 METHODS = {
@@ -57,11 +60,11 @@ def command_of(name: str) -> list[str]:
 
 
 def render(results: Mapping[str, Any]) -> str:
-    """The page."""
+    """Return the page, in Markdown."""
     rows = _rows(results)
     undecided = [row for named in rows.values() for row in named.values() if row["verdict"] == "no clear difference"]
     combinations = [
-        [name, *(f"{named[name]['verdict']}, {with_interval(named[name]['relative'])}" for named in rows.values())]
+        [name, *(f"{named[name]['verdict']}, {named[name]['relative'].text(RATIO)}" for named in rows.values())]
         for name in NEW
     ]
     values = {
@@ -100,22 +103,22 @@ def _rows(results: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _p_value(scores: np.ndarray, reference: np.ndarray) -> float:
-    """That of the paired logarithms; 1 where one is not finite."""
+    """Return the p-value of the paired logarithms; 1 where one is not finite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(scores) - np.log(reference)
     return p_value(logs) if np.isfinite(logs).all() else 1.0
 
 
-def _verdict(relative: Mapping[str, Any], told_apart: bool) -> str:
-    if relative["mean"] is None:
+def _verdict(relative: Estimate, told_apart: bool) -> str:
+    if relative.value is None:
         return "diverges"
     if not told_apart:
         return "no clear difference"
-    return "better" if relative["mean"] < 1 else "worse"
+    return "better" if relative.value < 1 else "worse"
 
 
 def answer(named: Mapping[str, dict[str, Any]]) -> str:
-    """Which methods differ from NSTORM on a problem."""
+    """Return the methods that differ from NSTORM on a problem, in words."""
     words = {"better": "better than NSTORM", "worse": "Worse than NSTORM", "diverges": "On some seed diverge"}
     of = {verdict: [name for name, row in named.items() if row["verdict"] == verdict] for verdict in words}
     listed = [f"{words[verdict]}: {'; '.join(methods)}" for verdict, methods in of.items() if methods]
@@ -141,12 +144,12 @@ def draw(folder: Path) -> None:
     for ax, (name, named) in zip(figure.subplots(1, len(rows), sharey=True), rows.items(), strict=True):
         for line, row in enumerate(list(named.values())[1:]):
             relative = row["relative"]
-            if relative["mean"] is None:
+            if relative.value is None:
                 ax.text(1.1, line, "diverges", fontsize=7, va="center")
                 continue
             colour = "#AAAAAA" if row["verdict"] == "no clear difference" else "black"
-            ax.plot([relative["low"], relative["high"]], [line] * 2, color=colour, linewidth=1)
-            ax.plot(relative["mean"], line, {"better": "<", "worse": ">"}.get(row["verdict"], "o"), color=colour)
+            ax.plot([relative.low, relative.high], [line] * 2, color=colour, linewidth=1)
+            ax.plot(relative.value, line, {"better": "<", "worse": ">"}.get(row["verdict"], "o"), color=colour)
         ax.axvline(1, color="black", linewidth=0.8)
         ax.set_xscale("log")
         ax.set_yticks(range(len(named) - 1), list(named)[1:], fontsize=8)

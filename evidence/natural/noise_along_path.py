@@ -34,7 +34,7 @@ def noise_along_path(
     x = np.stack(
         [run(oracle, method, steps=int(k), seeds=[seed], records=1, progress=False).last[0, 0] for k in visited]
     )
-    around_anchor, moved = oracle.bg0, around_start(oracle.bg0, oracle.objective.start)
+    around_anchor, shifted = oracle.bg0, around_start(oracle.bg0, oracle.objective.start)
     from_start, variance = measured_variance(oracle, x, draws=draws, seed=seed)
     from_anchor = np.linalg.norm(x - np.asarray(around_anchor.anchor), axis=1)
     return {
@@ -42,7 +42,7 @@ def noise_along_path(
         "from_start": from_start,  # ‖x^k − x⁰‖
         "from_anchor": from_anchor,  # ‖x^k − a‖
         "variance": variance,  # of a single sample, measured
-        "allowed_from_start": moved.B**2 * from_start**2 + moved.G**2,  # by BG-0 with the constants around x⁰
+        "allowed_from_start": shifted.B**2 * from_start**2 + shifted.G**2,  # by BG-0 with the constants around x⁰
         "allowed_from_anchor": around_anchor.B**2 * from_anchor**2 + around_anchor.G**2,  # and with those around a
         "anchor": around_anchor.where,
     }

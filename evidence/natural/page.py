@@ -20,7 +20,7 @@ def draw(folder: Path) -> None:
 
 
 def render(path: dict[str, Any]) -> str:
-    """The page."""
+    """Return the page, in Markdown."""
     return rendered(__file__, path)
 
 

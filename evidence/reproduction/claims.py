@@ -31,7 +31,7 @@ ABOUT_A_THOUSAND: Final = (500, 2000)
 
 @dataclass(frozen=True)
 class Decision:
-    """What the data say about a claim."""
+    """A verdict of the data on a claim."""
 
     verdict: str
     estimate: float | None
@@ -97,9 +97,9 @@ def lower_gradient_norm(statement: str) -> tuple[Claim, ...]:
             verdict: [name for name, decision in decisions.items() if decision.verdict == verdict]
             for verdict in (HOLDS, FAILS, UNDECIDED)
         }
-        said = "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items() if names)
+        words = "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items() if names)
         decided = [verdict for verdict, names in by_verdict.items() if names]
-        verdict = decided[0] if len(decided) == 1 else f"depends on the reading ({said})"
+        verdict = decided[0] if len(decided) == 1 else f"depends on the reading ({words})"
         return Decision(verdict, final.estimate, final.ci, final.seeds, f"Last iterate: {final.detail}")
 
     sentence = Claim("nstorm-below-nsgdm", statement, "all readings below taken together; numbers: last iterate", whole)
@@ -142,8 +142,8 @@ def drift_stabilises(statement: str) -> tuple[Claim, ...]:
             record = results.runs(MAIN, method)
             before = np.searchsorted(record.steps, 0.9 * record.steps[-1])
             values = (record.drift2[0, :, -1] / record.drift2[0, :, before] - 1)[:seeds]
-            said = "relative growth of ‖x−x⁰‖² over the last tenth; 0.23 is motion in a straight line"
-            return _mean_within(values, -np.inf, STABLE_GROWTH, said)
+            words = "relative growth of ‖x−x⁰‖² over the last tenth; 0.23 is motion in a straight line"
+            return _mean_within(values, -np.inf, STABLE_GROWTH, words)
 
         return test
 
@@ -163,8 +163,8 @@ def single_sample_sgd_drifts(statement: str) -> Claim:
             return np.asarray(second_half.std(axis=-1) / second_half.mean(axis=-1))
 
     def test(results: Results, seeds: int) -> Decision:
-        said = "standard deviation of ‖x−x⁰‖² over the second half of a run, relative to its mean"
-        tuned = _mean_within(wandering(results.runs(MAIN, SGD))[0, :seeds], WANDERING, np.inf, said)
+        words = "standard deviation of ‖x−x⁰‖² over the second half of a run, relative to its mean"
+        tuned = _mean_within(wandering(results.runs(MAIN, SGD))[0, :seeds], WANDERING, np.inf, words)
         along = np.nan_to_num(wandering(results.runs(TUNING, SGD)), nan=np.inf).mean(axis=-1)
         picked = results.config["step_sizes"][SGD]
         # Below the tuned step size a run is still on its way: what varies there is its progress.
@@ -190,8 +190,8 @@ def grows_to_a_thousand(statement: str) -> Claim:
 
     def test(results: Results, seeds: int) -> Decision:
         largest = np.maximum(*(results.runs(MAIN, method).max_batch[0, :, -1][:seeds] for method in DYNAMIC))
-        said = "largest batch of either baseline; B and σ², our choices, set it: N ≈ B²‖x−x⁰‖²/σ²"
-        return _mean_within(largest.astype(float), low, high, said)
+        words = "largest batch of either baseline; B and σ², our choices, set it: N ≈ B²‖x−x⁰‖²/σ²"
+        return _mean_within(largest.astype(float), low, high, words)
 
     return Claim("dynamic-batches-grow-to-1000", statement, f"the largest batch is between {low} and {high}", test)
 
@@ -202,8 +202,8 @@ def grows_tenfold(statement: str) -> Claim:
     def test(results: Results, seeds: int) -> Decision:
         records = [results.runs(MAIN, method) for method in DYNAMIC]
         ratios = [(record.max_batch[0, :, -1] / record.batch[0, :, 0])[:seeds] for record in records]
-        said = "largest batch relative to the first, the smaller of both baselines; B and σ² are our choices"
-        return _mean_within(np.minimum(*ratios), 10, np.inf, said)
+        words = "largest batch relative to the first, the smaller of both baselines; B and σ² are our choices"
+        return _mean_within(np.minimum(*ratios), 10, np.inf, words)
 
     return Claim("dynamic-batches-grow-tenfold", statement, "the largest batch is over 10 times the first", test)
 

@@ -1,4 +1,4 @@
-"""What an experiment asks to be simulated: its problem, its methods and seeds as jobs, and all of it as JSON."""
+"""The design of an experiment: its problem, its methods and seeds as jobs, and all of it as JSON."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Design:
 
     @property
     def horizon(self) -> int:
-        """T."""
+        """T, the number of iterates."""
         return self.settings.steps + 1
 
     @property
@@ -79,7 +79,7 @@ class Design:
         return Job(stage, method, parts, tuple(gammas), tuple(seeds), steps)
 
     def config(self) -> dict[str, Any]:
-        """What was run, JSON-ready."""
+        """Return the configuration that was run, JSON-ready."""
         experiment, settings = self.experiment, self.settings
         small = {"quick": True} if settings.quick else {}
         objective = self.oracle(0).objective

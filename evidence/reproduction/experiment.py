@@ -1,4 +1,4 @@
-"""What an experiment of the paper is: a problem, five methods, and what the paper says of the outcome. Data only."""
+"""An experiment of the paper: a problem, five methods, and what the paper says of the outcome. Data only."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class ReproductionSettings:
-    """What a user may change."""
+    """The numbers that a user may change."""
 
     B: float = 0.5
     sigma2: float | None = None  # σ² of the dynamic batches; G² if not given

@@ -21,7 +21,7 @@ def figure(summary: Mapping[str, Any], curves: Mapping[str, Any]) -> Figure:
 
 
 def budget(summary: Mapping[str, Any], curves: Mapping[str, Any]) -> Figure:
-    """The same at equal budget, all against SFO calls: there a method with large batches makes few iterations."""
+    """Draw the comparison at equal budget against SFO calls: a method with large batches makes few iterations there."""
     return _three_panels(summary, curves["budget"], summary["budget"]["methods"], _CALLS)
 
 

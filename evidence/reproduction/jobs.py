@@ -27,7 +27,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Its name among the jobs that are simulated together."""
+        """Name of the job among those that are simulated together."""
         return f"{self.stage}, {self.method}"
 
 

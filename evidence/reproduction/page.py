@@ -23,7 +23,7 @@ MEASURED = {
 
 
 def render(results: dict[str, dict[str, Any]]) -> str:
-    """The page."""
+    """Return the page, in Markdown."""
     summaries = list(results.values())
     verdicts = [claim["verdict"] for summary in summaries for claim in sentences(summary["claims"])]
     values = {
@@ -38,7 +38,7 @@ def render(results: dict[str, dict[str, Any]]) -> str:
 
 
 def verdict(claim: dict[str, Any]) -> str:
-    """Its first words in bold, without what stands in brackets."""
+    """Return a claim's verdict, its first words in bold, without what stands in brackets."""
     words, bracket, details = claim["verdict"].partition(" (")
     return f"**{words}**{bracket}{details}"
 
@@ -56,7 +56,7 @@ def spread(value: dict[str, Any]) -> str:
 
 
 def violations(summary: dict[str, Any]) -> list[str]:
-    """Which conditions of the theorems the schedules violate, each with its method."""
+    """Return the conditions of the theorems that the schedules violate, each with its method."""
     violated = [sentence.partition(":") for method in summary["schedule"].values() for sentence in method["violations"]]
     return [f"{in_words(method)}:{rest}" for method, _, rest in violated]
 

@@ -24,7 +24,7 @@ GRAIN = 0.1  # seconds between two looks for Ctrl-C
 
 
 class Publication:
-    """What people read of a folder of results, written experiment by experiment in a with-block; at its end all is."""
+    """Summaries, figures and the report of a folder of results, written in a with-block; at its end all are."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

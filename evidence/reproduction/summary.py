@@ -1,4 +1,4 @@
-"""What the results amount to, JSON-ready: tables, claims, and the curves the report draws."""
+"""The findings of the results, JSON-ready: tables, claims, and the curves that figures draw."""
 
 from dataclasses import asdict
 from typing import Any
@@ -46,7 +46,7 @@ def summary(experiment: Experiment, results: Results) -> dict[str, Any]:
 
 
 def choices(experiment: Experiment, results: Results) -> list[dict[str, str]]:
-    """What the paper leaves open and we had to choose, with the reason."""
+    """Return our choices where the paper leaves something open, with the reason."""
     config = results.config
     stated = [
         (

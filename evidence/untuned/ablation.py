@@ -1,4 +1,4 @@
-"""What each part of the untuned method is for: the method with one part changed, on the problems it was designed on."""
+"""The purpose of each part of the untuned method: it with one part changed, on the problems it was designed on."""
 
 from __future__ import annotations
 

@@ -30,36 +30,36 @@ class OneAtATime(Oracle):
 
     @property
     def objective(self) -> Any:  # type: ignore[override]  # no field: its arrays are the source's
-        """That of the source."""
+        """The objective of the source."""
         return self.source.objective
 
     def draw(self, key: Any) -> Any:
-        """One sample."""
+        """Draw one sample."""
         return self.source.batch(self.source.draw(key), jnp.ones((), int))
 
     def batch(self, noise: Any, _size: Any) -> Any:
-        """That sample: no method here asks for more."""
+        """Return the one sample: no method here asks for more."""
         return noise
 
     def at(self, x: Any) -> Any:
-        """What the source remembers, but for ∇f, which is then not computed."""
+        """Return the point of the source without ∇f, which is then not computed."""
         return self.source.at(x)._replace(grad=jnp.zeros_like(x))
 
     def grad(self, point: Any, sample: Any) -> Any:
-        """∇f(x; ξ)."""
+        """Return ∇f(x; ξ)."""
         return self.source.grad(point, sample)
 
 
 @part
 class OneOfStream(OneAtATime):
-    """The same of an oracle that draws every sample of a batch."""
+    """One sample of an oracle that draws every sample of a batch."""
 
     def draw(self, key: Any) -> Any:
-        """One sample."""
+        """Draw one sample."""
         return self.source.single(key)
 
     def grad(self, point: Any, sample: Any) -> Any:
-        """∇f(x; ξ)."""
+        """Return ∇f(x; ξ)."""
         return self.source.gradient(point, sample)
 
 
@@ -74,7 +74,7 @@ class OneExample(Oracle):
         return jax.random.randint(key, (), 0, jax.tree.leaves(self.objective.data)[0].shape[0])
 
     def batch(self, noise: Any, _size: Any) -> Any:
-        """That example: no method here asks for more."""
+        """Return the one example: no method here asks for more."""
         return noise
 
     def at(self, x: Any) -> Any:
@@ -82,11 +82,11 @@ class OneExample(Oracle):
         return Point(x, jnp.zeros_like(x))
 
     def exact(self, point: Any) -> Any:
-        """∇f(x)."""
+        """Return ∇f(x)."""
         return self.objective.grad(point.x)
 
     def grad(self, point: Any, sample: Any) -> Any:
-        """∇f_i(x)."""
+        """Return ∇f_i(x)."""
         mean = self.objective
         example = jax.tree.map(lambda rows: jnp.asarray(rows)[sample], mean.data)
         return jax.grad(lambda x: mean.loss(unflatten(mean.tree, x), example))(point.x)
@@ -94,7 +94,7 @@ class OneExample(Oracle):
 
 @part
 class OnePair(OneAtATime):
-    """The same of temporal differences: a pair of states from one uniform number, with the law of the source's pairs.
+    """One pair of temporal differences: a pair of states from one uniform number, with the law of the source's pairs.
 
     Problems up to 10⁴ gradients were run with the source itself, whose exact law of any batch takes minutes to compile.
     """
@@ -131,7 +131,7 @@ def _wrapped(name: str, B: float, G: float, **numbers: Any) -> Problem:
 
 
 def _wrapped_from(name: str, B: float, G: float, dim: int, far: float) -> Problem:
-    """The same of an objective without a random start: x⁰ ~ N(far, I)."""
+    """Return problems of an objective without a random start: x⁰ ~ N(far, I)."""
 
     def make(seed: int) -> Oracle:
         start = np.random.default_rng(seed).normal(far, 1, dim)

@@ -24,7 +24,7 @@ RIDGE = 5e-4  # keeps the solutions of the finite sums bounded
 
 
 @dataclass(frozen=True)
-class Case:
+class JudgedProblem:
     """A problem: an oracle for every seed, which decides the start, and the loss on data that nobody trains on."""
 
     family: str
@@ -36,7 +36,7 @@ class Case:
 
 def _sum(
     family: str, loss: Callable[[Any, Any], Any], data: Any, test: Any, start: Callable[[Any], Any], **facts: Any
-) -> Case:
+) -> JudgedProblem:
     """A mean of losses over examples, with a small ridge; `start` draws x⁰ from a generator."""
 
     def ridged(x: Any, example: Any) -> Any:
@@ -51,7 +51,7 @@ def _sum(
     def held_out(x: Any) -> Any:
         return jnp.mean(jax.vmap(lambda example: loss(unflatten(tree, x), example))(test))
 
-    return Case(family, make, held_out, **facts)
+    return JudgedProblem(family, make, held_out, **facts)
 
 
 def _split(*arrays: Any, test: int, seed: int = 7) -> tuple[Any, Any]:
@@ -67,7 +67,7 @@ def cross_entropy(logits: Any, label: Any) -> Any:
 
 
 # Low-rank matrix completion: ½ (U_i · V_j − y)², an example is an observed entry.
-def _completion(rows: int, columns: int, rank: int, condition: float) -> Case:
+def _completion(rows: int, columns: int, rank: int, condition: float) -> JudgedProblem:
     rng = np.random.default_rng(11)
     scales = np.sqrt(np.geomspace(1, 1 / condition, rank))
     left, right = rng.normal(size=(rows, rank)) * scales, rng.normal(size=(columns, rank)) * scales
@@ -84,7 +84,7 @@ def _completion(rows: int, columns: int, rank: int, condition: float) -> Case:
 
 
 # Regression with heavy tails, in the errors and in the features.
-def _robust(dim: int, loss_of: Callable[[Any], Any], spread: float, outliers: float) -> Case:
+def _robust(dim: int, loss_of: Callable[[Any], Any], spread: float, outliers: float) -> JudgedProblem:
     rng = np.random.default_rng(13)
     features = rng.standard_t(3, (400, dim)) * np.geomspace(1, spread, dim)
     errors = 0.3 * rng.standard_t(1.5, 400) + 10 * (rng.random(400) < outliers) * rng.normal(1, 1, 400)
@@ -100,7 +100,7 @@ def _robust(dim: int, loss_of: Callable[[Any], Any], spread: float, outliers: fl
 
 
 # A recurrent layer that adds the two marked numbers of a sequence, and an attention layer that looks a key up.
-def _recurrent(hidden: int = 6, length: int = 6) -> Case:
+def _recurrent(hidden: int = 6, length: int = 6) -> JudgedProblem:
     rng = np.random.default_rng(17)
     numbers, marks = rng.uniform(-1, 1, (160, length)), np.zeros((160, length))
     for row in marks:
@@ -120,13 +120,13 @@ def _recurrent(hidden: int = 6, length: int = 6) -> Case:
     return _sum("sequences", loss, train, test, start, is_large=True)
 
 
-def _attention(keys: int = 4, width: int = 4, length: int = 5) -> Case:
+def _attention(keys: int = 4, width: int = 4, length: int = 5) -> JudgedProblem:
     rng = np.random.default_rng(19)
     order = np.array([rng.permutation(keys + 1)[:length] for _ in range(160)])
     values = rng.integers(0, 3, (160, length))
-    asked = rng.integers(0, length, 160)
+    chosen = rng.integers(0, length, 160)
     tokens = np.concatenate([np.eye(keys + 1)[order], np.eye(3)[values]], axis=2)
-    queries, labels = np.eye(keys + 1)[order[np.arange(160), asked]], values[np.arange(160), asked]
+    queries, labels = np.eye(keys + 1)[order[np.arange(160), chosen]], values[np.arange(160), chosen]
     train, test = _split(tokens, queries, labels, test=40)
 
     def loss(x: Any, example: Any) -> Any:
@@ -184,7 +184,7 @@ class Chain:
         return -value[0] + RIDGE * x @ x
 
     def surrogate(self, x: Any, numbers: Any) -> Any:
-        """What has the stochastic gradient as its gradient."""
+        """Return a function whose gradient is the stochastic gradient."""
         state, logs, rewards = jnp.zeros((), int), [], []
         for t in range(self.HORIZON):
             chance = jax.nn.sigmoid(x[state])
@@ -215,7 +215,7 @@ class Regulator:
         return total / self.HORIZON
 
     def surrogate(self, x: Any, numbers: Any) -> Any:
-        """What has the stochastic gradient as its gradient."""
+        """Return a function whose gradient is the stochastic gradient."""
         state, logs, costs = numbers[:2], [], []
         for t in range(self.HORIZON):
             mean = x @ state
@@ -228,15 +228,15 @@ class Regulator:
 
 def credit(logs: list[Any], rewards: list[Any]) -> Any:
     """Σ_t log π_t · (rewards from t on), these taken as constants."""
-    later = jnp.cumsum(jnp.stack(rewards)[::-1])[::-1]
-    return jnp.stack(logs) @ jax.lax.stop_gradient(later)
+    rewards_left = jnp.cumsum(jnp.stack(rewards)[::-1])[::-1]
+    return jnp.stack(logs) @ jax.lax.stop_gradient(rewards_left)
 
 
-def _control(function: Any, start: Callable[[Any], Any]) -> Case:
+def _control(function: Any, start: Callable[[Any], Any]) -> JudgedProblem:
     def make(seed: int) -> Oracle:
         return Reinforce(objectives.from_function(function, start(np.random.default_rng(seed))))
 
-    return Case(
+    return JudgedProblem(
         "policy gradients", make, f_inf=lowest(function, [start(np.random.default_rng(seed)) for seed in range(8)])
     )
 
@@ -252,7 +252,7 @@ def lowest(function: Callable[[Any], Any], starts: list[Any]) -> float:
 
 
 # Logistic regression on real data.
-def _logistic(data: str, spread: float, *, scaled: bool) -> Case:
+def _logistic(data: str, spread: float, *, scaled: bool) -> JudgedProblem:
     from sklearn import datasets
 
     features, labels = getattr(datasets, f"load_{data}")(return_X_y=True)
@@ -278,7 +278,7 @@ def _images(count: int) -> tuple[Any, Any]:
     return images[chosen].reshape(-1, 8, 8) / 8 - 1, labels[chosen]
 
 
-def _autoencoder(code: int = 4) -> Case:
+def _autoencoder(code: int = 4) -> JudgedProblem:
     images, _ = _images(160)
     pooled = images.reshape(160, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(160, 16)
     train, test = _split(pooled, test=40)
@@ -291,7 +291,7 @@ def _autoencoder(code: int = 4) -> Case:
     return _sum("autoencoder", loss, train, test, start, is_large=True)
 
 
-def _convolutional(channels: int = 3) -> Case:
+def _convolutional(channels: int = 3) -> JudgedProblem:
     images, labels = _images(120)
     train, test = _split(images, labels, test=40)
 
@@ -307,7 +307,7 @@ def _convolutional(channels: int = 3) -> Case:
     return _sum("convolutional network", loss, train, test, start, is_large=True)
 
 
-def _contrastive(width: int = 3) -> Case:
+def _contrastive(width: int = 3) -> JudgedProblem:
     images, _ = _images(160)
     halves = images.reshape(160, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(160, 2, 8)  # upper and lower half: two views
     rng = np.random.default_rng(23)
@@ -324,7 +324,7 @@ def _contrastive(width: int = 3) -> Case:
 
 
 # Hyper-parameters of a Gaussian process: the likelihood of blocks of five points, each a sample.
-def _gaussian_process() -> Case:
+def _gaussian_process() -> JudgedProblem:
     rng = np.random.default_rng(29)
     points = rng.uniform(0, 6, (120, 5))
     values = np.sin(2 * points) + 0.5 * np.sin(5 * points) + 0.2 * rng.normal(size=points.shape)
@@ -357,14 +357,14 @@ def _rosenbrock(x: Any) -> Any:
     return jnp.sum(5 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2) / x.size
 
 
-def _wrapped(function: Callable[[Any], Any], B: float, G: float, start: Callable[[Any], Any]) -> Case:
+def _wrapped(function: Callable[[Any], Any], B: float, G: float, start: Callable[[Any], Any]) -> JudgedProblem:
     def make(seed: int) -> Oracle:
         return BlumGladyshev(objectives.from_function(function, start(np.random.default_rng(seed))), B=B, G=G)
 
-    return Case("added noise", make)
+    return JudgedProblem("added noise", make)
 
 
-def cases() -> dict[str, Callable[[], Case]]:
+def cases() -> dict[str, Callable[[], JudgedProblem]]:
     """All registered problems by name; each is made when it is asked for."""
     return {
         "matrix completion, 15 × 12, rank 2": partial(_completion, 15, 12, 2, 1.0),

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidence.untuned import families, second
-from evidence.untuned.families import Case
+from evidence.untuned.families import JudgedProblem
 from evidence.untuned.rivals import TUNED, TWO_GRADIENTS, UNTUNED
 from gladstorm import Method, sweep, untuned
 from gladstorm.core.parts import in_float64
@@ -32,7 +32,7 @@ SEEDS, NOISY_SEEDS, FEWER_SEEDS = 12, 30, 6  # reported; where noise is added; o
 class Judgement(NamedTuple):
     """A registered set of problems, and by which scores rivals are tuned."""
 
-    cases: Callable[[], dict[str, Callable[[], Case]]]
+    cases: Callable[[], dict[str, Callable[[], JudgedProblem]]]
     tuned_by: tuple[str, ...]
     folder: str  # inside that of the study
 
@@ -46,15 +46,15 @@ JUDGEMENTS = {
 def require_known(names: Sequence[str], judgement: Judgement) -> None:
     """Refuse names of no problem."""
     for name in names:
-        if name not in (known := judgement.cases()):
-            raise ValueError(f"untuned: the problems are {', '.join(known)}; got {name!r}.")
+        if name not in (cases := judgement.cases()):
+            raise ValueError(f"untuned: the problems are {', '.join(cases)}; got {name!r}.")
 
 
 def run(folder: Path, judgement: Judgement, names: Sequence[str] = (), budgets: Sequence[int] = BUDGETS) -> None:
     """Judge what is asked for and not there."""
-    known = {name: cache(made) for name, made in judgement.cases().items()}
+    cases = {name: cache(made) for name, made in judgement.cases().items()}
     for budget in budgets:
-        for name, made in known.items():
+        for name, made in cases.items():
             file = f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{budget}.json"
             path = folder / judgement.folder / file
             if not path.exists() and (not names or name in names):
@@ -65,7 +65,7 @@ def run(folder: Path, judgement: Judgement, names: Sequence[str] = (), budgets: 
                 write_text(path, json.dumps(result, ensure_ascii=False) + "\n")
 
 
-def judge(case: Case, budget: int, tuned_by: Sequence[str]) -> dict[str, Any]:
+def judge(case: JudgedProblem, budget: int, tuned_by: Sequence[str]) -> dict[str, Any]:
     """‖∇f‖ and the loss of every reported seed: ours, the rivals with their best settings, the untuned ones."""
     seeds = NOISY_SEEDS if case.family == "added noise" else SEEDS
     if case.is_large and budget > 10**4:
@@ -94,9 +94,9 @@ def _means(scores: np.ndarray) -> np.ndarray:
 
 
 def _ends(
-    case: Case, methods: Mapping[str, Method], budget: int, seeds: Sequence[int]
+    case: JudgedProblem, methods: Mapping[str, Method], budget: int, seeds: Sequence[int]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Of every method ‖∇f‖ and the loss, (setting, seed), where its runs end; not a number where they diverged."""
+    """Return ‖∇f‖ and the loss of every method, (setting, seed), where its runs end; NaN where they diverged."""
     oracles = [case.make(seed) for seed in seeds]
     ends: dict[str, dict[str, np.ndarray]] = {}
     for gradients in (1, 2):
@@ -115,7 +115,9 @@ def _gradients_a_step(name: str) -> int:
     return 2 if name.split(",")[0] in TWO_GRADIENTS else 1
 
 
-def _scores(case: Case, record: Record, oracles: Sequence[Oracle], *, last: bool = False) -> dict[str, np.ndarray]:
+def _scores(
+    case: JudgedProblem, record: Record, oracles: Sequence[Oracle], *, last: bool = False
+) -> dict[str, np.ndarray]:
     return {
         "norm": reported_norms(record, oracles, last=last),
         "loss": _at_the_ends(record, oracles, _loss_of(case), last=last),
@@ -123,7 +125,7 @@ def _scores(case: Case, record: Record, oracles: Sequence[Oracle], *, last: bool
 
 
 @cache  # one function for each problem, so that it is compiled once
-def _loss_of(case: Case) -> Callable[[Any, Any], Any]:
+def _loss_of(case: JudgedProblem) -> Callable[[Any, Any], Any]:
     return lambda oracle, x: (case.held_out or oracle.objective.value)(x)
 
 

@@ -25,7 +25,7 @@ class Result(dict[str, Any]):
 
     @property
     def problem(self) -> str:
-        """Its name."""
+        """Name of the problem."""
         return str(self["problem"])
 
     @property
@@ -129,7 +129,7 @@ class Sentence(NamedTuple):
     """A registered sentence: what it says, what was found in the cases that were run, and the verdict."""
 
     words: str
-    found: str
+    outcome: str
     verdict: str
 
 
@@ -211,7 +211,7 @@ def crossed(results: list[Result], cell: Callable[[Result], str], score: str) ->
 
 
 def with_intervals(results: list[Result], score: str) -> str:
-    """The same of ratios, each with its interval and the best rival."""
+    """Return a table of ratios, each with its interval and the best rival."""
 
     def cell(result: Result) -> str:
         low, high = map(shown, result.interval(score))
@@ -236,22 +236,23 @@ def ablated() -> dict[str, Any]:
     path = PUBLISHED / "untuned" / ablation.FILE
     if not path.exists():
         return {"changes": ""}
-    kept: dict[str, dict[str, dict[str, float]]] = json.loads(path.read_text("utf-8"))
-    budgets = list(next(iter(kept.values())))
+    norms_of: dict[str, dict[str, dict[str, float]]] = json.loads(path.read_text("utf-8"))
+    budgets = list(next(iter(norms_of.values())))
     rows, idle = [], []
-    for variant in next(iter(kept.values()))[budgets[0]]:
+    for variant in next(iter(norms_of.values()))[budgets[0]]:
         ratios = [
-            [scores[budget][variant] / scores[budget][ablation.WHOLE] for scores in kept.values()] for budget in budgets
+            [scores[budget][variant] / scores[budget][ablation.WHOLE] for scores in norms_of.values()]
+            for budget in budgets
         ]
         rows.append([variant, *(f"{geometric(some):.2f}, {max(some):.2f}" for some in ratios)])
         if variant != ablation.WHOLE and all(round(geometric(some), 2) <= 1 for some in ratios):
             idle.append(variant)
     table = markdown_table(["changed", *(f"{int(budget):,} gradients" for budget in budgets)], rows)
-    return {"changes": table, "development": len(kept), "idle": idle}
+    return {"changes": table, "development": len(norms_of), "idle": idle}
 
 
 def summary(results: list[Result], judgement: str) -> dict[str, Any]:
-    """What the page says of a judgement; nothing if no case was run."""
+    """Return the numbers of a judgement that the page shows; nothing if no case was run."""
     if not results:
         return {}
     at = by_budget(results)
@@ -281,7 +282,7 @@ def near_the_best(results: list[Result], factor: float) -> dict[str, int]:
 
 
 def apart(results: list[Result]) -> dict[str, Any]:
-    """Of the case whose f is worst: how many runs end above, and how many below, all runs of the best tuned rival."""
+    """Count the runs that end above, and below, all runs of the best tuned rival in the case whose f is worst."""
     worst = max(results, key=lambda result: result.ratio("loss"))
     ours, rival = worst.seeds(OURS, "loss"), worst.seeds(worst.best("loss"), "loss")
     return {
@@ -293,9 +294,9 @@ def apart(results: list[Result]) -> dict[str, Any]:
 
 
 def render(judged: Mapping[str, list[Result]]) -> str:
-    """The page."""
+    """Return the page, in Markdown."""
     first = judged["first"]
-    kept = by_budget([result for result in first if not result.is_trap])
+    untrapped = by_budget([result for result in first if not result.is_trap])
     values = {
         "shown": shown,
         "problems": PROBLEMS,
@@ -305,6 +306,6 @@ def render(judged: Mapping[str, list[Result]]) -> str:
         "rivals": untuned_rivals(judged["second"]) if judged["second"] else "",
         "void": VOID,
         "traps": sum(result.is_trap for result in first),
-        "without_traps": {budget: geometric(result.ratio() for result in some) for budget, some in kept.items()},
+        "without_traps": {budget: geometric(result.ratio() for result in some) for budget, some in untrapped.items()},
     }
     return rendered(__file__, values | ablated())

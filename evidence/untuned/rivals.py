@@ -1,4 +1,4 @@
-"""Who the untuned method is compared with: six families tuned for each problem and budget, seven untuned ones."""
+"""Rivals of the untuned method: six families tuned for each problem and budget, seven untuned ones."""
 
 from __future__ import annotations
 

@@ -14,22 +14,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidence.untuned.development import OneExample, normals
-from evidence.untuned.families import RIDGE, Case, Reinforce, credit, cross_entropy, lowest
+from evidence.untuned.families import RIDGE, JudgedProblem, Reinforce, credit, cross_entropy, lowest
 from gladstorm import BlumGladyshev, finite_sum, objectives
 from gladstorm.problems.oracle import Oracle
 
 STARTS = 20  # from which the lowest value is sought
 
 
-def _case(family: str, make: Callable[[int], Oracle]) -> Case:
+def _case(family: str, make: Callable[[int], Oracle]) -> JudgedProblem:
     """f* is the lowest value that quasi-Newton steps with exact gradients reach from any of twenty starts."""
     with jax.enable_x64(True):
-        found: list[Any] = [make(seed).objective for seed in range(STARTS)]
-        starts = [np.asarray(objective.start, float) for objective in found]
-        return Case(family, make, f_inf=lowest(found[0].value, starts))
+        posed: list[Any] = [make(seed).objective for seed in range(STARTS)]
+        starts = [np.asarray(objective.start, float) for objective in posed]
+        return JudgedProblem(family, make, f_inf=lowest(posed[0].value, starts))
 
 
-def _sum(family: str, loss: Callable[[Any, Any], Any], data: Any, start: Callable[[Any], Any]) -> Case:
+def _sum(family: str, loss: Callable[[Any, Any], Any], data: Any, start: Callable[[Any], Any]) -> JudgedProblem:
     """A mean of losses over examples, with a small ridge; `start` draws x⁰ from a generator."""
 
     def ridged(x: Any, example: Any) -> Any:
@@ -42,7 +42,7 @@ def _sum(family: str, loss: Callable[[Any, Any], Any], data: Any, start: Callabl
 
 
 # Independent components: the likelihood of x = A s, where s has heavy tails; −log |det W| + Σ log cosh(W x)_i.
-def _components() -> Case:
+def _components() -> JudgedProblem:
     rng = np.random.default_rng(31)
     mixed = rng.laplace(size=(300, 3)) @ rng.normal(size=(3, 3)).T
 
@@ -56,7 +56,7 @@ def _components() -> Case:
 
 
 # A mixture of three Student distributions in the plane, with four degrees of freedom.
-def _mixture() -> Case:
+def _mixture() -> JudgedProblem:
     rng = np.random.default_rng(37)
     centres = np.array([[0.0, 0.0], [4.0, 1.0], [1.0, 5.0]])
     points = centres[rng.choice(3, 300, p=[0.5, 0.3, 0.2])] + rng.standard_t(4, (300, 2))
@@ -69,28 +69,28 @@ def _mixture() -> Case:
 
 
 # A normalizing flow: two affine couplings with five hidden units each take two half moons to a normal distribution.
-def _flow(hidden: int = 5) -> Case:
+def _flow(hidden: int = 5) -> JudgedProblem:
     rng = np.random.default_rng(41)
     angle, upper = rng.uniform(0, np.pi, 200), rng.random(200) < 0.5
     moons = np.stack([np.cos(angle), np.sin(angle)], 1) * np.where(upper, 1, -1)[:, None]
     moons += np.where(upper, 1, -1)[:, None] * [-0.5, -0.25] + 0.1 * rng.normal(size=(200, 2))
 
     def loss(x: Any, point: Any) -> Any:
-        kept, moved = point
+        fixed, changed = point
         log_scale = jnp.zeros(())
         for layer in range(2):
-            out = x["V"][layer] @ jnp.tanh(x["w"][layer] * kept + x["b"][layer]) + x["c"][layer]
+            out = x["V"][layer] @ jnp.tanh(x["w"][layer] * fixed + x["b"][layer]) + x["c"][layer]
             by = 2 * jnp.tanh(out[0])
-            kept, moved = moved * jnp.exp(by) + out[1], kept
+            fixed, changed = changed * jnp.exp(by) + out[1], fixed
             log_scale += by
-        return (kept**2 + moved**2) / 2 - log_scale
+        return (fixed**2 + changed**2) / 2 - log_scale
 
     start = normals(w=(1.0, 2, hidden), b=(0.5, 2, hidden), V=(0.3, 2, 2, hidden), c=(0, 2, 2))
     return _sum("normalizing flow", loss, moons, start)
 
 
 # Rankings by Bradley and Terry: twenty players, a sample is one game.
-def _rankings(players: int = 20) -> Case:
+def _rankings(players: int = 20) -> JudgedProblem:
     rng = np.random.default_rng(43)
     strength = rng.normal(0, 1.5, players)
     games = np.array([rng.choice(players, 2, replace=False) for _ in range(400)])
@@ -104,7 +104,7 @@ def _rankings(players: int = 20) -> Case:
 
 
 # Ordinal regression: the progress of diabetes in five classes, cumulative logits with ordered thresholds.
-def _ordinal(classes: int = 5) -> Case:
+def _ordinal(classes: int = 5) -> JudgedProblem:
     from sklearn.datasets import load_diabetes
 
     features, target = load_diabetes(return_X_y=True)
@@ -121,7 +121,7 @@ def _ordinal(classes: int = 5) -> Case:
 
 
 # A graph network: two convolutions find the three groups of a random graph from noisy features; a sample is a node.
-def _graph(nodes: int = 30, hidden: int = 4) -> Case:
+def _graph(nodes: int = 30, hidden: int = 4) -> JudgedProblem:
     rng = np.random.default_rng(47)
     groups = np.arange(nodes) % 3
     joined = np.triu(rng.random((nodes, nodes)) < np.where(groups[:, None] == groups, 0.3, 0.05), 1)
@@ -138,7 +138,7 @@ def _graph(nodes: int = 30, hidden: int = 4) -> Case:
 
 
 # Policy gradients on another task: how much to order for a store that holds five pieces, eight days.
-class Store:
+class StoreKeeper:
     """Softmax over orders of 0 to 2 for each stock; a sale earns 1, a piece in stock costs 0.1, one ordered 0.3."""
 
     STOCKS, ORDERS, DAYS = 6, 3, 8
@@ -157,15 +157,15 @@ class Store:
         """−E of the profit from an empty store, with a small ridge."""
         chance = jax.nn.softmax(x.reshape(self.STOCKS, self.ORDERS))
         stock, order, demand = np.meshgrid(*map(np.arange, (self.STOCKS, self.ORDERS, 3)), indexing="ij")
-        later, profit = self._move(stock, order, demand)
+        after, profit = self._move(stock, order, demand)
         weights = chance[:, :, None] * self.DEMAND
         value = jnp.zeros(self.STOCKS)
         for _ in range(self.DAYS):
-            value = jnp.sum(weights * (profit + value[later]), axis=(1, 2))
+            value = jnp.sum(weights * (profit + value[after]), axis=(1, 2))
         return -value[0] + RIDGE * x @ x
 
     def surrogate(self, x: Any, numbers: Any) -> Any:
-        """What has the stochastic gradient as its gradient."""
+        """Return a function whose gradient is the stochastic gradient."""
         logs_of = jax.nn.log_softmax(x.reshape(self.STOCKS, self.ORDERS))
         stock, logs, profits = jnp.zeros((), int), [], []
         for order_number, demand_number in numbers:
@@ -177,8 +177,8 @@ class Store:
         return -credit(logs, profits) + RIDGE * x @ x
 
 
-def _store() -> Case:
-    store = Store()
+def _store() -> JudgedProblem:
+    store = StoreKeeper()
 
     def make(seed: int) -> Oracle:
         start = np.random.default_rng(seed).normal(0, 0.5, store.STOCKS * store.ORDERS)
@@ -188,7 +188,7 @@ def _store() -> Case:
 
 
 # Factor analysis with one factor: Σ = l lᵀ + diag(exp ψ), the exact likelihood; the noise is added.
-def _factor(dim: int = 6) -> Case:
+def _factor(dim: int = 6) -> JudgedProblem:
     rng = np.random.default_rng(53)
     loads = rng.normal(0, 1, dim)
     data = rng.normal(size=(200, 1)) * loads + rng.normal(size=(200, dim)) * np.geomspace(0.3, 1, dim)
@@ -209,7 +209,7 @@ def _factor(dim: int = 6) -> Case:
     return _case("added noise", make)
 
 
-def cases() -> dict[str, Callable[[], Case]]:
+def cases() -> dict[str, Callable[[], JudgedProblem]]:
     """All problems of the second set by name; each is made when it is asked for, as f* takes seconds."""
     return {
         "independent components, 3 × 3": _components,

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from gladstorm.comparison.scores import at_edge, interval, interval_text, positive_interval, ratio
+from gladstorm.comparison.scores import at_edge, interval, positive_interval, ratio
+from gladstorm.core.estimate import Estimate
 from gladstorm.core.statistics import mean_of, over_seeds, share_interval, significant
 
 
@@ -23,22 +24,22 @@ def test_the_mean_over_seeds_has_student_s_interval() -> None:
     assert over_seeds(np.array([np.inf])) == {"mean": None, "std": None, "per_seed": [None]}
 
 
-def test_the_interval_of_positive_numbers_stays_above_zero_where_student_s_does_not() -> None:
-    values = np.array([0.1, 2.0])
-    assert positive_interval(values)["low"] > 0 > interval(values)["low"]
-    assert positive_interval(np.array([0.0, 2.0])) == interval(np.array([0.0, 2.0]))
+def test_the_interval_of_norms_is_positive_and_that_of_student_to_first_order() -> None:
+    wide, narrow = np.array([0.01, 0.02, 1.0]), 1 + 1e-4 * np.array([-1.0, 0.0, 2.0])
+    student, positive = interval(wide), positive_interval(wide)
+    assert np.all(np.diff([student.low, 0, positive.low, wide.mean(), positive.high]) > 0)
+    assert positive_interval(narrow).low == pytest.approx(interval(narrow).low, abs=1e-6)
+    assert positive_interval(narrow).high == pytest.approx(interval(narrow).high, abs=1e-6)
+    for without in ([0.0, 1.0], [2.0], [1.0, np.inf]):
+        assert positive_interval(np.array(without)) == interval(np.array(without))
+    assert interval(np.array([2.0])) == Estimate(2.0)
+    assert interval(np.array([1.0, np.nan])) == Estimate(None)
 
 
 def test_methods_are_compared_seed_by_seed_by_the_geometric_mean() -> None:
-    assert ratio(np.array([1.0, 2.0]), np.array([2.0, 4.0]))["mean"] == 0.5
-    assert ratio(np.array([1.0, 8.0]), np.array([2.0, 4.0]))["mean"] == pytest.approx(1.0)
-    assert ratio(np.array([1.0, np.inf]), np.array([2.0, 4.0]))["mean"] is None
-
-
-def test_an_interval_as_text_is_the_mean_alone_where_there_is_no_interval() -> None:
-    assert interval_text({"mean": 2.0, "low": 1.5, "high": 2.5}) == "2 [1.5, 2.5]"
-    assert interval_text({"mean": 2.0, "low": None, "high": None}) == "2"
-    assert interval_text({"mean": None, "low": None, "high": None}) == "not finite"
+    assert ratio(np.array([1.0, 2.0]), np.array([2.0, 4.0])).value == 0.5
+    assert ratio(np.array([1.0, 8.0]), np.array([2.0, 4.0])).value == pytest.approx(1.0)
+    assert ratio(np.array([1.0, np.inf]), np.array([2.0, 4.0])).value is None
 
 
 def test_the_interval_of_a_share_is_exact() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from evidence.untuned import judging
-from evidence.untuned.families import Case
+from evidence.untuned.families import JudgedProblem
 from evidence.untuned.page import Result, apart, load, near_the_best
 from evidence.untuned.rivals import COSINE, TUNED
 from gladstorm import BlumGladyshev, devices, objectives, run, sgd, untuned
@@ -30,7 +30,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(judging, "TUNED", {"SGD": (GRID, lambda s: sgd(s[:, 0]))})
     monkeypatch.setattr(judging, "UNTUNED", {})
     monkeypatch.setattr(judging, "SEEDS", 3)
-    return judging.judge(Case("a family", started), BUDGET, ("norm", "loss"))
+    return judging.judge(JudgedProblem("a family", started), BUDGET, ("norm", "loss"))
 
 
 def test_a_rival_is_tuned_on_seeds_that_are_not_reported_and_never_to_one_that_diverges(kept: dict[str, Any]) -> None:
@@ -90,11 +90,11 @@ def test_problems_are_made_after_jax_is_told_its_devices_and_only_those_asked_fo
     order: list[str] = []
     monkeypatch.setattr(devices, "tune", lambda: order.append("devices"))
 
-    def made(name: str) -> Case:
+    def made(name: str) -> JudgedProblem:
         order.append(name)
         raise ValueError("far enough")
 
-    cases: dict[str, Callable[[], Case]] = {name: partial(made, name) for name in ("one", "other")}
+    cases: dict[str, Callable[[], JudgedProblem]] = {name: partial(made, name) for name in ("one", "other")}
     monkeypatch.setitem(judging.JUDGEMENTS, "second", judging.JUDGEMENTS["second"]._replace(cases=lambda: cases))
     with pytest.raises(ValueError, match="untuned: the problems are one, other; got 'none'"):
         command(tmp_path, problem=["none"])
