@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+import click
 import typer.main
 
 from evidence import study
@@ -30,6 +31,16 @@ class Ended(NamedTuple):
     kind: str
     out: str
     err: str
+
+
+@functools.cache
+def commands() -> dict[str, dict[str, Any]]:
+    """Return the commands of each program by name; a command of a study is imported when it is asked for."""
+    groups = {name: (group, click.Context(group)) for name, group in programs().items()}
+    return {
+        name: {each: group.get_command(context, each) for each in group.list_commands(context)}
+        for name, (group, context) in groups.items()
+    }
 
 
 @functools.cache

@@ -28,7 +28,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from command_lines import little_work, programs, run_line
+from command_lines import commands, little_work, run_line
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -54,7 +54,7 @@ SHORTER = {  # the last of two options counts
 }
 SMALL = {"examples/bounded_variance_counterexample.py": {"horizons": (1000,), "seeds": 2}}
 FENCED = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-COMMANDS = {name: program.commands for name, program in programs().items()}
+COMMANDS = commands()
 
 
 class Block(NamedTuple):

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gladstorm as gs
-from command_lines import programs
+from command_lines import commands
 from evidence.posteriors import page as posteriors_page
 from evidence.suite.page import load as load_suite
 from evidence.untuned import families, second
@@ -176,8 +176,8 @@ def test_every_command_that_takes_long_can_resume_and_its_page_says_with_which_o
     (words,) = re.findall(r"`--store DIR` for ((?:`\w+`(?:, | and )?)+)", said)
     options = {
         (program, name): {each for option in command.params for each in option.opts}
-        for program, group in programs().items()
-        for name, command in group.commands.items()
+        for program, named in commands().items()
+        for name, command in named.items()
     }
     long = {name for (program, name), has in options.items() if program == "gladstorm" and "--workers" in has}
     assert sorted(re.findall(r"`(\w+)`", words)) == sorted(long)

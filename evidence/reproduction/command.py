@@ -50,7 +50,7 @@ def command(
     from dataclasses import replace
 
     from evidence.reproduction import QUICK, ReproductionSettings, choose, reproduce
-    from evidence.reproduction.publication import Publication, require_own_report
+    from evidence.reproduction.publication import publish, require_own_report
 
     chosen = choose(experiments or [])
     given: dict[str, Any] = {"B": B, "sigma2": sigma2, "seeds": seeds, "steps": steps, "grid": _numbers(grid)}
@@ -62,14 +62,14 @@ def command(
     require_own_report("reproduction", out)
     if find_spec("vl_convert") is None:
         raise ValueError("reproduction: report.html needs Vega, not installed here; pip install 'gladstorm[page]'.")
-    with computing(cache, workers, scheduler) as executor, Publication(out) as publication:
+    with computing(cache, workers, scheduler) as executor:
         for experiment in chosen:
             (out / experiment.name).mkdir(parents=True, exist_ok=True)
             results = reproduce(experiment, settings, cache / experiment.name, executor)
             results.save(out / experiment.name / "results.parquet")
-            publication.add(experiment)
+    summaries = publish(out)
     if not as_json:
-        _show_verdicts(publication.summaries, verbose)
+        _show_verdicts({name: summaries[name] for name in names}, verbose)
     return True
 
 

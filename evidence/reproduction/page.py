@@ -6,7 +6,7 @@ from typing import Any
 from evidence.page import read_some, rendered
 from evidence.reproduction import EXPERIMENTS
 from evidence.reproduction import figures as reproduction_figures
-from evidence.reproduction.publication import Publication, experiments_in, require_own_report
+from evidence.reproduction.publication import experiments_in, publish, require_own_report
 from evidence.reproduction.report import by_claim, sentences
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import in_words
@@ -67,12 +67,10 @@ def load(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def draw(folder: Path) -> None:
-    """All figures and the report where the curves are; of what is published, which has none, the sensitivity."""
-    if drawn := experiments_in(folder):
+    """Draw all figures and the report where the runs are; of what is published, which has none, the sensitivity."""
+    if experiments_in(folder):
         require_own_report("reproduction", folder)
-        with Publication(folder) as publication:
-            for experiment in drawn:
-                publication.add(experiment)
+        publish(folder)
         return
     for name, summary in load(folder).items():
         figures.save(reproduction_figures.sensitivity(summary, {}), folder / name / "sensitivity.png")

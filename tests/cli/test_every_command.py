@@ -18,7 +18,7 @@ import typer
 from rich.cells import cell_len
 
 import gladstorm as gs
-from command_lines import little_work, programs, run_line
+from command_lines import commands, little_work, run_line
 from evidence import study
 from evidence.reproduction import command as reproduction
 from evidence.suite.page import load as load_suite
@@ -34,7 +34,7 @@ from gladstorm.jobs.files import load_json, write_text
 Said = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]
 EVIDENCE = ROOT / "docs" / "evidence"
-COMMANDS = [(program, name) for program, group in programs().items() for name in group.commands]
+COMMANDS = [(program, name) for program, named in commands().items() for name in named]
 WIDTHS = (60, 80, 120)
 GOLDEN = ("simulate", "compare", "plan")
 
@@ -75,11 +75,11 @@ TABLES = [*LINES, *FROM_RESULTS]
 
 
 def test_without_a_command_the_help_is_shown_and_lists_every_command_in_whole_sentences() -> None:
-    for program, group in programs().items():
+    for program, named in commands().items():
         shown = run_line([program])
         assert shown == run_line([program, "--help"])
         _, *lines = re.split(r"^  (?=[a-z])", shown.out.partition("Commands:")[2], flags=re.MULTILINE)
-        assert sorted(each.split()[0] for each in lines) == sorted(group.commands)
+        assert sorted(each.split()[0] for each in lines) == sorted(named)
         assert [each for each in lines if not each.rstrip().endswith(".") or each.rstrip().endswith("...")] == []
 
 
@@ -90,7 +90,7 @@ def test_every_command_has_help_with_an_example_and_the_options_of_its_kind(prog
     assert (shown.kind, shown.err) == ("0", "")
     written = program if program == "gladstorm" else "python -m evidence"
     assert re.search(rf"Examples?: {written} {name}", shown.out)
-    options = {each for option in programs()[program].commands[name].params for each in option.opts}
+    options = {each for option in commands()[program][name].params for each in option.opts}
     assert "--json" in options
     assert "--quiet" in options or name in ("diagnose", "methods", "plan", "table")
     assert "--store" in options or "--workers" not in options
@@ -278,7 +278,7 @@ def test_a_bad_value_of_any_option_is_accepted_or_refused_in_one_sentence(
 ) -> None:
     if name == "posteriors" and not find_spec("numpyro"):
         pytest.skip("numpyro is not installed")
-    for option in programs()[program].commands[name].params:
+    for option in commands()[program][name].params:
         if option.param_type_name != "option" or option.is_flag:
             continue
         for value in BAD:

@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 
 from browser import chromium, opened
-from evidence.reproduction import EXPERIMENTS, ReproductionSettings, Results, report, reproduce, summary
+from evidence.reproduction import EXPERIMENTS, ReproductionSettings, Results, report, reproduce
 from evidence.reproduction.experiment import TUNING_SEEDS
-from evidence.reproduction.publication import Publication
 from evidence.reproduction.results import (
     BUDGET,
     COMPARED,
@@ -31,7 +30,6 @@ from evidence.reproduction.results import (
     TUNED,
     TUNING,
 )
-from evidence.reproduction.summary import curves
 from evidence.scores import last_tenth
 from gladstorm import theory
 from gladstorm.comparison.scores import within
@@ -316,12 +314,6 @@ def test_ctrl_c_while_figures_are_drawn_ends_everything_and_the_results_stay(out
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
     assert {path: path.read_bytes() for path in folder.rglob("results.parquet")} == before
-
-
-def test_a_figure_that_cannot_be_drawn_is_an_error_here(out: Path, tmp_path: Path) -> None:
-    results = Results.load(out / "cubic" / "results.parquet")
-    with pytest.raises(ValueError, match="in a folder that exists"), Publication(tmp_path) as publication:
-        publication.draw(summary(EXPERIMENTS["cubic"], results), curves(results), out / "nowhere")
 
 
 def test_json_is_all_there_is_on_standard_output(out: Path, evidence: Said, monkeypatch: pytest.MonkeyPatch) -> None:
