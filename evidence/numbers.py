@@ -91,7 +91,7 @@ def verification() -> Mapping[str, str]:
 
     report = load(DOCS / "verification")
     horizons = report["settings"]["horizons"]
-    numbers = {}
+    numbers: dict[str, str] = {}
     for method in ("nsgdm", "nstorm"):
         cases = [case for case in report["cases"] if case["regime"] == f"{method}/smooth/bg0"]
         last = [100 * case["tightness"]["bound"][-1] for case in cases]

@@ -111,4 +111,4 @@ def run_line(words: list[str], encoding: str = "utf-8") -> Ended:
             kind = "traceback\n" + traceback.format_exc(limit=-4)
     for stream in (out, err):
         stream.flush()
-    return Ended(kind, *(stream.buffer.getvalue().decode(encoding) for stream in (out, err)))  # type: ignore[attr-defined]
+    return Ended(kind, *(stream.buffer.getvalue().decode(encoding) for stream in (out, err)))

@@ -130,7 +130,7 @@ def rows(hard: Hard, first_seed: int) -> list[dict[str, Any]]:
             | {"sfo": rounded(float(np.median(counts[label]))), "tuning_seeds": TUNING_SEEDS}
             | {"tried": [[rounded(float(each)) for each in row] for row in medians.reshape(len(tuned.gammas), -1)]}
             | {"per_seed": [rounded(float(count)) for count in counts[label]]}
-            | {"relative": [None if relative[key] is None else rounded(relative[key]) for key in relative]}
+            | {"relative": [None if end is None else rounded(end) for end in relative.values()]}
         )
     return found
 

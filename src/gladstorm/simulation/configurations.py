@@ -74,7 +74,7 @@ def fill_in(text: str, numbers: Mapping[str, str]) -> tuple[str, dict[str, str]]
     >>> fill_in("spider(q=9,large=[4,8],batch=grid(1,4,2))", {"size": "1", "large.size": "8", "gamma": "0.1"})
     ('spider(q=9,large=8,batch=1)', {'gamma': '0.1'})
     """
-    others = {}
+    others: dict[str, str] = {}
     for field, number in numbers.items():
         written = rf"\b({re.escape(argument(field))})=(\[[^\]]*\]|grid\([^()]*\))"
         text, count = re.subn(written, rf"\g<1>={number}", text)

@@ -62,8 +62,9 @@ def _answer(result: SuiteResult, question: Question, comparisons: int) -> Answer
         rounded = relative.map(lambda end: significant(end, DIGITS))
         judged = verdict(relative, seeds, *lost)
         cases.append(CaseAnswer(case.problem, case.budget, (chosen, other), lost, rounded, shown, judged))
-    clearest = [_clearest([case for case in cases if case.verdict == word]) for word in ("better", "worse")]
-    return Answer(*question, cases, *clearest, _where(result, cases))
+    better, worse = (_clearest([case for case in cases if case.verdict == word]) for word in ("better", "worse"))
+    deed, does, does_not = question
+    return Answer(deed, does, does_not, cases, better, worse, _where(result, cases))
 
 
 def share_of_seeds(scores: np.ndarray, other: np.ndarray, comparisons: int) -> SeedShare:
