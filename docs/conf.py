@@ -88,7 +88,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "min_reported_time": 10**6,  # times are of the machine that built the page
     "remove_config_comments": True,
-    "first_notebook_cell": "%pip install --quiet 'gladstorm[all]'",  # so that it runs where nothing is installed
+    "first_notebook_cell": "# In a copy of the repository: pip install '.[all]'",
     "matplotlib_animations": False,
     "abort_on_example_error": True,
     "thumbnail_size": (480, 320),
