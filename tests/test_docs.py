@@ -22,8 +22,8 @@ ROOT = Path(__file__).parent.parent
 WRITTEN_BY_THE_BUILD = ("made/gallery/index.rst", "made/command_line.md")
 
 
-def test_the_tables_of_methods_parts_complexities_and_works_are_the_code_s() -> None:
-    for name in tables.PAGES:
+def test_tables_and_marked_numbers_of_documents_are_those_of_the_code_and_the_results() -> None:
+    for name in tables.pages():
         assert (ROOT / name).read_text("utf-8") == tables.renewed(name)
 
 

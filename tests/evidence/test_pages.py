@@ -1,5 +1,6 @@
 """What every study obeys: its page is made from the results beside it, and its command says what it does."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,15 @@ def test_the_page_is_made_from_the_results_beside_it(name: str) -> None:
     folder = study.PUBLISHED / name
     page = study.page_of(name)
     assert (folder / study.PAGE).read_text("utf-8") == page.render(page.load(folder))
+
+
+def test_no_caption_ends_at_the_star_of_a_symbol_and_no_power_is_shown_as_typed() -> None:
+    for path in study.PUBLISHED.rglob("*.md"):
+        for paragraph in path.read_text("utf-8").split("\n\n"):
+            prose = "".join(paragraph.strip().split("`")[::2])
+            if re.match(r"\*[^*\s]", prose) and re.search(r"[^*]\*$", prose):
+                assert not re.findall(r"(?<!\\)\*", prose[1:-1]), (path.parent.name, paragraph)
+            assert not re.findall(r"ε\^-|L\*_", prose), (path.parent.name, paragraph)
 
 
 @pytest.mark.parametrize("name", study.names())
