@@ -22,8 +22,8 @@ def renewed_numbers(text: str) -> str:
 
 def _number(study: str, name: str) -> str:
     if study not in STUDIES or name not in STUDIES[study]():
-        known = ", ".join(STUDIES[study]() if study in STUDIES else STUDIES)
-        raise ValueError(f"tables: a marked number must be one of {known}; got {study}.{name}.")
+        names = ", ".join(STUDIES[study]() if study in STUDIES else STUDIES)
+        raise ValueError(f"tables: a marked number must be one of {names}; got {study}.{name}.")
     return STUDIES[study]()[name]
 
 

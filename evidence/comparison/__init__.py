@@ -1,1 +1,1 @@
-"""Which methods reach a smaller gradient norm than NSTORM at an equal budget? The paper's Table 1 and four more."""
+"""At an equal budget, which methods reach a smaller gradient norm than NSTORM? The paper's Table 1 and four more."""

@@ -1,1 +1,1 @@
-"""Where does the noise of streaming least squares grow? Its variance along a run, from the start and the solution."""
+"""On a run of streaming least squares, where does the noise grow? Its variance from the start and the solution."""

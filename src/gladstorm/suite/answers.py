@@ -15,7 +15,7 @@ import numpy as np
 from gladstorm.comparison.scores import CONFIDENCE, ratio
 from gladstorm.core.estimate import Estimate
 from gladstorm.core.statistics import share_interval, significant
-from gladstorm.suite.result import Answer, CaseAnswer, Condition, ProblemFacts, SeedShare, SuiteCase, SuiteResult
+from gladstorm.suite.result import Answer, CaseAnswer, ProblemFacts, SeedShare, SeparatingFact, SuiteCase, SuiteResult
 
 DIGITS = 4  # that answers keep
 
@@ -112,9 +112,9 @@ def _preferred(result: SuiteResult, case: SuiteCase, method: str) -> str:
     return rows[int(np.argmin(np.where(np.isnan(scores), np.inf, scores)))]
 
 
-def _where(result: SuiteResult, cases: list[CaseAnswer]) -> Condition | None:
+def _where(result: SuiteResult, cases: list[CaseAnswer]) -> SeparatingFact | None:
     """The fact that separates the cases where it is better from the others most, if it is so more often than not."""
-    best: Condition | None = None
+    best: SeparatingFact | None = None
     for words, holds in FACTS.items():
         such = [case for case in cases if holds(result.problems[case.problem], case.budget)]
         others = [case for case in cases if case not in such]
@@ -125,5 +125,5 @@ def _where(result: SuiteResult, cases: list[CaseAnswer]) -> Condition | None:
         if 2 * len(here) > len(such) and lead > (best.lead if best else 0):
             counts = (len(here), len(such)), (len(elsewhere), len(others))
             worse = sum(case.verdict == "worse" for case in such)
-            best = Condition(words, significant(lead, DIGITS), *counts, worse, _clearest(here))
+            best = SeparatingFact(words, significant(lead, DIGITS), *counts, worse, _clearest(here))
     return best

@@ -65,7 +65,7 @@ class CaseAnswer:
 
 
 @dataclass(frozen=True)
-class Condition:
+class SeparatingFact:
     """The fact that separates the cases where a method is better from the others most."""
 
     words: str
@@ -86,7 +86,7 @@ class Answer:
     cases: list[CaseAnswer]
     clearest_for: CaseAnswer | None
     clearest_against: CaseAnswer | None
-    where: Condition | None
+    where: SeparatingFact | None
 
 
 @dataclass(frozen=True)
