@@ -9,7 +9,7 @@ from gladstorm.jobs.progress import Progress, annotate
 from gladstorm.jobs.store import K, Store
 from gladstorm.jobs.tasks import Executor, Task, results
 
-FORMAT = "gladstorm evidence part 1"
+PART_FORMAT = "gladstorm evidence part 1"
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class Part:
 
     def save(self, path: Path, *, key: str = "") -> None:
         """Write it with its key in a store and a digest; whole or not at all."""
-        save_json(path, FORMAT, {"content": self.content}, key)
+        save_json(path, PART_FORMAT, {"content": self.content}, key)
 
     @classmethod
     def load(cls, path: Path, *, key: str = "") -> Self:
         """Read what `save` wrote; a ValueError says when a file is damaged or another one."""
-        return cls(load_json("Part.load", path, FORMAT, key)["content"])
+        return cls(load_json("Part.load", path, PART_FORMAT, key)["content"])
 
 
 def gathered(

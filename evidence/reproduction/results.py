@@ -12,7 +12,7 @@ from gladstorm.methods import Method, sgd, storm
 from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.simulation.record import Record
 
-FORMAT: Final = "gladstorm results 3"
+RESULTS_FORMAT: Final = "gladstorm results 3"
 
 MAIN: Final = "main"  # every method at its own step size: the paper's comparison, at equal iterations
 EQUAL_STEP: Final = "equal step"  # NSGDM with NSTORM's step size
@@ -71,12 +71,12 @@ class Results:
             tables.append(table)
             inner.append({**named, **record.metadata(), "rows": len(table)})
         whole = pa.concat_tables(tables, promote_options="default")
-        save_table(path, [whole], FORMAT, {"config": self.config, "records": inner})
+        save_table(path, [whole], RESULTS_FORMAT, {"config": self.config, "records": inner})
 
     @classmethod
     def load(cls, path: Path, experiment: str = "") -> Self:
         """Read what `save` wrote; a ValueError says when a file is damaged, no results, or of another experiment."""
-        table, metadata = load_table("Results.load", path, FORMAT)
+        table, metadata = load_table("Results.load", path, RESULTS_FORMAT)
         held = metadata["config"].get("experiment")
         if experiment and held != experiment:
             raise ValueError(f"Results.load: {path} must hold results of {experiment}; got those of {held}.")

@@ -27,4 +27,4 @@ def command(
     with computing(folder, workers, scheduler) as executor:
         settings = suite.QUICK if quick else suite.FULL
         result = suite.run(entries(suite.BASELINES, []), settings, store=folder, executor=executor)
-    save_json(out / "suite.json", suite.FORMAT, to_json(result))
+    save_json(out / "suite.json", suite.SUITE_FORMAT, to_json(result))

@@ -97,7 +97,7 @@ def suite(
         figures["answers.png"] = suite_figures.answers
     drawn = {name: lambda _, draw=draw: draw(result) for name, draw in figures.items()}
     with (
-        saving_study(out, "suite.json", study.FORMAT, to_json(result), drawn),
+        saving_study(out, "suite.json", study.SUITE_FORMAT, to_json(result), drawn),
         saving("--page", page, lambda path: suite_page(result, runs, path)),
     ):
         show_json(to_json(result)) if as_json else _print(result)

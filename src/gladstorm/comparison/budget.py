@@ -17,7 +17,7 @@ from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation.record import Record
 
 PILOT = 20  # the share of the budget, one in so many, run first to see how many steps it pays for
-MARGIN = 1.1  # on the steps of a method whose price per step varies
+LONGER_BY = 1.1  # on the steps of a method whose price per step varies
 OFF = 0.01  # by how much the end of a decay may miss that of the budget, on average over seeds
 ROUNDS = 4  # of runs in which it may be sought
 
@@ -117,7 +117,7 @@ def _long_enough(record: Record, ends: np.ndarray) -> int:
     alive = record.diverged < 0
     prices = np.diff(record.sfo[alive][:, 1:], axis=-1) / np.diff(record.steps[1:])
     varies = prices.size > 0 and np.ptp(prices, axis=-1).max() > 0
-    return int(np.ceil(MARGIN * ends.max()) + 1 if varies else ends.max())
+    return int(np.ceil(LONGER_BY * ends.max()) + 1 if varies else ends.max())
 
 
 def _lasting(method: Method, horizons: np.ndarray) -> Method:

@@ -31,7 +31,7 @@ from gladstorm.simulation.configurations import argument
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.tables import POINTS
 
-FORMAT = "gladstorm comparison 3"
+COMPARISON_FORMAT = "gladstorm comparison 3"
 MARKS = {"*": "a tuned number is at the edge of its grid", "↑": "f ended above f(x⁰)"}  # of what `warnings` says more
 NO_SCALES = ("power", "horizon")  # numbers of a decay: to have one or not is no scale that could be wider
 
@@ -243,7 +243,7 @@ def save(results: Mapping[str, Compared], path: Path, config: Mapping[str, Any])
         for name, result in results.items()
         for stage, record in (("tuning", result.tuning), ("reported", result.record))
     ]
-    save_table(path, [pa.concat_tables(tables, promote_options="default")], FORMAT, {"config": dict(config)})
+    save_table(path, [pa.concat_tables(tables, promote_options="default")], COMPARISON_FORMAT, {"config": dict(config)})
 
 
 def briefly(texts: Iterable[str]) -> list[str]:

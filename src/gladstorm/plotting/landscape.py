@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gladstorm.simulation.record import Record
 
 NODES, NOISE_NODES, GRAPH_NODES = (49, 37), (9, 7), (241,)  # of f, of the noise, of f on a line
-MOST, MARGIN, LEVELS, DIGITS = (0.03, 0.97), 0.2, 14, 4  # quantiles of points that the box holds, room around them
+MOST, SURROUND, LEVELS, DIGITS = (0.03, 0.97), 0.2, 14, 4  # quantiles of points that the box holds, room around them
 ASPECT = 1.6  # width of the box over its height: about that of a chart
 DRAWS = 1024  # from which the covariance of the noise is estimated, the same at all nodes
 TYPICAL = 0.15  # of the box: the largest standard deviation of a typical record's noise, as it is drawn
@@ -42,7 +42,7 @@ def landscapes(pairs: Sequence[tuple[Any, Record]], oracles: Sequence[Oracle]) -
         smallest, largest = np.nanmin(values), np.nanmax(values)
         box = [*zip(low, high, strict=True)]
         if low.size == 1:
-            box.append((smallest - MARGIN * (largest - smallest), largest))
+            box.append((smallest - SURROUND * (largest - smallest), largest))
         levels = smallest + (largest - smallest) * (np.arange(1, LEVELS + 1) / LEVELS) ** 2
         shape = [axis.size for axis in axes]
         made.append({"box": _short(box), "shape": shape, "values": _short(values), "levels": _short(levels)})
@@ -70,7 +70,7 @@ def _box(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
     inside = np.concatenate([record.path[record.value <= record.value[..., :1]] for record in records])
     corners = np.concatenate([starts, np.quantile(inside, MOST, axis=0)])
     low, high = corners.min(axis=0), corners.max(axis=0)
-    middle, half = (low + high) / 2, np.maximum((high - low) * (0.5 + MARGIN), 1e-3)
+    middle, half = (low + high) / 2, np.maximum((high - low) * (0.5 + SURROUND), 1e-3)
     if half.size == 2:
         half = np.maximum(half, [ASPECT * half[1], half[0] / ASPECT])
     return middle - half, middle + half

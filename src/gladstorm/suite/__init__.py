@@ -9,14 +9,14 @@
 
 from gladstorm.suite.problems import PROBLEMS
 from gladstorm.suite.result import SuiteResult
-from gladstorm.suite.running import BASELINES, FORMAT, FULL, QUICK, SuiteSettings, choose, entries, run
+from gladstorm.suite.running import BASELINES, FULL, QUICK, SUITE_FORMAT, SuiteSettings, choose, entries, run
 
 __all__ = [
     "BASELINES",
-    "FORMAT",
     "FULL",
     "PROBLEMS",
     "QUICK",
+    "SUITE_FORMAT",
     "SuiteResult",
     "SuiteSettings",
     "choose",
