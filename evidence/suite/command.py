@@ -19,12 +19,10 @@ def command(
     Example: python -m evidence suite --out docs/evidence/suite
     """
     from gladstorm import suite
-    from gladstorm.core.results import to_json
-    from gladstorm.jobs.files import save_json
     from gladstorm.suite.running import entries
 
     folder = kept_in("suite", out, store, "store", files=["suite.json"])
     with computing(folder, workers, scheduler) as executor:
         settings = suite.QUICK if quick else suite.FULL
         result = suite.run(entries(suite.BASELINES, []), settings, store=folder, executor=executor)
-    save_json(out / "suite.json", suite.SUITE_FORMAT, to_json(result))
+    result.save(out / "suite.json")

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evidence.page import rendered
-from gladstorm.core.results import from_json
-from gladstorm.jobs.files import load_json
 from gladstorm.plotting import figures
-from gladstorm.suite import SUITE_FORMAT, SuiteResult, tables
+from gladstorm.suite import SuiteResult, tables
 from gladstorm.suite import figures as suite_figures
 from gladstorm.suite.result import Answer
 from gladstorm.suite.running import SAMPLES
@@ -15,8 +13,7 @@ from gladstorm.suite.running import SAMPLES
 
 def load(folder: Path) -> SuiteResult:
     """Read suite.json."""
-    content = load_json("suite", folder / "suite.json", SUITE_FORMAT)
-    return from_json(SuiteResult, {name: content[name] for name in content if name != "format"})
+    return SuiteResult.load(folder / "suite.json")
 
 
 def render(result: SuiteResult) -> str:

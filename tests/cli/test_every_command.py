@@ -214,8 +214,9 @@ def test_the_json_of_every_command_has_the_fields_of_its_contract(gladstorm: Sai
     assert all(fields("name coefficient exponent value", each) for each in planned["terms"])
     assert fields("nsgdm nstorm nstorm_ahead_from", answer(gladstorm, PLAN))
     simulated = answer(gladstorm, SMALL)
+    row = simulated["methods"]["sgd"]
     assert simulated["config"]["steps"] == 5
-    assert fields(f"{OVER_SEEDS} sfo max_batch diverged", row := simulated["methods"]["sgd"])
+    assert fields(f"{OVER_SEEDS} sfo max_batch diverged", row)
     assert all(set(row[name]) == {"mean", "std", "per_seed"} for name in OVER_SEEDS.split())
     assert (row["sfo"], type(row["sfo"])) == (6, int)
     compared = answer(gladstorm, LINES["compare"])
@@ -228,6 +229,11 @@ def test_the_json_of_every_command_has_the_fields_of_its_contract(gladstorm: Sai
     listed = answer(gladstorm, "methods")
     assert all(fields("method estimator step batch sfo complexity source", row) for row in listed["methods"])
     assert fields("config methods problems cases answers", _json("suite/suite.json"))
+    described = (ROOT / "docs" / "formats.md").read_text("utf-8")
+    rows = [row, *compared["methods"].values(), report["recommendation"], planned]
+    assert [
+        name for each in rows for name in each if f"`{name}`" not in described and f" {name}," not in described
+    ] == []
 
 
 def test_one_seed_has_no_spread_and_a_diverged_run_is_null(gladstorm: Said) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from gladstorm.comparison.compared import Relative
 from gladstorm.core.estimate import Estimate
+from gladstorm.core.results import from_json, to_json
+from gladstorm.jobs.files import load_json, save_json
 
+SUITE_FORMAT = "gladstorm suite 2"
 Numbers = list[float | None]  # one for each seed; None where it is not finite
 
 
@@ -137,3 +141,13 @@ class SuiteResult:
     problems: dict[str, ProblemFacts]
     cases: list[SuiteCase]
     answers: list[Answer] = field(default_factory=list)
+
+    def save(self, path: Path) -> None:
+        """Write the result as JSON, whole or not at all."""
+        save_json(path, SUITE_FORMAT, to_json(self))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote; a ValueError names what is damaged, missing or of another format."""
+        content = load_json("suite", path, SUITE_FORMAT)
+        return from_json(cls, {name: content[name] for name in content if name != "format"})

@@ -31,7 +31,6 @@ from gladstorm.suite.answers import answers
 from gladstorm.suite.problems import PROBLEMS, Role, SuiteProblem
 from gladstorm.suite.result import MethodRow, RowScores, SuiteCase, SuiteConfig, SuiteResult
 
-SUITE_FORMAT = "gladstorm suite 2"
 DIGITS = 5  # of what is kept
 # What users use. gradient_size: of a stochastic gradient at x⁰, which users read off their first steps. Clipping at it
 # is SGD, for gradients shrink on the way; a tenth of it is about their size near a solution, and cuts at once.
