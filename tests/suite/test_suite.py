@@ -82,7 +82,7 @@ def test_baselines_and_what_is_tuned_have_two_rows_of_equally_many_settings_and_
     baselines = {"SGD": "sgd", "clip": "clipped_sgd(c=gradient_size(0.1))", "DoG": "dog(gamma=1)"}
     fixed, tuned = "sgd(gamma=0.3)", "clipped_sgd(c=gradient_size)"
     rows = entries(baselines, [fixed, tuned])
-    assert [(row.name, row.power) for row in rows.values()] == [
+    assert [(row.method, row.decay) for row in rows.values()] == [
         *((name, power) for name in baselines for power in (0, 1)), (fixed, None), (tuned, 0), (tuned, 1)
     ]  # fmt: skip
     steps: list[Any] = [each.step for each in made(rows.values(), [0.1, 0.2], 7.0)]

@@ -9,6 +9,7 @@ from typing import Any, Self
 from gladstorm.comparison.compared import Relative
 from gladstorm.core.estimate import Estimate
 from gladstorm.core.results import from_json, to_json
+from gladstorm.core.rules import COUNT
 from gladstorm.jobs.files import load_json, save_json
 
 SUITE_FORMAT = "gladstorm suite 2"
@@ -119,14 +120,25 @@ class MethodRow:
 
 
 @dataclass(frozen=True)
-class SuiteConfig:
-    """How much was run, and by which versions."""
+class SuiteSettings:
+    """How much is run."""
 
-    budgets: tuple[int, ...]
-    seeds: int
+    budgets: tuple[int, ...]  # of stochastic gradients, each a comparison of its own
+    seeds: int  # reported
     tuning_seeds: int
-    step_sizes: int
+    step_sizes: int  # tried
     problems: tuple[str, ...]
+
+    def check(self) -> None:
+        """Raise a ValueError unless every number is a count."""
+        for name in ("budgets", "seeds", "tuning_seeds", "step_sizes"):
+            COUNT.require("suite", name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class SuiteConfig(SuiteSettings):
+    """How much was run, what was to be reached, the row that others are measured by, and versions."""
+
     target: float
     reference: str
     versions: dict[str, Any]

@@ -7,8 +7,8 @@ from __future__ import annotations  # `gradient_size` is called by text: its kin
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple, get_args
+from dataclasses import asdict, replace
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,6 @@ from gladstorm.comparison.compared import Compared, Relative
 from gladstorm.core.calls import require_known
 from gladstorm.core.estimate import Estimate
 from gladstorm.core.parts import Array
-from gladstorm.core.rules import COUNT
 from gladstorm.core.statistics import finite, significant
 from gladstorm.jobs.progress import log
 from gladstorm.jobs.provenance import versions
@@ -29,7 +28,7 @@ from gladstorm.methods.text import parse_method
 from gladstorm.problems.oracles import Oracle
 from gladstorm.suite.answers import answers
 from gladstorm.suite.problems import PROBLEMS, Role, SuiteProblem
-from gladstorm.suite.result import MethodRow, RowScores, SuiteCase, SuiteConfig, SuiteResult
+from gladstorm.suite.result import MethodRow, RowScores, SuiteCase, SuiteConfig, SuiteResult, SuiteSettings
 
 DIGITS = 5  # of what is kept
 # What users use. gradient_size: of a stochastic gradient at x⁰, which users read off their first steps. Clipping at it
@@ -47,54 +46,30 @@ TARGET = 2.0  # times the best score on a problem: what is to be reached
 SAMPLES = 101  # stochastic gradients that gradient_size is the median of
 
 
-@dataclass(frozen=True)
-class SuiteSettings:
-    """How much is run."""
-
-    budgets: tuple[int, ...]  # of stochastic gradients, each a comparison of its own
-    seeds: int  # reported
-    tuning_seeds: int
-    step_sizes: int  # tried
-    problems: tuple[str, ...] = tuple(PROBLEMS)
-
-    def check(self) -> None:
-        """Raise a ValueError unless every number is a count."""
-        for name in ("budgets", "seeds", "tuning_seeds", "step_sizes"):
-            COUNT.require("suite", name, getattr(self, name))
-
-
-FULL = SuiteSettings((1_000, 10_000), seeds=20, tuning_seeds=5, step_sizes=11)
+FULL = SuiteSettings((1_000, 10_000), seeds=20, tuning_seeds=5, step_sizes=11, problems=tuple(PROBLEMS))
 QUICK = SuiteSettings((30, 100), seeds=3, tuning_seeds=2, step_sizes=3, problems=("cubic", "counts"))
 
 
-class Entry(NamedTuple):
-    """A row: a method's name, its text, and the power of its decay; None where it stays as it was given."""
-
-    name: str
-    text: str
-    power: float | None
-
-
-def entries(baselines: Mapping[str, str], given: Iterable[str] = ()) -> dict[str, Entry]:
+def entries(baselines: Mapping[str, str], given: Iterable[str] = ()) -> dict[str, MethodRow]:
     """The rows: two of each baseline and of each given method that is tuned, one of a given method that has its γ.
 
     >>> list(entries({"SGD": "sgd", "DoG": "dog(gamma=1)"}, ["nigt(gamma=1,eta=0.1)"]))
     ['SGD', 'SGD, linear', 'DoG', 'DoG, linear', 'nigt(gamma=1,eta=0.1)']
     """
-    rows: dict[str, Entry] = {}
+    rows: dict[str, MethodRow] = {}
     for name, text in [*baselines.items(), *((text, text) for text in given)]:
         if name in rows:
             raise ValueError(f"suite: every method must be given once; got {name!r} twice.")
-        as_given = Entry(name, text, None)
+        as_given = MethodRow(name, text, None)
         (method,) = made([as_given], [1.0, 2.0], 1.0)
         if settings_of(method) == 1 and name not in baselines:
             rows[name] = as_given
         else:
-            rows |= {name: Entry(name, text, 0.0), name + LINEAR: Entry(name, text, 1.0)}
+            rows |= {name: MethodRow(name, text, 0.0), name + LINEAR: MethodRow(name, text, 1.0)}
     return rows
 
 
-def made(rows: Iterable[Entry], step_sizes: Sequence[float], size: float) -> list[Method]:
+def made(rows: Iterable[MethodRow], step_sizes: Sequence[float], size: float) -> list[Method]:
     """The method of each row; those that leave γ out get all of the step sizes.
 
     In a text, gradient_size(share) is a share of `size`, to three digits. A constant step size is a decay of power 0:
@@ -107,7 +82,7 @@ def made(rows: Iterable[Entry], step_sizes: Sequence[float], size: float) -> lis
     methods = []
     for row in rows:
         method = parse_method(row.text, {"gamma": list(step_sizes)}, {"gradient_size": gradient_size})
-        methods.append(method if row.power is None else with_decay(method, row.power))
+        methods.append(method if row.decay is None else with_decay(method, row.decay))
     return methods
 
 
@@ -140,7 +115,7 @@ def choose(names: Sequence[str] | None, role: str | None) -> tuple[str, ...]:
 
 
 def run(
-    rows: Mapping[str, Entry],
+    rows: Mapping[str, MethodRow],
     settings: SuiteSettings = FULL,
     *,
     progress: bool = True,
@@ -171,8 +146,7 @@ def run(
         on_case(problem.name, budget, results)
         cases.append(case(problem, budget, results, comparisons, size))
     config = SuiteConfig(**asdict(settings), target=TARGET, reference=reference(list(rows)), versions=versions())
-    listed = {name: MethodRow(row.name, row.text, row.power) for name, row in rows.items()}
-    result = SuiteResult(config, listed, {name: PROBLEMS[name].facts for name in settings.problems}, cases)
+    result = SuiteResult(config, dict(rows), {name: PROBLEMS[name].facts for name in settings.problems}, cases)
     return replace(result, answers=answers(result))
 
 
