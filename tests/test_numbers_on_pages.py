@@ -38,7 +38,7 @@ def test_the_registered_sentences_are_judged_as_they_were_registered(judgement: 
     assert len(known) == untuned_page.PROBLEMS[judgement]
     for result in results:  # no case counts twice, and each has its seeds
         assert result.problem in known
-        assert {len(each["norm"]) for each in result["scores"].values()} == {result["seeds"]}
+        assert {len(each.norm) for each in result.scores.values()} == {result.seeds}
     assert len({(result.problem, result.budget) for result in results}) == len(results)
 
 

@@ -10,15 +10,15 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from evidence.untuned.judging import BUDGETS, OURS
-from evidence.untuned.rivals import COSINE, TUNED
+from evidence.untuned.judging import BUDGETS
+from evidence.untuned.rivals import COSINE, OURS, TUNED
 from gladstorm.plotting.figures import save
 from gladstorm.plotting.styles import BLACK, LOOKS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from evidence.untuned.page import Result
+    from evidence.untuned.results import JudgedCase
 
 MARKS = (("o", "#AAAAAA"), ("s", "#666666"), ("D", BLACK))  # colours are of methods, and budgets are not
 MULTIPLES = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 50, 100)
@@ -30,7 +30,7 @@ OTHER_LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-def draw_ratios(path: Path, results: list[Result]) -> None:
+def draw_ratios(path: Path, results: list[JudgedCase]) -> None:
     """The ratios to the best tuned rival, problem by problem, with intervals; a mark for each budget."""
     figure = Figure(figsize=(9.5, 5), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
@@ -40,7 +40,8 @@ def draw_ratios(path: Path, results: list[Result]) -> None:
             some = [result for result in results if result.budget == budget]
             rows = np.array([problems.index(result.problem) for result in some]) + 0.22 * (shift - 1)
             ratios = np.array([result.ratio(score) for result in some])
-            ends = np.array([result.interval(score) for result in some]).reshape(-1, 2).T
+            intervals = [result.interval(score) for result in some]
+            ends = np.array([(each.low, each.high) for each in intervals], float).reshape(-1, 2).T
             around = np.maximum([ratios - ends[0], ends[1] - ratios], 0)
             label = f"{budget:,} gradients" if score == "norm" else None
             ax.errorbar(ratios, rows, xerr=around, fmt=mark, color=colour, capsize=2, label=label)
@@ -53,7 +54,7 @@ def draw_ratios(path: Path, results: list[Result]) -> None:
     save(figure, path)
 
 
-def draw_profile(path: Path, results: list[Result]) -> None:
+def draw_profile(path: Path, results: list[JudgedCase]) -> None:
     """The share of problems and budgets on which each method is within a factor of the best of all."""
     figure = Figure(figsize=(8, 4), layout="constrained")
     ax = figure.subplots()

@@ -15,16 +15,17 @@ import numpy as np
 
 from evidence.untuned import families, second
 from evidence.untuned.families import JudgedProblem
-from evidence.untuned.rivals import TUNED, TWO_GRADIENTS, UNTUNED
+from evidence.untuned.results import EndScores, JudgedCase
+from evidence.untuned.rivals import LAST, OURS, TUNED, TWO_GRADIENTS, UNTUNED
 from gladstorm import Method, sweep, untuned
 from gladstorm.core.parts import in_float64
+from gladstorm.core.results import to_json
 from gladstorm.core.statistics import finite_list
 from gladstorm.jobs.files import write_text
 from gladstorm.problems.oracle import Oracle
 from gladstorm.simulation.record import Record
 
 BUDGETS = (10**3, 10**4, 10**5)  # stochastic gradients
-OURS, LAST = "untuned", "untuned, last iterate"
 FIRST_TUNING_SEED, TUNING_SEEDS = 1000, 3  # rivals are tuned on starts and noise that are not reported
 SEEDS, NOISY_SEEDS, FEWER_SEEDS = 12, 30, 6  # reported; where noise is added; of large problems at 10⁵ gradients
 
@@ -59,13 +60,12 @@ def run(folder: Path, judgement: Judgement, names: Sequence[str] = (), budgets: 
             path = folder / judgement.folder / file
             if not path.exists() and (not names or name in names):
                 case = made()
-                judged = judge(case, budget, judgement.tuned_by)
+                result = judge(case, name, budget, judgement.tuned_by)
                 path.parent.mkdir(exist_ok=True)
-                result = {"problem": name, "family": case.family, "budget": budget} | judged
-                write_text(path, json.dumps(result, ensure_ascii=False) + "\n")
+                write_text(path, json.dumps(to_json(result, path.name), ensure_ascii=False) + "\n")
 
 
-def judge(case: JudgedProblem, budget: int, tuned_by: Sequence[str]) -> dict[str, Any]:
+def judge(case: JudgedProblem, name: str, budget: int, tuned_by: Sequence[str]) -> JudgedCase:
     """‖∇f‖ and the loss of every reported seed: ours, the rivals with their best settings, the untuned ones."""
     seeds = NOISY_SEEDS if case.family == "added noise" else SEEDS
     if case.is_large and budget > 10**4:
@@ -75,16 +75,17 @@ def judge(case: JudgedProblem, budget: int, tuned_by: Sequence[str]) -> dict[str
     trials = _ends(case, grids, budget, tuning)
     chosen: dict[str, Method] = {OURS: untuned(), **UNTUNED}
     settings: dict[str, dict[str, list[float]]] = {}
-    for name, (grid, make) in TUNED.items():
-        best = {score: int(np.argmin(_means(trials[name][score]))) for score in tuned_by}
-        settings[name] = {score: grid[row].tolist() for score, row in best.items()}
+    for rival, (grid, make) in TUNED.items():
+        best = {score: int(np.argmin(_means(trials[rival][score]))) for score in tuned_by}
+        settings[rival] = {score: grid[row].tolist() for score, row in best.items()}
         for score, row in best.items():
-            chosen[f"{name}, by {score}"] = make(grid[row : row + 1])
+            chosen[f"{rival}, by {score}"] = make(grid[row : row + 1])
     ends = _ends(case, chosen, budget, range(seeds))
     scores = {
-        name: {score: finite_list(rows[0]) for score, rows in of_method.items()} for name, of_method in ends.items()
+        method: EndScores(**{score: finite_list(rows[0]) for score, rows in of_method.items()})
+        for method, of_method in ends.items()
     }
-    return {"seeds": seeds, "f_inf": case.f_inf, "settings": settings, "scores": scores}
+    return JudgedCase(name, case.family, budget, seeds, case.f_inf, settings, scores)
 
 
 def _means(scores: np.ndarray) -> np.ndarray:

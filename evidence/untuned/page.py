@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,92 +13,36 @@ import numpy as np
 from evidence.page import markdown_table, rendered
 from evidence.study import PUBLISHED
 from evidence.untuned import ablation, figures
-from evidence.untuned.judging import BUDGETS, JUDGEMENTS, LAST, OURS
-from evidence.untuned.rivals import COSINE, TUNED, UNTUNED
+from evidence.untuned.judging import BUDGETS, JUDGEMENTS
+from evidence.untuned.results import JudgedCase
+from evidence.untuned.rivals import COSINE, LAST, OURS, TUNED, UNTUNED
+from gladstorm.core.results import from_json
 
-DRAWS = 2000  # of the bootstrap
 VOID = "factor analysis, d = 12, added noise"  # registered, but rounding makes f very negative where some rivals went
 PROBLEMS = {"first": 16, "second": 7}  # registered and not void
 
 
-class Result(dict[str, Any]):
-    """A problem at one budget."""
-
-    @property
-    def problem(self) -> str:
-        """Name of the problem."""
-        return str(self["problem"])
-
-    @property
-    def family(self) -> str:
-        """The family it belongs to."""
-        return str(self["family"])
-
-    @property
-    def budget(self) -> int:
-        """Stochastic gradients of a run."""
-        return int(self["budget"])
-
-    def _chosen_by(self, score: str) -> str:
-        """The score that rivals are tuned and chosen by: in the second judgement always the loss."""
-        return score if f"{next(iter(TUNED))}, by {score}" in self["scores"] else "loss"
-
-    def seeds(self, name: str, score: str = "norm", *, by: str | None = None) -> np.ndarray:
-        """The scores of a method, a tuned one with the setting that was chosen; infinite if diverged."""
-        key = f"{name}, by {by or self._chosen_by(score)}" if name in TUNED else name
-        values = np.array(self["scores"][key][score], float)
-        return np.where(np.isfinite(values), values, np.inf) - (self["f_inf"] if score == "loss" else 0.0)
-
-    def mean(self, name: str, score: str = "norm", *, by: str | None = None) -> float:
-        """The mean over seeds."""
-        return float(self.seeds(name, score, by=by).mean())
-
-    def best(self, score: str = "norm") -> str:
-        """The tuned family that did best."""
-        return min(TUNED, key=lambda name: self.mean(name, self._chosen_by(score)))
-
-    def ratio(self, score: str = "norm", *, ours: str = OURS, to: str | None = None) -> float:
-        """Ours divided by the best tuned rival's, or by another method's."""
-        return self.mean(ours, score) / self.mean(to or self.best(score), score)
-
-    def interval(self, score: str = "norm") -> tuple[float, float]:
-        """A 95 % bootstrap interval of the ratio, over seeds that both methods share."""
-        ours, rival = self.seeds(OURS, score), self.seeds(self.best(score), score)
-        drawn = np.random.default_rng(0).integers(ours.size, size=(DRAWS, ours.size))
-        low, high = np.quantile(ours[drawn].mean(axis=1) / rival[drawn].mean(axis=1), [0.025, 0.975])
-        return float(low), float(high)
-
-    @property
-    def is_trap(self) -> bool:
-        """Whether the loss of the rival with the smallest ‖∇f‖ is more than twice ours."""
-        return self.mean(self.best(), "loss", by="norm") > 2 * self.mean(OURS, "loss")
-
-    @property
-    def diverged(self) -> int:
-        """How many of our runs did."""
-        return int((~np.isfinite(self.seeds(OURS))).sum())
-
-
-def load(folder: Path) -> dict[str, list[Result]]:
+def load(folder: Path) -> dict[str, list[JudgedCase]]:
     """The results of both judgements, by problem and budget."""
     judged = {name: _load(folder / judgement.folder) for name, judgement in JUDGEMENTS.items()}
     if not any(judged.values()):
         raise FileNotFoundError(2, "no results", str(folder / "*.json"))
-    for result in judged["second"]:  # f* is the lowest value known, of whatever run
-        result["f_inf"] = min(_lowest(each) for each in judged["second"] if each.problem == result.problem)
-    return judged
+    lowest: dict[str, float] = {}  # f* is the lowest value known, of whatever run
+    for result in judged["second"]:
+        lowest[result.problem] = min(_lowest(result), lowest.get(result.problem, np.inf))
+    return judged | {"second": [replace(result, f_inf=lowest[result.problem]) for result in judged["second"]]}
 
 
-def _load(folder: Path) -> list[Result]:
+def _load(folder: Path) -> list[JudgedCase]:
     paths = [path for path in sorted(folder.glob("*.json")) if path.name != ablation.FILE]
-    results = [Result(json.loads(path.read_text("utf-8"))) for path in paths]
+    results = [from_json(JudgedCase, json.loads(path.read_text("utf-8")), path.name) for path in paths]
     results = [result for result in results if result.problem != VOID]
     return sorted(results, key=lambda result: (result.family, result.problem, result.budget))
 
 
-def _lowest(result: Result) -> float:
-    losses = [value for scores in result["scores"].values() for value in scores["loss"] if value is not None]
-    return float(min(result["f_inf"], *losses))
+def _lowest(result: JudgedCase) -> float:
+    losses = [value for scores in result.scores.values() for value in scores.loss if value is not None]
+    return float(min(result.f_inf, *losses))
 
 
 def draw(folder: Path) -> None:
@@ -119,7 +64,7 @@ def geometric(values: Iterable[float]) -> float:
         return float(np.exp(np.mean(np.log(list(values)))))
 
 
-def by_budget(results: list[Result]) -> dict[int, list[Result]]:
+def by_budget(results: list[JudgedCase]) -> dict[int, list[JudgedCase]]:
     """The results of each budget that has any."""
     present = {budget: [result for result in results if result.budget == budget] for budget in BUDGETS}
     return {budget: some for budget, some in present.items() if some}
@@ -133,7 +78,7 @@ class Sentence(NamedTuple):
     verdict: str
 
 
-def sentences(results: list[Result], judgement: str = "second") -> list[Sentence]:
+def sentences(results: list[JudgedCase], judgement: str = "second") -> list[Sentence]:
     """The registered sentences, in the order of registered.md."""
     at = by_budget(results)
     verdicts: list[Sentence] = []
@@ -199,7 +144,7 @@ def _largest(values: Mapping[str, float]) -> dict[str, float]:
     return {name: values[name]}
 
 
-def crossed(results: list[Result], cell: Callable[[Result], str], score: str) -> str:
+def crossed(results: list[JudgedCase], cell: Callable[[JudgedCase], str], score: str) -> str:
     """A row for each problem and a column for each budget, with the geometric mean of the ratios below."""
     at = by_budget(results)
     rows = []
@@ -210,17 +155,20 @@ def crossed(results: list[Result], cell: Callable[[Result], str], score: str) ->
     return markdown_table(["problem", *(f"{budget:,}" for budget in at)], [*rows, ["**geometric mean**", *means]])
 
 
-def with_intervals(results: list[Result], score: str) -> str:
+def with_intervals(results: list[JudgedCase], score: str) -> str:
     """Return a table of ratios, each with its interval and the best rival."""
 
-    def cell(result: Result) -> str:
-        low, high = map(shown, result.interval(score))
-        return f"{shown(result.ratio(score))} ({low}–{high}), {result.best(score)}"
+    def cell(result: JudgedCase) -> str:
+        estimate = result.interval(score)
+        ratio, low, high = (
+            shown(np.nan if end is None else end) for end in (estimate.value, estimate.low, estimate.high)
+        )
+        return f"{ratio} ({low}–{high}), {result.best(score)}"
 
     return crossed(results, cell, score)
 
 
-def untuned_rivals(results: list[Result]) -> str:
+def untuned_rivals(results: list[JudgedCase]) -> str:
     """The geometric mean of each untuned method's ratio of f − f*, and on how many cases ours is better."""
     at = by_budget(results)
     rows = []
@@ -251,7 +199,7 @@ def ablated() -> dict[str, Any]:
     return {"changes": table, "development": len(norms_of), "idle": idle}
 
 
-def summary(results: list[Result], judgement: str) -> dict[str, Any]:
+def summary(results: list[JudgedCase], judgement: str) -> dict[str, Any]:
     """Return the numbers of a judgement that the page shows; nothing if no case was run."""
     if not results:
         return {}
@@ -266,25 +214,25 @@ def summary(results: list[Result], judgement: str) -> dict[str, Any]:
         "worst": {budget: max(result.ratio() for result in some) for budget, some in at.items()},
         "losses": {budget: geometric(result.ratio("loss") for result in some) for budget, some in at.items()},
         "median": float(np.median(ratios)),
-        "better": sum(high < 1 for _, high in intervals),
-        "worse": sum(low > 1 for low, _ in intervals),
+        "better": sum(each.high is not None and each.high < 1 for each in intervals),
+        "worse": sum(each.low is not None and each.low > 1 for each in intervals),
         "sentences": sentences(results, judgement),
         "norms_table": with_intervals(results, "norm"),
         "losses_table": with_intervals(results, "loss"),
     }
 
 
-def near_the_best(results: list[Result], factor: float) -> dict[str, int]:
+def near_the_best(results: list[JudgedCase], factor: float) -> dict[str, int]:
     """In how many cases the f − f* of each method of the profile is within a factor of the best of them."""
     methods = (OURS, *TUNED, COSINE)
     scores = [{name: result.mean(name, "loss") for name in methods} for result in results]
     return {name: sum(means[name] <= factor * min(means.values()) for means in scores) for name in methods}
 
 
-def apart(results: list[Result]) -> dict[str, Any]:
+def apart(results: list[JudgedCase]) -> dict[str, Any]:
     """Count the runs that end above, and below, all runs of the best tuned rival in the case whose f is worst."""
     worst = max(results, key=lambda result: result.ratio("loss"))
-    ours, rival = worst.seeds(OURS, "loss"), worst.seeds(worst.best("loss"), "loss")
+    ours, rival = worst.by_seed(OURS, "loss"), worst.by_seed(worst.best("loss"), "loss")
     return {
         "case": f"{worst.problem}, at {worst.budget:,} gradients",
         "runs": ours.size,
@@ -293,7 +241,7 @@ def apart(results: list[Result]) -> dict[str, Any]:
     }
 
 
-def render(judged: Mapping[str, list[Result]]) -> str:
+def render(judged: Mapping[str, list[JudgedCase]]) -> str:
     """Return the page, in Markdown."""
     first = judged["first"]
     untrapped = by_budget([result for result in first if not result.is_trap])

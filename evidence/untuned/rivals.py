@@ -14,6 +14,7 @@ from gladstorm.methods.estimators import Fresh
 from gladstorm.methods.schedules import CosineDecay, LinearDecay
 from gladstorm.methods.steps import FromOptax
 
+OURS, LAST = "untuned", "untuned, last iterate"
 SMALL, UNIT = np.geomspace(1e-5, 1, 11), np.geomspace(1e-4, 10, 11)
 POWERS = (0.0, 1.0)  # of the decay: none, linear
 LEVELS = (1.0, 10.0)  # at which gradients are clipped: twice as many settings

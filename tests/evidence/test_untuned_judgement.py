@@ -12,8 +12,9 @@ import pytest
 
 from evidence.untuned import judging
 from evidence.untuned.families import JudgedProblem
-from evidence.untuned.page import Result, apart, load, near_the_best
-from evidence.untuned.rivals import COSINE, TUNED
+from evidence.untuned.page import apart, load, near_the_best
+from evidence.untuned.results import EndScores, JudgedCase
+from evidence.untuned.rivals import COSINE, LAST, OURS, TUNED
 from gladstorm import BlumGladyshev, devices, objectives, run, sgd, untuned
 
 GRID = np.array([[1e-3, 0.0], [0.03, 0.0], [1e3, 0.0]])  # too short, good, and too long: the last one diverges
@@ -26,48 +27,54 @@ def started(seed: int) -> BlumGladyshev:
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def judged(monkeypatch: pytest.MonkeyPatch) -> JudgedCase:
     monkeypatch.setattr(judging, "TUNED", {"SGD": (GRID, lambda s: sgd(s[:, 0]))})
     monkeypatch.setattr(judging, "UNTUNED", {})
     monkeypatch.setattr(judging, "SEEDS", 3)
-    return judging.judge(JudgedProblem("a family", started), BUDGET, ("norm", "loss"))
+    return judging.judge(JudgedProblem("a family", started), "a problem", BUDGET, ("norm", "loss"))
 
 
-def test_a_rival_is_tuned_on_seeds_that_are_not_reported_and_never_to_one_that_diverges(kept: dict[str, Any]) -> None:
-    assert kept["settings"]["SGD"] == {"norm": GRID[1].tolist(), "loss": GRID[1].tolist()}
-    reported = kept["scores"]["SGD, by norm"]["norm"]
+def test_a_rival_is_tuned_on_seeds_that_are_not_reported_and_never_to_one_that_diverges(judged: JudgedCase) -> None:
+    assert judged.settings["SGD"] == {"norm": GRID[1].tolist(), "loss": GRID[1].tolist()}
+    reported = np.array(judged.scores["SGD, by norm"].norm)
     for seed in range(3):
         record = run(started(seed), sgd(0.03), steps=BUDGET - 1, seeds=[seed], progress=False)
         np.testing.assert_allclose(reported[seed], record.grad_norm[0, 0, -1], rtol=1e-12)
 
 
-def test_ours_is_scored_where_it_reports_and_beside_it_where_it_ends(kept: dict[str, Any]) -> None:
+def test_ours_is_scored_where_it_reports_and_beside_it_where_it_ends(judged: JudgedCase) -> None:
     for seed in range(3):
         oracle = started(seed)
         record = run(oracle, untuned(), steps=BUDGET - 1, seeds=[seed], progress=False)
-        for name, x in ((judging.OURS, record.reported[0, 0]), (judging.LAST, record.last[0, 0])):
-            scores = kept["scores"][name]
-            np.testing.assert_allclose(scores["norm"][seed], np.linalg.norm(oracle.objective.grad(x)), rtol=1e-6)
-            np.testing.assert_allclose(scores["loss"][seed], oracle.objective.value(x), rtol=1e-6)
+        for name, x in ((OURS, record.reported[0, 0]), (LAST, record.last[0, 0])):
+            scores = judged.scores[name]
+            np.testing.assert_allclose(np.array(scores.norm)[seed], np.linalg.norm(oracle.objective.grad(x)), rtol=1e-6)
+            np.testing.assert_allclose(np.array(scores.loss)[seed], oracle.objective.value(x), rtol=1e-6)
+
+
+def case_of(scores: dict[str, dict[str, list[float | None]]]) -> JudgedCase:
+    """A case with these scores, where inf f is 1."""
+    ends = {name: EndScores(**numbers) for name, numbers in scores.items()}
+    return JudgedCase("a problem", "a family", 1000, 3, 1.0, {}, ends)
 
 
 def test_a_ratio_is_ours_by_the_best_rival_s_of_means_over_seeds() -> None:
-    scores: dict[str, Any] = {judging.OURS: {"norm": [1.0, 3.0], "loss": [5.0, 5.0]}}
+    scores: dict[str, Any] = {OURS: {"norm": [1.0, 3.0], "loss": [5.0, 5.0]}}
     scores |= {f"{name}, by norm": {"norm": [8.0, 8.0], "loss": [9.0, 9.0]} for name in TUNED}
     scores["Adam, by norm"] = {"norm": [0.5, 0.5], "loss": [12.0, 12.0]}
     scores["SGD, by norm"] = {"norm": [None, 0.1], "loss": [2.0, 2.0]}  # a diverged seed
-    result = Result({"scores": scores, "f_inf": 1.0})
+    result = case_of(scores)
     assert (result.best(), result.ratio()) == ("Adam", 4.0)
     assert result.is_trap  # 12 − 1 > 2 (5 − 1)
     assert result.ratio(to="SGD") == 0.0
 
 
 def test_in_the_second_judgement_no_saddle_wins() -> None:
-    scores: dict[str, Any] = {judging.OURS: {"norm": [1.0, 3.0], "loss": [5.0, 5.0]}}
+    scores: dict[str, Any] = {OURS: {"norm": [1.0, 3.0], "loss": [5.0, 5.0]}}
     scores |= {f"{name}, by loss": {"norm": [8.0, 8.0], "loss": [9.0, 9.0]} for name in TUNED}
     scores["AdamW, by loss"] = {"norm": [1e-20, 1e-20], "loss": [12.0, 12.0]}  # at a saddle
     scores["Adam, by loss"] = {"norm": [4.0, 4.0], "loss": [2.0, 4.0]}
-    result = Result({"scores": scores, "f_inf": 1.0})
+    result = case_of(scores)
     for score, ratio in (("norm", 0.5), ("loss", 2.0)):  # 2/4, (5 − 1)/(3 − 1)
         assert (result.best(score), result.ratio(score)) == ("Adam", ratio)
         assert result.interval(score)[0] <= ratio <= result.interval(score)[1]
@@ -76,10 +83,10 @@ def test_in_the_second_judgement_no_saddle_wins() -> None:
 def test_the_lowest_value_known_is_that_of_any_run_at_any_budget(tmp_path: Path) -> None:
     (tmp_path / "second").mkdir()
     for budget, loss in ((1000, 3.0), (10_000, 0.5)):
-        kept = {"problem": "a", "family": "b", "budget": budget, "f_inf": 1.0, "seeds": 2}
-        kept["scores"] = {judging.OURS: {"norm": [1.0, 1.0], "loss": [loss, None]}}
+        kept: dict[str, Any] = {"problem": "a", "family": "b", "budget": budget, "f_inf": 1.0, "seeds": 2}
+        kept |= {"scores": {OURS: {"norm": [1.0, 1.0], "loss": [loss, None]}}}
         (tmp_path / "second" / f"a-{budget}.json").write_text(json.dumps(kept))
-    assert [result["f_inf"] for result in load(tmp_path)["second"]] == [0.5, 0.5]
+    assert [result.f_inf for result in load(tmp_path)["second"]] == [0.5, 0.5]
 
 
 def test_problems_are_made_after_jax_is_told_its_devices_and_only_those_asked_for(
@@ -104,15 +111,15 @@ def test_problems_are_made_after_jax_is_told_its_devices_and_only_those_asked_fo
 
 
 def test_runs_that_end_apart_from_all_of_the_best_rival_s_are_counted_where_f_is_worst() -> None:
-    def result(losses: list[float]) -> Result:
-        scores: dict[str, Any] = {judging.OURS: {"norm": [1.0] * 3, "loss": losses}}
+    def result(losses: list[float]) -> JudgedCase:
+        scores: dict[str, Any] = {OURS: {"norm": [1.0] * 3, "loss": losses}}
         scores |= {f"{name}, by loss": {"norm": [1.0] * 3, "loss": [9.0] * 3} for name in TUNED}
         scores["Adam, by loss"]["loss"] = [2.0, 3.0, 4.0]
         scores[COSINE] = {"norm": [1.0] * 3, "loss": [4.1] * 3}
-        return Result({"problem": str(losses), "budget": 1000, "scores": scores, "f_inf": 1.0})
+        return replace(case_of(scores), problem=str(losses))
 
     results = [result([1.5, 1.5, 1.5]), result([1.5, 3.5, 8.0])]
     near = near_the_best(results, 1.6)  # the best f − f* are ours, 0.5, and Adam's, 2
-    assert (near[judging.OURS], near["Adam"], near[COSINE], near["SGD"]) == (1, 1, 1, 0)
+    assert (near[OURS], near["Adam"], near[COSINE], near["SGD"]) == (1, 1, 1, 0)
     found = apart(results)
     assert found == {"case": "[1.5, 3.5, 8.0], at 1,000 gradients", "runs": 3, "above": 1, "below": 1}
