@@ -55,7 +55,6 @@ LONGEST_FIRST = (
     "test_lower_bound_search.py",
     "test_conclusions.py",
     "test_cluster.py",
-    "test_report_browser.py",
     "test_simulate.py",
     "test_reproduce.py",
     "test_other_own_noise.py",
