@@ -26,10 +26,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import typer
-
-import evidence.__main__
-import gladstorm.cli
+from command_lines import programs
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -56,9 +53,7 @@ SHORTER = {  # the last of two options counts
 }
 SMALL = {"examples/bounded_variance_counterexample.py": {"horizons": (1000,), "seeds": 2}}
 FENCED = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-APPS = {"gladstorm": gladstorm.cli.app.app, "evidence": evidence.__main__.app}
-GROUPS: dict[str, Any] = {name: typer.main.get_command(app) for name, app in APPS.items()}
-COMMANDS = {name: group.commands for name, group in GROUPS.items()}
+COMMANDS: dict[str, dict[str, Any]] = {name: group.commands for name, group in programs().items()}
 
 
 class Block(NamedTuple):

@@ -21,7 +21,10 @@ def command(
     Example: python -m evidence untuned --budget 1000 --problem "rankings, twenty players"
     """
     from evidence.untuned import ablation, judging
+    from gladstorm.core.rules import COUNT
 
+    for gradients in budget or ():
+        COUNT.require("untuned", "budget", gradients)
     with computing(out, None, None):
         judging.require_known(problem or (), judging.JUDGEMENTS[judgement])
         judging.run(out, judging.JUDGEMENTS[judgement], problem or (), budget or judging.BUDGETS)

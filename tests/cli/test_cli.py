@@ -1,7 +1,6 @@
-"""The command line: the contract's JSON, human tables, one sentence and exit code 2 for bad usage."""
+"""`gladstorm simulate`: the closed form of the cubic, methods with numbers of their own, and what Ctrl-C leaves."""
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -72,79 +71,6 @@ def test_methods_with_their_own_numbers_sweeps_and_dynamic_batches(gladstorm: Sa
     assert methods[f"{sgd} (gamma=0.01)"]["mean_grad_norm"]["per_seed"] == record.mean_grad_norm[0, :, -1].tolist()
 
 
-def test_a_diverged_run_is_null_in_json_and_said_in_the_table(gladstorm: Said) -> None:
-    arguments = "simulate --objective power:3 --start 5 --B 5 --method sgd --gamma 10 --steps 40 --seeds 2".split()
-    code, out, _ = gladstorm(*arguments, "--json")
-    row = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))["methods"]["sgd"]
-    assert code == 0
-    assert row["diverged"] == 2
-    assert all(step > 0 for step in row["diverged_at"])
-    assert row["final_grad_norm"]["mean"] is None
-    code, out, _ = gladstorm(*arguments)
-    assert "not finite" in out
-    assert "2/2" in out
-
-
-def test_the_table_names_methods_and_columns(gladstorm: Said) -> None:
-    code, out, err = gladstorm(
-        *"simulate --objective power:3 --method nsgdm --gamma 0.1 --eta 0.5 --steps 20 --seeds 3".split()
-    )
-    assert (code, err) == (0, "")
-    for word in ("nsgdm", "mean ‖∇f‖", "SFO", "d = 1", "3 seeds"):
-        assert word in out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ("--objective cubic --method sgd --gamma 1", "objective: must be one of"),
-        ("--objective cauchy --method adamw --gamma 1", "method: must be one of adam, adaptive_storm, "),
-        ("--objective cauchy --method sgd", "sgd needs gamma, as in sgd(gamma=0.1); got none"),
-        ("--objective cauchy --method nsgdm --gamma 1", "nsgdm needs eta"),
-        ("--objective cauchy --method sgd(beta=1) --gamma 1", "sgd takes gamma, batch; got 'beta'"),
-        ("--objective cauchy --method sgd(gamma=x)", "gamma of sgd must be a number, a list or one of"),
-        ("--objective cauchy --method sgd --method sgd --gamma 1", "given once; got 'sgd' twice"),
-        ("--objective cauchy --method sgd --gamma -1", "Plain: gamma must be finite and > 0; got gamma=-1.0."),
-        ("--objective cauchy --method sgd --gamma nan", "Plain: gamma must be finite and > 0; got gamma=nan."),
-        ("--objective cauchy --method nsgdm --gamma 1 --eta 2", "Momentum: eta must be in (0, 1]; got eta=2.0."),
-        ("--objective cauchy --method nstorm --gamma 1 --eta 1 --n-init 0", "n_init must be a whole number"),
-        ("--objective cauchy --method sgd(batch=0) --gamma 1", "Fixed: size must be a whole number"),
-        (
-            "--objective cauchy --method sgd(batch=many) --gamma 1",
-            "batch of sgd must be a number, a list or one of fixed",
-        ),
-        ("--objective cauchy --method sgd(batch=grow_with_distance) --gamma 1", "grow_with_distance needs sigma2"),
-        (
-            "--objective cauchy --method sgd(batch=grow_with_distance(sigma2=0)) --gamma 1",
-            "sigma2 must be finite and > 0",
-        ),
-        ("--objective cauchy --method sgd --gamma 1 --B -1", "BlumGladyshev: B must be finite and ≥ 0; got B=-1.0."),
-        ("--objective cauchy --method sgd --gamma 1 --G inf", "BlumGladyshev: G must be finite"),
-        ("--objective cauchy --method sgd --gamma 1 --steps -1", "steps must be a whole number"),
-        ("--objective cauchy --method sgd --gamma 1 --seeds 0", "seeds must be a whole number"),
-        ("--objective cauchy --method sgd --gamma 1 --dim 0", "dim must be a whole number"),
-        ("--objective cauchy --method sgd --gamma 1 --start inf", "start must be a vector of finite numbers"),
-        ("--objective cauchy --method sgd --gamma one", "'--gamma'"),
-        (
-            "--objective cauchy --method sgd --gamma 1 --save nowhere/x.parquet",
-            "must be a file in a folder that exists",
-        ),
-        ("--method sgd --gamma 1", "--objective"),
-        ("--objective cauchy --method sgd --gamma 1 --speed 3", "--speed"),
-    ],
-)
-def test_bad_usage_is_one_sentence_and_exit_code_2(
-    gladstorm: Said, arguments: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, out, err = gladstorm("simulate", "--save", "runs.parquet", *arguments.split())
-    assert code == 2
-    assert out == ""
-    assert sentence in err
-    assert err.count("\n") == 1
-    assert not list(tmp_path.iterdir())
-
-
 def test_ctrl_c_saves_and_shows_what_had_finished(
     gladstorm: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -172,15 +98,7 @@ def test_ctrl_c_saves_and_shows_what_had_finished(
     assert not saved.exists()
 
 
-def test_help_has_examples_and_unexpected_errors_are_not_hidden(
-    gladstorm: Said, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for command in ("simulate", "suite", "worst"):
-        code, out, _ = gladstorm(command, "--help")
-        assert code == 0
-        assert re.search(rf"Examples?: gladstorm {command}", out)
-    assert "[default: 10]" in " ".join(gladstorm("simulate", "--help")[1].split())  # seeds
-
+def test_unexpected_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("a defect")
 

@@ -1,4 +1,4 @@
-"""`gladstorm plan` and `gladstorm table`: the contract's JSON, readable tables, exit codes, figures."""
+"""`gladstorm plan`: what its numbers and tables say, exit codes, figures."""
 
 import json
 from collections.abc import Callable
@@ -14,29 +14,10 @@ PROBLEM = "--alpha 0.5 --L0 1.5 --L1 0.25 --B 0.4 --G 0.7 --gap 3".split()
 EXAMPLE = ["plan", "nstorm", *PROBLEM, "--horizon", "10000", "--gamma0", "0.09", "--eta0", "0.8"]
 
 
-def test_json_has_every_field_of_the_contract_and_the_terms_sum_to_the_bound(gladstorm: Said) -> None:
+def test_the_terms_of_a_plan_sum_to_its_bound(gladstorm: Said) -> None:
     code, out, err = gladstorm(*EXAMPLE, "--json")
     assert (code, err) == (0, "")
     answer = json.loads(out)
-    assert list(answer) == [
-        "method",
-        "alpha",
-        "noise",
-        "horizon",
-        "eta",
-        "gamma",
-        "n_init",
-        "lambda",
-        "conditions",
-        "terms",
-        "bound",
-        "bound_as_printed",
-        "rate",
-        "sfo",
-        "source",
-    ]
-    assert all(set(condition) == {"statement", "left", "right", "holds"} for condition in answer["conditions"])
-    assert all(set(term) == {"name", "coefficient", "exponent", "value"} for term in answer["terms"])
     assert sum(term["value"] for term in answer["terms"]) == pytest.approx(answer["bound"], rel=1e-14)
     assert answer["bound"] == pytest.approx(19.333623, abs=5e-7)
     assert (answer["n_init"], answer["sfo"]) == (4, 20002)
@@ -144,62 +125,13 @@ def test_horizons_beyond_the_integers_of_numpy_are_drawn_too(gladstorm: Said, ho
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("plan adam --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 10", "method must be one of nsgdm, nstorm; got"),
-        (
-            "plan adam --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 10 --compare",
-            "method must be one of nsgdm, nstorm",
-        ),
-        ("plan nsgdm --alpha 1.5 --L0 1 --B 1 --G 1 --gap 1 --horizon 10", "alpha must be in [0, 1]; got alpha=1.5"),
-        ("plan nsgdm --alpha 0 --L0 -1 --B 1 --G 1 --gap 1 --horizon 10", "L0 must be finite and ≥ 0; got L0=-1.0"),
-        ("plan nsgdm --alpha 0.5 --L0 1 --B 1 --G 1 --gap 1 --horizon 10", "L1 must be given for alpha=0.5"),
-        ("plan nstorm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 10", "L must be given for alpha=0"),
-        (
-            "plan nstorm --alpha 0 --L 1 --B 1 --G 1 --gap 1 --horizon 10 --compare",
-            "plan: --L0 must be given with --compare, which reads the constants of f; got L0=None.",
-        ),
-        (
-            "plan nstorm --alpha 1 --L0 1 --B 1 --G 1 --gap 1 --horizon 10 --compare",
-            "plan: --L1 must be given with --compare, which reads the constants of f; got L1=None.",
-        ),
-        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 9 --gamma0 0", "gamma0 must be finite and > 0"),
-        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 9 --gamma0 1e-400", "gamma0 must be finite"),
-        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --eps 1e-51", "eps must be reachable within 10^300"),
-        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 0 --horizon 10", "gap must be finite and > 0; got gap=0.0"),
-        ("plan nsgdm --alpha 0 --L0 1 --B nan --G 1 --gap 1 --horizon 10", "B must be finite and ≥ 0; got B=nan"),
-        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1", "exactly one of horizon and eps"),
-        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 10 --eps 1", "exactly one of horizon and eps"),
-        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 0", "horizon must be a whole number from 1"),
-        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --eps 0", "eps must be finite and > 0"),
-        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 9 --gamma0 -1", "gamma0 must be finite and > 0"),
-        ("plan nstorm --alpha 0 --L 1 --B 0 --G 1 --gap 1 --horizon 9 --eta0 2", "eta0 must be in (0, 1]"),
-        ("plan nsgdm --alpha 0.99 --L0 1 --L1 1e5 --B 1 --G 1 --gap 1 --horizon 9 --gamma0 1", "double precision"),
-        (
-            "plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 9 --plot bound.gif",
-            "must end in .png, .pdf, .svg",
-        ),
-        ("plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon 9 --plot no/where.png", "a folder that exists"),
-        (f"plan nsgdm --alpha 0 --L0 1 --B 1 --G 1 --gap 1 --horizon {10**201} --plot bound.png", "at most 10^200"),
+        ("nsgdm --alpha 0 --L0 1 --gamma0 1e-400", "gamma0 must be finite"),
+        ("nsgdm --alpha 0.99 --L0 1 --L1 1e5 --gamma0 1", "double precision"),
+        ("nstorm --alpha 0 --L 1 --eta0 2", "eta0 must be in (0, 1]"),
+        (f"nsgdm --alpha 0 --L0 1 --horizon {10**201} --plot bound.png", "at most 10^200"),
     ],
 )
-def test_bad_usage_is_one_sentence_and_exit_code_2(
-    gladstorm: Said, arguments: str, sentence: str, tmp_path: Path
-) -> None:
-    code, out, err = gladstorm(*arguments.split())
-    assert (code, out) == (2, "")
+def test_a_number_that_no_theorem_takes_is_refused(gladstorm: Said, arguments: str, sentence: str) -> None:
+    code, out, err = gladstorm("plan", *"--B 1 --G 1 --gap 1 --horizon 9".split(), *arguments.split())
+    assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
-    assert err.count("\n") == 1
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_table_of_complexities_prints_as_text_and_json(gladstorm: Said) -> None:
-    code, out, _ = gladstorm("table")
-    assert code == 0
-    for words in ("PASTA", "O(ε^-(4+α))", "Ω(ε^-6)", "Cutkosky and Mehta 2020"):
-        assert words in out
-    code, out, _ = gladstorm("table", "--json")
-    assert [tuple(row) for row in json.loads(out)] == [("work", "method", "smoothness", "noise", "complexity")] * 28
-
-
-def test_help_has_examples(gladstorm: Said) -> None:
-    for command in ("plan", "table"):
-        assert f"Example: gladstorm {command}" in gladstorm(command, "--help")[1]
