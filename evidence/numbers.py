@@ -7,6 +7,7 @@ evidence.tables` writes all of them anew, and a test compares them.
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -57,10 +58,13 @@ def posteriors() -> Mapping[str, str]:
 
     results = page.load(DOCS / "posteriors")
     judged = [case for case in results["cases"] if (case["set"], case["family"]) == ("validation", "mean field")]
-    verdicts = [sentence["verdict"] for sentence in page.sentences(results)]
+    sentences = page.sentences(results)
+    verdicts = [sentence["verdict"] for sentence in sentences]
+    (warned,) = (sentence["found"] for sentence in sentences if "are not within 1 nat" in sentence["words"])
     gaps = {"ours": page.OURS, "adam": "Adam 0.01", "tuned": page.TUNED_STL}
     counts = {"models": len(judged), "sentences": len(verdicts), "true": verdicts.count("true")}
     return {
+        "warned": warned,
         **{name: str(count) for name, count in counts.items()},
         **{name: f"{page.score(judged, method, 10_000):.2g}" for name, method in gaps.items()},
     }
@@ -102,9 +106,55 @@ def verification() -> Mapping[str, str]:
     return numbers
 
 
+@cache
+def digits() -> Mapping[str, str]:
+    """Return test accuracies in percent: `Adam` with its interval, `Adam.mean`; `Adam.noise` with growing noise."""
+    numbers = {}
+    for method, plain, noisy, *_ in _rows(DOCS / "digits/index.md", "test accuracy, %, no added noise"):
+        for name, accuracy in ((method, plain), (f"{method}.noise", noisy)):
+            numbers |= {name: accuracy, f"{name}.mean": accuracy.partition(" ± ")[0]}
+    return numbers
+
+
+@cache
+def text() -> Mapping[str, str]:
+    """Return mean test losses of the small transformer: `AdamW.decayed`, `Untuned.constant`."""
+    rows = _rows(DOCS / "text/index.md", "test loss")
+    return {f"{row[0]}.{row[1]}": row[3].partition(" ± ")[0] for row in rows}
+
+
+@cache
+def reproduction() -> Mapping[str, str]:
+    """Return how many of the paper's sentences hold, and the largest dynamic batch."""
+    rows = _rows(DOCS / "reproduction/index.md", "the paper says")
+    verdicts = [row[2].replace("**", "").split(" (")[0] for row in rows]
+    (batch,) = (row[3] for row in rows if row[3].startswith("largest batch: "))
+    counts = {"hold": verdicts.count("holds"), "fail": verdicts.count("does not hold"), "sentences": len(verdicts)}
+    return {**{name: str(count) for name, count in counts.items()}, "batch": batch.split()[2]}
+
+
+@cache
+def performance() -> Mapping[str, str]:
+    """Return how many times faster than a plain NumPy loop the simulator was when `make bench` was last published."""
+    rows = _rows(DOCS.parent / "performance.md", "measured")
+    return {"plain": next(row[1].split()[0] for row in rows if row[0] == "W vs plain NumPy loop")}
+
+
+def _rows(page: Path, heading: str) -> list[list[str]]:
+    """Return the rows of the first table of a page that has this heading."""
+    lines = iter(page.read_text("utf-8").splitlines())
+    next(line for line in lines if line.startswith("|") and f"| {heading} |" in line)
+    next(lines)
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in takewhile(lambda line: line != "", lines)]
+
+
 STUDIES: dict[str, Callable[[], Mapping[str, str]]] = {
     "untuned": untuned,
     "posteriors": posteriors,
     "suite": suite,
     "verification": verification,
+    "digits": digits,
+    "text": text,
+    "reproduction": reproduction,
+    "performance": performance,
 }
