@@ -1,9 +1,8 @@
-"""Write the tables of methods, parts, oracles, complexities and works in docs and CONTRIBUTING.md from the code:
+"""Write the tables of methods, parts, complexities and works in docs and CONTRIBUTING.md from the code:
 
 python -m evidence.tables
 """
 
-import inspect
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +13,6 @@ from gladstorm import theory
 from gladstorm.core import references
 from gladstorm.jobs.provenance import LAYERS
 from gladstorm.methods import part_rows, rows
-from gladstorm.problems import oracles
 
 ROOT = Path(__file__).parent.parent
 METHOD_COLUMNS = {
@@ -22,7 +20,6 @@ METHOD_COLUMNS = {
     **{"sfo": "stochastic gradients", "complexity": "known complexity", "assumptions": "under", "source": "source"},
 }
 PART_COLUMNS = {"kind": "kind", "part": "part", "meaning": "what it is"}
-ORACLE_COLUMNS = {"oracle": "`--oracle`", "noise": "noise"}
 NOTE = "written by python -m evidence.tables; a test compares it with the code"
 
 
@@ -47,18 +44,8 @@ def methods() -> str:
 
 
 def parts() -> str:
-    """The parts that methods are made of."""
+    """Parts of methods, objectives and oracles."""
     return _columns(PART_COLUMNS, [{**row, "part": f"`{row['part']}`"} for row in part_rows()])
-
-
-def every_oracle() -> str:
-    """Every oracle: how it is written, and its equation."""
-    lines = []
-    for name, cls in oracles.registry().items():
-        numbers = [name for name in inspect.signature(cls).parameters if name != "objective"]
-        written = f"{name}({', '.join(numbers)})" if numbers else name
-        lines.append({"oracle": f"`{written}`", "noise": str(cls.__doc__).partition("\n")[0]})
-    return _columns(ORACLE_COLUMNS, lines)
 
 
 def _columns(headings: dict[str, str], lines: list[dict[str, str]]) -> str:
@@ -110,7 +97,7 @@ def packages() -> str:
 
 PAGES: dict[str, dict[str, Callable[[], str]]] = {  # the tables of each
     "CONTRIBUTING.md": {"packages": packages},
-    "docs/methods.md": {"methods": methods, "parts": parts, "oracles": every_oracle},
+    "docs/methods.md": {"methods": methods, "parts": parts},
     "docs/theory.md": {"complexity": complexity, "verdicts": verdicts},
     "docs/bibliography.md": {"works": works},
 }

@@ -50,7 +50,6 @@ METHODS = [
     "fresh+normalized(gamma=grid(0.1,1,2))+anchored(weight=0.5)",
     "pasta(sigma2=0.1)",
     "snvrg(loops=(2,2))+plain(gamma=1)+nested_loops(n_init=3,loops=(2,2))",
-    "page_by_theory(L=1,large=9)",
     "nsgdm_by_theory(gamma0=1,horizon=100)",
     "saga+plain(gamma=0.1)",
 ]
@@ -60,7 +59,6 @@ ORACLES = [
     "blum-gladyshev(B=0.1,G=0)",
     "full-rank",
     "skewed(q=0.1)",
-    "gradient-coupled(scale=1)",
     "finite-sum",
     "chain-oracle(p=0.5)",
 ]

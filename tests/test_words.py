@@ -16,7 +16,7 @@ BACK_REFERENCES = re.compile(
 )
 SHORTEST = 13  # characters: "Length of x." has 12 and says less than it could
 PARTICIPLES = {"found", "kept", "moved", "later", "said", "asked", "known", "turned"}
-IN_TWO_PLACES = {"NoiseMonitor"}  # public contract: one for Lightning, one for the Trainer
+IN_TWO_PLACES = {"NoiseMonitor", "Untuned"}  # public: for Lightning and the Trainer; for the simulator and torch
 
 
 def package(path: Path) -> str:
@@ -26,7 +26,7 @@ def package(path: Path) -> str:
 
 
 PACKAGES = sorted({package(path) for path in FILES})
-NOT_YET: set[str] = set(PACKAGES)
+NOT_YET: set[str] = set(PACKAGES) - {"gladstorm", "gladstorm/core", "gladstorm/methods"}
 
 
 def files(name: str) -> list[Path]:

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
-from gladstorm.core.calls import require_known
+from gladstorm.core.names import require_known
 from gladstorm.core.parts import check
 from gladstorm.core.rules import COUNT, SEED, STEPS
 from gladstorm.core.statistics import mean_of
