@@ -26,7 +26,8 @@ def package(path: Path) -> str:
 
 
 PACKAGES = sorted({package(path) for path in FILES})
-NOT_YET: set[str] = set(PACKAGES) - {"gladstorm", "gladstorm/core", "gladstorm/methods"}
+DONE = {"gladstorm", "gladstorm/core", "gladstorm/methods", "gladstorm/worst", "evidence/tightness"}
+NOT_YET: set[str] = set(PACKAGES) - DONE
 
 
 def files(name: str) -> list[Path]:

@@ -1,4 +1,7 @@
-"""Variational inference of a logistic regression on scikit-learn's breast-cancer data: a development problem."""
+"""Variational inference of a logistic regression on scikit-learn's breast-cancer data: a development problem.
+
+The data come with scikit-learn: pip install 'gladstorm[data]'.
+"""
 
 from __future__ import annotations
 
