@@ -29,7 +29,7 @@ TEXTS = [
     "clipped_spider(q=10,large=10,c0=1,c1=1)",
     "normalized_page(p=0.1,large=10)",
     "normalized_svrg(q=10,large=10)",
-    "anchored_nstorm(eta=0.01,weight=0.001)",
+    "storm(eta=0.01)+normalized+anchored(weight=0.001)",
     "pasta(sigma2=1)",
 ]
 

@@ -3,7 +3,6 @@
 python -m evidence.tables
 """
 
-import inspect
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,13 +14,11 @@ from gladstorm import theory
 from gladstorm.core import references
 from gladstorm.jobs.provenance import LAYERS
 from gladstorm.methods import part_rows, rows
-from gladstorm.problems import oracles
 
 ROOT = Path(__file__).parent.parent
 METHOD_COLUMNS = {"method": "method", "parts": "made of", "sfo": "stochastic gradients"}
 METHOD_COLUMNS |= {"complexity": "known complexity", "source": "source"}
 PART_COLUMNS = {"kind": "kind", "part": "part", "meaning": "what it is"}
-ORACLE_COLUMNS = {"oracle": "`--oracle`", "noise": "noise"}
 NOTE = "written by python -m evidence.tables; a test compares it with the code"
 
 
@@ -51,18 +48,8 @@ def methods() -> str:
 
 
 def parts() -> str:
-    """The parts that methods are made of."""
+    """Parts of methods, objectives and oracles."""
     return _columns(PART_COLUMNS, [{**row, "part": f"`{row['part']}`"} for row in part_rows()])
-
-
-def every_oracle() -> str:
-    """Every oracle: how it is written, and its equation."""
-    lines = []
-    for name, cls in oracles.registry().items():
-        numbers = [name for name in inspect.signature(cls).parameters if name != "objective"]
-        written = f"{name}({', '.join(numbers)})" if numbers else name
-        lines.append({"oracle": f"`{written}`", "noise": str(cls.__doc__).partition("\n")[0]})
-    return _columns(ORACLE_COLUMNS, lines)
 
 
 def _columns(headings: dict[str, str], lines: list[dict[str, str]]) -> str:
@@ -114,7 +101,7 @@ def packages() -> str:
 
 PAGES: dict[str, dict[str, Callable[[], str]]] = {  # the tables of each
     "CONTRIBUTING.md": {"packages": packages},
-    "docs/methods.md": {"methods": methods, "parts": parts, "oracles": every_oracle},
+    "docs/methods.md": {"methods": methods, "parts": parts},
     "docs/theory.md": {"complexity": complexity, "verdicts": verdicts},
     "docs/bibliography.md": {"works": works},
 }

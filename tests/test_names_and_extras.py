@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gladstorm.core.calls import SHOWN, import_own, suggest
-from gladstorm.core.extras import EXTRAS, MissingExtraError, needing_extras
+from gladstorm.core.extras import EXTRAS, MissingExtraError, import_own, needing_extras
+from gladstorm.core.names import SHOWN, suggest
 
 
 def test_a_long_name_is_cut_in_errors_and_one_that_fits_is_not() -> None:

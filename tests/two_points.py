@@ -21,7 +21,7 @@ def drawn(oracle: Any, x: Any, y: Any, b: Any, keys: Any) -> Any:
     here, there = oracle.at(x), oracle.at(y)
 
     def one(key: Any) -> Any:
-        sample = oracle.drawn_at(here, oracle.batch(oracle.draw(key), b))
+        sample = oracle.sample(key, here, b)
         return oracle.grad(here, sample), oracle.grad(there, sample)
 
     return jax.vmap(one)(keys)

@@ -102,17 +102,6 @@ class Momo:
         return x - min(self.gamma, max(f + d @ x - c, 0.0) / (d @ d)) * d
 
 
-class StormPlusStep:
-    """With a⁺ = (1 + Σ‖g‖²)^{−2/3}, which `a` gives."""
-
-    def __init__(self, a: Callable[[], float]) -> None:
-        self.a, self.S = a, 0.0
-
-    def __call__(self, k: int, x: Vector, d: Vector) -> Any:
-        self.S += d @ d / self.a()
-        return x - d / self.S ** (1 / 3)
-
-
 class Untuned:
     """The equations of `Untuned` written out, over `horizon` steps, with the numbers of its fields."""
 

@@ -131,7 +131,7 @@ def _measure(oracle: Oracle, x: Array, y: Array, keys: Array) -> list[Array]:
     at_x, at_y = oracle.at(x), oracle.at(y)
 
     def of_group(key: Array) -> tuple[Array, Array]:
-        sample = oracle.drawn_at(at_x, oracle.batch(oracle.draw(key), jnp.asarray(SAMPLES)))
+        sample = oracle.sample(key, at_x, SAMPLES)
         here = oracle.grad(at_x, sample)
         return here, oracle.grad(at_y, sample) - here
 

@@ -15,7 +15,7 @@ from gladstorm.diagnosis.critical_batch import critical_batch
 from gladstorm.diagnosis.readings import GrowthSequence
 from gladstorm.jobs.progress import annotate
 from gladstorm.problems.objectives import Power, Quadratic
-from gladstorm.problems.oracles import BlumGladyshev, FullRank, Oracle, Skewed
+from gladstorm.problems.oracles import BlumGladyshev, FullRankOracle, Oracle, Skewed
 from gladstorm.simulation.clipping import clip_bias
 
 SEED = 31000  # fixed before the first run with it
@@ -36,7 +36,7 @@ def problems(ratio: float) -> dict[str, Oracle]:
         "normal noise, ½‖x‖²": BlumGladyshev(near, B=0.0, G=size),
         "normal noise, ‖x‖³": BlumGladyshev(Power(E1), B=0.0, G=3 * size),
         "rare and large noise": Skewed(near, B=0.0, G=size, q=0.1),
-        "noise that has grown": FullRank(origin, B=0.9**0.5 * size, G=0.1**0.5 * size),
+        "noise that has grown": FullRankOracle(origin, B=0.9**0.5 * size, G=0.1**0.5 * size),
     }
 
 

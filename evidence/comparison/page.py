@@ -26,7 +26,7 @@ METHODS = {
     "PASTA (reconstructed)": "pasta(B={B},G={G},sigma2=[{low},{high}],lam=[0,0.01])",
     "normalized PAGE": "normalized_page(p=[0.1,0.5],large=[5,20])",
     "normalized SVRG": "normalized_svrg(q=[2,10],large=[5,20])",
-    "anchored NSTORM": "anchored_nstorm(eta=[0.1,0.5],weight=[0.00001,0.0001])",
+    "anchored NSTORM": "storm(eta=[0.1,0.5])+normalized+anchored(weight=[0.00001,0.0001])",
     "NSTORM, dynamic batch": "nstorm(eta=[0.1,0.5],batch=grow_with_distance(B={B},G={G},sigma2=[{low},{high}]))",
 }
 ANCHORED = "PASTA (reconstructed)"

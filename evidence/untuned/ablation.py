@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +12,12 @@ import jax.numpy as jnp
 from evidence.untuned.development import DEVELOPMENT
 from evidence.untuned.judging import reported_norms
 from gladstorm import Method, part, sweep
+from gladstorm.core.equations import AVERAGED
 from gladstorm.jobs.files import write_text
 from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.estimators import Fresh
 from gladstorm.methods.steps import Untuned
-from gladstorm.methods.steps.untuned import AVERAGED, Journey
+from gladstorm.methods.steps.untuned import UntunedState
 
 FILE = "ablation.json"
 BUDGETS, SEEDS = (10**3, 10**4), 12
@@ -27,15 +28,15 @@ WHOLE, LAST = "the method", "the last iterate reported, not the average"
 class SteadyClock(Untuned):
     """Every step counts the same."""
 
-    def _clock(self, memory: Journey) -> Any:
-        return (memory.k + 1) / self._length()
+    def _clock(self, memory: UntunedState) -> Any:
+        return (memory.k + 1) / self._horizon()
 
 
 @part
 class PatientClock(Untuned):
     """The clock waits while steps agree, and never hurries."""
 
-    def _clock(self, memory: Journey) -> Any:
+    def _clock(self, memory: UntunedState) -> Any:
         return super()._clock(memory._replace(z=jnp.maximum(memory.z, 1.0)))
 
 
@@ -60,8 +61,7 @@ class NeverForgetting(Untuned):
 class Unlimited(Untuned):
     """r grows as fast as x̄ goes."""
 
-    def _farthest(self, memory: Journey) -> Any:
-        return jnp.full_like(memory.r, jnp.inf)
+    growth: ClassVar[float] = float("inf")
 
 
 VARIANTS: dict[str, Untuned] = {

@@ -23,13 +23,13 @@ from gladstorm.methods.batches import FirstLarge
 from gladstorm.methods.estimators import Inertia
 from gladstorm.methods.steps import Normalized
 from gladstorm.problems.objectives import PhaseRetrieval
-from gladstorm.problems.oracles import BlumGladyshev, FullRank
+from gladstorm.problems.oracles import BlumGladyshev, FullRankOracle
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import sweep
 from gladstorm.theory import for_schedule
 
 B, G, GAMMA0, N_INIT = 0.5, 1.0, 7.5, 4  # the paper's, but B, which it does not state
-NOISES: Final[dict[str, Callable[..., Any]]] = {"wrapper": BlumGladyshev, "full rank": FullRank}
+NOISES: Final[dict[str, Callable[..., Any]]] = {"wrapper": BlumGladyshev, "full rank": FullRankOracle}
 # (η, μ) of STORM with inertia. μ = 1 is STORM itself; η = 1 leaves the fresh gradient, so there μ is momentum's η.
 FORGETTING: Final = (1.25e-4, 3.7e-4, 7e-4, 1e-3, 2.2e-3, 5e-3, 1.1e-2, 2.5e-2)
 GRIDS: Final = {

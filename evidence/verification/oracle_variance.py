@@ -119,7 +119,7 @@ def _noise(oracle: Any, x: Array, y: Array, keys: Array) -> tuple[Array, Array]:
     here, there = oracle.at(x), oracle.at(y)
 
     def one(key: Array) -> tuple[Array, Array]:
-        sample = oracle.drawn_at(here, oracle.batch(oracle.draw(key), jnp.ones((), int)))
+        sample = oracle.sample(key, here)
         at_x = oracle.grad(here, sample) - oracle.exact(here)
         return at_x, oracle.grad(there, sample) - oracle.exact(there) - at_x
 

@@ -21,18 +21,23 @@ __version__ = "0.1.0"
 # name is imported when first used: `gladstorm --help` and the theory need neither JAX nor pandas.
 # `lazy_loader` would be one more package for everybody, and not faster: all it saves are pathlib and typing, which the
 # rest imports anyway.
+_HERE = Path(__file__).parent
 _MODULE_OF = {
-    alias.name: node.module
-    for node in ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
+    alias.name: str(node.module)
+    for node in ast.parse((_HERE / "__init__.pyi").read_text(encoding="utf-8")).body
     if isinstance(node, ast.ImportFrom)
     for alias in node.names
 }
-__all__ = list(_MODULE_OF)
+# Packages for other libraries, and the diagnosis: reached as attributes, but no part of `from gladstorm import *`.
+_PACKAGES = ("diagnosis", "lightning", "numpyro", "optax", "torch", "transformers")
+__all__ = [name for name in _MODULE_OF if name not in _PACKAGES]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
-        raise AttributeError(f"module 'gladstorm' has no attribute {name!r}")
+        place = None if name.startswith("_") else _place_of(name)
+        way_out = f"; it is {place}" if place else ""
+        raise AttributeError(f"module 'gladstorm' has no attribute {name!r}{way_out}")
     from gladstorm.core.extras import needing_extras
 
     with needing_extras(f"gladstorm.{name}"):
@@ -43,4 +48,18 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*_MODULE_OF, "__version__"]
+
+
+def _place_of(name: str) -> str | None:
+    """Find the group that has a name, without importing it."""
+    for group, module in _MODULE_OF.items():
+        path = _HERE.joinpath(*f"{module}.{group}".split(".")[1:])
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        nodes = ast.parse(file.read_text(encoding="utf-8")).body if file.exists() else []
+        shown = {
+            alias.asname or alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
+        }
+        if name in shown | {node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)}:
+            return f"gladstorm.{group}.{name}"
+    return None

@@ -1,7 +1,13 @@
 """The one list of public names, with the module each comes from: type checkers read it, and so does `__init__.py`."""
 
+from gladstorm import diagnosis as diagnosis
+from gladstorm import lightning as lightning
 from gladstorm import methods as methods
+from gladstorm import numpyro as numpyro
+from gladstorm import optax as optax
 from gladstorm import theory as theory
+from gladstorm import torch as torch
+from gladstorm import transformers as transformers
 from gladstorm.comparison.compare import compare as compare
 from gladstorm.core import rules as rules
 from gladstorm.core.parts import Number as Number

@@ -130,7 +130,7 @@ FEW = replace(QUICK, horizons=(2, 3), fit_from=2, seeds=2, blocks=1)
 @pytest.mark.parametrize(
     ("job", "begin"),
     [
-        ("gladstorm.simulation.simulate", lambda: gs.run(ORACLE, gs.methods.storm_plus(), steps=1)),
+        ("gladstorm.simulation.simulate", lambda: gs.run(ORACLE, gs.methods.schedule_free(0.1), steps=1)),
         ("evidence.parts", lambda: verify(FEW, ("nsgdm/smooth/deterministic",))),
     ],
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gladstorm import BlumGladyshev, Method, nsgdm, part, run, sgd, sweep
-from gladstorm.methods.averages import Average, ExponentialAverage, PolynomialAverage, ScheduleFreeAverage, TailAverage
+from gladstorm.methods.averages import Average, PolynomialAverage, ScheduleFreeAverage, TailAverage
 from gladstorm.methods.schedules import PowerDecay
 from gladstorm.problems import objectives
 from gladstorm.simulation import layout
@@ -37,12 +37,10 @@ def tail(share: float) -> Any:
 MEANS: dict[str, tuple[Average, Any]] = {  # the weight of x^j in the mean at k, up to a factor
     "of all": (PolynomialAverage(0), lambda j, k: 1.0),
     "polynomial": (PolynomialAverage(), lambda j, k: comb(j + 8, 8)),
-    "exponential": (ExponentialAverage(0.3), lambda j, k: 0.7 ** (k - j)),
-    "the last": (ExponentialAverage(1.0), lambda j, k: float(j == k)),
     "of the last half": (TailAverage(), tail(0.5)),
     "of the last fifth": (TailAverage(0.2), tail(0.2)),
     "of all, as a tail": (TailAverage(1.0), lambda j, k: 1.0),
-    "by a schedule": (ExponentialAverage(PowerDecay(0.3, 0.0)), lambda j, k: 0.7 ** (k - j)),
+    "by a schedule": (PolynomialAverage(PowerDecay(8.0, 0.0)), lambda j, k: comb(j + 8, 8)),
 }
 
 
@@ -111,7 +109,6 @@ def test_a_run_that_diverged_reports_nothing_from_there_on(gamma: float) -> None
 @pytest.mark.parametrize(
     ("average", "sentence"),
     [
-        (ExponentialAverage(0.0), r"ExponentialAverage: rate must be in \(0, 1\]; got rate=0\.0\."),
         (PolynomialAverage(-1), r"PolynomialAverage: degree must be finite and ≥ 0; got degree=-1\."),
         (8, r"Method: average must be of a class that inherits Average, with @part above it, or None; got 8\."),
     ],

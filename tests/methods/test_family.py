@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ import pytest
 
 import unrolled_family as by_hand
 import unrolled_parameter_free as sizes
-from gladstorm import BlumGladyshev, Method, nsgdm, nstorm, run, sgd, sweep
+from gladstorm import BlumGladyshev, Method, nsgdm, nstorm, part, run, sgd, sweep
 from gladstorm.methods import (
     batches,
     d_adaptation,
@@ -26,8 +26,6 @@ from gladstorm.methods import (
     pasta,
     prodigy,
     schedule_free,
-    storm_by_theory,
-    storm_plus,
     untuned,
 )
 from gladstorm.methods.batches import BatchRule, FirstLarge, Fixed, GrowWithDistance, LargeOnRefresh, NestedLoops
@@ -45,7 +43,7 @@ from gladstorm.methods.estimators import (
     Svrg,
     Transported,
 )
-from gladstorm.methods.estimators.stateful import Table
+from gladstorm.methods.estimators.stateful import SagaState
 from gladstorm.methods.schedules import CosineDecay, CubeRootDecay, LinearDecay, PowerDecay, SquareOf
 from gladstorm.methods.steps import (
     Anchored,
@@ -99,7 +97,6 @@ def grown(distance2: float) -> int:
 LARGE = LargeOnRefresh(GrowWithDistance(B, G, 0.05), Fixed(2))
 ADAPTIVE = CubeRootDecay(0.1, 2.0)
 ADAPTIVE_BY_HAND = by_hand.Storm(0.1, 2.0, 9.0)
-STORM_PLUS_BY_HAND = by_hand.Storm(1.0, 1.0, 1.0)
 
 
 def large(k: int, distance2: float, afresh: bool) -> int:
@@ -233,12 +230,6 @@ CASES: dict[str, Case] = {
     "schedule-free": (schedule_free(GAMMA), fresh, lambda: sizes.ScheduleFree(GAMMA), one),
     "untuned": (untuned(), fresh, lambda: sizes.Untuned(STEPS), one),
     "momo": (momo(0.01), fresh, lambda: sizes.Momo(0.01, value), one),
-    "storm+": (
-        storm_plus(),
-        lambda: STORM_PLUS_BY_HAND,
-        lambda: sizes.StormPlusStep(lambda: STORM_PLUS_BY_HAND.pace() ** 2),
-        one,
-    ),
 }
 
 
@@ -344,7 +335,7 @@ def test_saga_remembers_every_example_of_its_batch_however_small_its_share() -> 
     weights, gradients = np.array([0.2, 0.0, 0.8]), np.arange(6.0).reshape(3, 2) + 1
     grad = SimpleNamespace(sample=weights, oracle=SimpleNamespace(examples=lambda _: gradients))
     table = np.full((3, 2), -1.0)
-    state = estimators.Saga().update(Table(jnp.zeros(2), jnp.asarray(table)), grad, None, None)
+    state = estimators.Saga().update(SagaState(jnp.zeros(2), jnp.asarray(table)), grad, None, None)
     np.testing.assert_allclose(state.v, weights @ (gradients + 1) - 1, rtol=1e-6)
     np.testing.assert_array_equal(state.gradients, [gradients[0], table[1], gradients[2]])
 
@@ -446,19 +437,26 @@ def test_no_two_parts_have_equal_structures() -> None:
 # Facts
 
 
-@pytest.mark.parametrize("cls", estimators.registry().values(), ids=lambda cls: cls.__name__)
-def test_an_estimator_says_that_it_starts_afresh_if_and_only_if_it_says_when(cls: type[Estimator]) -> None:
-    assert cls.starts_afresh == (cls.refreshes is not Estimator.refreshes)
-    assert cls.starts_afresh or not cls.flips
+@part
+class Coin(Estimator):
+    """Starts afresh by a coin, and says so in `refreshes` only."""
+
+    queries: ClassVar[int] = 0
+
+    def update(self, state: Any, grad: Any, previous: Any, point: Any) -> Any:
+        return state
+
+    def refreshes(self, _state: Any, _k: Any, coin: Any) -> Any:
+        return coin < 0.5
 
 
-def test_storm_by_theory_takes_lists_for_every_number() -> None:
-    together = storm_by_theory([1.0, 2.0], L=[3.0, 4.0], b=[0.5, 1.0])
-    for row, (lipschitz, L, b) in enumerate([(1.0, 3.0, 0.5), (2.0, 4.0, 1.0)]):
-        alone = storm_by_theory(lipschitz, L, b=b)
-        assert [number[row] for number in jax.tree.leaves((together.estimator, together.step))] == jax.tree.leaves(
-            (alone.estimator, alone.step)
-        )
+def test_an_estimator_that_starts_afresh_has_to_say_nothing_but_when() -> None:
+    afresh = [name for name in estimators.registry() if example(estimators.registry()[name]).starts_afresh]
+    assert afresh == ["page", "sarah", "snvrg", "spider", "svrg"]
+    mine, page = (run(ORACLE, Method(each, PLAIN), steps=STEPS, seeds=[SEED]).sfo[0, 0] for each in (Coin(), Page(0.5)))
+    coins = np.diff(mine)
+    assert 0 < coins.sum() < STEPS
+    np.testing.assert_array_equal(np.diff(page), np.where(coins, 1, 2))
 
 
 def test_the_types_of_numbers_mean_something() -> None:

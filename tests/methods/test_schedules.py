@@ -20,7 +20,6 @@ from gladstorm.methods.schedules import (
     RunLength,
     Schedule,
     SquareOf,
-    WarmUp,
     resolved,
 )
 from gladstorm.methods.steps import Clipped, Plain, Polyak
@@ -56,8 +55,7 @@ def values(schedule: Any, horizon: int = K, steps: int = K) -> list[float]:
         (CosineDecay(0.4, horizon=4), lambda k: 0.2 * (1 + np.cos(np.pi * min(k, 4) / 4))),
         (GeometricGrowth(0.4, 81.0), lambda k: 0.4 * 3 ** (k / 2)),
         (GeometricGrowth(0.4, 81.0, horizon=4), lambda k: 0.4 * 3 ** min(k, 4)),
-        (WarmUp(3, 0.4), lambda k: 0.4 * [1 / 3, 2 / 3, 1][min(k, 2)]),
-        (WarmUp(3, LinearDecay(0.4)), lambda k: 0.4 * (1 - k / 8) * [1 / 3, 2 / 3, 1][min(k, 2)]),
+        (LinearDecay(PowerDecay(0.4, 1.0)), lambda k: 0.4 / (k + 1) * (1 - k / 8)),
         (LinearDecay(PowerDecay(0.4, 0.5)), lambda k: 0.4 * (1 - k / 8) / np.sqrt(k + 1)),
         (LinearDecay(CubeRootDecay(0.4, 5.0)), lambda k: 0.4 / 2 * (1 - k / 8)),
         (SquareOf(2.0, CosineDecay(0.4)), lambda k: 2 * 0.04 * (1 + np.cos(np.pi * k / 8)) ** 2),
@@ -116,7 +114,7 @@ def test_the_decay_is_that_of_the_step_size_and_of_nothing_else() -> None:
         ("sgd(gamma=linear(initial=0.1))", sgd(LinearDecay(0.1))),
         ("sgd(gamma=linear(initial=[0.1,0.3],power=[0,1]))", with_decay(sgd([0.1, 0.3]), [0, 1])),
         ("sgd(gamma=cosine(initial=0.1,horizon=50))", sgd(CosineDecay(0.1, 50))),
-        ("sgd(gamma=warm_up(steps=9,then=linear(initial=0.1)))", sgd(WarmUp(9, LinearDecay(0.1)))),
+        ("sgd(gamma=linear(initial=cosine(initial=0.1)))", sgd(LinearDecay(CosineDecay(0.1)))),
     ],
 )
 def test_a_schedule_is_written_as_text_and_its_lists_are_tuned(text: str, method: Method) -> None:
@@ -149,7 +147,7 @@ def test_a_step_size_or_share_may_begin_or_end_at_zero() -> None:
             r"Momentum: eta must be in \(0, 1\] at every step; got eta=1\.5\.",
         ),
         (
-            Method(Momentum(WarmUp(10, 1.5)), Plain(0.1)),  # too large only when it has warmed up
+            Method(Momentum(GeometricGrowth(0.1, 15.0, 10)), Plain(0.1)),  # too large only at the end
             r"Momentum: eta must be in \(0, 1\] at every step; got eta=1\.5\.",
         ),
         (
@@ -161,7 +159,7 @@ def test_a_step_size_or_share_may_begin_or_end_at_zero() -> None:
             r"Spider: q must be a whole number ≥ 1 at every step; got q=9\.\d+e-10\.",
         ),
         (
-            Method(Spider(WarmUp(4, 4)), Plain(0.1)),  # 1, 2, 3, 4, but it need not be: 4/4 and 4 are whole
+            Method(Spider(GeometricGrowth(1.0, 4.0)), Plain(0.1)),  # from 1 to 4, and not whole between
             r"Spider: q must be a whole number ≥ 1 at every step; got q=3\.12",
         ),
     ],

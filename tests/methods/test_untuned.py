@@ -11,7 +11,7 @@ import unrolled_parameter_free as by_hand
 from gladstorm import BlumGladyshev, finite_sum, run, sweep, untuned
 from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.steps import Untuned
-from gladstorm.methods.steps.untuned import Journey
+from gladstorm.methods.steps.untuned import UntunedState
 from gladstorm.problems import objectives
 
 NEAR = np.array([0.4, -0.3])
@@ -20,7 +20,7 @@ ORACLE = BlumGladyshev(objectives.named("power:3", dim=4), B=0.5, G=0.5)
 
 def walk(
     gradients: Any, x: Any = NEAR, step: Untuned | None = None, *, x64: bool = True
-) -> tuple[np.ndarray, list[Journey]]:
+) -> tuple[np.ndarray, list[UntunedState]]:
     """The points a step visits when it is fed these gradients, and what it remembers at each."""
     with jax.enable_x64(x64):
         step = step or Untuned(steps=float(max(len(gradients), 1)))
@@ -135,7 +135,7 @@ def test_a_gradient_that_is_not_finite_is_counted_and_x_goes_half_the_way_back(b
     np.testing.assert_allclose(points[6], (points[5] + np.asarray(journeys[5].average)) / 2)
     assert np.isfinite(points).all()
     assert [float(each.skipped) for each in journeys] == [0.0] * 6 + [1.0] * 6
-    kept = [name for name in Journey._fields if name not in ("motion", "k", "skipped")]
+    kept = [name for name in UntunedState._fields if name not in ("motion", "k", "skipped")]
     for name in kept:
         np.testing.assert_array_equal(getattr(journeys[6], name), getattr(journeys[5], name))
     assert np.all(journeys[5].motion)

@@ -13,6 +13,7 @@ import torch
 from jax.sharding import Mesh, PartitionSpec
 
 import gladstorm.torch
+import optax_walks
 from gladstorm.optax import averaged, nsgdm, nstorm, untuned
 from optimizers import OPTAX, optax_optimizer
 from optimizers import UNTUNED as torch_untuned
@@ -33,7 +34,7 @@ ALL = pytest.mark.parametrize("name", OPTIMIZERS)
 def gradient(params: Any, sample: Any) -> Any:
     """Of a sample (s, bad): bad is added to one entry, so that 0 is no harm and NaN or ∞ is."""
     s, bad = sample
-    grads = jax.tree.map(lambda p: p * (1 + s) + jnp.sin(3 * p) + s, params)
+    grads = optax_walks.gradient(params, s)
     return grads | {"a": grads["a"].at[1].add(bad)}
 
 
@@ -45,24 +46,10 @@ def samples(count: int, bad: float = 0.0, at: int = -1) -> list[tuple[float, flo
 
 
 def walk(optimizer: Any, given: Sequence[Any], params: Any = PARAMS, jit: bool = True) -> tuple[list[Any], list[Any]]:
-    """Parameters and states after every call."""
-
-    def call(params: Any, state: Any, sample: Any) -> Any:
-        grad_fn = partial(gradient, sample=sample)
-        updates, state = optimizer.update(grad_fn(params), state, params, grad_fn=grad_fn)
-        return optax.apply_updates(params, updates), state
-
-    call = jax.jit(call) if jit else call
-    visited, states, state = [], [], optimizer.init(params)
-    for sample in given:
-        params, state = call(params, state, sample)
-        visited.append(params)
-        states.append(state)
-    return visited, states
+    return optax_walks.walk(optimizer, params, given, at=gradient, jit=jit)
 
 
-def assert_close(tree: Any, other: Any, atol: float = 1e-5) -> None:
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=0, atol=atol), tree, other)
+assert_close = partial(optax_walks.assert_close, atol=1e-5)
 
 
 @pytest.mark.parametrize(("bad", "jit"), [(np.nan, True), (-np.inf, True), (np.nan, False)])

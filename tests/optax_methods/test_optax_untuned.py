@@ -9,88 +9,73 @@ import numpy as np
 import optax
 import pytest
 import torch
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, PartitionSpec
 
 import gladstorm as gs
 import gladstorm.torch
 from gladstorm.optax import averaged, untuned
+from optax_walks import gradient, samples, walk
 
-PARAMS = {"real": jnp.arange(6.0).reshape(2, 3), "complex": jnp.array([1 + 2j, -3j]), "half": jnp.ones(3, jnp.bfloat16)}
-SAMPLES = jnp.asarray(np.random.default_rng(0).normal(size=12), jnp.float32)
-
-
-def gradient(params: Any, sample: Any) -> Any:
-    return jax.tree.map(lambda p: (p * (1 + sample) + jnp.sin(3 * p) + sample).astype(p.dtype), params)
+SAMPLES = samples(12)
+X = jnp.array([1.0, -2.0])
 
 
-def walk(optimizer: Any, params: Any, samples: Any = SAMPLES, state: Any = None) -> tuple[list[Any], Any]:
-    """The parameters after every call, and the last state."""
-    visited, state = [], optimizer.init(params) if state is None else state
-
-    @partial(jax.jit, donate_argnums=(1,))
-    def call(params: Any, state: Any, sample: Any) -> Any:
-        updates, state = optimizer.update(gradient(params, sample), state, params)
-        return optax.apply_updates(params, updates), state
-
-    for sample in samples:
-        params, state = jax.block_until_ready(call(params, state, sample))  # or XLA hangs: see test_optax.py
-        visited.append(params)
-    return visited, state
-
-
-def test_a_second_call_does_not_trace_again() -> None:
-    optimizer = untuned(12)
-    traces: list[None] = []
-
-    @jax.jit
-    def call(params: Any, state: Any) -> Any:
-        traces.append(None)
-        updates, state = optimizer.update(gradient(params, 1.0), state, params)
-        return optax.apply_updates(params, updates), state
-
-    params, state = PARAMS, optimizer.init(PARAMS)
-    for _ in range(3):
-        params, state = call(params, state)
-    assert len(traces) == 1
-
-
-def test_dtypes_and_structure_are_kept_and_the_state_has_single_precision_at_least() -> None:
-    visited, state = walk(untuned(12), PARAMS)
-    assert jax.tree.map(jnp.result_type, visited[-1]) == jax.tree.map(jnp.result_type, PARAMS)
-    assert jax.tree.map(jnp.result_type, averaged(state, visited[-1])) == jax.tree.map(jnp.result_type, PARAMS)
-    for tree in (state.average, state.motion, state.squares):
-        assert tree["half"].dtype == jnp.float32
-    assert state.start["half"].dtype == jnp.bfloat16
-    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(visited))
-
-
-def test_a_run_resumed_from_its_saved_state_gives_the_same_bits_and_average() -> None:
-    optimizer, params = untuned(12), jnp.array([1.0, -2.0])
-    whole, last = walk(optimizer, params)
-    half, state = walk(optimizer, params, SAMPLES[:5])
-    rest, again = walk(optimizer, half[-1], SAMPLES[5:], jax.tree.map(np.array, state))
-    assert [p.tolist() for p in half + rest] == [p.tolist() for p in whole]
-    assert averaged(again, rest[-1]).tolist() == averaged(last, whole[-1]).tolist()
-
-
-def test_the_average_is_found_in_any_state() -> None:
-    chain = optax.chain(optax.clip_by_global_norm(10.0), optax.masked(untuned(12), True))
-    params = jnp.array([1.0, -2.0])
-    visited, state = walk(chain, params)
-    mean = np.array(params, np.float64)
+def mean_of(visited: list[Any], start: Any) -> Any:
+    """x̄ by hand."""
+    mean = jax.tree.map(lambda leaf: np.array(leaf, np.float64), start)
     for k, x in enumerate(visited, start=1):
-        mean = mean + 7 / (k + 7) * (np.array(x) - mean)
-    np.testing.assert_allclose(averaged(state, visited[-1]), mean, rtol=1e-5)
+        mean = jax.tree.map(lambda m, leaf, k=k: m + 7 / (k + 7) * (np.array(leaf) - m), mean, x)
+    return mean
+
+
+TREE = {"a": X, "b": jnp.array([3.0])}
+LABELS = {"a": "ours", "b": "other"}
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "ours"),
+    [
+        (optax.chain(optax.clip_by_global_norm(10.0), optax.masked(untuned(12), True)), "ab"),
+        (optax.inject_hyperparams(untuned)(horizon=12), "ab"),
+        (optax.apply_if_finite(untuned(12), 3), "ab"),
+        (optax.multi_transform({"ours": untuned(12), "other": untuned(12)}, LABELS), "ab"),
+        (optax.multi_transform({"ours": untuned(12), "other": optax.set_to_zero()}, LABELS), "a"),
+        (optax.multi_transform({"ours": untuned(12), "other": optax.sgd(0.1)}, LABELS), "a"),
+        (optax.chain(optax.masked(untuned(12), {"a": True, "b": False}), optax.scale(1.0)), "a"),
+    ],
+    ids=["chain", "injected", "apply_if_finite", "two labels", "frozen", "beside SGD", "masked"],
+)
+def test_the_average_is_found_in_any_state_and_is_the_parameter_where_no_untuned_leads(
+    optimizer: Any, ours: str
+) -> None:
+    visited, states = walk(optimizer, TREE, SAMPLES)
+    average, mean = averaged(states[-1], visited[-1]), mean_of(visited, TREE)
+    for name in TREE:
+        np.testing.assert_allclose(average[name], mean[name] if name in ours else visited[-1][name], rtol=1e-5)
+
+
+def test_a_state_of_something_else_and_another_tree_are_refused_in_a_sentence() -> None:
     with pytest.raises(ValueError, match=r"^averaged: state must be of untuned"):
-        averaged(optax.sgd(0.1).init(params), params)
+        averaged(optax.sgd(0.1).init(X), X)
+    for wrong in ({"a": X}, {"a": X, "c": X}, [X, X]):
+        with pytest.raises(ValueError, match=r"^averaged: params must be a tree of arrays like the one that init"):
+            averaged(untuned(12).init(TREE), wrong)
 
 
 def test_a_schedule_multiplies_the_steps() -> None:
-    params = jnp.array([1.0, -2.0])
-    twice, _ = walk(untuned(12, learning_rate=2.0), params)
-    scheduled, _ = walk(untuned(12, learning_rate=lambda k: jnp.where(k < 6, 2.0, 0.0)), params)
+    twice, _ = walk(untuned(12, learning_rate=2.0), X, SAMPLES)
+    scheduled, _ = walk(untuned(12, learning_rate=lambda k: jnp.where(k < 6, 2.0, 0.0)), X, SAMPLES)
     np.testing.assert_allclose(scheduled[:6], twice[:6], rtol=1e-6)
     assert scheduled[11].tolist() != twice[11].tolist()
+
+
+def test_where_the_gradient_is_zero_nothing_decays() -> None:
+    optimizer = untuned(12, weight_decay=0.5)
+    visited, states = walk(optimizer, X, SAMPLES[:3])
+    assert np.any(states[-1].motion)
+    updates, state = optimizer.update(jnp.zeros(2), states[-1], visited[-1])
+    assert updates.tolist() == [0.0, 0.0]
+    np.testing.assert_array_equal(state.motion, states[-1].motion)
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.3])
@@ -112,22 +97,6 @@ def test_weight_decay_is_that_of_torch_and_without_it_the_step_is_the_simulator_
             here, journey = step.move(journey, here, gradient(here, sample), jnp.sum)
             assert (params.tolist() == here.tolist()) == (decay == 0)
     assert np.linalg.norm(params) < np.linalg.norm(here) or decay == 0
-
-
-def test_init_takes_shapes_for_arrays() -> None:
-    shapes = jax.eval_shape(lambda: PARAMS)
-    assert jax.tree.map(jax.typeof, untuned(12).init(shapes)) == jax.tree.map(jax.typeof, untuned(12).init(PARAMS))
-
-
-def test_state_lies_where_the_parameters_lie() -> None:
-    sharding = NamedSharding(Mesh(np.array(jax.devices()[:2]), ("d",)), PartitionSpec("d"))
-    params = jax.device_put(jnp.arange(8.0), sharding)
-    visited, state = walk(untuned(12), params)
-    for tree in (untuned(12).init(params), state):
-        leaves = [leaf for leaf in jax.tree.leaves(tree) if leaf.shape == params.shape]
-        assert len(leaves) == 4
-        assert all(leaf.sharding.is_equivalent_to(sharding, 1) for leaf in leaves)
-    np.testing.assert_allclose(visited[-1], walk(untuned(12), jnp.arange(8.0))[0][-1], rtol=1e-5)
 
 
 def test_inside_shard_map_the_lengths_are_those_of_the_whole_if_the_axis_is_named() -> None:

@@ -27,7 +27,6 @@ SPECS = [
     ("phase-retrieval:60", 4),
     ("dro:30", 4),
     ("streaming-least-squares:0.5,10", 3),
-    ("variational-logistic:full-rank,0.1,3", 2),
     ("variational-gaussian:full-rank,4", 2),
     ("variational-gaussian:lower-triangular", 3),
     ("variational-gaussian:mean-field,4", 3),

@@ -30,7 +30,6 @@ NUMBERS = {NON_NEGATIVE.words: 0.7, POSITIVE.words: 0.3, PROBABILITY.words: 0.2}
 # Examples and states: laws do not need all of them.
 FEWER = {
     "temporal-differences": "temporal-differences:4",
-    "variational-logistic": "variational-logistic:mean-field,1,20",
 }
 SMALLEST = {"noisy-runway": 3}  # dimensions, where it is not 1
 NOISY = [FEWER.get(name, name) for name in objectives.registry() if objectives.own_oracle(name)]  # by themselves
@@ -176,10 +175,10 @@ def test_methods_run_on_every_oracle_and_texts_name_it(name: str) -> None:
         ("finite-sum(B=1)", "oracle: finite-sum takes no arguments; got 'B'"),
         ("full-rank(B=[1,2])", "oracle: B of full-rank must be one number; got"),
         ("full-rank(B=x)", "oracle: B of full-rank must be one number; got"),
-        ("full-rank:1,2,3", "oracle: full-rank takes at most 2 of its arguments without a name; got 3 values"),
+        ("full-rank:1,2,3", "oracle: full-rank takes B, G; got too many positional arguments"),
         (
             "full-rank + skewed",
-            r"oracle: must be NAME\(argument=value, …\), for short NAME:value,…; got 'full-rank \+ skewed'",
+            r"oracle: must be one part; got 2 joined by \+",
         ),
         ("full-rank(objective=1)", "oracle: full-rank takes B, G; got 'objective'"),
         ("finite-sum", "FiniteSum: the objective must be a mean of losses, such as dro or phase-retrieval; got Cauchy"),

@@ -7,14 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
-from gladstorm import run, sgd, theory
-from gladstorm.core.extras import MissingExtraError
+from gladstorm import theory
 from gladstorm.problems import objectives, oracles
 from gladstorm.problems.own_noise.poisson_regression import counted
-from gladstorm.problems.own_noise.variational_gaussian import GaussianFamily
-from gladstorm.problems.own_noise.variational_logistic import expected_loss
 from gladstorm.problems.sampling import counts, uniforms_for
 from two_points import DRAWS, Pair, at_two_points, require_same_law, stated
 
@@ -202,133 +199,6 @@ def test_noise_outside_bg0_grows_faster_than_any_such_bound_and_the_theorems_ref
     assert oracle.bg0 is None
     with pytest.raises(ValueError, match=r"the theorems say nothing about .*: its noise grows faster than B²"):
         theory.for_oracle(oracle, "nstorm")
-
-
-# Logistic posteriors.
-
-
-@pytest.mark.parametrize(("mean", "deviation"), [(0.3, 0.01), (-2.0, 1.0), (5.0, 10.0), (-30.0, 100.0), (40.0, 0.5)])
-def test_the_expected_loss_is_exact_for_narrow_and_wide_normals(mean: float, deviation: float) -> None:
-    grid = np.linspace(-12, 12, 200_001)
-    exact = integrate.trapezoid(stats.norm.pdf(grid) * np.logaddexp(0, -mean - deviation * grid), grid)
-    with jax.enable_x64(True):
-        assert float(jax.jit(expected_loss)(jnp.array(mean), jnp.array(deviation))) == pytest.approx(exact, abs=1e-9)
-
-
-@pytest.mark.parametrize("word", ["full-rank", "mean-field"])
-def test_samples_of_a_logistic_posterior_average_to_its_gradient_within_what_bg0_allows(word: str) -> None:
-    oracle = oracle_of(objectives.named(f"variational-logistic:{word},1,20", dim=2))
-    bg0 = oracle.bg0
-    x, y = oracle.objective.start + np.random.default_rng(0).normal(size=(2, oracle.objective.start.size))
-    at_x, at_y = at_two_points(oracle, x, y, 1)
-    means = [stated(oracle, each)[0] for each in (x, y)]
-    for sampled, mean in zip((at_x, at_y), means, strict=True):
-        error = sampled.std(axis=0) / np.sqrt(DRAWS)
-        assert np.all(np.abs(sampled.mean(axis=0) - mean) < 5 * error)
-    noise = at_x - means[0]
-    assert np.mean(np.sum(noise**2, axis=1)) <= bg0.B**2 * np.sum((x - bg0.anchor) ** 2) + bg0.G**2
-    assert np.mean(np.sum((at_y - means[1] - noise) ** 2, axis=1)) <= bg0.B**2 * np.sum((x - y) ** 2)
-
-
-def test_the_mode_of_a_posterior_is_where_its_energy_is_least_for_separable_data_too() -> None:
-    separable = np.array([[1.0], [2.0], [-1.0]]), np.array([1, 1, 0])
-    family = GaussianFamily("mean-field", 1)
-    made = objectives.VariationalLogistic.from_data(*separable, np.ones(2), family, prior=1e-3)
-    z = float(made.mode[0])
-    signed = np.array([1.0, 2.0, 1.0])
-    assert 1e-3 * z == pytest.approx(np.sum(signed / (1 + np.exp(signed * z))), rel=1e-9)
-    assert np.isfinite(run(oracles.VariationalLogisticOracle(made), sgd(0.1), steps=5).value).all()
-    with pytest.raises(ValueError, match="VariationalLogistic: prior must be finite and > 0; got prior="):
-        objectives.VariationalLogistic.from_data(*separable, np.ones(2), family, prior=0.0)
-    with pytest.raises(ValueError, match="labels must be a 0 or a 1 for each row"):
-        objectives.VariationalLogistic.from_data(separable[0], np.array([1, 2, 3]), np.ones(2), family)
-    with pytest.raises(ValueError, match=r"must have a number other than 0, .* only zeros in row 1: leave it out"):
-        objectives.VariationalLogistic.from_data(np.array([[1.0], [0.0]]), np.array([1, 0]), np.ones(2), family)
-    with pytest.raises(ValueError, match="dim must be ≤ 31, as the data; got dim=32"):
-        objectives.named("variational-logistic", dim=32)
-
-
-def test_a_posterior_that_is_all_prior_attains_the_bounds_that_its_constants_come_from() -> None:
-    """By quadrature over u and w: where U/n is M‖z‖²/2, each term of E‖(r, r uᵀ)‖² is as large as Domke's bound."""
-    d, M, family = 2, 0.25, GaussianFamily("full-rank", 2)
-    features, labels = np.full((4, d), 1e-9), np.array([0, 1, 0, 1])
-    quadratic = objectives.VariationalLogistic.from_data(features, labels, np.ones(family.size), family, prior=1.0)
-    assert quadratic.largest_curvature == pytest.approx(M)
-    oracle: Any = oracles.VariationalLogisticOracle(quadratic)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(4)  # exact: the squares are of degree 4
-    grid = np.stack(np.meshgrid(*[nodes] * 2 * d, indexing="ij"), axis=-1).reshape(-1, 2, 1, d)
-    weight = np.prod(np.stack(np.meshgrid(*[weights / weights.sum()] * 2 * d, indexing="ij")), axis=0).ravel()
-
-    @jax.jit
-    def energies(x: Any) -> Any:
-        """The energy's gradient at z, for every u and w, and its mean."""
-        point = oracle.at(x)
-        sampled = jax.vmap(lambda uw: oracle.gradient(point, uw))(grid)
-        return sampled - point.entropy, point.grad - point.entropy
-
-    def second_moment(x: np.ndarray) -> float:
-        with jax.enable_x64(True):
-            sampled, mean = map(np.asarray, energies(x))
-        assert weight @ sampled == pytest.approx(mean, abs=1e-9)
-        return float(weight @ np.sum(sampled**2, axis=1))
-
-    bg0, floor = oracle.bg0, float(quadratic.floor)
-    wider = np.append(np.zeros(d), np.random.default_rng(0).normal(size=d * d))
-    at_anchor = second_moment(bg0.anchor)
-    growth = (second_moment(bg0.anchor + wider) - at_anchor) / np.sum(wider**2)
-    assert (at_anchor, growth) == pytest.approx((M**2 * d * (d + 1) * floor**2, M**2 * (d + 3)), rel=1e-6)
-    assert (at_anchor, growth) == pytest.approx((bg0.G**2, bg0.B**2), rel=1e-6)
-
-
-@jax.jit
-def _value(objective: Any, x: Any) -> Any:
-    return objective.value(x)
-
-
-@pytest.mark.parametrize("dim", [2, 3])
-@pytest.mark.parametrize("word", ["full-rank", "mean-field"])
-def test_the_value_of_a_logistic_posterior_is_that_of_a_quadrature_over_all_weights(word: str, dim: int) -> None:
-    """Features may be linearly dependent, as the last two columns are: the prior still makes the posterior proper."""
-    rng = np.random.default_rng(dim)
-    features, labels = rng.normal(size=(12, dim)), rng.integers(0, 2, 12)
-    features[:, -1] = 2 * features[:, -2]
-    family = GaussianFamily(word, dim)
-    posterior = objectives.VariationalLogistic.from_data(features, labels, np.ones(family.size), family, prior=0.5)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
-    normal = np.stack(np.meshgrid(*[nodes] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
-    weight = np.prod(np.stack(np.meshgrid(*[weights / weights.sum()] * dim, indexing="ij")), axis=0).ravel()
-    for x in rng.normal(size=(3, family.size)):
-        C = x[dim:].reshape(dim, dim) if word == "full-rank" else np.diag(x[dim:])
-        covariance = C @ C.T + float(posterior.floor) ** 2 * np.eye(dim)
-        z = x[:dim] + normal @ np.linalg.cholesky(covariance).T
-        signed = (2 * labels - 1)[:, None] * features
-        energy = weight @ (np.logaddexp(0, -z @ signed.T).sum(axis=1) + 0.25 * np.sum(z**2, axis=1))
-        with jax.enable_x64(True):
-            value = float(_value(posterior, x))
-        # Gauss–Hermite leaves an error of 1e-6.
-        assert value == pytest.approx((energy - np.linalg.slogdet(covariance)[1] / 2) / 12, rel=1e-5)
-
-
-@pytest.mark.parametrize("b", [1, 7, 100])
-def test_a_batch_of_a_logistic_posterior_has_the_law_of_brute_force_at_one_point_and_at_two(b: int) -> None:
-    oracle = oracle_of(objectives.named("variational-logistic:mean-field,1,5", dim=2))
-    objective, rng = oracle.objective, np.random.default_rng(b)
-    x, y = np.random.default_rng(1).normal(size=(2, 4))
-    sums = np.zeros((2, DRAWS, 4))
-    for _ in range(b):
-        u, w = rng.normal(size=(2, DRAWS, 2))
-        for total, point in zip(sums, (x, y), strict=True):
-            z = point[:2] + point[2:] * u + float(objective.floor) * w
-            r = (z - (1 / (1 + np.exp(z @ objective.examples.T))) @ objective.examples) / 5
-            entropy = -point[2:] / (point[2:] ** 2 + float(objective.floor) ** 2) / 5
-            total += np.concatenate([r, r * u + entropy], axis=1)
-    require_same_law(at_two_points(oracle, x, y, b), (sums[0] / b, sums[1] / b))
-
-
-def test_without_scikit_learn_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "sklearn.datasets", None)
-    with pytest.raises(MissingExtraError, match=r"^variational-logistic needs .*: pip install 'gladstorm\[data\]'$"):
-        objectives.named("variational-logistic")
 
 
 # On the command line.

@@ -21,7 +21,7 @@ from gladstorm.core import screen
 from gladstorm.methods.averages import TailAverage
 from gladstorm.methods.batches import FirstLarge
 from gladstorm.methods.estimators import Momentum
-from gladstorm.methods.steps import CubeRoot
+from gladstorm.methods.steps import Clipped
 from gladstorm.problems import objectives
 from gladstorm.simulation.configurations import Configuration, expand
 from gladstorm.simulation.one_run import CURVES
@@ -153,7 +153,7 @@ def test_a_configuration_comes_back_from_json_that_has_no_infinite_numbers() -> 
 
 
 def test_numbers_of_one_name_in_two_parts_of_a_method_are_kept_under_the_names_of_both() -> None:
-    method = Method(Momentum([0.1, 0.2]), CubeRoot(1.0, [0.3, 0.4]))
+    method = Method(Momentum([0.1, 0.2]), Clipped(1.0, [0.3, 0.4]))
     kept = [each.configuration for each in expand({"both": method})]
     numbers = [{"estimator.eta": a, "gamma": 1.0, "step.eta": b, "size": 1.0} for a, b in ((0.1, 0.3), (0.2, 0.4))]
     assert [each.numbers for each in kept] == numbers

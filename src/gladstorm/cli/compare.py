@@ -65,10 +65,11 @@ def compare(
     from gladstorm import devices
     from gladstorm.comparison import compare as comparison
     from gladstorm.comparison import compared
-    from gladstorm.core import calls
+    from gladstorm.core.calls import Defaults
     from gladstorm.core.rules import COUNT, SEED
     from gladstorm.jobs import interrupts
     from gladstorm.methods.method import settings_of
+    from gladstorm.methods.text import parse_grid
     from gladstorm.problems import objectives
     from gladstorm.simulation import cluster, programs
 
@@ -79,9 +80,9 @@ def compare(
     require_file("compare", "--plot", plot, FIGURES)
     require_file("compare", "--page", page, PAGES)
     require_store("compare", store)
-    gammas = calls.grid("1e-4,1,9" if grid is None else grid)
+    gammas = parse_grid("1e-4,1,9" if grid is None else grid)
     oracle, recipe, noise = problem.read_oracle("compare", objective, oracle, B, G)
-    shared = calls.Defaults(noise)
+    shared = Defaults(noise)
     tuned = comparison.methods_from(method, gammas, shared, decay=decay)
     problem.require_used("compare", "--grid", grid, "gamma" in shared.taken, "every method has a gamma of its own")
     several = any(settings_of(candidate) > 1 for candidate in tuned.values())

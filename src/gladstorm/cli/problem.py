@@ -25,7 +25,7 @@ OracleText = Annotated[
     Option(
         "--oracle",
         help="The noise of the gradients, written in the same way: blum-gladyshev, full-rank, skewed(q=0.1), "
-        "gradient-coupled(scale=1), finite-sum, which draws examples, or your own, MODULE:NAME(…). --B and --G give "
+        "finite-sum, which draws examples, or your own, MODULE:NAME(…). --B and --G give "
         "numbers that are left out. "
         "[default: the objective's own noise if it has any, else blum-gladyshev]",
     ),

@@ -1,1 +1,1 @@
-"""What all packages use: parts and their rules, texts, constants, statistics, references."""
+"""Foundations of all packages: parts and their rules, texts, constants, statistics, references."""

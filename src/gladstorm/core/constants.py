@@ -1,4 +1,4 @@
-"""What an objective declares of its smoothness and an oracle of its noise, and a theorem asks for. No JAX."""
+"""Constants that an objective declares of its smoothness and an oracle of its noise, for theorems. No JAX."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ def mars_corrected(g: Any, stale: Any, eta: Any, scale: Any) -> Any:
 
 def usual_size(usual: Any, size: Any, k: Any, xp: Any) -> Any:
     """s + (min{‖v‖, cs} − s) 4/(k + 4), and ‖v‖ at first: the usual size of v, where `size` is ‖v‖."""
-    later = usual + (xp.minimum(size, _widest(k) * usual) - usual) * RECENT / (k + RECENT)
-    return xp.where(usual == 0, size, later)
+    renewed = usual + (xp.minimum(size, _widest(k) * usual) - usual) * RECENT / (k + RECENT)
+    return xp.where(usual == 0, size, renewed)
 
 
 def relative_size(size: Any, usual: Any, k: Any, xp: Any) -> Any:

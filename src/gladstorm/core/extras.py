@@ -1,7 +1,13 @@
-"""Packages that come with an extra: one sentence says which extra to install where one is missing."""
+"""Imports by name: packages that come with an extra, and modules of the user's own."""
 
+import importlib
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gladstorm.core.names import suggest
 
 # By the name under which a package is imported: the extra that brings it, and what people call it.
 EXTRAS = {
@@ -47,3 +53,21 @@ def needing_extras(what: str) -> Iterator[None]:
         extra, called = EXTRAS[package]
         way_out = f"pip install 'gladstorm[{extra}]'"
         raise MissingExtraError(f"{what} needs {called}, which is not installed: {way_out}") from None
+
+
+def import_own(owner: str, name: str) -> Any:
+    """Import what MODULE:NAME stands for, from the current folder or an installed package; `owner` is for errors."""
+    module, _, attribute = name.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # it stays: processes that compute for this one import the module too
+    try:
+        imported = importlib.import_module(module)
+    except Exception as problem:
+        where = f"a module in this folder, {module.replace('.', '/')}.py, or of an installed package"
+        why = " ".join(f"{type(problem).__name__}: {problem}".split())
+        raise ValueError(f"{owner}: {module!r} of {name!r} must be {where}, that can be imported; got {why}.") from None
+    public = {key: value for key, value in vars(imported).items() if callable(value) and not key.startswith("_")}
+    if attribute not in public:
+        what = f"a class or a function of {module}"
+        raise ValueError(f"{owner}: {name!r} must name {what}; got {suggest(attribute, public)}")
+    return public[attribute]

@@ -116,7 +116,7 @@ class Hardness:
 
 
 def _last(holds: Callable[[float], bool], low: float, high: float, within: float) -> float:
-    """Where something that holds at `low` and not at `high` ends to hold, by halving."""
+    """Find by halving where something that holds at `low` and not at `high` ends to hold."""
     while high - low > within:
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)

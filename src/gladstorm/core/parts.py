@@ -1,4 +1,4 @@
-"""What objectives, oracles, estimators, steps and batch rules share: frozen dataclasses that are pytrees.
+"""Frozen dataclasses that are pytrees: what objectives, oracles, estimators, steps and batch rules share.
 
 Numbers are leaves, so a sweep is a stack of parts and changing a number never recompiles. A part cannot check itself
 when it is built (JAX rebuilds parts around tracers), so each field states its rule and the edges call `check`.
@@ -233,7 +233,7 @@ def parts_of(namespace: Mapping[str, Any], base: Any) -> dict[str, type[Any]]:
 
     >>> from gladstorm.methods import averages
     >>> list(parts_of(vars(averages), averages.Average))[:2]
-    ['polynomial_average', 'exponential_average']
+    ['polynomial_average', 'tail_average']
     """
     classes = [cls for cls in namespace.values() if isinstance(cls, type) and issubclass(cls, base)]
     parts = [cls for cls in classes if dataclasses.is_dataclass(cls) and not inspect.isabstract(cls)]

@@ -31,7 +31,7 @@ class Reference:
 
     @property
     def authors(self) -> list[str]:
-        """Their full names."""
+        """Full names of the authors."""
         return self.fields["author"].split(" and ")
 
 

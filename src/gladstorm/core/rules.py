@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Rule:
-    """What an argument must be: in words, and as a test of a NumPy array, entry by entry or as a whole."""
+    """A rule for an argument: in words, and as a test of a NumPy array, entry by entry or as a whole."""
 
     words: str  #: what comes after "must be", such as "finite and > 0"
     holds: Callable[[Any], Any]  #: the test, from an array to one truth value, or to one for each entry
@@ -88,7 +88,7 @@ SEED = Rule("a whole number from 0 to 2³² − 1", lambda v: (v >= 0) & (v == n
 
 
 def unlike_shapes(owner: str, **arrays: Any) -> str | None:
-    """None if these arrays have the same shape; otherwise a sentence that says so."""
+    """Return a sentence that says so unless these arrays have the same shape."""
     shapes = [np.shape(array) for array in arrays.values()]
     if len(set(shapes)) == 1:
         return None

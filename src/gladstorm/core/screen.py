@@ -86,7 +86,7 @@ def html_table(title: str, rows: Sequence[Sequence[str]], more: Sequence[str] = 
 
 
 def html_picture(draw: Callable[[], Any], about: str) -> str:
-    """What a function draws, as a notebook shows it below a table: small, or nothing if matplotlib is not installed."""
+    """Return a figure as a notebook shows it below a table: small, or nothing if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         return ""
     figure, png = draw(), io.BytesIO()

@@ -10,13 +10,14 @@
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 from typing import Any
 
 from gladstorm.methods import averages, batches, estimators, schedules, steps
 from gladstorm.methods.method import METHODS as METHODS
 from gladstorm.methods.method import Declaration as Declaration
 from gladstorm.methods.method import Method as Method
+from gladstorm.methods.method import crossed as crossed
 from gladstorm.methods.method import declared as declared
 from gladstorm.methods.method import rows as rows
 from gladstorm.methods.method import with_decay as with_decay
@@ -28,18 +29,14 @@ from gladstorm.methods.named.momentum import nigt as nigt
 from gladstorm.methods.named.momentum import nsgdm as nsgdm
 from gladstorm.methods.named.momentum import nsgdm_agnostic as nsgdm_agnostic
 from gladstorm.methods.named.momentum import nsgdm_by_theory as nsgdm_by_theory
-from gladstorm.methods.named.momentum import nsgdm_for_horizon as nsgdm_for_horizon
 from gladstorm.methods.named.momentum import nstorm as nstorm
 from gladstorm.methods.named.momentum import nstorm_by_theory as nstorm_by_theory
 from gladstorm.methods.named.momentum import sgd as sgd
 from gladstorm.methods.named.momentum import storm as storm
-from gladstorm.methods.named.momentum import storm_by_theory as storm_by_theory
 from gladstorm.methods.named.other_steps import adam as adam
-from gladstorm.methods.named.other_steps import anchored_nstorm as anchored_nstorm
 from gladstorm.methods.named.other_steps import beta_ngd as beta_ngd
 from gladstorm.methods.named.other_steps import clipped_sgd as clipped_sgd
 from gladstorm.methods.named.other_steps import d_adaptation as d_adaptation
-from gladstorm.methods.named.other_steps import decaying_clipped_sgd as decaying_clipped_sgd
 from gladstorm.methods.named.other_steps import dog as dog
 from gladstorm.methods.named.other_steps import dowg as dowg
 from gladstorm.methods.named.other_steps import generalized_signsgd as generalized_signsgd
@@ -48,33 +45,44 @@ from gladstorm.methods.named.other_steps import pasta as pasta
 from gladstorm.methods.named.other_steps import prodigy as prodigy
 from gladstorm.methods.named.other_steps import schedule_free as schedule_free
 from gladstorm.methods.named.other_steps import stochastic_halpern as stochastic_halpern
-from gladstorm.methods.named.other_steps import storm_plus as storm_plus
 from gladstorm.methods.named.other_steps import untuned as untuned
 from gladstorm.methods.named.refreshing import clipped_spider as clipped_spider
 from gladstorm.methods.named.refreshing import normalized_page as normalized_page
 from gladstorm.methods.named.refreshing import normalized_spider as normalized_spider
 from gladstorm.methods.named.refreshing import normalized_svrg as normalized_svrg
 from gladstorm.methods.named.refreshing import page as page
-from gladstorm.methods.named.refreshing import page_by_theory as page_by_theory
-from gladstorm.methods.named.refreshing import spider_by_theory as spider_by_theory
 from gladstorm.methods.named.refreshing import spiderboost as spiderboost
 from gladstorm.methods.named.refreshing import svrg as svrg
+from gladstorm.problems import objectives, oracles
 
 
 def part_rows() -> list[dict[str, str]]:
-    """Every part a method can be composed of: how it is written, and its equation.
+    """Every part of a method, objective and oracle: how it is written, and its equation.
 
     >>> next(row["meaning"] for row in part_rows() if row["part"] == "momentum(eta)")
     'v^{k+1} = (1 − η) v^k + η ∇f(x^{k+1}; ξ^{k+1}).'
     """
-    kinds: dict[str, Any] = {"estimator": estimators, "step": steps, "batch rule": batches}
+    kinds: dict[str, Any] = {"estimator": estimators, "step": steps, "batch rule": batches, "average": averages}
+    kinds |= {"schedule": schedules, "objective": objectives, "oracle": oracles}
     table = []
-    for kind, module in (kinds | {"average": averages, "schedule": schedules}).items():
+    for kind, module in kinds.items():
         for name, cls in module.registry().items():
-            fields = ", ".join(field.name for field in dataclasses.fields(cls))
+            takes = inspect.signature(cls.from_seed if kind == "objective" else cls).parameters
+            fields = ", ".join(field for field in takes if field not in ("seed", "dim", "objective"))
             meaning = str(cls.__doc__).partition("\n")[0]
             table.append({"kind": kind, "part": f"{name}({fields})", "meaning": meaning})
     return table
 
 
-__all__ = ["METHODS", "Declaration", "Method", "declared", "from_plan", "part_rows", "rows", "with_decay", *METHODS]
+__all__ = [
+    "METHODS",
+    "Declaration",
+    "Method",
+    "crossed",
+    "declared",
+    "from_plan",
+    "part_rows",
+    "rows",
+    "with_decay",
+    *METHODS,
+]

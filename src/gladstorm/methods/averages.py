@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from gladstorm.core.parts import Array, Number, leaf, part, parts_of
-from gladstorm.core.rules import BELOW_ONE, FRACTION, NON_NEGATIVE, UNIT_INTERVAL
+from gladstorm.core.rules import BELOW_ONE, NON_NEGATIVE, UNIT_INTERVAL
 
 
 class Average(ABC):
@@ -39,17 +39,6 @@ class PolynomialAverage(Average):
     @override
     def weight(self, k: Array, horizon: Array) -> Array:
         return jnp.asarray((self.degree + 1) / (k + self.degree + 1))
-
-
-@part
-class ExponentialAverage(Average):
-    """w_k = a/(1 − (1 − a)^{k+1}): x^j has a weight of (1 − a)^{k−j}; w_k is close to a after about 1/a steps."""
-
-    rate: Number = leaf(FRACTION)  #: a in (0, 1]
-
-    @override
-    def weight(self, k: Array, horizon: Array) -> Array:
-        return jnp.asarray(self.rate / (1 - (1 - self.rate) ** (k + 1)))
 
 
 @part

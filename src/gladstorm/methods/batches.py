@@ -29,7 +29,7 @@ BatchSizes = Numbers | BatchRule  # what a method takes for a batch
 
 @part
 class Fixed(BatchRule):
-    """The same size at every step."""
+    """One size for every step."""
 
     size: Number = leaf(COUNT, default=1)  #: samples per step, ≥ 1
 

@@ -22,7 +22,7 @@ from gladstorm.core.rules import ABOVE_ZERO, NEVER_ZERO, NON_NEGATIVE, STEP_SIZE
 
 
 class Clock(NamedTuple):
-    """What a schedule may depend on: the step k, the gradients so far, and the length of the run."""
+    """Time as a schedule sees it: the step k, the gradients so far, and the length of the run."""
 
     k: Array | float
     squares: Any  # Σ ‖∇f(x^i; ξ^i)‖² over the steps before; () where no schedule asks for it
@@ -110,18 +110,6 @@ class CosineDecay(Schedule):
 
 
 @part
-class WarmUp(Schedule):
-    """min(1, (k + 1)/w) c: it grows linearly for the first w steps, and is c after them."""
-
-    steps: Number = leaf(ABOVE_ZERO)  #: w > 0
-    then: Number = leaf(STEP_SIZE)  #: c, a number or a schedule
-
-    @override
-    def at(self, clock: Clock) -> Array:
-        return jnp.minimum(1.0, (clock.k + 1) / jnp.asarray(self.steps)) * self.then
-
-
-@part
 class PowerDecay(Schedule):
     """c/(k + s)^a: it does not depend on the length of the run.
 
@@ -185,7 +173,6 @@ def registry() -> dict[str, type[Schedule]]:
     return {
         "linear": LinearDecay,
         "cosine": CosineDecay,
-        "warm_up": WarmUp,
         "power_decay": PowerDecay,
         "geometric_growth": GeometricGrowth,
         "cube_root_decay": CubeRootDecay,

@@ -1,100 +1,64 @@
 """Methods as text: a named one, `nstorm(gamma=5e-3, eta=1e-3)`, or parts, `storm(eta=1e-3)+normalized(gamma=5e-3)`.
 
-`core.calls` reads the language. Parts are joined by +: an estimator, a step, `anchored(…)` if that step is to be pulled
-to an anchor, a batch rule if it is not single samples. What the method is to report may follow either form, as in
-`sgd(gamma=0.1)+tail-average`. Arguments are numbers, lists of them, `grid(FROM, TO, HOW MANY)` for a geometric list,
-schedules and batch rules. Lists are crossed: two of them stand for every pair, and the one written last varies fastest.
-
-`read_calls` takes a text apart and gives every list an axis of its own, `_make` calls what the names stand for, and
-NumPy crosses the axes.
+Parts are an estimator, a step, `anchored(…)` if that step is to be pulled to an anchor, and a batch rule if it is not
+single samples. What the method is to report may follow either form, as in `sgd(gamma=0.1)+tail-average`. Lists, and
+`grid(FROM, TO, HOW MANY)`, are crossed: two of them stand for every pair, and the one written last varies fastest.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from gladstorm.core.calls import Call, Defaults, bind, call_with, find_part, import_own, is_own, read_calls, suggest
+from gladstorm.core.calls import Call, Defaults, bind, find_part, read_call, read_calls
+from gladstorm.core.names import suggest
 from gladstorm.core.screen import shown
 from gladstorm.methods import METHODS, Method, averages, batches, estimators, schedules, steps
 
 Maker = Callable[..., Any]  # a named method, or the class of a part
-
-
-@dataclass(frozen=True)
-class ArgumentKind:
-    """What an argument may be."""
-
-    words: tuple[str, ...]
-    holds: Callable[[Any], bool]  # of a number, the array of a list, a tuple
-    nested: Callable[[], Mapping[str, Maker]] = dict  # what may be called in its place
-
-
-NUMBERS = ArgumentKind(("a number", "a list"), lambda value: not isinstance(value, tuple))
-KINDS = {  # by the annotation of the parameter
-    "Number": dataclasses.replace(NUMBERS, nested=schedules.registry),
-    "Tunable": dataclasses.replace(NUMBERS, nested=schedules.registry),
-    "BatchSizes": dataclasses.replace(NUMBERS, nested=batches.registry),
-    "Numbers": NUMBERS,
-    "BatchRule": ArgumentKind((), lambda _: False, batches.registry),
-    "float": ArgumentKind(("one number",), lambda value: np.ndim(value) == 0),
-    "int": ArgumentKind(("one whole number",), lambda value: np.ndim(value) == 0 and value == int(value)),
-    "tuple[int, ...]": ArgumentKind(("numbers in brackets, such as (2, 4)",), lambda value: isinstance(value, tuple)),
-}
-OWN = ArgumentKind(  # whatever the annotation: a user's part may have any
-    (*NUMBERS.words, "numbers in brackets"), lambda _: True, lambda: schedules.registry() | batches.registry()
-)
-# What no text can hold, and what to do instead.
-NOT_AS_TEXT = {
-    "Step": "write it after the step it pulls, as in storm(eta=0.1)+normalized(gamma=0.1)+anchored(weight=0.5)",
-    "Transformation": "name a method that is made of it, adam(gamma=0.1) or dog, or compose it in Python",
-}
+KINDS: dict[str, Any] = {"estimator": estimators, "step": steps, "batch rule": batches}
+MOST = 10_000  # numbers of a list, or settings of a method
 
 
 def parse_method(
     text: str, given: Mapping[str, Any] | None = None, quantities: Mapping[str, Maker] | None = None
 ) -> Method:
-    """The method a text stands for.
+    """Return the method that a text stands for, or raise a ValueError that says what is wrong.
 
     Args:
         text: A named method, or parts joined by +.
         given: Values for the arguments that the text leaves out, lists side by side. `Defaults` remembers which.
         quantities: Functions that the text may call in place of a number, such as {"twice": lambda x: 2 * x}.
 
-    Raises:
-        ValueError: If the text is no method; the sentence names what is wrong and, of a name, the nearest one.
-
     >>> parse_method("storm(eta=1e-3)+normalized(gamma=5e-3)").step
     Normalized(gamma=0.005)
     >>> parse_method("nsgdm(eta=[0.1, 0.2])", {"gamma": [1, 2]}).step.gamma.tolist()
     [1.0, 1.0, 2.0, 2.0]
     """
-    parts = [name for kind in (estimators, steps, batches, averages) for name in kind.registry()]
-    lists = {name: np.asarray(value, np.float64) for name, value in (given or {}).items() if isinstance(value, list)}
-    shared, longest = Defaults({**(given or {}), **lists}), max(map(len, lists.values()), default=1)
-    pieces = read_calls("method", text, {*METHODS, *parts}, longest)
-    make = partial(_make, given=shared, quantities=quantities or {})
+    shared = Defaults({k: np.asarray(v, float) if isinstance(v, list) else v for k, v in (given or {}).items()})
+    sizes = [max((np.size(value) for value in shared.values()), default=1)]
+    make = partial(_make, sizes=sizes, given=shared, quantities={"grid": grid} | dict(quantities or {}))
+    calls, named = read_calls("method", text, METHODS), {name: METHODS[name].make for name in sorted(METHODS)}
     average = None
-    if len(pieces) > 1 and _is_average(pieces[-1].name):
-        average = make(pieces.pop(), averages.registry(), "average")
-    if len(pieces) == 1:
-        method = make(pieces[0], {name: METHODS[name].make for name in sorted(METHODS)}, "")
-    else:
-        method = _compose(pieces, shared, make)
+    if len(calls) > 1 and (":" in calls[-1].name or calls[-1].name in averages.registry()):
+        average = make(calls[-1], averages.registry(), "average")
+    parts = calls[:-1] if isinstance(average, averages.Average) else calls
+    method = make(parts[0], named) if len(parts) == 1 else _compose(parts, shared, make)
     if not isinstance(method, Method):
-        raise ValueError(
-            f"method: {pieces[0].name} must make a Method, or be joined with other parts by +; got {shown(method)}."
-        )
+        must = "must make a Method, or be joined with other parts by +"
+        raise ValueError(f"method: {parts[0].name} {must}; got {shown(method)}.")
     if isinstance(given, Defaults):
         given.taken |= shared.taken
-    method = method if average is None else dataclasses.replace(method, average=average)
+    if math.prod(sizes) > MOST:
+        raise ValueError(f"method: lists must make at most {MOST} settings; got {math.prod(sizes)}.")
+    method = method if parts is calls else dataclasses.replace(method, average=average)
     shape = np.broadcast_shapes(*(np.shape(number) for number in jax.tree.leaves(method)))
     crossed: Method = jax.tree.map(
         lambda number: np.broadcast_to(number, shape).ravel("F") if np.ndim(number) else number, method
@@ -102,70 +66,71 @@ def parse_method(
     return crossed
 
 
-def _is_average(name: str) -> bool:
-    if not is_own(name):
-        return name in averages.registry()
-    made = import_own("method", name)
-    return inspect.isclass(made) and issubclass(made, averages.Average)
+def grid(low: float, high: float, count: float) -> list[float]:
+    """Return so many numbers from `low` to `high` in equal ratios.
+
+    >>> grid(1e-2, 1, 3)
+    [0.01, 0.1, 1.0]
+    """
+    if not (0 < low <= high and 1 <= count <= MOST and count == int(count)):
+        form = f"FROM,TO,HOW MANY with 0 < FROM ≤ TO and at most {MOST} numbers, such as 1e-4,1,9"
+        raise ValueError(f"grid: must be {form}; got {low:g},{high:g},{count:g}.")
+    return [float(number) for number in np.geomspace(low, high, int(count))]
 
 
-def _compose(pieces: list[Call], given: Defaults, make: Callable[[Call, Mapping[str, Maker], str], Any]) -> Method:
+def parse_grid(text: str) -> list[float]:
+    """Return the numbers that FROM,TO,HOW MANY stands for, as in `grid`."""
+    bound = bind("grid", read_call("grid", f"grid({text})"), grid)
+    return grid(*bound.args)
+
+
+def _compose(calls: list[Call], given: Defaults, make: Callable[..., Any]) -> Method:
     """An estimator, a step and a batch rule, with what pulls the step to an anchor."""
-    kinds: dict[str, Mapping[str, Maker]] = {
-        "estimator": estimators.registry(),
-        "step": steps.registry(),
-        "batch rule": batches.registry(),
-    }
-    if len(pieces) > len(kinds) + 1:
-        raise ValueError(f"method: parts must be an estimator, a step and a batch rule; got {len(pieces)} parts.")
     parts: list[Any] = []
-    for piece in pieces:
-        if piece.name == "anchored" and len(parts) == 2:
-            parts[1] = make(piece, {"anchored": partial(steps.Anchored, parts[1])}, "step")
-        elif len(parts) < len(kinds):
-            kind = list(kinds)[len(parts)]
-            parts.append(make(piece, kinds[kind], kind))
+    for call in calls:
+        if call.name == "anchored" and len(parts) == 1:
+            way_out = "storm(eta=0.1)+normalized(gamma=0.1)+anchored(weight=0.5)"
+            raise ValueError(f"method: anchored must follow the step that it pulls, as in {way_out}; got no step.")
+        if call.name == "anchored" and len(parts) == 2:
+            parts[1] = make(call, {"anchored": partial(steps.Anchored, parts[1])})
+        elif len(parts) < len(KINDS):
+            kind = list(KINDS)[len(parts)]
+            parts.append(make(call, KINDS[kind].registry(), kind))
         else:
-            raise ValueError(
-                f"method: parts must be an estimator, a step and a batch rule; got {piece.name!r} after those three."
-            )
-    if len(parts) < len(kinds) and "batch" in given:
-        parts.append(given.take("batch"))
+            raise ValueError(f"method: parts must be an estimator, a step and a batch rule; got {len(calls)} parts.")
+    if len(parts) < len(KINDS) and "batch" in given:
+        given.taken.add("batch")
+        parts.append(given["batch"])
     return Method(*parts)
 
 
-def _make(piece: Call, known: Mapping[str, Maker], what: str, given: Defaults, quantities: Mapping[str, Maker]) -> Any:
+def _make(
+    call: Call, makers: Mapping[str, Maker], what: str = "", *, sizes: list[int], given: Defaults, quantities: Any
+) -> Any:
     """Call what a name stands for, with its own arguments and, for those it leaves out, the given ones."""
-    make, piece = find_part("method", piece, known, what)
-    name, of_user = piece.name, is_own(piece.name)
-    takes = inspect.signature(make).parameters
-    for argument, parameter in takes.items():
-        if not of_user and (way_out := NOT_AS_TEXT.get(str(parameter.annotation))):
-            raise ValueError(f"method: {argument} of {name} cannot be written as text: {way_out}.")
+    function, call = find_part("method", call, makers, what)
 
-    def value_of(argument: str, written: Any) -> Any:
-        kind = OWN if of_user else KINDS[str(takes[argument].annotation)]
-        return _value(written, f"{argument} of {name}", kind, given, quantities)
+    def value_of(argument: str, value: Any) -> Any:
+        kind = str(inspect.signature(function).parameters[argument].annotation)
+        nested = batches.registry() if "Batch" in kind else schedules.registry() | quantities
+        own = ":" in call.name or (isinstance(value, Call) and (":" in value.name or value.name in nested))
+        if not own and (isinstance(value, Call) or isinstance(value, tuple) != kind.startswith("tuple")):
+            must = f"must be a number, a list or one of {', '.join(nested)}"
+            got = suggest(value.name, nested) if isinstance(value, Call) else f"{value!r}."
+            raise ValueError(f"method: {argument} of {call.name} {must}; got {got}")
+        if isinstance(value, Call):
+            value = _make(value, nested, sizes=sizes, given=given, quantities=quantities)
+        elif kind == "BatchRule":
+            value = batches.Fixed(value)
+        if isinstance(value, list):  # along an axis of its own, so that NumPy crosses lists
+            sizes.append(len(value))
+            value = np.reshape(np.asarray(value, np.float64), (-1, *[1] * (len(sizes) - 1)))
+        return value
 
-    values = bind("method", piece, takes, value_of, given)
+    bound = bind("method", call, function, given, value_of)
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused by the rule of its part
-            return call_with(make, values)
+            return function(*bound.args, **bound.kwargs)
     except (TypeError, ValueError, ArithmeticError) as problem:
-        raise ValueError(
-            f"method: {name} cannot compute with these values ({str(problem).rstrip('.')}); give it others."
-        ) from None
-
-
-def _value(value: Any, owner: str, kind: ArgumentKind, given: Defaults, quantities: Mapping[str, Maker]) -> Any:
-    """The value of an argument, if it is of the kind its parameter takes."""
-    nested = {**kind.nested(), **(quantities if kind.holds(1.0) else {})}
-    if isinstance(value, Call) and (value.name in nested or (nested and is_own(value.name))):
-        return _make(value, nested, owner, given, quantities)
-    if not isinstance(value, Call) and kind.holds(value):
-        return value
-    *others, last = *kind.words, *([f"one of {', '.join(nested)}"] if nested else [])
-    words = f"{', '.join(others)} or {last}" if others else last
-    plain = value.ravel().tolist() if isinstance(value, np.ndarray) else value
-    got = suggest(value.name, nested) if isinstance(value, Call) else f"{plain!r}."
-    raise ValueError(f"method: {owner} must be {words}; got {got}")
+        why = str(problem).rstrip(".")
+        raise ValueError(f"method: {call.name} cannot compute with these values ({why}); give it others.") from None

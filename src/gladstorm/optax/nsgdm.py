@@ -17,7 +17,7 @@ from gladstorm.optax.trees import Tree
 
 
 class NsgdmState(NamedTuple):
-    """What NSGDM remembers: the number of updates, the estimate v, whether there is one, and how many were skipped."""
+    """State of NSGDM: the number of updates, the estimate v, whether there is one, and how many were skipped."""
 
     count: Array  # type: ignore[assignment]  # updates so far; the name Optax gives it is one of a tuple's methods
     estimate: Tree  # v
@@ -82,8 +82,8 @@ class _Nsgdm(FromTheory):
             )
             good, zero = trees.finite_flags(v, norm, axis_name), jax.tree.map(jnp.zeros_like, v)
             gamma = at(learning_rate, state.count)
-            moved = trees.normalized_update("nsgdm", gamma, v, params, weight_decay, norm, axis_name)
-            return trees.cast_like(trees.where(good, moved, zero), updates if params is None else params), NsgdmState(
+            change = trees.normalized_update("nsgdm", gamma, v, params, weight_decay, norm, axis_name)
+            return trees.cast_like(trees.where(good, change, zero), updates if params is None else params), NsgdmState(
                 count=optax.safe_increment(state.count),
                 estimate=trees.where(good, v, zero),
                 formed=good,

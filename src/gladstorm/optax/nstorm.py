@@ -19,7 +19,7 @@ from gladstorm.optax.trees import Tree
 
 
 class NstormState(NamedTuple):
-    """What NSTORM remembers: what NSGDM does, the calls since the last update, and `previous`.
+    """State of NSTORM: what NSGDM remembers, the calls since the last update, and `previous`.
 
     `previous` are the parameters of the last update, where `prev_grads` are to be taken; at first those of `init`.
     """
@@ -41,7 +41,8 @@ class _Nstorm(FromTheory):
     under `jax.jit`, where all calls look alike, one of the two must be given from the start.
 
     If only one of the two gradients is changed, v estimates nothing, and the loss rises. So NSTORM must be the first in
-    an `optax.chain`. At the first update, where both gradients are at the same point, `grads` must equal what `grad_fn`
+    an `optax.chain`, and not stand inside `optax.MultiSteps`, which would evaluate only the last micro-batch at the
+    previous point. At the first update, where both gradients are at the same point, `grads` must equal what `grad_fn`
     returns; otherwise it raises an error, or under `jax.jit`, where it cannot, returns NaN.
 
     Inside `optax.masked` and `optax.multi_transform`, which show NSTORM only some of the parameters, give `prev_grads`
@@ -54,8 +55,7 @@ class _Nstorm(FromTheory):
             as momentum after clipping does.
         n_init: v⁰ is the mean over this many batches, so the first update takes n_init times as many calls.
         every_k: Accumulate gradients: every k-th call makes an update, with the means over k micro-batches at both
-            points, and the other calls return 0. `optax.MultiSteps` is refused, since it would evaluate only the last
-            micro-batch at the previous point.
+            points, and the other calls return 0.
         weight_decay: As in `nsgdm`.
         norm: As in `nsgdm`.
         axis_name: As in `nsgdm`.
@@ -81,7 +81,6 @@ class _Nstorm(FromTheory):
         check("nstorm", norm, **numbers, n_init=n_init, every_k=every_k)
 
         def init(params: Tree) -> NstormState:
-            second_gradient.refuse_multi_steps()
             count, micro_step = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)  # two: a state may be donated
             v = trees.zero_estimate(params)
             formed, skipped = trees.initial_flags(v, norm, axis_name)
@@ -98,7 +97,6 @@ class _Nstorm(FromTheory):
         ) -> tuple[Tree, NstormState]:
             if params is None:
                 raise ValueError("nstorm: params must be given to update; got params=None.")
-            second_gradient.refuse_earlier_transformations()
             params = trees.drop_without_gradient(params, updates)
             require_axes("nstorm", axis_name, params)
             count, micro_step, v, previous, formed, skipped = state
@@ -123,11 +121,11 @@ class _Nstorm(FromTheory):
             moves = jax.tree.map(lambda flag: last & flag, good)
             lost = jax.tree.map(lambda flag: last & ~flag, good)
             gamma = at(learning_rate, count)
-            moved = trees.normalized_update("nstorm", gamma, v, params, weight_decay, norm, axis_name)
-            moved = trees.where(moves, moved, zero)
+            change = trees.normalized_update("nstorm", gamma, v, params, weight_decay, norm, axis_name)
+            change = trees.where(moves, change, zero)
             if honest is not True:
-                moved = jax.tree.map(lambda leaf: jnp.where(honest, leaf, jnp.nan), moved)
-            return trees.cast_like(moved, params), NstormState(
+                change = jax.tree.map(lambda leaf: jnp.where(honest, leaf, jnp.nan), change)
+            return trees.cast_like(change, params), NstormState(
                 count=jnp.where(last, optax.safe_increment(count), count),
                 micro_step=jnp.where(last, 0, micro_step + 1),
                 estimate=trees.where(lost, zero, v),

@@ -1,13 +1,7 @@
-"""NSTORM's second gradient, and errors for wrappers that would change only one of the two gradients.
-
-Optax does not tell a transformation what is around it. The frames of Python's stack do, under `jax.jit` as well, where
-they are read once.
-"""
+"""NSTORM's gradient at the previous parameters, and the check that both of its gradients are of one sample."""
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -20,16 +14,12 @@ from gladstorm.methods.norms import length
 from gladstorm.optax.trees import Tree
 
 AGREEMENT = 0.05  # of two gradients of one sample at one point, as a part of their length: half precision rounds
-CHAINS = (
-    optax.chain(optax.identity()).update.__code__,
-    optax.named_chain(("only", optax.identity())).update.__code__,
-)
 
 
 def previous_gradient(
     grads: Tree, count: Array, previous: Tree, grad_fn: Callable[[Tree], Tree] | None, prev_grads: Tree
 ) -> Tree:
-    """The sample's gradient at the previous parameters."""
+    """Return the sample's gradient at the previous parameters."""
     if grad_fn is not None and prev_grads is not None:
         raise ValueError("nstorm: one of grad_fn and prev_grads must be given to update; got both.")
     if grad_fn is None and prev_grads is None:
@@ -64,43 +54,21 @@ def check_agreement(grads: Tree, stale: Tree, count: Array, params: Tree, previo
 
     def compare(trees: tuple[Tree, Tree, Tree, Tree]) -> Array:
         grads, stale, params, previous = trees
-        moved = [jnp.any(p != q) for p, q in zip(*map(jax.tree.leaves, (params, previous)), strict=True)]
+        apart = [jnp.any(p != q) for p, q in zip(*map(jax.tree.leaves, (params, previous)), strict=True)]
         difference, size = length(jax.tree.map(jnp.subtract, stale, grads)), length(stale)
         # Both sides are NaN where a gradient is not finite, which is another matter.
-        return jnp.any(jnp.array(moved, bool)) | ~(difference > AGREEMENT * size)
+        return jnp.any(jnp.array(apart, bool)) | ~(difference > AGREEMENT * size)
 
     agreed = jax.lax.cond(count == 0, compare, lambda _: jnp.array(True), (grads, stale, params, previous))
     if isinstance(agreed, jax.core.Tracer):
         return agreed
     if not agreed:
         raise ValueError(
-            "nstorm: grads must be what grad_fn returns at params; got others at the first update, as happens after "
-            "clipping or with another sample or key. To clip, use nstorm(..., max_grad_norm=…), which clips at both "
-            "points."
+            "nstorm: grads must be what grad_fn returns at params; got others at the first update, as happens with "
+            "another sample or key, behind clipping or another transformation of a chain, and inside optax.MultiSteps. "
+            "nstorm(..., max_grad_norm=…) clips at both points, and nstorm(..., every_k=…) accumulates at both."
         )
     return True
-
-
-def refuse_multi_steps() -> None:
-    """Raise a ValueError if `optax.MultiSteps` is among the callers of init, however much stands in between.
-
-    MultiSteps calls `update` as a plain loop does; but its own `init` makes the inner state.
-    """
-    if any(frame.f_code is optax.MultiSteps.init.__code__ for frame, _ in traceback.walk_stack(sys._getframe())):
-        raise ValueError(
-            "nstorm: gradients must be accumulated with nstorm(..., every_k=k); got optax.MultiSteps, which "
-            "would take only the last of k micro-batches to the previous point."
-        )
-
-
-def refuse_earlier_transformations() -> None:
-    """Raise a ValueError if a chain has changed the gradients before it called update."""
-    for frame, _ in traceback.walk_stack(sys._getframe()):
-        if frame.f_code in CHAINS and frame.f_locals.get("new_state"):  # of those that stand before
-            raise ValueError(
-                "nstorm: nstorm must be the first in an optax.chain, or what comes before it changes only one of its "
-                "two gradients; got it further back. To clip, use nstorm(..., max_grad_norm=…)."
-            )
 
 
 def _is_masked(node: Any) -> bool:

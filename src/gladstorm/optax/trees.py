@@ -30,12 +30,12 @@ def normalized_update(
     owner: str, gamma: Any, v: Tree, params: Tree, weight_decay: Any, norm: str, axis_name: AxisName | None
 ) -> Tree:
     """x^{k+1} − x^k = −γ v/‖v‖ − γλ x^k, where λ is weight_decay."""
-    moved = _for_each_norm(lambda part: jax.tree.map(lambda leaf: -gamma * leaf, unit(part, axis_name)), v, norm)
+    change = _for_each_norm(lambda part: jax.tree.map(lambda leaf: -gamma * leaf, unit(part, axis_name)), v, norm)
     if isinstance(weight_decay, int | float) and weight_decay == 0:
-        return moved
+        return change
     if params is None:
         raise ValueError(f"{owner}: params must be given to update for weight_decay; got params=None.")
-    return jax.tree.map(lambda m, p: m - gamma * weight_decay * p, moved, params)
+    return jax.tree.map(lambda m, p: m - gamma * weight_decay * p, change, params)
 
 
 def finite_flags(v: Tree, norm: str, axis_name: AxisName | None) -> Tree:
@@ -82,7 +82,7 @@ def copy(leaf: Any) -> Array:
 
 
 def cast_like(tree: Tree, like: Tree) -> Tree:
-    """With the dtypes of another tree."""
+    """Cast a tree to the dtypes of another."""
     return jax.tree.map(lambda a, b: jnp.asarray(a, jnp.result_type(b)), tree, like)
 
 

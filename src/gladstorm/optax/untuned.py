@@ -7,11 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
+from typing_extensions import override
 
 from gladstorm.core.parts import Array
 from gladstorm.methods.norms import length
 from gladstorm.methods.steps import Untuned, per_coordinate
-from gladstorm.methods.steps.untuned import Journey
+from gladstorm.methods.steps.untuned import UntunedState
 from gladstorm.optax.options import AxisName, UpdateSchedule, at, require, require_axes
 from gladstorm.optax.trees import Tree, cast_like, copy, drop_without_gradient, zero_estimate
 
@@ -53,26 +54,30 @@ def untuned(
     """
     for name, value in (("horizon", horizon), ("learning_rate", learning_rate), ("weight_decay", weight_decay)):
         require("untuned", name, value)
+    decays = not isinstance(weight_decay, int | float) or weight_decay > 0
 
-    class Cut(Untuned):
+    class Decayed(Untuned):
         axes = axis_name
 
-    def init(params: Tree) -> Journey:
-        start = jax.tree.map(copy, params)
-        begun = Cut().init(cast_like(start, zero_estimate(params)))._replace(start=start)
-        return Journey(*jax.tree.map(copy, tuple(begun)))  # copies: a state may be donated
+        @override
+        def _decayed(self, x: Any, step: Any) -> Any:
+            typical = length(step, axis_name) / jnp.sqrt(self._dimension(x))
+            return jax.tree.map(lambda x: x * (1 - weight_decay * typical), x) if decays else x
 
-    def update(updates: Tree, state: Journey, params: Tree = None, **_: Any) -> tuple[Tree, Journey]:
+    def init(params: Tree) -> UntunedState:
+        start = jax.tree.map(copy, params)
+        begun = Decayed().init(cast_like(start, zero_estimate(params)))._replace(start=start)
+        return UntunedState(*jax.tree.map(copy, tuple(begun)))  # copies: a state may be donated
+
+    def update(updates: Tree, state: UntunedState, params: Tree = None, **_: Any) -> tuple[Tree, UntunedState]:
         if params is None:
             raise ValueError("untuned: params must be given to update; got params=None.")
         params = drop_without_gradient(params, updates)
         require_axes("untuned", axis_name, params)
-        step = Cut(at(learning_rate, state.k.astype(jnp.int32)), horizon)
+        step = Decayed(at(learning_rate, state.k.astype(jnp.int32)), horizon)
         x, v = cast_like(params, state.motion), cast_like(updates, state.motion)
-        decays = not isinstance(weight_decay, int | float) or weight_decay > 0
-        begin = _decayed(step, weight_decay, state, x, v) if decays else x
-        arrived, later = step.move(state, begin, v, _no_value)
-        return cast_like(jax.tree.map(jnp.subtract, arrived, x), params), cast_like(later, state)
+        after, new_state = step.move(state, x, v, per_coordinate.no_value)
+        return cast_like(jax.tree.map(jnp.subtract, after, x), params), cast_like(new_state, state)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
@@ -97,42 +102,46 @@ def untuned_per_coordinate(horizon: int | Array) -> optax.GradientTransformation
     """
     require("untuned_per_coordinate", "horizon", horizon)
 
-    def init(params: Tree) -> Journey:
+    def init(params: Tree) -> UntunedState:
         begun = per_coordinate.begin(cast_like(params, zero_estimate(params)))
-        return Journey(*jax.tree.map(copy, tuple(begun)))
+        return UntunedState(*jax.tree.map(copy, tuple(begun)))
 
-    def update(updates: Tree, state: Journey, params: Tree = None) -> tuple[Tree, Journey]:
+    def update(updates: Tree, state: UntunedState, params: Tree = None) -> tuple[Tree, UntunedState]:
         if params is None:
             raise ValueError("untuned_per_coordinate: params must be given to update; got params=None.")
         x, v = cast_like(params, state.motion), cast_like(updates, state.motion)
-        arrived, later = per_coordinate.move(horizon, state, x, v)
-        return cast_like(jax.tree.map(jnp.subtract, arrived, x), params), cast_like(later, state)
+        after, new_state = per_coordinate.move(horizon, state, x, v)
+        return cast_like(jax.tree.map(jnp.subtract, after, x), params), cast_like(new_state, state)
 
     return optax.GradientTransformation(init, update)
 
 
 def averaged(state: Any, params: Tree) -> Tree:
-    """The average x̄ of late iterates.
+    """The average x̄ of late iterates; parameters that no `untuned` leads stay as they are.
 
     Args:
-        state: That of `untuned` or `untuned_per_coordinate`, or of a chain or any transformation around it.
-        params: The parameters, whose dtypes the average takes.
+        state: That of `untuned` or `untuned_per_coordinate`, or of a chain or any transformation around them:
+            `optax.masked` and `optax.multi_transform` too. Of a flax model `nnx.as_pure(optimizer.opt_state)`.
+        params: The parameters, whose dtypes the average takes. A whole equinox model will do; of a flax model
+            `nnx.as_pure(nnx.state(model, nnx.Param))`.
     """
-    nodes = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, Journey))
-    journey = next((node for node in nodes if isinstance(node, Journey)), None)
-    if journey is None:
+    nodes = jax.tree.leaves(state, is_leaf=_is_untuned)
+    averages = [node.average for node in nodes if _is_untuned(node)]
+    if not averages:
         raise ValueError("averaged: state must be of untuned, or of a transformation around it; got another.")
-    return cast_like(journey.average, params)
+
+    def latest(leaf: Any, *candidates: Any) -> Any:
+        own = [array for array in candidates if array is not None and not isinstance(array, optax.MaskedNode)]
+        return jnp.asarray(own[0], jnp.result_type(leaf)) if own else leaf
+
+    try:
+        return jax.tree.map(latest, params, *averages)
+    except (ValueError, TypeError):
+        raise ValueError(
+            "averaged: params must be a tree of arrays like the one that init of the transformation got; got another. "
+            "Of a flax model, give nnx.as_pure(optimizer.opt_state) and nnx.as_pure(nnx.state(model, nnx.Param))."
+        ) from None
 
 
-def _decayed(step: Untuned, weight_decay: Any, before: Journey, x: Tree, v: Tree) -> Tree:
-    """x times 1 − λ‖δ‖/√d. δ does not depend on x, and follows from how m changes."""
-    _, after = step.move(before, x, v, _no_value)
-    delta = jax.tree.map(lambda m, new: m + (new - m) / step.share, before.motion, after.motion)
-    size = length(v, step.axes)
-    typical = jnp.where(jnp.isfinite(size) & (size > 0), length(delta, step.axes), 0) / jnp.sqrt(step._dimension(x))
-    return jax.tree.map(lambda x: x * (1 - weight_decay * typical), x)
-
-
-def _no_value(_: Any) -> Array:
-    raise AssertionError("untuned: no step asks for the value of f.")
+def _is_untuned(node: Any) -> bool:
+    return isinstance(node, UntunedState)

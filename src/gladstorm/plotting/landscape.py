@@ -91,13 +91,10 @@ def _values(oracle: Oracle, points: np.ndarray) -> np.ndarray:
 def _covariances(oracle: Oracle, points: np.ndarray) -> np.ndarray:
     """Var g_1, Var g_2 and Cov(g_1, g_2) of one sample's gradient at every point; of one number, zeros beside it."""
     import jax
-    import jax.numpy as jnp
 
     def noise(key: Any, x: Any) -> Any:
         point = oracle.at(x)
-        return oracle.grad(
-            point, oracle.drawn_at(point, oracle.batch(oracle.draw(key), jnp.ones((), int)))
-        ) - oracle.exact(point)
+        return oracle.grad(point, oracle.sample(key, point)) - oracle.exact(point)
 
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(0, impl="threefry2x32"), DRAWS)

@@ -46,7 +46,6 @@ OTHER_NAMES = {
 }
 # Methods that have a usual name and share the colours that a figure leaves over.
 USUAL_NAMES = {
-    "anchored_nstorm": "anchored NSTORM",
     "beta_ngd": "β-normalized SGD",
     "clipped_spider": "clipped SPIDER",
     "ef21_sgdm": "‖EF21-SGDM‖",
@@ -55,6 +54,7 @@ USUAL_NAMES = {
     "normalized_svrg": "normalized SVRG",
     "page": "PAGE",
     "pasta": "PASTA",
+    "storm+normalized+anchored": "anchored NSTORM",
     "svrg": "SVRG",
 }
 SYMBOLS = {"gamma": "γ", "eta": "η", "sigma2": "σ²", "beta": "β", "size": "batch", "large.size": "large batch"}

@@ -45,11 +45,11 @@ class Tree:
     shapes: tuple[tuple[int, ...], ...]
 
     def unflatten(self, x: Array) -> Any:
-        """The tree a vector stands for."""
+        """Return the tree that a vector stands for."""
         return jax.tree.unflatten(self.structure, cut(x, self.shapes))
 
     def flatten(self, tree: Any) -> Array:
-        """The vector that stands for a tree."""
+        """Return the vector that stands for a tree."""
         return jnp.concatenate([jnp.ravel(leaf) for leaf in self.structure.flatten_up_to(tree)])
 
 
@@ -75,9 +75,15 @@ def flatten(owner: str, start: Any) -> tuple[np.ndarray, Tree | None]:
 
 
 def unflatten(tree: Tree | None, x: ArrayLike) -> Any:
-    """What a user's function is called with: arrays of JAX, since NumPy's cannot be indexed with traced numbers."""
+    """Return the tree that a vector stands for, in arrays of JAX: NumPy's cannot be indexed with traced numbers."""
     vector = jnp.asarray(x)
     return vector if tree is None else tree.unflatten(vector)
+
+
+def tree_of(objective: Any) -> Tree | None:
+    """Return how an objective's vectors are read as trees; None if they are just vectors."""
+    tree: Tree | None = getattr(objective, "tree", None)
+    return tree
 
 
 def cut(x: Array, shapes: Sequence[Sequence[int]]) -> list[Array]:
@@ -161,8 +167,8 @@ def require_indices(owner: str, name: str, function: Callable[[Any], Array], row
             return
         checked = jax.vmap(checkify.checkify(function, errors=checkify.index_checks))
         error, _ = jax.jit(checked)(rows)
-    if said := error.get():
-        where, _, what = said.partition("\n")[0].strip().rstrip(".").removeprefix("at mapped index ").partition(": ")
+    if message := error.get():
+        where, _, what = message.partition("\n")[0].strip().rstrip(".").removeprefix("at mapped index ").partition(": ")
         raise ValueError(f"{owner}: {name} must use indices that exist; at example {where}: {what}.")
 
 

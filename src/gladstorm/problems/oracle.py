@@ -1,4 +1,4 @@
-"""What the simulator and the estimators ask of an objective, and of a source of its stochastic gradients."""
+"""Protocols of an objective and of a source of its stochastic gradients, as simulator and estimators use them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from gladstorm.core.constants import Bg0, Constants
 from gladstorm.core.parts import Array
-from gladstorm.problems.sampling import FURTHER
+from gladstorm.problems.sampling import FURTHER, key_of
 
 
 class Objective(Protocol):
@@ -35,10 +35,10 @@ class Objective(Protocol):
         """The smoothness constants, or None if none are known in closed form."""
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Return the value f(x)."""
 
     def grad(self, x: Array) -> Array:
-        """∇f(x)."""
+        """Return ∇f(x)."""
 
 
 class Differentiated(ABC):
@@ -46,10 +46,10 @@ class Differentiated(ABC):
 
     @abstractmethod
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Return the value f(x)."""
 
     def grad(self, x: Array) -> Array:
-        """∇f(x)."""
+        """Return ∇f(x)."""
         gradient: Array = jax.grad(self.value)(x)
         return gradient
 
@@ -80,7 +80,7 @@ class Oracle(ABC):
 
     @classmethod
     def incompatible(cls, _objective: Any) -> str | None:
-        """None if samples of this objective can be drawn; otherwise a sentence that says why not."""
+        """Say why samples of this objective cannot be drawn; None if they can."""
         return None
 
     @property
@@ -111,6 +111,16 @@ class Oracle(ABC):
     @abstractmethod
     def grad(self, point: Any, sample: Any) -> Array:
         """∇f(x; ξ), the gradient of a sample at a point."""
+
+    def sample(self, key: Array, point: Any, size: int | Array = 1) -> Any:
+        """Draw the mean of some samples at a point, for `grad` to evaluate there and at most at one other.
+
+        Args:
+            key: Decides the samples.
+            point: What `at` returned.
+            size: How many samples.
+        """
+        return self.drawn_at(point, self.batch(self.draw(key), jnp.asarray(size, int)))
 
     def exact(self, point: Any) -> Array:
         """∇f(x), the exact gradient, for the record."""
@@ -166,7 +176,7 @@ class Streamed(OwnNoise):
 
     @abstractmethod
     def single(self, key: Array) -> Any:
-        """What one sample is made of."""
+        """Draw the numbers that one sample is made of."""
 
     @abstractmethod
     def gradient(self, point: Any, single: Any) -> Array:
@@ -182,7 +192,7 @@ class Streamed(OwnNoise):
 
     @override
     def grad(self, point: Any, sample: Stream) -> Array:
-        key, others = jax.random.wrap_key_data(sample.key, impl="threefry2x32"), sample.size - 1
+        key, others = key_of(sample.key), sample.size - 1
 
         def more(chunk: Array, total: Array) -> Array:
             places = self.at_once * chunk + jnp.arange(self.at_once)

@@ -1,4 +1,4 @@
-"""What a batch leaves of its random numbers, for a size that is known only while the program runs.
+"""Random numbers of a batch whose size is known only while the program runs.
 
 A sampler with loops or rejections would cost a step more than its gradient and would have to be drawn inside it. Here
 the counts are functions of one number that is drawn before, so one luck serves every batch size.
@@ -19,6 +19,7 @@ from jax import lax
 
 from gladstorm.core.parts import Array
 
+GENERATOR: Final = "threefry2x32"  # whatever JAX is configured to use: a stored result depends on it
 TABLED: Final = 256
 PER_LENGTH: Final = 3  # normals a length is made of, unless they are rejected
 FURTHER: Final = 2**30  # keys of more random numbers, far from the counters that the first use
@@ -31,6 +32,17 @@ CORNISH_FISHER: Final = (
     (-97 / 40320, -1283 / 362880, 34817 / 362880, -4511 / 120960),
     (-25307 / 29030400, -587 / 362880, 418603 / 6220800, -164149 / 10886400, -3203131 / 29030400),
 )
+
+
+def keys_of(seed: int | Array, shape: int | tuple[int, ...]) -> Array:
+    """Return so many keys made of a seed."""
+    return jax.random.split(jax.random.key(seed, impl=GENERATOR), shape)
+
+
+def key_of(data: Array) -> Array:
+    """Return the key that two 32-bit numbers are."""
+    key: Array = jax.random.wrap_key_data(data, impl=GENERATOR)
+    return key
 
 
 @cache
@@ -89,7 +101,7 @@ def mean_of_signs(z: Array, size: Array) -> Array:
 class _Search(NamedTuple):
     """A walk from the mode outwards: all outcomes within `distance` of it have been passed."""
 
-    found: Array  # whether the uniform number falls on `outcome`
+    done: Array  # whether the uniform number falls on `outcome`
     outcome: Array  # until then the mode
     left: Array  # the uniform number minus the probabilities of the outcomes passed
     distance: Array
@@ -118,7 +130,7 @@ def successes(uniform: Array, trials: Array, q: Array | float) -> Array:
         ways = lax.lgamma(b + 1) - lax.lgamma(mode + 1) - lax.lgamma(b - mode + 1)
         p = jnp.exp(ways + mode * jnp.log(q) + (b - mode) * jnp.log1p(-q))
         left = uniform - p
-        return search._replace(found=single | (left < 0), left=left, p_above=p, p_below=p)
+        return search._replace(done=single | (left < 0), left=left, p_above=p, p_below=p)
 
     def pass_the_next_two(search: _Search) -> _Search:
         last_above, last_below = mode + search.distance, mode - search.distance
@@ -129,14 +141,14 @@ def successes(uniform: Array, trials: Array, q: Array | float) -> Array:
         left = after_above - p_below
         here = jnp.where(after_above < 0, above, jnp.where(left < 0, below, mode))
         # Rounding may leave a rest when every outcome has been passed: it belongs to the mode.
-        found = (after_above < 0) | (left < 0) | ((below <= 0) & (above >= b))
-        outcome = jnp.where(search.found, search.outcome, here)
-        return _Search(search.found | found, outcome, left, search.distance + 1, p_above, p_below)
+        done = (after_above < 0) | (left < 0) | ((below <= 0) & (above >= b))
+        outcome = jnp.where(search.done, search.outcome, here)
+        return _Search(search.done | done, outcome, left, search.distance + 1, p_above, p_below)
 
     # A loop that runs once or not at all: where all draws are of single trials, the common case, it skips the
     # logarithms. Mapped over runs, `lax.cond` would compute them always.
     mode_passed = lax.fori_loop(0, jnp.any(~single).astype(int), pass_the_mode, begun)
-    ended: _Search = lax.while_loop(lambda search: jnp.any(~search.found), pass_the_next_two, mode_passed)
+    ended: _Search = lax.while_loop(lambda search: jnp.any(~search.done), pass_the_next_two, mode_passed)
     return ended.outcome
 
 
@@ -181,10 +193,10 @@ def counts(uniforms: Array, trials: Array, p: Array) -> Array:
 
 
 class _Lengths(NamedTuple):
-    """Lengths found so far: after so many rounds, whether each has been, and its square."""
+    """Lengths accepted so far: after so many rounds, whether each has been, and its square."""
 
     rounds: Array
-    found: Array
+    done: Array
     square: Array
 
 
@@ -206,12 +218,12 @@ def lengths(normals: Array, key: Array, dims: Array) -> Array:
     def again(search: _Lengths) -> _Lengths:
         further = jax.random.normal(jax.random.fold_in(key, FURTHER + search.rounds), normals.shape, normals.dtype)
         good, square = propose(further)
-        return _Lengths(search.rounds + 1, search.found | good, jnp.where(search.found, search.square, square))
+        return _Lengths(search.rounds + 1, search.done | good, jnp.where(search.done, search.square, square))
 
     good, square = propose(normals)
     few = jnp.where(dims == 1, normals[:, 0] ** 2, 0.0)
     begun = _Lengths(jnp.zeros((), int), good | (dims < 2), jnp.where(dims < 2, few, square))
-    ended: _Lengths = lax.while_loop(lambda search: ~jnp.all(search.found), again, begun)
+    ended: _Lengths = lax.while_loop(lambda search: ~jnp.all(search.done), again, begun)
     return jnp.sqrt(ended.square)
 
 

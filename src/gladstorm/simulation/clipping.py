@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT, POSITIVE
 from gladstorm.problems.oracle import Oracle
+from gladstorm.problems.sampling import keys_of
 
 
 class ClipBias(NamedTuple):
@@ -40,12 +41,11 @@ def clip_bias(
         exact = oracle.exact(point)
 
         def draw(key: Array) -> tuple[Array, Array]:
-            g = oracle.grad(point, oracle.drawn_at(point, oracle.batch(oracle.draw(key), jnp.asarray(batch))))
+            g = oracle.grad(point, oracle.sample(key, point, batch))
             norm = jnp.linalg.norm(g)
             return norm > max_norm, g * (max_norm / jnp.maximum(norm, max_norm)) - exact
 
-        keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), (2, draws // 2 + 1))
-        acts, moved = jax.jit(jax.vmap(jax.vmap(draw)))(keys)
+        acts, moved = jax.jit(jax.vmap(jax.vmap(draw)))(keys_of(seed, (2, draws // 2 + 1)))
         one, other = moved.mean(axis=1)  # their product is the square without the draws' own variance
         bias = jnp.sqrt(jnp.maximum(one @ other, 0.0)) / jnp.linalg.norm(exact)
         return ClipBias(float(acts.mean()), float(bias))

@@ -117,7 +117,10 @@ def expand(methods: dict[str, Method]) -> list[Configured]:
             columns = np.broadcast_arrays(*(np.atleast_1d(np.asarray(number, np.float64)) for _, number in leaves))
         except ValueError:
             shapes = [np.shape(number) for _, number in leaves]
-            raise ValueError(f"sweep: the arrays in {name!r} must have one length; got shapes {shapes}.") from None
+            raise ValueError(
+                f"sweep: the arrays in {name!r} must have one length; got shapes {shapes}. "
+                "Lists go side by side: gladstorm.methods.crossed(gammas, etas) has every pair."
+            ) from None
         if columns[0].ndim != 1:
             raise ValueError(
                 f"sweep: numbers in {name!r} must be single or a plain list; got shape {columns[0].shape}."

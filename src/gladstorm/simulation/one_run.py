@@ -16,7 +16,9 @@ from gladstorm.core.parts import Array
 from gladstorm.methods import Method
 from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.schedules import Clock, adaptive, resolved
+from gladstorm.problems.functions import tree_of, unflatten
 from gladstorm.problems.oracles import Oracle
+from gladstorm.problems.sampling import key_of
 
 A = TypeVar("A")
 
@@ -108,7 +110,7 @@ def begin(oracle: Oracle, method: Method, seed: Array, sampled_step: Array, hori
     blank = State(
         point,
         estimator.init(grad, point),
-        step.init(point.x),
+        step.init(unflatten(tree_of(oracle.objective), point.x)),
         _squares(grad, point) if adaptive(method) else (),
         batch,
         max_batch=jnp.zeros_like(batch),
@@ -125,11 +127,18 @@ def begin(oracle: Oracle, method: Method, seed: Array, sampled_step: Array, hori
 
 @jax.jit
 def move(oracle: Oracle, method: Method, state: State, k: Array, horizon: Array) -> tuple[Array, Any]:
-    """x^k from x^{k−1} and v^{k−1}, and what the step remembers then: the first half of step k."""
+    """x^k from x^{k−1} and v^{k−1}, and what the step remembers then: the first half of step k.
+
+    A step sees the tree that f takes, where a matrix is a matrix; all else sees x as a vector.
+    """
     step = resolved(method.step, Clock(k - 1, state.squares, horizon))
-    v = method.estimator.direction(state.estimate)
-    x, memory = step.move(state.memory, state.point.x, v, oracle.objective.value)
-    return x, memory
+    v, tree, value = method.estimator.direction(state.estimate), tree_of(oracle.objective), oracle.objective.value
+    if tree is None:
+        x, memory = step.move(state.memory, state.point.x, v, value)
+        return x, memory
+    x, v = tree.unflatten(state.point.x), tree.unflatten(v)
+    x, memory = step.move(state.memory, x, v, lambda x: value(tree.flatten(x)))
+    return tree.flatten(x), memory
 
 
 @jax.jit
@@ -257,7 +266,8 @@ def draw(oracle: Oracle, seed: Array, k: Array) -> Any:
 def draw_more(oracle: Oracle, estimator: Estimator, seed: Array, k: Array) -> More:
     """What the estimator wants beyond that; its numbers do not matter."""
     key = _key(seed, k)
-    coin = jax.random.uniform(jax.random.fold_in(key, COIN), (), jnp.result_type(float)) if estimator.flips else ()
+    afresh = estimator.starts_afresh
+    coin = jax.random.uniform(jax.random.fold_in(key, COIN), (), jnp.result_type(float)) if afresh else ()
     if estimator.samples == 1:
         return More(coin, ())
     further = jax.vmap(partial(jax.random.fold_in, key))(FURTHER + jnp.arange(1, estimator.samples))
@@ -267,5 +277,4 @@ def draw_more(oracle: Oracle, estimator: Estimator, seed: Array, k: Array) -> Mo
 def _key(seed: Array, k: Array) -> Array:
     # Threefry is a cipher: the pair is as good a key as any; hashing it into one would double the price of small draws.
     pair = jnp.stack([seed, k.astype(seed.dtype)])
-    key: Array = jax.random.wrap_key_data(pair, impl="threefry2x32")
-    return key
+    return key_of(pair)

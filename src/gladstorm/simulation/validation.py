@@ -25,7 +25,7 @@ from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.method import rule
 from gladstorm.methods.schedules import Clock, Schedule, resolved
 from gladstorm.methods.steps import Step
-from gladstorm.problems.functions import require_finite, require_result
+from gladstorm.problems.functions import require_finite, require_result, tree_of
 from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation.fingerprint import is_user_defined
 from gladstorm.simulation.one_run import CURVES, arrive, begin, draw, draw_more, gradients, move, path_entries
@@ -202,7 +202,13 @@ def _try_out(oracle: Any, method: Any) -> None:
     v = jax.eval_shape(_first_direction, oracle, method.estimator, point, noise, more)
     _require_like(names["estimator"], "direction", v, x)
     state = jax.eval_shape(begin, oracle, method, seed, zero, zero)
-    moved, memory = jax.eval_shape(move, oracle, method, state, zero, zero)
+    try:
+        moved, memory = jax.eval_shape(move, oracle, method, state, zero, zero)
+    except TypeError as problem:
+        if tree_of(oracle.objective) is None:
+            raise
+        way_out = "x and v are the tree that f takes, so move them by jax.tree.map"
+        raise ValueError(f"{names['step']}: {way_out}; got {problem}.") from None
     _require_like(names["step"], "move", moved, x)
     _require_like(names["step"], "what move remembers", memory, state.memory)
     later = jax.eval_shape(arrive, oracle, method, state, memory, point, noise, more, zero, zero, zero)

@@ -16,8 +16,8 @@ import numpy as np
 
 from gladstorm.comparison.compare import FIRST_TUNING_SEED, compare
 from gladstorm.comparison.compared import Compared, Relative
-from gladstorm.core.calls import require_known
 from gladstorm.core.estimate import Estimate
+from gladstorm.core.names import require_known
 from gladstorm.core.parts import Array
 from gladstorm.core.statistics import finite, significant
 from gladstorm.jobs.progress import log
@@ -93,8 +93,7 @@ def gradient_size(oracle: Oracle, seed: int) -> float:
         keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), SAMPLES)
 
         def norm(key: Array) -> Array:
-            sample = oracle.drawn_at(point, oracle.batch(oracle.draw(key), jnp.ones((), int)))
-            length: Array = jnp.linalg.norm(oracle.grad(point, sample))
+            length: Array = jnp.linalg.norm(oracle.grad(point, oracle.sample(key, point)))
             return length
 
         return float(np.median(jax.vmap(norm)(keys)))

@@ -15,11 +15,12 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
+from gladstorm.core.equations import AVERAGED
 from gladstorm.core.parts import Array
 from gladstorm.methods.norms import length
 from gladstorm.methods.steps import per_coordinate
 from gladstorm.methods.steps.per_coordinate import Bounded
-from gladstorm.methods.steps.untuned import AVERAGED, Journey
+from gladstorm.methods.steps.untuned import UntunedState
 from gladstorm.variational.gaussians import Diagonal, Factored, Gaussian, Triangular
 
 LogDensity = Callable[[Array, Array], Array]  # of z, with a key for a subsample of the data
@@ -116,7 +117,7 @@ class Walk(NamedTuple):
     """The state of a stage whose parameters move each by itself."""
 
     x: Any
-    journey: Journey
+    journey: UntunedState
 
 
 class _PerCoordinate(GaussianStage):
@@ -203,8 +204,8 @@ class Turning(NamedTuple):
 
     q: Triangular
     average: Triangular
-    shift: tuple[Array, Journey]  # how far m was moved, in standard deviations
-    shape: tuple[Array, Journey]  # how L was changed
+    shift: tuple[Array, UntunedState]  # how far m was moved, in standard deviations
+    shape: tuple[Array, UntunedState]  # how L was changed
 
 
 @dataclass(frozen=True)
@@ -241,7 +242,9 @@ class FullRankStage(GaussianStage):
         average = jax.tree.map(lambda old, new: old + w * (new - old), state.average, later)
         return Turning(later, average, shift, shape), Gain(elbo, v @ v)
 
-    def _moved(self, walk: tuple[Array, Journey], v: Array, longest: Array) -> tuple[Array, tuple[Array, Journey]]:
+    def _moved(
+        self, walk: tuple[Array, UntunedState], v: Array, longest: Array
+    ) -> tuple[Array, tuple[Array, UntunedState]]:
         """How the step moves, and where to."""
         finite = jnp.isfinite(longest)
         x, journey = Bounded(steps=self.steps, longest=jnp.where(finite, longest, 1.0)).move(
@@ -258,7 +261,7 @@ class FullRankStage(GaussianStage):
         return state.shift[1].skipped
 
 
-def _at_origin(like: Array) -> tuple[Array, Journey]:
+def _at_origin(like: Array) -> tuple[Array, UntunedState]:
     origin = jnp.zeros_like(like)
     return origin, Bounded().init(origin)
 

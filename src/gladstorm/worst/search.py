@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from cmaes import CMA
 
-from gladstorm.core.calls import require_known
 from gladstorm.core.estimate import Estimate
+from gladstorm.core.names import require_known
 from gladstorm.core.results import from_json
 from gladstorm.core.rules import COUNT, SEED, STEPS
 from gladstorm.jobs.progress import Progress

@@ -1,4 +1,4 @@
-"""What every estimator shares, and those that evaluate a sample at one point: the gradient itself, and its means."""
+"""The base class of estimators, and those that evaluate a sample at one point: the gradient itself, and its means."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import jax
 from typing_extensions import override
 
+from gladstorm.core import equations
 from gladstorm.core.parts import Array, Number, leaf, part
 from gladstorm.core.rules import FRACTION, SHARE
 from gladstorm.problems.oracles import Oracle
@@ -19,26 +20,29 @@ Grad = Callable[[Any], Any]  # the gradient of the current sample, batch mean in
 class Estimator(ABC):
     """A recursion for v, the direction that a step moves along.
 
-    Its state is a pytree; for most estimators that is v itself. An estimator that `starts_afresh` now and then says in
+    Its state is a pytree; for most estimators that is v itself. An estimator that starts afresh now and then says in
     `refreshes` at which steps: there `init` is called instead of `update`, with a batch of the rule's refresh size.
     """
 
     queries: ClassVar[int]  # how many points an update evaluates its sample at; `init` takes one
-    starts_afresh: ClassVar[bool] = False  # whether `refreshes` is ever true
-    flips: ClassVar[bool] = False  # whether `refreshes` needs a coin
+
+    @property
+    def starts_afresh(self) -> bool:
+        """Whether some steps start afresh: those that a `refreshes` of its own names."""
+        return type(self).refreshes is not Estimator.refreshes
 
     @property
     def samples(self) -> int:
-        """The number of independent samples per step; if it is more than one, `grad(point)` has a row for each."""
+        """Number of independent samples per step; if it is more than one, `grad(point)` has a row for each."""
         return 1
 
     def init(self, grad: Grad, point: Any) -> Any:
-        """The state after v⁰ = ∇f(x⁰; ξ⁰)."""
+        """Return the state after v⁰ = ∇f(x⁰; ξ⁰)."""
         return grad(point)
 
     @abstractmethod
     def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
-        """The next state.
+        """Return the next state.
 
         Args:
             state: What `init` or the last `update` returned.
@@ -48,7 +52,7 @@ class Estimator(ABC):
         """
 
     def direction(self, state: Any) -> Any:
-        """v, from the state."""
+        """Return v, the direction that the step moves along."""
         return state
 
     def refreshes(self, _state: Any, _k: Array, _coin: Array, /) -> Array | bool:
@@ -56,7 +60,7 @@ class Estimator(ABC):
         return False
 
     def incompatible(self, _oracle: Oracle, /) -> str | None:
-        """None if the estimator works with this oracle; otherwise a sentence that says why not."""
+        """Say why the estimator does not work with this oracle; None if it does."""
         return None
 
 
@@ -80,7 +84,7 @@ class Momentum(Estimator):
 
     @override
     def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
-        return jax.tree.map(lambda v, g: (1 - self.eta) * v + self.eta * g, state, grad(point))
+        return jax.tree.map(lambda v, g: equations.momentum(v, g, self.eta), state, grad(point))
 
 
 @part
@@ -92,5 +96,5 @@ class Transported(Estimator):
 
     @override
     def update(self, state: Any, grad: Any, previous: Any, point: Any) -> Any:
-        ahead = grad.at(point.x + (1 - self.eta) / self.eta * (point.x - previous.x))
-        return (1 - self.eta) * state + self.eta * grad(ahead)
+        ahead = jax.tree.map(lambda x, before: equations.ahead(x, before, self.eta), point.x, previous.x)
+        return jax.tree.map(lambda v, g: equations.momentum(v, g, self.eta), state, grad(grad.at(ahead)))

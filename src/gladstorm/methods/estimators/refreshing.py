@@ -20,7 +20,6 @@ class Recursive(Estimator):
     """v^{k+1} = v^k + ∇f(x^{k+1}; ξ) − ∇f(x^k; ξ), the recursion of SPIDER, SARAH and PAGE, and now and then afresh."""
 
     queries: ClassVar[int] = 2
-    starts_afresh: ClassVar[bool] = True
 
     @override
     def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
@@ -43,7 +42,6 @@ class Page(Recursive):
     """With probability p a fresh gradient, else v^{k+1} = v^k + ∇f(x^{k+1}; ξ) − ∇f(x^k; ξ) (Li et al. 2021)."""
 
     p: Number = leaf(FRACTION)  #: the probability in (0, 1] of a fresh gradient
-    flips: ClassVar[bool] = True
 
     @override
     def refreshes(self, state: Any, k: Array, coin: Array) -> Array:
@@ -105,7 +103,6 @@ class Svrg(Estimator):
 
     q: Number = leaf(COUNT)  #: steps from one fresh gradient to the next, ≥ 1
     queries: ClassVar[int] = 2
-    starts_afresh: ClassVar[bool] = True
 
     @override
     def init(self, grad: Grad, point: Any) -> AtReference:
@@ -144,7 +141,6 @@ class Snvrg(Estimator):
 
     loops: tuple[int, ...] = static(COUNT, default=(2, 2, 4))  #: T_1..T_K, the runs of each loop in the one before
     queries: ClassVar[int] = 2
-    starts_afresh: ClassVar[bool] = True
 
     @override
     def init(self, grad: Grad, point: Any) -> Nest:

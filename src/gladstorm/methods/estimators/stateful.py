@@ -13,7 +13,7 @@ from gladstorm.methods.estimators.estimator import Estimator, Grad
 from gladstorm.problems.oracles import Oracle
 
 
-class Table(NamedTuple):
+class SagaState(NamedTuple):
     """v and a gradient a_i for each example."""
 
     v: Array
@@ -31,20 +31,20 @@ class Saga(Estimator):
     queries: ClassVar[int] = 1
 
     @override
-    def init(self, grad: Any, point: Any) -> Table:
+    def init(self, grad: Any, point: Any) -> SagaState:
         gradients = grad.oracle.examples(point)
         return self._corrected(jnp.zeros_like(gradients), grad.sample, gradients)
 
     @override
-    def update(self, state: Table, grad: Any, previous: Any, point: Any) -> Table:
+    def update(self, state: SagaState, grad: Any, previous: Any, point: Any) -> SagaState:
         return self._corrected(state.gradients, grad.sample, grad.oracle.examples(point))
 
-    def _corrected(self, table: Array, weights: Array, gradients: Array) -> Table:
+    def _corrected(self, table: Array, weights: Array, gradients: Array) -> SagaState:
         v = weights @ (gradients - table) + table.mean(0)
-        return Table(v, jnp.where(weights[:, None] > 0, gradients, table))
+        return SagaState(v, jnp.where(weights[:, None] > 0, gradients, table))
 
     @override
-    def direction(self, state: Table) -> Array:
+    def direction(self, state: SagaState) -> Array:
         return state.v
 
     @override

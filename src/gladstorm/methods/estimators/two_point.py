@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
+from gladstorm.core import equations
 from gladstorm.core.parts import Number, leaf, part
 from gladstorm.core.rules import ABOVE_ZERO, FRACTION, NON_NEGATIVE, SHARE
 from gladstorm.methods.estimators.estimator import Estimator, Grad
@@ -23,7 +24,8 @@ class Storm(Estimator):
 
     @override
     def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
-        return jax.tree.map(lambda g, v, stale: g + (1 - self.eta) * (v - stale), grad(point), state, grad(previous))
+        now, stale = grad(point), grad(previous)
+        return jax.tree.map(lambda v, g, old: equations.storm(v, g, old, self.eta), state, now, stale)
 
 
 @part
@@ -45,7 +47,7 @@ class Inertia(Storm):
     def update(self, state: tuple[Any, Any], grad: Grad, previous: Any, point: Any) -> tuple[Any, Any]:
         average, v = state
         new = super().update(v, grad, previous, point)
-        return jax.tree.map(lambda m, v: (1 - self.mu) * m + self.mu * v, average, new), new
+        return jax.tree.map(lambda m, v: equations.momentum(m, v, self.mu), average, new), new
 
     @override
     def direction(self, state: tuple[Any, Any]) -> Any:
@@ -71,9 +73,9 @@ class Mars(Estimator):
 
     @override
     def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
-        eta = self.eta
-        c = jax.tree.map(lambda g, old: g + self.scale * (1 - eta) / eta * (g - old), grad(point), grad(previous))
-        return jax.tree.map(lambda v, c: (1 - eta) * v + eta * c, state, self._cut(c))
+        now, stale = grad(point), grad(previous)
+        c = jax.tree.map(lambda g, old: equations.mars_corrected(g, old, self.eta, self.scale), now, stale)
+        return jax.tree.map(lambda v, c: equations.momentum(v, c, self.eta), state, self._cut(c))
 
     def _cut(self, c: Any) -> Any:
         size = length(c)

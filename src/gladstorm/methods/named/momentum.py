@@ -98,15 +98,6 @@ def _of_gamma0(unit: Plan, gamma0: Numbers) -> Method:
     return from_plan(unit, gamma=np.multiply(gamma0, unit.statement.schedule(unit.horizon).gamma))
 
 
-@declared(
-    f"{cite.CUTKOSKY_MEHTA_2020}, its schedule as commonly given", "K + 1", "O(ε^-4)", "bounded variance σ², L-smooth"
-)
-def nsgdm_for_horizon(horizon: Numbers, gap: Numbers, L: Numbers, sigma: Numbers, *, batch: BatchSizes = 1) -> Method:
-    """NSGDM with η = min{√(ΔL)/(σ√T), 1} and γ = √(Δη/(TL)), for T = `horizon` steps and Δ = `gap`."""
-    eta = np.minimum(np.sqrt(np.divide(np.multiply(gap, L), horizon)) / sigma, 1.0)
-    return nsgdm(np.sqrt(gap * eta / np.multiply(horizon, L)), eta, batch=batch)
-
-
 @declared(cite.HUBLER_2024, "K + 1", "Õ(ε^-4)", "bounded variance, (L0, L1)-smooth, no constant known")
 def nsgdm_agnostic(gamma: Numbers, *, batch: BatchSizes = 1) -> Method:
     """NSGDM with γ_k = γ (k + 1)^{−3/4} and η_k = (k + 1)^{−1/2}, which need no horizon and no constants of f.
@@ -133,24 +124,6 @@ def adaptive_storm(gamma: Numbers, offset: Numbers, factor: Numbers, *, batch: B
     """STORM with γ_k = γ/(w + Σ_{i≤k} ‖∇f(x^i; ξ^i)‖²)^{1/3}, η_{k+1} = min(1, c γ_k²), w = `offset`, c = `factor`."""
     pace = CubeRootDecay(gamma, offset)
     return Method(Storm(SquareOf(factor, pace)), Plain(pace), rule(batch))
-
-
-@declared(
-    f"{cite.CUTKOSKY_ORABONA_2019}, its theorem",
-    "1 + 2K",
-    "Õ(ε^-3)",
-    "bounded variance, every sample smooth and Lipschitz",
-)
-def storm_by_theory(lipschitz: Numbers, L: Numbers, *, b: Numbers = 1.0, batch: BatchSizes = 1) -> Method:
-    """`adaptive_storm` with γ = b g^{2/3}/L, w = g² max((4b)³, 2, (28b + 1/(7b²))³/64), c = L² (28 + 1/(7b³)), b > 0.
-
-    These are the numbers of STORM's theorem, for samples that are all g-Lipschitz (`lipschitz`) and L-smooth. They give
-    γ_k ≤ 1/(4L) and η ≤ 1.
-    """
-    L, b = np.asarray(L), np.asarray(b)
-    scale = b * np.power(lipschitz, 2 / 3) / L
-    bends = np.maximum(np.maximum(np.power(4 * b, 3), 2.0), np.power(28 * b + 1 / (7 * np.square(b)), 3) / 64)
-    return adaptive_storm(scale, np.square(lipschitz) * bends, np.square(L) * (28 + 1 / (7 * b**3)), batch=batch)
 
 
 @declared(f"{cite.YUAN_2025}, exact form without preconditioner", "1 + 2K")

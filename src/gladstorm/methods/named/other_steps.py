@@ -9,24 +9,22 @@ from __future__ import annotations
 import numpy as np
 
 from gladstorm.core import references as cite
+from gladstorm.core.equations import AVERAGED
 from gladstorm.core.parts import Numbers
 from gladstorm.methods.averages import PolynomialAverage, ScheduleFreeAverage
-from gladstorm.methods.batches import BatchSizes, FirstLarge, GrowWithDistance, LargeOnRefresh
-from gladstorm.methods.estimators import Fresh, Momentum, Page, Storm
-from gladstorm.methods.method import Method, declared, rule, with_decay
-from gladstorm.methods.schedules import CubeRootDecay, PowerDecay, SquareOf, Tunable
+from gladstorm.methods.batches import BatchSizes, GrowWithDistance, LargeOnRefresh
+from gladstorm.methods.estimators import Fresh, Momentum, Page
+from gladstorm.methods.method import Method, declared, rule
+from gladstorm.methods.schedules import PowerDecay, Tunable
 from gladstorm.methods.steps import (
     Anchored,
     Clipped,
-    CubeRoot,
     FromOptax,
     GeneralizedSign,
-    Normalized,
     Plain,
     PowerNormalized,
     Untuned,
 )
-from gladstorm.methods.steps.untuned import AVERAGED
 
 ONE_EPOCH = 2**53 - 1
 
@@ -35,12 +33,6 @@ ONE_EPOCH = 2**53 - 1
 def clipped_sgd(gamma: Tunable, c: Tunable, *, batch: BatchSizes = 1) -> Method:
     """Clipped SGD: x ← x − min{γ, cγ/‖g‖} g."""
     return Method(Fresh(), Clipped(gamma, c), rule(batch))
-
-
-@declared(f"{cite.ZHANG_2019}, with a decay", "K + 1")
-def decaying_clipped_sgd(gamma: Tunable, c: Tunable, *, batch: BatchSizes = 1) -> Method:
-    """Clipped SGD with a linear decay: x ← x − min{γ_k, cγ_k/‖g‖} g, γ_k = γ (1 − k/K)."""
-    return with_decay(clipped_sgd(gamma, c, batch=batch))
 
 
 @declared(cite.CHEN_2023, "K + 1", "O(ε^-2)", "L*_sym(α), no noise, β ≥ α")
@@ -98,14 +90,6 @@ def stochastic_halpern(gamma: Numbers, *, a: Numbers = 2.0, batch: BatchSizes = 
     return Method(Fresh(), Anchored(Plain(PowerDecay(gamma, 0.75, shift=a)), PowerDecay(a, 1.0, shift=a)), rule(batch))
 
 
-@declared("composed here", "n_init + 2K")
-def anchored_nstorm(
-    gamma: Tunable, eta: Tunable, weight: Tunable, *, epoch: Tunable = ONE_EPOCH, n_init: Numbers = 1
-) -> Method:
-    """NSTORM with a pull towards the point a where its epoch began: x ← x − γ v/‖v‖ + β (a − x), β = `weight`."""
-    return Method(Storm(eta), Anchored(Normalized(gamma), weight, epoch), FirstLarge(n_init))
-
-
 @declared(f"{cite.IVGI_2023}, Optax's", "K + 1")
 def dog(gamma: Tunable = 1.0, *, batch: BatchSizes = 1) -> Method:
     """DoG, distance over gradients: x ← x − γ r g/√(Σ‖g‖²), r the largest distance so far. It reports an average."""
@@ -143,13 +127,6 @@ def schedule_free(gamma: Tunable, *, batch: BatchSizes = 1) -> Method:
 def momo(gamma: Tunable = 1.0, *, batch: BatchSizes = 1) -> Method:
     """MoMo: momentum with Polyak's step size, from a model of f with f ≥ 0; the step size is at most γ."""
     return Method(Fresh(), FromOptax(gamma, "contrib.momo"), rule(batch))
-
-
-@declared(cite.LEVY_2021, "1 + 2K", "Õ(ε^-3)", "bounded f, every sample smooth and Lipschitz")
-def storm_plus(gamma: Tunable = 1.0, *, batch: BatchSizes = 1) -> Method:
-    """STORM+: η_{k+1} = (1 + Σ_{i≤k} ‖∇f(x^i; ξ^i)‖²)^{−2/3}, x ← x − γ v/(Σ_{i≤k} ‖v^i‖²/η_{i+1})^{1/3}."""
-    eta = SquareOf(1.0, CubeRootDecay(1.0, 1.0))
-    return Method(Storm(eta), CubeRoot(gamma, eta), rule(batch))
 
 
 @declared(f"this project, after {cite.IVGI_2023}", "K + 1")

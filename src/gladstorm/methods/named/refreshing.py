@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from gladstorm.core import references as cite
 from gladstorm.methods.batches import BatchSizes, LargeOnRefresh
 from gladstorm.methods.estimators import Page, Spider, Svrg
@@ -19,13 +17,6 @@ _COINS = "large with probability p, else 2 small"
 def normalized_spider(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
     """Normalized SPIDER: x ← x − γ v/‖v‖, v by `Spider`."""
     return Method(Spider(q), Normalized(gamma), _batches(large, small))
-
-
-@declared(f"{cite.FANG_2018}, its online theorem", _LOOPS, "O(ε^-3)", "bounded variance σ², mean-square smooth")
-def spider_by_theory(eps: float, L: float, sigma: float) -> Method:
-    """Normalized SPIDER with the numbers of its theorem, n₀ = 1: γ = ε/L, batches ⌈2σ²/ε²⌉ and ⌈2σ/ε⌉, q = ⌈σ/ε⌉."""
-    large, small = math.ceil(2 * sigma**2 / eps**2), math.ceil(2 * sigma / eps)
-    return normalized_spider(eps / L, math.ceil(sigma / eps), large, small=small)
 
 
 @declared(cite.WANG_2019, _LOOPS)
@@ -46,14 +37,6 @@ def clipped_spider(
 def page(gamma: Tunable, p: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
     """PAGE: x ← x − γ v, v by `Page`."""
     return Method(Page(p), Plain(gamma), _batches(large, small))
-
-
-@declared(f"{cite.LI_2021}, its theorem", _COINS, "O(ε^-3)", "bounded variance, mean-square smooth")
-def page_by_theory(L: float, large: int) -> Method:
-    """PAGE as in its theorem: batches b = `large` and b' = ⌊√b⌋, p = b'/(b + b'), γ = 1/(L (1 + √((1 − p)/(p b'))))."""
-    small = math.isqrt(large)
-    p = small / (large + small)
-    return page(1 / (L * (1 + math.sqrt((1 - p) / (p * small)))), p, large, small=small)
 
 
 @declared("composed here", _COINS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gladstorm.core.parts import parts_of
 from gladstorm.methods.steps.stateful import Anchored as Anchored
-from gladstorm.methods.steps.stateful import CubeRoot as CubeRoot
 from gladstorm.methods.steps.stateful import FromOptax as FromOptax
 from gladstorm.methods.steps.stateful import GeneralizedSign as GeneralizedSign
 from gladstorm.methods.steps.stateful import Polyak as Polyak

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from gladstorm.core.parts import Array, Number, leaf, part, static
-from gladstorm.core.rules import BELOW_ONE, COUNT, FINITE, FRACTION, STEP_SIZE, UNIT_INTERVAL
+from gladstorm.core.rules import BELOW_ONE, COUNT, FINITE, STEP_SIZE, UNIT_INTERVAL
 from gladstorm.core.screen import shown
 from gladstorm.methods.norms import length
 from gladstorm.methods.steps.step import Step
@@ -43,24 +43,6 @@ class GeneralizedSign(Step):
 
 
 @part
-class CubeRoot(Step):
-    """S ← S + ‖v^k‖²/η, x^{k+1} = x^k − γ v^k/S^{1/3}, starting with S = 0, and 0/0 = 0 (Levy et al. 2021, γ = 1)."""
-
-    gamma: Number = leaf(STEP_SIZE)  #: γ > 0, a factor of the step size
-    eta: Number = leaf(FRACTION)  #: η in (0, 1] of the estimate that follows
-
-    @override
-    def init(self, x: Any) -> Array:
-        return jnp.zeros(())
-
-    @override
-    def move(self, memory: Array, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Array]:
-        total = memory + length(v) ** 2 / self.eta
-        scale = self.gamma / jnp.cbrt(jnp.where(total == 0, 1, total))
-        return jax.tree.map(lambda x, v: x - scale * v, x, v), total
-
-
-@part
 class Polyak(Step):
     """x^{k+1} = x^k − (f(x^k) − l)/(√T ‖v^k‖²) v^k, from the exact value of f (Takezawa et al. 2024).
 
@@ -79,7 +61,7 @@ class Polyak(Step):
 
 
 class Anchor(NamedTuple):
-    """Where the anchor lies, how old it is, and what the inner step remembers."""
+    """State of an anchored step: where the anchor lies, how old it is, and what the inner step remembers."""
 
     at: Any  # a
     age: Array
@@ -106,8 +88,8 @@ class Anchored(Step):
     def move(self, memory: Anchor, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Anchor]:
         begins = memory.age % self.epoch == 0
         anchor = jax.tree.map(lambda x, a: jnp.where(begins, x, a), x, memory.at)
-        moved, inner = self.step.move(memory.inner, x, v, f)
-        pulled = jax.tree.map(lambda moved, a, x: moved + self.weight * (a - x), moved, anchor, x)
+        after, inner = self.step.move(memory.inner, x, v, f)
+        pulled = jax.tree.map(lambda after, a, x: after + self.weight * (a - x), after, anchor, x)
         return pulled, Anchor(anchor, memory.age + 1, inner)
 
     @override

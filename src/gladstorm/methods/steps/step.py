@@ -1,4 +1,4 @@
-"""What every step shares, and the steps that are functions of x and v: plain, normalized, clipped, sign."""
+"""The base class of steps, and those that are functions of x and v: plain, normalized, clipped, sign."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Step(ABC):
     """
 
     def init(self, _x: Any, /) -> Any:
-        """What the step remembers at x⁰."""
+        """Return what the step remembers at x⁰."""
         return ()
 
     @abstractmethod
     def move(self, memory: Any, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Any]:
-        """Move x.
+        """Move x along v, to x^{k+1}.
 
         Args:
             memory: What the step remembers: at first what `init` returned.
@@ -43,14 +43,14 @@ class Step(ABC):
         """
 
     def with_step_size(self, change: Callable[[Any], Any]) -> Step:
-        """The same step with the step size `change(γ)` in place of γ."""
+        """Return the step with the step size `change(γ)` in place of γ."""
         if not hasattr(self, "gamma"):
             raise ValueError(f"{type(self).__name__}: the step must have a step size, a field gamma; it has none.")
         changed: Step = dataclasses.replace(cast("Any", self), gamma=change(self.gamma))
         return changed
 
     def incompatible(self, _oracle: Oracle, /) -> str | None:
-        """None if the step works with this oracle; otherwise a sentence that says why not."""
+        """Say why the step does not work with this oracle; None if it does."""
         return None
 
 

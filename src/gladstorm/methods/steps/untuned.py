@@ -9,21 +9,16 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
+from gladstorm.core import equations
 from gladstorm.core.parts import Array, Number, leaf, part
 from gladstorm.core.rules import ABOVE_ZERO, FRACTION, NEVER_ZERO, NON_NEGATIVE, STEP_SIZE
 from gladstorm.methods.norms import Axes, length, unit
 from gladstorm.methods.schedules import RunLength
 from gladstorm.methods.steps.step import Step
 
-AVERAGED = 6.0  # the degree of the average x̄, as `PolynomialAverage` counts it
-RECENT = 4.0  # the usual size of v is that of about the last k/4 steps
-WIDTH, WIDENING = 2.0, 0.25  # v is cut at WIDTH (k + 1)^WIDENING times its usual size
-FASTEST = 4.0  # the most that one step may count on the clock
-GROWTH = 8.0  # r grows at most by 1 + GROWTH/√(K(k + 1)) in step k
 
-
-class Journey(NamedTuple):
-    """Where the run began and what it has learnt."""
+class UntunedState(NamedTuple):
+    """State of `Untuned`: where the run began and what it has measured since."""
 
     start: Any  # x⁰
     average: Any  # x̄, of late iterates
@@ -68,79 +63,73 @@ class Untuned(Step):
 
     gamma: Number = leaf(STEP_SIZE, default=1.0)  #: γ; 1 is the method
     steps: Number = leaf(ABOVE_ZERO, default=RunLength())  #: K, the length of the run
-    first: Number = leaf(NEVER_ZERO, default=0.01)  #: ρ, the first length by 1 + ‖x⁰‖
-    decay: Number = leaf(NON_NEGATIVE, default=0.4)  #: a: at τ = 1 steps are K^a times shorter
-    share: Number = leaf(FRACTION, default=0.5)  #: β, the share of a step in the mean of recent ones; 1 for no momentum
+    first: Number = leaf(NEVER_ZERO, default=equations.FIRST)  #: ρ, the first length by 1 + ‖x⁰‖
+    decay: Number = leaf(NON_NEGATIVE, default=equations.DECAY)  #: a: at τ = 1 steps are K^a times shorter
+    share: Number = leaf(FRACTION, default=equations.SHARE)  #: β, the share of a step in the mean of recent ones
 
     axes: ClassVar[Axes] = None  # of a mesh that x is cut along
+    growth: ClassVar[float] = equations.GROWTH  # how fast r may grow
 
     @override
-    def init(self, x: Any) -> Journey:
+    def init(self, x: Any) -> UntunedState:
         zeros = jax.tree.map(jnp.zeros_like, x)
         zero = length(zeros, self.axes).astype(jnp.result_type(float))  # inside jax.shard_map, of the type steps give
         squares = jax.tree.map(jnp.abs, zeros)
         r = self.first * (1 + length(x, self.axes)) + zero
-        return Journey(x, x, squares, zeros, zero, zero, r, zero, zero + 1, zero, zero)
+        return UntunedState(x, x, squares, zeros, zero, zero, r, zero, zero + 1, zero, zero)
 
     @override
-    def move(self, memory: Journey, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Journey]:
+    def move(self, memory: UntunedState, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, UntunedState]:
         size = length(v, self.axes)
-        seen = memory._replace(k=memory.k + 1)
+        unmoved = memory._replace(k=memory.k + 1)
         halfway = jax.tree.map(lambda x, average: x + (average - x) / 2, x, memory.average)
         still = jax.tree.map(jnp.zeros_like, memory.motion)
-        back = halfway, seen._replace(motion=still, skipped=memory.skipped + 1)
-        moved = self._moved(memory, x, v, size)
-        kept = _where(size > 0, moved, (x, seen))
-        chosen: tuple[Any, Journey] = _where(jnp.isfinite(size), kept, back)
+        back = halfway, unmoved._replace(motion=still, skipped=memory.skipped + 1)
+        stepped = _where(size > 0, self._stepped(memory, x, v, size), (x, unmoved))
+        chosen: tuple[Any, UntunedState] = _where(jnp.isfinite(size), stepped, back)
         return chosen
 
-    def _moved(self, memory: Journey, x: Any, v: Any, size: Array) -> tuple[Any, Journey]:
-        k = memory.k
-        cut = WIDTH * (k + 1) ** WIDENING
-        later = memory.size + (jnp.minimum(size, cut * memory.size) - memory.size) * RECENT / (k + RECENT)
-        usual = jnp.where(memory.size == 0, size, later)
-        by = jnp.minimum(size / jnp.where(usual == 0, 1.0, usual), cut)
+    def _stepped(self, memory: UntunedState, x: Any, v: Any, size: Array) -> tuple[Any, UntunedState]:
+        k, K = memory.k, self._horizon()
+        usual = equations.usual_size(memory.size, size, k, jnp)
+        by = equations.relative_size(size, usual, k, jnp)
         u = jax.tree.map(lambda v: v * by, unit(v, self.axes))
 
         way = length(jax.tree.map(jnp.subtract, memory.average, memory.start), self.axes)
-        r = jnp.maximum(memory.r, jnp.minimum(way, self._farthest(memory)))
+        r = equations.farthest(memory.r, way, k, K, jnp, self.growth)
         squares = self._squares(memory.squares, u, r / memory.r)
-        clock = self._clock(memory)
-        scale = self.gamma * r * self._length() ** (-self.decay * clock) / jnp.sqrt(self._dimension(x))
+        tau = self._clock(memory)
+        scale = self.gamma * r * equations.shortened(tau, K, self.decay) / jnp.sqrt(self._dimension(x))
         step = self._bounded(jax.tree.map(lambda u, E: scale * u / jnp.sqrt(jnp.where(E == 0, 1.0, E)), u, squares))
 
         motion = jax.tree.map(lambda m, step: m + self.share * (step - m), memory.motion, step)
-        x = jax.tree.map(jnp.subtract, x, motion)
+        x = jax.tree.map(jnp.subtract, self._decayed(x, step), motion)
         off = jax.tree.map(jnp.subtract, x, memory.average)
         spread = jnp.hypot(memory.spread, length(step, self.axes))
-        z = (length(off, self.axes) / jnp.where(spread == 0, 1.0, spread)) ** 2
-        w = (AVERAGED + 1) / (k + AVERAGED + 2)
+        z = equations.agreement(length(off, self.axes), spread, jnp)
+        w = equations.average_weight(k)
         average = jax.tree.map(lambda average, off: average + w * off, memory.average, off)
-        return x, Journey(
-            memory.start, average, squares, motion, k + 1, usual, r, (1 - w) * spread, z, clock, memory.skipped
-        )
-
-    def _farthest(self, memory: Journey) -> Array:
-        """What r may be after this step: it has the whole run to grow."""
-        return memory.r * (1 + GROWTH / jnp.sqrt(self._length() * (memory.k + 1)))
+        numbers = k + 1, usual, r, (1 - w) * spread, z, tau
+        return x, UntunedState(memory.start, average, squares, motion, *numbers, memory.skipped)
 
     def _bounded(self, step: Any) -> Any:
-        """δ, for a problem that knows how long it may be."""
+        """δ, for a problem that limits how long it may be."""
         return step
+
+    def _decayed(self, x: Any, _step: Any) -> Any:
+        """x before m is subtracted, for weight decay."""
+        return x
 
     def _squares(self, squares: Any, u: Any, ratio: Array) -> Any:
         """E after this step: what was added when r was `ratio` times smaller counts as little as its steps moved x."""
         return jax.tree.map(lambda E, u: E / ratio**4 + jnp.abs(u) ** 2, squares, u)
 
-    def _clock(self, memory: Journey) -> Array:
+    def _clock(self, memory: UntunedState) -> Array:
         """τ after this step: it waits while steps agree (z > 1), and hurries while they undo each other (z < ½)."""
-        k, z, K = memory.k, memory.z, self._length()
-        hurry = jnp.clip(0.5 / jnp.maximum(z, 0.5 / FASTEST), 1.0, FASTEST)
-        counts = jnp.where(z > 1, jnp.maximum(z, 1.0) ** -4, hurry)
-        rate = jnp.maximum((1 - memory.clock) / jnp.maximum(K - k, 1.0), 1 / K)
-        return memory.clock + counts * rate
+        tau: Array = equations.clock(memory.clock, memory.z, memory.k, self._horizon(), jnp)
+        return tau
 
-    def _length(self) -> Array:
+    def _horizon(self) -> Array:
         return jnp.asarray(self.steps, jnp.result_type(float))
 
     def _dimension(self, x: Any) -> Array:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 
-from gladstorm.core.calls import Call, bind, call_with, find_part, is_own, read_call
+from gladstorm.core.calls import Call, bind, find_part, read_call
 from gladstorm.core.constants import Constants as Constants
 from gladstorm.core.memory import require_memory_for_a_run
 from gladstorm.core.parts import parts_of
@@ -36,7 +37,6 @@ from gladstorm.problems.own_noise.sampled_phase_retrieval import SampledPhaseRet
 from gladstorm.problems.own_noise.streaming_least_squares import StreamingLeastSquares as StreamingLeastSquares
 from gladstorm.problems.own_noise.temporal_differences import TemporalDifferences as TemporalDifferences
 from gladstorm.problems.own_noise.variational_gaussian import VariationalGaussian as VariationalGaussian
-from gladstorm.problems.own_noise.variational_logistic import VariationalLogistic as VariationalLogistic
 
 
 def registry() -> dict[str, Any]:
@@ -69,13 +69,12 @@ def named(spec: str, *, seed: int = 0, dim: int | None = None, start: float | No
     Power(start=array([5., 5.]), p=4.0)
     """
     kind, call = _read(spec)
-    SEED.require("objective", "seed", seed)
     if start is not None:
         VECTOR.require("objective", "start", [start])
     if dim is not None:
-        COUNT.require("objective", "dim", dim)
-        require_memory_for_a_run("objective", int(dim))
-    objective = _make(kind, call, seed, dim)
+        dim = COUNT.whole("objective", "dim", dim)
+        require_memory_for_a_run("objective", dim)
+    objective = _make(kind, call, SEED.whole("objective", "seed", seed), dim)
     if start is None:
         return objective
     return dataclasses.replace(objective, start=np.full(objective.start.shape, float(start)))
@@ -92,8 +91,8 @@ def own_oracle(spec: str) -> str | None:
 
 def _read(spec: str) -> tuple[Any, Call]:
     """The class, or the user's own function, that a text names, and what is written about it."""
-    known = registry()
-    return find_part("objective", read_call("objective", str(spec), known), known)
+    classes = registry()
+    return find_part("objective", read_call("objective", str(spec), classes), classes)
 
 
 def _make(kind: Any, call: Call, seed: int, dim: int | None) -> Any:
@@ -102,26 +101,25 @@ def _make(kind: Any, call: Call, seed: int, dim: int | None) -> Any:
     if dim is not None and "dim" not in takes:
         raise ValueError(f"objective: dim must be left out, {call.name} takes no dim; got dim={dim}.")
     offered = {"seed": seed} | ({} if dim is None else {"dim": dim})
-    words = getattr(kind, "words", ())
 
-    def value_of(argument: str, written: Any) -> Any:
-        """A number, or one of the words an objective knows."""
-        if isinstance(written, int | float):
-            return float(written)
-        word = written.name.replace("_", "-") if isinstance(written, Call) else np.ravel(written).tolist()
-        if word in words:
+    def value_of(argument: str, value: Any) -> Any:
+        """A number, several where the objective takes them, or one of the words that it knows."""
+        word = value.name.replace("_", "-") if isinstance(value, Call) else value
+        several = value if takes[argument].kind == inspect.Parameter.VAR_POSITIONAL else [value]
+        if isinstance(word, str) and word in getattr(kind, "words", ()):
             return word
-        allowed = " or ".join([*words, "one number"])
-        raise ValueError(f"objective: {argument} of {call.name} must be {allowed}; got {word!r}.")
+        if not all(isinstance(number, int | float) for number in several):
+            allowed = " or ".join([*getattr(kind, "words", ()), "one number"])
+            raise ValueError(f"objective: {argument} of {call.name} must be {allowed}; got {word!r}.")
+        return tuple(map(float, several)) if several is value else float(value)
 
-    written_ones = {name: parameter for name, parameter in takes.items() if name not in ("seed", "dim")}
-    values = bind("objective", call, written_ones, value_of) | {
-        name: offered[name] for name in offered if name in takes
-    }
+    written = bind("objective", call, make, None, value_of, hidden=["seed", "dim"]).arguments
+    values = written | {name: value for name, value in offered.items() if name in takes}
+    bound = inspect.BoundArguments(inspect.signature(make), OrderedDict(values))
     try:
-        return call_with(make, values)
+        return make(*bound.args, **bound.kwargs)
     except TypeError as problem:
-        if not is_own(call.name):
+        if ":" not in call.name:
             raise
         raise ValueError(f"objective: {call.name} cannot be made of these arguments ({problem}).") from None
     except MemoryError:

@@ -26,7 +26,7 @@ class Power:
         return cls(np.random.default_rng(seed).normal(5, np.sqrt(0.1), dim), p)
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Return the value f(x)."""
         value: Array = jnp.linalg.norm(x) ** _exponent(self.p)
         return value
 
@@ -68,7 +68,7 @@ class Quadratic:
         return cls(_normal(seed, dim), values)
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Return the value f(x)."""
         return jnp.sum(self.curvature * x * x) / 2
 
     def grad(self, x: Array) -> Array:
@@ -96,7 +96,7 @@ class Cauchy:
         return cls(_normal(seed, dim))
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Return the value f(x)."""
         return jnp.sum(jnp.log1p(x * x))
 
     def grad(self, x: Array) -> Array:
@@ -119,7 +119,7 @@ class DoubleWell:
         return cls(_normal(seed, dim))
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Return the value f(x)."""
         return (jnp.sum(x * x) - 1) ** 2 / 4
 
     def grad(self, x: Array) -> Array:
@@ -141,7 +141,7 @@ class Cosh:
         return cls(_normal(seed, dim), growth, height)
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Return the value f(x)."""
         return self.height * jnp.sum(jnp.cosh(self.growth * x))
 
     def grad(self, x: Array) -> Array:

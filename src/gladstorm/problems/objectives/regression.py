@@ -60,7 +60,7 @@ class PhaseRetrieval:
         return cls(rows, np.ascontiguousarray(rows.T), squares, first)
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Return the value f(x)."""
         return jnp.mean((self.y - (self.A @ x) ** 2) ** 2) / 2
 
     def losses(self, x: Array) -> Array:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
-from gladstorm.core.calls import bind, find_part, read_call
+from gladstorm.core.calls import Defaults, bind, find_part, read_call
 from gladstorm.core.parts import parts_of
 from gladstorm.problems.hard.noisy_runway import NoisyRunwayOracle as NoisyRunwayOracle
 from gladstorm.problems.hard.zero_chain import ChainOracle as ChainOracle
@@ -21,8 +21,7 @@ from gladstorm.problems.oracle import Point as Point
 from gladstorm.problems.oracle import Streamed as Streamed
 from gladstorm.problems.oracles.blum_gladyshev import BlumGladyshev as BlumGladyshev
 from gladstorm.problems.oracles.blum_gladyshev import ExactBg0 as ExactBg0
-from gladstorm.problems.oracles.blum_gladyshev import FullRank as FullRank
-from gladstorm.problems.oracles.blum_gladyshev import GradientCoupled as GradientCoupled
+from gladstorm.problems.oracles.blum_gladyshev import FullRankOracle as FullRankOracle
 from gladstorm.problems.oracles.blum_gladyshev import Skewed as Skewed
 from gladstorm.problems.oracles.finite_sum import FiniteSum as FiniteSum
 from gladstorm.problems.oracles.finite_sum import finite_sum as finite_sum
@@ -36,19 +35,15 @@ from gladstorm.problems.own_noise.streaming_least_squares import (
 )
 from gladstorm.problems.own_noise.temporal_differences import TemporalDifferencesOracle as TemporalDifferencesOracle
 from gladstorm.problems.own_noise.variational_gaussian import VariationalGaussianOracle as VariationalGaussianOracle
-from gladstorm.problems.own_noise.variational_logistic import VariationalLogisticOracle as VariationalLogisticOracle
 
 
 def registry() -> dict[str, type[Oracle]]:
     """The classes of all oracles, by their names on the command line: one of own noise has its objective's name.
 
     >>> list(registry())[:3]
-    ['blum-gladyshev', 'chain-oracle', 'finite-sum']
+    ['blum-gladyshev', 'chain', 'finite-sum']
     """
-    classes = {
-        (name.removesuffix("_oracle") if issubclass(cls, OwnNoise) else name).replace("_", "-"): cls
-        for name, cls in parts_of(globals(), Oracle).items()
-    }
+    classes = {name.removesuffix("_oracle").replace("_", "-"): cls for name, cls in parts_of(globals(), Oracle).items()}
     return dict(sorted(classes.items()))
 
 
@@ -72,7 +67,7 @@ def named(text: str, objective: Any, given: Mapping[str, float] | None = None) -
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a text says about an oracle: everything but its objective."""
+    """An oracle without its objective, as a text describes it."""
 
     kind: type[Oracle]  #: the class
     numbers: dict[str, float]  #: its arguments
@@ -98,20 +93,19 @@ def read(text: str, given: Mapping[str, float] | None = None) -> Recipe:
     >>> read("full-rank(B=0.5)", {"G": 1.0}).numbers
     {'B': 0.5, 'G': 1.0}
     """
-    known = registry()
-    part, call = find_part("oracle", read_call("oracle", text, known), known)
-    if not (is_dataclass(part) and inspect.isclass(part) and issubclass(part, Oracle)):
-        raise ValueError(
-            f"oracle: {call.name} must be a class that inherits Oracle, with @part above it; got {part!r}."
-        )
+    classes = registry()
+    kind, call = find_part("oracle", read_call("oracle", text, classes), classes)
+    if not (is_dataclass(kind) and inspect.isclass(kind) and issubclass(kind, Oracle)):
+        must = "must be a class that inherits Oracle, with @part above it"
+        raise ValueError(f"oracle: {call.name} {must}; got {kind!r}.")
 
-    def number(argument: str, written: Any) -> Any:
-        if not isinstance(written, int | float):
+    def number(argument: str, value: Any) -> Any:
+        if not isinstance(value, int | float):
             raise ValueError(f"oracle: {argument} of {call.name} must be one number; got {text!r}.")
-        return written
+        return value
 
-    takes = inspect.signature(part).parameters
-    return Recipe(part, bind("oracle", call, {n: takes[n] for n in takes if n != "objective"}, number, given))
+    left_out = given if isinstance(given, Defaults) else Defaults(given or {})
+    return Recipe(kind, bind("oracle", call, kind, left_out, number, hidden=["objective"]).arguments)
 
 
 _BASES = ["ExactBg0", "Oracle", "OwnNoise", "Point", "Recipe", "Streamed"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from gladstorm.core.constants import Bg0
 from gladstorm.core.parts import Array, Number, leaf, part
-from gladstorm.core.rules import NON_NEGATIVE, POSITIVE, PROBABILITY
+from gladstorm.core.rules import NON_NEGATIVE, PROBABILITY
 from gladstorm.problems.oracle import Objective, Oracle, Point
 from gladstorm.problems.sampling import mean_of_coins, mean_of_signs
 
@@ -23,7 +23,6 @@ class ExactBg0(Oracle):
     objective: Objective
     B: Number = leaf(NON_NEGATIVE)  #: growth of the noise, ≥ 0
     G: Number = leaf(NON_NEGATIVE)  #: standard deviation of the noise at x⁰, ≥ 0
-    affine: ClassVar[bool] = True  # whether the noise of a difference, one sample at x and y, is at most B‖y − x‖
 
     @override
     def variance(self, point: Any) -> Array:
@@ -32,7 +31,7 @@ class ExactBg0(Oracle):
     @property
     @override
     def bg0(self) -> Bg0:
-        return Bg0(float(self.B), float(self.G), np.asarray(self.objective.start), affine=self.affine)
+        return Bg0(float(self.B), float(self.G), np.asarray(self.objective.start))
 
 
 class Sample(NamedTuple):
@@ -72,7 +71,7 @@ class BlumGladyshev(ExactBg0):
 
 
 @part
-class FullRank(BlumGladyshev):
+class FullRankOracle(BlumGladyshev):
     """BG-0 noise in every direction: ∇f(x; ξ) = ∇f(x) + B ρ ⊙ (x − x⁰) + G u, the signs ρ_i independent, u ~ N(0, I/d).
 
     The variance is that of `BlumGladyshev`, B²‖x − x⁰‖² + G², and so is the variance of the difference of one sample at
@@ -111,33 +110,3 @@ class Skewed(ExactBg0):
     def grad(self, point: Point, sample: Array) -> Array:
         growing = self.B * sample[0] * (point.x - self.objective.start)
         return point.grad + growing + self.G / jnp.sqrt(point.x.size) * sample[1:]
-
-
-@part
-class GradientCoupled(ExactBg0):
-    """∇f(x; ξ) = ∇f(x) + B ρ (x − x⁰) + G (u ⊙ sin θ + u' ⊙ cos θ), θ = ∇f(x)/s, ρ = ±1, u and u' ~ N(0, I/d).
-
-    At one point this has the law of the noise of `BlumGladyshev`, since sin² + cos² = 1. At two points it has not: the
-    difference of one sample has variance B²‖y − x‖² + 2 (G²/d) Σ_i (1 − cos(θ_i(y) − θ_i(x))), which is at most
-    B²‖y − x‖² + (G²/(d s²)) ‖∇f(y) − ∇f(x)‖² and grows with the curvature, hence with ‖∇f‖^α. Methods that evaluate a
-    sample once cannot tell the two kinds of noise apart; STORM can.
-    """
-
-    scale: Number = leaf(POSITIVE)  #: s > 0, the change of the gradient over which the noise turns
-    affine: ClassVar[bool] = False
-
-    @override
-    def draw(self, key: Array) -> Array:
-        return jax.random.normal(key, (2 * self.objective.start.size + 1,), jnp.result_type(float))
-
-    @override
-    def batch(self, noise: Array, size: Array) -> tuple[Array, Array, Array]:
-        b = jnp.asarray(size, noise.dtype)
-        u, quadrature = (noise[1:] / jnp.sqrt(self.objective.start.size * b)).reshape(2, -1)
-        return mean_of_signs(noise[0], size), u, quadrature
-
-    @override
-    def grad(self, point: Point, sample: tuple[Array, Array, Array]) -> Array:
-        (rho, u, quadrature), turn = sample, point.grad / self.scale
-        noise = u * jnp.sin(turn) + quadrature * jnp.cos(turn)
-        return point.grad + self.B * rho * (point.x - self.objective.start) + self.G * noise

@@ -20,6 +20,7 @@ from gladstorm.core.screen import shown
 from gladstorm.problems.functions import PerExample, flatten, require_indices, require_number, unflatten
 from gladstorm.problems.objectives import registry as objective_classes
 from gladstorm.problems.oracle import Objective, Oracle, Point
+from gladstorm.problems.sampling import key_of, keys_of
 
 AT_ONCE = 32  # indices drawn together: a batch costs a loop over as many of these as it needs
 
@@ -83,7 +84,7 @@ class FiniteSum(Oracle):
 
 @partial(jax.jit, static_argnums=2)
 def _weights(noise: Array, size: Array, n: int) -> Array:
-    key = jax.random.wrap_key_data(noise, impl="threefry2x32")
+    key = key_of(noise)
 
     def more(chunk: Array, counts: Array) -> Array:
         begun = AT_ONCE * chunk
@@ -165,15 +166,13 @@ def measured_variance(
     if np.shape(points)[1] != dim:
         raise ValueError(f"measured_variance: points must be rows of {dim} numbers; got shape {np.shape(points)}.")
     with jax.enable_x64(True):
-        keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), draws)
 
         def squared(x: Array, key: Array) -> Array:
             point = oracle.at(x)
-            sample = oracle.drawn_at(point, oracle.batch(oracle.draw(key), jnp.ones((), int)))
-            return jnp.sum((oracle.grad(point, sample) - oracle.exact(point)) ** 2)
+            return jnp.sum((oracle.grad(point, oracle.sample(key, point)) - oracle.exact(point)) ** 2)
 
         def variance(x: Array) -> Array:
-            return jax.vmap(squared, (None, 0))(x, keys).mean()
+            return jax.vmap(squared, (None, 0))(x, keys_of(seed, draws)).mean()
 
         at = jnp.asarray(points, float)
         distance = jnp.linalg.norm(at - oracle.objective.start, axis=1)

@@ -38,17 +38,17 @@ class PoissonRegression:
 
     @property
     def flaw(self) -> str | None:
-        """None if its numbers fit together; otherwise a sentence that says what is wrong."""
+        """Say what is wrong if its numbers do not fit together; None if they do."""
         return unlike_shapes("PoissonRegression", start=self.start, optimum=self.optimum)
 
     @property
     def f_inf(self) -> float:
-        """f(x*)."""
+        """Return f(x*)."""
         square = float(self.spread) ** 2 * float(np.sum(np.square(self.optimum)))
         return float(np.exp(square / 2) * (1 - square))
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Return the value f(x)."""
         return self._mean(x) - self.spread**2 * (x @ self.optimum) * self._mean(self.optimum)
 
     def grad(self, x: Array) -> Array:
@@ -56,7 +56,7 @@ class PoissonRegression:
         return self.spread**2 * (x * self._mean(x) - self.optimum * self._mean(self.optimum))
 
     def _mean(self, x: Array) -> Array:
-        """E exp(a·x)."""
+        """Return E exp(a·x)."""
         return jnp.exp(self.spread**2 * (x @ x) / 2)
 
 

@@ -36,7 +36,7 @@ class SampledPhaseRetrieval:
 
     @property
     def flaw(self) -> str | None:
-        """None if its numbers fit together; otherwise a sentence that says what is wrong."""
+        """Say what is wrong if its numbers do not fit together; None if they do."""
         return unlike_shapes("SampledPhaseRetrieval", start=self.start, signal=self.signal)
 
     @property
@@ -45,7 +45,7 @@ class SampledPhaseRetrieval:
         return float(self.sigma) ** 2 / 2
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Return the value f(x)."""
         xx, ss, xs = x @ x, self.signal @ self.signal, x @ self.signal
         return (3 * xx**2 + 3 * ss**2 - 2 * xx * ss - 4 * xs**2 + self.sigma**2) / 2
 

@@ -13,7 +13,7 @@ from gladstorm.core.constants import Bg0, Constants
 from gladstorm.core.parts import Array, Data, Number, leaf, part
 from gladstorm.core.rules import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE, VECTOR, unlike_shapes
 from gladstorm.problems.oracle import OwnNoise, Point
-from gladstorm.problems.sampling import PER_LENGTH, lengths
+from gladstorm.problems.sampling import PER_LENGTH, key_of, lengths
 
 
 @part
@@ -41,7 +41,7 @@ class StreamingLeastSquares:
 
     @property
     def flaw(self) -> str | None:
-        """None if its numbers fit together; otherwise a sentence that says what is wrong."""
+        """Say what is wrong if its numbers do not fit together; None if they do."""
         return unlike_shapes("StreamingLeastSquares", start=self.start, optimum=self.optimum, spectrum=self.spectrum)
 
     @property
@@ -50,7 +50,7 @@ class StreamingLeastSquares:
         return float(self.sigma) ** 2 / 2
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Return the value f(x)."""
         return (jnp.sum(self.spectrum * (x - self.optimum) ** 2) + self.sigma**2) / 2
 
     def grad(self, x: Array) -> Array:
@@ -63,7 +63,7 @@ class StreamingLeastSquares:
         return Constants(L0=float(np.max(self.spectrum)), L1=0.0, alpha=0.0, f_inf=self.f_inf)
 
 
-class Batch(NamedTuple):
+class LeastSquaresBatch(NamedTuple):
     """The mean of b samples, in the coordinates in which Σ = I: three vectors have the law of b."""
 
     size: Array  # b
@@ -104,25 +104,24 @@ class StreamingLeastSquaresOracle(OwnNoise):
         return jax.random.normal(key, (count,), jnp.result_type(float)), jax.random.key_data(key)
 
     @override
-    def batch(self, noise: tuple[Array, Array], size: Array) -> Batch:
+    def batch(self, noise: tuple[Array, Array], size: Array) -> LeastSquaresBatch:
         first, of_lengths, vectors = jnp.split(noise[0], [1, 1 + 3 * PER_LENGTH])
         left = jnp.asarray(size) - jnp.arange(3)
-        key = jax.random.wrap_key_data(noise[1], impl="threefry2x32")
-        most, second, third = lengths(of_lengths.reshape(3, PER_LENGTH), key, left)
+        most, second, third = lengths(of_lengths.reshape(3, PER_LENGTH), key_of(noise[1]), left)
         vectors = jnp.where(left[:, None] > 0, vectors.reshape(3, -1), 0.0)
         eps = jnp.stack([first[0], second])
         home = jnp.zeros_like(vectors[0])
-        return Batch(jnp.asarray(size, eps.dtype), home, most, vectors[:2], eps, vectors[2], third)
+        return LeastSquaresBatch(jnp.asarray(size, eps.dtype), home, most, vectors[:2], eps, vectors[2], third)
 
     @override
-    def drawn_at(self, point: Point, sample: Batch) -> Batch:
+    def drawn_at(self, point: Point, sample: LeastSquaresBatch) -> LeastSquaresBatch:
         home = _unit(self._whitened(point))
         along = jnp.stack([sample.most, jnp.zeros_like(sample.most)])
         there = sample.a + jnp.outer(jnp.where(jnp.any(home != 0), along - sample.a @ home, 0.0), home)
         return sample._replace(home=home, a=there)
 
     @override
-    def grad(self, point: Point, sample: Batch) -> Array:
+    def grad(self, point: Point, sample: LeastSquaresBatch) -> Array:
         e, home = self._whitened(point), sample.home
         beside = e - (home @ e) * home
         new = _unit(beside)

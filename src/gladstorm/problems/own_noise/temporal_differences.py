@@ -90,7 +90,7 @@ class TemporalDifferences:
         return cls(first, Phi, P, r, discount, mu, solution)
 
     def value(self, x: Array) -> Array:
-        """f(θ)."""
+        """Return the value f(θ)."""
         return jnp.sum(self.stationary * (self.features @ (x - self.solution)) ** 2) / 2
 
     def grad(self, x: Array) -> Array:

@@ -20,20 +20,20 @@ import numpy as np
 from jax import lax
 from typing_extensions import override
 
-from gladstorm.core.calls import require_known
 from gladstorm.core.constants import Bg0, Constants
 from gladstorm.core.memory import require_memory_for_a_run
+from gladstorm.core.names import require_known
 from gladstorm.core.parts import Array, Data, Number, leaf, part, static
 from gladstorm.core.rules import AT_LEAST_ONE, POSITIVE, VECTOR
 from gladstorm.problems.oracle import OwnNoise, Point
-from gladstorm.problems.sampling import PER_LENGTH, bartlett
+from gladstorm.problems.sampling import PER_LENGTH, bartlett, key_of
 
 WORDS = ("full-rank", "lower-triangular", "mean-field")
 
 
 @dataclass(frozen=True)
 class GaussianFamily:
-    """Which entries of C are free: all, those up to the diagonal, or the diagonal.
+    """A family of Gaussians by the free entries of C: all, those up to the diagonal, or the diagonal.
 
     C is kept as equal blocks along the diagonal, one of them or as many as dimensions.
 
@@ -50,12 +50,12 @@ class GaussianFamily:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of the blocks of C."""
+        """Shape of the blocks of C."""
         return (self.dim, 1, 1) if self.word == "mean-field" else (1, self.dim, self.dim)
 
     @cached_property
     def free(self) -> np.ndarray:
-        """Which entries of the blocks are free."""
+        """Indices of the free entries of the blocks."""
         every = np.ones(self.shape, bool)
         return np.tril(every) if self.word == "lower-triangular" else every
 
@@ -67,7 +67,7 @@ class GaussianFamily:
 
     @property
     def size(self) -> int:
-        """Of x."""
+        """The length of x."""
         return self.dim + int(self.free.sum())
 
     def unflatten(self, x: Array) -> tuple[Array, Array]:
@@ -171,7 +171,7 @@ class VariationalGaussian:
 
     @property
     def flaw(self) -> str | None:
-        """None if its numbers fit together; otherwise a sentence that says what is wrong."""
+        """Say what is wrong if its numbers do not fit together; None if they do."""
         sizes = [np.size(array) for array in (self.start, self.center, self.precision)]
         if sizes != [self.family.size, self.family.dim, self.family.dim]:
             wanted = f"{self.family.size}, {self.family.dim} and {self.family.dim} numbers"
@@ -182,7 +182,7 @@ class VariationalGaussian:
         return None
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Return the value f(x)."""
         m, C = self.family.unflatten(x)
         spread = jnp.sum(C * C, axis=-1).ravel() + self.floor**2
         energy = jnp.sum(self.precision * ((m - self.center) ** 2 + spread) - jnp.log(self.precision) - 1) / 2
@@ -246,7 +246,7 @@ class VariationalGaussianOracle(OwnNoise):
 
     @override
     def batch(self, noise: Draws, size: Array) -> Moments:
-        b, key = jnp.asarray(size), jax.random.wrap_key_data(noise.key, impl="threefry2x32")
+        b, key = jnp.asarray(size), key_of(noise.key)
         keys = jax.vmap(lambda block: jax.random.fold_in(key, block))(2**29 + jnp.arange(noise.u.shape[0]))
         T = jax.vmap(bartlett, (0, 0, None))(noise.factor, keys, b - 1) / jnp.sqrt(b)
         u, w = noise.u / jnp.sqrt(b), noise.w / jnp.sqrt(b)
