@@ -34,6 +34,7 @@ def test_json_has_every_field_of_the_contract_and_the_terms_sum_to_the_bound(gla
         "rate",
         "sfo",
         "source",
+        "class",
     ]
     assert all(set(condition) == {"statement", "left", "right", "holds"} for condition in answer["conditions"])
     assert all(set(term) == {"name", "coefficient", "exponent", "value"} for term in answer["terms"])
@@ -101,9 +102,17 @@ def test_compare_shows_both_methods_and_where_they_cross(gladstorm: Said) -> Non
     assert nstorm.bound(crossing) < nsgdm.bound(crossing)
     assert nstorm.bound(crossing - 1) >= nsgdm.bound(crossing - 1)
     assert answer["nstorm"]["bound"] == pytest.approx(nstorm.bound(1000))
+    assert answer["nstorm"]["class"].startswith("E L*_sym(1), constants of samples: L0 = ")
+    assert answer["nsgdm"]["class"].endswith("constants of f: L0 = 1.5, L1 = 0.25")
     code, out, _ = gladstorm(*arguments)
     assert out.index("NSGDM") < out.index("NSTORM")
     assert f"from T = {crossing:,} on" in out
+    assert "NSTORM's are those of f with BG-0 noise added." in out
+    alone = json.loads(gladstorm(*[word for word in arguments if word != "--compare"], "--json")[1])
+    assert (
+        alone["bound"] < answer["nstorm"]["bound"]
+    )  # there L0 and L1 are read as constants of samples, and it says so
+    assert alone["class"] != answer["nstorm"]["class"]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,6 @@ LINES = {
     ),
     "plan": "plan nstorm --alpha 0.5 --L0 1.5 --L1 0.25 --B 0.4 --G 0.7 --gap 3 --horizon 10000 --compare",
     "table": "table",
-    "table-constants": "table --constants",
     "methods": "methods",
 }
 

@@ -74,7 +74,8 @@ def first_batch(run: Bound) -> float:
 def best_run(method: str, problem: Problem, T: int) -> Run:
     """The run of T iterates with the smallest bound. Without noise η = 1.
 
-    A bound is a sum of monomials in γ, η and s, divided by 1 minus such a sum: convex in their logarithms.
+    A bound is a sum of monomials in γ, η and s, divided by 1 minus such a sum, convex in their logarithms but for the
+    error of v⁰ and N_init: any result is a valid bound, and nearly always the lowest.
     """
     kind = kind_of(method, problem)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -41,6 +42,19 @@ class Nstorm(Statement):
     def reads(cls, problem: Problem) -> Problem:
         """The constants of the oracle: its samples' differences are what NSTORM adds up."""
         return wrapped(problem)
+
+    @classmethod
+    def within_class(cls, problem: Problem) -> Problem:
+        """The problem with B at most L: mean-square smooth samples have noise of at most G + L‖x − x⁰‖.
+
+        ∇f(x; ξ) − ∇f(x) is ∇f(x⁰; ξ) − ∇f(x⁰) plus the centred difference of one sample at x and x⁰. All theorems about
+        NSTORM bound the noise by G + B‖x − x⁰‖.
+
+        >>> Nstorm.within_class(Problem(alpha=0, L=1, B=10, G=1, gap=1)).B
+        1
+        """
+        level = problem.L if problem.smoothness == "smooth" else problem.L0 if problem.L1 == 0 else None
+        return replace(problem, B=level) if level and level < problem.B else problem
 
     def settings(self, T: int) -> dict[str, float]:
         """NSTORM's, with the size of its first batch."""

@@ -113,6 +113,7 @@ class Plan:
             ("schedule:", f"gamma = {gamma:.6g}, eta = {eta:.6g}, n_init = {counted(n_init)}"),
             ("bound:", f"E‖∇f(x̂)‖ ≤ {bound}, for {calls} stochastic gradients"),
             ("source:", statement.source),
+            ("class:", self.constants),
             *(("", sentence) for sentence in self._wider()),
             *([("violated:", sentence) for sentence in statement.violations()] or [("conditions", "hold")]),
             *(("remark:", remark) for remark in self.remarks),
@@ -129,11 +130,24 @@ class Plan:
         return "; ".join([self.statement.source, *self._wider()])
 
     def _wider(self) -> list[str]:
-        statement, alpha = self.statement, self.problem.alpha
-        if statement.problem.alpha == alpha:
-            return []
-        constants = ", ".join(f"{name} = {getattr(statement, name):.6g}" for name in statement.needs())
-        return [f"of alpha = {statement.problem.alpha:g}: {constants}, a class that contains alpha = {alpha:g}'s"]
+        statement, alpha, B = self.statement, self.problem.alpha, self.statement.problem.B
+        words = []
+        if statement.problem.alpha != alpha:
+            constants = ", ".join(f"{name} = {getattr(statement, name):.6g}" for name in statement.needs())
+            words.append(
+                f"of alpha = {statement.problem.alpha:g}: {constants}, a class that contains alpha = {alpha:g}'s"
+            )
+        if B != self.problem.B:
+            words.append(f"B = {B:.6g}: noise of mean-square smooth samples grows no faster")
+        return words
+
+    @property
+    def constants(self) -> str:
+        """The smoothness class that the statement is about, whose it is, and its constants."""
+        statement = self.statement
+        values = ", ".join(f"{name} = {getattr(statement, name):.6g}" for name in statement.needs())
+        owner = "samples" if statement.corrects_drift else "f"
+        return f"{statement.classes[statement.smoothness]}, constants of {owner}: {values}"
 
     @property
     def schedule(self) -> Prescription:
@@ -164,6 +178,7 @@ class Plan:
             "rate": float(statement.rate),
             "sfo": statement.sfo(T),
             "source": self.source,
+            "class": self.constants,
         }
 
 
@@ -214,7 +229,8 @@ def plan(
             remarks.append(f"eta0 is not used, as this schedule has none; got eta0={eta0}.")
             eta0 = None
     free = gamma0 is None and eta0 is None
-    choice = _Choice(method, problem, gamma0, 1.0 if eta0 is None else eta0, free)
+    covered = regime(method, problem).within_class(problem)
+    choice = _Choice(method, covered, gamma0, 1.0 if eta0 is None else eta0, free)
     if horizon is not None and eps is None:
         HORIZON.require("plan", "horizon", horizon)
         statement, T = choice.best(int(horizon)), int(horizon)

@@ -144,6 +144,11 @@ class Statement(ABC):
         return problem
 
     @classmethod
+    def within_class(cls, problem: Problem) -> Problem:
+        """The problem with the smallest growth B of the noise that its smoothness implies."""
+        return problem
+
+    @classmethod
     def needs(cls) -> tuple[str, ...]:
         """The names of the smoothness constants that the problem must give."""
         return (cls.level,) if cls.smoothness == "smooth" else ("L0", "L1")

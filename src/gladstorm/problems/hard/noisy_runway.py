@@ -164,7 +164,7 @@ class NoisyRunway(GatedChain):
 
 @part
 class RotatedRunway(NoisyRunway):
-    """The same for all methods: ω(z) = Uᵀϱ(z/λ), ϱ(u) = u/√(1 + ‖u‖²/P²), P = 230 √T, and f gains κ‖z‖²/(10λ²).
+    """The same for all methods: ω(z) = Uᵀπ(z/λ), π(u) = u/√(1 + ‖u‖²/P²), P = 230 √T, and f gains κ‖z‖²/(10λ²).
 
     The columns of U are orthonormal and unknown to the method. In enough dimensions (`Hardness.dimension`) no method
     finds one by chance; what else holds of the problem holds in every dimension.
@@ -192,7 +192,7 @@ class RotatedRunway(NoisyRunway):
         return int(self.frame.shape[1])
 
     def coordinates(self, x: Array) -> Array:
-        """ω = Uᵀϱ(z/λ)."""
+        """ω = Uᵀπ(z/λ)."""
         return self._squash(x)[1] @ self.frame
 
     def value(self, x: Array) -> Array:
@@ -205,13 +205,13 @@ class RotatedRunway(NoisyRunway):
         return super()._grad_with(x, value, grad).at[1:].add(confined)
 
     def _squash(self, x: Array) -> tuple[Array, Array, Array]:
-        """β, ϱ(z/λ) and P², where ϱ(u) = β u."""
+        """β, π(z/λ) and P², where π(u) = β u."""
         u, most = x[1:] / self.scale, float(SQUASHED**2 * self.frame.shape[1])
         shrunk = 1 / jnp.sqrt(1 + jnp.sum(u * u) / most)
         return shrunk, shrunk * u, jnp.asarray(most)
 
     def _pull(self, x: Array, grad: Array) -> Array:
-        """β (I − ϱϱᵀ/P²) U ∇c."""
+        """β (I − ππᵀ/P²) U ∇c."""
         shrunk, squashed, most = self._squash(x)
         along = self.frame @ grad
         return shrunk * (along - squashed * (squashed @ along) / most)
