@@ -1,4 +1,4 @@
-"""Which bounds are the best possible: upper and lower bounds of every regime, compared in ε and in every constant.
+"""Bounds that are the best possible: upper and lower bounds of every regime, compared in ε and in every constant.
 
 For small ε a number of stochastic gradients is a sum of products of powers, such as L1 B^(1+α) Δ^(2+α) ε^-(4+α). No
 power is typed in: upper bounds are those of the best runs (`free_runs`), lower bounds are formulas, and the powers of

@@ -51,7 +51,7 @@ class Setting:
     kind: Kind = "noise"
 
     def statement(self) -> Statement:
-        """What the paper says; L0 stands for L where the statement asks for that."""
+        """The paper's statement; L0 stands for L where the statement asks for that."""
         problem = Problem(alpha=self.alpha, L0=self.L0, B=self.B, G=self.G, gap=self.gap)
         constants = {"L0": self.L0, "L1": self.L1, "L": self.L0}
         needed = {name: constants[name] for name in regime(self.method, problem).needs()}
@@ -69,7 +69,7 @@ class Setting:
 
 
 def _settings() -> tuple[Setting, ...]:
-    """Of each noisy regime: noise alone leading, with little of a gap; and the gap leading, as on the way down."""
+    """Settings of each noisy regime: noise alone leading, with little of a gap; and the gap leading."""
     settings = []
     for alpha in (0.0, 0.5, 1.0):
         settings += [
@@ -95,7 +95,7 @@ SETTINGS: Final = _settings()
 
 @dataclass(frozen=True)
 class Uses:
-    """Where the proof is loose: what the worst problem leaves of its two inequalities, each at most 1 but for rounding.
+    """Looseness of the proof: what the worst problem leaves of its two inequalities, each at most 1 but for rounding.
 
     `direction`: E‖∇f(x̂)‖ relative to Δ/(γT) + 2 E‖v − ∇f‖, the descent of normalized steps. `error`: E‖v − ∇f‖ relative
     to what the sharper bound charges for it, half of its terms about the error of v.

@@ -72,7 +72,7 @@ class Hardness:
         return float(self.curvature * self.B * self.gap**2 / ((2e9 if self.rotated else 1.2e8) * self.eps**4))
 
     def of_smooth_samples(self) -> "Hardness":
-        """The same where L1 = 0: the largest growth of the noise, up to B, for which (E2), X = L0 ≥ 107 B, holds."""
+        """Hardness where L1 = 0: the largest growth of the noise, up to B, for which (E2), X = L0 ≥ 107 B, holds."""
         return replace(self, B=min(self.B, (1 - 1e-15) * self.L0 / self.density))
 
     @property
@@ -125,7 +125,7 @@ class Hardness:
 
 
 def _last(holds: Callable[[float], bool], low: float, high: float, within: float) -> float:
-    """Where something that holds at `low` and not at `high` ends to hold, by halving."""
+    """Find where something that holds at `low` and not at `high` ceases to hold, by halving."""
     while high - low > within:
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)

@@ -1,4 +1,4 @@
-"""What L*_sym(α) and E L*_sym(α), 0 < α < 1, cost in the bounds.
+"""Constants with which L*_sym(α) and E L*_sym(α), 0 < α < 1, enter the bounds.
 
 Both classes bound the change of the gradient over a distance r by r (base + gradient·‖∇f‖^α + distance·r^p) with
 p = α/(1 − α). The paper calls the three factors K0, K1, K2 in both cases although their values differ; here they are

@@ -40,7 +40,7 @@ class Run:
 
     @property
     def logs(self) -> tuple[float, ...]:
-        """Where the search is."""
+        """Logarithms of γ, η and s."""
         return math.log(self.bound.gamma), math.log(self.bound.eta), math.log(self.scale)
 
 
@@ -192,7 +192,7 @@ class FreeStorm(ScheduleInTheta):
 
     @property
     def rate(self) -> Exponent:
-        """θ."""
+        """θ, the power of 1/T in the bound."""
         return self.theta
 
     def run(self, T: int) -> Bound:
@@ -212,7 +212,7 @@ class FreeStorm(ScheduleInTheta):
         return Prescription(run.eta, run.gamma, self._n_init(T), None)
 
     def conditions(self) -> tuple[Condition, ...]:
-        """What must be left of the gradient, for T large enough; at a smaller T the bound may be infinite."""
+        """Condition that something of the gradient is left, for T large enough; before, the bound may be infinite."""
         wider = in_linear_class(self.problem, self.scale0) if self.smoothness == "sublinear" else self.problem
         feedback = 2 * wider.constant(self.method, "L1") * self.gamma0 / self.eta0
         return (Condition("2 α L1 s0^(α−1) γ0/η0 < 1", feedback, 1.0, strict=True),)
@@ -229,7 +229,7 @@ class FreeStorm(ScheduleInTheta):
         return self.bound(T)
 
     def tune_gamma0(self, T: int | None = None) -> Self:
-        """The same for the best γ, η and s at T; without T, at one so large that only leading terms are left."""
+        """Take the best γ, η and s at T; without T, at one so large that only leading terms are left."""
         at, theta = FAR if T is None else T, float(self.theta)
         best = best_run(self.method, self.problem, at)
         powers = at ** float(self.gamma_exponent), at ** (4 * theta), at**-theta

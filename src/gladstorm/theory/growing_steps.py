@@ -1,4 +1,4 @@
-"""What it costs not to know γ: NSGDM with steps that grow geometrically, which needs no constant of the problem.
+"""NSGDM with steps that grow geometrically: it needs no constant of the problem, and this is what that costs.
 
 x^{k+1} = x^k − γ_k v^k/‖v^k‖ with γ_k = γ_0 ϱ^(k/K) for k = 0..K−1. Its first k steps have the bound S1 of T_k steps of
 one length: T_k = (Σ γ_i)²/Σ γ_i². A run of K steps that passes every length from γ_0 to ϱ γ_0 is therefore worth a
@@ -78,7 +78,7 @@ class GrowingSteps:
         return math.tanh(k * self.rate / 2) / math.tanh(self.rate / 2)
 
     def within(self, k: float) -> GrowingSteps:
-        """The same run in the class of α = 1 with the smallest bound at k; itself unless 0 < α < 1."""
+        """Restate the run in the class of α = 1 with the smallest bound at k; itself unless 0 < α < 1."""
         wider = best_linear_class(self.problem, lambda problem: replace(self, problem=problem)._bound_or_infinity(k))
         return self if wider is None else replace(self, problem=wider)
 

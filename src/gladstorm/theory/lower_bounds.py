@@ -1,4 +1,4 @@
-"""What every method needs: the lower bound on stochastic gradients under BG-0 noise."""
+"""Lower bounds: what every method needs, in stochastic gradients, under BG-0 noise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gladstorm.theory.problem import POSITIVE, Problem
 
 
 def lower_bound(problem: Problem, eps: float, *, rotated: bool = False) -> Hardness:
-    """What every method needs for E‖∇f‖ ≤ ε under BG-0 noise, if samples are in E L*_sym(α) as NSTORM's theorems ask.
+    """Count what every method needs for E‖∇f‖ ≤ ε under BG-0 noise, if samples are in E L*_sym(α).
 
     Where curvature does not grow (α = 0 or L1 = 0), samples of L allow noise that grows like L‖x − x⁰‖ and no faster:
     then the problem has the smaller growth of B and L/107 (L/214 if rotated).

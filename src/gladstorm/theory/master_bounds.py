@@ -85,12 +85,12 @@ class Bound(ABC):
 
     @property
     def error_feedback(self) -> float:
-        """What the proof's bound on the mean error of v charges the mean of ‖∇f‖ with."""
+        """Factor of the mean of ‖∇f‖ in the proof's bound on the mean error of v."""
         return 0.0
 
     @property
     def updates(self) -> float:
-        """K = T − 1."""
+        """Number of updates K = T − 1."""
         return float(self.horizon - 1)
 
     def constant(self, name: str) -> float:
@@ -112,7 +112,7 @@ class MomentumLinear(Bound):
         return 0.0 if self.problem.smoothness == "smooth" else self.constant("L1")
 
     def conditions(self) -> tuple[Condition, ...]:
-        """None for L1 = 0; the second implies the first."""
+        """Conditions on the run, none for L1 = 0; the second implies the first."""
         if self.L1 == 0:
             return ()
         reach = self.gamma * self.L1
@@ -227,7 +227,7 @@ class StormSublinear(Bound):
         return ratio(1, 8 * self.constants.moment * self.gamma / self.eta)
 
     def conditions(self) -> tuple[Condition, ...]:
-        """None for L1 = 0; the second implies the first."""
+        """Conditions on the run, none for L1 = 0; the second implies the first."""
         weight = self.young_weight or self.largest_young_weight
         if math.isinf(weight) or self.constants.moment == 0:
             return ()
@@ -272,7 +272,7 @@ class StormLinear(Bound):
     error_charged = 8
 
     def conditions(self) -> tuple[Condition, ...]:
-        """None for L1 = 0; the second implies the first."""
+        """Conditions on the run, none for L1 = 0; the second implies the first."""
         L1 = self.constant("L1")
         if L1 == 0:
             return ()

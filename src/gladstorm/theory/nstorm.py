@@ -142,7 +142,7 @@ class Sublinear(Nstorm):
 
     @property
     def p(self) -> Exponent:
-        """α/(1 − α)."""
+        """Power p = α/(1 − α) of Young's inequality."""
         return self.problem.exact_alpha / (1 - self.problem.exact_alpha)
 
     @property
@@ -181,12 +181,12 @@ class ScheduleInTheta(Nstorm):
 
     @property
     def eta_exponent(self) -> Exponent:
-        """4θ."""
+        """Power 4θ of 1/T in η."""
         return 4 * self.theta
 
     @property
     def gamma_exponent(self) -> Exponent:
-        """(3 + α)θ."""
+        """Power (3 + α)θ of 1/T in γ."""
         return (3 + self.problem.exact_alpha) * self.theta
 
 
@@ -198,12 +198,12 @@ class SublinearGrowingNoise(Sublinear, ScheduleInTheta):
 
     @property
     def n_init_exponent(self) -> Exponent:
-        """2(1 − α)θ."""
+        """Power 2(1 − α)θ of T in N_init."""
         return 2 * self.young_exponent
 
     @property
     def young_exponent(self) -> Exponent:
-        """(1 − α)θ."""
+        """Power (1 − α)θ of 1/T in λ."""
         return (1 - self.problem.exact_alpha) * self.theta
 
     def _corollary(self) -> Iterator[PowerOfT]:
@@ -272,7 +272,7 @@ class SublinearNoNoise(Sublinear, NoNoise):
 
 
 class Linear(Nstorm):
-    """E L*_sym(1)."""
+    """Regimes of E L*_sym(1)."""
 
     smoothness = "linear"
 

@@ -1,4 +1,4 @@
-"""From the constants of a problem to a run: the theorem that applies, its schedule and its guarantee."""
+"""Plans, from the constants of a problem to a run: the theorem that applies, its schedule and its guarantee."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ class Plan:
     statement: Statement  #: the theorem, with its γ0 and η0
     horizon: int  #: T, the number of iterates
     remarks: tuple[str, ...] = ()  #: what was given and is not used
-    asked: Problem | None = None  #: the problem asked about, if the statement is about a wider class
+    original: Problem | None = None  #: the problem that was given, if the statement is about a wider class
 
     def __post_init__(self) -> None:
         self.statement.bound(self.horizon)  # refused here if it does not fit in double precision
 
     def __repr__(self) -> str:
-        """What it says, in a few lines."""
+        """Text of the plan, in a few lines."""
         lines = [self._title(), *(f"{name:<11}{text}" for name, text in self._facts())]
         return "\n".join(line if len(line) <= 100 else line[:99] + "…" for line in lines)
 
@@ -121,12 +121,12 @@ class Plan:
 
     @property
     def problem(self) -> Problem:
-        """The problem that was asked about."""
-        return self.statement.problem if self.asked is None else self.asked
+        """The problem that was given."""
+        return self.statement.problem if self.original is None else self.original
 
     @property
     def source(self) -> str:
-        """The theorem. If it is about a wider class than the problem's, also the constants in that class."""
+        """The theorem's source. If it is about a wider class than the problem's, also the constants in that class."""
         return "; ".join([self.statement.source, *self._wider()])
 
     def _wider(self) -> list[str]:

@@ -23,7 +23,7 @@ class OutOfRange(ValueError):
 
 @dataclass(frozen=True)
 class NumberRule:
-    """What one number must be, in words and as a test."""
+    """A rule that a number must obey, in words and as a test."""
 
     words: str
     holds: Callable[[Any], bool]

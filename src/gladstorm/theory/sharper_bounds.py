@@ -32,7 +32,7 @@ class Feedback(Bound):
     @property
     @abstractmethod
     def feedback(self) -> float:
-        """1 − c."""
+        """The part 1 − c of the gradient that feeds back."""
 
     @property
     def reach(self) -> float:
@@ -42,7 +42,7 @@ class Feedback(Bound):
 
     @property
     def curvature(self) -> float:
-        """L0 e^{L1 γ}."""
+        """Curvature L0 e^{L1 γ} over one step."""
         return self.constant("L0") * math.exp(self.constant("L1") * self.gamma)
 
     def conditions(self) -> tuple[Condition, ...]:
@@ -98,11 +98,11 @@ class MomentumSmooth(MomentumFeedback):
 
     @property
     def curvature(self) -> float:
-        """L0."""
+        """Curvature L0 over one step."""
         return self.constant("L0")
 
     def conditions(self) -> tuple[Condition, ...]:
-        """None."""
+        """No conditions: it holds for every γ and η."""
         return ()
 
 
@@ -241,10 +241,10 @@ class ExactLinear(Bound):
         D, L0, gamma = self.problem.gap, self.constant("L0"), self.gamma
         reach = self.constant("L1") * gamma
         growth = math.exp(reach)
-        kept = 1 - reach / 2 * growth
-        if kept <= 0:
+        left = 1 - reach / 2 * growth
+        if left <= 0:
             raise ValueError(f"ExactLinear: gamma must be ≤ 1/(2 L1); got gamma={gamma}, L1={self.constant('L1')}.")
-        return {"gap": D / (gamma * float(self.horizon)) / kept, "curvature": L0 * gamma / 2 * growth / kept}
+        return {"gap": D / (gamma * float(self.horizon)) / left, "curvature": L0 * gamma / 2 * growth / left}
 
 
 SECOND_OPINIONS: dict[tuple[str, str, str], type[Bound]] = {

@@ -44,7 +44,7 @@ def link(s: Array, t: Array) -> Array:
 
 
 def chain_grad(x: Array) -> Array:
-    """∇F_T(x). Coordinate i feels its predecessor, which opens it, and its successor, which it opens."""
+    """Gradient ∇F_T(x). Coordinate i feels its predecessor, which opens it, and its successor, which it opens."""
     before = _before(x)
     own = _psi(-before) * _phi_slope(-x) + _psi(before) * _phi_slope(x)
     opens = _psi_slope(-x[:-1]) * _phi(-x[1:]) + _psi_slope(x[:-1]) * _phi(x[1:])
@@ -123,7 +123,7 @@ class ZeroChain:
         return Constants(L0=L, L1=0.0, alpha=0.0, f_inf=at_start - depth)
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Value of f at x."""
         return self.L * self.scale**2 / SMOOTHNESS * chain_value(x / self.scale)
 
     def grad(self, x: Array) -> Array:
@@ -131,7 +131,7 @@ class ZeroChain:
         return 2 * self.eps * chain_grad(x / self.scale)
 
     def hidden(self, x: Array) -> Array:
-        """Which coordinates the oracle shows only with probability p: those beyond prog_¼(x/λ)."""
+        """Coordinates that the oracle shows only with probability p: those beyond prog_¼(x/λ)."""
         return jnp.arange(1, x.size + 1) > progress(x / self.scale, SEEN)
 
 
@@ -167,7 +167,7 @@ class GatedChain(ABC):
         return x[1:] / self.scale
 
     def value(self, x: Array) -> Array:
-        """f(y, z)."""
+        """Value f(y, z)."""
         omega = self.coordinates(x)
         t = jnp.clip((x[0] - self.runway) / self.ramp, 0, 1)
         way = jnp.minimum(x[0], self.runway) + self.ramp * (t - t * t / 2)
@@ -242,7 +242,7 @@ class GatedRunway(GatedChain):
         return 8 * self.eps / self.L
 
     def hidden(self, x: Array) -> Array:
-        """Which coordinates the oracle shows only with probability p: those of the chain beyond prog_¼(z/λ)."""
+        """Coordinates that the oracle shows only with probability p: those of the chain beyond prog_¼(z/λ)."""
         beyond = jnp.arange(1, x.size) > progress(self.coordinates(x), SEEN)
         return jnp.concatenate([jnp.zeros(1, bool), beyond])
 
