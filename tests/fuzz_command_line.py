@@ -62,7 +62,6 @@ ORACLES = [
     "skewed(q=0.1)",
     "gradient-coupled(scale=1)",
     "finite-sum",
-    "chain-oracle(p=0.5)",
 ]
 COUNTS = ["1", "2", "3", "5"]
 NUMBERS = ["0", "0.1", "0.5", "1", "2", "1e-3", "1e9"]

@@ -17,14 +17,13 @@ import numpy as np
 from evidence.page import log_slope_weights
 from evidence.verification.cases import Case
 from evidence.verification.checks import Check, NotAbove, PartResult, Parts, checked, level_of_each, rounded
+from evidence.verification.hard_instances import ChainOracle, GatedRunway, ZeroChain
 from evidence.verification.settings import APART, Tuned, VerificationSettings
 from gladstorm.comparison.scores import at, ratio
 from gladstorm.core.statistics import mean_of
 from gladstorm.methods import Method, nsgdm, nstorm, sgd
 from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.problems.hard.zero_chain import LARGEST, progress
-from gladstorm.problems.objectives import GatedRunway, ZeroChain
-from gladstorm.problems.oracles import ChainOracle
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import run
 
