@@ -65,7 +65,7 @@ LOWER: dict[tuple[str, str], tuple[str, Count]] = {  # by method and noise; cons
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RegimeVerdict:
     """One regime: what its method needs, what every method needs, and in which letters the two agree."""
 
     method: str
@@ -110,13 +110,13 @@ class Verdict:
         return f"min{{{', '.join(texts)}}}" if self.smallest and len(texts) > 1 else " + ".join(texts)
 
 
-def verdicts() -> Iterator[Verdict]:
+def verdicts() -> Iterator[RegimeVerdict]:
     """Compare both sides of every regime, by method, smoothness and noise."""
     for method, smoothness, noise in itertools.product(("nsgdm", "nstorm"), ALPHAS, NOISES):
         yield verdict(method, smoothness, noise, *LOWER[method, noise])
 
 
-def verdict(method: str, smoothness: str, noise: str, source: str, least: Count) -> Verdict:
+def verdict(method: str, smoothness: str, noise: str, source: str, least: Count) -> RegimeVerdict:
     """Compare the upper bound of one regime with the lower bound `least`, wherever another constant leads."""
     kind, (B, G) = REGIMES[method, smoothness, noise], NOISES[noise]
     level, smallest = kind.needs()[0], False
@@ -140,7 +140,7 @@ def verdict(method: str, smoothness: str, noise: str, source: str, least: Count)
     grown = exact["eps"] * math.log(ACCURACY) + sum(exact[name] * math.log(APART) for name in corners[0])
     upper = products(lambda each: best_cost(method, each)[1])
     lower = products(lambda each: powers_of(least, each))
-    return Verdict(method, smoothness, noise, upper, math.exp(log_N - grown), lower, source, smallest)
+    return RegimeVerdict(method, smoothness, noise, upper, math.exp(log_N - grown), lower, source, smallest)
 
 
 def powers_of(count: Count, problem: Problem) -> dict[str, float]:

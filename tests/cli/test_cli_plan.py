@@ -1,6 +1,7 @@
 """`gladstorm plan` and `gladstorm table`: the contract's JSON, readable tables, exit codes, figures."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,6 +36,9 @@ def test_json_has_every_field_of_the_contract_and_the_terms_sum_to_the_bound(gla
         "sfo",
         "source",
         "class",
+        "growth",
+        "norm",
+        "tau",
     ]
     assert all(set(condition) == {"statement", "left", "right", "holds"} for condition in answer["conditions"])
     assert all(set(term) == {"name", "coefficient", "exponent", "value"} for term in answer["terms"])
@@ -113,6 +117,22 @@ def test_compare_shows_both_methods_and_where_they_cross(gladstorm: Said) -> Non
         alone["bound"] < answer["nstorm"]["bound"]
     )  # there L0 and L1 are read as constants of samples, and it says so
     assert alone["class"] != answer["nstorm"]["class"]
+
+
+def test_another_growth_and_norm_have_their_own_bound_and_say_so(gladstorm: Said) -> None:
+    given = "plan nsgdm --alpha 0 --L0 1 --B 0.1 --G 1 --gap 1 --eps 0.5 --growth 1".split()
+    code, out, _ = gladstorm(*given, "--norm", "spectral(64, 32)", "--json")
+    answer = json.loads(out)
+    assert (code, answer["growth"], answer["norm"]) == (0, 1, "spectral(64, 32)")
+    assert answer["tau"] == pytest.approx(math.sqrt(32))
+    _, text, _ = gladstorm(*given, "--norm", "spectral(64, 32)")
+    assert "bound on E‖∇f(x̂)‖_*" in text
+    assert "noise growth 1" in text
+    assert json.loads(gladstorm(*given, "--json")[1])["horizon"] < answer["horizon"]
+    for wrong, words in ((["--norm", "l3(2)"], "norm: must be euclid"), (["--gamma0", "1"], "gamma0 and eta0 must be")):
+        code, out, err = gladstorm(*given, *wrong)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert words in err
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from gladstorm.theory.search import lowest
 
 GOLDEN: dict[str, Any] = {"alpha": 0.5, "L0": 1.5, "L1": 0.25, "B": 0.4, "G": 0.7, "gap": 3.0}
 FIELDS = ["method", "alpha", "noise", "horizon", "eta", "gamma", "n_init", "lambda", "conditions", "terms"]
-FIELDS += ["bound", "bound_as_printed", "rate", "sfo", "source", "class"]
+FIELDS += ["bound", "bound_as_printed", "rate", "sfo", "source", "class", "growth", "norm", "tau"]
 
 
 def test_a_plan_has_the_fields_of_the_contract_and_survives_json() -> None:

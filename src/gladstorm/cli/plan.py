@@ -28,6 +28,8 @@ def plan(
     eps: Annotated[float | None, Option(help="Accuracy to guarantee, instead of a horizon.")] = None,
     gamma0: Annotated[float | None, problem.GAMMA0] = None,
     eta0: Annotated[float | None, problem.ETA0] = None,
+    growth: Annotated[float | None, problem.NOISE_POWER] = None,
+    norm: Annotated[str | None, problem.NORM] = None,
     compare: Annotated[bool, Option("--compare", help="NSGDM and NSTORM side by side, from f's constants.")] = False,
     plot: Annotated[Path | None, Option(help="Draw the bound against T into this file (png, pdf, svg).")] = None,
     as_json: AsJson = False,
@@ -35,11 +37,15 @@ def plan(
     """Print the schedule that a theorem prescribes, its conditions, its bound term by term, and what an accuracy costs.
 
     Example: gladstorm plan nstorm --alpha 0.5 --L0 1.5 --L1 0.25 --B 0.4 --G 0.7 --gap 3 --horizon 10000
+
+    Example: gladstorm plan nsgdm --alpha 0 --L0 1 --B 0.1 --G 1 --gap 1 --eps 0.5 --growth 1 --norm "spectral(64, 32)"
     """
     from gladstorm import theory  # not before: --help does without
 
     require_file("plan", "--plot", plot, FIGURES)
     given: dict[str, Any] = {"alpha": alpha, "L0": L0, "L1": L1, "L": L, "B": B, "G": G, "gap": gap}
+    given |= {} if growth is None else {"growth": growth}
+    given |= {} if norm is None else {"norm": theory.Norm.from_text(norm)}
     asked: dict[str, Any] = {"horizon": horizon, "eps": eps, "gamma0": gamma0, "eta0": eta0}
     if compare:
         if method not in theory.COVERED_METHODS:
@@ -104,6 +110,8 @@ def _tables(planned: "Plan") -> list[Table]:
     numbers = [f"{answer['gamma']:.6g}", f"{answer['eta']:.6g}", f"{answer['n_init']:,}", weight, f"{answer['sfo']:,}"]
     headings = ("γ", "η", "N_init", "λ", "stochastic gradients", "rate")
     caption = f"{answer['source']}\n{answer['class']}"
+    if answer["growth"] != 2:
+        title += f", noise growth {answer['growth']:g}"
     tables = [Table(title, headings, [[*numbers, rate]], caption=caption, words=6)]
     if answer["conditions"]:
         sides = [
@@ -133,4 +141,14 @@ def _tables(planned: "Plan") -> list[Table]:
     if T < 10**200:
         half = statement.horizon(statement.bound(T) / 2)
         lines.append(f"half this bound takes T = {half:.4g} and {statement.sfo(half):.4g} stochastic gradients")
-    return [*tables, Table("bound on E‖∇f(x̂)‖", columns, rows, "\n".join(lines), drop=(2, 1, 4), total=total)]
+    return [
+        *tables,
+        Table(
+            "bound on E‖∇f(x̂)‖" + ("" if answer["norm"] == "euclid" else "_*"),
+            columns,
+            rows,
+            "\n".join(lines),
+            drop=(2, 1, 4),
+            total=total,
+        ),
+    ]

@@ -20,7 +20,7 @@ from gladstorm.theory.lower_bounds import lower_bound
 from gladstorm.theory.master_bounds import master
 from gladstorm.theory.oracle import around_start, cost_of_moving, for_oracle, problem_of
 from gladstorm.theory.planning import COVERED_METHODS, Plan, for_schedule, for_wrapper, overtakes, plan, theorem
-from gladstorm.theory.problem import Problem
+from gladstorm.theory.problem import Norm, Problem
 from gladstorm.theory.sharper_bounds import on_wrapper, sharper, travel_lower_bound
 from gladstorm.theory.statement import REGIMES, Condition, PowerOfT, Prescription, Statement, Term
 from gladstorm.theory.table import rows
@@ -30,6 +30,7 @@ __all__ = [
     "REGIMES",
     "Condition",
     "GrowingSteps",
+    "Norm",
     "Plan",
     "PowerOfT",
     "Prescription",

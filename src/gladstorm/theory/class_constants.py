@@ -165,6 +165,11 @@ def wrapped(problem: Problem) -> Problem:
     >>> wrapped(Problem(alpha=0, L0=3, B=4, G=1, gap=1)).L
     5.0
     """
+    if not problem.of_paper:
+        raise ValueError(
+            "wrapped: problem must have growth=2 in the Euclidean norm, as the noise of BlumGladyshev has; got "
+            f"growth={problem.growth:g}, norm={problem.norm.name}."
+        )
     L0 = problem.constant("wrapped", "L0")
     if problem.smoothness == "smooth":
         return replace(problem, L=math.hypot(L0, problem.B))

@@ -19,7 +19,7 @@ from gladstorm.theory.statement import Condition
 RATIO = NumberRule("finite and > 1", lambda v: 1 < v < math.inf)
 
 
-class Selection(NamedTuple):
+class SelectedPoint(NamedTuple):
     """A point that is chosen by gradients at a few candidates: what is guaranteed of it, and at which price."""
 
     bound: float  # on E‖∇f‖ at the point
@@ -101,10 +101,10 @@ class GrowingSteps:
         scale, bent = 2 * math.sqrt(eta / (2 - eta)), p.constant(self.method, "L0") * math.exp(self._reach(k)) * step
         terms = {
             "gap": p.gap / S,
-            "initial error": 2 * p.G * self._forgotten(k) * (self.first / S),
+            "initial error": 2 * p.norm.tau * p.G * self._forgotten(k) * (self.first / S),
             "drift": 2 * bent * (1 - eta) / eta,
-            "noise": scale * p.G,
-            "noise growth": scale * p.B * (S - step) / 2,
+            "noise": scale * p.norm.tau * p.G,
+            "noise growth": scale * p.norm.tau * self._noise_growth(S, step),
             "curvature": bent / 2,
         }
         return {
@@ -130,7 +130,7 @@ class GrowingSteps:
         start = self.first / gamma
         return (1 + start) * (math.exp(self.rate) + start / self.effective_steps(self.steps))
 
-    def select(self, candidates: int, batch: int) -> Selection:
+    def select(self, candidates: int, batch: int) -> SelectedPoint:
         """Candidates x̂_k at evenly spaced k, a batch of new gradients at each, and the one with the shortest mean.
 
         E‖∇f‖ there is at most min_c (bound(k_c) + σ_c/√m) + √(Σ σ_c²/m) with σ_c² = G² + B² S_k².
@@ -141,10 +141,18 @@ class GrowingSteps:
         if candidates > self.steps:
             raise ValueError(f"{owner}: candidates must be at most steps={self.steps}; got candidates={candidates}.")
         points = tuple(-(-c * int(self.steps) // int(candidates)) for c in range(1, int(candidates) + 1))
-        errors = [math.hypot(self.problem.G, self.problem.B * self.length(k)) / math.sqrt(batch) for k in points]
+        p, h = self.problem, self.problem.half_growth
+        if not p.of_paper and h != 1:
+            raise ValueError(f"{owner}: problem must have growth=2 for a selection; got growth={p.growth:g}.")
+        errors = [p.norm.tau * math.hypot(p.G, p.B * self.length(k)) / math.sqrt(batch) for k in points]
         best = min(self._bound_or_infinity(k) + error for k, error in zip(points, errors, strict=True))
         bound = in_range(owner, "the bound of the selection", best + math.hypot(*errors))
-        return Selection(bound, int(self.steps) + len(points) * int(batch), points)
+        return SelectedPoint(bound, int(self.steps) + len(points) * int(batch), points)
+
+    def _noise_growth(self, S: float, step: float) -> float:
+        """B times the mean of S_i^h along the way: (S − γ̄)/2 for h = 1, at most S^h/(1 + h) for every h."""
+        h = self.problem.half_growth
+        return self.problem.B * ((S - step) / 2 if h == 1 else S**h / (1 + h))
 
     def _bound_or_infinity(self, k: float) -> float:
         try:

@@ -21,6 +21,11 @@ def lower_bound(problem: Problem, eps: float, *, rotated: bool = False) -> Hardn
     >>> f"{least.guaranteed:.3g}", all(least.eps <= largest for largest in least.limits().values())
     ('1.36e+11', True)
     """
+    if not problem.of_paper:
+        raise ValueError(
+            f"lower_bound: problem must have growth=2 in the Euclidean norm; got growth={problem.growth:g}, "
+            f"norm={problem.norm.name}."
+        )
     POSITIVE.require("lower_bound", "eps", eps)
     POSITIVE.require("lower_bound", "B", problem.B)
     level = problem.constant("lower_bound", "L0" if problem.L is None else "L")

@@ -93,6 +93,14 @@ class Bound(ABC):
         """Number of updates K = T − 1."""
         return float(self.horizon - 1)
 
+    def noise_growth(self, updates: float) -> float:
+        """B times the mean of (γk)^h, k = 0..updates: the mean of the noise's growth in a run at full speed.
+
+        The mean of k^h is at most K^h/(1 + h) for h ≤ 1, and (K + 1)^h/(1 + h) for every h.
+        """
+        h = self.problem.half_growth
+        return self.problem.B * self.gamma**h * (updates if h <= 1 else updates + 1) ** h / (1 + h)
+
     def constant(self, name: str) -> float:
         """L0, L1 or L of the problem."""
         return self.problem.constant(self.method, name)
@@ -329,4 +337,4 @@ def master(statement: Statement, T: int) -> Bound:
 def of_run(kind: type[Bound], problem: Problem, statement: Statement, T: int) -> Bound:
     """A bound for the run a statement prescribes, with the exact initial error."""
     eta, gamma, n_init, _ = statement.schedule(T)
-    return kind(problem, gamma, eta, problem.G / math.sqrt(n_init), T)
+    return kind(problem, gamma, eta, problem.norm.tau * problem.G / math.sqrt(n_init), T)

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gladstorm.theory import nsgdm, nstorm  # noqa: F401 - importing a module makes its regimes known
 from gladstorm.theory.class_constants import best_linear_class, flat_classes
-from gladstorm.theory.free_runs import free_storm
-from gladstorm.theory.problem import FRACTION, HORIZON, LONGEST, POSITIVE, OutOfRange, Problem
+from gladstorm.theory.free_runs import free_run
+from gladstorm.theory.problem import (
+    EUCLID,
+    FRACTION,
+    HORIZON,
+    LONGEST,
+    PAPER_GROWTH,
+    POSITIVE,
+    Norm,
+    OutOfRange,
+    Problem,
+)
 from gladstorm.theory.search import boundary
 from gladstorm.theory.statement import REGIMES, Prescription, Statement
 
@@ -106,15 +116,18 @@ class Plan:
     def _facts(self) -> list[tuple[str, str]]:
         statement, T = self.statement, self.horizon
         eta, gamma, n_init, _ = statement.schedule(T)
-        given = {field.name: getattr(self.problem, field.name) for field in fields(self.problem)}
+        given = {name: getattr(self.problem, name) for name in ("alpha", "L0", "L1", "L", "B", "G", "gap")}
+        if not self.problem.of_paper:
+            given |= {"growth": self.problem.growth, "tau": self.problem.norm.tau}
         bound, calls = f"{statement.bound(T):.6g}", counted(statement.sfo(T))
+        dual = "" if self.problem.norm == EUCLID else "_*"
         return [
             ("problem:", ", ".join(f"{name}={value:g}" for name, value in given.items() if value is not None)),
             ("schedule:", f"gamma = {gamma:.6g}, eta = {eta:.6g}, n_init = {counted(n_init)}"),
-            ("bound:", f"E‖∇f(x̂)‖ ≤ {bound}, for {calls} stochastic gradients"),
+            ("bound:", f"E‖∇f(x̂)‖{dual} ≤ {bound}, for {calls} stochastic gradients"),
             ("source:", statement.source),
-            ("class:", self.constants),
             *(("", sentence) for sentence in self._wider()),
+            ("class:", self.constants),
             *([("violated:", sentence) for sentence in statement.violations()] or [("conditions", "hold")]),
             *(("remark:", remark) for remark in self.remarks),
         ]
@@ -145,9 +158,15 @@ class Plan:
     def constants(self) -> str:
         """The smoothness class that the statement is about, whose it is, and its constants."""
         statement = self.statement
-        values = ", ".join(f"{name} = {getattr(statement, name):.6g}" for name in statement.needs())
         owner = "samples" if statement.corrects_drift else "f"
-        return f"{statement.classes[statement.smoothness]}, constants of {owner}: {values}"
+        norm = self.problem.norm
+        in_norm = "" if norm == EUCLID else f" in the norm {norm.name} and its dual, τ = {norm.tau:.6g}"
+        return f"{statement.classes[statement.smoothness]}{in_norm}, constants of {owner}: {self._values()}"
+
+    def _values(self) -> str:
+        statement = self.statement
+        names = regime(statement.method, statement.problem).needs()
+        return ", ".join(f"{name} = {getattr(statement, name):.6g}" for name in names)
 
     @property
     def schedule(self) -> Prescription:
@@ -179,6 +198,9 @@ class Plan:
             "sfo": statement.sfo(T),
             "source": self.source,
             "class": self.constants,
+            "growth": self.problem.growth,
+            "norm": self.problem.norm.name,
+            "tau": self.problem.norm.tau,
         }
 
 
@@ -196,6 +218,8 @@ def plan(
     gap: float,
     gamma0: float | None = None,
     eta0: float | None = None,
+    growth: float = PAPER_GROWTH,
+    norm: Norm | str = EUCLID,
 ) -> Plan:
     """The schedule and the guarantee for a horizon, or for the smallest horizon that guarantees eps.
 
@@ -214,12 +238,22 @@ def plan(
             conditions; for NSTORM under BG-0 noise and α > 0 also another schedule, S9, if eta0 is not given either and
             it is better. A value that violates a condition is no error: `plan(...).statement.violations()` says so.
         eta0: η0 in (0, 1] of the schedule; 1 if not given.
+        growth: a ≥ 0: noise deviates by at most G + B‖x − x⁰‖^(a/2). The paper has 2.
+        norm: In which steps have length 1: euclid, sign(d), spectral(m, n), layers(…), or a `Norm`. The constants are
+            those of this norm, and the bound is on the gradient in its dual norm. With another growth or norm than the
+            paper's, γ and η are those with the smallest bound (S1, S2, S7 or S8), so gamma0 and eta0 must be left out.
 
     >>> ready = plan("nstorm", horizon=10_000, alpha=0.5, L0=1.5, L1=0.25, B=0.4, G=0.7, gap=3, gamma0=0.09, eta0=0.8)
     >>> f"{ready.as_dict()['bound']:.8g}"
     '19.333623'
     """
-    problem = Problem(alpha=alpha, L0=L0, L1=L1, L=L, B=B, G=G, gap=gap)
+    in_norm = Norm.from_text(norm) if isinstance(norm, str) else norm
+    problem = Problem(alpha=alpha, L0=L0, L1=L1, L=L, B=B, G=G, gap=gap, growth=growth, norm=in_norm)
+    if not problem.of_paper and (gamma0 is not None or eta0 is not None):
+        raise ValueError(
+            f"plan: gamma0 and eta0 must be left out with another growth than 2 or another norm than euclid, for which "
+            f"the schedule is searched; got gamma0={gamma0}, eta0={eta0}."
+        )
     remarks = []
     if L1 and problem.smoothness == "smooth":
         remarks.append(f"L1 is not used, as curvature does not grow with alpha = 0; got L1={L1}.")
@@ -258,12 +292,14 @@ class _Choice:
         A γ0 that was given stands for a run, so another theorem counts only if it prescribes the same run.
         """
         level = self.problem.constant(self.method, regime(self.method, self.problem).needs()[0])
+        free = free_run(self.method, self.problem) if self.free else None
+        if free is not None and not self.problem.of_paper:
+            return free.tune(T)
         classes = (self.problem, *flat_classes(self.problem, level))
         if len(classes) == 1:
             wider = best_linear_class(self.problem, lambda problem: self._bound(problem, T))
             classes += () if wider is None else (wider,)
         stated = self._stated(min(classes, key=lambda problem: self._bound(problem, T)), T)
-        free = free_storm(self.problem) if self.free and self.method == "nstorm" else None
         if free is None:
             return stated
         tuned = free.tune(T)

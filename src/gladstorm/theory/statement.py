@@ -109,6 +109,11 @@ class Statement(ABC):
         if setting != (self.smoothness, self.noise):
             owner, wanted = type(self).__name__, (self.smoothness, self.noise)
             raise ValueError(f"{owner}: problem must have smoothness and noise {wanted}; got problem={setting}.")
+        if self.of_paper and not self.problem.of_paper:
+            raise ValueError(
+                f"{self.method}: the paper's theorem is about growth=2 and norm=euclid, `theory.plan` about all; got "
+                f"growth={self.problem.growth:g}, norm={self.problem.norm.name}."
+            )
         for name in self.needs():
             self.problem.constant(self.method, name)
         POSITIVE.require(self.method, "gamma0", self.gamma0)
