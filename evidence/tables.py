@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote_plus
 
 from evidence.numbers import MARKED, renewed_numbers
+from evidence.optimality import verdicts as optimality
 from evidence.page import markdown_table, typeset
 from gladstorm import theory
 from gladstorm.core import references
@@ -64,7 +65,7 @@ def complexity() -> str:
 
 def verdicts() -> str:
     """Upper and lower bound of each regime."""
-    return _all_columns([verdict.as_dict() for verdict in theory.verdicts()])
+    return _all_columns([verdict.as_dict() for verdict in optimality.verdicts()])
 
 
 def _all_columns(lines: list[dict[str, str]]) -> str:

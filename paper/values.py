@@ -12,12 +12,13 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from evidence.optimality.verdicts import verdicts as both_sides
 from evidence.posteriors import page as posteriors
 from evidence.study import PUBLISHED
 from evidence.suite.page import load as load_suite
 from evidence.untuned import page as untuned
 from evidence.untuned.rivals import COSINE
-from gladstorm import methods, theory
+from gladstorm import methods
 from gladstorm.suite import tables as suite_tables
 from gladstorm.theory import Problem, theorem
 
@@ -77,7 +78,7 @@ def errata() -> Table:
 
 def regimes() -> Table:
     """Best upper and lower bound of each noisy regime."""
-    rows = [each.as_dict() for each in theory.verdicts()]
+    rows = [each.as_dict() for each in both_sides()]
     keys = ("method", "smoothness", "noise", "upper bound", "lower bound")
     return [list(keys), *([row[key] for key in keys] for row in rows if row["noise"] != "none")]
 
@@ -96,7 +97,7 @@ def texts() -> dict[str, str]:
     return {
         "version": project["version"],
         "methods": str(len(methods.rows())),
-        "regimes": str(len(list(theory.verdicts()))),
+        "regimes": str(len(list(both_sides()))),
         "checks": str(published["confidence"]["checks"]),
         "checks_confidence": f"{1 - published['confidence']['family']:.0%}".replace("%", " %"),
         "checks_failed": str(sum(not row[-1] for row in published["checks"]["rows"])),

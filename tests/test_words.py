@@ -33,6 +33,7 @@ DONE = {
     "gladstorm/methods",
     "gladstorm/plotting",
     "gladstorm/suite",
+    "gladstorm/theory",
     "gladstorm/worst",
     "evidence",
     *(f"evidence/{study}" for study in ("comparison", "natural", "reproduction", "suite", "tightness", "untuned")),

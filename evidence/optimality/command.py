@@ -31,7 +31,7 @@ def command(
     from evidence.optimality.measuring import FORMAT, optimality
     from gladstorm.jobs.files import save_json
 
-    kept = kept_in("optimality", out, store, "store", files=["optimality.json"])
-    with computing(kept, workers, scheduler) as executor:
-        result = optimality(quick=quick, simulate=simulate or quick, store=kept, executor=executor)
+    parts = kept_in("optimality", out, store, "store", files=["optimality.json"])
+    with computing(parts, workers, scheduler) as executor:
+        result = optimality(quick=quick, simulate=simulate or quick, store=parts, executor=executor)
     save_json(out / "optimality.json", FORMAT, result)

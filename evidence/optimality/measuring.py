@@ -70,14 +70,14 @@ def optimality(
                 constants = HARD | {"alpha": alpha, "eps": each} | ({"L1": 100.0} if quick else {})
                 name = f"{method}, α = {alpha:g}, ε = {each:.4g}"
                 tasks.append(Task(name, [method, constants], partial(measured, method, constants)))
-    kept = None if store is None else Store(store, Part, ".json", source=source_of(optimality))
-    found = gathered("planning and measuring", tasks, kept, executor)
-    horizons = {each: part.content for each, part in zip(different, found, strict=False)}
+    finished = None if store is None else Store(store, Part, ".json", source=source_of(optimality))
+    results = gathered("planning and measuring", tasks, finished, executor)
+    horizons = {each: part.content for each, part in zip(different, results, strict=False)}
     plans = [
         {"varied": name, "value": value} | horizons[tuple(sorted((PLANNED | {name: value}).items()))]
         for name, value in settings
     ]
-    runs = [part.content for part in found[len(different) :]]
+    runs = [part.content for part in results[len(different) :]]
     needed = [ideal(alpha, each) for alpha, each in hard]
     return {"eps": eps, "versions": versions(), "plans": plans, "needed": needed, "measured": runs}
 
@@ -93,7 +93,7 @@ def _planned(eps: float, constants: dict[str, Any]) -> Part:
 
 
 def ideal(alpha: float, eps: float) -> dict[str, Any]:
-    """What the problem for ε needs, and the law of an ideal method that waits for nothing but T coins: T + NB(T, p)."""
+    """Compute what the problem for ε needs, and the law T + NB(T, p) of a method that waits for nothing but T coins."""
     numbers = NoisyRunway.from_eps(eps=eps, alpha=alpha, **HARD).numbers
     waited = stats.nbinom(numbers.length, numbers.p)
     law = {"mean": numbers.length / numbers.p, "quantiles": [float(waited.ppf(q)) + numbers.length for q in QUANTILES]}
@@ -216,9 +216,9 @@ def _measured_exponent(weights: np.ndarray, rows: Sequence[Mapping[str, Any]]) -
     drawn = np.random.default_rng(0).integers(counts.shape[1], size=(RESAMPLED, counts.shape[1]))
     medians = np.median(counts, axis=1)
     again = np.log(np.median(counts[:, drawn], axis=2))
-    known = np.isfinite(again).all(axis=0)
-    slopes = weights @ np.where(known, again, 0.0)
-    ends = (np.where(known, slopes, end) for end in (-math.inf, math.inf))  # one that is not known may be anything
+    arrived = np.isfinite(again).all(axis=0)
+    slopes = weights @ np.where(arrived, again, 0.0)
+    ends = (np.where(arrived, slopes, end) for end in (-math.inf, math.inf))  # one that is not known may be anything
     sides = [np.quantile(each, q, method="inverted_cdf") for each, q in zip(ends, (0.025, 0.975), strict=True)]
     return {
         "exponent": float(weights @ np.log(medians)) if np.isfinite(medians).all() else math.nan,

@@ -13,7 +13,7 @@ from gladstorm.plotting import figures
 
 
 def load(folder: Path) -> dict[str, Any]:
-    """The results."""
+    """Read the results of the study."""
     return load_json("optimality", folder / "optimality.json", FORMAT)
 
 
@@ -25,7 +25,7 @@ def draw(folder: Path) -> None:
 
 
 def render(result: Mapping[str, Any]) -> str:
-    """The page."""
+    """Render the page."""
     ran, alpha = result["measured"], PLANNED["alpha"]
     powers = [
         {"constant": name, "needed": needed} | {schedule: _power(result, name, schedule) for schedule in SCHEDULES}

@@ -35,14 +35,15 @@ def variance(oracle: Any, x: Any) -> Any:
 
 def curvature(oracle: Any, x: Any) -> Any:
     """E‖∇²f(x; ξ)‖² relative to what the class allows at x: inequality (3) of the proof."""
-    found, norms, chances = _hessians(oracle, x)
-    return chances @ jnp.linalg.norm(found, 2, axis=(1, 2)) ** 2 / _allowed(oracle, norms, chances)
+    hessians, norms, chances = _hessians(oracle, x)
+    return chances @ jnp.linalg.norm(hessians, 2, axis=(1, 2)) ** 2 / _allowed(oracle, norms, chances)
 
 
 def close_pairs(oracle: Any, x: Any) -> Any:
     """The largest eigenvalue of E(∇²f(x; ξ))², relative to the same: what close pairs around x use of the class."""
-    found, norms, chances = _hessians(oracle, x)
-    return jnp.linalg.norm(jnp.einsum("s,sij,sjk->ik", chances, found, found), 2) / _allowed(oracle, norms, chances)
+    hessians, norms, chances = _hessians(oracle, x)
+    mean_square = jnp.einsum("s,sij,sjk->ik", chances, hessians, hessians)
+    return jnp.linalg.norm(mean_square, 2) / _allowed(oracle, norms, chances)
 
 
 def pair(oracle: Any, both: Any) -> Any:
@@ -96,7 +97,7 @@ def worst(claim: Claim, oracle: Any) -> float:
 
 @partial(jax.jit, static_argnums=0)
 def _climb(claim: Claim, oracle: Any, begin: Any, units: Any, key: Any) -> Any:
-    """Where climbers end, and the values of the claim there. In the first round they stay where they are."""
+    """Let climbers climb: their ends, and the claim's values there. In the first round they stay where they are."""
 
     def one_round(state: Any, given: Any) -> Any:
         (x, best), (moves, key) = state, given
@@ -105,9 +106,9 @@ def _climb(claim: Claim, oracle: Any, begin: Any, units: Any, key: Any) -> Any:
         size = moves * 10 ** jax.random.uniform(of_size, each, minval=-4, maxval=0)
         some = jax.random.bernoulli(of_some, 0.5, x.shape)
         tried = x + units * size * some * jax.random.normal(of_direction, x.shape)
-        found = jax.vmap(lambda place: claim(oracle, place))(tried)
-        better = found > best
-        return (jnp.where(better.reshape(each), tried, x), jnp.where(better, found, best)), None
+        values = jax.vmap(lambda place: claim(oracle, place))(tried)
+        better = values > best
+        return (jnp.where(better.reshape(each), tried, x), jnp.where(better, values, best)), None
 
     keys = jax.random.split(key, ROUNDS)
     rounds = jnp.arange(1 + ROUNDS) > 0, jnp.concatenate([keys[:1], keys])
@@ -126,7 +127,7 @@ def _allowed(oracle: Any, norms: Any, chances: Any) -> Any:
 
 
 def _hessians(oracle: Any, x: Any) -> tuple[Any, Any, Any]:
-    """Of every outcome: the Hessian, the gradient norm, and the probability."""
+    """Compute the Hessian, the gradient norm and the probability of every outcome."""
     samples, chances = outcomes(oracle)
 
     def one(sample: Any) -> Any:
@@ -144,7 +145,7 @@ def _steepest(oracle: Any, places: Any) -> Any:
     """The directions of the pairs of `close_pairs`, at every place."""
 
     def one(x: Any) -> Any:
-        found, _, chances = _hessians(oracle, x)
-        return jnp.linalg.eigh(jnp.einsum("s,sij,sjk->ik", chances, found, found))[1][:, -1]
+        hessians, _, chances = _hessians(oracle, x)
+        return jnp.linalg.eigh(jnp.einsum("s,sij,sjk->ik", chances, hessians, hessians))[1][:, -1]
 
     return jax.vmap(one)(places)

@@ -32,7 +32,7 @@ MEANING: Final = {
 
 
 def parts(selected: Sequence[Case], settings: VerificationSettings) -> Parts:
-    """Every case."""
+    """Parts of the verification: every case."""
     for case in selected:
         yield f"{case.regime}/{case.instance.name}", partial(verified, case, settings)
 

@@ -41,12 +41,12 @@ class Broken:
     hard_problem: HardProblem = noisy_runway
 
     def settings(self, right: VerificationSettings) -> VerificationSettings:
-        """The same verification with it."""
+        """Settings of the same verification with the mistake."""
         return replace(right, method=self.method, wrapper=self.wrapper, hard_problem=self.hard_problem)
 
     @property
     def regimes(self) -> list[str]:
-        """Where it must be found."""
+        """Regimes in which the mistake must be found."""
         if self.affects is None:
             return ["oracle" if self.hard_problem is noisy_runway else lower_bound.REGIME]
         return [regime for regime, statement in statements().items() if self.affects(statement)]
@@ -151,7 +151,7 @@ class Leaning(BlumGladyshev):
 
 @part
 class LeaningBack(Leaning):
-    """The other way."""
+    """A leaning carrier of the other sign."""
 
     @override
     def towards(self, d: int) -> Any:
@@ -183,7 +183,7 @@ class Dense(NoisyRunway):
 
     @property
     def scale(self) -> Any:
-        """λ/6."""
+        """A sixth of the right length λ."""
         return super().scale / 6
 
 
@@ -251,7 +251,7 @@ ORACLE = ("nsgdm/smooth/bg0",)  # a regime on problems of one and of two dimensi
 
 
 def checks(broken: Broken, settings: VerificationSettings) -> Iterator[Check]:
-    """Those that are about what is broken."""
+    """Checks that are about what is broken."""
     if broken.hard_problem is not noisy_runway:
         yield from lower_bound.checks(settings)
     elif broken.affects is None:
@@ -263,7 +263,7 @@ def checks(broken: Broken, settings: VerificationSettings) -> Iterator[Check]:
 
 
 def found(broken: Broken, level: float) -> dict[str, Any]:
-    """Which checks fail, and in how many of the regimes that it affects."""
+    """Count which checks fail, and in how many of the regimes that it affects."""
     made = list(checks(broken, broken.settings(WEAKER)))
     failed = [check for check in made if not Verdict(check, *check.measured.interval(level)).holds]
     kinds = dict.fromkeys(check.kind.split(",")[0] for check in failed)
@@ -276,6 +276,6 @@ def found(broken: Broken, level: float) -> dict[str, Any]:
 
 
 def find_all(random_numbers: int) -> list[dict[str, Any]]:
-    """What is found of every mistake, at the level of a report with so many different random numbers."""
+    """Find every mistake, at the level of a report with so many different random numbers."""
     level = level_of_each(random_numbers)
     return [found(broken, level) for broken in BROKEN]

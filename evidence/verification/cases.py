@@ -31,13 +31,13 @@ class Case:
 
     @property
     def statement(self) -> Statement:
-        """What the paper says about it."""
+        """The paper's statement about the case."""
         return self.instance.statement(self.method, self.noise)
 
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """A case, run."""
+    """A case with its runs."""
 
     case: Case
     statement: Statement
@@ -67,6 +67,6 @@ def cases(regimes: tuple[str, ...] = (), instances: tuple[Instance, ...] = INSTA
     ]
     for word in regimes:
         if not any(word in case.regime for case in every):
-            known = ", ".join(sorted({case.regime for case in every}))
-            raise ValueError(f"verification: --regime must be part of one of {known}; got {word!r}.")
+            regimes = ", ".join(sorted({case.regime for case in every}))
+            raise ValueError(f"verification: --regime must be part of one of {regimes}; got {word!r}.")
     yield from (case for case in every if not regimes or any(word in case.regime for word in regimes))

@@ -47,13 +47,13 @@ def log_slope(horizons: Sequence[int], values: np.ndarray) -> Mean:
 
 @dataclass(frozen=True)
 class Relation(ABC):
-    """What is said about a number."""
+    """A claim about a number."""
 
     form: ClassVar[str]  # the claim in words, with its fields
 
     @property
     def words(self) -> str:
-        """The claim."""
+        """Words of the claim."""
         return self.form.format(**vars(self))
 
     def holds(self, low: float, high: float) -> bool:
@@ -140,21 +140,21 @@ class Check:
         return [self.regime, self.instance, self.kind, self.horizon, list(astuple(self.measured)), named]
 
     @classmethod
-    def from_list(cls, kept: list[Any]) -> Self:
+    def from_list(cls, table: list[Any]) -> Self:
         """The check of which `as_list` was kept.
 
         >>> check = Check("regime", "instance", "bound", 10, Mean(1.0, 0.5, 3), Within(1.0, 0.1))
         >>> Check.from_list(check.as_list()) == check
         True
         """
-        regime, instance, kind, horizon, measured, (claimed, *numbers) = kept
+        regime, instance, kind, horizon, measured, (claimed, *numbers) = table
         claim = next(each for each in Relation.__subclasses__() if each.__name__ == claimed)
         return cls(regime, instance, kind, horizon, Mean(*measured), claim(*numbers))
 
 
 @dataclass(frozen=True)
 class PartResult:
-    """What one part of a verification found, as it is kept: checks, and rows of tables by the table's name."""
+    """Result of one part of a verification, as it is stored: checks, and rows of tables by the table's name."""
 
     checks: list[Check] = field(default_factory=list)
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -219,7 +219,7 @@ def numbers(checks: Iterable[Check]) -> set[Mean]:
 
 
 def random_numbers(checks: Iterable[Check]) -> set[Mean]:
-    """Those of them that depend on the seeds, and not only in their last digits."""
+    """Checks whose numbers depend on the seeds, and not only in their last digits."""
     return {each for each in numbers(checks) if not each.deviation <= ROUNDING * abs(each.value)}
 
 

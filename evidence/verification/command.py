@@ -58,13 +58,13 @@ def command(
     from gladstorm.jobs.files import write_text
 
     SEED.require("verification", "seed", seed)
-    kept = kept_in("verification", out, store, "parts", files=["verify.json"])
-    with computing(kept, workers, scheduler) as executor:
+    parts_folder = kept_in("verification", out, store, "parts", files=["verify.json"])
+    with computing(parts_folder, workers, scheduler) as executor:
         if broken:
             rows = mistakes.find_all(load(out)["confidence"]["random_numbers"])
             write_text(out / "broken.json", json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
             return
-        report = verify(replace(FULL if full else QUICK, seed=seed), tuple(regime or ()), kept, executor)
+        report = verify(replace(FULL if full else QUICK, seed=seed), tuple(regime or ()), parts_folder, executor)
     with saving("--out", out / "verify.json", report.save):
         if not as_json:
             _print(report.as_dict(), report.failures)

@@ -60,7 +60,7 @@ class Winding(ExactBg0):
 
     @override
     def batch(self, noise: Array, size: Array) -> Array:
-        """Their means over b samples."""
+        """Means over b samples."""
         return noise / jnp.sqrt(self.objective.start.size * jnp.asarray(size, noise.dtype))
 
     @override

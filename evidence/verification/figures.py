@@ -168,8 +168,8 @@ def robustness(rows: Sequence[Row]) -> Figure:
             (best,) = of(usual, chosen=True)
             gamma = best["gamma"]
             line[0].loglog(gamma, best["late"][1], color=look["color"], **RING)
-            kept, chosen = of(own, gamma=gamma), of(own, chosen=True)
-            _median(line[1], [row["B"] for row in kept], kept, look, mark, method)
+            shown_rows, chosen = of(own, gamma=gamma), of(own, chosen=True)
+            _median(line[1], [row["B"] for row in shown_rows], shown_rows, look, mark, method)
             medians = [row["late"][1] or np.nan for row in chosen]
             line[1].loglog([row["B"] for row in chosen], medians, color=look["color"], linewidth=0.8, linestyle=":")
         for ax in line:

@@ -17,14 +17,13 @@ import numpy as np
 from evidence.page import log_slope_weights
 from evidence.verification.cases import Case
 from evidence.verification.checks import Check, NotAbove, PartResult, Parts, checked, level_of_each, rounded
+from evidence.verification.hard_instances import ChainOracle, GatedRunway, ZeroChain
 from evidence.verification.settings import APART, Tuned, VerificationSettings
 from gladstorm.comparison.scores import at, in_json, ratio
 from gladstorm.core.statistics import mean_of
 from gladstorm.methods import Method, nsgdm, nstorm, sgd
 from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.problems.hard.zero_chain import LARGEST, progress
-from gladstorm.problems.objectives import GatedRunway, ZeroChain
-from gladstorm.problems.oracles import ChainOracle
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import run
 
@@ -113,7 +112,7 @@ def measure(hard: Hard, first_seed: int) -> PartResult:
 def rows(hard: Hard, first_seed: int) -> list[dict[str, Any]]:
     """Every method on one instance: SFO until ‖∇f‖ ≤ ε; the median is None if half of the runs do not arrive."""
     eps = float(hard.oracle.objective.eps)
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     counts: dict[str, np.ndarray] = {}
     for label, tuned in hard.methods().items():
         gamma, second = tuned.grid()
@@ -123,7 +122,7 @@ def rows(hard: Hard, first_seed: int) -> list[dict[str, Any]]:
         reported = range(first_seed, first_seed + SEEDS)
         counts[label] = _counts(hard, tuned, gamma[best : best + 1], second[best : best + 1], reported)[0]
         relative = in_json(ratio(counts[label], counts["NSGDM"], COMPARISONS))
-        found.append(
+        results.append(
             {"instance": hard.name, "eps": eps, "length": hard.length, "p": rounded(float(hard.oracle.p))}
             | {"B": hard.B, "G": hard.G, "method": label, "seeds": SEEDS, "needed": rounded(hard.needed)}
             | {"gamma": rounded(float(gamma[best])), "second": rounded(float(second[best]))}
@@ -132,7 +131,7 @@ def rows(hard: Hard, first_seed: int) -> list[dict[str, Any]]:
             | {"per_seed": [rounded(float(count)) for count in counts[label]]}
             | {"relative": [None if end is None else rounded(end) for end in relative.values()]}
         )
-    return found
+    return results
 
 
 def _counts(hard: Hard, tuned: Tuned, gamma: np.ndarray, second: np.ndarray, seeds: range) -> np.ndarray:
@@ -140,15 +139,15 @@ def _counts(hard: Hard, tuned: Tuned, gamma: np.ndarray, second: np.ndarray, see
     return sfo_until(record, float(hard.oracle.objective.eps))
 
 
-def exponents(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def exponents(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """With which power of 1/ε the SFO of each method grows, and with which what is needed, where all runs arrive.
 
     Least squares on logarithms, seed by seed: instances share their noise and are not independent. Student's intervals
     over the seeds are all valid at the same time with probability 1 − `FAMILY`.
     """
     fitted = []
-    for instance, method in dict.fromkeys((row["instance"], row["method"]) for row in found):
-        own = [row for row in found if (row["instance"], row["method"]) == (instance, method)]
+    for instance, method in dict.fromkeys((row["instance"], row["method"]) for row in results):
+        own = [row for row in results if (row["instance"], row["method"]) == (instance, method)]
         done = [row for row in own if None not in row["per_seed"]]
         if len(done) >= FEWEST:
             weights = -log_slope_weights([row["eps"] for row in done])  # against log 1/ε

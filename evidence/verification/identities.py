@@ -1,4 +1,4 @@
-"""What is known exactly: γ, N_init and η of every regime, each read off a run on a tilted plane.
+"""Checks of what is known exactly: γ, N_init and η of every regime, each read off a run on a tilted plane.
 
 The gradient of a plane never moves, so a run shows its schedule and nothing else. Without noise it goes straight and
 travels γ (T − 1). With noise the error of either estimator is a martingale, whose second moment follows from η and
@@ -81,9 +81,9 @@ def _errors(statement: Statement, settings: VerificationSettings) -> Iterator[Ch
     B, G = NOISE[statement.noise]
     oracle = settings.wrapper(Tilted(np.zeros(DIM)), B, G)
     longest = max(settings.horizons)
-    known = G**2 / statement.schedule(longest).n_init
+    exact = G**2 / statement.schedule(longest).n_init
     begun = settings.simulate(oracle, settings.method(statement, longest), 1, blocks=settings.blocks)
-    first = mean_of(begun.error[0, :, 0] ** 2 / known)
+    first = mean_of(begun.error[0, :, 0] ** 2 / exact)
     yield Check(statement.regime, NOISY, "initial error identity", longest, first, Equals(1.0))
     T = FULLY_RECORDED
     record = settings.simulate(oracle, settings.method(statement, T), T, blocks=settings.blocks)
@@ -110,8 +110,8 @@ def of_case(case: Case, settings: VerificationSettings) -> Iterator[Check]:
 def excess(statement: Statement, record: Record, B: float, G: float) -> np.ndarray:
     """‖v^k − ∇f(x^k)‖² less the sum of its conditional variances, in units of their mean, (seed, k): 0 on average."""
     schedule = statement.schedule(record.error.shape[2])
-    known = conditional_variance(record.drift2[0], schedule, B, G, corrects_drift=statement.corrects_drift)
-    return np.asarray((record.error[0] ** 2 - known) / known.mean(axis=0))
+    exact = conditional_variance(record.drift2[0], schedule, B, G, corrects_drift=statement.corrects_drift)
+    return np.asarray((record.error[0] ** 2 - exact) / exact.mean(axis=0))
 
 
 def conditional_variance(
@@ -126,8 +126,8 @@ def conditional_variance(
     # ‖(x⁺ − x⁰) − (1 − η)(x − x⁰)‖² by the law of cosines
     with_difference = after + (1 - eta) ** 2 * before - (1 - eta) * (after + before - gamma**2)
     added = B**2 * (with_difference if corrects_drift else eta**2 * after) + eta**2 * G**2
-    known = np.empty_like(drift2)
-    known[:, 0] = G**2 / n_init
+    exact = np.empty_like(drift2)
+    exact[:, 0] = G**2 / n_init
     for k in range(added.shape[1]):
-        known[:, k + 1] = (1 - eta) ** 2 * known[:, k] + added[:, k]
-    return known
+        exact[:, k + 1] = (1 - eta) ** 2 * exact[:, k] + added[:, k]
+    return exact

@@ -77,7 +77,7 @@ def parts(_selected: Sequence[Case], settings: VerificationSettings) -> Parts:
 
 
 def measure(size: Size, noise: str, first_seed: int) -> PartResult:
-    """One of them."""
+    """Measure one setting."""
     return PartResult(rows={"inertia": rows(size, noise, first_seed)})
 
 

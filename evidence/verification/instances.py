@@ -54,11 +54,11 @@ class OneOf:
         return cls(start, np.array([float(each is family) for each in families]), families)
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Value f(x) of the sum."""
         return jnp.sum(self.weights * jnp.stack([each(self.start).value(x) for each in self.families]))
 
     def grad(self, x: Array) -> Array:
-        """∇f(x)."""
+        """Gradient ∇f(x) of the sum."""
         return self.weights @ jnp.stack([each(self.start).grad(x) for each in self.families])
 
     @property
@@ -69,12 +69,12 @@ class OneOf:
 
     @property
     def f_inf(self) -> float | None:
-        """inf f."""
+        """Infimum of f."""
         return self.itself.f_inf
 
     @property
     def constants(self) -> Constants | None:
-        """Its own."""
+        """Constants of the function itself."""
         return self.itself.constants
 
 
@@ -87,7 +87,7 @@ class Tilted:
     constants: ClassVar[Constants | None] = None
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
+        """Value f(x) of the sum."""
         return jnp.sum(self.grad(x) * x)
 
     def grad(self, x: Array) -> Array:
@@ -96,12 +96,12 @@ class Tilted:
 
 
 def parabola(start: Array) -> Quadratic:
-    """f(x) = ‖x‖²."""
+    """Parabola f(x) = ‖x‖²."""
     return Quadratic(start, np.full(start.shape, 2.0))
 
 
 def cubic(start: Array) -> Power:
-    """f(x) = ‖x‖³."""
+    """Cubic f(x) = ‖x‖³."""
     return Power(start, 3.0)
 
 
@@ -141,7 +141,7 @@ class Instance:
         return OneOf.chosen(self.family, ON_A_LINE if self.dim == 1 else ON_A_PLANE, start)
 
     def noise_of(self, noise: str) -> tuple[float, float]:
-        """B and G."""
+        """B and G of a kind of noise."""
         B, G = NOISE[noise]
         return self.loudness * B, self.loudness * G
 
@@ -152,12 +152,12 @@ class Instance:
         return min(1.0, wide, free.largest_gamma0())
 
     def distance(self, method: str, noise: str) -> float:
-        """From the start to the nearest minimiser: half of what γ T allows at `ARRIVES_AT`, and not beyond reach."""
+        """Distance from the start to the nearest minimiser: half of γ T at `ARRIVES_AT`, and not beyond reach."""
         schedule = self._stated(method, noise, self.reach, self.gamma0(method, noise)).schedule(ARRIVES_AT)
         return min(self.reach, schedule.gamma * ARRIVES_AT / 2)
 
     def statement(self, method: str, noise: str) -> Statement:
-        """What the paper says about a method here."""
+        """The paper's statement about a method here."""
         return self._stated(method, noise, self.distance(method, noise), self.gamma0(method, noise))
 
     def oracle(self, method: str, noise: str, wrapper: Wrapper = BlumGladyshev) -> Oracle:

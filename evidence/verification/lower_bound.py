@@ -57,8 +57,8 @@ def checks(settings: VerificationSettings) -> Iterator[Check]:
     evaluations, p = int(oracle.objective.numbers.needed), float(oracle.p)
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(settings.seed), settings.seeds * settings.blocks)
-        found = np.asarray(_links_found(oracle, evaluations, keys))
-    shown = mean_of(found / (p * evaluations))
+        links = np.asarray(_links_found(oracle, evaluations, keys))
+    shown = mean_of(links / (p * evaluations))
     yield Check(
         REGIME, f"noisy runway of {oracle.links} links", "hard problem links", evaluations, shown, NotAbove(1.0)
     )
@@ -72,21 +72,21 @@ def _links_found(oracle: Any, evaluations: int, keys: Array) -> Array:
     """
     f, T = oracle.objective, oracle.links
 
-    def place(found: Array) -> Array:
-        moved = jnp.where(jnp.arange(T) < found, 1.2 * f.scale, 0.0)
-        return jnp.concatenate([jnp.reshape(1.1 * f.runway, 1), moved])
+    def place(links: Array) -> Array:
+        coordinates = jnp.where(jnp.arange(T) < links, 1.2 * f.scale, 0.0)
+        return jnp.concatenate([jnp.reshape(1.1 * f.runway, 1), coordinates])
 
-    points = jax.vmap(lambda found: oracle.at(place(found)))(jnp.arange(T + 1))
+    points = jax.vmap(lambda links: oracle.at(place(links)))(jnp.arange(T + 1))
 
     def one(key: Array) -> Array:
         def drawn(key: Array) -> Any:
             return oracle.batch(oracle.draw(key), jnp.ones((), int))
 
         def evaluate(state: Any, key: Array) -> Any:
-            found, sample = state
-            answer = oracle.grad(jax.tree.map(lambda each: each[found], points), sample)
-            now = jnp.maximum(found, progress(answer[1:]))
-            sample = jax.tree.map(lambda old, new: jnp.where(now > found, old, new), sample, drawn(key))
+            links, sample = state
+            answer = oracle.grad(jax.tree.map(lambda each: each[links], points), sample)
+            now = jnp.maximum(links, progress(answer[1:]))
+            sample = jax.tree.map(lambda old, new: jnp.where(now > links, old, new), sample, drawn(key))
             return (now, sample), None
 
         first, rest = jax.random.split(key)

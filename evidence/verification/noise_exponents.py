@@ -70,7 +70,7 @@ class NoiseProblem:
         return "noise growth" if self.B else "noise"
 
     def statement(self, T: int) -> Statement:
-        """What the paper says. The oracle's constants are those of the wrapper with the same B, for α = 0 or ≥ 1/2."""
+        """The paper's statement; the oracle's constants are those of the wrapper with the same B, for α = 0 or ≥ ½."""
         L1_of_class = L1 if self.alpha else None
         problem = Problem(alpha=self.alpha, L0=self.L0(T), L1=L1_of_class, B=self.B, G=self.G, gap=NO_GAP)
         return for_wrapper(self.method, problem, gamma0=GAMMA0)

@@ -39,7 +39,7 @@ class Law:
 
 
 def parts(selected: Sequence[Case], settings: VerificationSettings) -> Parts:
-    """Every law."""
+    """Parts of the verification: every law of noise."""
     for name, law in laws(selected, settings).items():
         yield f"oracle/{name}", partial(checked, checks, law, settings)
 
@@ -50,7 +50,7 @@ def laws(selected: Iterable[Case], settings: VerificationSettings) -> dict[str, 
     The wrapper's depends on the dimension only: what is measured of it is relative to its size, and B = 0 is its law
     at x⁰. Noise of a problem's own is a law of its own, with a second moment in closed form.
     """
-    found: dict[str, Law] = {}
+    result: dict[str, Law] = {}
     for case in selected:
         if case.noise == "deterministic":
             continue
@@ -61,8 +61,8 @@ def laws(selected: Iterable[Case], settings: VerificationSettings) -> dict[str, 
         else:
             oracle = case.instance.oracle(case.method, case.noise)
             law = Law(case.instance.name, oracle, _own_growth(oracle), partial(_own_variance, oracle))
-        found.setdefault(law.name, law)
-    return found
+        result.setdefault(law.name, law)
+    return result
 
 
 def checks(law: Law, settings: VerificationSettings) -> Iterator[Check]:
@@ -115,7 +115,7 @@ def _own_variance(oracle: Any, x: np.ndarray) -> float:
 
 @jax.jit
 def _noise(oracle: Any, x: Array, y: Array, keys: Array) -> tuple[Array, Array]:
-    """Of one sample per key: its noise at x, and by how much that changes on the way to y."""
+    """Draw one sample per key: its noise at x, and by how much that changes on the way to y."""
     here, there = oracle.at(x), oracle.at(y)
 
     def one(key: Array) -> tuple[Array, Array]:

@@ -35,7 +35,7 @@ def render(report: Row) -> str:
     studies, cases, checks = report["studies"], report["cases"], report["checks"]
     regimes, T = distinct(cases, "regime"), report["settings"]["horizons"][-1]
     ratios = [
-        max(found[-1] for kind, found in case["tightness"].items() if kind != "estimator error") for case in cases
+        max(results[-1] for kind, results in case["tightness"].items() if kind != "estimator error") for case in cases
     ]
     identities = [check for check in checks if "error identity" in check["check"]]
     level = report["confidence"]["level"]
@@ -78,7 +78,7 @@ def detectable(check: Row, level: float) -> float:
 
 
 def found_in(row: Row) -> str:
-    """Where a mistake was found: in regimes, or in a problem if it affects none."""
+    """Places where a mistake was found: in regimes, or in a problem if it affects none."""
     kinds = row["failures"]
     about = (what for what, word in ABOUT.items() if kinds and all(word in kind for kind in kinds))
     return next(about, f"{row['found_in']} of {row['affects']} regimes")
@@ -87,8 +87,8 @@ def found_in(row: Row) -> str:
 def _with_rows(report: Row, kind: str, table: str) -> list[tuple[Row, Row]]:
     """The checks of a kind, each with the row of a table that is about the same problem."""
     rows = {(row.get("regime"), row["instance"]): row for row in report["studies"][table]}
-    found = of(report["checks"], check=kind)
-    return [(check, rows.get((check["regime"], check["instance"])) or rows[None, check["instance"]]) for check in found]
+    results = of(report["checks"], check=kind)
+    return [(each, rows.get((each["regime"], each["instance"])) or rows[None, each["instance"]]) for each in results]
 
 
 def robustness(rows: list[Row], ratios: list[Row]) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _ahead(ratios: list[Row]) -> dict[str, int]:
 
 
 def verdict_of(row: Row) -> str:
-    """What the interval of a ratio says: lower or higher than 1."""
+    """Verdict of a ratio's interval: lower or higher than 1."""
     if row["mean"] is None:
         return "diverges"
     return "lower" if row["high"] < 1 else "higher" if row["low"] > 1 else "undecided"
@@ -178,8 +178,8 @@ def _growth(row: Row) -> str:
 
 
 def hard(rows: list[Row]) -> dict[str, Any]:
-    """What the hard problems cost."""
-    found = hardness.exponents(rows)
+    """Values about the cost of hard problems."""
+    results = hardness.exponents(rows)
 
     def verdict(each: Row) -> str:
         low, high = each["interval"]
@@ -191,8 +191,8 @@ def hard(rows: list[Row]) -> dict[str, Any]:
     return {
         "rows": rows,
         "runway": next(row for row in rows if row["B"]),
-        "exponents": found,
-        "verdicts": grouped(found, verdict, lambda each: f"{each['method']} on the {each['instance']}"),
+        "exponents": results,
+        "verdicts": grouped(results, verdict, lambda each: f"{each['method']} on the {each['instance']}"),
         "ends": grouped(
             ends, lambda row: f"{row['method']} on the {row['instance']} at ε =", lambda row: f"{row['eps']:g}"
         ),
@@ -271,7 +271,7 @@ def _setting(row: Row) -> str:
 
 
 def _decided(share: list[float]) -> str:
-    """What a share's interval says about a fair coin."""
+    """Verdict of a share's interval about a fair coin."""
     _, low, high = share
     if low > 0.5:
         return "more often than not"
@@ -279,7 +279,7 @@ def _decided(share: list[float]) -> str:
 
 
 def _at_an_end(row: Row, method: str) -> bool:
-    """Of the number that is searched: η of momentum and STORM, μ of STORM with inertia."""
+    """Say whether the number that is searched lies at an end: η of momentum and STORM, μ of STORM with inertia."""
     column = 0 if method == "STORM" else 1
     tried = [numbers[column] for numbers in row["grids"][method]]
     return at_edge(row["best"][method]["eta_mu"][column], tried)
@@ -306,7 +306,7 @@ def packed(rows: list[Row]) -> Row:
 
 
 def unpacked(table: Row) -> list[Row]:
-    """What `packed` packed."""
+    """Undo `packed`."""
     return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
 
 

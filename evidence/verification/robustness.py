@@ -58,7 +58,7 @@ class ProblemBySeed:
 
 
 def cubic(seed: int) -> Power:
-    """f(x) = |x|³."""
+    """Cubic f(x) = |x|³."""
     return Power.from_seed(seed, 3.0)
 
 
@@ -75,16 +75,16 @@ COMPARISONS: Final = len(PAIRS) * sum(len(problem.growths) for problem in PROBLE
 
 
 def methods(problem: ProblemBySeed, B: float) -> dict[str, Tuned]:
-    """The methods. N_init is the theorems'."""
+    """Methods that are compared. N_init is the theorems'."""
     G = problem.G
-    found = {}
+    results = {}
     for label in NORMALIZED:
         statement = for_schedule(label.lower(), alpha=problem.alpha, gamma0=1.0, G=G, B=B)
         plan = Plan(statement, BUDGET // statement.calls_per_step)
         steps = (BUDGET - plan.schedule.n_init) // statement.calls_per_step
-        found[label] = Tuned(partial(_normalized, plan), GAMMAS, ETAS[label], steps)
+        results[label] = Tuned(partial(_normalized, plan), GAMMAS, ETAS[label], steps)
     sigma2s = tuple(multiple * G**2 for multiple in SIGMA2S)
-    return found | {
+    return results | {
         "SGD": Tuned(_with_momentum, GAMMAS, ETAS["SGD"], BUDGET - 1),
         "SGD, dynamic batch": Tuned(partial(_dynamic, B, G), GAMMAS, sigma2s, BUDGET - 1),
     }

@@ -108,8 +108,8 @@ def verify(
     store = None if folder is None else Store(folder, PartResult, ".json", source=source_of(verify, settings))
     checks: list[Check] = []
     rows: dict[str, list[dict[str, Any]]] = {}
-    for found in gathered("verifying", tasks, store, executor, notes=False):
-        checks += found.checks
-        for table, more in found.rows.items():
+    for finished in gathered("verifying", tasks, store, executor, notes=False):
+        checks += finished.checks
+        for table, more in finished.rows.items():
             rows.setdefault(table, []).extend(more)
     return VerificationReport(settings, decide(checks), rows)

@@ -53,13 +53,13 @@ class VerificationSettings:
 
     @property
     def identity(self) -> list[Any]:
-        """What decides a part's result, JSON-ready; of the instances the part's name says which it is about."""
+        """Numbers that decide a part's result, JSON-ready; of the instances the part's name says which it is about."""
         put_in = {name: getattr(self, name).__qualname__ for name in _PUT_IN}
         numbers = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _NOT_NUMBERS}
         return [numbers, put_in]
 
     def apart(self, number: int) -> Self:
-        """The same with seeds that nothing else has."""
+        """Settings with seeds that nothing else has."""
         return replace(self, seed=self.seed + number * APART)
 
     def simulate(self, oracle: Oracle, method: Method, T: int, *, blocks: int = 1) -> Record:
@@ -96,7 +96,7 @@ FULL = replace(
 
 @dataclass(frozen=True)
 class Tuned:
-    """What is tried of a method. All methods of a study have grids of one size, and seeds for tuning of their own."""
+    """Numbers that are tried of a method. Grids of a study have one size, and seeds for tuning are their own."""
 
     made: Callable[[Any, Any], Method]  # from arrays of γ and of the second number
     gammas: tuple[float, ...]

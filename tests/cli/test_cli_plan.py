@@ -1,6 +1,7 @@
 """`gladstorm plan`: what its numbers and tables say, exit codes, figures."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,9 +83,33 @@ def test_compare_shows_both_methods_and_where_they_cross(gladstorm: Said) -> Non
     assert nstorm.bound(crossing) < nsgdm.bound(crossing)
     assert nstorm.bound(crossing - 1) >= nsgdm.bound(crossing - 1)
     assert answer["nstorm"]["bound"] == pytest.approx(nstorm.bound(1000))
+    assert answer["nstorm"]["class"].startswith("E L*_sym(1), constants of samples: L0 = ")
+    assert answer["nsgdm"]["class"].endswith("constants of f: L0 = 1.5, L1 = 0.25")
     code, out, _ = gladstorm(*arguments)
     assert out.index("NSGDM") < out.index("NSTORM")
     assert f"from T = {crossing:,} on" in out
+    assert "NSTORM's are those of f with BG-0 noise added." in out
+    alone = json.loads(gladstorm(*[word for word in arguments if word != "--compare"], "--json")[1])
+    assert (
+        alone["bound"] < answer["nstorm"]["bound"]
+    )  # there L0 and L1 are read as constants of samples, and it says so
+    assert alone["class"] != answer["nstorm"]["class"]
+
+
+def test_another_growth_and_norm_have_their_own_bound_and_say_so(gladstorm: Said) -> None:
+    given = "plan nsgdm --alpha 0 --L0 1 --B 0.1 --G 1 --gap 1 --eps 0.5 --growth 1".split()
+    code, out, _ = gladstorm(*given, "--norm", "spectral(64, 32)", "--json")
+    answer = json.loads(out)
+    assert (code, answer["growth"], answer["norm"]) == (0, 1, "spectral(64, 32)")
+    assert answer["tau"] == pytest.approx(math.sqrt(32))
+    _, text, _ = gladstorm(*given, "--norm", "spectral(64, 32)")
+    assert "bound on E‖∇f(x̂)‖_*" in text
+    assert "noise growth 1" in text
+    assert json.loads(gladstorm(*given, "--json")[1])["horizon"] < answer["horizon"]
+    for wrong, words in ((["--norm", "l3(2)"], "norm: must be euclid"), (["--gamma0", "1"], "gamma0 and eta0 must be")):
+        code, out, err = gladstorm(*given, *wrong)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert words in err
 
 
 @pytest.mark.parametrize(

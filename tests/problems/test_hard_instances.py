@@ -10,10 +10,9 @@ import pytest
 from scipy import stats
 
 from evidence.verification import hardness
+from evidence.verification.hard_instances import ChainOracle, GatedRunway, ZeroChain
 from gladstorm import run
 from gladstorm.problems.hard.zero_chain import DEPTH, LARGEST, SMOOTHNESS, progress
-from gladstorm.problems.objectives import GatedRunway, ZeroChain
-from gladstorm.problems.oracles import ChainOracle
 
 LEVEL = 1e-6
 CHAIN = ZeroChain(np.zeros(4), 1.0, 0.01)

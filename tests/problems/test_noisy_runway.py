@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from evidence.verification.hard_instances import GatedRunway
 from gladstorm import theory
 from gladstorm.core.hardness import Hardness
 from gladstorm.problems import objectives, oracles
-from gladstorm.problems.objectives import GatedRunway, NoisyRunway, RotatedRunway
+from gladstorm.problems.objectives import NoisyRunway, RotatedRunway
 
 LEVEL = 1e-6
 NUMBERS: dict[str, Any] = {"eps": 0.005, "alpha": 1.0, "L0": 1.0, "L1": 120.0, "B": 0.25, "gap": 1.0}

@@ -37,13 +37,11 @@ PROBLEMS: dict[int, list[Any]] = {
     1: [
         objectives.named("cauchy", dim=1, start=0.5),
         objectives.named("phase-retrieval:20", dim=1, start=1.0),
-        objectives.ZeroChain(np.zeros(1), 1.0, 0.01),
         *(objectives.named(name, dim=SMALLEST.get(name, 1)) for name in NOISY),
     ],
     3: [
         objectives.named("double-well", dim=3, start=0.5),
         objectives.named("phase-retrieval:20", dim=3, start=1.0),
-        objectives.ZeroChain(np.zeros(3), 1.0, 0.01),
         *(objectives.named(name, dim=3) for name in NOISY),
     ],
 }
@@ -169,7 +167,7 @@ def test_methods_run_on_every_oracle_and_texts_name_it(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("bg0", "oracle: must be one of blum-gladyshev, chain-oracle, finite-sum, .*; got 'bg0'"),
+        ("bg0", "oracle: must be one of blum-gladyshev, finite-sum, .*; got 'bg0'"),
         ("skewed", r"oracle: skewed needs q, as in skewed\(q=0.1\); got none"),
         ("skewed(p=0.1)", "oracle: skewed takes B, G, q; got 'p'"),
         ("finite-sum(B=1)", "oracle: finite-sum takes no arguments; got 'B'"),
@@ -182,7 +180,6 @@ def test_methods_run_on_every_oracle_and_texts_name_it(name: str) -> None:
         ),
         ("full-rank(objective=1)", "oracle: full-rank takes B, G; got 'objective'"),
         ("finite-sum", "FiniteSum: the objective must be a mean of losses, such as dro or phase-retrieval; got Cauchy"),
-        ("chain-oracle(p=0.1)", "ChainOracle: the objective must hide coordinates, as ZeroChain .* got Cauchy"),
     ],
 )
 def test_a_bad_text_gets_one_sentence(text: str, sentence: str) -> None:

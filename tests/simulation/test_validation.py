@@ -22,7 +22,7 @@ from gladstorm.methods.estimators import Estimator, Fresh
 from gladstorm.methods.schedules import PowerDecay
 from gladstorm.methods.steps import FromOptax, Plain, Step
 from gladstorm.problems import objectives
-from gladstorm.problems.oracles import ChainOracle, FiniteSum, Point
+from gladstorm.problems.oracles import FiniteSum, Point
 from gladstorm.simulation import engine, layout, programs, simulate
 from gladstorm.simulation.runs import Recording, Runs
 
@@ -172,7 +172,6 @@ ORACLES: list[tuple[Any, str]] = [
     (AtIsX(GOOD, 0.5, 1.0), r"AtIsX: at must return a point with a field x, .*; got float64 of shape \(3,\)"),
     (AtIsAnObject(GOOD, 0.5, 1.0), "AtIsAnObject: at must return arrays, or a NamedTuple of them"),
     (FiniteSum(GOOD), "FiniteSum: the objective must be a mean of losses, such as dro or phase-retrieval; got Cauchy"),
-    (ChainOracle(GOOD, 0.5), "ChainOracle: the objective must hide coordinates, as ZeroChain and .*; got Cauchy"),
     (
         BlumGladyshev(GOOD, [0.5, 0.5, 0.5], 1.0),
         r"BlumGladyshev: B must be one number, finite and ≥ 0; got B=\[0.5, 0.5",

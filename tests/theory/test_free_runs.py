@@ -11,16 +11,16 @@ from gladstorm.core.hardness import Hardness
 from gladstorm.methods import from_plan
 from gladstorm.theory import Plan, Problem, plan, sharper, theorem
 from gladstorm.theory.class_constants import in_linear_class
-from gladstorm.theory.free_runs import FAR, FreeStorm, best_run, free_storm
+from gladstorm.theory.free_runs import FAR, FreeRun, best_run, free_run
 from gladstorm.theory.sharper_bounds import StormFeedback
 
 CONSTANTS: dict[str, Any] = {"L0": 1.5, "L1": 0.25, "B": 0.4, "G": 0.7, "gap": 3.0}
 
 
-def s9(alpha: float = 0.5, **changed: float) -> FreeStorm:
-    found = free_storm(Problem(alpha=alpha, **(CONSTANTS | changed)))
-    assert found is not None
-    return found
+def s9(alpha: float = 0.5, **changed: float) -> FreeRun:
+    run = free_run("nstorm", Problem(alpha=alpha, **(CONSTANTS | changed)))
+    assert run is not None
+    return run
 
 
 def closed_form(problem: Any, eps: float) -> Any:
@@ -82,7 +82,7 @@ def test_its_cost_has_the_order_of_the_lower_bound_in_every_constant(alpha: floa
         for factor in (1e-6, 1.0, 1e6):
             given: dict[str, Any] = {"L0": 1.0, "L1": 1.0, "B": 1.0, "gap": 1.0, "G": 1.0}
             given[name] *= factor
-            statement = free_storm(Problem(alpha=alpha, **given))
+            statement = free_run("nstorm", Problem(alpha=alpha, **given))
             assert statement is not None
             leading = statement.tune().bound(FAR) * FAR ** (1 / (4 + alpha))
             del given["G"]
@@ -105,11 +105,9 @@ def test_a_plan_takes_it_only_where_the_schedule_is_free() -> None:
     assert method.estimator.eta == ready.schedule.eta
     for given in ({"gamma0": 0.1}, {"eta0": 0.5}):
         assert "S9" not in plan("nstorm", horizon=10_000, alpha=0.5, **CONSTANTS, **given).source
-    assert free_storm(Problem(alpha=0.5, **(CONSTANTS | {"L1": 0.0}))) is None
-    assert free_storm(Problem(alpha=0.5, **(CONSTANTS | {"B": 0.0}))) is None
-    assert free_storm(Problem(alpha=0, L=1, B=1, G=1, gap=1)) is None
-    with pytest.raises(ValueError, match="FreeStorm: problem must have BG-0 noise"):
-        FreeStorm(Problem(alpha=0.5, **(CONSTANTS | {"B": 0.0})), 1.0)
+    assert free_run("nstorm", Problem(alpha=0.5, **(CONSTANTS | {"L1": 0.0}))) is None
+    assert free_run("nstorm", Problem(alpha=0.5, **(CONSTANTS | {"B": 0.0}))) is None
+    assert free_run("nstorm", Problem(alpha=0, L=1, B=1, G=1, gap=1)) is None
 
 
 def test_at_a_horizon_that_it_is_not_tuned_for_it_holds_or_guarantees_nothing() -> None:

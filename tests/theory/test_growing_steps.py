@@ -12,6 +12,7 @@ from gladstorm import BlumGladyshev, nsgdm, run
 from gladstorm.methods.schedules import GeometricGrowth
 from gladstorm.problems import objectives
 from gladstorm.theory import GrowingSteps, Problem
+from gladstorm.theory.class_constants import in_linear_class
 from gladstorm.theory.problem import OutOfRange
 from gladstorm.theory.search import lowest
 from gladstorm.theory.sharper_bounds import MomentumFeedback, MomentumSmooth
@@ -284,12 +285,48 @@ def test_where_curvature_feeds_back_too_much_nothing_is_guaranteed() -> None:
         ({"steps": 2.5}, "steps must be a whole number"),
         ({"problem": Problem(alpha=0, B=1, G=1, gap=1)}, "L0 must be given"),
         ({"problem": Problem(alpha=1, L0=1, B=1, G=1, gap=1)}, "L1 must be given"),
-        ({"problem": Problem(alpha=0.5, L0=1, L1=1, B=1, G=1, gap=1)}, "alpha 0 or 1"),
     ],
 )
 def test_what_the_theorem_is_not_about_is_refused(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         replace(GROWING, **wrong)
+
+
+def test_the_best_k_is_the_best_of_all_k_and_has_a_bound_wherever_one_has() -> None:
+    """A rounded minimiser may lie past the last k at which the condition holds."""
+    rng, edges = np.random.default_rng(0), 0
+    past = {"alpha": 1, "L0": 0.0689, "L1": 0.01972, "B": 0.0578, "G": 0.333, "gap": 12.26}
+    cases = [GrowingSteps(Problem(**past), 0.00909, 6.6e7, 4)]
+    for _ in range(60):
+        L0, L1, B, G, gap = (10 ** rng.uniform(-2, 1, size=5)).tolist()
+        problem = Problem(alpha=1, L0=L0, L1=L1, B=B, G=G, gap=gap)
+        cases.append(
+            GrowingSteps(problem, 10 ** rng.uniform(-4, -2), 10 ** rng.uniform(1, 8), int(rng.integers(2, 40)))
+        )
+    for growing in cases:
+        allowed = [k for k in range(1, growing.steps + 1) if growing.conditions(k)[0].holds]
+        edges += 0 < len(allowed) < growing.steps
+        if allowed:
+            assert growing.bound(growing.best()) == pytest.approx(min(map(growing.bound, allowed)), rel=1e-9)
+    assert edges > 10
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.8])
+def test_between_0_and_1_it_is_the_bound_of_the_best_class_of_alpha_1(alpha: float) -> None:
+    problem = Problem(alpha=alpha, L0=1.5, L1=0.2, B=0.4, G=0.7, gap=3.0)
+    growing = GrowingSteps(problem, 1e-5, 1e5, 1000)
+    k = growing.best()
+    scales = [float(scale) for scale in np.geomspace(0.3, 30, 81)]
+    wider = [replace(growing, problem=in_linear_class(problem, scale)) for scale in scales]
+    at_scales = [each.bound(k) for each in wider if each.conditions(k)[0].holds]
+    assert growing.bound(k) == pytest.approx(min(at_scales), rel=1e-3)
+    assert growing.bound(k) <= min(at_scales)
+    assert growing.bound(k) == math.fsum(growing.terms(k).values())
+    assert growing.conditions(k)[0].holds
+    smooth, linear = (replace(growing, problem=replace(problem, alpha=edge)) for edge in (0, 1))
+    assert smooth.bound(k) < growing.bound(k)
+    nearly = replace(growing, problem=replace(problem, alpha=1 - 1e-9))
+    assert nearly.bound(k) == pytest.approx(linear.bound(k), rel=1e-6)
 
 
 @pytest.mark.parametrize("k", [0, 301, math.nan, -1])
@@ -302,6 +339,7 @@ def test_k_is_a_step_of_the_run(k: float) -> None:
 def test_other_arguments_are_checked(gamma: float) -> None:
     with pytest.raises(ValueError, match="gamma must be"):
         GROWING.overhead(gamma)
+    assert len(GROWING.select(300, 1).checkpoints) == 300
     with pytest.raises(ValueError, match="candidates must be"):
         GROWING.select(301, 1)
     with pytest.raises(ValueError, match="batch must be"):

@@ -53,7 +53,7 @@ STATED: dict[str, str | float] = {
     "∇n": "11.4",
     "∇²n": "109",
     "P/√T": SQUASHED,
-    "D²ϱ": "1.2",
+    "D²π": "1.2",
     "∇F̂": "0.6",
     "R": hardness.RUNWAY,
     "χ′": "3.75",
@@ -176,7 +176,7 @@ def calculus() -> C:
         "Ψ″": max(bends, key=lambda each: each.b),
         "Φ″": enclosed(curved.subs(t, 1)),
         "Φ(½) − Φ(0)": enclosed(sp.sqrt(sp.E) * sp.integrate(sp.exp(-(t**2) / 2), (t, 0, sp.Rational(1, 2)))),
-        "D²ϱ": largest(3 * r * (1 + r**2) ** sp.Rational(-3, 2), r, 0, sp.oo),
+        "D²π": largest(3 * r * (1 + r**2) ** sp.Rational(-3, 2), r, 0, sp.oo),
         "χ′": 2 * largest(sp.diff(gate, t), t, 0, 1),
         "χ″": 4 * largest(sp.diff(gate, t, 2), t, 0, 1),
     }
@@ -239,8 +239,8 @@ def lemma_2_noise(c: C) -> None:
 
 
 def lemma_3_squashing(c: C) -> None:
-    """‖D²ϱ‖ ≤ (3/P) r (1 + r²)^(−3/2), and F̂ has no stationary point while |ω_T| < 1."""
-    at_most(calculus()["D²ϱ"], c["D²ϱ"])
+    """‖D²π‖ ≤ (3/P) r (1 + r²)^(−3/2), and F̂ has no stationary point while |ω_T| < 1."""
+    at_most(calculus()["D²π"], c["D²π"])
     beta, P, F = 2 / iv.sqrt(5), c["P/√T"], c["∂ᵢF"]  # β at ‖u‖ = P/2, where it is smallest for ‖u‖ ≤ P/2
     at_most(c["∇F̂"], P / 10 - beta * F)  # ‖u‖ ≥ P/2
     bent = P / 2 * F / P**2
@@ -282,7 +282,7 @@ def lemma_7_curvature(c: C) -> None:
     narrow = iv.mpf(1) / 9  # λ/R
     for k in K:
         links = c["share"] * c["R"] / (c["levels"] * k)  # T ≤ this · R/λ
-        squashed, confined = (c["D²ϱ"] / c["P/√T"], iv.mpf(1) / 5) if k == 4 else (0, 0)
+        squashed, confined = (c["D²π"] / c["P/√T"], iv.mpf(1) / 5) if k == 4 else (0, 0)
         on_v = k * (c["∇²F"] + c["∂ᵢF"] * squashed + confined)
         mixed = c["χ′"] * k * c["∂ᵢF"] * iv.sqrt(links * narrow)  # √T/R ≤ √(links · λ/R)/λ
         on_y = (2 + c["χ″"] * c["levels"] * k * links) * narrow
@@ -483,7 +483,7 @@ MUTATIONS: dict[str, str] = {
     "∇n": "11.3",
     "∇²n": "108",
     "P/√T": "200",
-    "D²ϱ": "1.15",
+    "D²π": "1.15",
     "∇F̂": "0.63",
     "R": "9",
     "χ′": "3.7",

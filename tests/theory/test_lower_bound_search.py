@@ -25,11 +25,11 @@ from evidence.verification.adversary import (
     variance,
     worst,
 )
+from evidence.verification.hard_instances import ChainOracle, GatedRunway
 from gladstorm.core.parts import part
 from gladstorm.problems.hard.noisy_runway import QUIET, Coins, noisy_link
 from gladstorm.problems.hard.noisy_runway import NoisyRunwayOracle as Oracle
-from gladstorm.problems.objectives import GatedRunway, NoisyRunway, RotatedRunway
-from gladstorm.problems.oracles import ChainOracle
+from gladstorm.problems.objectives import NoisyRunway, RotatedRunway
 
 # Three links each, so that a claim is compiled once for all of them.
 STEEP: dict[str, Any] = {"eps": 0.005, "alpha": 1.0, "L0": 1.0, "L1": 95.0, "B": 0.25, "gap": 1.0}

@@ -1,14 +1,14 @@
 """Upper against lower bounds: powers are computed, so a wrong one on either side shows."""
 
-import json
 import math
 from typing import Any
 
 import pytest
 
+from evidence.optimality.verdicts import ACCURACY, LOWER, best_cost, verdict, verdicts
 from gladstorm.problems.hard.noisy_runway import QUIET, SQUASHED
-from gladstorm.theory import Problem, lower_bound, verdicts
-from gladstorm.theory.optimality import LOWER, verdict
+from gladstorm.theory import REGIMES, Problem, lower_bound, plan, theorem
+from gladstorm.theory.table import ALPHAS, NOISES
 
 PROBLEM = Problem(alpha=1, L0=1, L1=120, B=0.25, G=0, gap=1)
 
@@ -20,12 +20,28 @@ def test_in_every_regime_upper_and_lower_bound_agree_in_all_constants() -> None:
     written = {setting: each.as_dict()["lower bound"] for setting, each in found.items()}
     assert written["nsgdm", "smooth", "bg0"] == "L0 B^2 Δ^3 ε^-6"
     assert written["nsgdm", "linear", "bounded"] == "L0 G^2 Δ ε^-4"
-    assert written["nstorm", "smooth", "bg0"] == "L B Δ^2 ε^-4"
+    assert written["nstorm", "smooth", "bg0"] == "min{L B Δ^2 ε^-4, L^2 Δ^2 ε^-4}"
     assert written["nstorm", "sublinear", "bg0"] == "L1 B^(1+α) Δ^(2+α) ε^-(4+α)"
     assert written["nstorm", "linear", "bg0"] == "L1 B^2 Δ^3 ε^-5"
     assert written["nstorm", "sublinear", "bounded"] == "L0 G Δ ε^-3 + L1 G^(1+α) Δ ε^-3"
     assert found["nsgdm", "smooth", "bg0"].factor == pytest.approx(432, rel=1e-3)  # by hand: 6.75 a⁶/(a − 1)³ at a = 2
     assert found["nsgdm", "smooth", "deterministic"].factor == pytest.approx(2, rel=1e-3)
+
+
+@pytest.mark.parametrize(("method", "smoothness", "noise"), list(REGIMES))
+def test_they_agree_whichever_constant_is_the_largest_or_the_smallest(method: str, smoothness: str, noise: str) -> None:
+    """Not at B = L = 1 alone: there mean-square smooth samples of B > L look as if B were needed."""
+    B, G = NOISES[noise]
+    level = REGIMES[method, smoothness, noise].needs()[0]
+    one = {"alpha": ALPHAS[smoothness][0], "B": B, "G": G, "gap": 1e-3, level: 1.0}
+    one |= {} if smoothness == "smooth" else {"L1": 1.0}
+    ratios = []
+    for name in [name for name in (level, "L1", "B", "G", "gap") if one.get(name)]:
+        for factor in (1e-3, 1e3):
+            problem = Problem(**(one | {name: factor * one[name]}))
+            least = LOWER[method, noise][1](problem, ACCURACY)  # raises where the theorem does not hold
+            ratios.append(best_cost(method, problem)[0] - math.log(least))
+    assert max(ratios) - min(ratios) < math.log(400)  # a wrong power would be 10⁶, L/107 in place of B is 107
 
 
 @pytest.mark.parametrize(
@@ -44,6 +60,15 @@ def test_a_power_that_differs_is_told(wrong: Any, agree: tuple[str, ...]) -> Non
     assert found.as_dict()["agree in"] == ", ".join(agree)
 
 
+def test_a_product_that_one_side_lacks_is_told() -> None:
+    def with_another(p: Problem, eps: float) -> float:
+        return (p.constant("", "L1") + p.constant("", "L0") ** 2) * p.B**2 * p.gap**3 / eps**5
+
+    one = verdict("nstorm", "linear", "bg0", "nobody", with_another)
+    assert set(one.upper) < set(one.lower)
+    assert not one.optimal
+
+
 def test_the_lower_bound_is_that_of_the_instance_and_says_what_is_unreachable() -> None:
     least = lower_bound(PROBLEM, 1e-3)
     assert least.needed >= least.guaranteed > lower_bound(PROBLEM, 1e-3, rotated=True).guaranteed
@@ -52,12 +77,33 @@ def test_the_lower_bound_is_that_of_the_instance_and_says_what_is_unreachable() 
         assert lower_bound(PROBLEM, eps).guaranteed >= evaluations * (1 - 1e-6)
         larger = lower_bound(PROBLEM, eps * (1 + 1e-6))
         assert larger.guaranteed < evaluations * (1 + 1e-6) or larger.eps > min(larger.limits().values())
-    assert lower_bound(Problem(alpha=1, L0=1, L1=0, B=0.25, G=0, gap=1), 1.0).unreachable(5) == 0
     smooth = lower_bound(Problem(alpha=0, L=100, B=0.25, G=0, gap=1), 1e-3)
     assert smooth.curvature == 100
     assert smooth.dimension(1e6) > 1e7
     with pytest.raises(ValueError, match="lower_bound: B must be finite and > 0"):
         lower_bound(Problem(alpha=1, L0=1, L1=1, B=0, G=1, gap=1), 0.1)
+
+
+def test_the_growth_of_noise_counts_as_far_as_mean_square_smooth_samples_allow_it() -> None:
+    """E‖∇f(x; ξ) − ∇f(x⁰; ξ)‖² ≤ L²‖x − x⁰‖²: beyond B = L the plan, and beyond B = L/107 the lower bound, stay."""
+    given: dict[str, Any] = {"alpha": 0, "L": 1.0, "G": 1.0, "gap": 1.0}
+    at_L = plan("nstorm", eps=0.1, B=1.0, **given)
+    assert at_L.horizon == pytest.approx(1.32e7, rel=1e-2)
+    for B in (2.0, 10.0, 1e6):
+        beyond = plan("nstorm", eps=0.1, B=B, **given)
+        assert (beyond.horizon, beyond.schedule) == (at_L.horizon, at_L.schedule)
+        assert beyond.problem.B == B
+        assert "B = 1: noise of mean-square smooth samples grows no faster" in beyond.source
+        for rotated, dense in ((False, 107), (True, 214)):
+            least = lower_bound(Problem(B=B, **given), 1e-5, rotated=rotated)
+            assert pytest.approx(1 / dense) == least.B
+            assert least.length == 1
+            assert all(least.eps <= largest for largest in least.limits().values())
+    # Whatever α is called, where L1 = 0; not where curvature grows; and the paper's own row stays as it is printed.
+    flat = plan("nstorm", eps=0.1, alpha=0.5, L0=1.0, L1=0.0, B=10.0, G=1.0, gap=1.0)
+    assert flat.horizon <= at_L.horizon
+    assert plan("nstorm", eps=0.1, alpha=1, L0=1.0, L1=0.1, B=10.0, G=1.0, gap=1.0).statement.problem.B == 10
+    assert theorem("nstorm", Problem(B=10.0, **given)).tune_gamma0(10**8).bound(10**8) > 0.1
 
 
 @pytest.mark.parametrize("evaluations", [10.0, 1e12])
@@ -80,12 +126,3 @@ def test_what_the_theorem_says_in_closed_form_is_needed_however_the_chain_is_rou
         assert least.length == int(links)
         worst.append(least.needed / least.guaranteed)
     assert 1 <= min(worst) == worst[2] < 1.1
-
-
-def test_the_command_line_prints_the_verdicts(gladstorm: Any) -> None:
-    code, out, _ = gladstorm("table", "--constants", "--json")
-    rows = json.loads(out)
-    assert (code, len(rows)) == (0, 18)
-    assert {row["agree in"] for row in rows} == {"ε and every constant"}
-    assert {row["its source"].partition(" (")[0].partition(";")[0] for row in rows} >= {"this project"}
-    assert len(LOWER) == 6

@@ -28,7 +28,7 @@ from gladstorm.theory.search import lowest
 
 GOLDEN: dict[str, Any] = {"alpha": 0.5, "L0": 1.5, "L1": 0.25, "B": 0.4, "G": 0.7, "gap": 3.0}
 FIELDS = ["method", "alpha", "noise", "horizon", "eta", "gamma", "n_init", "lambda", "conditions", "terms"]
-FIELDS += ["bound", "bound_as_printed", "rate", "sfo", "source"]
+FIELDS += ["bound", "bound_as_printed", "rate", "sfo", "source", "class", "growth", "norm", "tau"]
 
 
 def test_a_plan_has_the_fields_of_the_contract_and_survives_json() -> None:
@@ -351,7 +351,20 @@ def test_nstorm_on_an_oracle_reads_the_wrappers_constants() -> None:
     assert pytest.approx((0.0, 2 * math.sqrt(3)), rel=1e-15) == (exact.L0, exact.L1)
 
 
-@pytest.mark.parametrize("alpha", [0.3, 0.5, 1])
+def test_at_alpha_1_the_wrapper_has_f_s_own_growth_of_curvature_and_costs_29_percent_less() -> None:
+    """(L0 + L1 m)² + B² ≤ (√(L0² + B²) + L1 m)², with equality only at m = 0."""
+    oracles = wrapped(Problem(alpha=1, L0=3, L1=0.5, B=4, G=1, gap=1))
+    assert (oracles.L0, oracles.L1) == (5.0, 0.5)
+    m = np.geomspace(1e-3, 1e3, 50)
+    assert np.all((3 + 0.5 * m) ** 2 + 16 < (oracles.L0 + 0.5 * m) ** 2)
+    one, before = (
+        plan("nstorm", eps=0.1, alpha=1, L0=L0, L1=L1, B=1, G=1, gap=1).horizon
+        for L0, L1 in ((math.sqrt(2), 1.0), (math.sqrt(3), math.sqrt(2)))
+    )
+    assert 1 - one / before == pytest.approx(0.29, abs=0.005)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.5, 0.9])
 def test_the_wrappers_squares_are_twice_those_of_f_and_the_noises_growth(alpha: float) -> None:
     """(L0 + L1 m)² ≤ 2 L0² + 2 L1² m², an equality at L1 m = L0; below α = 1/2 a sample's moment may be half of f's."""
     oracles = wrapped(Problem(alpha=alpha, L0=3, L1=0.5, B=4, G=1, gap=1))

@@ -52,6 +52,11 @@ GAP = Option(help="Δ, an upper bound on f(x⁰) − inf f.")
 L0 = Option("--L0", help="Smoothness constant of f (nsgdm) or of its oracle (nstorm).")
 L1 = Option("--L1", help="How fast curvature grows with the gradient, for alpha > 0.")
 L = Option("--L", help="Mean-square smoothness, for nstorm with alpha = 0: √(L0² + B²) if noise is added to f.")
+NOISE_POWER = Option("--growth", help="a: the variance of the noise grows like ‖x−x⁰‖^a. [default: 2]")
+NORM = Option(
+    help="The norm of a step: euclid, sign(d), spectral(m, n) or layers(w * norm, …); its constants are given. "
+    "[default: euclid]"
+)
 HORIZON = Option(help="T, the number of iterates.")
 GAMMA0 = Option(help="Step constant γ0; default: the best the theorem admits.")
 ETA0 = Option(help="Momentum constant η0 in (0, 1]; default 1.")

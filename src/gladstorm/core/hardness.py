@@ -71,6 +71,15 @@ class Hardness:
         """X B Δ²/(1.2·10⁸ ε⁴), or with 2·10⁹ for the rotated one: at most `needed`, in closed form."""
         return float(self.curvature * self.B * self.gap**2 / ((2e9 if self.rotated else 1.2e8) * self.eps**4))
 
+    def of_smooth_samples(self) -> "Hardness":
+        """Hardness where L1 = 0: the largest growth of the noise, up to B, for which (E2), X = L0 ≥ 107 B, holds."""
+        return replace(self, B=min(self.B, (1 - 1e-15) * self.L0 / self.density))
+
+    @property
+    def density(self) -> int:
+        """X/B has to be at least 107, or 214 for the rotated problem: then the chain has a link."""
+        return 214 if self.rotated else 107
+
     def dimension(self, evaluations: float) -> int:
         """1 + d, d = T + ⌈1.06·10⁷ T log(16 (N + 1) T)⌉: where nobody finds a direction of the chain by chance."""
         T = self.length
@@ -79,7 +88,7 @@ class Hardness:
     def limits(self) -> dict[str, float]:
         """The conditions of the theorem, each with the largest ε for which it holds: 0 if it holds for none."""
         L0, L1, B, noise = self.L0, self.L1, self.B, self.B * self.gap
-        rare, dense = (4200, 214) if self.rotated else (2100, 107)
+        rare, dense = 4200 if self.rotated else 2100, self.density
         long = math.inf if dense * B <= L0 else noise / REACHED * _root(L1 / (dense * B - L0), self.alpha)
         bend = math.inf if B <= 0.35 * L0 else L0 * self.gap / 128 * _root(L1 / (2 * math.sqrt(2) * B), self.alpha)
         stated = {
@@ -116,7 +125,7 @@ class Hardness:
 
 
 def _last(holds: Callable[[float], bool], low: float, high: float, within: float) -> float:
-    """Find by halving where something that holds at `low` and not at `high` ends to hold."""
+    """Find where something that holds at `low` and not at `high` ceases to hold, by halving."""
     while high - low > within:
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)

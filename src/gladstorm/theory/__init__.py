@@ -11,16 +11,16 @@
 A statement also answers `horizon(eps)`, `tune(T)` and `violations()`. `plan` does all of this in one call, `for_oracle`
 starts from a simulated oracle, `master` is the general bound behind a statement, and `sharper` a smaller bound that
 this project derived. `GrowingSteps` is the bound of a run that knows none of the constants. `lower_bound` is what every
-method needs, and `verdicts` compares both sides. The package is plain Python and needs neither JAX nor NumPy.
+method needs. The package is plain Python and needs neither JAX nor NumPy.
 """
 
 from gladstorm.theory.class_constants import weaken, wrapped
 from gladstorm.theory.growing_steps import GrowingSteps
+from gladstorm.theory.lower_bounds import lower_bound
 from gladstorm.theory.master_bounds import master
-from gladstorm.theory.optimality import lower_bound, verdicts
 from gladstorm.theory.oracle import around_start, cost_of_moving, for_oracle, problem_of
 from gladstorm.theory.planning import COVERED_METHODS, Plan, for_schedule, for_wrapper, overtakes, plan, theorem
-from gladstorm.theory.problem import Problem
+from gladstorm.theory.problem import Norm, Problem
 from gladstorm.theory.sharper_bounds import on_wrapper, sharper, travel_lower_bound
 from gladstorm.theory.statement import REGIMES, Condition, PowerOfT, Prescription, Statement, Term
 from gladstorm.theory.table import rows
@@ -30,6 +30,7 @@ __all__ = [
     "REGIMES",
     "Condition",
     "GrowingSteps",
+    "Norm",
     "Plan",
     "PowerOfT",
     "Prescription",
@@ -51,7 +52,6 @@ __all__ = [
     "sharper",
     "theorem",
     "travel_lower_bound",
-    "verdicts",
     "weaken",
     "wrapped",
 ]

@@ -1,4 +1,4 @@
-"""What L*_sym(α) and E L*_sym(α), 0 < α < 1, cost in the bounds.
+"""Constants with which L*_sym(α) and E L*_sym(α), 0 < α < 1, enter the bounds.
 
 Both classes bound the change of the gradient over a distance r by r (base + gradient·‖∇f‖^α + distance·r^p) with
 p = α/(1 − α). The paper calls the three factors K0, K1, K2 in both cases although their values differ; here they are
@@ -155,19 +155,29 @@ def wrapped(problem: Problem) -> Problem:
     That noise is ∇f(x; ξ) = ∇f(x) + B ρ (x − x⁰) + G u.
 
     - Smooth f: E‖∇f(y; ξ) − ∇f(x; ξ)‖² = ‖∇f(y) − ∇f(x)‖² + B²‖y − x‖², so L = √(L0² + B²).
-    - f ∈ L*_sym(α): (L0 + L1 m)² ≤ 2 L0² + 2 L1² m², so L0 becomes √(2 L0² + B²); and L1 becomes √2 L1 if the sample
-      gradients' 2α-th moment is at least ‖∇f‖^{2α}, which is Jensen's inequality for α ≥ 1/2. Below, ρ and u being
-      symmetric, the moment is at least half of that, and L1 becomes 2 L1.
+    - f ∈ L*_sym(1): L0 becomes √(L0² + B²) and L1 stays. With m the largest ‖∇f‖ on the way and Λ = √(L0² + B²),
+      (L0 + L1 m)² + B² ≤ (Λ + L1 m)², which is at most the mean square of Λ + L1 ‖∇f(·; ξ)‖: Jensen's inequality.
+    - f ∈ L*_sym(α), α < 1: (L0 + L1 m)² ≤ 2 L0² + 2 L1² m², so L0 becomes √(2 L0² + B²); and L1 becomes √2 L1 if the
+      sample gradients' 2α-th moment is at least ‖∇f‖^{2α}, which is Jensen's inequality for α ≥ 1/2. Below, ρ and u
+      being symmetric, the moment is at least half of that, and L1 becomes 2 L1.
     - Without noise a sample is the gradient and nothing changes.
 
     >>> wrapped(Problem(alpha=0, L0=3, B=4, G=1, gap=1)).L
     5.0
     """
+    if not problem.of_paper:
+        raise ValueError(
+            "wrapped: problem must have growth=2 in the Euclidean norm, as the noise of BlumGladyshev has; got "
+            f"growth={problem.growth:g}, norm={problem.norm.name}."
+        )
     L0 = problem.constant("wrapped", "L0")
     if problem.smoothness == "smooth":
         return replace(problem, L=math.hypot(L0, problem.B))
     if problem.noise == "deterministic":
         return problem
+    if problem.smoothness == "linear":
+        problem.constant("wrapped", "L1")
+        return replace(problem, L0=math.hypot(L0, problem.B))
     factor = math.sqrt(2) if problem.alpha >= 1 / 2 else 2.0
     L1 = factor * problem.constant("wrapped", "L1")
     return replace(problem, L0=math.hypot(math.sqrt(2) * L0, problem.B), L1=L1)

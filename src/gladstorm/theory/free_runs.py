@@ -8,13 +8,16 @@ S9, whose order no method can beat (docs/optimal.md).
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar, Self
 
 from gladstorm.theory.class_constants import in_linear_class
 from gladstorm.theory.master_bounds import Bound
-from gladstorm.theory.nstorm import ScheduleInTheta
+from gladstorm.theory.nsgdm import Nsgdm
+from gladstorm.theory.nstorm import Nstorm
 from gladstorm.theory.problem import HORIZON, POSITIVE, Exponent, Problem
 from gladstorm.theory.sharper_bounds import (
     ExactLinear,
@@ -24,7 +27,7 @@ from gladstorm.theory.sharper_bounds import (
     StormSmooth,
     forgotten_error,
 )
-from gladstorm.theory.statement import REGIMES, Condition, PowerOfT, Prescription, Term
+from gladstorm.theory.statement import REGIMES, Condition, PowerOfT, Prescription, Statement, Term
 
 FAR = 10**200  # a horizon at which only leading terms are left
 DAMPED = 1000  # the term of the error of v⁰ is a thousandth of the gap's, …
@@ -32,7 +35,7 @@ AFFORDED = 50  # … unless that takes more than a fiftieth of T
 
 
 @dataclass(frozen=True)
-class Run:
+class ScaledRun:
     """γ, η, the scale s at which a class of α < 1 is read as one of α = 1, and the bound of the run."""
 
     bound: Bound
@@ -40,7 +43,7 @@ class Run:
 
     @property
     def logs(self) -> tuple[float, ...]:
-        """Where the search is."""
+        """Logarithms of γ, η and s."""
         return math.log(self.bound.gamma), math.log(self.bound.eta), math.log(self.scale)
 
 
@@ -54,27 +57,36 @@ def kind_of(method: str, problem: Problem) -> type[Bound]:
     return StormSmooth if smooth else StormFeedback
 
 
-def run_at(kind: type[Bound], problem: Problem, T: int, logs: Sequence[float]) -> Run:
+def run_at(kind: type[Bound], problem: Problem, T: int, logs: Sequence[float]) -> ScaledRun:
     """The run of log γ, log η and log s. N_init is that of `first_batch`, not rounded: rounding up lowers the bound."""
     gamma, eta, scale = (math.exp(min(log, 600.0)) for log in logs)
     eta = min(eta, 1.0)
     wider = in_linear_class(problem, scale) if problem.smoothness == "sublinear" else problem
     if problem.smoothness == "smooth" and kind is MomentumSmooth:
-        wider = replace(problem, L0=problem.L if problem.L0 is None else problem.L0)
-    alone = kind(wider, gamma, eta, problem.G, T)
-    return Run(replace(alone, initial_error=problem.G / math.sqrt(first_batch(alone))), scale)
+        wider = replace(
+            problem, L0=problem.norm.tau * problem.constant("nstorm", "L") if problem.L0 is None else problem.L0
+        )
+    error = problem.norm.tau * problem.G
+    alone = kind(wider, gamma, eta, error, T)
+    return ScaledRun(replace(alone, initial_error=error / math.sqrt(first_batch(alone))), scale)
 
 
 def first_batch(run: Bound) -> float:
-    """N_init for a run whose initial error is G: so many that it hardly counts, and no more than a fiftieth of T."""
+    """N_init for a run whose initial error is τG: so many that it hardly counts, and no more than a fiftieth of T.
+
+    NSGDM begins with one sample.
+    """
+    if run.method == "nsgdm":
+        return 1.0
     wanted = DAMPED * forgotten_error(run) * run.gamma * float(run.horizon) / run.problem.gap
     return max(1.0, min(wanted**2, run.horizon / AFFORDED))
 
 
-def best_run(method: str, problem: Problem, T: int) -> Run:
+def best_run(method: str, problem: Problem, T: int) -> ScaledRun:
     """The run of T iterates with the smallest bound. Without noise η = 1.
 
-    A bound is a sum of monomials in γ, η and s, divided by 1 minus such a sum: convex in their logarithms.
+    A bound is a sum of monomials in γ, η and s, divided by 1 minus such a sum, convex in their logarithms but for the
+    error of v⁰ and N_init: any result is a valid bound, and nearly always the lowest.
     """
     kind = kind_of(method, problem)
 
@@ -100,8 +112,9 @@ def _balanced(method: str, problem: Problem, T: int) -> list[float]:
     if problem.noise == "deterministic":
         return [(per_step - curvature) / 2, 0.0, 0.0]
     gamma = noise = 0.0
+    h, tau = problem.half_growth, math.log(problem.norm.tau)
     for _ in range(60):
-        noise = _log_sum(_log(problem.G), _log(problem.B / 2) + gamma + math.log(T))
+        noise = tau + _log_sum(_log(problem.G), _log(problem.B / 2) + h * (gamma + math.log(T)))
         if not drifts and problem.alpha:
             curvature = _log_sum(_log(level), _log(problem.L1 or 0.0) + problem.alpha * noise)
         wanted = (3 * per_step - curvature - 2 * noise) / 4 if drifts else (2 * per_step - curvature - noise) / 3
@@ -168,57 +181,85 @@ def _simplex(
 
 
 @dataclass(frozen=True)
-class FreeStorm(ScheduleInTheta):
-    """S9: NSTORM under BG-0 noise and E L*_sym(α), 0 < α < 1, through the class α = 1 at the scale s = s0 T^θ.
+class FreeRun(Statement):
+    """The best run for S1, S2, S7 or S8, for every growth a of the noise and every norm.
 
-    η = η0 T^(−4θ), γ = γ0 T^(−(3+α)θ) as in the paper, θ = 1/(4 + α), but η0 may be above 1, N_init follows the gap,
-    and the bound is S8. `tune` makes all of them best for one T. The stochastic gradients it takes are of the order
-    (L0 + L1 (BΔ/ε)^α) BΔ²/ε⁴ for ε small enough, uniformly in α: no method has a smaller one.
+    γ = γ0 T^(−gamma_exponent) and η = η0 T^(−eta_exponent) as in the theorems, with h = a/2 where noise grows and 0
+    where it is bounded, but η0 may be above 1, and a class of α < 1 is read as one of α = 1 at the scale s. `tune`
+    makes all of them best for one T.
     """
 
     scale0: float = 1.0  # s0
 
-    smoothness = "sublinear"
     of_paper: ClassVar[bool] = False
-    source = "S9: NSTORM, E L*_sym(alpha), free schedule"
 
     def __post_init__(self) -> None:
-        problem = self.problem
-        if (problem.smoothness, problem.noise) != (self.smoothness, self.noise):
-            raise ValueError(f"{type(self).__name__}: problem must have BG-0 noise and α of its class; got {problem}.")
         for name in ("gamma0", "eta0", "scale0"):
             POSITIVE.require(self.method, name, getattr(self, name))
 
     @property
+    def smoothness(self) -> str:  # type: ignore[override]
+        """The problem's class."""
+        return self.problem.smoothness
+
+    @property
+    def noise(self) -> str:  # type: ignore[override]
+        """The problem's kind of noise."""
+        return self.problem.noise
+
+    @property
+    def source(self) -> str:  # type: ignore[override]
+        """The bound of the run, with its growth and norm where they are not the paper's."""
+        p, bound = self.problem, kind_of(self.method, self.problem).source
+        return f"{bound}, free schedule" + ("" if p.of_paper else f"; growth {p.growth:g}, norm {p.norm.name}")
+
+    @property
+    def half_growth(self) -> Exponent:
+        """h = a/2 as a fraction, if it is a simple one; 0 where noise is bounded."""
+        h = self.problem.half_growth if self.noise == "bg0" else 0.0
+        simple = Fraction(h).limit_denominator(10**6)
+        return simple if float(simple) == h else h
+
+    @property
+    @abstractmethod
+    def theta(self) -> Exponent:
+        """Power θ of 1/T in the bound, where there is noise."""
+
+    @property
     def rate(self) -> Exponent:
-        """θ."""
-        return self.theta
+        """Power of 1/T in the bound."""
+        return Fraction(1, 2) if self.noise == "deterministic" else self.theta
+
+    @property
+    def eta_exponent(self) -> Exponent:
+        """Power (2 + 2h)θ of 1/T in η."""
+        return Fraction(0) if self.noise == "deterministic" else (2 + 2 * self.half_growth) * self.theta
+
+    @property
+    def gamma_exponent(self) -> Exponent:
+        """Power 1 − θ of 1/T in γ: the run's length γT grows like 1/bound."""
+        return 1 - self.rate
+
+    @property
+    def scale_exponent(self) -> Exponent:
+        """Power of 1/T in the scale s, which is that of the gradients that count."""
+        return self.rate
 
     def run(self, T: int) -> Bound:
-        """S8 in the class α = 1, for this schedule at T."""
+        """The bound of the run at T."""
         HORIZON.require(self.method, "horizon", T)
-        log, theta = math.log(T), float(self.theta)
-        logs = (
-            math.log(self.gamma0) - float(self.gamma_exponent) * log,
-            math.log(self.eta0) - 4 * theta * log,
-            math.log(self.scale0) + theta * log,
-        )
-        return run_at(StormFeedback, self.problem, T, logs).bound
+        numbers = zip((self.gamma0, self.eta0, self.scale0), self._exponents, strict=True)
+        logs = [math.log(number) - float(exponent) * math.log(T) for number, exponent in numbers]
+        return run_at(kind_of(self.method, self.problem), self.problem, T, logs).bound
 
     def schedule(self, T: int) -> Prescription:
         """η, γ and N_init for T iterates."""
         run = self.run(T)
         return Prescription(run.eta, run.gamma, self._n_init(T), None)
 
-    def conditions(self) -> tuple[Condition, ...]:
-        """What must be left of the gradient, for T large enough; at a smaller T the bound may be infinite."""
-        wider = in_linear_class(self.problem, self.scale0) if self.smoothness == "sublinear" else self.problem
-        feedback = 2 * wider.constant(self.method, "L1") * self.gamma0 / self.eta0
-        return (Condition("2 α L1 s0^(α−1) γ0/η0 < 1", feedback, 1.0, strict=True),)
-
     def terms(self, T: int) -> tuple[Term, ...]:
-        """The terms of S8; a single infinite one where its condition fails at T."""
-        run, exponent = self.run(T), self.theta
+        """Terms of the bound; a single infinite one where its condition fails at T."""
+        run, exponent = self.run(T), self.rate
         if not all(condition.holds for condition in run.conditions()):
             return (Term("nothing is guaranteed", math.inf, exponent, math.inf),)
         return tuple(Term(name, value * T ** float(exponent), exponent, value) for name, value in run.terms().items())
@@ -228,32 +269,87 @@ class FreeStorm(ScheduleInTheta):
         return self.bound(T)
 
     def tune_gamma0(self, T: int | None = None) -> Self:
-        """The same for the best γ, η and s at T; without T, at one so large that only leading terms are left."""
-        at, theta = FAR if T is None else T, float(self.theta)
+        """Take the best γ, η and s at T; without T, at one so large that only leading terms are left."""
+        at = FAR if T is None else T
         best = best_run(self.method, self.problem, at)
-        powers = at ** float(self.gamma_exponent), at ** (4 * theta), at**-theta
-        numbers = (number * power for number, power in zip(map(math.exp, best.logs), powers, strict=True))
+        numbers = (
+            math.exp(log) * at ** float(exponent) for log, exponent in zip(best.logs, self._exponents, strict=True)
+        )
         return replace(self, **dict(zip(("gamma0", "eta0", "scale0"), numbers, strict=True)))
 
     tune = tune_gamma0
 
+    @property
+    def _exponents(self) -> tuple[Exponent, Exponent, Exponent]:
+        return self.gamma_exponent, self.eta_exponent, self.scale_exponent
+
     def _n_init(self, T: int) -> int:
-        return math.ceil(first_batch(replace(self.run(T), initial_error=self.problem.G)))
+        whole = replace(self.run(T), initial_error=self.problem.norm.tau * self.problem.G)
+        return math.ceil(first_batch(whole))
 
     def _corollary(self) -> Iterator[PowerOfT]:
         return (PowerOfT(term.name, term.coefficient, term.exponent) for term in self.terms(FAR))
 
 
 @dataclass(frozen=True)
-class FreeStormLinear(FreeStorm):
-    """S9 for α = 1, where s is not needed."""
+class FreeMomentum(FreeRun, Nsgdm):
+    """NSGDM with the best γ and η: samples of the order L0 Δ (G² + B² (Δ/ε)^a)/ε⁴, times τ²."""
 
-    smoothness = "linear"
-    source = "S9: NSTORM, E L*_sym(1), free schedule"
+    @property
+    def theta(self) -> Exponent:
+        """Power θ = 1/(4 + 2h) of 1/T in the bound, where there is noise."""
+        return 1 / (4 + 2 * self.half_growth)
 
 
-def free_storm(problem: Problem) -> FreeStorm | None:
-    """S9 for a problem, to be tuned; None if it is not about it."""
-    if problem.noise != "bg0" or problem.smoothness == "smooth" or not problem.L1:
+@dataclass(frozen=True)
+class FreeStorm(FreeRun, Nstorm):
+    """NSTORM with the best γ and η; S9 is that under BG-0 noise and E L*_sym(α), α > 0.
+
+    The stochastic gradients of S9 are of the order (L0 + L1 (BΔ/ε)^α) BΔ²/ε⁴ for ε small enough, uniformly in α: no
+    method has a smaller one. N_init follows the gap.
+    """
+
+    @property
+    def source(self) -> str:  # type: ignore[override]
+        """S9 for the problems of the paper's open question, else the bound of the run."""
+        if not self.problem.of_paper or self.noise != "bg0" or self.smoothness == "smooth":
+            return super().source
+        return f"S9: NSTORM, E L*_sym({'1' if self.smoothness == 'linear' else 'alpha'}), free schedule"
+
+    @property
+    def calls_per_step(self) -> int:  # type: ignore[override]
+        """Stochastic gradients per update: two, and one where they are exact."""
+        return 1 if self.noise == "deterministic" else 2
+
+    @property
+    def theta(self) -> Exponent:
+        """Power θ = 1/(3 + h + αh) of 1/T in the bound, where there is noise; α counts where curvature grows."""
+        alpha = self.problem.exact_alpha if self.problem.L1 else 0
+        return 1 / (3 + self.half_growth + alpha * self.half_growth)
+
+    @property
+    def scale_exponent(self) -> Exponent:
+        """Power of 1/T in the scale s, which is that of the noise where the run ends: it grows like (γT)^h."""
+        return self.rate if self.noise == "deterministic" else -self.half_growth * self.theta
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """Condition that something of the gradient is left, for T large enough; before, the bound may be infinite."""
+        if self.smoothness == "smooth" or self.noise == "deterministic":
+            return ()
+        wider, norm = self.problem, self.problem.norm
+        if self.smoothness == "sublinear":
+            wider = in_linear_class(self.problem, self.scale0)
+        L1 = norm.kappa * norm.tau * norm.nu * wider.constant(self.method, "L1")
+        return (Condition("2 α κ τ ν L1 s0^(α−1) γ0/η0 < 1", 2 * L1 * self.gamma0 / self.eta0, 1.0, strict=True),)
+
+
+def free_run(method: str, problem: Problem) -> FreeRun | None:
+    """The free run of a method, to be tuned: S9, and whatever the paper's theorems are not about; None for the rest."""
+    s9 = method == "nstorm" and problem.noise == "bg0" and problem.smoothness != "smooth" and problem.L1
+    if problem.of_paper and not s9:
         return None
-    return (FreeStormLinear if problem.smoothness == "linear" else FreeStorm)(problem, 1.0)
+    if method == "nstorm" and problem.noise == "deterministic" and problem.smoothness != "smooth":
+        L0, L1 = problem.constant(method, "L0"), problem.constant(method, "L1")  # of samples; f's in the dual norm:
+        tau, kappa = problem.norm.tau, problem.norm.kappa
+        problem = replace(problem, L0=tau * L0, L1=tau * kappa**problem.alpha * L1)
+    return (FreeMomentum if method == "nsgdm" else FreeStorm)(problem, 1.0)

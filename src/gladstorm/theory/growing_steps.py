@@ -1,4 +1,4 @@
-"""What it costs not to know γ: NSGDM with steps that grow geometrically, which needs no constant of the problem.
+"""NSGDM with steps that grow geometrically: it needs no constant of the problem, and this is what that costs.
 
 x^{k+1} = x^k − γ_k v^k/‖v^k‖ with γ_k = γ_0 ϱ^(k/K) for k = 0..K−1. Its first k steps have the bound S1 of T_k steps of
 one length: T_k = (Σ γ_i)²/Σ γ_i². A run of K steps that passes every length from γ_0 to ϱ γ_0 is therefore worth a
@@ -8,9 +8,10 @@ tuned one of about 2K/log ϱ steps. docs/proofs.md has the proof (S10).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
+from gladstorm.theory.class_constants import best_linear_class
 from gladstorm.theory.problem import HORIZON, POSITIVE, NumberRule, OutOfRange, Problem, in_range
 from gladstorm.theory.search import lowest
 from gladstorm.theory.statement import Condition
@@ -18,7 +19,7 @@ from gladstorm.theory.statement import Condition
 RATIO = NumberRule("finite and > 1", lambda v: 1 < v < math.inf)
 
 
-class Selection(NamedTuple):
+class SelectedPoint(NamedTuple):
     """A point that is chosen by gradients at a few candidates: what is guaranteed of it, and at which price."""
 
     bound: float  # on E‖∇f‖ at the point
@@ -28,8 +29,9 @@ class Selection(NamedTuple):
 
 @dataclass(frozen=True)
 class GrowingSteps:
-    """S10: E‖∇f(x̂_k)‖ for every k from 1 to K at once, for L0-smooth f or f ∈ L*_sym(1), and η = T_K^(−2/3).
+    """S10: E‖∇f(x̂_k)‖ for every k from 1 to K at once, for L0-smooth f or f ∈ L*_sym(α), and η = T_K^(−2/3).
 
+    For 0 < α < 1 it is the bound in the class α = 1 that contains the problem's, at the best scale for each k.
     x̂_k is one of x⁰..x^{k−1}, drawn with probability γ_i/Σ γ_i: uniformly along the way that k steps have gone.
 
     >>> run = GrowingSteps(Problem(alpha=0, L0=1, B=0.5, G=1, gap=3), first=1e-9, ratio=1e6, steps=10**6)
@@ -47,8 +49,6 @@ class GrowingSteps:
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
-        if self.problem.smoothness == "sublinear":
-            raise ValueError(f"{owner}: problem must have alpha 0 or 1; got alpha={self.problem.alpha}.")
         for name in ("L0", "L1")[: 1 if self.problem.smoothness == "smooth" else 2]:
             self.problem.constant(self.method, name)
         POSITIVE.require(owner, "first", self.first)
@@ -77,14 +77,23 @@ class GrowingSteps:
         """T_k = S_k/γ̄_k = tanh(k log q/2)/tanh(log q/2) ≤ k."""
         return math.tanh(k * self.rate / 2) / math.tanh(self.rate / 2)
 
+    def within(self, k: float) -> GrowingSteps:
+        """Restate the run in the class of α = 1 with the smallest bound at k; itself unless 0 < α < 1."""
+        wider = best_linear_class(self.problem, lambda problem: replace(self, problem=problem)._bound_or_infinity(k))
+        return self if wider is None else replace(self, problem=wider)
+
     def conditions(self, k: float) -> tuple[Condition, ...]:
         """c_k > 0 of S7 for the longest of k steps: something of the gradient is left. If f is smooth, all of it is."""
+        if self.problem.smoothness == "sublinear":
+            return self.within(k).conditions(k)
         reach, words = self._reach(k), "L1 γ e^(L1 γ) (2 (1 − η)/η + 1/2) < 1 for the longest of k steps"
         feedback = reach * math.exp(min(reach, 700.0)) * (2 * (1 - self.eta) / self.eta + 1 / 2)
         return (Condition(words, feedback, 1.0, strict=True),)
 
     def terms(self, k: float) -> dict[str, float]:
         """The bound on E‖∇f(x̂_k)‖, term by term. All but the initial error are S1's for T_k steps of length γ̄_k."""
+        if self.problem.smoothness == "sublinear":
+            return self.within(k).terms(k)
         owner, p, eta, S, step = type(self).__name__, self.problem, self.eta, self.length(k), self.mean_step(k)
         (condition,) = self.conditions(k)
         if not condition.holds:
@@ -92,10 +101,10 @@ class GrowingSteps:
         scale, bent = 2 * math.sqrt(eta / (2 - eta)), p.constant(self.method, "L0") * math.exp(self._reach(k)) * step
         terms = {
             "gap": p.gap / S,
-            "initial error": 2 * p.G * self._forgotten(k) * (self.first / S),
+            "initial error": 2 * p.norm.tau * p.G * self._forgotten(k) * (self.first / S),
             "drift": 2 * bent * (1 - eta) / eta,
-            "noise": scale * p.G,
-            "noise growth": scale * p.B * (S - step) / 2,
+            "noise": scale * p.norm.tau * p.G,
+            "noise growth": scale * p.norm.tau * self._noise_growth(S, step),
             "curvature": bent / 2,
         }
         return {
@@ -110,7 +119,8 @@ class GrowingSteps:
 
     def best(self) -> int:
         """The k with the smallest bound. The method does not know it; `select` says what finding it costs."""
-        return min(round(lowest(self._bound_or_infinity, 1.0, float(self.steps))), int(self.steps))
+        valley = lowest(self._bound_or_infinity, 1.0, float(self.steps))
+        return min((math.floor(valley), min(math.ceil(valley), int(self.steps))), key=self._bound_or_infinity)
 
     def overhead(self, gamma: float) -> float:
         """c(γ): the bound at the best k is at most c(γ) times S1 of T_K steps of length γ, for smooth f and every γ."""
@@ -120,7 +130,7 @@ class GrowingSteps:
         start = self.first / gamma
         return (1 + start) * (math.exp(self.rate) + start / self.effective_steps(self.steps))
 
-    def select(self, candidates: int, batch: int) -> Selection:
+    def select(self, candidates: int, batch: int) -> SelectedPoint:
         """Candidates x̂_k at evenly spaced k, a batch of new gradients at each, and the one with the shortest mean.
 
         E‖∇f‖ there is at most min_c (bound(k_c) + σ_c/√m) + √(Σ σ_c²/m) with σ_c² = G² + B² S_k².
@@ -131,10 +141,18 @@ class GrowingSteps:
         if candidates > self.steps:
             raise ValueError(f"{owner}: candidates must be at most steps={self.steps}; got candidates={candidates}.")
         points = tuple(-(-c * int(self.steps) // int(candidates)) for c in range(1, int(candidates) + 1))
-        errors = [math.hypot(self.problem.G, self.problem.B * self.length(k)) / math.sqrt(batch) for k in points]
+        p, h = self.problem, self.problem.half_growth
+        if not p.of_paper and h != 1:
+            raise ValueError(f"{owner}: problem must have growth=2 for a selection; got growth={p.growth:g}.")
+        errors = [p.norm.tau * math.hypot(p.G, p.B * self.length(k)) / math.sqrt(batch) for k in points]
         best = min(self._bound_or_infinity(k) + error for k, error in zip(points, errors, strict=True))
         bound = in_range(owner, "the bound of the selection", best + math.hypot(*errors))
-        return Selection(bound, int(self.steps) + len(points) * int(batch), points)
+        return SelectedPoint(bound, int(self.steps) + len(points) * int(batch), points)
+
+    def _noise_growth(self, S: float, step: float) -> float:
+        """B times the mean of S_i^h along the way: (S − γ̄)/2 for h = 1, at most S^h/(1 + h) for every h."""
+        h = self.problem.half_growth
+        return self.problem.B * ((S - step) / 2 if h == 1 else S**h / (1 + h))
 
     def _bound_or_infinity(self, k: float) -> float:
         try:

@@ -85,13 +85,21 @@ class Bound(ABC):
 
     @property
     def error_feedback(self) -> float:
-        """What the proof's bound on the mean error of v charges the mean of ‖∇f‖ with."""
+        """Factor of the mean of ‖∇f‖ in the proof's bound on the mean error of v."""
         return 0.0
 
     @property
     def updates(self) -> float:
-        """K = T − 1."""
+        """Number of updates K = T − 1."""
         return float(self.horizon - 1)
+
+    def noise_growth(self, updates: float) -> float:
+        """B times the mean of (γk)^h, k = 0..updates: the mean of the noise's growth in a run at full speed.
+
+        The mean of k^h is at most K^h/(1 + h) for h ≤ 1, and (K + 1)^h/(1 + h) for every h.
+        """
+        h = self.problem.half_growth
+        return self.problem.B * self.gamma**h * (updates if h <= 1 else updates + 1) ** h / (1 + h)
 
     def constant(self, name: str) -> float:
         """L0, L1 or L of the problem."""
@@ -112,7 +120,7 @@ class MomentumLinear(Bound):
         return 0.0 if self.problem.smoothness == "smooth" else self.constant("L1")
 
     def conditions(self) -> tuple[Condition, ...]:
-        """None for L1 = 0; the second implies the first."""
+        """Conditions on the run, none for L1 = 0; the second implies the first."""
         if self.L1 == 0:
             return ()
         reach = self.gamma * self.L1
@@ -227,7 +235,7 @@ class StormSublinear(Bound):
         return ratio(1, 8 * self.constants.moment * self.gamma / self.eta)
 
     def conditions(self) -> tuple[Condition, ...]:
-        """None for L1 = 0; the second implies the first."""
+        """Conditions on the run, none for L1 = 0; the second implies the first."""
         weight = self.young_weight or self.largest_young_weight
         if math.isinf(weight) or self.constants.moment == 0:
             return ()
@@ -272,7 +280,7 @@ class StormLinear(Bound):
     error_charged = 8
 
     def conditions(self) -> tuple[Condition, ...]:
-        """None for L1 = 0; the second implies the first."""
+        """Conditions on the run, none for L1 = 0; the second implies the first."""
         L1 = self.constant("L1")
         if L1 == 0:
             return ()
@@ -329,4 +337,4 @@ def master(statement: Statement, T: int) -> Bound:
 def of_run(kind: type[Bound], problem: Problem, statement: Statement, T: int) -> Bound:
     """A bound for the run a statement prescribes, with the exact initial error."""
     eta, gamma, n_init, _ = statement.schedule(T)
-    return kind(problem, gamma, eta, problem.G / math.sqrt(n_init), T)
+    return kind(problem, gamma, eta, problem.norm.tau * problem.G / math.sqrt(n_init), T)

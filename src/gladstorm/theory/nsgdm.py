@@ -73,7 +73,7 @@ class NoNoise(Nsgdm):
 
 
 class Smooth(Nsgdm):
-    """L0-smooth f."""
+    """Regimes of L0-smooth f."""
 
     smoothness = "smooth"
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -42,12 +43,25 @@ class Nstorm(Statement):
         """The constants of the oracle: its samples' differences are what NSTORM adds up."""
         return wrapped(problem)
 
+    @classmethod
+    def within_class(cls, problem: Problem) -> Problem:
+        """The problem with B at most L: mean-square smooth samples have noise of at most G + L‖x − x⁰‖.
+
+        ∇f(x; ξ) − ∇f(x) is ∇f(x⁰; ξ) − ∇f(x⁰) plus the centred difference of one sample at x and x⁰. All theorems about
+        NSTORM bound the noise by G + B‖x − x⁰‖.
+
+        >>> Nstorm.within_class(Problem(alpha=0, L=1, B=10, G=1, gap=1)).B
+        1
+        """
+        level = problem.L if problem.smoothness == "smooth" else problem.L0 if problem.L1 == 0 else None
+        return replace(problem, B=level) if problem.of_paper and level and level < problem.B else problem
+
     def settings(self, T: int) -> dict[str, float]:
         """NSTORM's, with the size of its first batch."""
         return {**super().settings(T), "n_init": self.schedule(T).n_init}
 
 
-class BoundedNoise(Nstorm):
+class StormBoundedNoise(Nstorm):
     """Variance G²: η = η0 T^(−2/3), γ = γ0 T^(−2/3)."""
 
     noise = "bounded"
@@ -55,7 +69,7 @@ class BoundedNoise(Nstorm):
     eta_exponent = gamma_exponent = 2 * THIRD
 
 
-class NoNoise(Nstorm):
+class StormNoNoise(Nstorm):
     """Exact gradients, v = ∇f(x) whatever η is, here 1: γ = γ0 T^(−1/2), one gradient per iterate."""
 
     noise = "deterministic"
@@ -94,14 +108,14 @@ class MeanSquareGrowingNoise(MeanSquare):
     n_init_exponent = HALF
 
 
-class MeanSquareBoundedNoise(MeanSquare, BoundedNoise):
+class MeanSquareBoundedNoise(MeanSquare, StormBoundedNoise):
     """Mean-square smooth, bounded variance."""
 
     source = "Corollary 5.4 (Mean-square smoothness under bounded variance), equation (52)"
     label = "eq:app_nstorm_mss_bv_final"
 
 
-class MeanSquareNoNoise(MeanSquare, NoNoise):
+class MeanSquareNoNoise(MeanSquare, StormNoNoise):
     """L-smooth f, exact gradients. Normalized gradient descent: this is the tight bound."""
 
     source = "Corollary 5.7 (Mean-square smoothness, deterministic), equation (55)"
@@ -112,7 +126,7 @@ class MeanSquareNoNoise(MeanSquare, NoNoise):
         yield PowerOfT("curvature", self.L * self.gamma0 / 2, HALF)
 
 
-class Sublinear(Nstorm):
+class ExpectedSublinear(Nstorm):
     """E L*_sym(α), 0 < α < 1: ‖∇f‖^α is split by Young's inequality, x^α ≤ λ x + c_α λ^(−p) with p = α/(1 − α).
 
     The linear part feeds back into the descent, the constant part appears as the terms named "Young". λ lives in the
@@ -128,7 +142,7 @@ class Sublinear(Nstorm):
 
     @property
     def p(self) -> Exponent:
-        """α/(1 − α)."""
+        """Power p = α/(1 − α) of Young's inequality."""
         return self.problem.exact_alpha / (1 - self.problem.exact_alpha)
 
     @property
@@ -154,11 +168,13 @@ class Sublinear(Nstorm):
         return {"λ0 ≤ 1/(L_α γ0)": per_step, "λ0 ≤ η0/(8 L_α γ0)": 8 * per_step / self.eta0}
 
 
-class ScheduleInTheta(Nstorm):
-    """BG-0 noise: η = η0 T^(−4θ), γ = γ0 T^(−(3+α)θ), θ = 1/(4 + α)."""
+class ExpectedSublinearGrowingNoise(ExpectedSublinear):
+    """E L*_sym(α), BG-0 noise: η, γ and λ fall with powers of T^θ, θ = 1/(4 + α); N_init brings b0 to T^(−(1−α)θ)."""
 
     noise = "bg0"
     has_eta0 = True
+    source = "Theorem 2(ii); Corollary 5.2 (Expected α-symmetric generalized smoothness)"
+    label = "cor:app_nstorm_alpha"
 
     @property
     def theta(self) -> Exponent:
@@ -167,29 +183,22 @@ class ScheduleInTheta(Nstorm):
 
     @property
     def eta_exponent(self) -> Exponent:
-        """4θ."""
+        """Power 4θ of 1/T in η."""
         return 4 * self.theta
 
     @property
     def gamma_exponent(self) -> Exponent:
-        """(3 + α)θ."""
+        """Power (3 + α)θ of 1/T in γ."""
         return (3 + self.problem.exact_alpha) * self.theta
-
-
-class SublinearGrowingNoise(Sublinear, ScheduleInTheta):
-    """E L*_sym(α), BG-0 noise: η, γ and λ fall with powers of T^θ, θ = 1/(4 + α); N_init brings b0 to T^(−(1−α)θ)."""
-
-    source = "Theorem 2(ii); Corollary 5.2 (Expected α-symmetric generalized smoothness)"
-    label = "cor:app_nstorm_alpha"
 
     @property
     def n_init_exponent(self) -> Exponent:
-        """2(1 − α)θ."""
+        """Power 2(1 − α)θ of T in N_init."""
         return 2 * self.young_exponent
 
     @property
     def young_exponent(self) -> Exponent:
-        """(1 − α)θ."""
+        """Power (1 − α)θ of 1/T in λ."""
         return (1 - self.problem.exact_alpha) * self.theta
 
     def _corollary(self) -> Iterator[PowerOfT]:
@@ -215,7 +224,7 @@ class SublinearGrowingNoise(Sublinear, ScheduleInTheta):
         yield PowerOfT("curvature, distance", 4 * distance, (3 + a) / (1 - a) * th)
 
 
-class SublinearBoundedNoise(Sublinear, BoundedNoise):
+class ExpectedSublinearBoundedNoise(ExpectedSublinear, StormBoundedNoise):
     """E L*_sym(α), bounded variance; λ does not depend on T."""
 
     source = "Corollary 5.5 (Expected α-symmetric generalized smoothness under bounded variance), equation (53)"
@@ -240,7 +249,7 @@ class SublinearBoundedNoise(Sublinear, BoundedNoise):
         yield PowerOfT("curvature, distance", 4 * distance, 2 * (1 + p) * THIRD)
 
 
-class SublinearNoNoise(Sublinear, NoNoise):
+class ExpectedSublinearNoNoise(ExpectedSublinear, StormNoNoise):
     """E L*_sym(α), exact gradients: no noise feeds on the gradient, so λ0 may be 1/(L_α γ0), eight times larger."""
 
     source = "Corollary 5.8 (Expected α-symmetric generalized smoothness, deterministic), equation (56)"
@@ -257,8 +266,8 @@ class SublinearNoNoise(Sublinear, NoNoise):
         yield PowerOfT("curvature, distance", 2 * k.distance * g0 ** float(1 + p), (1 + p) * HALF)
 
 
-class Linear(Nstorm):
-    """E L*_sym(1)."""
+class ExpectedLinear(Nstorm):
+    """Regimes of E L*_sym(1)."""
 
     smoothness = "linear"
 
@@ -279,7 +288,7 @@ class Linear(Nstorm):
         yield PowerOfT("curvature, noise", 8 * SQRT2 * L1 * G * g0, c)
 
 
-class LinearGrowingNoise(Linear):
+class ExpectedLinearGrowingNoise(ExpectedLinear):
     """E L*_sym(1), BG-0 noise: η = T^(−4/5), γ = γ0 T^(−4/5), one sample to start."""
 
     noise = "bg0"
@@ -291,7 +300,7 @@ class LinearGrowingNoise(Linear):
         return {"γ0 ≤ 1/(16 √(2e^(3/4)) L1)": ratio(1, 16 * S * self.L1)}
 
 
-class LinearBoundedNoise(Linear, BoundedNoise):
+class ExpectedLinearBoundedNoise(ExpectedLinear, StormBoundedNoise):
     """E L*_sym(1), bounded variance. The paper's second limit is implied by the first."""
 
     source = "Corollary 5.6 (Expected 1-symmetric generalized smoothness under bounded variance), equation (54)"
@@ -302,7 +311,7 @@ class LinearBoundedNoise(Linear, BoundedNoise):
         return first | {"γ0 ≤ 1/(4√2 L1)": ratio(1, 4 * SQRT2 * self.L1)}
 
 
-class LinearNoNoise(Linear, NoNoise):
+class ExpectedLinearNoNoise(ExpectedLinear, StormNoNoise):
     """E L*_sym(1), exact gradients."""
 
     source = "Corollary 5.9 (Expected 1-symmetric generalized smoothness, deterministic), equation (57)"

@@ -56,7 +56,7 @@ def problem_of(oracle: Oracle, *, alpha: float | None = None) -> Problem:
 def for_oracle(
     oracle: Oracle, method: str, *, alpha: float | None = None, gamma0: float | None = None, eta0: float = 1.0
 ) -> Statement:
-    """What the paper says about a method on this oracle: NSGDM with f's own constants, NSTORM with the oracle's.
+    """State the paper's theorem about a method on this oracle: NSGDM with f's own constants, NSTORM with the oracle's.
 
     Args:
         oracle: the oracle.
@@ -108,7 +108,7 @@ def around_start(noise: Bg0, start: jax.Array | np.ndarray) -> Bg0:
 
     >>> import numpy as np
     >>> moved = around_start(Bg0(B=1.0, G=1.0, anchor=np.zeros(2), where="x*"), np.array([3.0, 4.0]))
-    >>> f"{moved.B:.3f} {moved.G:.3f} {moved.where}"
+    >>> f"{around_x0.B:.3f} {around_x0.G:.3f} {moved.where}"
     '1.414 7.141 x⁰'
     """
     distance = math.dist(noise.anchor.tolist(), start.tolist())
@@ -125,10 +125,10 @@ def cost_of_moving(noise: Bg0, start: jax.Array | np.ndarray) -> str:
     >>> cost_of_moving(Bg0(B=1.0, G=1.0, anchor=np.zeros(2), where="x*"), np.array([3.0, 4.0]))
     'The noise is smallest at x*, 5 from x⁰: around x⁰ B is 1.414 instead of 1 and G is 7.141 instead of 1.'
     """
-    distance, moved = math.dist(noise.anchor.tolist(), start.tolist()), around_start(noise, start)
+    distance, around_x0 = math.dist(noise.anchor.tolist(), start.tolist()), around_start(noise, start)
     if distance == 0:
         return "The noise is smallest at x⁰: nothing is lost."
     return (
-        f"The noise is smallest at {noise.where}, {distance:.4g} from x⁰: around x⁰ B is {moved.B:.4g} instead of "
-        f"{noise.B:.4g} and G is {moved.G:.4g} instead of {noise.G:.4g}."
+        f"The noise is smallest at {noise.where}, {distance:.4g} from x⁰: around x⁰ B is {around_x0.B:.4g} instead of "
+        f"{noise.B:.4g} and G is {around_x0.G:.4g} instead of {noise.G:.4g}."
     )

@@ -1,15 +1,25 @@
-"""From the constants of a problem to a run: the theorem that applies, its schedule and its guarantee."""
+"""Plans, from the constants of a problem to a run: the theorem that applies, its schedule and its guarantee."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gladstorm.theory import nsgdm, nstorm  # noqa: F401 - importing a module makes its regimes known
 from gladstorm.theory.class_constants import best_linear_class, flat_classes
-from gladstorm.theory.free_runs import free_storm
-from gladstorm.theory.problem import FRACTION, HORIZON, LONGEST, POSITIVE, OutOfRange, Problem
+from gladstorm.theory.free_runs import free_run
+from gladstorm.theory.problem import (
+    EUCLID,
+    FRACTION,
+    HORIZON,
+    LONGEST,
+    PAPER_GROWTH,
+    POSITIVE,
+    Norm,
+    OutOfRange,
+    Problem,
+)
 from gladstorm.theory.search import boundary
 from gladstorm.theory.statement import REGIMES, Prescription, Statement
 
@@ -75,13 +85,13 @@ class Plan:
     statement: Statement  #: the theorem, with its γ0 and η0
     horizon: int  #: T, the number of iterates
     remarks: tuple[str, ...] = ()  #: what was given and is not used
-    asked: Problem | None = None  #: the problem asked about, if the statement is about a wider class
+    original: Problem | None = None  #: the problem that was given, if the statement is about a wider class
 
     def __post_init__(self) -> None:
         self.statement.bound(self.horizon)  # refused here if it does not fit in double precision
 
     def __repr__(self) -> str:
-        """What it says, in a few lines."""
+        """Text of the plan, in a few lines."""
         lines = [self._title(), *(f"{name:<11}{text}" for name, text in self._facts())]
         return "\n".join(line if len(line) <= 100 else line[:99] + "…" for line in lines)
 
@@ -106,34 +116,57 @@ class Plan:
     def _facts(self) -> list[tuple[str, str]]:
         statement, T = self.statement, self.horizon
         eta, gamma, n_init, _ = statement.schedule(T)
-        given = {field.name: getattr(self.problem, field.name) for field in fields(self.problem)}
+        given = {name: getattr(self.problem, name) for name in ("alpha", "L0", "L1", "L", "B", "G", "gap")}
+        if not self.problem.of_paper:
+            given |= {"growth": self.problem.growth, "tau": self.problem.norm.tau}
         bound, calls = f"{statement.bound(T):.6g}", counted(statement.sfo(T))
+        dual = "" if self.problem.norm == EUCLID else "_*"
         return [
             ("problem:", ", ".join(f"{name}={value:g}" for name, value in given.items() if value is not None)),
             ("schedule:", f"gamma = {gamma:.6g}, eta = {eta:.6g}, n_init = {counted(n_init)}"),
-            ("bound:", f"E‖∇f(x̂)‖ ≤ {bound}, for {calls} stochastic gradients"),
+            ("bound:", f"E‖∇f(x̂)‖{dual} ≤ {bound}, for {calls} stochastic gradients"),
             ("source:", statement.source),
             *(("", sentence) for sentence in self._wider()),
+            ("class:", self.constants),
             *([("violated:", sentence) for sentence in statement.violations()] or [("conditions", "hold")]),
             *(("remark:", remark) for remark in self.remarks),
         ]
 
     @property
     def problem(self) -> Problem:
-        """The problem that was asked about."""
-        return self.statement.problem if self.asked is None else self.asked
+        """The problem that was given."""
+        return self.statement.problem if self.original is None else self.original
 
     @property
     def source(self) -> str:
-        """The theorem. If it is about a wider class than the problem's, also the constants in that class."""
+        """The theorem's source. If it is about a wider class than the problem's, also the constants in that class."""
         return "; ".join([self.statement.source, *self._wider()])
 
     def _wider(self) -> list[str]:
-        statement, alpha = self.statement, self.problem.alpha
-        if statement.problem.alpha == alpha:
-            return []
-        constants = ", ".join(f"{name} = {getattr(statement, name):.6g}" for name in statement.needs())
-        return [f"of alpha = {statement.problem.alpha:g}: {constants}, a class that contains alpha = {alpha:g}'s"]
+        statement, alpha, B = self.statement, self.problem.alpha, self.statement.problem.B
+        words = []
+        if statement.problem.alpha != alpha:
+            constants = ", ".join(f"{name} = {getattr(statement, name):.6g}" for name in statement.needs())
+            words.append(
+                f"of alpha = {statement.problem.alpha:g}: {constants}, a class that contains alpha = {alpha:g}'s"
+            )
+        if B != self.problem.B:
+            words.append(f"B = {B:.6g}: noise of mean-square smooth samples grows no faster")
+        return words
+
+    @property
+    def constants(self) -> str:
+        """The smoothness class that the statement is about, whose it is, and its constants."""
+        statement = self.statement
+        owner = "samples" if statement.corrects_drift else "f"
+        norm = self.problem.norm
+        in_norm = "" if norm == EUCLID else f" in the norm {norm.name} and its dual, τ = {norm.tau:.6g}"
+        return f"{statement.classes[statement.smoothness]}{in_norm}, constants of {owner}: {self._values()}"
+
+    def _values(self) -> str:
+        statement = self.statement
+        names = regime(statement.method, statement.problem).needs()
+        return ", ".join(f"{name} = {getattr(statement, name):.6g}" for name in names)
 
     @property
     def schedule(self) -> Prescription:
@@ -164,6 +197,10 @@ class Plan:
             "rate": float(statement.rate),
             "sfo": statement.sfo(T),
             "source": self.source,
+            "class": self.constants,
+            "growth": self.problem.growth,
+            "norm": self.problem.norm.name,
+            "tau": self.problem.norm.tau,
         }
 
 
@@ -181,6 +218,8 @@ def plan(
     gap: float,
     gamma0: float | None = None,
     eta0: float | None = None,
+    growth: float = PAPER_GROWTH,
+    norm: Norm | str = EUCLID,
 ) -> Plan:
     """The schedule and the guarantee for a horizon, or for the smallest horizon that guarantees eps.
 
@@ -199,12 +238,22 @@ def plan(
             conditions; for NSTORM under BG-0 noise and α > 0 also another schedule, S9, if eta0 is not given either and
             it is better. A value that violates a condition is no error: `plan(...).statement.violations()` says so.
         eta0: η0 in (0, 1] of the schedule; 1 if not given.
+        growth: a ≥ 0: noise deviates by at most G + B‖x − x⁰‖^(a/2). The paper has 2.
+        norm: In which steps have length 1: euclid, sign(d), spectral(m, n), layers(…), or a `Norm`. The constants are
+            those of this norm, and the bound is on the gradient in its dual norm. With another growth or norm than the
+            paper's, γ and η are those with the smallest bound (S1, S2, S7 or S8), so gamma0 and eta0 must be left out.
 
     >>> ready = plan("nstorm", horizon=10_000, alpha=0.5, L0=1.5, L1=0.25, B=0.4, G=0.7, gap=3, gamma0=0.09, eta0=0.8)
     >>> f"{ready.as_dict()['bound']:.8g}"
     '19.333623'
     """
-    problem = Problem(alpha=alpha, L0=L0, L1=L1, L=L, B=B, G=G, gap=gap)
+    in_norm = Norm.from_text(norm) if isinstance(norm, str) else norm
+    problem = Problem(alpha=alpha, L0=L0, L1=L1, L=L, B=B, G=G, gap=gap, growth=growth, norm=in_norm)
+    if not problem.of_paper and (gamma0 is not None or eta0 is not None):
+        raise ValueError(
+            f"plan: gamma0 and eta0 must be left out with another growth than 2 or another norm than euclid, for which "
+            f"the schedule is searched; got gamma0={gamma0}, eta0={eta0}."
+        )
     remarks = []
     if L1 and problem.smoothness == "smooth":
         remarks.append(f"L1 is not used, as curvature does not grow with alpha = 0; got L1={L1}.")
@@ -214,7 +263,8 @@ def plan(
             remarks.append(f"eta0 is not used, as this schedule has none; got eta0={eta0}.")
             eta0 = None
     free = gamma0 is None and eta0 is None
-    choice = _Choice(method, problem, gamma0, 1.0 if eta0 is None else eta0, free)
+    covered = regime(method, problem).within_class(problem)
+    choice = _Choice(method, covered, gamma0, 1.0 if eta0 is None else eta0, free)
     if horizon is not None and eps is None:
         HORIZON.require("plan", "horizon", horizon)
         statement, T = choice.best(int(horizon)), int(horizon)
@@ -242,12 +292,14 @@ class _Choice:
         A γ0 that was given stands for a run, so another theorem counts only if it prescribes the same run.
         """
         level = self.problem.constant(self.method, regime(self.method, self.problem).needs()[0])
+        free = free_run(self.method, self.problem) if self.free else None
+        if free is not None and not self.problem.of_paper:
+            return free.tune(T)
         classes = (self.problem, *flat_classes(self.problem, level))
         if len(classes) == 1:
             wider = best_linear_class(self.problem, lambda problem: self._bound(problem, T))
             classes += () if wider is None else (wider,)
         stated = self._stated(min(classes, key=lambda problem: self._bound(problem, T)), T)
-        free = free_storm(self.problem) if self.free and self.method == "nstorm" else None
         if free is None:
             return stated
         tuned = free.tune(T)

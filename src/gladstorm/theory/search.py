@@ -53,10 +53,10 @@ def boundary(true_from: Callable[[int], bool], before: int, after: int) -> int:
     It is true at `after`. Bounds know T in double precision, so what it says is asked once for each float. The middle
     is the geometric one while the two ends are of different order.
     """
-    known: dict[float, bool] = {}
+    answers: dict[float, bool] = {}
     while after - before > 1:
         middle = (before + after) // 2 if after <= 4 * before else max(before + 1, math.isqrt(before * after))
-        if float(middle) not in known:
-            known[float(middle)] = true_from(middle)
-        before, after = (before, middle) if known[float(middle)] else (middle, after)
+        if float(middle) not in answers:
+            answers[float(middle)] = true_from(middle)
+        before, after = (before, middle) if answers[float(middle)] else (middle, after)
     return after

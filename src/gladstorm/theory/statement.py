@@ -1,4 +1,4 @@
-"""What a theorem says, as an object: its schedule, its conditions, its bound term by term; and the answers it gives."""
+"""Theorems as objects: its schedule, its conditions, its bound term by term; and the answers it gives."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Prescription(NamedTuple):
 
 @dataclass(frozen=True)
 class Statement(ABC):
-    """What a theorem says about T iterates of a method: E‖∇f(x̂)‖ ≤ Σ c T^(−e) for a certain schedule of η and γ.
+    """A theorem about T iterates of a method: E‖∇f(x̂)‖ ≤ Σ c T^(−e) for a certain schedule of η and γ.
 
     The schedule is η = η0 T^(−eta_exponent), γ = γ0 T^(−gamma_exponent). x̂ is uniform on x⁰..x^{T−1}, so the left-hand
     side is the mean of ‖∇f‖ over the trajectory. A subclass with a source is one regime, and REGIMES has it by method,
@@ -109,6 +109,11 @@ class Statement(ABC):
         if setting != (self.smoothness, self.noise):
             owner, wanted = type(self).__name__, (self.smoothness, self.noise)
             raise ValueError(f"{owner}: problem must have smoothness and noise {wanted}; got problem={setting}.")
+        if self.of_paper and not self.problem.of_paper:
+            raise ValueError(
+                f"{self.method}: the paper's theorem is about growth=2 and norm=euclid, `theory.plan` about all; got "
+                f"growth={self.problem.growth:g}, norm={self.problem.norm.name}."
+            )
         for name in self.needs():
             self.problem.constant(self.method, name)
         POSITIVE.require(self.method, "gamma0", self.gamma0)
@@ -141,6 +146,11 @@ class Statement(ABC):
     @classmethod
     def reads(cls, problem: Problem) -> Problem:
         """The problem that this statement is about, if noise is added to f and `problem` has f's own constants."""
+        return problem
+
+    @classmethod
+    def within_class(cls, problem: Problem) -> Problem:
+        """The problem with the smallest growth B of the noise that its smoothness implies."""
         return problem
 
     @classmethod
@@ -258,7 +268,7 @@ class Statement(ABC):
         )
 
     def tune_gamma0(self, T: int | None = None) -> Self:
-        """The same statement with the best admissible γ0: the one with the smallest bound at T.
+        """Choose the best admissible γ0: the one with the smallest bound at T.
 
         Without T, the one with the smallest leading coefficient. Its bound is never larger than this one's, unless this
         one violates a condition.
@@ -277,7 +287,7 @@ class Statement(ABC):
         return self._better(replace(self, gamma0=gamma0), T)
 
     def tune(self, T: int | None = None) -> Self:
-        """The same statement with the best admissible γ0, and η0 if it has one: those with the smallest bound at T.
+        """Choose the best admissible γ0, and η0 if there is one: those with the smallest bound at T.
 
         Without T, those with the smallest coefficient of the slowest power of T, which is best for every T large
         enough.

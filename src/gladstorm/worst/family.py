@@ -120,9 +120,7 @@ class ProblemClass:
 
 @dataclass(frozen=True)
 class Shape:
-    """The proposal that a vector of numbers stands for.
-
-    The numbers are f' in units of the level, shares of the noise, rarities in η, and widths.
+    """The proposal that a vector stands for: f' in units of the level, shares of the noise, rarities in η, and widths.
 
     The piece next to x⁰ is measured in γT, a share of the run; those behind it in γ/η, as far as v remembers.
     """

@@ -110,12 +110,12 @@ class NoisyRunway(GatedChain):
 
     @property
     def links(self) -> int:
-        """T."""
+        """T, the number of links."""
         return int(self.start.size - 1)
 
     @property
     def flaw(self) -> str | None:
-        """None if x⁰ = 0; otherwise a sentence that says so."""
+        """A sentence if x⁰ is not 0."""
         return f"{type(self).__name__}: start must be 0, where the runway begins." if np.any(self.start) else None
 
     @property
@@ -126,13 +126,13 @@ class NoisyRunway(GatedChain):
 
     @property
     def constants(self) -> Constants:
-        """Of f itself: it is smooth with a constant that vanishes with ε, and f ≥ −Δ."""
+        """Constants of f itself: it is smooth with a constant that vanishes with ε, and f ≥ −Δ."""
         L = self.smoothness * float(self.eps) / float(self.scale)
         return Constants(L0=L, L1=0.0, alpha=0.0, f_inf=-float(self.gap))
 
     @property
     def expected_constants(self) -> Constants:
-        """Of its samples: the class E L*_sym(α)."""
+        """Constants of samples in the class E L*_sym(α)."""
         return Constants(L0=float(self.L0), L1=float(self.L1), alpha=float(self.alpha), f_inf=-float(self.gap))
 
     def link_noise(self, x: Array) -> tuple[Array, Array]:
@@ -147,8 +147,8 @@ class NoisyRunway(GatedChain):
         """
         omega = self.coordinates(x)
         value, grad = jax.value_and_grad(link_noise)(omega)
-        later = jnp.arange(omega.size) >= noisy_link(omega)
-        hidden = later & jnp.all(~later | (jnp.abs(omega) <= QUIET))
+        behind = jnp.arange(omega.size) >= noisy_link(omega)
+        hidden = behind & jnp.all(~behind | (jnp.abs(omega) <= QUIET))
         left = jnp.where(hidden, 0.0, chain_grad(omega) - grad)
         return self._grad_with(x, chain_value(omega) - DEPTH * omega.size - value, left)
 
@@ -164,7 +164,7 @@ class NoisyRunway(GatedChain):
 
 @part
 class RotatedRunway(NoisyRunway):
-    """The same for all methods: ω(z) = Uᵀϱ(z/λ), ϱ(u) = u/√(1 + ‖u‖²/P²), P = 230 √T, and f gains κ‖z‖²/(10λ²).
+    """The noisy runway for all methods: ω(z) = Uᵀπ(z/λ), π(u) = u/√(1 + ‖u‖²/P²), P = 230 √T, and f gains κ‖z‖²/(10λ²).
 
     The columns of U are orthonormal and unknown to the method. In enough dimensions (`Hardness.dimension`) no method
     finds one by chance; what else holds of the problem holds in every dimension.
@@ -188,15 +188,15 @@ class RotatedRunway(NoisyRunway):
 
     @property
     def links(self) -> int:
-        """T."""
+        """T, the number of links."""
         return int(self.frame.shape[1])
 
     def coordinates(self, x: Array) -> Array:
-        """ω = Uᵀϱ(z/λ)."""
+        """ω = Uᵀπ(z/λ)."""
         return self._squash(x)[1] @ self.frame
 
     def value(self, x: Array) -> Array:
-        """f(y, z)."""
+        """Value f(y, z)."""
         confined = self.steepness * self.eps / self.scale * jnp.sum(x[1:] ** 2) / 10
         return super().value(x) + confined
 
@@ -205,13 +205,13 @@ class RotatedRunway(NoisyRunway):
         return super()._grad_with(x, value, grad).at[1:].add(confined)
 
     def _squash(self, x: Array) -> tuple[Array, Array, Array]:
-        """β, ϱ(z/λ) and P², where ϱ(u) = β u."""
+        """β, π(z/λ) and P², where π(u) = β u."""
         u, most = x[1:] / self.scale, float(SQUASHED**2 * self.frame.shape[1])
         shrunk = 1 / jnp.sqrt(1 + jnp.sum(u * u) / most)
         return shrunk, shrunk * u, jnp.asarray(most)
 
     def _pull(self, x: Array, grad: Array) -> Array:
-        """β (I − ϱϱᵀ/P²) U ∇c."""
+        """β (I − ππᵀ/P²) U ∇c."""
         shrunk, squashed, most = self._squash(x)
         along = self.frame @ grad
         return shrunk * (along - squashed * (squashed @ along) / most)
@@ -259,7 +259,7 @@ class NoisyRunwayOracle(OwnNoise):
 
     @property
     def links(self) -> int:
-        """T."""
+        """T, the number of links."""
         return self.objective.links
 
     @override
@@ -290,7 +290,7 @@ class NoisyRunwayOracle(OwnNoise):
         return f.value(x) + (shown - 1) * f.link_noise(x)[0] + sample.sign * f.carrier(x)[0]
 
     def _shown(self, link: Array, sample: Coins) -> Array:
-        """ζ_i/p."""
+        """ζ_i/p, the factor of the hidden link."""
         return sample.shown[jnp.minimum(link, self.links - 1)] / self.p
 
     @override

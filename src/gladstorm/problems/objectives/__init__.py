@@ -22,8 +22,6 @@ from gladstorm.problems.functions import FromFunction as FromFunction
 from gladstorm.problems.functions import from_function as from_function
 from gladstorm.problems.hard.noisy_runway import NoisyRunway as NoisyRunway
 from gladstorm.problems.hard.noisy_runway import RotatedRunway as RotatedRunway
-from gladstorm.problems.hard.zero_chain import GatedRunway as GatedRunway
-from gladstorm.problems.hard.zero_chain import ZeroChain as ZeroChain
 from gladstorm.problems.objectives.elementary import Cauchy as Cauchy
 from gladstorm.problems.objectives.elementary import Cosh as Cosh
 from gladstorm.problems.objectives.elementary import DoubleWell as DoubleWell

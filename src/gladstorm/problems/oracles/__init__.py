@@ -14,7 +14,6 @@ from typing import Any
 from gladstorm.core.calls import Defaults, bind, find_part, read_call
 from gladstorm.core.parts import parts_of
 from gladstorm.problems.hard.noisy_runway import NoisyRunwayOracle as NoisyRunwayOracle
-from gladstorm.problems.hard.zero_chain import ChainOracle as ChainOracle
 from gladstorm.problems.oracle import Oracle as Oracle
 from gladstorm.problems.oracle import OwnNoise as OwnNoise
 from gladstorm.problems.oracle import Point as Point

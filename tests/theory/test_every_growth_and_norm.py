@@ -1,0 +1,203 @@
+"""Noise that grows like any power of the distance, and steps in any norm: a second implementation, from the formulas.
+
+The formulas are N1, N2, N7 and N8 as docs/proofs.md has them; nothing of the package's bounds is used to evaluate them.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gladstorm import theory
+from gladstorm.methods import from_plan
+from gladstorm.theory import GrowingSteps, Norm, Problem, plan, theorem
+from gladstorm.theory.free_runs import FreeRun, free_run
+
+T_FAR = 10**60
+
+
+def mean_growth(h: float, updates: float) -> float:
+    """The mean of k^h over k = 0..K, at most."""
+    return (updates if h <= 1 else updates + 1) ** h / (1 + h)
+
+
+def second(method: str, p: Problem, gamma: float, eta: float, n_init: int, T: int, s: float) -> float:
+    """The right-hand side of N1, N2, N7 or N8; infinite where the condition fails."""
+    tau, kappa, nu, h = p.norm.tau, p.norm.kappa, p.norm.nu, p.growth / 2
+    K, D, G = T - 1.0, p.gap, p.G
+    forgotten = 1 / (eta * T) * (1 - (1 - eta) ** T) if T < 10**7 else -math.expm1(T * math.log1p(-eta)) / (eta * T)
+    start = D / (gamma * T) + 2 * tau * G / math.sqrt(n_init) * forgotten
+    L0, L1 = (p.L0 or 0.0), (p.L1 or 0.0)
+    if 0 < p.alpha < 1:
+        L0, L1 = L0 + (1 - p.alpha) * L1 * s**p.alpha, p.alpha * L1 * s ** (p.alpha - 1)
+    E = math.exp(L1 * gamma) if p.alpha else 1.0
+    if method == "nsgdm":
+        c = 1 - (L1 * gamma * E * (2 * (1 - eta) / eta + 0.5) if p.alpha else 0.0)
+        noise = 2 * math.sqrt(eta / (2 - eta)) * tau * (G + p.B * gamma**h * mean_growth(h, K))
+        right = start + 2 * L0 * E * gamma * (1 - eta) / eta + noise + L0 * E * gamma / 2
+    elif p.alpha == 0:
+        L = p.L or 0.0
+        Q = G + min(p.B * gamma**h * mean_growth(h, max(K - 1, 0)), nu * L * gamma * max(K - 1, 0) / 2)
+        c = 1.0
+        right = start + 2 * tau * (nu * L * gamma + eta * Q) / math.sqrt(eta * (2 - eta)) + tau * L * gamma / 2
+    else:
+        c = 1 - kappa * tau * L1 * gamma * E * (2 * nu / eta + 0.5)
+        Q = G + p.B * gamma**h * mean_growth(h, max(K - 1, 0))
+        right = start + 2 * tau * (nu * gamma * E * (L0 + L1 * Q) + eta * Q) / math.sqrt(eta * (2 - eta))
+        right += tau * gamma * E * (L0 + L1 * (G + p.B * gamma**h * mean_growth(h, K))) / 2
+    return right / c if c > 0 else math.inf
+
+
+def scale_of(statement: Any, T: int) -> float:
+    return float(statement.scale0 * T ** -float(statement.scale_exponent))
+
+
+@pytest.mark.parametrize("method", ["nsgdm", "nstorm"])
+def test_a_plan_is_the_second_implementation_s_bound_at_its_schedule(method: str) -> None:
+    rng = np.random.default_rng(0)
+    classes = set()
+    for _ in range(100):
+        alpha = float(rng.choice([0.0, 0.3, 0.5, 0.8, 1.0]))
+        L0, L1, B, gap, tau = (10 ** rng.uniform(-1.5, 1.5, size=5)).tolist()
+        G = float(rng.choice([0.0, 10 ** rng.uniform(-2, 1)]))
+        norm = Norm("mine", 1 + tau, 1 / (1 + tau) + rng.uniform(), 1 + rng.uniform())
+        given: dict[str, Any] = {"alpha": alpha, "B": B, "G": G, "gap": gap, "growth": float(rng.uniform(0, 4))}
+        given |= {"L": L0} if method == "nstorm" and alpha == 0 else {"L0": L0, "L1": L1}
+        T = int(10 ** rng.uniform(1, 14))
+        ready = plan(method, horizon=T, norm=norm, **given)
+        statement: Any = ready.statement
+        eta, gamma, n_init, _ = ready.schedule
+        again = second(method, statement.problem, gamma, eta, n_init, T, scale_of(statement, T))
+        bound = statement.bound(T)
+        if bound < math.inf:
+            # N_init is rounded up in the schedule, not in the bound.
+            assert again == pytest.approx(bound, rel=1e-9 if n_init == 1 else 0.05)
+            assert again <= bound * (1 + 1e-9)
+            classes.add((alpha, n_init > 1))
+        assert n_init == 1 or method == "nstorm"
+        assert 0 < eta <= 1
+    assert len(classes) >= 5
+
+
+@pytest.mark.parametrize("growth", [0.0, 0.5, 1.0, 1.5, 3.0])
+def test_the_leading_constants_are_those_of_the_theorems(growth: float) -> None:
+    a, h, tau = growth, growth / 2, 7.0
+    given: dict[str, Any] = {
+        "B": 1.0,
+        "G": 0.0,
+        "gap": 1.0,
+        "growth": growth,
+        "norm": Norm("mine", tau),
+        "horizon": T_FAR,
+    }
+    bound = plan("nsgdm", alpha=0, L0=1.0, **given).statement.bound(T_FAR)
+    known = 4 * (4 + a) ** (4 + a) / ((1 + a) ** (1 + a) * (2 + a) ** 2) * tau**2
+    assert bound ** (4 + a) * T_FAR == pytest.approx(known, rel=1e-6)
+    if a < 2:  # beyond, the samples themselves limit the noise
+        bound = plan("nstorm", alpha=0, L=1.0, **given).statement.bound(T_FAR)
+        known = 4 * (3 + h) ** (3 + h) / (1 + h) ** (2 + h) * tau**2
+        assert 2 * T_FAR * bound ** (3 + h) == pytest.approx(known, rel=1e-6)
+        known = {0.0: 637, 0.5: 737, 1.0: 830, 1.5: 918}[a]
+        linear = plan("nstorm", alpha=1, L0=1e-90, L1=1.0, **(given | {"norm": Norm()})).statement.bound(T_FAR)
+        assert 2 * T_FAR * linear ** (3 + a) == pytest.approx(known, abs=0.6)
+
+
+@pytest.mark.parametrize(
+    ("method", "alpha"), [("nsgdm", 0.0), ("nsgdm", 0.5), ("nstorm", 0.0), ("nstorm", 0.5), ("nstorm", 1.0)]
+)
+def test_the_bound_falls_with_the_power_of_T_that_its_rate_says(method: str, alpha: float) -> None:
+    for growth in (0.0, 1.0, 1.5):
+        problem = Problem(alpha=alpha, L0=1, L1=1, L=1, B=1, G=1, gap=1, growth=growth, norm=Norm.from_text("sign(5)"))
+        statement = free_run(method, problem)
+        assert statement is not None
+        low, high = 10**80, 10**100
+        slope = math.log(statement.tune(high).bound(high) / statement.tune(low).bound(low)) / math.log(high / low)
+        assert slope == pytest.approx(-float(statement.rate), abs=2e-3)
+        h, effective = growth / 2, alpha if method == "nstorm" else 0.0
+        expected = 1 / (4 + growth) if method == "nsgdm" else 1 / (3 + h + effective * h)
+        assert float(statement.rate) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("method", ["nsgdm", "nstorm"])
+@pytest.mark.parametrize(("alpha", "B"), [(0.0, 0.5), (1.0, 0.5), (0.0, 0.0), (1.0, 0.0), (0.5, 0.5)])
+def test_at_growth_2_and_without_a_norm_it_is_no_larger_than_the_paper_s_best(
+    method: str, alpha: float, B: float
+) -> None:
+    given: dict[str, Any] = {"alpha": alpha, "L0": 1.5, "L1": 0.25, "L": 1.5, "B": B, "G": 0.7, "gap": 3.0}
+    paper = plan(method, horizon=10**6, **given)
+    near = plan(method, horizon=10**6, growth=2 + 1e-12, **given)
+    assert near.statement.bound(10**6) <= paper.statement.bound(10**6) * (1 + 1e-6)
+    assert isinstance(near.statement, FreeRun)
+    assert near.as_dict()["tau"] == 1
+
+
+def test_noise_that_does_not_grow_is_bounded_noise_of_its_sum() -> None:
+    """a = 0: a deviation of at most G + B everywhere."""
+    given: dict[str, Any] = {"alpha": 0, "L0": 1.0, "gap": 1.0, "horizon": 10**8, "growth": 0.0}
+    one = plan("nsgdm", B=0.4, G=0.6, **given).statement.bound(10**8)
+    other = plan("nsgdm", B=1e-12, G=1.0, **given).statement.bound(10**8)
+    assert one == pytest.approx(other, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "tau2", "kappa"),
+    [
+        ("euclid", 1, 1),
+        ("sign(100)", 100, 1),
+        ("spectral(64, 32)", 32, 1),
+        ("layers(euclid, sign(3), 2 * sign(4))", 20, 1),
+    ],
+)
+def test_a_norm_is_read_from_a_text(text: str, tau2: float, kappa: float) -> None:
+    norm = Norm.from_text(text)
+    assert norm.tau**2 == pytest.approx(tau2)
+    assert norm.kappa == kappa
+
+
+BAD = ["", "sign", "sign()", "sign(0)", "sign(2.5)", "spectral(3)", "l3(2)", "layers()", "layers(0*euclid)", "a b"]
+BAD += ["layers(euclid+euclid)", "__import__('os')", "sign(d=3)", "(" * 500, "layers(layers"]
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_bad_norm_gets_one_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match="norm: must be euclid, sign"):
+        Norm.from_text(text)
+
+
+def test_what_the_paper_is_not_about_is_refused_where_only_the_paper_speaks() -> None:
+    problem = Problem(alpha=0, L0=1, L=1, B=1, G=1, gap=1, growth=1)
+    with pytest.raises(ValueError, match="the paper's theorem is about growth=2 and norm=euclid"):
+        theorem("nsgdm", problem)
+    with pytest.raises(ValueError, match="plan: gamma0 and eta0 must be left out with another growth"):
+        plan("nsgdm", alpha=0, L0=1, B=1, G=1, gap=1, growth=1, horizon=10, gamma0=1.0)
+    for refused in (lambda: theory.lower_bound(problem, 0.1), lambda: theory.wrapped(problem)):
+        with pytest.raises(ValueError, match="problem must have growth=2 in the Euclidean norm"):
+            refused()
+    with pytest.raises(ValueError, match="growth must be finite and ≥ 0"):
+        plan("nsgdm", alpha=0, L0=1, B=1, G=1, gap=1, growth=-1, horizon=10)
+    with pytest.raises(ValueError, match="kappa·tau must be ≥ 1"):
+        Norm("mine", 0.5)
+
+
+def test_a_plan_for_another_growth_makes_the_method_with_its_numbers() -> None:
+    ready = plan("nstorm", alpha=0, L=1, B=1, G=1, gap=1, growth=1, eps=0.5)
+    made: Any = from_plan(ready)
+    assert (made.step.gamma, made.estimator.eta) == (ready.schedule.gamma, ready.schedule.eta)
+    assert (
+        ready.statement.bound(ready.horizon) <= 0.5 < ready.statement.tune(ready.horizon - 1).bound(ready.horizon - 1)
+    )
+    assert "growth 1" in ready.source
+
+
+@pytest.mark.parametrize("growth", [0.0, 1.0, 3.0])
+def test_growing_steps_pay_for_the_growth_along_their_way(growth: float) -> None:
+    """G + B S^h/(1 + h) in the place of G + B (S − γ̄)/2."""
+    problem = Problem(alpha=0, L0=1.5, B=0.4, G=0.7, gap=3.0, growth=growth, norm=Norm("mine", 3.0))
+    growing = GrowingSteps(problem, 1e-3, 100.0, 300)
+    lengths = 1e-3 * 100.0 ** (np.arange(300) / 300)
+    passed = np.cumsum(lengths) - lengths
+    mean = float(np.sum(lengths * passed ** (growth / 2)) / np.sum(lengths))
+    scale = 2 * math.sqrt(growing.eta / (2 - growing.eta)) * 3.0
+    paid = growing.terms(300)["noise growth"] / (scale * 0.4)
+    assert mean <= paid <= 1.1 * mean
