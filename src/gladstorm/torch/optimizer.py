@@ -20,8 +20,8 @@ from gladstorm.torch.options import (
     NON_NEGATIVE_NUMBER,
     check_implementation,
     check_number,
+    refuse_flattened,
     refuse_other_optimizer,
-    refuse_shards,
 )
 
 
@@ -105,7 +105,7 @@ class Optimizer(torch.optim.Optimizer, ABC):
 
     @property
     def skipped(self) -> int:
-        """How many steps were not taken, because a gradient was not finite or a two-phase step was not finished."""
+        """How many steps were not taken, because a gradient was not finite."""
         return int(self._skipped)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -121,7 +121,7 @@ class Optimizer(torch.optim.Optimizer, ABC):
         """Raise a ValueError for the first option of a group that breaks its rule."""
         for key, rule in self.rules.items():
             check_number(self._name, key, rule, group[key])
-        refuse_shards(self._name, group["params"], group.get("norm"))
+        refuse_flattened(self._name, group["params"])
 
     def _refuse_saving(self, what: str) -> None:
         """Raise a RuntimeError while parameters and state are not those of a run between steps."""
