@@ -15,7 +15,7 @@ import copy
 import math
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from typing_extensions import override
@@ -214,8 +214,8 @@ class TwoPointTrainer(Trainer):  # type: ignore[misc]  # mypy does not see the p
             losses = [train(model, dict(inputs), *rest) for inputs, rest in batches]  # some losses take the labels out
             return torch.stack(losses).sum()
 
-        loss: torch.Tensor = self._nstorm().step(closure)
-        return loss
+        loss: Any = self._nstorm().step(closure)
+        return cast(torch.Tensor, loss)
 
     def _get_grad_norm(self, model: torch.nn.Module, grad_norm: Any = None) -> None:
         """Log no norm: the step is made, and its gradients are cleared."""

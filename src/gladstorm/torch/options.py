@@ -64,11 +64,11 @@ def check_implementation(owner: str, foreach: bool | None, differentiable: bool,
 
 
 def refuse_other_optimizer(
-    owner: str, groups: list[dict[str, Any]], required: Iterable[str], known: Iterable[str]
+    owner: str, groups: list[dict[str, Any]], required: Iterable[str], options: Iterable[str]
 ) -> None:
-    """Raise a ValueError for saved groups that lack a required option, or have one of torch's that is not known."""
+    """Raise a ValueError for saved groups that lack a required option, or have one of torch's that is not among its options."""
     saved = {key for group in groups for key in group}
-    others = (saved & OPTIONS_OF_TORCH) - set(known)
+    others = (saved & OPTIONS_OF_TORCH) - set(options)
     lacking = [key for key in required if any(key not in group for group in groups)]
     if others or lacking:
         evidence = ", ".join(sorted(others)) or f"no {lacking[0]}"
