@@ -66,7 +66,7 @@ def check_implementation(owner: str, foreach: bool | None, differentiable: bool,
 def refuse_other_optimizer(
     owner: str, groups: list[dict[str, Any]], required: Iterable[str], options: Iterable[str]
 ) -> None:
-    """Raise a ValueError for saved groups that lack a required option, or have one of torch's that is not among its options."""
+    """Raise a ValueError for saved groups that lack a required option, or have one of torch's that is not an option."""
     saved = {key for group in groups for key in group}
     others = (saved & OPTIONS_OF_TORCH) - set(options)
     lacking = [key for key in required if any(key not in group for group in groups)]
