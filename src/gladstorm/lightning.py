@@ -1,3 +1,5 @@
-"""The public path of `NoiseMonitor`, which logs noise, and `TwoPointModule`, which evaluates at two points."""
+"""The public path of the callbacks and of `TwoPointModule`, which evaluates at two points."""
 
-from gladstorm.integrations.lightning import NoiseMonitor as NoiseMonitor, TwoPointModule as TwoPointModule  # noqa: I001 - one line
+from gladstorm.integrations.lightning import EvaluateAverage as EvaluateAverage
+from gladstorm.integrations.lightning import NoiseMonitor as NoiseMonitor
+from gladstorm.integrations.lightning import TwoPointModule as TwoPointModule

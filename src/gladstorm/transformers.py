@@ -1,3 +1,5 @@
-"""The public path of `NoiseMonitor`, which logs noise, and `TwoPointTrainer`, which evaluates at two points."""
+"""The public path of the callbacks and of `TwoPointTrainer`, which evaluates at two points."""
 
-from gladstorm.integrations.transformers import NoiseMonitor as NoiseMonitor, TwoPointTrainer as TwoPointTrainer  # noqa: I001 - one line
+from gladstorm.integrations.transformers import EvaluateAverage as EvaluateAverage
+from gladstorm.integrations.transformers import NoiseMonitor as NoiseMonitor
+from gladstorm.integrations.transformers import TwoPointTrainer as TwoPointTrainer

@@ -261,17 +261,6 @@ def test_a_closure_that_says_when_it_is_done_is_heard_before_the_step() -> None:
     assert len(lengths) == 3
 
 
-def test_a_step_of_nstorm_in_two_phases_warns_that_it_is_not_measured() -> None:
-    model = network()
-    optimizer = NSTORM(model.parameters())
-    NoiseProbe(optimizer, every=1)
-    with optimizer.previous_point():
-        loss_of(model, DATA[0, 0]).backward()
-    loss_of(model, DATA[0, 0]).backward()
-    with pytest.warns(UserWarning, match="in two phases"):
-        optimizer.step()
-
-
 def test_bad_input_is_refused_in_a_sentence() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -12,8 +12,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 lightning = pytest.importorskip("lightning")
 
-from gladstorm.lightning import TwoPointModule  # noqa: E402
-from gladstorm.torch import NSGDM, NSTORM  # noqa: E402
+from gladstorm.lightning import EvaluateAverage, NoiseMonitor, TwoPointModule  # noqa: E402
+from gladstorm.torch import NSGDM, NSTORM, Untuned  # noqa: E402
 
 LR, BATCH = 0.05, 8
 X = torch.randn(48, 4, generator=torch.Generator().manual_seed(0))
@@ -38,18 +38,19 @@ class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
 
 
 class Manual(Module):
-    """The two-phase form, with the optimizer that Lightning wraps."""
+    """Manual optimization, with the optimizer that Lightning wraps."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.automatic_optimization = False
 
     def training_step(self, batch: Any, k: int) -> None:
-        optimizer = self.optimizers()
-        with optimizer.optimizer.previous_point():
-            self.manual_backward((self.network(batch[0]) - batch[1]).square().mean())
-        self.manual_backward((self.network(batch[0]) - batch[1]).square().mean())
-        optimizer.step()
+        def closure() -> Tensor:
+            loss: Tensor = (self.network(batch[0]) - batch[1]).square().mean()
+            self.manual_backward(loss)
+            return loss
+
+        self.optimizers().step(closure)
 
 
 class TwoPoint(TwoPointModule):
@@ -68,18 +69,17 @@ class TwoPoint(TwoPointModule):
         return self.kind(self.parameters(), LR, **self.options)
 
 
-def fit(module: Any, folder: Path, epochs: int = 1, resume: Any = None, **options: Any) -> Any:
-    trainer = lightning.Trainer(
-        max_epochs=epochs,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=folder,
-        **options,
-    )
-    trainer.fit(module, DataLoader(TensorDataset(X, Y), batch_size=BATCH), ckpt_path=resume)
+def fit(
+    module: Any, folder: Path, epochs: int = 1, resume: Any = None, val_dataloaders: Any = None, **options: Any
+) -> Any:
+    quiet = {
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
+    trainer = lightning.Trainer(max_epochs=epochs, accelerator="cpu", default_root_dir=folder, **{**quiet, **options})
+    trainer.fit(module, DataLoader(TensorDataset(X, Y), batch_size=BATCH), val_dataloaders, ckpt_path=resume)
     return trainer
 
 
@@ -148,7 +148,7 @@ def test_half_precision_on_a_cpu_trains(tmp_path: Path) -> None:
         assert float((module.network(X) - Y).square().mean()) < before - 0.5
 
 
-def test_manual_optimization_in_two_phases_counts_its_steps_and_stops_at_max_steps(tmp_path: Path) -> None:
+def test_manual_optimization_counts_its_steps_and_stops_at_max_steps(tmp_path: Path) -> None:
     module = Manual()
     trainer = fit(module, tmp_path, 2, max_steps=4)
     assert trainer.global_step == 4
@@ -171,7 +171,7 @@ def test_a_two_point_module_accumulates_clips_and_counts_as_a_plain_loop(
     module = TwoPoint(accumulate, **options)
     trainer = fit(module, tmp_path)
     assert_same(module, by_hand(range(6 // accumulate), accumulate=accumulate, **options))
-    assert (trainer.global_step, module.calls) == (6 // accumulate, 12)
+    assert (trainer.global_step, module.calls) == (6 // accumulate, 12 - accumulate)  # v⁰ takes one evaluation
 
 
 def test_a_two_point_module_s_epoch_ends_with_a_step_of_what_is_left(tmp_path: Path) -> None:
@@ -272,3 +272,63 @@ def test_a_two_point_module_refuses_other_optimizers_and_a_missing_loss(tmp_path
 
     with pytest.raises(TypeError, match=r"^OnlyATrainingStep: loss\(batch, index\) must be defined by the module"):
         OnlyATrainingStep()
+
+
+class Untuning(Module):
+    def __init__(self, warn: bool = False) -> None:
+        super().__init__()
+        self.seen: list[float] = []
+        self.warn = warn
+
+    def validation_step(self, batch: Any, k: int) -> None:
+        self.seen.append(float((self.network(batch[0]) - batch[1]).square().mean()))
+
+    def configure_optimizers(self) -> Any:
+        return Untuned(self.parameters(), horizon=12, model=self if self.warn else None)
+
+
+def fit_and_validate(module: Any, folder: Path, callbacks: list[Any], **options: Any) -> Any:
+    whole = DataLoader(TensorDataset(X, Y), batch_size=48)
+    fit(module, folder, val_dataloaders=whole, callbacks=callbacks, **{"num_sanity_val_steps": 0, **options})
+
+
+def error_of_average(module: Any) -> float:
+    optimizer = module.trainer.optimizers[0]
+    with torch.no_grad(), optimizer.averaged():
+        return float((module.network(X) - Y).square().mean())
+
+
+def test_the_average_is_evaluated_saved_and_left_in_the_module_and_the_run_resumes_from_its_last_iterate(
+    tmp_path: Path,
+) -> None:
+    plain, averaged, resumed = Untuning(), Untuning(), Untuning()
+    first = "epoch=0*.ckpt"
+    save = lightning.pytorch.callbacks.ModelCheckpoint(tmp_path, every_n_epochs=1, save_top_k=-1)
+    options: dict[str, Any] = {"epochs": 2}
+    fit_and_validate(plain, tmp_path, [], **options)
+    fit_and_validate(averaged, tmp_path, [EvaluateAverage(), save], enable_checkpointing=True, **options)
+    assert averaged.seen[-1] == pytest.approx(error_of_average(plain), rel=1e-6)
+    assert averaged.seen[-1] != pytest.approx(plain.seen[-1], rel=1e-3)
+    with torch.no_grad():
+        assert float((averaged.network(X) - Y).square().mean()) == pytest.approx(averaged.seen[-1], rel=1e-6)
+    middle = torch.load(next(tmp_path.glob(first)), weights_only=True)
+    network = Module().network
+    network.load_state_dict({name.removeprefix("network."): p for name, p in middle["state_dict"].items()})
+    with torch.no_grad():
+        assert float((network(X) - Y).square().mean()) == pytest.approx(averaged.seen[0], rel=1e-6)
+    fit_and_validate(resumed, tmp_path, [EvaluateAverage()], resume=next(tmp_path.glob(first)), **options)
+    for p, q in zip(averaged.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(p, q)
+    with pytest.raises(TypeError, match=r"^EvaluateAverage: an optimizer must be an Untuned; got NSGDM"):
+        fit(Module(NSGDM), tmp_path, callbacks=[EvaluateAverage()])
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_module_evaluated_at_the_last_iterate_warns(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="Untuned: the model is evaluated at the last iterate"):
+        fit_and_validate(Untuning(warn=True), tmp_path, [])
+
+
+def test_a_monitor_looks_every_so_many_steps() -> None:
+    with pytest.raises(ValueError, match=r"^NoiseMonitor: every must be a whole number ≥ 1; got every=\[1\]"):
+        NoiseMonitor(every=[1])  # type: ignore[arg-type]  # the point of the test

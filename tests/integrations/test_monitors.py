@@ -235,7 +235,9 @@ def train(callbacks: list[Any], folder: Path, accumulate: int = 1, kind: Any = N
         **{"report_to": [], **options},
     )
     data = [{"x": x, "labels": y} for x, y in zip(X, Y, strict=True)]
-    trainer = (kind or transformers.Trainer)(model, arguments, train_dataset=data, callbacks=callbacks)
+    trainer = (kind or transformers.Trainer)(model, arguments, train_dataset=data)
+    for callback in callbacks:
+        callback.add_to(trainer)
     trainer.train()
     return model, trainer.state.log_history
 

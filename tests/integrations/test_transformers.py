@@ -12,8 +12,8 @@ from torch import Tensor
 transformers = pytest.importorskip("transformers")
 accelerate = pytest.importorskip("accelerate")
 
-from gladstorm.torch import NSGDM, NSTORM  # noqa: E402
-from gladstorm.transformers import TwoPointTrainer  # noqa: E402
+from gladstorm.torch import NSGDM, NSTORM, Untuned  # noqa: E402
+from gladstorm.transformers import EvaluateAverage, TwoPointTrainer  # noqa: E402
 
 LR, BATCH = 0.05, 4
 X = torch.randn(48, 4, generator=torch.Generator().manual_seed(0))
@@ -99,7 +99,7 @@ def test_the_trainer_s_steps_with_nstorm_are_those_of_a_plain_loop(
     model = fit(TwoPoint, make, tmp_path, steps, **options)
     alone = by_hand(lambda m: NSTORM(m.parameters(), LR, max_grad_norm=max_norm or None), steps, accumulate)
     assert_same(model, alone)
-    assert model.calls == 2 * steps * accumulate
+    assert model.calls == (2 * steps - 1) * accumulate  # v⁰ takes one evaluation
 
 
 def test_nsgdm_needs_nothing(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(tmp_path: Path) -> N
 
 
 def test_the_plain_trainer_refuses_nstorm_and_the_two_point_trainer_others(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="NSTORM: step needs a closure, or previous_point"):
+    with pytest.raises(RuntimeError, match="NSTORM: step needs a closure"):
         fit(Plain, lambda model: NSTORM(model.parameters(), LR), tmp_path, 2)
     with pytest.raises(TypeError, match="TwoPointTrainer: the optimizer must be an NSTORM; got NSGDM"):
         fit(TwoPoint, lambda model: NSGDM(model.parameters(), LR), tmp_path, 2)
@@ -176,37 +176,88 @@ def test_accelerate_resumes_to_the_bits_of_an_uninterrupted_run(tmp_path: Path) 
     assert train(range(3, 6)) == whole
 
 
-@pytest.mark.parametrize("form", ["closure", "two phases"])
-@pytest.mark.parametrize("accumulate", [1, 4])
-def test_accelerate_trains_as_a_plain_loop_or_its_accumulation_is_refused(form: str, accumulate: int) -> None:
+def test_accelerate_trains_as_a_plain_loop_and_gives_its_average() -> None:
     accelerate.state.AcceleratorState._reset_state(True)
     accelerate.state.GradientState._reset_state()
-    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=accumulate)
-    plain = Network()
-    model, optimizer = accelerator.prepare(plain, NSTORM(plain.parameters(), LR))
-
-    def train() -> None:
+    accelerator = accelerate.Accelerator(cpu=True)
+    for make in (lambda m: NSTORM(m.parameters(), LR), lambda m: Untuned(m.parameters(), horizon=4)):
+        plain = Network()
+        model, optimizer = accelerator.prepare(plain, make(plain))
         for k in range(4):
             x = X[k * BATCH : (k + 1) * BATCH]
 
-            def closure(x: Tensor = x) -> float:
+            def closure(x: Tensor = x, model: Any = model, optimizer: Any = optimizer) -> float:
                 optimizer.zero_grad()
                 loss = model(x, x.sum(1, keepdim=True))["loss"]
                 accelerator.backward(loss)
                 return float(loss)
 
-            with accelerator.accumulate(model):
-                if form == "closure":
-                    optimizer.step(closure)
-                else:
-                    with optimizer.optimizer.previous_point():
-                        closure()
-                    closure()
-                    optimizer.step()
+            optimizer.step(closure)
+        assert_same(plain, by_hand(make, 4))
+    last = plain.linear.weight.tolist()
+    with optimizer.optimizer.averaged():  # Accelerate wraps it
+        assert plain.linear.weight.tolist() != last
 
-    if accumulate == 1:
-        train()
-        assert_same(plain, by_hand(lambda m: NSTORM(m.parameters(), LR), 4))
-    else:
-        with pytest.raises(RuntimeError, match=r"gradient_accumulation_steps|in an accumulation of gradients"):
-            train()
+
+class Saves(Network):
+    """A model with the method of transformers' models."""
+
+    def save_pretrained(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        torch.save(self.state_dict(), folder / "model")
+
+
+def test_the_average_is_evaluated_saved_and_left_in_the_model_and_the_run_resumes_from_its_last_iterate(
+    tmp_path: Path,
+) -> None:
+    def train(folder: Path, steps: int, callbacks: list[Any], resume: bool = False, **options: Any) -> Any:
+        model = Saves()
+        arguments = transformers.TrainingArguments(
+            output_dir=str(folder),
+            max_steps=steps,
+            per_device_train_batch_size=BATCH,
+            per_device_eval_batch_size=48,
+            lr_scheduler_type="constant",
+            max_grad_norm=0.0,
+            report_to=[],
+            use_cpu=True,
+            disable_tqdm=True,
+            **{"eval_strategy": "steps", "eval_steps": 3, "save_strategy": "steps", "save_steps": 3, **options},
+        )
+        optimizer = Untuned(model.parameters(), horizon=6)
+        trainer = Plain(
+            model, arguments, train_dataset=DATA, eval_dataset=DATA, callbacks=callbacks, optimizers=(optimizer, None)
+        )
+        trainer.train(resume_from_checkpoint=resume)
+        losses = [entry["eval_loss"] for entry in trainer.state.log_history if "eval_loss" in entry]
+        return model, optimizer, losses
+
+    def error(model: Any) -> float:
+        with torch.no_grad():
+            return float(model(X, X.sum(1, keepdim=True))["loss"])
+
+    plain, optimizer, last = train(tmp_path / "plain", 6, [])
+    model, _, losses = train(tmp_path / "average", 6, [EvaluateAverage()])
+    with optimizer.averaged():
+        assert losses[-1] == pytest.approx(error(plain), rel=1e-5) == pytest.approx(error(model), rel=1e-5)
+    assert losses[-1] != pytest.approx(last[-1], rel=1e-3)
+    saved = Network()
+    saved.load_state_dict(torch.load(tmp_path / "average/checkpoint-3/average/model", weights_only=True))
+    assert error(saved) == pytest.approx(losses[0], rel=1e-5)
+    train(tmp_path / "part", 3, [EvaluateAverage()])
+    resumed, _, _ = train(tmp_path / "part", 6, [EvaluateAverage()], resume=True)
+    for p, q in zip(model.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(p, q)
+    with pytest.raises(ValueError, match=r"^EvaluateAverage: load_best_model_at_end must be False"):
+        train(tmp_path / "best", 3, [EvaluateAverage()], load_best_model_at_end=True)
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_trainer_s_own_linear_decay_is_announced(tmp_path: Path) -> None:
+    arguments = transformers.TrainingArguments(
+        output_dir=str(tmp_path), max_steps=4, report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no"
+    )
+    model = Network()
+    trainer = Plain(model, arguments, train_dataset=DATA, optimizers=(Untuned(model.parameters(), horizon=4), None))
+    with pytest.warns(UserWarning, match="Untuned: a scheduler has changed lr from 1 to 0.75"):
+        trainer.train()

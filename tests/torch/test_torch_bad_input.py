@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gladstorm.torch import NSGDM, NSTORM, PowerLR
+from gladstorm.torch import NSGDM, NSTORM
 
 NAN, INF = float("nan"), float("inf")
 
@@ -59,7 +59,7 @@ def test_parameters_must_be_some_and_be_listed(kind: type[NSGDM | NSTORM]) -> No
         kind([parameter()], lr=0.1).add_param_group([parameter()])  # type: ignore[arg-type]  # the point of the test
 
 
-@pytest.mark.parametrize("bad", [0, -3, 1.5, NAN])
+@pytest.mark.parametrize("bad", [0, -3, 1.5, NAN, [1, 2]])
 def test_n_init_is_a_count(bad: Any) -> None:
     with pytest.raises(ValueError, match=r"^NSTORM: n_init must be a whole number ≥ 1; got n_init="):
         NSTORM([parameter()], lr=0.1, n_init=bad)
@@ -78,19 +78,6 @@ def test_n_init_is_a_count(bad: Any) -> None:
 def test_the_theory_refuses_what_no_theorem_covers(arguments: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         NSGDM.from_theory([parameter()], **{"horizon": 100, "alpha": 0.0, "gamma0": 1.0, "G": 1.0, **arguments})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"lr_exponent": -0.5}, "PowerLR: lr_exponent must be finite and ≥ 0"),
-        ({"eta_exponent": NAN}, "PowerLR: eta_exponent must be finite and ≥ 0"),
-        ({"eta0": 0.0}, r"PowerLR: eta0 must be in \(0, 1\]"),
-    ],
-)
-def test_a_schedule_refuses(arguments: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        PowerLR(NSGDM([parameter()], lr=0.1), **{"lr_exponent": 0.75, "eta_exponent": 0.5, **arguments})
 
 
 def good(x: Tensor) -> Callable[[], float]:
@@ -128,7 +115,7 @@ def unlucky(x: Tensor) -> Callable[[], float]:
 BAD = [
     (no_loss, ValueError, "NSTORM: the closure must return the loss; got None"),
     (no_gradient, ValueError, r"NSTORM: an evaluation must compute gradients, by loss\.backward\(\); got none"),
-    (sparse, ValueError, "NSTORM: gradients must be dense; got torch.sparse_coo"),
+    (sparse, ValueError, r"NSTORM: gradients must be dense; got torch.sparse_coo\. Give the embedding sparse=False"),
     (unlucky, ZeroDivisionError, "unlucky"),
 ]
 
@@ -178,9 +165,7 @@ def test_nsgdm_refuses_sparse_gradients_before_it_moves_anything() -> None:
 def test_nstorm_says_what_it_lacks() -> None:
     x = parameter()
     optimizer = NSTORM([x], lr=0.1, n_init=5)
-    with pytest.raises(
-        RuntimeError, match=r"^NSTORM: step needs a closure, or previous_point\(\) before it; got neither"
-    ):
+    with pytest.raises(RuntimeError, match=r"^NSTORM: step needs a closure, .*; got none"):
         optimizer.step()
     with pytest.raises(ValueError, match=r"^NSTORM: closures must hold at least one closure; got none"):
         optimizer.initialize([])

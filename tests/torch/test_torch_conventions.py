@@ -10,7 +10,7 @@ import torch
 
 from gladstorm.torch import NSGDM, NSTORM, norms
 from gladstorm.torch.normalized import NormalizedOptimizer
-from gladstorm.torch.untuned import BUFFERS
+from gladstorm.torch.untuned_step import BUFFERS
 from optimizers import TORCH, UNTUNED
 
 Optimizer = NSGDM | NSTORM

@@ -2,7 +2,6 @@
 
 import random
 import warnings
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -32,21 +31,7 @@ def backward(model: torch.nn.Module, x: Tensor) -> float:
     return loss.item()
 
 
-def advance(optimizer: NSTORM, evaluate: Callable[[], float], form: str) -> None:
-    if form == "closure":
-        optimizer.step(evaluate)
-        return
-    with optimizer.previous_point():
-        evaluate()
-    evaluate()
-    optimizer.step()
-
-
-FORMS = pytest.mark.parametrize("form", ["closure", "two phases"])
-
-
-@FORMS
-def test_with_lr_zero_dropout_and_every_other_draw_cancel_exactly(form: str) -> None:
+def test_with_lr_zero_dropout_and_every_other_draw_cancel_exactly() -> None:
     """At lr = 0 both points are one, so v = g + momentum (v − g), where both g must have the same bits."""
     x = torch.nn.Parameter(torch.ones(50, dtype=torch.float64))
     optimizer = NSTORM([x], lr=1.0, momentum=0.75)
@@ -61,10 +46,10 @@ def test_with_lr_zero_dropout_and_every_other_draw_cancel_exactly(form: str) -> 
         gradients.append(x.grad.clone())
         return loss.item()
 
-    advance(optimizer, evaluate, form)
+    optimizer.step(evaluate)
     estimate = gradients[-1]
     for _ in range(3):
-        advance(optimizer, evaluate, form)
+        optimizer.step(evaluate)
         old, new = gradients[-2:]
         assert torch.equal(old, new)
         estimate = new + 0.75 * (estimate - old)
@@ -72,8 +57,7 @@ def test_with_lr_zero_dropout_and_every_other_draw_cancel_exactly(form: str) -> 
     assert not torch.equal(gradients[0], gradients[-1])  # the next step is another sample
 
 
-@FORMS
-def test_randomness_goes_on_as_after_one_evaluation(form: str) -> None:
+def test_randomness_goes_on_as_after_one_evaluation() -> None:
     x = torch.nn.Parameter(torch.ones(2))
     optimizer = NSTORM([x], lr=0.1)
 
@@ -90,23 +74,22 @@ def test_randomness_goes_on_as_after_one_evaluation(form: str) -> None:
     def draws() -> tuple[float, ...]:
         return torch.rand(1).item(), random.random(), np.random.rand()  # noqa: NPY002 - the global one
 
-    advance(optimizer, evaluate, form)
+    optimizer.step(evaluate)
     seed()
-    advance(optimizer, evaluate, form)
+    optimizer.step(evaluate)
     after_a_step = draws()
     seed()
     evaluate()
     assert after_a_step == draws()
 
 
-@FORMS
-def test_batch_norm_ends_as_after_one_evaluation_at_the_new_point(form: str) -> None:
+def test_batch_norm_ends_as_after_one_evaluation_at_the_new_point() -> None:
     model = normalized_network()
     optimizer = NSTORM(model.parameters(), lr=0.2, model=model)
     alone = normalized_network()
     for k in range(4):
         torch.manual_seed(k)
-        advance(optimizer, partial(backward, model, batch(k)), form)
+        optimizer.step(partial(backward, model, batch(k)))
         # the same network, its parameters always at the new point, evaluated once
         for p, q in zip(alone.parameters(), model.parameters(), strict=True):
             p.data = q.data
@@ -140,16 +123,15 @@ def test_a_buffer_that_is_replaced_counts_one_evaluation_too_and_modules_may_be_
     assert [model.calls.item() for model in models] == [5, 5]
 
 
-@FORMS
 @pytest.mark.parametrize("model", [normalized_network(), Counting()])
-def test_buffers_that_only_the_closure_reaches_are_announced_once(form: str, model: torch.nn.Module) -> None:
+def test_buffers_that_only_the_closure_reaches_are_announced_once(model: torch.nn.Module) -> None:
     optimizer = NSTORM(model.parameters(), lr=0.1)
     name = "Counting" if isinstance(model, Counting) else "BatchNorm1d"
     with pytest.warns(
         UserWarning, match=rf"NSTORM: {name} writes its buffers at both points .* pass NSTORM\(\.\.\., model"
     ):
-        advance(optimizer, lambda: backward(model, batch(0)), form)
-    advance(optimizer, lambda: backward(model, batch(1)), form)  # a second warning would be an error
+        optimizer.step(lambda: backward(model, batch(0)))
+    optimizer.step(lambda: backward(model, batch(1)))  # a second warning would be an error
 
 
 def test_a_batch_norm_inside_a_compiled_model_is_announced_as_well() -> None:

@@ -130,19 +130,6 @@ def test_a_gradient_of_any_size_is_followed_by_the_steps_of_the_optax_twin(
     np.testing.assert_allclose(lengths, LR, rtol=1e-5)
 
 
-@pytest.mark.parametrize("size", [1e25, 1e-25])
-def test_a_two_phase_step_is_not_undone_because_its_gradient_is_large_or_small(size: float) -> None:
-    x = torch.nn.Parameter(torch.zeros(2))
-    optimizer = NSTORM([x], lr=LR)
-    for k in range(4):
-        with optimizer.previous_point():
-            x.grad = torch.tensor([3.0, 4.0]) * size
-        x.grad = torch.tensor([3.0, 4.0]) * size
-        optimizer.step()
-        assert x.detach().norm().item() == pytest.approx(k * LR, rel=1e-6)
-    assert optimizer.skipped == 0
-
-
 @pytest.mark.filterwarnings("ignore")  # torch's own, of its profiler
 def test_a_compiled_step_has_length_lr_too_without_a_break_in_its_graph() -> None:
     x = torch.nn.Parameter(torch.zeros(3))

@@ -39,7 +39,7 @@ ACTIONS = {
         "# without tuning: optimizer = gladstorm.optax.untuned({steps})",
     },
     "nsgdm": {
-        "torch": "lr = gladstorm.torch.suggest_lr(loss_of, model, loader, horizon={steps}).lr\n"
+        "torch": "lr = 2 * {distance:.2g} * {steps}**-0.75  # tune it\n"
         f"optimizer = gladstorm.torch.NSGDM(model.parameters(), lr=lr)\n{_LINEAR}",
         "optax": "lr = 2 * {distance:.2g} * {steps}**-0.75  # tune it\n"
         "optimizer = gladstorm.optax.nsgdm(optax.linear_schedule(lr, 0.0, {steps}))",

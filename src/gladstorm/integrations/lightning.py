@@ -1,6 +1,6 @@
-"""A callback that logs the noise of a training, and a LightningModule for NSTORM: every mini-batch at two points.
+"""Callbacks that log the noise of a training and evaluate the average of `Untuned`, and a LightningModule for NSTORM.
 
-The callback is one line, `Trainer(callbacks=[NoiseMonitor()])`. The module is, for example::
+A callback is one line, `Trainer(callbacks=[NoiseMonitor()])`. The module is, for example::
 
     class Regression(TwoPointModule):
         accumulate = 4
@@ -19,6 +19,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -29,11 +30,12 @@ from gladstorm.core.extras import needing_extras
 with needing_extras("gladstorm.lightning"):
     from lightning import Callback, LightningModule
 
+from gladstorm.core.rules import COUNT
 from gladstorm.diagnosis import arrange_charts
-from gladstorm.torch import NSTORM, NoiseProbe
+from gladstorm.torch import NSTORM, NoiseProbe, Untuned
 from gladstorm.torch.batch_gradients import is_sharded, size_of
 
-__all__ = ["NoiseMonitor", "TwoPointModule"]
+__all__ = ["EvaluateAverage", "NoiseMonitor", "TwoPointModule"]
 
 
 class NoiseMonitor(Callback):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
@@ -50,7 +52,7 @@ class NoiseMonitor(Callback):  # type: ignore[misc]  # mypy does not see the pac
     """
 
     def __init__(self, every: int = 20) -> None:
-        self.every = every
+        self.every = COUNT.whole("NoiseMonitor", "every", every)
         self.probe: NoiseProbe | None = None  #: all probes of the training, after its start
         self._listens = False  # to gradients that there are, instead of a look at a mini-batch
         self._batch: Any = None
@@ -131,17 +133,90 @@ class NoiseMonitor(Callback):  # type: ignore[misc]  # mypy does not see the pac
 
 
 def _log_nothing(*_: Any, **__: Any) -> None:
-    """In the place of `log` while a part of a mini-batch is evaluated."""
+    """Stand in for `log` while a part of a mini-batch is evaluated."""
+
+
+class EvaluateAverage(Callback):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
+    """Evaluates and saves the average of late iterates that `Untuned` keeps, in the place of the last iterate.
+
+    Validation during `fit` is of the average. In a checkpoint `state_dict` is the average, and `last_iterate` what a
+    resumed `fit` goes on from. After `fit` the module is the average.
+    """
+
+    def __init__(self) -> None:
+        self._inside = ExitStack()
+        self._last_iterate: dict[str, torch.Tensor] | None = None  # once the module is the average
+
+    @override
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Refuse a training that keeps no average."""
+        self._last_iterate = None
+        if not _untuned(trainer):
+            names = ", ".join(type(optimizer).__name__ for optimizer in trainer.optimizers)
+            raise TypeError(f"EvaluateAverage: an optimizer must be an Untuned; got {names}.")
+
+    @override
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        """Put the average into the parameters."""
+        for optimizer in _untuned(trainer) if self._last_iterate is None else []:
+            self._inside.enter_context(optimizer.averaged())
+
+    @override
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        """Put the last iterate back."""
+        self._inside.close()
+
+    @override
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Put the last iterate back."""
+        self._inside.close()
+
+    @override
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Leave the average in the parameters."""
+        self._last_iterate = _values(pl_module)
+        average = _average(trainer, pl_module)
+        pl_module.load_state_dict(average)
+
+    @override
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Save the average as the module's state, beside the last iterate."""
+        checkpoint["last_iterate"] = self._last_iterate or checkpoint["state_dict"]
+        if self._last_iterate is None:
+            checkpoint["state_dict"] = _average(trainer, pl_module)
+
+    @override
+    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Go on from the last iterate, if this is to train."""
+        if trainer.training and "last_iterate" in checkpoint:
+            pl_module.load_state_dict(checkpoint["last_iterate"])
+
+
+def _untuned(trainer: Any) -> list[Untuned]:
+    return [optimizer for optimizer in trainer.optimizers if isinstance(optimizer, Untuned)]
+
+
+def _values(module: Any) -> dict[str, torch.Tensor]:
+    """Copies of a module's parameters and buffers."""
+    return {name: value.detach().clone() for name, value in module.state_dict().items()}
+
+
+def _average(trainer: Any, module: Any) -> dict[str, torch.Tensor]:
+    """Copies of a module's average and buffers."""
+    with ExitStack() as inside:
+        for optimizer in _untuned(trainer):
+            inside.enter_context(optimizer.averaged())
+        return _values(module)
 
 
 class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
     """A LightningModule whose optimizer is an NSTORM. Define `loss` instead of `training_step`.
 
-    It keeps micro-batches until there are `accumulate` of them, or the epoch ends. Then it evaluates all of them at the
-    previous point and all again at the new one, with the same dropout. That is one `global_step`, which counts for
-    `max_steps`. Optimization is manual: clip with NSTORM's `max_grad_norm`. Schedules from `configure_optimizers` are
-    stepped as in automatic optimization, after every `frequency` steps or epochs. One that waits for a metric, as
-    ReduceLROnPlateau does, is refused, and so is one that is stepped elsewhere too.
+    It keeps micro-batches until there are `accumulate` of them, or the epoch ends. Then it makes a step with a closure
+    that evaluates all of them: at the previous point and, with the same dropout, at the new one. That is one
+    `global_step`, which counts for `max_steps`. Optimization is manual: clip with NSTORM's `max_grad_norm`. Schedules
+    from `configure_optimizers` are stepped as in automatic optimization, after every `frequency` steps or epochs. One
+    that waits for a metric, as ReduceLROnPlateau does, is refused, and so is one that is stepped elsewhere too.
     """
 
     accumulate: int = 1  #: micro-batches per step
@@ -166,10 +241,8 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
             return
         batches, self._waiting = self._waiting, []
         optimizer: Any = self.optimizers()
-        with self._nstorm(optimizer).previous_point(getattr(self.trainer.precision_plugin, "scaler", None)):
-            self._evaluate(batches)
-        self._evaluate(batches)
-        optimizer.step()  # Lightning's, which counts
+        self._require_nstorm(optimizer)
+        optimizer.step(lambda: self._evaluate(batches))  # Lightning's, which counts
         for config in self.trainer.lr_scheduler_configs:
             by_step = config.interval == "step"
             count = self.trainer.global_step if by_step else self.trainer.current_epoch + 1
@@ -194,15 +267,24 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
         self.lr_scheduler_step(schedule, None)
         self._counts[schedule] = getattr(schedule, "last_epoch", None)
 
-    def _evaluate(self, batches: list[tuple[Any, int]]) -> None:
+    def _evaluate(self, batches: list[tuple[Any, int]]) -> torch.Tensor:
+        """The mean loss of the micro-batches, whose gradients are computed."""
+        total = torch.zeros((), device=self.device)
         for batch, index in batches:
-            self.manual_backward(self.loss(batch, index) / len(batches))
+            loss = self.loss(batch, index) / len(batches)
+            self.manual_backward(loss)
+            total += loss.detach()
+        return total
 
-    def _nstorm(self, optimizer: Any) -> NSTORM:
-        found = getattr(optimizer, "optimizer", optimizer)  # Lightning wraps it
-        if not isinstance(found, NSTORM):
+    def _require_nstorm(self, optimizer: Any) -> None:
+        own = getattr(optimizer, "optimizer", optimizer)  # Lightning wraps it
+        if not isinstance(own, NSTORM):
             raise TypeError(
                 f"{type(self).__name__}: the optimizer of a TwoPointModule must be an NSTORM; got "
-                f"{type(found).__name__}, which any LightningModule trains."
+                f"{type(own).__name__}, which any LightningModule trains."
             )
-        return found
+        if getattr(self.trainer.precision_plugin, "scaler", None) is not None:
+            raise ValueError(
+                f"{type(self).__name__}: precision must not be 16-mixed, a GradScaler takes no closure; got "
+                "16-mixed. Use bf16-mixed."
+            )

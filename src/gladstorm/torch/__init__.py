@@ -7,10 +7,9 @@
 >>> model(torch.ones(4, 3)).sum().backward()
 >>> optimizer.step()
 
-`NSTORM` evaluates each mini-batch at two points and therefore takes a closure, or the two-phase form `previous_point`.
+`NSTORM` evaluates each mini-batch at two points and therefore takes a closure.
 `Untuned` has no number to tune: it finds the length of its steps itself, and keeps an average of the iterates.
-`PowerLR` is the schedule for a run without a known end. `diagnose` measures whether the noise of a model grows, and
-`NoiseProbe` measures it during a training. `suggest_lr` suggests a learning rate for NSGDM.
+`diagnose` measures whether the noise of a model grows, and `NoiseProbe` measures it during a training.
 """
 
 from gladstorm.core.extras import needing_extras
@@ -22,8 +21,6 @@ from gladstorm.torch.diagnosis import diagnose
 from gladstorm.torch.noise_probe import NoiseProbe
 from gladstorm.torch.nsgdm import NSGDM
 from gladstorm.torch.nstorm import NSTORM
-from gladstorm.torch.power_lr import PowerLR
-from gladstorm.torch.suggest_lr import SuggestedLR, suggest_lr
 from gladstorm.torch.untuned import Untuned
 
-__all__ = ["NSGDM", "NSTORM", "NoiseProbe", "PowerLR", "SuggestedLR", "Untuned", "diagnose", "suggest_lr"]
+__all__ = ["NSGDM", "NSTORM", "NoiseProbe", "Untuned", "diagnose"]

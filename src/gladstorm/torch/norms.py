@@ -120,7 +120,7 @@ def total_norm(lengths: Mapping[Any, Sequence[Tensor]]) -> Tensor:
 
 
 def _total(numbers: dict[Any, Tensor]) -> Tensor:
-    """Their sum, the other processes' included; a number for each way tensors are cut and each device they are on."""
+    """Sum of numbers, the other processes' included; one for each way tensors are cut and each device they are on."""
     first = next(iter(numbers.values()))
     whole = (n if where is None else _gather(n, *where).sum() for (where, _), n in numbers.items())
     return torch.stack([n.to(first) for n in whole]).sum()

@@ -20,8 +20,8 @@ from gladstorm.torch.options import (
     NON_NEGATIVE_NUMBER,
     check_implementation,
     check_number,
+    refuse_flattened,
     refuse_other_optimizer,
-    refuse_shards,
 )
 
 
@@ -38,8 +38,8 @@ class ParamBlock:
 
     def __post_init__(self) -> None:
         self.plain_params, self.plain_estimates = plains(self.params), plains(self.estimates)
-        asked: bool | None = self.group["foreach"]
-        self.foreach = all(map(_suits_foreach, self.params)) if asked is None else asked
+        option: bool | None = self.group["foreach"]
+        self.foreach = all(map(_suits_foreach, self.params)) if option is None else option
 
     @property
     def is_readable(self) -> bool:
@@ -105,7 +105,7 @@ class Optimizer(torch.optim.Optimizer, ABC):
 
     @property
     def skipped(self) -> int:
-        """How many steps were not taken, because a gradient was not finite or a two-phase step was not finished."""
+        """How many steps were not taken, because a gradient was not finite."""
         return int(self._skipped)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -121,13 +121,13 @@ class Optimizer(torch.optim.Optimizer, ABC):
         """Raise a ValueError for the first option of a group that breaks its rule."""
         for key, rule in self.rules.items():
             check_number(self._name, key, rule, group[key])
-        refuse_shards(self._name, group["params"], group.get("norm"))
+        refuse_flattened(self._name, group["params"])
 
     def _refuse_saving(self, what: str) -> None:
         """Raise a RuntimeError while parameters and state are not those of a run between steps."""
 
     def state_dict(self) -> dict[str, Any]:
-        """As in torch; not in the middle of a step or inside `averaged`, where it would not be that of the run."""
+        """Return the state as torch does; not inside `averaged`, where parameters are not those of the run."""
         self._refuse_saving("state_dict")
         return super().state_dict()
 
@@ -141,8 +141,8 @@ class Optimizer(torch.optim.Optimizer, ABC):
         Raises:
             ValueError: If it is another optimizer's, whose learning rate and state mean something else.
         """
-        known = chain(self.defaults, *self.param_groups)
-        refuse_other_optimizer(self._name, state_dict["param_groups"], self._required, known)
+        options = chain(self.defaults, *self.param_groups)
+        refuse_other_optimizer(self._name, state_dict["param_groups"], self._required, options)
         super().load_state_dict(state_dict)
         saved = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
         for key, p in zip(saved, self._all_params(), strict=True):

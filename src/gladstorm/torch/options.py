@@ -41,7 +41,7 @@ class SharedOptions(TypedDict, total=False):
 
 
 class NormalizedOptions(SharedOptions, total=False):
-    """Those of NSGDM and NSTORM."""
+    """Options of NSGDM and NSTORM."""
 
     weight_decay: float
     norm: str
@@ -64,11 +64,11 @@ def check_implementation(owner: str, foreach: bool | None, differentiable: bool,
 
 
 def refuse_other_optimizer(
-    owner: str, groups: list[dict[str, Any]], required: Iterable[str], known: Iterable[str]
+    owner: str, groups: list[dict[str, Any]], required: Iterable[str], options: Iterable[str]
 ) -> None:
-    """Raise a ValueError for saved groups that lack a required option, or have one of torch's that is not known."""
+    """Raise a ValueError for saved groups that lack a required option, or have one of torch's that is not an option."""
     saved = {key for group in groups for key in group}
-    others = (saved & OPTIONS_OF_TORCH) - set(known)
+    others = (saved & OPTIONS_OF_TORCH) - set(options)
     lacking = [key for key in required if any(key not in group for group in groups)]
     if others or lacking:
         evidence = ", ".join(sorted(others)) or f"no {lacking[0]}"
@@ -78,31 +78,17 @@ def refuse_other_optimizer(
         )
 
 
-def refuse_shards(owner: str, params: Iterable[Tensor], norm: str | None) -> None:
-    """Raise a ValueError for tensors that are a process's part of the parameters and do not say so, as a DTensor does.
-
-    FSDP1 marks what it has flattened. `ZeroRedundancyOptimizer` hands over whole tensors, but not all of them, and can
-    only be known by its construction being under way. A `norm` of None is over all tensors and cannot be another.
-    """
+def refuse_flattened(owner: str, params: Iterable[Tensor]) -> None:
+    """Raise a ValueError for FSDP1's tensors, which are a process's part of the parameters and do not say which."""
     if any(getattr(p, "_fsdp_flattened", False) for p in params) and processes() > 1:
         raise ValueError(
             f"{owner}: parameters must be whole or say what part of them is here; got FSDP1's, whose norm would be "
             "that of a part. Use FSDP2, torch.distributed.fsdp.fully_shard."
         )
-    zero = sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")
-    if zero is None or norm == "tensor" or processes() == 1:
-        return
-    constructing = zero.ZeroRedundancyOptimizer._init_local_optimizer.__code__
-    if any(frame.f_code is constructing for frame, _ in traceback.walk_stack(sys._getframe())):
-        rule, got = ('norm must be "tensor"', f"norm={norm!r}") if norm else ("it must not stand", "one")
-        raise ValueError(
-            f"{owner}: {rule} inside a ZeroRedundancyOptimizer, which gives each process some of the tensors; got "
-            f"{got}. For one norm use FSDP2, torch.distributed.fsdp.fully_shard."
-        )
 
 
 def processes() -> int:
-    """How many train together."""
+    """Number of processes that train together."""
     distributed = torch.distributed
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
@@ -145,7 +131,7 @@ def callers_level() -> int:
 
 
 def rounding_swallows(movement: float, p: Tensor) -> bool:
-    """Whether it is below half the distance from a typical entry of p to the next number of its type.
+    """Whether a movement is below half the distance from a typical entry of p to the next number of its type.
 
     >>> x = torch.tensor([1.5, 1.5])
     >>> rounding_swallows(0.003, x), rounding_swallows(0.003, x.bfloat16())

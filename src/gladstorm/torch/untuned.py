@@ -19,7 +19,7 @@ from gladstorm.torch import norms
 from gladstorm.torch.norms import norm_of, plain, widest
 from gladstorm.torch.optimizer import Optimizer
 from gladstorm.torch.options import SharedOptions, callers_level, estimate_dtype
-from gladstorm.torch.untuned_step import BUFFERS, RunNumbers, advance, first_numbers
+from gladstorm.torch.untuned_step import BUFFERS, Number, RunNumbers, advance, first_numbers
 
 
 class Untuned(Optimizer):
@@ -236,6 +236,8 @@ class Untuned(Optimizer):
         norm = norm.to(shared[0].device)
         good = self._is_good(norm)
         moving, resting = self._blocks("squares"), self._blocks("squares", resting=True)
+        numbers: RunNumbers
+        size: Number
         if norms.readable(norm):
             numbers, size = RunNumbers(*shared[0].tolist()), norm.item()
             if numbers.k == self.horizon:

@@ -27,7 +27,7 @@ Number = Any  # a float, or a tensor without dimensions
 
 
 class RunNumbers(NamedTuple):
-    """What a run has learnt, beside the tensors."""
+    """Numbers that a run has learnt, beside the tensors."""
 
     k: Number  # gradients seen
     size: Number  # s, the usual ‖g‖
@@ -202,7 +202,7 @@ def buffers(state: Any, block: ParamBlock, *names: str) -> list[list[Tensor]]:
 
 
 def together(block: ParamBlock, *lists: list[Tensor]) -> Iterator[tuple[Any, list[list[Tensor]]]]:
-    """What kernels take together: on a CPU pieces that fit its cache, elsewhere all tensors of a kind or each alone."""
+    """Lists that kernels take together: on a CPU pieces that fit its cache, elsewhere tensors of a kind or each alone."""
     kinds: defaultdict[Any, list[tuple[Tensor, ...]]] = defaultdict(list)
     for p, row in zip(block.params, zip(*lists, strict=True), strict=True):
         on_host = norms.readable(row[0])
