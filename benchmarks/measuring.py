@@ -79,3 +79,10 @@ def slower(what: str, this: np.ndarray, other: np.ndarray, goal: float) -> Row:
     """How much longer this takes than the other, which runs on the same processor in the same way."""
     ratio = np.median(this / other)
     return Row(what, f"{ratio:.2f} ×", f"≤ {goal:g} ×", bool(ratio <= goal))
+
+
+def share(what: str, rate: np.ndarray, peak: np.ndarray, goal: float) -> Row:
+    """Share of the machine's peak, in Gflop/s. A share above 1 means that the peak was not found, and fails."""
+    fraction = np.median(rate / peak)
+    figure = f"{100 * fraction:.0f} % ({np.median(rate):.0f} of {np.median(peak):.0f} Gflop/s)"
+    return Row(what, figure, f"≥ {100 * goal:.0f} %, ≤ 100 %", bool(goal <= fraction <= 1), PHYSICS)

@@ -88,7 +88,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "min_reported_time": 10**6,  # times are of the machine that built the page
     "remove_config_comments": True,
-    "first_notebook_cell": "%pip install --quiet 'gladstorm[all]'",  # so that it runs where nothing is installed
+    "first_notebook_cell": "# In a copy of the repository: pip install '.[all]'",
     "matplotlib_animations": False,
     "abort_on_example_error": True,
     "thumbnail_size": (480, 320),
@@ -155,6 +155,15 @@ def _without_blank_ends(_app: Any, _docname: str, source: list[str]) -> None:
     source[0] = source[0].replace("\n\n```\n", "\n```\n")
 
 
+def _with_texts_of_the_study(_app: Any, docname: str, source: list[str]) -> None:
+    """Put what a study registered below its page in the order of the site: every text of its folder has a place."""
+    if docname.startswith("evidence/") and docname.endswith("/index"):
+        folder = (DOCS / docname).parent
+        texts = sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md"))
+        listed = "\n".join(text for text in texts if text != "index")
+        source[0] += f"\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n" if listed else ""
+
+
 def _with_links_to_figures(app: Any, doctree: Any) -> None:
     """Let a click on a figure show it alone: on a phone's page it is small. Sphinx links images that have a scale."""
     if not app.env.docname.startswith("made/"):
@@ -187,6 +196,7 @@ def setup(app: Any) -> None:
     _QUIET.enter_context(quietly())  # how long a script took to simulate is no part of its page
     (MADE / "command_line.md").write_text(_command_line_page(), encoding="utf-8")
     app.connect("source-read", _without_blank_ends)
+    app.connect("source-read", _with_texts_of_the_study)
     app.connect("doctree-read", _with_links_to_figures)
     app.connect("autodoc-process-docstring", _prepare_docstring)
     app.connect("autodoc-skip-member", _without_aliases)

@@ -1,6 +1,7 @@
 """What the pages of studies share: their templates, which rows, and numbers and intervals as a reader has them."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -42,7 +43,9 @@ def rendered(module: str, values: Mapping[str, Any]) -> str:
         keep_trailing_newline=True,
     )
     filters = {"f": format, "cell": _cell, "regime": regime_in_words, "interval": with_interval}
-    environment.filters |= filters | {function.__name__: function for function in (listed, two_digits, between)}
+    environment.filters |= filters | {
+        function.__name__: function for function in (listed, two_digits, between, typeset)
+    }
     environment.globals |= {function.__name__: function for function in (markdown_table, of, distinct, grouped)}
     return environment.get_template("page.md").render(values)
 
@@ -142,6 +145,26 @@ def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> st
     """
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def typeset(text: str) -> str:
+    r"""Return a sentence with powers and indices as HTML shows them and no star of f* that Markdown takes for emphasis.
+
+    What stands in backticks stays as it is.
+
+    >>> typeset("O(ε^-4), v^{k+1} and `a^b`"), typeset("f* in L*_sym(1/2)")
+    ('O(ε<sup>−4</sup>), v<sup>k+1</sup> and `a^b`', 'f\\* in L\\*<sub>sym</sub>(1/2)')
+    """
+    prose = text.split("`")
+    for place in range(0, len(prose), 2):
+        words = re.sub(r"(?<=[A-Za-zα-ω])\*", r"\*", prose[place])
+        words = re.sub(r"\^(?:\{([^}]*)\}|(-?\([^)]*\)|[-+]?\w+(?:\.\w+)*))", _raised, words)
+        prose[place] = re.sub(r"(?<=[A-Za-zα-ωΣ∂*)\]])_(?:\{([^}]*)\}|(\w+))", r"<sub>\1\2</sub>", words)
+    return "`".join(prose)
+
+
+def _raised(power: re.Match[str]) -> str:
+    return f"<sup>{(power[1] or power[2]).replace('-', '−')}</sup>"
 
 
 def regime_in_words(regime: str) -> str:

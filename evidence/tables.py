@@ -1,4 +1,4 @@
-"""Write the tables of methods, parts, oracles, complexities and works in docs and CONTRIBUTING.md from the code:
+"""Write the tables and the marked numbers of README, CONTRIBUTING.md and docs from the code and the published results:
 
 python -m evidence.tables
 """
@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote_plus
 
-from evidence.page import markdown_table
+from evidence.numbers import MARKED, renewed_numbers
+from evidence.page import markdown_table, typeset
 from gladstorm import theory
 from gladstorm.core import references
 from gladstorm.jobs.provenance import LAYERS
@@ -17,10 +18,8 @@ from gladstorm.methods import part_rows, rows
 from gladstorm.problems import oracles
 
 ROOT = Path(__file__).parent.parent
-METHOD_COLUMNS = {
-    **{name: name for name in ("method", "estimator", "step", "batch", "average")},
-    **{"sfo": "stochastic gradients", "complexity": "known complexity", "assumptions": "under", "source": "source"},
-}
+METHOD_COLUMNS = {"method": "method", "parts": "made of", "sfo": "stochastic gradients"}
+METHOD_COLUMNS |= {"known": "known complexity", "source": "source"}
 PART_COLUMNS = {"kind": "kind", "part": "part", "meaning": "what it is"}
 ORACLE_COLUMNS = {"oracle": "`--oracle`", "noise": "noise"}
 NOTE = "written by python -m evidence.tables; a test compares it with the code"
@@ -42,8 +41,13 @@ def _length(text: str) -> int:
 
 
 def methods() -> str:
-    """The named methods."""
-    return _columns(METHOD_COLUMNS, [{**row, "method": f"`{row['method']}`"} for row in rows()])
+    """Return the named methods, in columns that a screen has room for."""
+    lines = []
+    for row in rows():
+        made_of = " + ".join(row[kind] for kind in ("estimator", "step", "batch", "average") if row[kind])
+        known = f"{row['complexity']}: {row['assumptions']}" if row["complexity"] else ""
+        lines.append({**row, "method": f"`{row['method']}`", "parts": made_of, "known": known})
+    return _columns(METHOD_COLUMNS, lines)
 
 
 def parts() -> str:
@@ -62,8 +66,8 @@ def every_oracle() -> str:
 
 
 def _columns(headings: dict[str, str], lines: list[dict[str, str]]) -> str:
-    """A table of the values under some keys, each with its heading."""
-    return markdown_table(list(headings.values()), [[line[key] for key in headings] for line in lines])
+    """Return a table of the values under some keys, each with its heading; powers and indices are typeset."""
+    return markdown_table(list(headings.values()), [[typeset(line[key]) for key in headings] for line in lines])
 
 
 def complexity() -> str:
@@ -116,14 +120,23 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {  # the tables of each
 }
 
 
+def pages() -> list[str]:
+    """Return the documents with a table or a marked number."""
+    documents = ["README.md", *(path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("docs/*.md")))]
+    return [
+        *PAGES,
+        *(name for name in documents if name not in PAGES and MARKED.search((ROOT / name).read_text("utf-8"))),
+    ]
+
+
 def renewed(page: str) -> str:
-    """A page with its tables as the code has them now."""
-    text = (ROOT / page).read_text("utf-8")
-    for name, written in PAGES[page].items():
+    """Return a document with its tables and marked numbers as code and results have them now."""
+    text = renewed_numbers((ROOT / page).read_text("utf-8"))
+    for name, written in PAGES.get(page, {}).items():
         text = with_table(text, name, written())
     return text
 
 
 if __name__ == "__main__":
-    for page in PAGES:
+    for page in pages():
         (ROOT / page).write_text(renewed(page), "utf-8")

@@ -48,7 +48,7 @@ table = record.to_pandas()
 table[["method", "gamma", "seed", "step", "grad_norm", "sfo"]].tail(3)
 
 # %%
-# With ``pip install 'gladstorm[xarray]'``, ``to_xarray`` keeps the axes and names them.
+# With ``pip install '.[xarray]'``, ``to_xarray`` keeps the axes and names them.
 
 last = record.to_xarray()["grad_norm"].isel(step=-1)
 last.mean("seed").sortby("gamma").to_series().round(3)

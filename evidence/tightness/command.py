@@ -1,11 +1,14 @@
 """`python -m evidence tightness`."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from evidence.study import Out, Quick, kept_in
 from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
 from gladstorm.cli.job import computing
 from gladstorm.cli.output import Table, show
+
+if TYPE_CHECKING:
+    from evidence.tightness.measuring import Tightness
 
 WORK = ("measuring.tightness",)
 
@@ -25,22 +28,23 @@ def command(
     Example: python -m evidence tightness --out docs/evidence/tightness
     """
     from evidence.tightness.measuring import TABLE_FORMAT, tightness
+    from gladstorm.core.results import to_json
     from gladstorm.jobs.files import save_json
 
-    kept = kept_in("tightness", out, store, "store", files=["tightness.json"])
-    with computing(kept, workers, scheduler) as executor:
-        result = tightness(quick=quick, store=kept, executor=executor)
-    save_json(out / "tightness.json", TABLE_FORMAT, result)
+    parts = kept_in("tightness", out, store, "store", files=["tightness.json"])
+    with computing(parts, workers, scheduler) as executor:
+        result = tightness(quick=quick, store=parts, executor=executor)
+    save_json(out / "tightness.json", TABLE_FORMAT, to_json(result))
     if not as_json:
         _show_table(result)
 
 
-def _show_table(result: dict[str, Any]) -> None:
+def _show_table(result: "Tightness") -> None:
     rows = []
-    for row in result["rows"]:
-        last = row["rungs"][-1]
-        sharper = "" if last["ratio_to_sharper"] is None else f"{last['ratio_to_sharper']:.3f}"
-        shares = (f"{100 * last['gap_share']:.1f} %", f"{last['ratio']:.3f}", sharper)
-        rows.append([row["regime"], row["leading"], *shares, f"{row['slope'][0]:.3f}", f"{row['slope_of_bound']:.3f}"])
+    for row in result.rows:
+        last = row.longest
+        sharper = "" if last.ratio_to_sharper is None else f"{last.ratio_to_sharper:.3f}"
+        shares = (f"{100 * (last.gap_share or 0):.1f} %", f"{last.ratio:.3f}", sharper)
+        rows.append([row.regime, row.leading, *shares, f"{row.slope.value:.3f}", f"{row.slope_of_bound:.3f}"])
     headings = ("regime", "leading", "Δ/(γT)", "bound", "sharper", "slope", "of the bound")
-    show(Table(f"Worst found / bound at T = {result['horizons'][-1]:,}", headings, rows, words=2))
+    show(Table(f"Worst found / bound at T = {result.horizons[-1]:,}", headings, rows, words=2))

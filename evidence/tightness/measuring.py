@@ -15,6 +15,8 @@ import numpy as np
 
 from evidence.page import log_slope_weights
 from evidence.parts import Part, gathered
+from gladstorm.core.estimate import Estimate
+from gladstorm.core.results import from_json, to_json
 from gladstorm.core.statistics import Mean
 from gladstorm.jobs.provenance import source_of, versions
 from gladstorm.jobs.store import Store
@@ -22,9 +24,9 @@ from gladstorm.jobs.tasks import HERE, Executor, Task
 from gladstorm.theory import Problem, Statement, sharper
 from gladstorm.theory.master_bounds import ERROR_TERMS
 from gladstorm.theory.planning import regime
-from gladstorm.worst.search import QUICK, Found, Kind, SearchSettings, stated, worst
+from gladstorm.worst.search import QUICK, Kind, SearchSettings, WorstProblem, stated, worst
 
-TABLE_FORMAT: Final = "gladstorm tightness 1"
+TABLE_FORMAT: Final = "gladstorm tightness 2"
 HORIZONS: Final = (1000, 4000, 16_000)
 FULL: Final = SearchSettings(proposals=6, generations=4, seeds=4, reported=64)
 BRIEF: Final = replace(FULL, proposals=2, generations=0)  # where the gap leads: proposals are nearly all there is
@@ -91,48 +93,88 @@ def _settings() -> tuple[Setting, ...]:
 SETTINGS: Final = _settings()
 
 
+@dataclass(frozen=True)
+class Uses:
+    """Where the proof is loose: what the worst problem leaves of its two inequalities, each at most 1 but for rounding.
+
+    `direction`: E‖∇f(x̂)‖ relative to Δ/(γT) + 2 E‖v − ∇f‖, the descent of normalized steps. `error`: E‖v − ∇f‖ relative
+    to what the sharper bound charges for it, half of its terms about the error of v.
+    """
+
+    direction: float | None
+    error: float | None
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """A setting with its worst problem at each horizon."""
+
+    regime: str
+    leading: str
+    kind: Kind
+    source: str
+    rate: float
+    slope: Estimate  # of log E‖∇f(x̂)‖ against log T, as those of the bounds
+    slope_of_bound: float
+    slope_of_sharper: float | None
+    uses: Uses
+    rungs: tuple[WorstProblem, ...]
+
+    @property
+    def longest(self) -> WorstProblem:
+        """The worst problem at the longest horizon."""
+        return self.rungs[-1]
+
+
+@dataclass(frozen=True)
+class Tightness:
+    """Results of the study: every setting with its ladder."""
+
+    horizons: tuple[int, ...]
+    versions: dict[str, Any]
+    rows: tuple[Ladder, ...]
+
+
 def tightness(
     *, quick: bool = False, store: str | os.PathLike[str] | None = None, executor: Executor = HERE
-) -> dict[str, Any]:
-    """The table, JSON-ready: every setting with its worst problem at each horizon."""
+) -> Tightness:
+    """Find the worst problem of every setting at each horizon."""
     settings = [setting for setting in SETTINGS if setting.alpha == 0 and setting.B > 0] if quick else SETTINGS
     ladders = [{20: QUICK, 40: QUICK} if quick else setting.ladder() for setting in settings]
     tasks = [
         Task(setting.name, [repr(setting), repr(ladder)], partial(_row, setting, ladder))
         for setting, ladder in zip(settings, ladders, strict=True)
     ]
-    kept = None if store is None else Store(store, Part, ".json", source=source_of(tightness))
-    rows = [part.content for part in gathered("searching", tasks, kept, executor)]
-    return {"horizons": list(ladders[0]), "versions": versions(), "rows": rows}
+    finished = None if store is None else Store(store, Part, ".json", source=source_of(tightness))
+    rows = (from_json(Ladder, part.content) for part in gathered("searching", tasks, finished, executor))
+    return Tightness(tuple(ladders[0]), versions(), tuple(rows))
 
 
 def _row(setting: Setting, efforts: dict[int, SearchSettings]) -> Part:
-    statement, horizons = setting.statement(), list(efforts)
-    ladder: list[Found] = []
+    statement = setting.statement()
+    rungs: list[WorstProblem] = []
     for T, effort in efforts.items():
-        begin = ladder[-1].proposals if ladder else ()
-        ladder.append(worst(statement, T, setting.kind, effort, progress=False, begin=begin))
-    rungs = [rung.as_dict() for rung in ladder]
-    weights = log_slope_weights(horizons)
-    bounds = {name: [rung[name] for rung in rungs] for name in ("bound", "sharper")}
-    slope = slope_of(np.stack([rung.norms for rung in ladder]), weights)
-    row = {
-        "regime": statement.regime,
-        "leading": setting.leading,
-        "kind": setting.kind,
-        "source": statement.source,
-        "rate": float(statement.rate),
-        "slope": [slope.value, *slope.interval()],
-        "slope_of_bound": float(weights @ np.log(bounds["bound"])),
-        "slope_of_sharper": None if None in bounds["sharper"] else float(weights @ np.log(bounds["sharper"])),
-        "uses": uses(ladder[-1]),
-        "rungs": rungs,
-    }
-    return Part(row)
+        begin = rungs[-1].proposals if rungs else ()
+        rungs.append(worst(statement, T, setting.kind, effort, progress=False, begin=begin))
+    weights = log_slope_weights(list(efforts))
+    sharper_bounds = [rung.sharper for rung in rungs if rung.sharper is not None]
+    ladder = Ladder(
+        regime=statement.regime,
+        leading=setting.leading,
+        kind=setting.kind,
+        source=statement.source,
+        rate=float(statement.rate),
+        slope=slope_of(np.array([rung.per_seed for rung in rungs]), weights),
+        slope_of_bound=float(weights @ np.log([rung.bound for rung in rungs])),
+        slope_of_sharper=float(weights @ np.log(sharper_bounds)) if len(sharper_bounds) == len(rungs) else None,
+        uses=uses(statement, rungs[-1]),
+        rungs=tuple(rungs),
+    )
+    return Part(to_json(ladder))
 
 
-def slope_of(norms: np.ndarray, weights: np.ndarray) -> Mean:
-    """The slope of log E‖∇f(x̂)‖ along a ladder of (horizon, seed), by leaving out one seed after the other.
+def slope_of(norms: np.ndarray, weights: np.ndarray) -> Estimate:
+    """Fit the slope of log E‖∇f(x̂)‖ along a ladder of (horizon, seed), by leaving out one seed after the other.
 
     Horizons share their seeds, so they are not independent; the jackknife takes that into account.
     """
@@ -140,19 +182,17 @@ def slope_of(norms: np.ndarray, weights: np.ndarray) -> Mean:
     slope = float(weights @ np.log(norms.mean(axis=1)))
     without = weights @ np.log((norms.sum(axis=1, keepdims=True) - norms) / (n - 1))
     error = float(np.sqrt((n - 1) / n * np.sum((without - without.mean()) ** 2)))
-    return Mean(slope, error * np.sqrt(n), n)
+    return Estimate(slope, *Mean(slope, error * np.sqrt(n), n).interval())
 
 
-def uses(worst_found: Found) -> dict[str, float | None]:
-    """Where the proof is loose: what the worst problem leaves of its two inequalities, each at most 1 but for rounding.
-
-    `direction`: E‖∇f(x̂)‖ relative to Δ/(γT) + 2 E‖v − ∇f‖, the descent of normalized steps. `error`: E‖v − ∇f‖ relative
-    to what the sharper bound charges for it, half of its terms about the error of v.
-    """
-    error, way = float(worst_found.errors.mean()), worst_found.gap_share * worst_found.measured
-    second = sharper(worst_found.of.statement, worst_found.of.horizon)
-    direction = worst_found.measured / (way + 2 * error) if error else None
-    if second is None or not error:
-        return {"direction": direction, "error": None}
+def uses(statement: Statement, worst_problem: WorstProblem) -> Uses:
+    """Measure how much of each inequality of the proof the worst problem uses."""
+    measured, error = worst_problem.mean, worst_problem.mean_error
+    if not error:
+        return Uses(None, None)
+    direction = measured / ((worst_problem.gap_share or 0.0) * measured + 2 * error)
+    second = sharper(statement, worst_problem.horizon)
+    if second is None:
+        return Uses(direction, None)
     charged = sum(value for name, value in second.terms().items() if name.startswith(ERROR_TERMS))
-    return {"direction": direction, "error": 2 * error / charged}
+    return Uses(direction, 2 * error / charged)

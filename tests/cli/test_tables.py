@@ -15,6 +15,7 @@ from rich.cells import cell_len
 
 from evidence.reproduction import command as reproduction
 from evidence.tightness import command as tightness
+from evidence.tightness import page as tightness_page
 from evidence.verification import command as verification
 from evidence.verification.page import load
 from gladstorm.cli import suite, worst
@@ -51,7 +52,8 @@ def _suite() -> None:
 
 
 def _worst() -> None:
-    show(worst._table(json.loads((EVIDENCE / "tightness" / "nstorm-smooth-bg0.json").read_text())))
+    rows = tightness_page.load(EVIDENCE / "tightness").rows
+    show(worst._table(tightness_page.problems(rows)["nstorm-smooth-bg0.json"]))
 
 
 def _reproduction() -> None:
@@ -69,7 +71,7 @@ def _verification() -> None:
 
 
 def _tightness() -> None:
-    tightness._show_table(json.loads((EVIDENCE / "tightness" / "tightness.json").read_text()))
+    tightness._show_table(tightness_page.load(EVIDENCE / "tightness"))
 
 
 FROM_RESULTS = {

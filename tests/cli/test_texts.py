@@ -12,6 +12,7 @@ import pytest
 from gladstorm import worst as study
 from gladstorm.comparison import compare as comparison
 from gladstorm.core import memory
+from gladstorm.core.results import to_json
 from gladstorm.jobs.files import save_json
 from gladstorm.methods import METHODS, batches, estimators, schedules, steps
 from gladstorm.methods.text import parse_method
@@ -87,8 +88,8 @@ def test_of_several_methods_one_that_uses_an_option_is_enough(gladstorm: Said) -
 def kept() -> dict[str, Any]:
     """A small worst.json, by its producer."""
     of = ProblemClass(theorem("nsgdm", Problem(alpha=0, L0=0.5, B=0.1, G=0.5, gap=1.0), gamma0=0.5), 5)
-    found = measure(of, "noise", instance(np.random.default_rng(0).normal(size=SIZE), of), 2).as_dict()
-    content: dict[str, Any] = json.loads(json.dumps(found))
+    result = measure(of, "noise", instance(np.random.default_rng(0).normal(size=SIZE), of), 2)
+    content: dict[str, Any] = json.loads(json.dumps(to_json(result)))
     return content
 
 
@@ -388,16 +389,16 @@ def _with(value: Any, *path: str) -> Callable[[dict[str, Any]], None]:
 
 EMPTY: list[Any] = [{}, [], 3, None]
 FORGED = [
-    *(_without((name,)) for name in ("method", "problem", "horizon", "gamma0", "eta0", "kind", "seeds", "instance")),
-    *(_without(("instance", name)) for name in ("left", "slope", "q", "turns", "B")),
+    *(_without((name,)) for name in ("method", "problem", "horizon", "gamma0", "eta0", "kind", "per_seed", "instance")),
+    *(_without(("instance", name)) for name in ("x", "slope", "q", "share")),
     *(_with(value, "horizon") for value in (0, -1, 2.5, "9", None, [1])),
-    *(_with(value, "seeds") for value in (0, 1, 10**9, "9", None)),
+    *(_with(value, "per_seed") for value in ([], [1.0], ["x"], 9, None)),
     *(_with(value, "gamma0") for value in (None, "x", -1)),
     *(_with(value, "method") for value in (3, "adam", None)),
     *(_with(value, "problem") for value in [*EMPTY, {"alpha": 0}, {"x": 1}]),
     *(_with(value, "instance") for value in EMPTY),
-    *(_with(value, "instance", "left") for value in ([], [1.0], "x", None, [[1.0]], [float("nan")] * 10)),
-    *(_with(value, "instance", "turns") for value in ([[1.0]], 0.0)),
+    *(_with(value, "instance", "x") for value in ([], [1.0], "x", None, [[1.0]], [float("nan")] * 11, [0.0] * 11)),
+    *(_with(value, "instance", "share") for value in ([[1.0]], 0.0)),
     *(_with(value, "instance", "q") for value in ([0.5], [2.0, 2.0])),
     _with("all", "kind"),
 ]

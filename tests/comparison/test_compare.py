@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -322,6 +323,33 @@ def test_one_seed_cannot_tell(gladstorm: Said) -> None:
     assert "one seed cannot tell which method is better" in out
     assert "%" not in out
     assert f" {relative['mean']:.4g} │" in out
+
+
+def test_the_table_says_which_mean_each_number_is_and_names_a_tuned_batch_by_its_argument(
+    gladstorm: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(figures, "save", lambda figure, _: drawn.append(figure))
+    command = "compare --objective power:3 --dim 2 --budget 200 --seeds 3 --tuning-seeds 2 --quiet --method"
+    methods = ["nsgdm(gamma=0.01,eta=0.1,batch=[1,4])", "--method", "nsgdm(gamma=[0.01,0.1],eta=0.1,batch=2)"]
+    code, out, err = gladstorm(*command.split(), *methods, "--plot", str(tmp_path / "all.png"))
+    assert code == 0, err
+    words = " ".join(out.split())
+    assert "mean over seeds [95 % interval]; relative: geometric mean of the seeds' ratios to the first" in words
+    assert re.search(r"nsgdm\(gamma=0.01,eta=0.1,batch=[14]\) ", words)
+    assert "size" not in words
+    legend = [text.get_text() for text in drawn[0].legends[0].get_texts()]
+    assert re.match(r"NSGDM .*\(batch = [14]\)", legend[0]), legend
+    assert "batch=[" not in legend[0]
+
+
+def test_a_notebook_shows_control_characters_of_a_name_and_does_not_obey_them(found: dict[str, Compared]) -> None:
+    each = found["nsgdm(eta=0.1)"]
+    configuration = dataclasses.replace(each.record.configurations[0], name="\x1b[31mred<b>")
+    record = dataclasses.replace(each.record, configurations=(configuration,))
+    page = record._repr_html_()
+    assert "\x1b" not in page
+    assert r"\x1b[31mred&lt;b&gt;" in page
 
 
 def test_an_interval_is_student_s() -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 import gladstorm as gs
 from benchmarks.pages import SLIDER_TIMES, large
 from browser import Browser, chromium, opened
-from gladstorm.plotting.explore import NOT_FINITE, explore, in_decimals
+from gladstorm.plotting.explore import NOT_FINITE, _thinned, explore, in_decimals, packed
+from gladstorm.plotting.landscape import _box
 
 GAMMAS, ETAS = [0.001, 0.01, 0.1], [0.01, 0.1]
 RIGHT, LEFT, HOME, END, ESCAPE = "\ue014", "\ue012", "\ue011", "\ue010", "\ue00c"
@@ -258,6 +260,31 @@ def test_pointing_reads_the_recorded_numbers(shown: Browser) -> None:
     assert shown.run(READOUT, "grad_norm").startswith(f"stochastic gradients {at} NSGDM: {value}")
 
 
+def test_a_value_of_another_point_than_the_one_that_is_read_comes_with_that_point(
+    shown: Browser, record: gs.Record
+) -> None:
+    shown.run(SLIDE, "gamma", 3), shown.run(SLIDE, "eta", 0)  # γ = 0.1: SGD ran at 0.001 at most
+    plain = record["SGD"].where(gamma=0.001)
+    assert f"SGD: {plain.reported_grad_norm[0, :, -1].mean():.4g}" in shown.run(READOUT, "score-gamma")
+    assert shown.run(READOUT, "score-gamma").startswith("γ 0.1 NSGDM: ")
+    assert shown.run(READOUT, "score-gamma").endswith(" at γ 0.001")
+    assert shown.run(READOUT, "grad_norm").endswith(" at γ 0.001")
+    shown.run(SLIDE, "gamma", 1)
+    assert " at " not in shown.run(READOUT, "grad_norm") + shown.run(READOUT, "score-gamma")
+
+
+def test_a_run_that_ended_earlier_is_read_at_its_own_last_point(browser: Browser, tmp_path: Path) -> None:
+    oracle = gs.BlumGladyshev(gs.objectives.named("power:3", dim=2, start=3.0), B=0.5, G=0.5)
+    record = gs.sweep(oracle, {"NSTORM": gs.nstorm(0.01, eta=0.1), "SGD": gs.sgd(0.01)}, steps=50, seeds=2)
+    record.explore(tmp_path / "page.html")
+    shown = opened(browser, tmp_path / "page.html")
+    last = [f"{record[name].grad_norm[0, :, -1].mean():.4g}" for name in ("NSTORM", "SGD")]
+    words = shown.run(READOUT, "grad_norm")
+    assert words.startswith(f"stochastic gradients {record['NSTORM'].sfo[0, 0, -1]} NSTORM: {last[0]}")
+    assert f"SGD: {last[1]}" in words
+    assert words.endswith(f" at stochastic gradients {record['SGD'].sfo[0, 0, -1]}")
+
+
 def test_behind_every_chart_is_its_table(shown: Browser, record: gs.Record) -> None:
     shown.run("for (const details of document.querySelectorAll('details')) details.open = true")
     shown.run("return new Promise((done) => setTimeout(done, 50))")
@@ -413,6 +440,39 @@ def test_numbers_keep_their_digits() -> None:
     assert in_decimals(np.array([np.nan, np.inf, 1e200]), 4)[0].tolist() == [NOT_FINITE] * 3
     counts = rng.integers(0, 10**9, 1000).astype(float)
     assert [float(f"{m}e{e}") for m, e in zip(*in_decimals(counts, 9), strict=True)] == counts.tolist()
+
+
+def test_the_box_of_a_landscape_holds_the_points_that_are_not_above_the_start_and_has_the_shape_of_a_chart() -> None:
+    def box(path: Any, value: Any) -> Any:
+        low, high = _box([SimpleNamespace(path=np.array([[path]], float), value=np.array([[value]], float))])  # type: ignore[list-item]
+        return low, high, (high - low)[0] / (high - low)[1]
+
+    level = [[x, 0.0] for x in np.linspace(0, 10, 101)]
+    above = [[0.0, 1000.0], [-1000.0, 0.0]]
+    low, high, ratio = box([*level, *above], [1.0] * 101 + [2.0, 2.0])
+    assert -10 < low[0] < 0 < 9.5 < high[0] < 20
+    assert max(-low[1], high[1]) < 10
+    assert ratio == pytest.approx(1.6)
+    assert box([[y, x] for x, y in level], [1.0] * 101)[2] == pytest.approx(1.6)
+    assert box(level, [1.0] + [2.0] * 100)[1][0] < 1  # all but the start are above it
+
+
+def test_the_same_numbers_are_the_same_bytes_at_any_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = {"sfo": np.arange(24.0).reshape(2, 3, 4)}
+    first = packed(numbers)
+    monkeypatch.setattr("time.time", lambda: 4e9)
+    assert packed(numbers) == first
+
+
+def test_of_many_steps_half_are_shown_evenly_and_half_in_equal_ratios() -> None:
+    shown_steps = _thinned(np.arange(10_001), 101)
+    assert shown_steps[0] == 0
+    assert shown_steps[-1] == 10_000
+    assert shown_steps.size <= 101
+    assert np.diff(shown_steps).max() <= 10_000 / 50 + 1
+    assert set(range(1, 6)) <= set(shown_steps.tolist())
+    assert np.sum(shown_steps >= 5000) >= 25
+    assert _thinned(np.arange(5), 5).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_without_the_extra_one_sentence_says_so(

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gladstorm.torch import NSGDM, NSTORM, norms
 from gladstorm.torch.norms import norm_of, normalized_step_
-from gladstorm.torch.optimizer import Block
+from gladstorm.torch.optimizer import ParamBlock
 from gladstorm.torch.two_evaluations import add_gradients
 from optimizers import TORCH, UNTUNED
 
@@ -379,7 +379,7 @@ def test_nstorm_s_transition_compiles_into_one_graph_and_is_the_same() -> None:
     params = [torch.nn.Parameter(torch.tensor([3.0, 4.0])), torch.nn.Parameter(torch.ones(3))]
     others = copy.deepcopy(params)
 
-    def transition(optimizer: NSTORM, blocks: list[Block]) -> None:
+    def transition(optimizer: NSTORM, blocks: list[ParamBlock]) -> None:
         optimizer._move(blocks, subtract=True)
         add_gradients(blocks)
 

@@ -221,7 +221,7 @@ def test_where_the_gradient_is_zero_nothing_moves_but_the_count(where: str, monk
             assert all(torch.equal(after[name], kept[name]) for name in kept if name != "numbers")
 
 
-def test_the_average_is_read_inside_and_the_parameters_are_untouched_afterwards() -> None:
+def test_the_average_is_of_all_iterates_also_of_a_frozen_layer_and_the_parameters_are_untouched_afterwards() -> None:
     model = network(torch.float64)
     optimizer = Untuned(model.parameters(), horizon=6)
     visited = [vector(model)]
@@ -232,6 +232,8 @@ def test_the_average_is_read_inside_and_the_parameters_are_untouched_afterwards(
         with optimizer.averaged():
             torch.testing.assert_close(vector(model), mean)
         assert torch.equal(vector(model), visited[-1])
+        if k == 3:
+            model[0].requires_grad_(False)
         if k < 6:
             train(model, optimizer, [k])
             visited.append(vector(model))
@@ -253,9 +255,10 @@ def test_the_average_is_read_inside_and_the_parameters_are_untouched_afterwards(
     assert torch.equal(vector(model), visited[-1])
 
 
-def test_who_evaluates_without_the_average_is_told_once() -> None:
+@pytest.mark.parametrize("child", [False, True], ids=["itself", "a child"])
+def test_who_evaluates_without_the_average_is_told_once(child: bool) -> None:
     model = network()
-    optimizer = Untuned(model.parameters(), model=model)
+    optimizer = Untuned(model.parameters(), model=torch.nn.ModuleDict({"network": model}) if child else model)
     x = torch.ones(1, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -270,6 +273,54 @@ def test_who_evaluates_without_the_average_is_told_once() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model(x)
+
+
+def test_a_scheduler_that_shortens_the_steps_too_is_announced_once() -> None:
+    model = network()
+    optimizer = Untuned(model.parameters(), horizon=9)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.5, total_iters=2)
+    train(model, optimizer, [0])
+    schedule.step()
+    with pytest.warns(UserWarning, match=r"^Untuned: a scheduler has changed lr from 1 to 0\.75; .*constant"):
+        train(model, optimizer, [1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(model, optimizer, [2])
+
+
+def test_the_horizon_is_saved_with_the_state_and_another_one_is_announced() -> None:
+    model = network()
+    optimizer = Untuned(model.parameters(), horizon=9)
+    resumed = Untuned(model.parameters(), horizon=30)
+    with pytest.warns(UserWarning, match="^Untuned: the checkpoint's horizon=9 takes the place of horizon=30"):
+        resumed.load_state_dict(optimizer.state_dict())
+    assert resumed.horizon == 9
+    with pytest.raises(ValueError, match=r"^Untuned: horizon must be the same in all groups, 9; got horizon=10"):
+        resumed.add_param_group({"params": pair(), "horizon": 10})
+
+
+@pytest.mark.parametrize("way", ["unfrozen", "added"])
+def test_a_layer_that_comes_late_does_not_throw_the_others_off(way: str) -> None:
+    """By then the run has come far; its length would be a blow to a layer that is where it began."""
+    torch.manual_seed(0)
+    x = torch.randn(64, 3)
+    y = (x.sum(1) + torch.randn(64) > 0).long()
+    model = network()
+    model[0].requires_grad_(False)
+    optimizer = Untuned(model.parameters() if way == "unfrozen" else model[2].parameters(), horizon=400)
+    losses = []
+    for k in range(220):
+        if k == 200:
+            model[0].requires_grad_(True)
+            if way == "added":
+                optimizer.add_param_group({"params": model[0].parameters()})
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert max(losses[200:]) < 1.1 * losses[200]
+    assert losses[-1] < losses[200]
 
 
 def test_past_the_horizon_steps_go_on_shorter_and_that_is_announced_once() -> None:
@@ -314,12 +365,33 @@ def test_to_maximize_is_to_minimize_the_negative_in_one_group_or_in_all() -> Non
     assert steps_of(Untuned(groups), params, [[-a, b] for a, b in given]) == expected
 
 
-def test_a_multiple_of_the_loss_changes_nothing_and_lr_is_a_multiple_of_the_step() -> None:
+@pytest.mark.parametrize("where", ["CPU", "device"])
+@pytest.mark.parametrize(
+    ("dtype", "power"),
+    [
+        *((torch.float32, power) for power in (-149, -130, -60, 60, 126)),  # 2⁻¹⁴⁹ is the smallest float32, 1.4e-45
+        *((torch.bfloat16, power) for power in (-133, -60, 126)),
+        *((torch.float64, power) for power in (-1070, -150, 150, 1000)),
+    ],
+)
+def test_a_multiple_of_the_loss_changes_nothing(
+    dtype: torch.dtype, power: int, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if where == "device":
+        monkeypatch.setattr(norms, "readable", lambda tensor: False)
+    generator = torch.Generator().manual_seed(0)
+    signs = [torch.randint(2, (3,), generator=generator).double() * 2 - 1 for _ in range(20)]
+    ends = []
+    for factor in (1.0, 2.0**power):
+        x = torch.nn.Parameter(torch.tensor([3.0, 4.0, 1.0], dtype=dtype))
+        steps_of(Untuned([x]), [x], [[(sign * factor).to(dtype)] for sign in signs])
+        ends.append(x.detach())
+    torch.testing.assert_close(ends[1], ends[0], rtol=torch.finfo(torch.float32).eps, atol=0)
+    assert not torch.equal(ends[0], torch.tensor([3.0, 4.0, 1.0], dtype=dtype))
+
+
+def test_lr_is_a_multiple_of_the_step() -> None:
     given = gradients(20)
-    params = pair()
-    expected = steps_of(Untuned(params), params, given)
-    params = pair()
-    assert steps_of(Untuned(params), params, [[2.0**60 * g for g in each] for each in given]) == expected
     params, others = pair(), pair()
     start = torch.cat([p.detach() for p in params])
     steps_of(Untuned(params, lr=torch.tensor([0.5])), params, given[:1])
@@ -355,6 +427,7 @@ def test_a_parameter_without_a_gradient_stays_and_begins_when_it_has_one() -> No
         ({"lr": -1.0}, "lr must be"),
         ({"horizon": 0}, "horizon must be a whole number ≥ 1; got horizon=0"),
         ({"horizon": 2.5}, "horizon must be"),
+        ({"horizon": [1]}, r"horizon must be a whole number ≥ 1; got horizon=\[1\]"),
     ],
 )
 def test_an_option_is_refused(options: dict[str, Any], sentence: str) -> None:
@@ -368,6 +441,9 @@ def test_what_torch_offers_beyond_is_refused_and_a_horizon_must_be_given() -> No
         Untuned(pair(), **unknown)
     with pytest.raises(RuntimeError, match=r"^Untuned: fused must be None or False"):
         Untuned(pair(), fused=True)
+    text: Any = "x"
+    with pytest.raises(TypeError, match=r"^Untuned: model must be a torch\.nn\.Module or None; got model='x'"):
+        Untuned(pair(), model=text)
     without: dict[str, Any] = {}
     with pytest.raises(TypeError, match="horizon"):
         gladstorm.torch.Untuned(pair(), **without)

@@ -55,8 +55,8 @@ def compare(
     """Compare methods at an equal budget of stochastic gradients, each tuned over equally many settings.
 
     The score is ‖∇f‖ at the point that a method reports when the budget is spent: its last iterate, or its average if
-    it has one. Smaller is better. Every other method is compared with the first, seed by seed on the same noise. Every
-    seed has its own random start, unless --start gives all of them the same one.
+    it has one. Smaller is better. Every other method is compared with the first, seed by seed on the same noise, by the
+    geometric mean of the ratios. Every seed has its own random start, unless --start gives all of them the same one.
 
     Example: gladstorm compare --objective power:3 --decay --method "nstorm(eta=0.01)" --method "nsgdm(eta=0.01)"
 
@@ -176,8 +176,9 @@ def _print_table(title: str, field: str, results: "dict[str, Compared]", against
         remarks = ["one seed cannot tell which method is better: two or more give intervals"]
     else:
         valid = f"{len(against)} intervals valid at the same time" if len(against) > 1 else "seed by seed"
-        together = f"relative to the first: paired, {valid}, below 1 is better"
-        remarks = ["mean over seeds [95 % interval]", *([together] if against else [])]
+        paired = f"geometric mean of the seeds' ratios to the first, not the ratio of the means, {valid}"
+        remarks = ["mean over seeds [95 % interval]"]
+        remarks += [f"relative: {paired}, below 1 is better"] if against else []
     rows = []
     for name, result in results.items():
         row = result.as_dict()

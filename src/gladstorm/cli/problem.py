@@ -1,6 +1,5 @@
 """Options that describe a problem: objective and noise of `simulate` and `compare`, constants of `plan` and `worst`."""
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -94,19 +93,19 @@ def command_of(name: str, given: Mapping[str, Any]) -> "Callable[[Any, Mapping[s
     {'options': [['gladstorm simulate', ''], ['--objective', 'power:3'], ['--eta', '0.1']], 'method': 'sgd(gamma=0.5)'}
     """
 
+    from gladstorm.simulation.configurations import fill_in
+
     def command(_setting: Any, numbers: Mapping[str, float], text: str) -> dict[str, Any]:
         options = {
             key: value for key, value in given.items() if value not in (None, False) and not isinstance(value, list)
         }
-        for field, number in numbers.items():
+        text, others = fill_in(text, {field: repr(number) for field, number in numbers.items()})
+        for field, number in others.items():
             short = field.rpartition(".")[2]
-            replaced, times = re.subn(rf"\b{short}=(\[[^\]]*\]|grid\([^)]*\))", f"{short}={number!r}", text)
-            if times:
-                text = replaced
-            elif short in given:
+            if short in given:
                 options[short] = number
             elif field == short:
-                text = f"{text[:-1]},{short}={number!r})" if text.endswith(")") else f"{text}({short}={number!r})"
+                text = f"{text[:-1]},{short}={number})" if text.endswith(")") else f"{text}({short}={number})"
         written = {f"--{key.replace('_', '-')}": "" if value is True else str(value) for key, value in options.items()}
         return {"options": [[f"gladstorm {name}", ""], *map(list, written.items())], "method": text}
 

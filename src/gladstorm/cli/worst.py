@@ -1,7 +1,7 @@
 """`gladstorm worst`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option, echo
 
@@ -9,6 +9,9 @@ from gladstorm.cli import problem
 from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
 from gladstorm.cli.job import computing, require_folder, require_matplotlib, require_store, saving_study
 from gladstorm.cli.output import Table, show, show_json
+
+if TYPE_CHECKING:
+    from gladstorm.worst import WorstProblem
 
 FILES = ("worst.json", "worst.png")
 
@@ -61,6 +64,7 @@ def worst(
     from dataclasses import replace
 
     from gladstorm import worst as study
+    from gladstorm.core.results import to_json
     from gladstorm.jobs.files import load_json
     from gladstorm.theory import Problem
 
@@ -77,44 +81,43 @@ def worst(
     require_store("worst", store)
     if out is not None:
         require_matplotlib("worst")
-    kept = None if again is None else load_json("worst", again, study.FORMAT)
+    content = None if again is None else load_json("worst", again, study.FORMAT)
     settings = study.QUICK if quick else study.SearchSettings()
     changed = {"generations": generations, "reported": seeds, "seed": seed}
     settings = replace(settings, **{name: value for name, value in changed.items() if value is not None})
     settings.check()
     stated, sought = None, "noise" if kind is None else kind
-    if kept is None:
+    if content is None:
         posed = Problem(alpha=given["alpha"], L0=L0, L1=L1, L=L, B=given["B"], G=given["G"], gap=given["gap"])
         stated = study.stated(given["method"], posed, given["horizon"], gamma0, 1.0 if eta0 is None else eta0)
         study.require_kind(sought, stated)
     with computing(store, workers, scheduler) as executor:
         if stated is None:
-            worst_found = study.again(kept or {}, store=store, executor=executor)
+            result = study.again(content or {}, store=store, executor=executor)
         else:
-            worst_found = study.worst(stated, given["horizon"], sought, settings, store=store, executor=executor)
-    result, figures = worst_found.as_dict(), {}
+            result = study.worst(stated, given["horizon"], sought, settings, store=store, executor=executor)
+    figures = {}
     if out is not None:
-        from gladstorm.worst.figures import instance
+        from gladstorm.worst.figures import draw_problem
 
-        figures[FILES[1]] = instance
-    with saving_study(out, FILES[0], study.FORMAT, result, figures):
-        show_json(result) if as_json else show(_table(result))
+        figures[FILES[1]] = lambda _: draw_problem(result)
+    data = to_json(result)
+    with saving_study(out, FILES[0], study.FORMAT, data, figures):
+        show_json(data) if as_json else show(_table(result))
     if out is not None and not as_json:
         echo(f"worst.json and worst.png are in {out}.")
 
 
-def _table(result: dict[str, Any]) -> Table:
-    low, high = result["interval"]
-    rows = [
-        (f"measured E‖∇f(x̂)‖, {result['seeds']} seeds", f"{result['measured']:.5g}", ""),
-        ("95 % interval", f"{low:.5g} to {high:.5g}", ""),
-    ]
-    source = "" if result["sharper_source"] is None else f", {result['sharper_source']}"
-    bounds = {"bound": "bound", f"sharper bound{source}": "sharper", "bound as printed": "printed"}
-    for name, key in (bounds | {"what no method guarantees at this cost": "unreachable"}).items():
-        if result.get(key) is not None:
-            rows.append((name, f"{result[key]:.5g}", f"{result['measured'] / result[key]:.4f}"))
-    rows.append(("Δ/(γT) of the problem, relative to the measurement", f"{100 * result['gap_share']:.2f} %", ""))
-    rows += [(f"{name}: used of what the class admits", f"{100 * u:.2f} %", "") for name, u in result["audit"].items()]
-    title = f"{result['regime']}, T = {result['horizon']:,}: the worst problem found ({result['kind']})"
+def _table(result: "WorstProblem") -> Table:
+    measured = result.measured.text("{value:.5g} [{low:.5g}, {high:.5g}]")
+    rows = [(f"measured E‖∇f(x̂)‖, {len(result.per_seed)} seeds [95 % interval]", measured, "")]
+    source = "" if result.sharper_source is None else f", {result.sharper_source}"
+    bounds = {"bound": result.bound, f"sharper bound{source}": result.sharper, "bound as printed": result.printed}
+    for name, value in (bounds | {"what no method guarantees at this cost": result.unreachable}).items():
+        if value is not None:
+            rows.append((name, f"{value:.5g}", f"{result.mean / value:.4f}"))
+    if result.gap_share is not None:
+        rows.append(("Δ/(γT) of the problem, relative to the measurement", f"{100 * result.gap_share:.2f} %", ""))
+    rows += [(f"{name}: used of what the class admits", f"{100 * u:.2f} %", "") for name, u in result.audit.items()]
+    title = f"{result.regime}, T = {result.horizon:,}: the worst problem found ({result.kind})"
     return Table(title, ("quantity", "value", "measured / value"), rows)

@@ -26,6 +26,7 @@ from gladstorm.comparison.scores import (
 from gladstorm.core.screen import LINE, cut_to, html_picture, html_table
 from gladstorm.core.statistics import finite_list
 from gladstorm.jobs.files import save_table
+from gladstorm.simulation.configurations import argument
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.tables import POINTS
 
@@ -110,7 +111,8 @@ class Compared:
             reasons.append("every setting diverged on a tuning seed, so that none was better than the others.")
         for field in self.at_edge:
             side = "smallest" if self._chosen(field) == self.tuning.numbers(field).min() else "largest"
-            reasons.append(f"{field}={self._chosen(field):.3g} is the {side} value tried; a wider grid may do better.")
+            chosen = f"{argument(field)}={self._chosen(field):.3g}"
+            reasons.append(f"{chosen} is the {side} value tried; a wider grid may do better.")
         if self.ascends:
             seeds = f"{self.above_start} of {self.record.seeds.size} seeds"
             reasons.append(f"f ended above f(x⁰), or the run diverged, on {seeds}; a small ‖∇f‖ there is no solution.")

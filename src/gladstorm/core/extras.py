@@ -8,6 +8,7 @@ EXTRAS = {
     "jax": ("sim", "JAX"),
     "scipy": ("sim", "SciPy"),
     "pyarrow": ("sim", "Arrow (pyarrow)"),
+    "cmaes": ("sim", "cmaes"),
     "pandas": ("pandas", "pandas"),
     "matplotlib": ("plot", "Matplotlib"),
     "vl_convert": ("page", "Vega (vl-convert-python)"),

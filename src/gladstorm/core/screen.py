@@ -77,12 +77,12 @@ def html_table(title: str, rows: Sequence[Sequence[str]], more: Sequence[str] = 
     >>> html_table("a & b", [["x"], ["1"]])
     '<p>a &amp; b</p><table><tr><th>x</th></tr><tr><td>1</td></tr></table>'
     """
-    head, *body = ([html.escape(cell) for cell in row] for row in rows)
+    head, *body = ([_escaped(cell) for cell in row] for row in rows)
     lines = ["".join(f"<th>{cell}</th>" for cell in head)]
     lines += ["".join(f"<td>{cell}</td>" for cell in row) for row in body]
     table = "".join(f"<tr>{line}</tr>" for line in lines)
-    foot = "".join(f"<p>{html.escape(line)}</p>" for line in more)
-    return f"<p>{html.escape(title)}</p><table>{table}</table>{foot}"
+    foot = "".join(f"<p>{_escaped(line)}</p>" for line in more)
+    return f"<p>{_escaped(title)}</p><table>{table}</table>{foot}"
 
 
 def html_picture(draw: Callable[[], Any], about: str) -> str:
@@ -93,7 +93,11 @@ def html_picture(draw: Callable[[], Any], about: str) -> str:
     figure.savefig(png, format="png", dpi=120)
     size = f"width: {4.5 * figure.get_figwidth():.3g}em; max-width: 100%"
     source = f"data:image/png;base64,{b64encode(png.getvalue()).decode()}"
-    return f'<img alt="{html.escape(about)}" style="{size}" src="{source}">'
+    return f'<img alt="{_escaped(about)}" style="{size}" src="{source}">'
+
+
+def _escaped(text: str) -> str:
+    return html.escape(harmless(text))
 
 
 def _text(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gladstorm.core.screen import harmless
 from gladstorm.jobs.files import write_whole
 from gladstorm.plotting.styles import COLOURS, DASHES, LOOKS, in_words, styles
 from gladstorm.theory.planning import counted
@@ -151,7 +152,7 @@ def draw_band(
     opacity: float = 0.12,
 ) -> None:
     """Draw a curve and a band of one standard deviation around it; a logarithmic axis has no room below 0."""
-    ax.plot(x, mean, label=label, linewidth=1.1, **style)
+    ax.plot(x, mean, label=harmless(label), linewidth=1.1, **style)
     low = np.maximum(mean - std, mean / 10) if ax.get_yscale() == "log" else mean - std
     ax.fill_between(x, low, mean + std, color=style["color"], alpha=opacity, linewidth=0)
 

@@ -57,7 +57,8 @@ USUAL_NAMES = {
     "pasta": "PASTA",
     "svrg": "SVRG",
 }
-SYMBOLS = {"gamma": "γ", "eta": "η", "sigma2": "σ²", "beta": "β", "weight": "weight", "size": "large batch"}
+SYMBOLS = {"gamma": "γ", "eta": "η", "sigma2": "σ²", "beta": "β", "size": "batch", "large.size": "large batch"}
+LISTED = re.compile(r",? ?\w+=(\[[^\]]*\]|grid\([^()]*\))")  # numbers of a method's text that are tuned
 _BY_NAME = {name.lower(): name for name in LOOKS} | OTHER_NAMES
 
 
@@ -85,26 +86,38 @@ def legend_names(texts: Sequence[str], brief: Sequence[str], tuned: Sequence[str
 
     >>> legend_names(["sgd", "sgd(batch=grow_with_distance(B=1))"], ["sgd", "sgd"], ["gamma=0.1", "gamma=0.0316228"])
     ['SGD (γ = 0.1)', 'SGD, dynamic batch (γ = 0.0316)']
+    >>> legend_names(["sgd(batch=[1,4])", "sgd(batch=2)"], ["sgd (batch=[1,4])", "sgd (batch=2)"], ["size=4", ""])
+    ['SGD (batch = 4)', 'SGD (batch=2)']
     """
     plain = [in_words(re.split(r"[(:]", name)[0].strip()) for name in brief]
     words = [name + ", dynamic batch" * ("grow_with_distance" in text) for name, text in zip(plain, texts, strict=True)]
     alike = Counter(words)
-    names = [word if alike[word] == 1 else in_words(name) for word, name in zip(words, brief, strict=True)]
-    return [f"{name} ({in_symbols(numbers)})" if numbers else name for name, numbers in zip(names, tuned, strict=True)]
+    chosen = [f" ({in_symbols(numbers)})" if numbers else "" for numbers in tuned]
+
+    def named(brief: Sequence[str]) -> list[str]:
+        apart = [word if alike[word] == 1 else in_words(name) for word, name in zip(words, brief, strict=True)]
+        return list(map(str.__add__, apart, chosen))
+
+    without_lists = [
+        LISTED.sub("", name).replace("(, ", "(").replace(" ()", "") for name in brief
+    ]  # tuned has one each
+    names = named(without_lists)
+    return names if len({*names}) == len(names) else named(brief)
 
 
 def in_symbols(numbers: str) -> str:
     """Numbers as tuning prints them, in the paper's letters.
 
-    >>> in_symbols("eta=0.1, step.gamma=0.0316228")
-    'η = 0.1, γ = 0.0316'
+    >>> in_symbols("eta=0.1, step.gamma=0.0316228, size=4, large.size=50")
+    'η = 0.1, γ = 0.0316, batch = 4, large batch = 50'
     """
-    found = []
-    for name, value in re.findall(r"(?:\w+\.)*(\w+)=([^,\s]+)", numbers):
+    equations = []
+    for field, value in re.findall(r"([\w.]+)=([^,\s]+)", numbers):
         with contextlib.suppress(ValueError):  # a word stays as it is
             value = f"{float(value):.3g}"
-        found.append(f"{SYMBOLS.get(name, name)} = {value}")
-    return ", ".join(found)
+        name = field.rpartition(".")[2]
+        equations.append(f"{SYMBOLS.get(field) or SYMBOLS.get(name, name)} = {value}")
+    return ", ".join(equations)
 
 
 def _beginning(label: str) -> str:

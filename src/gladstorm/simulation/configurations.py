@@ -38,17 +38,13 @@ class Configuration:
 
     @property
     def text(self) -> str:
-        """The same for a table: a list of numbers in the name is the one of them that was run.
+        """The label for a table: each list of numbers in the name is replaced by the one of them that was run.
 
-        >>> Configuration("sgd(gamma=[0.1,1])", {"gamma": 0.1, "size": 2.0}, ("gamma", "size")).text
-        'sgd(gamma=0.1) (size=2)'
+        >>> Configuration("sgd(gamma=[0.1,1])", {"gamma": 0.1, "eta": 0.5}, ("gamma", "eta")).text
+        'sgd(gamma=0.1) (eta=0.5)'
         """
-        name, others = self.name, []
-        for field in self.swept:
-            listed = rf"\b{re.escape(field.rpartition('.')[2])}=(\[[^\]]*\]|grid\([^()]*\))"
-            name, count = re.subn(listed, f"{field.rpartition('.')[2]}={self.numbers[field]:.4g}", name)
-            others += [] if count else [f"{field}={self.numbers[field]:.4g}"]
-        return f"{name} ({', '.join(others)})" if others else name
+        name, others = fill_in(self.name, {field: f"{self.numbers[field]:.4g}" for field in self.swept})
+        return f"{name} ({', '.join(map('='.join, others.items()))})" if others else name
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON can keep it, which has no infinite numbers."""
@@ -60,6 +56,30 @@ class Configuration:
         """The configuration of which `as_dict` was kept."""
         numbers = {field: float(value) for field, value in kept["numbers"].items()}
         return cls(kept["name"], numbers, tuple(kept["swept"]))
+
+
+def argument(field: str) -> str:
+    """Return the name under which a method's text has a number: that of its batch rule, if it is the rule's size.
+
+    >>> [argument(field) for field in ("gamma", "step.gamma.initial", "size", "large.size")]
+    ['gamma', 'initial', 'batch', 'large']
+    """
+    *_, rule, last = ("batch", *field.split("."))
+    return rule if last == "size" else last
+
+
+def fill_in(text: str, numbers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Replace the lists in a method's text by one number each; return the text, and the numbers of no list.
+
+    >>> fill_in("spider(q=9,large=[4,8],batch=grid(1,4,2))", {"size": "1", "large.size": "8", "gamma": "0.1"})
+    ('spider(q=9,large=8,batch=1)', {'gamma': '0.1'})
+    """
+    others = {}
+    for field, number in numbers.items():
+        written = rf"\b({re.escape(argument(field))})=(\[[^\]]*\]|grid\([^()]*\))"
+        text, count = re.subn(written, rf"\g<1>={number}", text)
+        others |= {} if count else {field: number}
+    return text, others
 
 
 class Configured(NamedTuple):

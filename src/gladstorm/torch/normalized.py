@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from gladstorm import theory
 from gladstorm.torch.norms import RowNorms, norm_of, normalized_step_, normalized_steps_, norms_of, plain
-from gladstorm.torch.optimizer import Block, Optimizer
+from gladstorm.torch.optimizer import Optimizer, ParamBlock
 from gladstorm.torch.options import (
     MOMENTUM,
     NORMS,
@@ -142,7 +142,7 @@ class NormalizedOptimizer(Optimizer):
             if not self.state.get(p, True):
                 self.state.pop(p)
 
-    def _move(self, blocks: list[Block], *, subtract: bool = False) -> list[Block]:
+    def _move(self, blocks: list[ParamBlock], *, subtract: bool = False) -> list[ParamBlock]:
         """x ← x − γ v/‖v‖, then v ← v − g if that is to follow; returns what has moved.
 
         One norm over all blocks of norm="global", one for each block of "group", one for each parameter of "tensor".
@@ -157,7 +157,7 @@ class NormalizedOptimizer(Optimizer):
                 moved += self._move_each(block, subtract)
             elif block.group["norm"] == "tensor":
                 pairs = zip(block.params, block.estimates, strict=True)
-                units += [[Block(block.group, [p], [v])] for p, v in pairs]
+                units += [[ParamBlock(block.group, [p], [v])] for p, v in pairs]
         for unit in units:
             norm = norm_of(
                 [v for b in unit for v in b.estimates],
@@ -187,7 +187,7 @@ class NormalizedOptimizer(Optimizer):
             moved += unit
         return moved
 
-    def _move_each(self, block: Block, subtract: bool) -> list[Block]:
+    def _move_each(self, block: ParamBlock, subtract: bool) -> list[ParamBlock]:
         """The same with a norm for each parameter, whose values Python may read."""
         norms = norms_of(block.plain_estimates, self._rows or RowNorms())
         if self.skip_nonfinite is not False and not all(map(math.isfinite, norms)):
@@ -195,7 +195,7 @@ class NormalizedOptimizer(Optimizer):
             self._skipped += len(bad)
             self._drop_estimates(bad)
             good = [(p, v) for p, v in zip(block.params, block.estimates, strict=True) if self._estimate(p) is not None]
-            block = Block(block.group, [p for p, _ in good], [v for _, v in good])
+            block = ParamBlock(block.group, [p for p, _ in good], [v for _, v in good])
             norms = [norm for norm in norms if math.isfinite(norm)]
             if not norms:
                 return []

@@ -306,8 +306,10 @@ def alike(*lists: Sequence[Tensor]) -> Iterator[tuple[torch.device, tuple[list[T
         yield device, tuple(list(column) for column in zip(*rows, strict=True))
 
 
-def factors(norm: Tensor, lr: float | Tensor) -> list[Tensor] | list[float]:
+def factors(norm: float | Tensor, lr: float | Tensor) -> list[Tensor] | list[float]:
     """Numbers whose product is γ/‖v‖, or 0 where ‖v‖ = 0, and that float32 holds, as it may not hold γ/‖v‖."""
+    if not isinstance(norm, Tensor):
+        return factors_of(float(norm), float(lr))
     if readable(norm):  # a dozen operations on tensors of no dimensions would cost more than a small model's step
         return factors_of(norm.item(), float(lr))
     close = torch.exp2(-norm.log2().round().clamp(-127, 126))  # to 1/‖v‖, if float32 holds that
@@ -315,7 +317,7 @@ def factors(norm: Tensor, lr: float | Tensor) -> list[Tensor] | list[float]:
 
 
 def factors_of(norm: float, lr: float) -> list[float]:
-    """The same in Python's numbers; one is enough, or they are two."""
+    """`factors` for floats: one number, or two when one would underflow."""
     per_unit = lr / norm if norm else 0.0
     if not (0 < abs(per_unit) <= 1e-30 or abs(per_unit) >= 1e30):
         return [per_unit]

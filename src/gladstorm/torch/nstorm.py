@@ -15,7 +15,7 @@ from typing_extensions import override
 from gladstorm.core.rules import COUNT, POSITIVE
 from gladstorm.torch.normalized import NormalizedOptimizer, first_estimate
 from gladstorm.torch.norms import norm_of
-from gladstorm.torch.optimizer import Block
+from gladstorm.torch.optimizer import ParamBlock
 from gladstorm.torch.options import NormalizedOptions
 from gladstorm.torch.random_state import SameSample
 from gladstorm.torch.two_evaluations import (
@@ -301,7 +301,7 @@ class NSTORM(NormalizedOptimizer):
         self._leftover = LeftoverGradients(self._all_params())
         return loss
 
-    def _leave(self, blocks: list[Block]) -> list[Block]:
+    def _leave(self, blocks: list[ParamBlock]) -> list[ParamBlock]:
         """From xᵏ to xᵏ⁺¹, using up the gradients at xᵏ; returns the blocks that have an estimate still.
 
         v ← v − g(xᵏ; ξ) is the first half of vᵏ⁺¹ = g(xᵏ⁺¹; ξ) + (1 − η) (vᵏ − g(xᵏ; ξ)).

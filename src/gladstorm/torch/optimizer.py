@@ -26,7 +26,7 @@ from gladstorm.torch.options import (
 
 
 @dataclass
-class Block:
+class ParamBlock:
     """Parameters of one group that move together, and one state tensor of each, as the kernels want them."""
 
     group: dict[str, Any]
@@ -202,20 +202,22 @@ class Optimizer(torch.optim.Optimizer, ABC):
         for p in self._all_params():
             if (gradient := p.grad) is not None:
                 if gradient.layout is not torch.strided:
-                    raise ValueError(f"{self._name}: gradients must be dense; got {gradient.layout}.")
+                    raise ValueError(
+                        f"{self._name}: gradients must be dense; got {gradient.layout}. Give the embedding "
+                        "sparse=False."
+                    )
                 params.append(p)
         if self.needs_closure and not params:
             raise ValueError(f"{self._name}: an evaluation must compute gradients, by loss.backward(); got none.")
         return params
 
-    def _blocks(self, name: str) -> list[Block]:
-        """Parameters that have a gradient and this state tensor, a block for each group that has any."""
+    def _blocks(self, name: str, *, resting: bool = False) -> list[ParamBlock]:
+        """Parameters with this state tensor and a gradient, or without one: a block for each group that has any."""
         blocks = []
         for group in self.param_groups:
-            with_gradient = (p for p in group["params"] if p.grad is not None)
-            kept = [(p, state[name]) for p in with_gradient if name in (state := self.state.get(p, {}))]
-            if kept:
-                blocks.append(Block(group, [p for p, _ in kept], [v for _, v in kept]))
+            params = [p for p in group["params"] if (p.grad is None) is resting and name in self.state.get(p, ())]
+            if params:
+                blocks.append(ParamBlock(group, params, [self.state[p][name] for p in params]))
         return blocks
 
     def _is_state_init(self) -> bool:

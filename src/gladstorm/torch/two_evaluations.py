@@ -22,7 +22,7 @@ from torch.amp.grad_scaler import GradScaler
 
 from gladstorm.torch import norms
 from gladstorm.torch.norms import RowNorms, norm_of, plain
-from gladstorm.torch.optimizer import Block
+from gladstorm.torch.optimizer import ParamBlock
 
 AGREEMENT = 0.05  # of two gradients of one sample at one point, as a part of their length: half precision rounds
 
@@ -169,7 +169,7 @@ def refuse_accelerate_accumulation(owner: str) -> None:
             )
 
 
-def add_gradients(blocks: list[Block]) -> RowNorms:
+def add_gradients(blocks: list[ParamBlock]) -> RowNorms:
     """v ← g(xᵏ⁺¹; ξ) + (1 − η) v, the second half of vᵏ⁺¹ = g(xᵏ⁺¹; ξ) + (1 − η) (vᵏ − g(xᵏ; ξ)).
 
     Returns what is then known of ‖v‖.
@@ -193,7 +193,7 @@ class TwoPhaseStep:
 
     param_groups: list[dict[str, Any]]  # so that GradScaler.unscale_ takes this for an optimizer
     scaler: GradScaler | None
-    blocks: list[Block]
+    blocks: list[ParamBlock]
     first: dict[Tensor, Tensor] = field(default_factory=dict)  # gradients at xᵏ, if the next ones are at xᵏ too
     writes: WriteDetector = field(default_factory=lambda: WriteDetector([]))  # of the gradients at xᵏ⁺¹
     _copies: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # each tensor that will change, and a copy

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -17,25 +16,10 @@ from typing_extensions import override
 
 from gladstorm.core.rules import COUNT
 from gladstorm.torch import norms
-from gladstorm.torch.norms import norm_of, plain, plains, widest
-from gladstorm.torch.optimizer import Block, Optimizer
+from gladstorm.torch.norms import norm_of, plain, widest
+from gladstorm.torch.optimizer import Optimizer
 from gladstorm.torch.options import SharedOptions, callers_level, estimate_dtype
-from gladstorm.torch.untuned_step import (
-    SHARE,
-    Batch,
-    Lengths,
-    Number,
-    Run,
-    batches,
-    first_run,
-    go_back_,
-    move_,
-    plan,
-    renew_,
-    weight,
-)
-
-BUFFERS = ("squares", "motion", "average", "start")
+from gladstorm.torch.untuned_step import BUFFERS, RunNumbers, advance, first_numbers
 
 
 class Untuned(Optimizer):
@@ -48,6 +32,9 @@ class Untuned(Optimizer):
     τ is a clock that goes from 0 to about 1, waits while steps agree, and hurries while they undo each other.
     `gladstorm.methods.steps.Untuned` has the equations and explains them; docs/evidence/untuned says how well it does.
 
+    A parameter that has no gradient stays, and x̄ comes closer to it; one that gets its first gradient in mid run takes
+    steps as if it had had such gradients all along.
+
     Memory: four buffers like the parameters, two more than Adam: `squares` (E), `motion` (m), `average` (x̄) and `start`
     (x⁰); the first three in float32 at least. `numbers`, seven of them, are shared by all parameters. The average also
     is a model to evaluate or save, so no exponential moving average has to be kept beside it.
@@ -56,10 +43,10 @@ class Untuned(Optimizer):
     Args:
         params: Parameters or groups, as in `NSGDM`.
         lr: 1 is the method, for all groups or for each; a scheduler multiplies the length.
-        horizon: The number of steps there will be.
+        horizon: The number of steps there will be. It is an option of the groups, and saved with them.
         weight_decay: λ ≥ 0; a step multiplies x by 1 − λ‖δ‖/√d. A coordinate moves by about ‖δ‖/√d, and by lr in AdamW:
             so λ means here what it means there. The decay is decoupled: it enters neither E nor m.
-        model: Warn once if it is evaluated, in the mode of `model.eval()`, without `averaged`.
+        model: Warn once if it, or one of its children, is evaluated in the mode of `model.eval()` without `averaged`.
         **options: maximize, foreach, capturable, differentiable, fused and skip_nonfinite, as in `NSGDM`. Nothing is
             remembered of a gradient that is not finite; x goes half the way back to x̄, where gradients were finite.
 
@@ -74,8 +61,8 @@ class Untuned(Optimizer):
     True
     """
 
-    _copied = (*Optimizer._copied, "horizon")
     _inside_averaged = False  # whether the parameters are the average now
+    _warned_of_schedule = False
 
     def __init__(
         self,
@@ -87,12 +74,28 @@ class Untuned(Optimizer):
         model: torch.nn.Module | None = None,
         **options: Unpack[SharedOptions],
     ) -> None:
-        COUNT.require(self._name, "horizon", horizon)
-        self.horizon = horizon
-        super().__init__(params, {"lr": lr, "weight_decay": weight_decay}, **options)
-        if model is not None:
-            _REMINDED[model] = weakref.ref(self)
-            model.register_forward_pre_hook(_remind_of_average)
+        horizon = COUNT.whole(self._name, "horizon", horizon)
+        if model is not None and not isinstance(model, torch.nn.Module):
+            raise TypeError(f"{self._name}: model must be a torch.nn.Module or None; got model={model!r}.")
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "horizon": horizon}, **options)
+        for module in () if model is None else (model, *model.children()):  # a LightningModule itself is never called
+            _REMINDED[module] = weakref.ref(self)
+            module.register_forward_pre_hook(_remind_of_average)
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps of the run, which all groups share."""
+        horizon: int = self.param_groups[0]["horizon"]
+        return horizon
+
+    @override
+    def _check_group(self, group: dict[str, Any]) -> None:
+        super()._check_group(group)
+        if group["horizon"] != self.horizon:
+            raise ValueError(
+                f"{self._name}: horizon must be the same in all groups, {self.horizon}; got "
+                f"horizon={group['horizon']!r}."
+            )
 
     @override
     def _state_dtype(self, p: Tensor, name: str) -> torch.dtype:
@@ -110,7 +113,13 @@ class Untuned(Optimizer):
                         f"{self._name}: a saved state must be finite; got a {name} that is not. Resume from an earlier "
                         "checkpoint."
                     )
+        before = self.horizon
         super().load_state_dict(state_dict)
+        if self.horizon != before:
+            warnings.warn(
+                f"{self._name}: the checkpoint's horizon={self.horizon} takes the place of horizon={before}.",
+                stacklevel=callers_level(),
+            )
         if started := self._started():
             self._share(self.state[started[0]]["numbers"], started)
 
@@ -151,25 +160,65 @@ class Untuned(Optimizer):
             raise RuntimeError(f"{self._name}: step() must come after averaged(); got one inside.")
         loss = self._loss(closure)
         params = self._with_gradients()
+        if not params:
+            return loss
+        self._warn_of_schedule()
         is_first = not self._started()
-        self._start()
-        if params and not (is_first and closure is None and self._is_state_init()):
-            self._advance()
+        norm = norm_of([p.grad.to(estimate_dtype(p)) for p in params if p.grad is not None])
+        self._start(params, norm)
+        if not (is_first and closure is None and self._is_state_init()):
+            self._advance(norm)
         return loss
 
-    def _start(self) -> None:
-        """Give a state to parameters that have none yet."""
-        started = self._started()
-        params = [p for p in self._all_params() if p.requires_grad or p.grad is not None]
+    def _warn_of_schedule(self) -> None:
+        """Warn once if a scheduler, such as the one that Hugging Face's Trainer adds, has changed an lr."""
+        if self._warned_of_schedule or torch.compiler.is_compiling():
+            return
+        for lr, first in ((group["lr"], group.get("initial_lr")) for group in self.param_groups):
+            if isinstance(lr, float) and isinstance(first, float) and lr != first:
+                self._warned_of_schedule = True
+                warnings.warn(
+                    f"{self._name}: a scheduler has changed lr from {first:g} to {lr:g}; {self._name} shortens its "
+                    'steps itself. Use none, in the Hugging Face Trainer lr_scheduler_type="constant".',
+                    stacklevel=callers_level(),
+                )
+
+    def _start(self, params: list[Tensor], norm: Tensor) -> None:
+        """Give a state to parameters whose first gradient this is; `norm` is that of all gradients."""
         new = [p for p in params if "numbers" not in self.state.get(p, ())]
         if not new:
             return
-        wide = [p.detach().to(estimate_dtype(p), copy=True) for p in new]
-        numbers = self.state[started[0]]["numbers"] if started else torch.stack(first_run(norm_of(wide)))
-        for p, x in zip(new, wide, strict=True):
-            zeros = torch.zeros_like(x), torch.zeros_like(x)
-            self.state[p].update(zip(BUFFERS, (*zeros, x, p.detach().clone()), strict=True))
+        started = self._started()
+        if started:
+            numbers = self.state[started[0]]["numbers"]
+        else:
+            all_of_run = [p for p in self._all_params() if p.requires_grad or p.grad is not None]
+            numbers = first_numbers(norm_of([p.detach().to(estimate_dtype(p)) for p in all_of_run]))
+        late = self._squares_of_late(new, started, norm) if started else []
+        for p in new:
+            x = p.detach().to(estimate_dtype(p), copy=True)
+            buffers = torch.zeros_like(x), torch.zeros_like(x), x, p.detach().clone()
+            self.state[p].update(zip(BUFFERS, buffers, strict=True))
+        for p, square in zip(new, late, strict=False):
+            plain(self.state[p]["squares"]).copy_(square)
         self._share(numbers, [*started, *new])
+
+    def _squares_of_late(self, new: list[Tensor], started: list[Tensor], norm: Tensor) -> list[Tensor]:
+        """E⁰ = n · mean(u²) · (r/r⁰)² for each late tensor: its steps are then as long as if the run began with it.
+
+        n = ΣE over the others is about the number of gradients that they remember, since ‖u‖ is about 1, and
+        r⁰ = ρ(1 + ‖x‖) is the first length by the tensor alone. With E⁰ = 0 its first steps would be as long as the way
+        that the others have gone. A first gradient that tells nothing counts as one of typical size.
+        """
+        r = RunNumbers(*self.state[started[0]]["numbers"].to(norm).unbind()).r
+        n = norm_of([self.state[p]["squares"].sqrt() for p in started]).to(norm) ** 2
+        squares = []
+        for p in new:
+            size, x = (norm_of([t.detach().to(estimate_dtype(p))]).to(norm) for t in (cast(Tensor, p.grad), p))
+            share = (size / norm) ** 2
+            mean = torch.where((share > 0) & share.isfinite(), share, 1.0) / p.numel()
+            squares.append(n * mean * (r / first_numbers(x)[RunNumbers._fields.index("r")]) ** 2)
+        return squares
 
     def _started(self) -> list[Tensor]:
         """The parameters that have a state."""
@@ -181,98 +230,25 @@ class Untuned(Optimizer):
         for p in params:
             self.state[p]["numbers"] = on[p.device]
 
-    def _advance(self) -> None:
-        """Make a step: the norm of the whole gradient first, then all the rest; weight decay takes a third pass."""
-        blocks = self._blocks("squares")
-        shared = list({id(t): t for p in self._started() for t in [self.state[p]["numbers"]]}.values())
-        norm = norm_of([g for block in blocks for g in block.grads]).to(shared[0].device)
+    def _advance(self, norm: Tensor) -> None:
+        started = self._started()
+        shared = list({id(t): t for p in started for t in [self.state[p]["numbers"]]}.values())
+        norm = norm.to(shared[0].device)
         good = self._is_good(norm)
+        moving, resting = self._blocks("squares"), self._blocks("squares", resting=True)
         if norms.readable(norm):
-            run = Run(*shared[0].numpy())
-            later = self._on_host(run, blocks, norm.item()) if good else self._back(run, blocks)
-            after = torch.tensor([float(n) for n in later], dtype=shared[0].dtype)
+            numbers, size = RunNumbers(*shared[0].tolist()), norm.item()
+            if numbers.k == self.horizon:
+                warnings.warn(
+                    f"{self._name}: horizon={self.horizon} steps were taken; further ones only become shorter.",
+                    stacklevel=callers_level(),
+                )
         else:
-            after = torch.stack(self._on_device(Run(*shared[0].unbind()), blocks, norm, good))
-        for numbers in shared:
-            numbers.copy_(after)
-
-    def _back(self, run: Run, blocks: list[Block]) -> Run:
-        for block in blocks:
-            for batch in self._batches(block):
-                go_back_(batch)
-        return run._replace(k=run.k + 1)
-
-    def _on_host(self, run: Run, blocks: list[Block], size: float) -> Run:
-        if run.k == self.horizon:
-            warnings.warn(
-                f"{self._name}: horizon={self.horizon} steps were taken; further ones only become shorter.",
-                stacklevel=callers_level(),
-            )
-        return run._replace(k=run.k + 1) if size == 0 else self._moved(run, blocks, size)
-
-    def _on_device(self, run: Run, blocks: list[Block], size: Tensor, good: bool | Tensor) -> Run:
-        """What Python does not know decides factors of the step: 0 where x stays, ½ on the way back to x̄."""
-        moves = (size > 0) & good
-        later = self._moved(run, blocks, size, moves, good)
-        chosen = (torch.where(moves, new, old) for new, old in zip(later, run, strict=True))
-        return Run(*chosen)._replace(k=run.k + 1)
-
-    def _moved(
-        self, run: Run, blocks: list[Block], size: Number, moves: bool | Tensor = True, good: bool | Tensor = True
-    ) -> Run:
-        root_d = math.sqrt(sum(p.numel() * (2 if p.is_complex() else 1) for block in blocks for p in block.params))
-        after, by, length = plan(run, size, self.horizon)
-        scale, forgotten, w = length / root_d, (run.r / after.r) ** 4, weight(run.k)
-        keep: float | Tensor = 1 - SHARE
-        back: float | Tensor = 0.0
-        if isinstance(moves, Tensor):
-            by, forgotten, scale, w = (
-                torch.where(moves, n, s) for n, s in ((by, 0), (forgotten, 1), (scale, 0), (w, 0))
-            )
-            keep = torch.where(moves, keep, 1.0)
-        if isinstance(good, Tensor):
-            keep, back = torch.where(good, keep, 0.0), torch.where(good, 0.0, 0.5)
-        if isinstance(moves, Tensor):  # one tensor, or a compiler computes all numbers again for every few entries
-            numbers = torch.stack([*after, *(torch.as_tensor(n).to(size) for n in (by, forgotten, scale, w, keep))])
-            *later, by, forgotten, scale, w, keep = numbers.unbind()
-            after = Run(*later)
-
-        lrs = [_on(block.group["lr"], size) for block in blocks]
-        decays = any(block.group["weight_decay"] for block in blocks)
-        turned, off, way = [], Lengths(), Lengths()
-        later_moves = []  # those of a step that decays: by how much is known once all of m is
-        for block, lr in zip(blocks, lrs, strict=True):
-            lengths = Lengths()
-            sign = -1 if block.group["maximize"] else 1
-            for batch in self._batches(block, good):
-                renew_(batch, sign * by, forgotten, keep, SHARE * lr * scale, lengths)
-                if decays:
-                    later_moves.append((batch, block.group["weight_decay"], lr))
-                else:  # at once, while m is in the processor's cache
-                    move_(batch, moves, 0, w, back, off, way)
-            turned.append(_on(lengths.total(), size))
-        step = scale * sum((lr * n) ** 2 for lr, n in zip(lrs, turned, strict=True)) ** 0.5
-        typical = scale * sum(n**2 for n in turned) ** 0.5 / root_d  # how far a coordinate moves, at lr = 1
-        for batch, decay, lr in later_moves:
-            move_(batch, moves, decay * lr * typical if decay else 0, w, back, off, way)
-        spread = (run.spread**2 + step**2) ** 0.5
-        divisor = torch.where(spread == 0, 1.0, spread) if isinstance(spread, Tensor) else spread or 1.0
-        z = (_on(off.total(), size) / divisor) ** 2
-        return after._replace(spread=(1 - w) * spread, z=z, way=_on(way.total(), size))
-
-    def _batches(self, block: Block, good: bool | Tensor = True) -> Iterator[Batch]:
-        gs = block.plain_grads
-        if isinstance(good, Tensor):
-            gs = [torch.where(good.to(g.device), g, 0) for g in gs]
-        kept = (plains(self.state[p][name] for p in block.params) for name in BUFFERS)
-        return batches(block.params, [block.plain_params, gs, *kept], block.foreach)
-
-
-def _on(n: float | Tensor, size: Number) -> Number:
-    """The number as the others are: NumPy's, or a tensor where they are."""
-    if not isinstance(size, Tensor):
-        return float(n)
-    return n.to(size.device, size.dtype).reshape(()) if isinstance(n, Tensor) else n
+            numbers, size = RunNumbers(*shared[0].unbind()), norm
+        after = advance(numbers, size, good, moving, resting, self.state, self.horizon)
+        whole = torch.stack([torch.as_tensor(n, dtype=shared[0].dtype, device=shared[0].device) for n in after])
+        for numbers_on_device in shared:
+            numbers_on_device.copy_(whole)
 
 
 _REMINDED: WeakKeyDictionary[torch.nn.Module, weakref.ref[Untuned]] = WeakKeyDictionary()
@@ -280,11 +256,12 @@ _REMINDED: WeakKeyDictionary[torch.nn.Module, weakref.ref[Untuned]] = WeakKeyDic
 
 def _remind_of_average(model: torch.nn.Module, _: object) -> None:
     """Warn once if a model, not a copy of it, is evaluated in eval mode by parameters that are not the average."""
-    reference = _REMINDED.get(model)
+    reference = None if model.training else _REMINDED.get(model)
     optimizer = None if reference is None else reference()
-    if optimizer is None or model.training or optimizer._inside_averaged or not optimizer._started():
+    if optimizer is None or optimizer._inside_averaged or not optimizer._started():
         return
-    del _REMINDED[model]
+    for module in [module for module, watching in _REMINDED.items() if watching() is optimizer]:
+        del _REMINDED[module]
     name = type(optimizer).__name__
     warnings.warn(
         f"{name}: the model is evaluated at the last iterate; the average that {name} keeps is in the parameters "

@@ -1,11 +1,12 @@
-"""The equations of `Untuned`: numbers of the run, and a step on lists of tensors.
+"""One step of `Untuned` on lists of tensors, in two passes: the memory of gradients first, then the points.
 
-They are those of `gladstorm.methods.steps.Untuned`, which says why. Numbers are NumPy's where Python may read them, and
-tensors elsewhere, so that nothing waits for a device.
+`gladstorm.core.equations` has the equations of its numbers. Where Python may read them they are floats, and elsewhere
+tensors without dimensions, so that nothing waits for a device. Both go through the same lines.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -14,23 +15,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gladstorm.core import equations
 from gladstorm.torch import norms
-from gladstorm.torch.norms import sharding, total_norm
+from gladstorm.torch.norms import factors, plains, sharding, total_norm
+from gladstorm.torch.optimizer import ParamBlock
 
-FIRST = 0.01  # ρ
-RECENT = 4.0
-WIDTH, WIDENING = 2.0, 0.25
-FASTEST = 4.0
-GROWTH = 8.0
-DECAY = 0.4  # a
-SHARE = 0.5  # β
-AVERAGED = 6.0
 CHUNK = 2**18  # entries that a CPU works on together, so that they stay in its cache
+BUFFERS = ("squares", "motion", "average", "start")
 
-Number = Any  # a NumPy number, or a tensor without dimensions
+Number = Any  # a float, or a tensor without dimensions
 
 
-class Run(NamedTuple):
+class RunNumbers(NamedTuple):
     """What a run has learnt, beside the tensors."""
 
     k: Number  # gradients seen
@@ -42,101 +38,153 @@ class Run(NamedTuple):
     clock: Number  # τ
 
 
-class Batch(NamedTuple):
-    """Tensors of some parameters that a kernel takes together: real, on one device, of one type each."""
-
-    cut: Any  # how a mesh of devices holds them
-    x: list[Tensor]
-    g: list[Tensor]
-    squares: list[Tensor]
-    motion: list[Tensor]
-    average: list[Tensor]
-    start: list[Tensor]
-
-    @property
-    def key(self) -> tuple[Any, torch.device]:
-        """What they are summed by."""
-        return self.cut, self.x[0].device
-
-
 class Lengths:
-    """‖v‖ over tensors that come one batch after another."""
+    """‖v‖ over tensors that come one chunk after another."""
 
     def __init__(self) -> None:
         self._norms: defaultdict[Any, list[Tensor]] = defaultdict(list)
 
-    def add(self, key: tuple[Any, torch.device], vs: Sequence[Tensor]) -> None:
-        """Take their norms now, while they are in the processor's cache."""
+    def add(self, cut: Any, vs: Sequence[Tensor]) -> None:
+        """Take the norms of tensors that are cut in this way now, while they are in the processor's cache."""
+        key = cut, vs[0].device
         if torch.compiler.is_compiling():  # which cannot fuse a norm of a list
             self._norms[key] += [torch.linalg.vector_norm(v) for v in vs]
         else:
             self._norms[key] += torch._foreach_norm(list(vs))
 
-    def total(self) -> Tensor:
-        """The norm, the other processes' shards included."""
-        return total_norm(self._norms)
+    def value(self, like: Number) -> Number:
+        """The norm, the other processes' shards included, as a number like the others."""
+        return as_number(total_norm(self._norms), like)
 
 
-def first_run(norm: Tensor) -> Run:
-    """r = ρ(1 + ‖x⁰‖), z = 1, nothing learnt."""
+def first_numbers(norm: Tensor) -> Tensor:
+    """r = ρ(1 + ‖x⁰‖), z = 1, and nothing learnt."""
     zero = torch.zeros_like(norm)
-    return Run(zero, zero, FIRST * (1 + norm), zero, zero, zero + 1, zero)
+    return torch.stack(RunNumbers(zero, zero, equations.FIRST * (1 + norm), zero, zero, zero + 1, zero))
 
 
-def plan(run: Run, size: Number, horizon: int) -> tuple[Run, Number, Number]:
-    """From size = ‖g‖: the run with its new s, r and τ; u/g, a number; and ‖δ‖ if ‖p‖ = 1 and lr = 1."""
+def advance(
+    numbers: RunNumbers,
+    size: Number,
+    good: bool | Tensor,
+    moving: list[ParamBlock],
+    resting: list[ParamBlock],
+    state: Any,
+    horizon: int,
+) -> RunNumbers:
+    """Make a step of all tensors in place, and return the numbers after it.
+
+    Args:
+        numbers: The numbers before the step.
+        size: ‖g‖. Where it is 0, nothing moves but the count.
+        good: Whether it is finite; if not, x goes half the way back to x̄, and nothing is remembered.
+        moving: The parameters that have a gradient.
+        resting: Those that have none now: they stay, and x̄ comes closer to them.
+        state: The optimizer's state, by parameter.
+        horizon: K.
+    """
     xp: Any = torch if isinstance(size, Tensor) else np
-    k = run.k + 1
-    cut = WIDTH * k**WIDENING
-    later = run.size + (xp.minimum(size, cut * run.size) - run.size) * RECENT / (run.k + RECENT)
-    usual = xp.where(run.size == 0, size, later)
-    by = xp.minimum(size / usual, cut) / size
-    r = xp.maximum(run.r, xp.minimum(run.way, run.r * (1 + GROWTH / (horizon * k) ** 0.5)))
-    hurry = xp.clip(0.5 / xp.clip(run.z, 0.5 / FASTEST, None), 1.0, FASTEST)
-    counts = hurry * xp.clip(run.z, 1.0, None) ** -4
-    rate = xp.clip((1 - run.clock) / xp.clip(horizon - run.k, 1.0, None), 1 / horizon, None)
-    clock = run.clock + counts * rate
-    return run._replace(k=k, size=usual, r=r, clock=clock), by, r * horizon ** (-DECAY * clock)
+    k, K = numbers.k, horizon
+    moves = (size > 0) & good
+
+    def masked(new: Number, old: Number) -> Number:
+        return new if moves is True else xp.where(moves, new, old)
+
+    size = masked(size, 1.0)
+    usual = equations.usual_size(numbers.size, size, k, xp)
+    r = equations.farthest(numbers.r, numbers.way, k, K, xp)
+    tau = equations.clock(numbers.clock, numbers.z, k, K, xp)
+    root_d = math.sqrt(sum(p.numel() * (2 if p.is_complex() else 1) for block in moving for p in block.params))
+    scale = masked(r * equations.shortened(tau, K) / root_d, 0.0)
+    *first, by = factors(size, equations.relative_size(size, usual, k, xp))  # u/g, in numbers that float32 holds
+    by, w = masked(by, 0.0), masked(equations.average_weight(k), 0.0)
+    forgotten, keep, back = masked((numbers.r / r) ** 4, 1.0), masked(1 - equations.SHARE, 1.0), 0.0
+    if good is not True:
+        keep, back = xp.where(good, keep, 0.0), xp.where(good, 0.0, 0.5)
+    if xp is torch:  # one tensor, or a compiler computes all numbers again for every few entries
+        by, w, forgotten, keep, scale = torch.stack([n.to(size) for n in (by, w, forgotten, keep, scale)]).unbind()
+
+    lrs = [as_number(block.group["lr"], size) for block in moving]
+    directions = []
+    for block, lr in zip(moving, lrs, strict=True):
+        total = Lengths()
+        signed = -by if block.group["maximize"] else by
+        gs = block.plain_grads
+        if good is not True:
+            gs = [torch.where(torch.as_tensor(good, device=g.device), g, 0) for g in gs]
+        for cut, (us, squares, motions) in together(block, gs, *buffers(state, block, "squares", "motion")):
+            renew_(cut, us, squares, motions, [*first, signed], forgotten, keep, equations.SHARE * lr * scale, total)
+        directions.append(total.value(size))
+    step = scale * sum((lr * n) ** 2 for lr, n in zip(lrs, directions, strict=True)) ** 0.5  # ‖δ‖
+    typical = scale * sum(n**2 for n in directions) ** 0.5 / root_d  # how far a coordinate moves, at lr = 1
+
+    off, way = Lengths(), Lengths()
+    for block, lr in [*zip(moving, lrs, strict=True), *((block, None) for block in resting)]:
+        decay = block.group["weight_decay"] * typical
+        lists = buffers(state, block, "motion", "average", "start")
+        for cut, (xs, motions, averages, starts) in together(block, block.plain_params, *lists):
+            if lr is not None:
+                move_(xs, motions, averages, moves, decay * lr if block.group["weight_decay"] else 0, back)
+            average_(cut, xs, averages, starts, w, off, way)
+    spread = (numbers.spread**2 + step**2) ** 0.5
+    z = equations.agreement(off.value(size), spread, xp)
+    after = RunNumbers(k + 1, usual, r, way.value(size), (1 - w) * spread, z, tau)
+    return RunNumbers(*(masked(new, old) for new, old in zip(after, numbers, strict=True)))._replace(k=k + 1)
 
 
-def weight(k: Number) -> Number:
-    """Of the point after gradient k + 1 in the average."""
-    return (AVERAGED + 1) / (k + AVERAGED + 2)
-
-
-def renew_(batch: Batch, by: Number, forgotten: Number, keep: Number, take: Number, lengths: Lengths) -> None:
-    """E ← forgotten·E + u², m ← keep·m + take·u/√E in place, with u = by·g; adds u/√E to the lengths."""
-    by, forgotten, keep, take = (_number(n, batch.motion[0]) for n in (by, forgotten, keep, take))
-    us = list(torch._foreach_mul(batch.g, by))
+def renew_(
+    cut: Any,
+    gs: list[Tensor],
+    squares: list[Tensor],
+    motions: list[Tensor],
+    by: Sequence[Number],
+    forgotten: Number,
+    keep: Number,
+    take: Number,
+    total: Lengths,
+) -> None:
+    """E ← forgotten·E + u², m ← keep·m + take·u/√E in place, with u = g times all `by`; adds u/√E to the total."""
+    us = gs
+    for n in by:
+        us = list(torch._foreach_mul(us, _factor(n, us[0])))
+    forgotten, keep, take = (_factor(n, us[0]) for n in (forgotten, keep, take))
     if isinstance(forgotten, Tensor) or forgotten != 1:
-        torch._foreach_mul_(batch.squares, forgotten)
-    torch._foreach_addcmul_(batch.squares, us, us)
-    roots = torch._foreach_sqrt(batch.squares)
+        torch._foreach_mul_(squares, forgotten)
+    torch._foreach_addcmul_(squares, us, us)
+    roots = torch._foreach_sqrt(squares)
     torch._foreach_add_(roots, torch.finfo(us[0].dtype).tiny ** 0.5)  # where u² is below the smallest number, E is 0
     torch._foreach_div_(us, roots)
-    lengths.add(batch.key, us)
-    torch._foreach_mul_(batch.motion, keep)
-    _add_(batch.motion, us, take)
+    total.add(cut, us)
+    torch._foreach_mul_(motions, keep)
+    _add_(motions, us, take)
 
 
 def move_(
-    batch: Batch, moves: bool | Tensor, shrink: Number, w: Number, back: Number, off: Lengths, way: Lengths
+    xs: list[Tensor],
+    motions: list[Tensor],
+    averages: list[Tensor],
+    moves: bool | Tensor,
+    shrink: Number,
+    back: Number,
 ) -> None:
-    """x ← (1 − shrink)x − m, x̄ ← x̄ + w(x − x̄) in place, and x ← x + back(x̄ − x) where a gradient was not finite.
-
-    Adds x − x̄, with the new x, to `off`, and the new x̄ − x⁰ to `way`.
-    """
-    like = batch.motion[0]
+    """x ← (1 − shrink)x − m in place where it moves; x ← x + back(x̄ − x) where a gradient was not finite."""
     if not isinstance(shrink, int):
-        torch._foreach_mul_(batch.x, _number(1 - shrink, batch.x[0]))
-    steps = batch.motion if moves is True else torch._foreach_mul(batch.motion, _number(moves, like))
-    torch._foreach_sub_(batch.x, steps)
-    offs = list(torch._foreach_sub(batch.x, batch.average))
-    off.add(batch.key, offs)
-    if isinstance(back, Tensor):
-        torch._foreach_sub_(batch.x, torch._foreach_mul(offs, _number(back, like)))
-    _add_(batch.average, offs, _number(w, like))
-    way.add(batch.key, torch._foreach_sub(batch.average, batch.start))
+        torch._foreach_mul_(xs, _factor(1 - shrink, xs[0]))
+    steps = motions if moves is True else torch._foreach_mul(motions, _factor(moves, motions[0]))
+    torch._foreach_sub_(xs, steps)
+    if not isinstance(back, float):
+        offs = torch._foreach_sub(xs, averages)
+        torch._foreach_sub_(xs, torch._foreach_mul(offs, _factor(back, offs[0])))
+
+
+def average_(
+    cut: Any, xs: list[Tensor], averages: list[Tensor], starts: list[Tensor], w: Number, off: Lengths, way: Lengths
+) -> None:
+    """x̄ ← x̄ + w(x − x̄) in place; adds x − x̄ to `off`, and the new x̄ − x⁰ to `way`."""
+    offs = list(torch._foreach_sub(xs, averages))
+    off.add(cut, offs)
+    _add_(averages, offs, _factor(w, averages[0]))
+    way.add(cut, torch._foreach_sub(averages, starts))
 
 
 def _add_(vs: list[Tensor], us: list[Tensor], factor: float | Tensor) -> None:
@@ -148,30 +196,26 @@ def _add_(vs: list[Tensor], us: list[Tensor], factor: float | Tensor) -> None:
         torch._foreach_add_(vs, us, alpha=factor)
 
 
-def go_back_(batch: Batch) -> None:
-    """x ← x + (x̄ − x)/2, m ← 0 in place."""
-    torch._foreach_sub_(batch.x, torch._foreach_div(torch._foreach_sub(batch.x, batch.average), 2.0))
-    torch._foreach_zero_(batch.motion)
+def buffers(state: Any, block: ParamBlock, *names: str) -> list[list[Tensor]]:
+    """Lists of the state tensors with these names, as the kernels want them."""
+    return [plains(state[p][name] for p in block.params) for name in names]
 
 
-def batches(tensors: Sequence[Tensor], lists: Sequence[Sequence[Tensor]], foreach: bool) -> Iterator[Batch]:
+def together(block: ParamBlock, *lists: list[Tensor]) -> Iterator[tuple[Any, list[list[Tensor]]]]:
     """What kernels take together: on a CPU pieces that fit its cache, elsewhere all tensors of a kind or each alone."""
     kinds: defaultdict[Any, list[tuple[Tensor, ...]]] = defaultdict(list)
-    kind: Any
-    for tensor, row in zip(tensors, zip(*lists, strict=True), strict=True):
-        if norms.readable(row[0]):
-            kind, rows = (sharding(tensor), tensor.device, tensor.dtype), _pieces(row)
-        else:
-            kind, rows = (sharding(tensor), tensor.device, tensor.dtype, None if foreach else id(tensor)), [row]
-        kinds[kind] += rows
+    for p, row in zip(block.params, zip(*lists, strict=True), strict=True):
+        on_host = norms.readable(row[0])
+        kind = sharding(p), p.device, p.dtype, on_host or block.foreach or id(p)
+        kinds[kind] += _pieces(row) if on_host else [row]
     for (cut, *_), rows in kinds.items():
-        begun, entries = 0, 0
+        begin, entries = 0, 0
         for i, row in enumerate(rows):
-            if norms.readable(row[0]) and i > begun and entries + row[0].numel() > CHUNK:
-                yield Batch(cut, *map(list, zip(*rows[begun:i], strict=True)))
-                begun, entries = i, 0
+            if norms.readable(row[0]) and i > begin and entries + row[0].numel() > CHUNK:
+                yield cut, [list(column) for column in zip(*rows[begin:i], strict=True)]
+                begin, entries = i, 0
             entries += row[0].numel()
-        yield Batch(cut, *map(list, zip(*rows[begun:], strict=True)))
+        yield cut, [list(column) for column in zip(*rows[begin:], strict=True)]
 
 
 def _pieces(row: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
@@ -180,5 +224,12 @@ def _pieces(row: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
     return list(zip(*(t.view(-1).split(CHUNK) for t in row), strict=True))
 
 
-def _number(n: Number, like: Tensor) -> float | Tensor:
+def as_number(n: float | Tensor, like: Number) -> Number:
+    """The number as the others are: a float, or a tensor where they are."""
+    if not isinstance(like, Tensor):
+        return float(n)
+    return n.to(like.device, like.dtype).reshape(()) if isinstance(n, Tensor) else n
+
+
+def _factor(n: Number, like: Tensor) -> float | Tensor:
     return n.to(like.device, like.dtype) if isinstance(n, Tensor) else float(n)

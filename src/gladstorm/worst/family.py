@@ -16,78 +16,81 @@ sign that keeps f bounded below; and f is made flatter, if need be, until f(x⁰
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from gladstorm.theory import Statement
-from gladstorm.worst.line import Line, LineNoise
+from gladstorm.worst.line import LineProblem
 
 PIECES: Final = 5  # on each side of x⁰, the last of which brings f' to its sign
 FREE: Final = PIECES - 1
-ROUNDING: Final = 1e-9  # kept away from every limit
+SIZE: Final = 8 * FREE + 5  # numbers of a vector
+ROUNDING: Final = 1e-9  # the distance from every limit
 HALVINGS: Final = 40
-
-Channels = tuple[float, float]  # c, the share of each channel in the noise
 
 
 @dataclass(frozen=True)
 class Node:
-    """x, f'(x) and c(x)."""
+    """A point x with f'(x) and c(x), the share of each channel in the noise."""
 
     x: float
     u: float
-    c: Channels
+    c: tuple[float, float]
 
 
 @dataclass(frozen=True)
 class ProblemClass:
-    """What a statement's class admits, and the scales of its run, which are the units of a `Shape`."""
+    """A statement with its horizon: what its class admits, and the scales of its run, the units of a `Shape`."""
 
     statement: Statement
     horizon: int
 
     @property
     def eta(self) -> float:
-        """η."""
+        """Weight η of a new sample."""
         return self.statement.schedule(self.horizon).eta
 
     @property
     def gamma(self) -> float:
-        """γ."""
+        """Length γ of a step."""
         return self.statement.schedule(self.horizon).gamma
 
     @property
     def reach(self) -> float:
-        """γ T: as far as a run can go."""
+        """γT, the largest distance of a run."""
         return self.gamma * self.horizon
 
     @property
     def memory(self) -> float:
-        """γ/η: as far as a run can go while v remembers a sample."""
+        """γ/η, the largest distance while v remembers a sample."""
         return self.gamma / self.eta
 
     @property
     def level(self) -> float:
-        """A gradient norm that the bound's noise, drift and curvature amount to: the unit of f'."""
-        kept = [term.value for term in self.statement.terms(self.horizon) if "gap" not in term.name]
-        return math.fsum(kept) / 4
+        """A quarter of the bound's terms about noise, drift and curvature: the unit of f'."""
+        return math.fsum(term.value for term in self.statement.terms(self.horizon) if "gap" not in term.name) / 4
 
-    def deviation(self, distance: float) -> float:
-        """σ: the largest deviation of a sample at this distance from x⁰."""
-        return math.hypot(self.statement.problem.B * distance, self.statement.problem.G)
+    @property
+    def takes_differences(self) -> bool:
+        """Whether samples must be smooth, not f alone."""
+        return self.statement.corrects_drift and self.statement.noise != "deterministic"
 
     @property
     def largest_share(self) -> float:
-        """What ‖c‖ may be: less than 1 where samples must not differ by as much as noise of all variance would."""
+        """Largest ‖c‖: less than 1 where samples must not differ by as much as noise of all variance would."""
         B = self.statement.problem.B
         if not self.takes_differences or B == 0:
             return 1.0
         return min(1.0, (1 - ROUNDING) * self.differing(0.0) / B)
 
+    def deviation(self, distance: float) -> float:
+        """σ, the largest deviation of a sample at this distance from x⁰."""
+        return math.hypot(self.statement.problem.B * distance, self.statement.problem.G)
+
     def steepest(self, u: float) -> float:
-        """How large |f''| may be where |f'| is u or more."""
+        """Largest |f''| where |f'| is u or more."""
         s = self.statement
         if s.smoothness == "smooth":
             return s.L if s.corrects_drift else s.L0
@@ -100,29 +103,26 @@ class ProblemClass:
             return self.steepest(u)
         return math.hypot(s.L0, s.L1 * math.pow(u, alpha)) if alpha >= 1 / 2 else s.L0
 
-    def admits(self, begin: Node, other: Node) -> bool:
+    def admits(self, begin: Node, end: Node) -> bool:
         """Whether a piece between two nodes is in the class; x⁰ = 0."""
-        h = abs(other.x - begin.x)
-        curvature = abs(other.u - begin.u) / h
-        smallest = 0.0 if begin.u * other.u <= 0 else min(abs(begin.u), abs(other.u))
+        h = abs(end.x - begin.x)
+        curvature = abs(end.u - begin.u) / h
+        smallest = 0.0 if begin.u * end.u <= 0 else min(abs(begin.u), abs(end.u))
         if not self.takes_differences:
             return curvature <= (1 - ROUNDING) * self.steepest(smallest)
-        turning = math.dist(begin.c, other.c) / h * max(self.deviation(begin.x), self.deviation(other.x))
-        growing = self.statement.problem.B * max(math.hypot(*begin.c), math.hypot(*other.c))
-        noise, rounded = turning + growing, 1 - ROUNDING / 2
+        turn = math.dist(begin.c, end.c) / h * max(self.deviation(begin.x), self.deviation(end.x))
+        noise = turn + self.statement.problem.B * max(math.hypot(*begin.c), math.hypot(*end.c))
+        rounded = 1 - ROUNDING / 2
         if noise > rounded * self.differing(0.0):  # so that f may be made flatter
             return False
         return math.hypot(curvature, noise) <= rounded * self.differing(smallest)
 
-    @property
-    def takes_differences(self) -> bool:
-        """Whether samples must be smooth, not f alone."""
-        return self.statement.corrects_drift and self.statement.noise != "deterministic"
-
 
 @dataclass(frozen=True)
 class Shape:
-    """What a vector of numbers proposes: f' in units of the level, shares of the noise, rarities in η, and widths.
+    """The proposal that a vector of numbers stands for.
+
+    The numbers are f' in units of the level, shares of the noise, rarities in η, and widths.
 
     The piece next to x⁰ is measured in γT, a share of the run; those behind it in γ/η, as far as v remembers.
     """
@@ -135,66 +135,49 @@ class Shape:
 
     @classmethod
     def from_vector(cls, vector: np.ndarray) -> Shape:
-        """Any vector of `SIZE` numbers."""
+        """Read any vector of `SIZE` numbers."""
         free = (2, FREE)
         widths, u, c, start, q = np.split(vector, np.cumsum([2 * FREE, 2 * FREE, 4 * FREE, 3]))
         return cls(np.exp(widths).reshape(free), u.reshape(free), c.reshape(*free, 2), start, np.exp(q))
 
     def to_vector(self) -> np.ndarray:
-        """The vector."""
+        """Write the vector that `from_vector` reads."""
         return np.concatenate([np.log(self.widths).ravel(), self.u.ravel(), self.c.ravel(), self.start, np.log(self.q)])
 
 
-SIZE: Final = 8 * FREE + 5
-
-
-def instance(vector: np.ndarray, of: ProblemClass) -> LineNoise:
-    """The problem a vector stands for in a class: x⁰ = 0."""
-    shape, problem = Shape.from_vector(vector), of.statement.problem
+def instance(vector: np.ndarray, of: ProblemClass) -> LineProblem:
+    """Build the problem of a class that a vector stands for."""
+    shape = Shape.from_vector(vector)
     first = Node(0.0, float(shape.start[0]) * of.level, _share(shape.start[1:], of))
-    left, right = (_laid_out(shape, side, first, of) for side in (0, 1))
-    nodes = [*reversed(left), first, *right]
-    x, u, c = (np.array([getattr(node, name) for node in nodes]) for name in ("x", "u", "c"))
-    lowest = _lowest(x, u)
-    gap = _value(x, u, 0.0) - lowest
-    flatter = 1.0 if gap <= problem.gap else (1 - ROUNDING) * problem.gap / gap
-    width = np.diff(x)
-    line = Line(np.zeros(1), x[:-1], width, flatter * np.diff(u) / width, flatter * u[0], flatter * lowest)
-    q = np.clip(shape.q * of.eta, 1e-9, 1 / 2)
-    return LineNoise(line, problem.B, problem.G, q, c[0], np.diff(c, axis=0) / width[:, None])
+    nodes = [*reversed(laid_out(shape, 0, first, of)), first, *laid_out(shape, 1, first, of)]
+    q1, q2 = np.clip(shape.q * of.eta, 1e-9, 1 / 2).tolist()
+    x, slope, share = zip(*((node.x, node.u, node.c) for node in nodes), strict=True)
+    problem, allowed = LineProblem(x, slope, share, (q1, q2)), of.statement.problem.gap
+    gap = problem.gap()
+    flatter = 1.0 if gap <= allowed else (1 - ROUNDING) * allowed / gap
+    return replace(problem, slope=tuple(flatter * u for u in slope))
 
 
-def gap(oracle: LineNoise) -> float:
-    """f(x⁰) − inf f."""
-    line = oracle.objective
-    x = np.append(line.left, line.left[-1] + line.width[-1])
-    u = np.cumsum(np.append(line.first, line.slope * line.width))
-    return max(0.0, _value(x, u, float(line.start[0])) - line.f_inf)
-
-
-def _laid_out(shape: Shape, side: int, first: Node, of: ProblemClass) -> list[Node]:
-    """The nodes to one side of x⁰, the nearest first."""
+def laid_out(shape: Shape, side: int, first: Node, of: ProblemClass) -> list[Node]:
+    """List the nodes to one side of x⁰, the nearest first."""
     outwards = (-1.0, 1.0)[side]
     nodes = [first]
     for piece in range(FREE):
         width = float(shape.widths[side, piece]) * (of.reach if piece == 0 else of.memory)
-        wanted = Node(
-            nodes[-1].x + outwards * min(width, of.reach),
-            float(shape.u[side, piece]) * of.level,
-            _share(shape.c[side, piece], of),
-        )
-        nodes.append(_closest(nodes[-1], wanted, of))
+        x = nodes[-1].x + outwards * min(width, of.reach)
+        wanted = Node(x, float(shape.u[side, piece]) * of.level, _share(shape.c[side, piece], of))
+        nodes.append(closest(nodes[-1], wanted, of))
     last = nodes[-1]
     back = max(0.0, -outwards * last.u)  # how far f' is from a sign that keeps f bounded below
-    growing = of.statement.problem.B * math.hypot(*last.c)
-    slope = math.sqrt(max(of.differing(0.0) ** 2 - growing**2, 0.0)) if of.takes_differences else of.steepest(0.0)
-    width = max(back / slope * (1 + 4 * ROUNDING), of.gamma)
+    noise = of.statement.problem.B * math.hypot(*last.c) if of.takes_differences else 0.0
+    steepest = of.differing(0.0) if of.takes_differences else of.steepest(0.0)
+    width = max(back / math.sqrt(max(steepest**2 - noise**2, 0.0)) * (1 + 4 * ROUNDING), of.gamma)
     nodes.append(Node(last.x + outwards * width, last.u + outwards * back, last.c))
     return nodes[1:]
 
 
-def _closest(begin: Node, wanted: Node, of: ProblemClass) -> Node:
-    """The node nearest to the wanted one, at its x, that the class admits: by halving, as the nearest to `begin` is."""
+def closest(begin: Node, wanted: Node, of: ProblemClass) -> Node:
+    """Find the node nearest to the wanted one, at its x, that the class admits, by halving from `begin`."""
 
     def part_way(t: float) -> Node:
         u = begin.u + t * (wanted.u - begin.u)
@@ -210,20 +193,6 @@ def _closest(begin: Node, wanted: Node, of: ProblemClass) -> Node:
     return part_way(low)
 
 
-def _share(c: np.ndarray, of: ProblemClass) -> Channels:
+def _share(c: np.ndarray, of: ProblemClass) -> tuple[float, float]:
     scale = of.largest_share / max(1.0, float(np.linalg.norm(c)))
     return float(c[0]) * scale, float(c[1]) * scale
-
-
-def _value(x: np.ndarray, u: np.ndarray, at: float) -> float:
-    """∫ f' from the first node."""
-    inside = np.unique(np.clip(np.append(x, at), x[0], min(at, x[-1]))) if at > x[0] else x[:1]
-    slopes = np.interp(inside, x, u)
-    return float(np.sum(np.diff(inside) * (slopes[1:] + slopes[:-1]) / 2))
-
-
-def _lowest(x: np.ndarray, u: np.ndarray) -> float:
-    """inf f, with f = 0 at the first node: at a node or where f' is 0."""
-    rising = (u[:-1] < 0) & (u[1:] > 0)
-    zeros = x[:-1][rising] - u[:-1][rising] * np.diff(x)[rising] / np.diff(u)[rising]
-    return min(_value(x, u, float(at)) for at in (*x, *zeros))

@@ -1,6 +1,6 @@
 """Problems on a line whose gradient, and the share of the noise in each channel, are linear between nodes.
 
-`audit` says whether one is where it should be, by the definitions of its class and nothing the construction knows.
+`audit` says whether a problem is inside a class, by the definitions of the class and nothing the construction knows.
 Samples are enumerated, not drawn: two channels of two values are four samples. What is left to chance is the pairs of
 points, half of which are close to each other; on the way between two points every node is looked at.
 """
@@ -8,6 +8,7 @@ points, half of which are close to each other; on the way between two points eve
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
 import jax
@@ -16,7 +17,7 @@ import numpy as np
 from typing_extensions import override
 
 from gladstorm.core.constants import Constants
-from gladstorm.core.parts import Array, Data, Number, in_float64, leaf, part
+from gladstorm.core.parts import Array, Data, Number, check, in_float64, leaf, part
 from gladstorm.core.rules import FINITE, NON_NEGATIVE, PROBABILITY, VECTOR
 from gladstorm.problems.oracle import Oracle
 from gladstorm.problems.sampling import mean_of_coins
@@ -29,37 +30,39 @@ BETWEEN: Final = 33  # points on the way from x to y, beside the nodes
 
 @part
 class Line:
-    """f'(x) = u₀ + Σ_j κ_j min(max(x − a_j, 0), h_j): continuous, and linear on every piece [a_j, a_j + h_j].
+    """f'(x), linear between nodes and constant beyond them; x⁰ = 0, and f = 0 at the first node."""
 
-    Pieces lie side by side, and beyond them f' is constant. f = 0 at the left end of the first.
-    """
-
-    start: Data = leaf(VECTOR)  # x⁰, one number
-    left: Data = leaf(VECTOR)  # a_j
-    width: Data = leaf(VECTOR)  # h_j
-    slope: Data = leaf(VECTOR)  # κ_j = f'' on the piece
-    first: Number = leaf(FINITE)  # u₀ = f' at the left end
+    nodes: Data = leaf(VECTOR)  # increasing
+    slopes: Data = leaf(VECTOR)  # f' at the nodes
     lowest: Number = leaf(FINITE)  # inf f
     constants: ClassVar[Constants | None] = None
 
     @property
+    def start(self) -> Any:
+        """The start x⁰ = 0."""
+        return np.zeros(1)
+
+    @property
     def f_inf(self) -> float:
-        """inf f."""
+        """The infimum of f."""
         return float(self.lowest)
 
-    def within(self, x: Array) -> Array:
-        """How far into each piece x is."""
-        return jnp.clip(x[0] - self.left, 0, self.width)
+    def interpolate(self, x: Array, values: Array) -> Array:
+        """Values at the nodes, linear between them."""
+        passed = jnp.clip((x[0] - self.nodes[:-1]) / jnp.diff(self.nodes), 0, 1)
+        return values[0] + passed @ jnp.diff(values, axis=0)
 
     def value(self, x: Array) -> Array:
-        """f(x)."""
-        into = self.within(x)
-        beyond = jnp.maximum(x[0] - self.left - self.width, 0)
-        return self.first * (x[0] - self.left[0]) + self.slope @ (into * (into / 2 + beyond))
+        """f(x), the integral of f' from the first node."""
+        width = jnp.diff(self.nodes)
+        into = jnp.clip(x[0] - self.nodes[:-1], 0, width)
+        beyond = jnp.maximum(x[0] - self.nodes[1:], 0)
+        bends = jnp.diff(self.slopes) / width
+        return self.slopes[0] * (x[0] - self.nodes[0]) + bends @ (into * (into / 2 + beyond))
 
     def grad(self, x: Array) -> Array:
-        """∇f(x)."""
-        return (self.first + self.slope @ self.within(x))[None]
+        """∇f(x) = f'(x)."""
+        return self.interpolate(x, self.slopes)[None]
 
 
 class PointWithDeviation(NamedTuple):
@@ -72,18 +75,17 @@ class PointWithDeviation(NamedTuple):
 
 @part
 class LineNoise(Oracle):
-    """∇f(x; ξ) = ∇f(x) + σ(x) (c₁(x) s₁ + c₂(x) s₂), σ² = B²|x − x⁰|² + G², c₁² + c₂² ≤ 1: BG-0 with these B and G.
+    """∇f(x; ξ) = ∇f(x) + σ(x) (c₁(x) s₁ + c₂(x) s₂), σ² = B²|x|² + G², c₁² + c₂² ≤ 1: BG-0 with these B and G.
 
     s₁ and s₂ are independent, of mean 0 and variance 1: √((1 − q)/q) with probability q and −√(q/(1 − q)) otherwise.
-    The shares c are linear on the pieces of f, so the samples of one ξ at two points differ by a known amount.
+    The shares c are linear between the nodes of f, so the samples of one ξ at two points differ by a known amount.
     """
 
     objective: Line
     B: Number = leaf(NON_NEGATIVE)
     G: Number = leaf(NON_NEGATIVE)
     q: Data = leaf(PROBABILITY)  # of both channels
-    share: Data = leaf(VECTOR)  # c at the left end of the first piece
-    turns: Any = leaf(FINITE)  # dc/dx on the pieces, a row for each
+    share: Any = leaf(FINITE)  # c at the nodes, a row for each
 
     @override
     def draw(self, key: Array) -> Array:
@@ -92,14 +94,15 @@ class LineNoise(Oracle):
 
     @override
     def batch(self, noise: Array, size: Array) -> Array:
-        """s̄, from how many of b samples were large."""
+        """Mean of s over the batch, from how many of its samples were large."""
         return mean_of_coins(noise, size, self.q)
 
     @override
     def at(self, x: Array) -> PointWithDeviation:
-        into = self.objective.within(x)
-        sigma = jnp.sqrt((self.B * (x[0] - self.objective.start[0])) ** 2 + self.G**2)
-        return PointWithDeviation(x, self.objective.grad(x), sigma * (self.share + into @ self.turns))
+        sigma = jnp.sqrt((self.B * x[0]) ** 2 + self.G**2)
+        return PointWithDeviation(
+            x, self.objective.grad(x), sigma * self.objective.interpolate(x, jnp.asarray(self.share))
+        )
 
     @override
     def grad(self, point: PointWithDeviation, sample: Array) -> Array:
@@ -111,28 +114,61 @@ class LineNoise(Oracle):
         return jnp.sum(point.deviation**2)
 
 
+@dataclass(frozen=True)
+class LineProblem:
+    """A problem on a line as data: f' and the noise's shares at nodes, one of which is x⁰ = 0."""
+
+    x: tuple[float, ...]
+    slope: tuple[float, ...]  # f'
+    share: tuple[tuple[float, float], ...]  # of each channel in the noise
+    q: tuple[float, float]  # probability of the larger value of each channel
+
+    def oracle(self, B: float, G: float) -> LineNoise:
+        """The problem with noise of variance at most B²|x|² + G²; a ValueError says which numbers do not fit."""
+        counts = {len(self.x), len(self.slope), len(self.share)}
+        if len(counts) > 1 or len(self.x) < 2 or not np.all(np.diff(self.x) > 0) or 0.0 not in self.x:
+            raise ValueError(f"x must increase, with 0 and as many numbers as slope and share; got x={self.x}")
+        line = Line(np.array(self.x), np.array(self.slope), float(min(self._lowest_values())))
+        oracle = LineNoise(line, B, G, np.array(self.q), np.array(self.share))
+        check(oracle)
+        return oracle
+
+    def gap(self) -> float:
+        """The gap f(x⁰) − inf f."""
+        return max(0.0, float(self._values()[self.x.index(0.0)] - min(self._lowest_values())))
+
+    def _values(self) -> np.ndarray:
+        """Values of f at the nodes, 0 at the first."""
+        u = np.array(self.slope)
+        return np.append(0.0, np.cumsum(np.diff(self.x) * (u[1:] + u[:-1]) / 2))
+
+    def _lowest_values(self) -> np.ndarray:
+        """Values of f at the nodes and where f' rises through 0."""
+        u, values = np.array(self.slope), self._values()
+        rising = (u[:-1] < 0) & (u[1:] > 0)
+        bends = np.diff(u) / np.diff(self.x)
+        return np.append(values, (values[:-1] - u[:-1] ** 2 / (2 * np.where(rising, bends, 1)))[rising])
+
+
 def audit(oracle: LineNoise, statement: Statement, reach: float, seed: int = 0) -> dict[str, float]:
-    """How much of each constant is used, at most: 1 is all of it, more is outside the class.
+    """Compute how much of each constant is used, at most: 1 is all of it, more is outside the class.
 
     `reach` is how far from x⁰ a run can be.
     """
-    problem, start = statement.problem, float(oracle.objective.start[0])
+    problem, nodes = statement.problem, np.asarray(oracle.objective.nodes)
     rng = np.random.default_rng(seed)
-    low, high = start - reach, start + reach
-    x = rng.uniform(low, high, PAIRS)
+    x = rng.uniform(-reach, reach, PAIRS)
     near = x + rng.normal(size=PAIRS) * reach * 10.0 ** rng.uniform(-6, -1, PAIRS)
-    y = np.where(np.arange(PAIRS) % 2 == 0, near, rng.uniform(low, high, PAIRS))
-    nodes = np.append(oracle.objective.left, oracle.objective.left[-1] + oracle.objective.width[-1])
+    y = np.where(np.arange(PAIRS) % 2 == 0, near, rng.uniform(-reach, reach, PAIRS))
     way = x[:, None] + (y - x)[:, None] * np.linspace(0, 1, BETWEEN)
-    passed = np.clip(nodes, np.minimum(x, y)[:, None], np.maximum(x, y)[:, None])
-    probabilities, gradients = samples(oracle, np.hstack([way, passed]))
+    way = np.hstack([way, np.clip(nodes, np.minimum(x, y)[:, None], np.maximum(x, y)[:, None])])
+    probabilities, gradients = samples(oracle, way)
     exact = np.einsum("s,s...->...", probabilities, gradients)
-    noise = gradients - exact
-    variance = np.einsum("s,s...->...", probabilities, noise**2)
-    allowed = problem.B**2 * (np.hstack([way, passed]) - start) ** 2 + problem.G**2
+    variance = np.einsum("s,s...->...", probabilities, (gradients - exact) ** 2)
+    allowed = problem.B**2 * way**2 + problem.G**2
     used = {
         "variance": float(np.max(np.divide(variance, allowed, out=np.zeros_like(allowed), where=allowed > 0))),
-        "gap": _gap(oracle, nodes, start, reach) / problem.gap,
+        "gap": _gap(oracle, nodes, reach) / problem.gap,
     }
     distance = np.abs(y - x)
     if statement.smoothness == "smooth":
@@ -150,7 +186,7 @@ def audit(oracle: LineNoise, statement: Statement, reach: float, seed: int = 0) 
 
 
 def samples(oracle: LineNoise, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The probability of each of the four samples, and their gradients at an array of points: one array for each."""
+    """Enumerate the four samples: the probability of each, and its gradients at an array of points."""
     q = np.asarray(oracle.q)
     probabilities, gradients = [], []
     for large in itertools.product((False, True), repeat=2):
@@ -167,11 +203,11 @@ def _gradients(oracle: LineNoise, x: Array, sample: Array) -> Array:
     return jax.vmap(lambda point: oracle.grad(oracle.at(point), sample))(x)
 
 
-def _gap(oracle: LineNoise, nodes: np.ndarray, start: float, reach: float) -> float:
-    """f(x⁰) − min f over a fine grid, f being the integral of f'."""
-    low, high = min(nodes[0], start) - reach, max(nodes[-1], start) + reach
-    grid = np.sort(np.concatenate([np.linspace(low, high, FINE), nodes, [start]]))
-    with jax.enable_x64(True):
-        slopes = np.asarray(_gradients(in_float64(oracle), grid[:, None], np.zeros(2)))[:, 0]  # without noise
+def _gap(oracle: LineNoise, nodes: np.ndarray, reach: float) -> float:
+    """Compute f(x⁰) − min f over a fine grid, f being the integral of f'."""
+    grid = np.linspace(min(nodes[0], 0.0) - reach, max(nodes[-1], 0.0) + reach, FINE)
+    grid = np.sort(np.concatenate([grid, nodes, [0.0]]))
+    probabilities, gradients = samples(oracle, grid)
+    slopes = probabilities @ gradients
     values = np.concatenate([[0.0], np.cumsum(np.diff(grid) * (slopes[1:] + slopes[:-1]) / 2)])
-    return float(values[np.searchsorted(grid, start)] - values.min())
+    return float(values[np.searchsorted(grid, 0.0)] - values.min())

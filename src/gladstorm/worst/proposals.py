@@ -20,7 +20,7 @@ FAIR: Final = 1e12  # a rarity that is cut off at q = 1/2
 
 
 def propose(rng: np.random.Generator, of: ProblemClass, *, with_gap: bool) -> np.ndarray:
-    """One vector, of a kind drawn at random. Without noise only the last two are of use, and they take the gap."""
+    """Draw one vector, of a random kind. Without noise only the last two are of use, and they take the gap."""
     kinds = [_pushed, _slid, _carried, *([_descended] if with_gap else [])]
     if of.statement.noise == "deterministic":
         kinds = [_descended, _rolled]
@@ -74,7 +74,7 @@ def _rolled(shape: Shape, rng: np.random.Generator, of: ProblemClass) -> None:
 
 
 def _slope(shape: Shape, piece: int, distance: float, rng: np.random.Generator, of: ProblemClass) -> None:
-    """From this piece to the right, f' rises to about what the typical sample is off by, and stays.
+    """Let f' rise, from this piece to the right, to about what the typical sample is off by, and stay there.
 
     That is √q times the noise's deviation. The piece where it rises is up to three times as wide as it must be.
     """

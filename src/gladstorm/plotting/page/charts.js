@@ -87,17 +87,22 @@ function drawLines(chart) {
     .signal("yticks", decades(up, chart.log.y)).data("rows", rows).data("rules", rules)
     .data("cursor", at === null ? [] : [{x: at}]).run();
   chart.drawn = drawn;
+  const number = chart.zoom ? text : text0;
   const ends = drawn.map(({method, rows, at: own}) => {
     const row = at === null ? rows.at(-1) : least(rows, ({x}) => apart(x, at)) ?? rows.at(-1);
     const band = state.seed === "mean" && seeds.length > 1 && drawn.length < 5 ? ` [${text(row.low)}, ${text(row.high)}]` : "";
-    return {method, numbers: spelled(own), x: row.x, said: `${text(row.y)}${band}`};
+    const x = at ?? drawn[0].rows.at(-1).x, elsewhere = row.x === x ? [] : [`${chart.across()} ${number(row.x)}`];
+    return {method, x, said: [`${text(row.y)}${band}`, ...elsewhere, ...notChosen(own)].join(" at ")};
   });
-  chart.readout.replaceChildren(element("b", {}, ends.length ? `${chart.across()} ${chart.zoom ? text(at ?? ends[0].x) : text0(at)}` : "nothing to show"),
+  chart.readout.replaceChildren(element("b", {}, ends.length ? `${chart.across()} ${number(ends[0].x)}` : "nothing to show"),
     ...ends.map(({method, said}) => element("span", {}, swatch(method), ` ${content.methods[method].words}: ${said}`)),
     ...guaranteed.map(({name, rows}) => element("span", {}, `${name}, dotted: ${text(Number(rows.at(-1).y.toPrecision(4)))}`)));
   chart.table = () => [["method", chart.across(), chart.title, "10 %", "90 %"], ...drawn.flatMap(({method, rows}) =>
     rows.map(({x, y, low, high}) => [content.methods[method].words, text(x), text(y), text(low), text(high)]))];
 }
+
+/** The numbers of a configuration that are not those of the sliders: the nearest that was run. */
+const notChosen = (at) => numeric.filter((field) => field in at && at[field] !== state[field]).map((field) => `${symbol(field)} ${text0(at[field])}`);
 
 function heat(chart, _, width) {
   const axes = {x: state.across, y: state.up};

@@ -39,7 +39,7 @@ function text(value) {
 
 const symbol = (field) => {
   const name = field.split(".").at(-1);
-  return content.symbols[name] ?? name;
+  return content.symbols[field] ?? content.symbols[name] ?? name;
 };
 const spelled = (at) => Object.entries(at).map(([field, value]) => `${symbol(field)} = ${text0(value)}`).join(", ");
 const text0 = (value) => typeof value === "number" ? String(Number(value.toPrecision(6))) : value;
@@ -133,7 +133,8 @@ function tuning(field) {
     const now = chosen(method);
     if (!now || !(field in now.at)) continue;
     const rows = alike(now, [field]).map((each) => ({x: each.at[field], ...scored(each), at: each.at}));
-    drawn.push({method, at: now.at, rows: rows.sort((a, b) => a.x - b.x)});
+    const {[field]: _, ...others} = now.at;
+    drawn.push({method, at: others, rows: rows.sort((a, b) => a.x - b.x)});
   }
   return drawn;
 }

@@ -1,0 +1,82 @@
+"""The equations that the simulator, Optax and torch share: recursions of estimators, the numbers of the untuned method.
+
+Each is a pure function of numbers or arrays of any library. Where more than arithmetic is needed, `xp` is the library:
+`numpy`, `jax.numpy` or `torch`. Neither JAX nor torch is imported here. `k` counts the gradients before the newest, and
+`horizon` is K, the number of steps of the run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# The untuned method, whose equations are in the docstring of `methods.steps.Untuned`.
+FIRST = 0.01  # ρ: the first length is ρ(1 + ‖x⁰‖)
+RECENT = 4.0  # the usual size of v is that of about the last k/4 steps
+WIDTH, WIDENING = 2.0, 0.25  # v is cut at WIDTH (k + 1)^WIDENING times its usual size
+GROWTH = 8.0  # r grows at most by 1 + GROWTH/√(K(k + 1)) in step k
+FASTEST = 4.0  # the most that one step may count on the clock
+DECAY = 0.4  # a: at τ = 1 steps are K^a times shorter
+SHARE = 0.5  # β, the share of a step in the mean of recent ones
+AVERAGED = 6.0  # the degree of the average x̄, as `PolynomialAverage` counts it
+
+
+def momentum(v: Any, g: Any, eta: Any) -> Any:
+    """(1 − η) v + η g: the mean of gradients, the newest with weight η."""
+    return (1 - eta) * v + eta * g
+
+
+def storm(v: Any, g: Any, stale: Any, eta: Any) -> Any:
+    """g + (1 − η)(v − g'): g and g' = `stale` are one sample's gradients at the new and the previous point."""
+    return g + (1 - eta) * (v - stale)
+
+
+def ahead(x: Any, previous: Any, eta: Any) -> Any:
+    """x + (1 − η)/η (x − x⁻): where implicit gradient transport takes the gradient."""
+    return x + (1 - eta) / eta * (x - previous)
+
+
+def mars_corrected(g: Any, stale: Any, eta: Any, scale: Any) -> Any:
+    """g + s (1 − η)/η (g − g'): the gradient that MARS averages, before it is cut."""
+    return g + scale * (1 - eta) / eta * (g - stale)
+
+
+def usual_size(usual: Any, size: Any, k: Any, xp: Any) -> Any:
+    """s + (min{‖v‖, cs} − s) 4/(k + 4), and ‖v‖ at first: the usual size of v, where `size` is ‖v‖."""
+    later = usual + (xp.minimum(size, _widest(k) * usual) - usual) * RECENT / (k + RECENT)
+    return xp.where(usual == 0, size, later)
+
+
+def relative_size(size: Any, usual: Any, k: Any, xp: Any) -> Any:
+    """‖u‖ = min{‖v‖/s, c}: the size of v by its usual one, cut where it is much larger."""
+    return xp.minimum(size / xp.where(usual == 0, 1.0, usual), _widest(k))
+
+
+def _widest(k: Any) -> Any:
+    """c = 2(k + 1)^¼."""
+    return WIDTH * (k + 1) ** WIDENING
+
+
+def farthest(r: Any, way: Any, k: Any, horizon: Any, xp: Any, growth: float = GROWTH) -> Any:
+    """max{r, min{‖x̄ − x⁰‖, (1 + 8/√(K(k + 1))) r}}: how far the run has come, where `way` is ‖x̄ − x⁰‖."""
+    return xp.maximum(r, xp.minimum(way, r * (1 + growth / xp.sqrt(horizon * (k + 1)))))
+
+
+def clock(tau: Any, z: Any, k: Any, horizon: Any, xp: Any) -> Any:
+    """τ + φ max{(1 − τ)/(K − k), 1/K}, φ = z⁻⁴ if z > 1, else ½/z but at least 1 and at most 4."""
+    counts = xp.clip(0.5 / xp.clip(z, 0.5 / FASTEST, None), 1.0, FASTEST) * xp.clip(z, 1.0, None) ** -4
+    return tau + counts * xp.clip((1 - tau) / xp.clip(horizon - k, 1.0, None), 1 / horizon, None)
+
+
+def shortened(tau: Any, horizon: Any, decay: Any = DECAY) -> Any:
+    """K^{−aτ}: the factor of the step's length at time τ."""
+    return horizon ** (-decay * tau)
+
+
+def average_weight(k: Any) -> Any:
+    """w = 7/(k + 8): the weight of the newest point in x̄."""
+    return (AVERAGED + 1) / (k + AVERAGED + 2)
+
+
+def agreement(off: Any, spread: Any, xp: Any) -> Any:
+    """z = ‖x − x̄‖²/V: 1 if steps are as good as random; `off` is ‖x − x̄‖ and `spread` is √V."""
+    return (off / xp.where(spread == 0, 1.0, spread)) ** 2
