@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from evidence.posteriors.families import FIRST_SCALE, antithetic, elbos
 from evidence.posteriors.problems import made
 from evidence.posteriors.rivals import GRID, GROUPS, TUNING_SEEDS, listed
 from gladstorm.variational import MeanField
-from gladstorm.variational.gaussians import Diagonal
-from gladstorm.variational.run import Block
+from gladstorm.variational.driver import advance
+from gladstorm.variational.families import Diagonal
+from gladstorm.variational.programs import Traced
+from gladstorm.variational.updates import MeanFieldUpdate
 
 TIMED_STEPS, REPEATS = 2000, 15
 WARM_UP, DRAWS = 300, 300  # of NUTS
@@ -35,14 +38,18 @@ def timed(name: str, database: Path | None, seed: int) -> dict[str, float]:
     with jax.enable_x64(True):
         problem = made(name, database)
         svi = SVI(problem.model, AutoNormal(problem.model), numpyro.optim.Adam(0.01), Trace_ELBO())
-        stage = MeanField().stages(lambda z, _: problem.logdensity(z), problem.dim, TIMED_STEPS)[0]
-        key, start = jax.random.key(seed), jnp.asarray(problem.starts([seed]))
+        density = Traced(lambda z, _: problem.logdensity(z), np.zeros(problem.dim), np.zeros(2, np.uint32))
+        update, key = MeanFieldUpdate(), jax.random.key(seed)
+        begin = update.begin(Diagonal(jnp.asarray(problem.starts([seed])[0]), jnp.full(problem.dim, FIRST_SCALE)), key)
+        state = jax.tree.map(lambda leaf: np.asarray(leaf)[None], begin)
         theirs = svi.init(key, problem.data)
-        begun = jax.vmap(stage.begin, (0, None))(Diagonal(start, jnp.full((1, problem.dim), FIRST_SCALE)), key)
-        block = Block(stage, TIMED_STEPS, 1)
         numbers = jnp.arange(TIMED_STEPS)
-        programs = {
-            "ours": (jax.jit(lambda state: block(state, jax.random.key_data(key), numbers[0])), begun),
+
+        def ours(state: Any) -> Any:
+            return advance(density, update, 1, state, np.asarray(jax.random.key_data(key)), 0, TIMED_STEPS, TIMED_STEPS)
+
+        programs: dict[str, tuple[Callable[[Any], Any], Any]] = {
+            "ours": (ours, state),
             "SVI": (jax.jit(lambda s: jax.lax.scan(lambda s, _: svi.update(s, problem.data), s, numbers)), theirs),
         }
         clocks = {"": time.perf_counter, " CPU": time.process_time}  # the second also tells something on a busy machine

@@ -9,9 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from evidence.parts import Part, gathered
 from evidence.posteriors import bias, costs, ours, rivals
 from evidence.posteriors.families import FULL_RANK, LARGEST, MEAN_FIELD
@@ -23,8 +20,9 @@ from gladstorm.jobs.provenance import source_of
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task
 from gladstorm.variational import FullRank, MeanField
-from gladstorm.variational.gaussians import Diagonal
-from gladstorm.variational.run import AT_ONCE, BLOCKS, COMPARED, optimize
+from gladstorm.variational.driver import BLOCKS, COMPARED, optimize
+from gladstorm.variational.programs import ROWS
+from gladstorm.variational.updates import SHARES, NewtonUpdate, updates
 
 PACKAGES = ("gladstorm", "numpyro", "jax", "optax", "numpy", "scipy")
 TIMED = (
@@ -181,12 +179,9 @@ def _evaluations(family: str, dim: int, steps: int) -> int:
     """How often at most a run evaluates the density beside its gradients: after every block, and to compare."""
     members = MeanField() if family == MEAN_FIELD else FullRank()
     block, draws = max(1, round(steps / BLOCKS)), 0
-    found: Any = Diagonal(jnp.zeros(dim), jnp.ones(dim))
-    for stage in members.stages(lambda *_: jnp.zeros(()), dim, steps):
-        state = jax.eval_shape(stage.begin, found, jax.random.key(0))
-        candidates = jax.eval_shape(stage.found, state)
-        found = candidates[0]
-        draws += AT_ONCE * (math.ceil(stage.steps / min(block, stage.steps)) + COMPARED * len(candidates))
+    for update, its_steps in updates(members, dim, steps):
+        candidates = 1 + len(SHARES) if isinstance(update, NewtonUpdate) else 2
+        draws += ROWS * (math.ceil(its_steps / min(block, its_steps)) + COMPARED * candidates)
     return draws
 
 

@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from evidence.posteriors.families import FIRST_SCALE, MEAN_FIELD, antithetic, elbos, fixed_draws, unpacked
 from evidence.posteriors.problems import Problem, made
 from evidence.posteriors.rivals import JUDGED_BY, Ends, best_of, listed
-from gladstorm.jobs.progress import quietly
 from gladstorm.variational import FullRank, MeanField
-from gladstorm.variational.gaussians import Diagonal
-from gladstorm.variational.judgement import judge
-from gladstorm.variational.logdensity import DRAWS, STARTS, gain_by_widening
-from gladstorm.variational.psis import khat
-from gladstorm.variational.run import optimize
+from gladstorm.variational.driver import DRAWS, STARTS, gaussian_target, optimize
+from gladstorm.variational.families import Diagonal
+from gladstorm.variational.judgement import judge, khat
+from gladstorm.variational.programs import Traced
+from gladstorm.variational.updates import updates
 
 POLISHED_BY = 2000  # draws
 POLISHES = 200  # evaluations of L-BFGS
@@ -31,7 +29,7 @@ def measured(name: str, family: str, database: Path | None, budgets: list[int], 
     with jax.enable_x64(True):
         problem = made(name, database)
         draws = antithetic(problem.dim, JUDGED_BY, 0)
-        begin = Diagonal(jnp.asarray(problem.starts(seeds)), jnp.full((len(seeds), problem.dim), FIRST_SCALE))
+        begin = Diagonal(problem.starts(seeds), np.full((len(seeds), problem.dim), FIRST_SCALE))
         for budget in budgets:
             ends[str(budget)], fits[str(budget)] = _run(problem, family, begin, budget, seeds[0], draws)
     levels = {budget: listed(end[2]) for budget, end in ends.items()}
@@ -42,30 +40,31 @@ def _run(
     problem: Problem, family: str, begin: Any, steps: int, seed: int, draws: Any
 ) -> tuple[Ends, list[dict[str, Any]]]:
     members = MeanField() if family == MEAN_FIELD else FullRank()
-    with quietly():
-        stages = members.stages(lambda z, _: problem.logdensity(z), problem.dim, steps)
-        outcome = optimize(stages, begin, seed)
-    found: Any = outcome.found
-    scale = found.scale if family == MEAN_FIELD else found.tril
-    level = np.asarray(elbos(problem.logdensity, found.loc, scale, draws))
-    weights = outcome.weights(DRAWS)
-    fits, densities = [], jax.jit(jax.vmap(problem.logdensity))
+    density = Traced(lambda z, _: problem.logdensity(z), np.zeros(problem.dim), np.zeros(2, np.uint32))
+    starts = optimize(gaussian_target(density), updates(members, problem.dim, steps), begin, seed, progress=False)
+    q = starts.q
+    scale = q.scale if family == MEAN_FIELD else q.tril
+    level = np.asarray(elbos(problem.logdensity, q.loc, scale, draws))
+    fits = []
     for first in range(0, len(level) - STARTS + 1, STARTS):
         mine = slice(first, first + STARTS)
-        by_start = ("elbos", "gaps", "curve", "noise", "skipped")
-        some = replace(outcome, **{name: getattr(outcome, name)[mine] for name in by_start})
+        some = replace(
+            starts,
+            q=jax.tree.map(lambda leaf, mine=mine: leaf[mine], q),
+            **{name: getattr(starts, name)[mine] for name in ("elbos", "gaps", "curve", "noise", "skipped")},
+        )
+        weights = some.compare(some.member(some.best), DRAWS)
+        finite, gain = np.isfinite(weights).all(), some.gain_by_widening(some.best, density)
         best = first + some.best
-        z = np.asarray(jax.vmap(jax.tree.map(lambda leaf, best=best: leaf[best], found).place)(draws))
-        finite, gain = np.isfinite(weights[best]).all(), gain_by_widening(outcome, best, densities)
         fits.append(
             {
                 "level": listed(level[best : best + 1])[0],
-                "khat": listed([khat(weights[best])])[0] if finite else None,
-                "warnings": list(judge(some, weights[best], float(np.finfo(float).eps), gain)),
-                "errors": problem.errors(problem.sites(z)),
+                "khat": listed([khat(weights)])[0] if finite else None,
+                "warnings": list(judge(some, weights, float(np.finfo(float).eps), gain)),
+                "errors": problem.errors(problem.sites(starts.member(best).place(draws))),
             }
         )
-    return (np.asarray(found.loc), np.asarray(scale), level), fits
+    return (q.loc, scale, level), fits
 
 
 def polished(name: str, family: str, database: Path | None, mean: list[float], scale: list[Any]) -> dict[str, Any]:

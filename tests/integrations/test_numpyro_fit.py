@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import gladstorm
 from gladstorm.methods.steps import Untuned
 from gladstorm.methods.steps.per_coordinate import FIRST
 from gladstorm.optax import averaged, untuned_per_coordinate
 
 numpyro = pytest.importorskip("numpyro")
 from numpyro import handlers  # noqa: E402
-from numpyro.distributions import HalfNormal, Normal, constraints  # noqa: E402
-from numpyro.infer import Trace_ELBO  # noqa: E402
-from numpyro.infer.autoguide import AutoNormal  # noqa: E402
+from numpyro.distributions import HalfNormal, ImproperUniform, MultivariateNormal, Normal, constraints  # noqa: E402
+from numpyro.infer import MCMC, NUTS, Trace_ELBO  # noqa: E402
+from numpyro.infer.autoguide import AutoDelta, AutoIAFNormal, AutoNormal  # noqa: E402
 
-from gladstorm.numpyro import MeanField, StickingELBO, fit  # noqa: E402
+from gladstorm.numpyro import FullRank, MeanField, StickingELBO, fit  # noqa: E402
 
 DATA = np.random.default_rng(0).normal(2.0, 1.0, 40)
 EXACT_SD = (1 / 25 + len(DATA)) ** -0.5
@@ -162,3 +165,87 @@ def test_the_page_s_lines_for_pymc_run() -> None:
     names: dict[str, Any] = {"model": its_model}
     exec(code, names)
     assert names["found"].scale_tril.item() == pytest.approx(2.0, rel=0.005)
+
+
+def test_a_fit_is_made_by_ten_files_of_this_project() -> None:
+    """Files whose functions are called, on the first fit of a structure, without those of an import."""
+    package = str(Path(gladstorm.__file__).parent)
+    files: set[str] = set()
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_name != "<module>":
+            files.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        fit(model, np.append(DATA, 1.0), steps=300, starts=2, guide=FullRank(), progress=False)
+    finally:
+        sys.setprofile(None)
+    names = {name.removeprefix(package) for name in files if name.startswith(package)}
+    assert len(names) <= 10, sorted(names)
+
+
+def test_a_model_that_cannot_be_fitted_is_refused_in_a_sentence() -> None:
+    def observed(data: Any) -> None:
+        numpyro.sample("data", Normal(0.0, 1.0), obs=data)
+
+    def needy(data: Any, steps: int) -> None:
+        z = numpyro.sample("z", Normal(0.0, 1.0).expand([steps]).to_event(1))
+        numpyro.sample("data", Normal(z.sum(), 1.0), obs=data)
+
+    for given, words in (
+        ({"model": observed}, "model must have a latent variable"),
+        ({"model": needy, "steps": 200}, r"an argument named 'steps', .* functools\.partial\(model, steps=…\)"),
+        ({"model": model, "guide": AutoIAFNormal(model)}, "AutoIAFNormal knows it only at its own draws"),
+        ({"model": observed, "guide": lambda data: None}, "guide must have parameters"),
+    ):
+        of = given.pop("model")
+        with pytest.raises(ValueError, match=words):
+            fit(of, DATA, progress=False, **given)
+    partly = fit(functools.partial(needy, steps=2), DATA, steps=200, starts=1, progress=False)
+    assert partly.location.shape == (2,)
+
+
+def test_a_flat_prior_without_data_is_doubted_and_does_not_crash() -> None:
+    def flat() -> None:
+        numpyro.sample("z", ImproperUniform(constraints.real, (), ()))
+        numpyro.sample("x", Normal(0.0, 1.0))
+
+    assert not fit(flat, steps=2000, starts=2, progress=False).converged
+
+
+def test_a_point_has_no_khat() -> None:
+    point = fit(model, DATA, guide=AutoDelta(model), steps=1000, starts=1, progress=False)
+    assert point.khat is None
+    assert point.sample(3)["z"] == pytest.approx(EXACT_MEAN, abs=0.1 * EXACT_SD)
+    with pytest.raises(ValueError, match="must have finite importance weights"):
+        point.resample()
+
+
+def test_coordinates_are_sites_in_the_order_of_their_names_each_row_by_row() -> None:
+    def several() -> None:
+        numpyro.sample("b", Normal(jnp.array([[1.0, 2.0], [3.0, 4.0]]), 0.1).to_event(2))
+        numpyro.sample("a", Normal(0.0, 0.1))
+
+    found = fit(several, steps=1000, starts=1, progress=False)
+    assert found.location == pytest.approx([0, 1, 2, 3, 4], abs=0.02)
+    assert found.unravel(found.location)["b"] == pytest.approx(np.array([[1.0, 2], [3, 4]]), abs=0.02)
+
+
+def test_nuts_takes_far_fewer_steps_with_the_covariance_of_a_fit() -> None:
+    covariance = np.array([[1.0, 99.0], [99.0, 1e4]])
+
+    def narrow() -> None:
+        numpyro.sample("z", MultivariateNormal(jnp.array([3.0, -500.0]), jnp.asarray(covariance)))
+
+    found = fit(narrow, steps=3000, starts=1, progress=False)
+
+    def steps(**options: Any) -> int:
+        kernel = NUTS(narrow, adapt_mass_matrix=False, dense_mass=True, **options)
+        chain = MCMC(kernel, num_warmup=100, num_samples=100, progress_bar=False)
+        begin = {name: jnp.asarray(value) for name, value in found.unravel(found.location).items()}
+        chain.run(jax.random.key(0), init_params=begin, extra_fields=("num_steps",))
+        assert chain.get_samples()["z"].mean(axis=0) == pytest.approx([3.0, -500.0], rel=1.0)
+        return int(chain.get_extra_fields()["num_steps"].sum())
+
+    assert steps(inverse_mass_matrix=jnp.asarray(found.mass_matrix())) < steps() / 5

@@ -1,4 +1,4 @@
-"""Posteriors with closed forms: what a fit finds is what is known, wherever it begins and however they are scaled."""
+"""Posteriors with closed forms: a fit finds the best member of its family, wherever it begins and however scaled."""
 
 from __future__ import annotations
 
@@ -8,51 +8,45 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gladstorm.variational import Fit, FullRank, LowRank, MeanField, fit_logdensity
+from gladstorm.variational import FullRank, LowRank, MeanField, fit_logdensity
+from tests.variational.targets import LOG_2PI, TARGETS, correlated, gaussian, normal_target
 
-BIAS, MEANS = 0.005, 0.05  # of each sd; of each mean, in sds
-
-
-def gaussian(mean: Any, covariance: Any) -> Any:
-    precision = jnp.asarray(np.linalg.inv(covariance))
-    return lambda z: -0.5 * (z - jnp.asarray(mean)) @ precision @ (z - jnp.asarray(mean))
+FAMILIES: dict[str, Any] = {"mean field": MeanField(), "low rank": LowRank(1), "full rank": FullRank()}
+LEFT_OUT = {("low rank", "correlated Gaussian")}  # a covariance of one factor is not enough
+NORMAL = ("correlated Gaussian", "one common factor")
 
 
-def correlated(d: int, largest: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """A mean and a covariance whose scales go from 1 to the largest."""
-    rng = np.random.default_rng(d)
-    factor = rng.normal(size=(d, d)) / np.sqrt(d)
-    scales = np.geomspace(1, largest, d)
-    return rng.normal(0, 3, d) * scales, (factor @ factor.T + 0.3 * np.eye(d)) * scales[:, None] * scales
-
-
-def close(fit: Fit, mean: Any, sds: Any) -> None:
-    ratios = np.sqrt(np.sum(fit.scale_tril**2, axis=1)) / sds
-    assert np.abs(ratios - 1).max() <= BIAS
-    assert np.abs((fit.location - mean) / sds).max() <= MEANS
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_fit_is_the_best_member_of_its_family(family: str, name: str) -> None:
+    if (family, name) in LEFT_OUT:
+        pytest.skip("the target is not in the family, and the best member has no closed form")
+    target = TARGETS[name]
+    fit = fit_logdensity(target.log_density, target.dim, steps=5000, starts=1, family=FAMILIES[family], progress=False)
+    sds = np.sqrt(np.sum(fit.scale_tril**2, axis=1))
+    # A relative error of 0.08 in a deviation is 0.006 nats. Larger families have no noise at a normal density
+    sd_error = 0.08 if name not in NORMAL else 0.02 if family == "mean field" else 0.001
+    assert np.abs(sds / target.sds[family] - 1).max() <= sd_error
+    assert np.abs((fit.location - target.mean) / target.sds[family]).max() <= min(3 * sd_error, 0.1)
+    assert fit.elbo == pytest.approx(target.elbo[family], abs=4 * fit.elbo_error + 0.01)
     assert fit.warnings == ()
-    assert fit.converged
 
 
-@pytest.mark.parametrize("d", [1, 10, 50])
+@pytest.mark.parametrize("d", [1, 30])
 def test_full_rank_finds_a_gaussian_posterior_with_its_correlations_and_its_evidence(d: int) -> None:
     mean, covariance = correlated(d, 1e4)
-    fit = fit_logdensity(gaussian(mean, covariance), d, steps=8000, starts=1, family=FullRank(), progress=False)
+    target = normal_target(mean, covariance)
+    fit = fit_logdensity(target.log_density, d, steps=8000, starts=1, family=FullRank(), progress=False)
     sds = np.sqrt(np.diagonal(covariance))
-    close(fit, mean, sds)
+    assert np.abs(np.sqrt(np.sum(fit.scale_tril**2, axis=1)) / sds - 1).max() <= 0.005
+    assert np.abs((fit.location - mean) / sds).max() <= 0.05
     correlation = fit.scale_tril @ fit.scale_tril.T / sds[:, None] / sds
     assert correlation == pytest.approx(covariance / sds[:, None] / sds, abs=0.01)
-    evidence = 0.5 * (d * np.log(2 * np.pi) + np.linalg.slogdet(covariance)[1])
-    assert fit.elbo == pytest.approx(evidence, abs=0.01)
+    assert fit.elbo == pytest.approx(target.elbo["full rank"], abs=0.01)
     assert fit.khat is not None
     assert fit.khat < 0.5
     assert fit.gradients < 8000  # nothing was left to gain
-
-
-def test_a_mean_field_finds_the_means_and_the_conditional_deviations_on_scales_from_1_to_10000() -> None:
-    mean, covariance = correlated(10, 1e4)
-    fit = fit_logdensity(gaussian(mean, covariance), 10, steps=10_000, starts=1, family=MeanField(), progress=False)
-    close(fit, mean, np.diagonal(np.linalg.inv(covariance)) ** -0.5)
+    assert fit.converged
 
 
 def test_a_mean_field_finds_its_optimum_in_a_funnel() -> None:
@@ -67,10 +61,10 @@ def test_a_mean_field_finds_its_optimum_in_a_funnel() -> None:
         return -(v**2) / 18 - 0.5 * jnp.sum(x**2) * jnp.exp(-v) - 4.5 * v
 
     fit = fit_logdensity(log_density, 10, steps=10_000, starts=1, family=MeanField(), progress=False)
-    found, width = np.diagonal(fit.scale_tril), (1 / 9 + 9 / 2) ** -0.5
-    assert found[0] == pytest.approx(width, rel=0.02)
-    assert found[1:].mean() == pytest.approx(np.exp(fit.location[0] / 2 - width**2 / 4), rel=0.02)
-    best = np.log(width) - width**2 * (1 / 18 + 9 / 4) - 4.5 + 5 * (1 + np.log(2 * np.pi))
+    sds, width = np.diagonal(fit.scale_tril), (1 / 9 + 9 / 2) ** -0.5
+    assert sds[0] == pytest.approx(width, rel=0.02)
+    assert sds[1:].mean() == pytest.approx(np.exp(fit.location[0] / 2 - width**2 / 4), rel=0.02)
+    best = np.log(width) - width**2 * (1 / 18 + 9 / 4) - 4.5 + 5 * (1 + LOG_2PI)
     assert fit.elbo == pytest.approx(best, abs=0.1)
 
 
@@ -83,16 +77,20 @@ def test_a_first_gradient_of_10_to_the_19_is_survived() -> None:
     start = np.array([43.8])
     assert np.exp(start) > 1e19
     fit = fit_logdensity(log_density, 1, steps=3000, starts=1, start=start, progress=False)
-    close(fit, 0.0, 1.0)
+    assert fit.location.item() == pytest.approx(0.0, abs=0.05)
+    assert fit.scale_tril.item() == pytest.approx(1.0, rel=0.005)
+    assert fit.converged
 
 
-def test_low_rank_finds_a_covariance_of_low_rank_that_a_mean_field_does_not_have() -> None:
-    """One direction of variance 10 in ten dimensions: a mean field loses ½ log(10 · 0.91¹⁰) nats."""
+def test_a_larger_family_is_never_worse_and_low_rank_lies_between() -> None:
+    """With one direction of variance 10 in ten dimensions, a mean field loses ½ log(10 · 0.91¹⁰) nats."""
     covariance = np.eye(10) + 0.9 * np.ones((10, 10))
-    best = 0.5 * (10 * np.log(2 * np.pi) + np.linalg.slogdet(covariance)[1])
-    fit = fit_logdensity(
-        gaussian(np.zeros(10), covariance), 10, steps=6000, starts=1, family=LowRank(1), progress=False
+    density = gaussian(np.zeros(10), covariance)
+    mean_field, low_rank, full_rank = (
+        fit_logdensity(density, 10, steps=5000, starts=1, family=family, progress=False)
+        for family in (MeanField(), LowRank(1), FullRank())
     )
-    assert fit.elbo == pytest.approx(best, abs=0.05)
-    mean_field = 0.5 * (10 * np.log(2 * np.pi) - 10 * np.log(np.linalg.inv(covariance)[0, 0]))
-    assert mean_field < best - 0.5
+    best = normal_target(np.zeros(10), covariance).elbo["full rank"]
+    assert mean_field.elbo < best - 0.5
+    assert low_rank.elbo == pytest.approx(best, abs=0.05)
+    assert full_rank.elbo == pytest.approx(best, abs=0.01)

@@ -1,30 +1,133 @@
-"""Families of distributions that a fit looks in: which stages lead to the best member of each, and how large it is."""
+"""Families of Gaussians that a fit searches, and their members q as pytrees of NumPy's or JAX's arrays.
+
+A member makes draws z from standard normal numbers ε and knows its density there. ε may have leading axes.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
-from gladstorm.variational.newton import DRAWS_PER_COORDINATE, FEWEST, FullRankNewtonStage, NewtonStage
-from gladstorm.variational.stages import FullRankStage, GaussianStage, LogDensity, LowRankStage, MeanFieldStage
 
-FIRST = 0.3  # the share of the steps that a mean field gets, where another stage follows it
 ENTRIES_PER_STEP = 0.25  # a full covariance may have so many numbers for each step that estimates them
-ROUNDS, MOST = 3, 1 / 15  # of Newton stages, and the share of the steps that one may have
 RANK = 10  # of the covariance where a full one would have too many numbers
+_LOG_2PI = math.log(2 * math.pi)
+
+
+class Diagonal(NamedTuple):
+    """Independent normal coordinates, z = m + σ⊙ε."""
+
+    loc: Any  # m
+    scale: Any  # σ
+
+    @property
+    def noise_size(self) -> int:
+        """Length of ε, for a member or a stack of them."""
+        return int(self.loc.shape[-1])
+
+    def place(self, noise: Any) -> Any:
+        """Return z at ε."""
+        return self.loc + self.scale * noise
+
+    def log_density_at(self, noise: Any) -> Any:
+        """Return log q(z) at the z of ε."""
+        xp = self.loc.__array_namespace__()
+        return _standard(noise) - xp.log(self.scale).sum()
+
+    def scale_tril(self) -> Any:
+        """Return L, with LLᵀ the covariance."""
+        return self.scale[..., None] * self.loc.__array_namespace__().eye(self.noise_size, dtype=self.loc.dtype)
+
+
+class Triangular(NamedTuple):
+    """A normal distribution with any covariance, z = m + Lε with L lower triangular and its diagonal positive."""
+
+    loc: Any  # m
+    tril: Any  # L
+
+    @property
+    def noise_size(self) -> int:
+        """Length of ε, for a member or a stack of them."""
+        return int(self.loc.shape[-1])
+
+    def place(self, noise: Any) -> Any:
+        """Return z at ε."""
+        return self.loc + noise @ self.tril.T
+
+    def log_density_at(self, noise: Any) -> Any:
+        """Return log q(z) at the z of ε."""
+        xp = self.loc.__array_namespace__()
+        return _standard(noise) - xp.log(xp.diagonal(self.tril)).sum()
+
+    def scale_tril(self) -> Any:
+        """Return L, with LLᵀ the covariance."""
+        return self.tril
+
+
+class Factored(NamedTuple):
+    """A normal distribution z = m + σ⊙(ε₁ + Uε₂), whose covariance is diag σ (I + UUᵀ) diag σ."""
+
+    loc: Any  # m
+    scale: Any  # σ
+    factor: Any  # U, d × rank
+
+    @property
+    def noise_size(self) -> int:
+        """Length of (ε₁, ε₂), for a member or a stack of them."""
+        return int(self.factor.shape[-2] + self.factor.shape[-1])
+
+    def place(self, noise: Any) -> Any:
+        """Return z at (ε₁, ε₂)."""
+        d = self.loc.size
+        return self.loc + self.scale * (noise[..., :d] + noise[..., d:] @ self.factor.T)
+
+    def log_density(self, z: Any) -> Any:
+        """Return log q(z)."""
+        y = (z - self.loc) / self.scale
+        small, solved = self._solve(y)
+        log_determinant = self.loc.__array_namespace__().linalg.slogdet(small)[1]
+        quadratic = (y * (y - solved)).sum(-1) + y.shape[-1] * _LOG_2PI
+        return -0.5 * (quadratic + log_determinant) - self.loc.__array_namespace__().log(self.scale).sum()
+
+    def gradient(self, z: Any) -> Any:
+        """Return ∇ log q(z)."""
+        y = (z - self.loc) / self.scale
+        return -(y - self._solve(y)[1]) / self.scale
+
+    def _solve(self, y: Any) -> tuple[Any, Any]:
+        """Return I + UᵀU, and U (I + UᵀU)⁻¹ Uᵀy, which is y − (I + UUᵀ)⁻¹ y."""
+        xp = self.loc.__array_namespace__()
+        small = xp.eye(self.factor.shape[1], dtype=y.dtype) + self.factor.T @ self.factor
+        return small, xp.linalg.solve(small, (y @ self.factor).T).T @ self.factor.T
+
+    def log_density_at(self, noise: Any) -> Any:
+        """Return log q(z) at the z of (ε₁, ε₂)."""
+        return self.log_density(self.place(noise))
+
+    def scale_tril(self) -> Any:
+        """Return L, with LLᵀ the covariance."""
+        xp = self.loc.__array_namespace__()
+        covariance = xp.eye(self.loc.size, dtype=self.loc.dtype) + self.factor @ self.factor.T
+        return self.scale[:, None] * xp.linalg.cholesky(covariance)
+
+
+Gaussian = Diagonal | Triangular | Factored
+
+
+def _standard(noise: Array) -> Any:
+    """Log density of standard normal numbers."""
+    return -0.5 * (noise**2).sum(-1) - 0.5 * noise.shape[-1] * _LOG_2PI
 
 
 @dataclass(frozen=True)
 class MeanField:
     """Independent normal coordinates in unconstrained space: 2d numbers, as numpyro's AutoNormal."""
 
-    def stages(self, log_density: LogDensity, dim: int, steps: int) -> list[GaussianStage]:
-        """What is done in a run of so many steps."""
-        newton = _newton(log_density, dim, steps)
-        return [MeanFieldStage(_rest(steps, newton), log_density), *newton]
-
     def numbers(self, dim: int) -> int:
-        """How many numbers describe a member."""
+        """Count the numbers that describe a member."""
         return 2 * dim
 
 
@@ -32,15 +135,8 @@ class MeanField:
 class FullRank:
     """A multivariate normal with any covariance: d(d + 3)/2 numbers, and steps that cost d³ beside the gradient."""
 
-    def stages(self, log_density: LogDensity, dim: int, steps: int) -> list[GaussianStage]:
-        """What is done in a run of so many steps: a mean field first."""
-        newton = _newton(log_density, dim, steps, FullRankNewtonStage)
-        first = max(1, round(FIRST * steps))
-        second = FullRankStage(max(1, _rest(steps - first, newton)), log_density)
-        return [MeanFieldStage(first, log_density), *newton[:1], second, *newton[1:]]
-
     def numbers(self, dim: int) -> int:
-        """How many numbers describe a member."""
+        """Count the numbers that describe a member."""
         return dim * (dim + 3) // 2
 
 
@@ -53,15 +149,8 @@ class LowRank:
     def __post_init__(self) -> None:
         COUNT.require("LowRank", "rank", self.rank)
 
-    def stages(self, log_density: LogDensity, dim: int, steps: int) -> list[GaussianStage]:
-        """What is done in a run of so many steps: a mean field first."""
-        newton = _newton(log_density, dim, steps)
-        first = max(1, round(FIRST * steps))
-        second = LowRankStage(max(1, _rest(steps - first, newton)), log_density, self.rank)
-        return [MeanFieldStage(first, log_density), *newton[:1], second, *newton[1:]]
-
     def numbers(self, dim: int) -> int:
-        """How many numbers describe a member."""
+        """Count the numbers that describe a member."""
         return dim * (self.rank + 2)
 
 
@@ -69,7 +158,7 @@ Family = MeanField | FullRank | LowRank
 
 
 def largest_family(dim: int, steps: int) -> Family:
-    """Full rank where the run has steps enough to estimate its covariance, low rank elsewhere.
+    """Choose full rank where the run has steps enough to estimate its covariance, and low rank elsewhere.
 
     >>> largest_family(30, 10_000), largest_family(30, 1_000), largest_family(1_000, 10_000)
     (FullRank(), LowRank(rank=10), LowRank(rank=10))
@@ -77,13 +166,3 @@ def largest_family(dim: int, steps: int) -> Family:
     if dim == 1:
         return MeanField()
     return FullRank() if FullRank().numbers(dim) <= ENTRIES_PER_STEP * steps else LowRank(min(RANK, dim))
-
-
-def _newton(log_density: LogDensity, dim: int, steps: int, stage: type[NewtonStage] = NewtonStage) -> list[NewtonStage]:
-    """Newton stages, where the run has draws enough for the curvature in all directions."""
-    draws = min(int(MOST * steps), DRAWS_PER_COORDINATE * (dim + 4))
-    return [stage(draws, log_density)] * ROUNDS if draws >= FEWEST * (dim + 1) else []
-
-
-def _rest(steps: int, newton: list[NewtonStage]) -> int:
-    return max(1, steps - sum(stage.steps for stage in newton))

@@ -1,7 +1,8 @@
-"""What a fit found, how sure it is, and how to draw from it."""
+"""A fit: its parameters, how good it is, and draws from it."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,24 +10,23 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import jax
 import numpy as np
 
-from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
 from gladstorm.core.screen import html_table
-from gladstorm.variational.psis import khat_in_words
-from gladstorm.variational.run import Arrays
+from gladstorm.variational.arrays import Arrays
+from gladstorm.variational.judgement import efficiency, khat, khat_in_words, smoothed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Draws = dict[str, np.ndarray]  # by site, the draws along the first axis
-PER_CALL = 250  # draws made by one call of the compiled program
 SUMMARIZED = 4000  # draws behind a summary
-_FORMAT = "gladstorm fit 1"
+WEIGHED, WEIGHED_SEED = 16_384, 2**32 - 1  # draws with importance weights, and their seed
+_FORMAT = "gladstorm fit 2"
 _CURVES = ("curve", "noise", "steps", "elbos", "skipped")
-_NUMBERS = ("family", "elbo", "elbo_error", "khat", "gradients", "config")
+_NUMBERS = ("elbo", "elbo_error")
+_ABOUT = ("family", "gradients", "config")
 _PARAMETER, _DRAWS = "parameter ", "draws of "
 
 
@@ -51,7 +51,7 @@ class Summary(dict[str, dict[str, np.ndarray]]):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fit:
-    """What variational inference found: the best of several starts.
+    """The best of several starts of variational inference.
 
     `elbo` ± `elbo_error` is in nats, and so is everything that is compared with it. `converged` is False if a larger
     ELBO of this family seems within reach, and `warnings` says why. It does not say that the family is large enough:
@@ -62,7 +62,7 @@ class Fit:
     parameters: dict[str, np.ndarray]  #: of q, or of the guide
     elbo: float  #: mean of log p(z, y) − log q(z), z from q
     elbo_error: float  #: its standard error
-    khat: float | None  #: how heavy the tail of importance weights is; None for subsampled data
+    log_weights: np.ndarray | None  #: log p(z) − log q(z) at 16,384 draws; None for subsampled data and a point
     warnings: tuple[str, ...]  #: why the fit may not be the best of its family
     gradients: int  #: how many were taken, by all starts together
     elbos: np.ndarray  #: of every start
@@ -80,7 +80,7 @@ class Fit:
 
     @property
     def location(self) -> np.ndarray:
-        """The mean of q, in unconstrained space."""
+        """The mean of q, in unconstrained space: sites in the order of their names, each row by row."""
         return self._parameter("loc")
 
     @property
@@ -88,8 +88,32 @@ class Fit:
         """L with LLᵀ the covariance of q, in unconstrained space."""
         return self._parameter("scale_tril")
 
+    @cached_property
+    def khat(self) -> float | None:
+        """The shape of the tail of importance weights; None where there are none."""
+        if self.log_weights is None:
+            return None
+        return khat(self.log_weights) if np.isfinite(self.log_weights).all() else math.inf
+
+    @cached_property
+    def efficiency(self) -> float | None:
+        """The effective share of importance draws; None where there are no weights."""
+        return None if self.log_weights is None else efficiency(self.log_weights)
+
+    def unravel(self, z: Any) -> dict[str, np.ndarray]:
+        """Split unconstrained coordinates, such as `location` or rows of them, into the sites of the model."""
+        z, sites, first = np.asarray(z), {}, 0
+        for name, shape in self.config.get("sites", ()):
+            last = first + math.prod(shape)
+            sites[name], first = z[..., first:last].reshape(*z.shape[:-1], *shape), last
+        return sites
+
+    def mass_matrix(self) -> np.ndarray:
+        """Return the covariance of q in unconstrained space, which serves NUTS as inverse mass matrix."""
+        return np.asarray(self.scale_tril @ self.scale_tril.T)
+
     def sample(self, n: int = 1000, seed: int = 0) -> Draws:
-        """Draw from q.
+        """Draw sites of the model from q.
 
         Args:
             n: How many draws.
@@ -99,6 +123,21 @@ class Fit:
             For every site of the model, on its own scale, an array with the draws along the first axis.
         """
         return self.sampler(COUNT.whole("sample", "n", n), seed)
+
+    def resample(self, n: int = 1000, seed: int = 0) -> Draws:
+        """Draw by importance: n of 16,384 draws of q, with replacement, by their Pareto-smoothed weights.
+
+        Their error is that of the posterior where `khat` is small and n is not above `efficiency` · 16,384.
+
+        Raises:
+            ValueError: If there are no weights, or the fit was loaded from a file.
+        """
+        if self.log_weights is None or not np.isfinite(self.log_weights).all():
+            raise ValueError("resample: the fit must have finite importance weights; subsampled data have none.")
+        rows = np.random.default_rng(seed).choice(
+            WEIGHED, COUNT.whole("resample", "n", n), p=smoothed(self.log_weights)
+        )
+        return {site: draws[rows] for site, draws in self.sampler(WEIGHED, WEIGHED_SEED).items()}
 
     def summary(self, prob: float = 0.9) -> Summary:
         """Mean, standard deviation, median and the central interval of probability `prob`, of every site."""
@@ -117,8 +156,8 @@ class Fit:
 
     @property
     def khat_in_words(self) -> str:
-        """What `khat` says about this fit."""
-        return khat_in_words(self.khat)
+        """The meaning of `khat` for this fit, as a sentence."""
+        return khat_in_words(self.khat, self.efficiency)
 
     def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:
         """Draws as ArviZ has them, with one chain.
@@ -144,9 +183,10 @@ class Fit:
         """Write the fit as one file, whole or not at all, with 4,000 of its draws in place of the model."""
         arrays = {f"{_PARAMETER}{name}": value for name, value in self.parameters.items()}
         arrays |= {f"{_DRAWS}{site}": draws for site, draws in self._draws.items()}
-        arrays |= {name: getattr(self, name) for name in _CURVES}
-        numbers = {name: getattr(self, name) for name in _NUMBERS}
-        about = {**numbers, "warnings": list(self.warnings), "arrays": list(arrays)}
+        arrays |= {name: getattr(self, name) for name in (*_CURVES, *_NUMBERS)}
+        arrays |= {} if self.log_weights is None else {"log_weights": self.log_weights}
+        about = {name: getattr(self, name) for name in _ABOUT}
+        about |= {"warnings": list(self.warnings), "arrays": list(arrays)}
         Arrays(tuple(map(np.asarray, arrays.values())), about).save(Path(path), form=_FORMAT)
 
     @classmethod
@@ -159,12 +199,18 @@ class Fit:
             return {name.removeprefix(kind): value for name, value in arrays.items() if name.startswith(kind)}
 
         return cls(
-            **{name: loaded.about[name] for name in _NUMBERS},
+            **{name: loaded.about[name] for name in _ABOUT},
+            **{name: float(arrays[name]) for name in _NUMBERS},
+            log_weights=arrays.get("log_weights"),
             warnings=tuple(loaded.about["warnings"]),
             parameters=of(_PARAMETER),
             sampler=partial(_from_file, of(_DRAWS)),
             **{name: arrays[name] for name in _CURVES},
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state for pickle: draws in place of the compiled sampler, as in a file."""
+        return self.__dict__ | {"sampler": partial(_from_file, self._draws)}
 
     def __repr__(self) -> str:
         return "\n".join([self._title, *self._remarks])
@@ -195,22 +241,10 @@ class Fit:
         return self.parameters[name]
 
 
-def compiled_sampler(draw: Callable[[Array], dict[str, Array]]) -> Callable[[int, int], Draws]:
-    """Draws of any number and seed, by a function that makes one from a key."""
-    program = jax.jit(jax.vmap(draw))
-
-    def sample(n: int, seed: int) -> Draws:
-        keys = jax.random.split(jax.random.key(seed), (-(-n // PER_CALL), PER_CALL))
-        parts = [program(chunk) for chunk in keys]
-        return {site: np.concatenate([np.asarray(part[site]) for part in parts])[:n] for site in parts[0]}
-
-    return sample
-
-
-def _from_file(kept: Draws, n: int, seed: int) -> Draws:
+def _from_file(saved: Draws, n: int, seed: int) -> Draws:
     if n > SUMMARIZED or seed != 0:
         raise ValueError(
             f"sample: n must be at most {SUMMARIZED} and seed 0 for a fit that was loaded, whose file has no model; "
             f"got n={n}, seed={seed}."
         )
-    return {site: draws[:n] for site, draws in kept.items()}
+    return {site: draws[:n] for site, draws in saved.items()}

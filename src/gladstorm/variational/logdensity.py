@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,21 +13,13 @@ import numpy as np
 
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
-from gladstorm.jobs.progress import quietly
-from gladstorm.methods.steps import per_coordinate
-from gladstorm.variational.families import Family, FullRank, LowRank, MeanField, largest_family
-from gladstorm.variational.fit import Fit, compiled_sampler
-from gladstorm.variational.gaussians import Diagonal
-from gladstorm.variational.judgement import judge, wider
-from gladstorm.variational.psis import khat
-from gladstorm.variational.run import Outcome, optimize
-from gladstorm.variational.stages import LogDensity, LogWeight, Stage
+from gladstorm.variational.driver import STARTS, fit_gaussian
+from gladstorm.variational.families import Family, FullRank, LowRank, MeanField
+from gladstorm.variational.fit import Fit
+from gladstorm.variational.programs import Traced, program
 
-STARTS = 4
-FIRST_SCALE = 0.1  # of q, as numpyro has it
 RADIUS = 2.0  # first locations are uniform in ± this, as Stan and numpyro have it
 TRIES = 100  # first locations that are tried for a finite gradient
-DRAWS = 16  # times 64, behind the ELBO and k-hat
 
 
 def fit_logdensity(
@@ -71,135 +62,55 @@ def fit_logdensity(
     """
     owner = "fit_logdensity"
     d = COUNT.whole(owner, "dim", dim)
+    for name, value in (("steps", steps), ("starts", starts)):
+        COUNT.whole(owner, name, value)
     if transform is not None and names is not None:
         raise ValueError(f"{owner}: names must be left out where transform is given; got both.")
     if names is not None and len(names) != d:
         raise ValueError(f"{owner}: names must be one for each of the {d} coordinates; got {len(names)}.")
-    if names is not None:
-        labels = tuple(names)
-        transform = lambda z: dict(zip(labels, z, strict=True))  # noqa: E731
-    run = Run(owner, steps, seed, starts, store, progress)
-    return fit_gaussian(run, lambda z, _key: logp(z), d, family, start, transform or (lambda z: {"z": z}))
-
-
-@dataclass(frozen=True)
-class Run:
-    """How long and from how many starts a fit is run, and where its blocks are kept; what breaks a rule is refused."""
-
-    owner: str
-    steps: int
-    seed: int
-    starts: int
-    store: str | os.PathLike[str] | None
-    progress: bool
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "starts"):
-            COUNT.whole(self.owner, name, getattr(self, name))
-
-    def optimize(self, stages: Sequence[Stage], begin: Any, label: str) -> Outcome:
-        """What the stages find."""
-        with nullcontext() if self.progress else quietly():
-            return optimize(stages, begin, self.seed, self.store, label)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """What was asked for, as JSON-ready data."""
-        return {"steps": self.steps, "seed": self.seed, "starts": self.starts}
-
-
-def fit_gaussian(
-    run: Run,
-    log_density: LogDensity,
-    dim: int,
-    family: Family | None,
-    start: Any,
-    transform: Callable[[Array], dict[str, Array]],
-    subsampled: bool = False,
-) -> Fit:
-    """Fit a Gaussian to a log density that may take a key, for a subsample of the data."""
     if family is not None and not isinstance(family, MeanField | FullRank | LowRank):
-        raise TypeError(f"{run.owner}: family must be MeanField(), FullRank(), LowRank(rank) or None; got {family!r}.")
-    chosen = largest_family(dim, run.steps) if family is None else family
-    begin = _first(run, log_density, dim, start)
-    least_z = per_coordinate.SUBSAMPLED if subsampled else 0.0
-    stages = [replace(stage, least_z=least_z) for stage in chosen.stages(log_density, dim, run.steps)]
-    outcome = run.optimize(stages, begin, str(chosen))
-    best = jax.tree.map(lambda leaf: leaf[outcome.best], outcome.found)
-    parameters = {"loc": np.asarray(best.loc), "scale_tril": np.asarray(best.scale_tril())}
-
-    def draw(key: Array) -> dict[str, Array]:
-        return transform(best.place(best.noise(key)))
-
-    config = run.config | {"dim": dim, "family": str(chosen)}
-    densities = jax.jit(jax.vmap(lambda z: log_density(z, jax.random.key(0))))
-    gain = 0.0 if subsampled else gain_by_widening(outcome, outcome.best, densities)
-    return conclude(str(chosen), outcome, parameters, draw, config, subsampled, gain)
-
-
-def gain_by_widening(outcome: Outcome, start: int, log_densities: Callable[[Any], Array]) -> float:
-    """What the ELBO of a start that found a Gaussian gains if that is made wider: much, where p has no integral."""
-    q = jax.tree.map(lambda leaf: leaf[start], outcome.found)
-    draws = outcome.measure(cast(LogWeight, outcome.score).draw, DRAWS)[start]
-    with np.errstate(all="ignore"):  # a density without an integral may be fitted by one that is not finite
-        return wider(outcome.weights(DRAWS)[start], draws, q, log_densities)
-
-
-def conclude(
-    name: str,
-    outcome: Outcome,
-    parameters: dict[str, Any],
-    draw: Any,
-    config: dict[str, Any],
-    noisy: bool,
-    by_widening: float = 0.0,
-) -> Fit:
-    """Measure what was found, and judge it."""
-    weights = outcome.weights(DRAWS)[outcome.best]
-    finite = np.isfinite(weights)
-    return Fit(
-        family=name,
-        parameters=parameters,
-        elbo=float(weights.mean()),
-        elbo_error=float(weights.std(ddof=1) / np.sqrt(len(weights))),
-        khat=None if noisy else khat(weights) if finite.all() else float("inf"),
-        warnings=judge(outcome, weights, float(np.finfo(jnp.result_type(float)).eps), by_widening),
-        gradients=int(outcome.steps[-1]) * len(outcome.elbos),
-        elbos=outcome.elbos[:, -1],
-        curve=outcome.curve,
-        noise=outcome.noise,
-        steps=outcome.steps,
-        skipped=outcome.skipped,
-        config=config,
-        sampler=compiled_sampler(draw),
+        raise TypeError(f"{owner}: family must be MeanField(), FullRank(), LowRank(rank) or None; got {family!r}.")
+    z = jnp.zeros(d)
+    density = Traced(lambda z, _key: logp(z), z, _key_of(0))
+    points = _first_points(density, d, starts, seed, start)
+    meaning = Traced(partial(_named, names) if names is not None else transform or (lambda z: {"z": z}), z)
+    sites = [["z", [d]]] if names is None else [[name, []] for name in names]
+    return fit_gaussian(
+        density, family, points, meaning, steps=steps, seed=seed, store=store, progress=progress, sites=sites
     )
 
 
-def _first(run: Run, log_density: LogDensity, dim: int, start: Any) -> Diagonal:
-    """Where the starts begin: the first of some random points at which the gradient is finite."""
-    owner, starts, dtype = run.owner, run.starts, jnp.result_type(float)
-    key = jax.random.fold_in(jax.random.key(run.seed), 2**31 - 1)
+def _named(names: Sequence[str], z: Array) -> dict[str, Array]:
+    return dict(zip(names, z, strict=True))
+
+
+def _first_points(density: Traced, dim: int, starts: int, seed: int, start: Any) -> np.ndarray:
+    """Choose where the starts begin: the first of some random points at which the gradient is finite."""
+    owner, dtype = "fit_logdensity", jnp.result_type(float)
     if start is None:
-        points = jax.random.uniform(key, (starts, TRIES, dim), dtype, -RADIUS, RADIUS)
+        points = np.asarray(program(_random_points, starts, dim, quick=True)(_key_of(seed)))
     else:
-        given = jnp.asarray(start, dtype)
+        given = np.asarray(start, dtype)
         if given.shape not in ((dim,), (starts, dim)):
             raise ValueError(f"{owner}: start must have shape ({dim},) or ({starts}, {dim}); got {given.shape}.")
-        points = jnp.broadcast_to(given, (starts, dim))[:, None]
-
-    @jax.jit
-    def finite(z: Array) -> Array:
-        value, gradient = jax.value_and_grad(log_density)(z, key)
-        return jnp.isfinite(value) & jnp.isfinite(gradient).all()
-
+        points = np.broadcast_to(given, (starts, dim))[:, None]
     chosen = []
     for tried in points:
-        good = next((z for z in tried if finite(z)), None)
-        if good is None:
+        good = density.is_finite(tried, np.tile(_key_of(seed), (len(tried), 1)))
+        if not good.any():
             where = f"uniform in ± {RADIUS:g}" if start is None else "that was given"
             raise ValueError(
                 f"{owner}: the log density and its gradient must be finite where the run begins; got none at "
                 f"{len(tried)} points {where}. Give start=, a point where they are."
             )
-        chosen.append(good)
-    return Diagonal(jnp.stack(chosen), jnp.full((starts, dim), FIRST_SCALE, dtype))
+        chosen.append(tried[np.argmax(good)])
+    return np.stack(chosen)
+
+
+def _random_points(starts: int, dim: int, key_data: Array) -> Array:
+    key = jax.random.fold_in(jax.random.wrap_key_data(key_data), 2**31 - 1)
+    return jax.random.uniform(key, (starts, TRIES, dim), jnp.result_type(float), -RADIUS, RADIUS)
+
+
+def _key_of(seed: int) -> np.ndarray:
+    return np.array([0, seed % 2**32], np.uint32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable
 from functools import partial
@@ -14,10 +15,11 @@ from jax.flatten_util import ravel_pytree
 
 from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array
-from gladstorm.integrations.numpyro.guide import GuideStage, subsampled_plates
+from gladstorm.core.rules import COUNT
+from gladstorm.variational.driver import STARTS, fit_gaussian
 from gladstorm.variational.families import Family, FullRank, LowRank, MeanField
 from gladstorm.variational.fit import Fit
-from gladstorm.variational.logdensity import STARTS, Run, conclude, fit_gaussian
+from gladstorm.variational.programs import Traced
 
 with needing_extras("gladstorm.numpyro"):
     from numpyro import handlers
@@ -43,7 +45,7 @@ def fit(
 
     Args:
         model: The model.
-        args: What it is called with.
+        args: What it is called with. An argument that has the name of one of `fit` is given by `functools.partial`.
         steps: The number of steps of every start, each with one gradient.
         seed: The same seed gives the same bits.
         guide: `MeanField()`, `FullRank()`, `LowRank(rank)`, or a guide of your own: an autoguide or a function. By
@@ -67,49 +69,73 @@ def fit(
     >>> bool(abs(found.summary()["z"]["mean"] - 3.0) < 0.02), found.converged
     (True, True)
     """
-    run = Run("fit", steps, seed, starts, store, progress)
+    for name, value in (("steps", steps), ("starts", starts)):
+        COUNT.whole("fit", name, value)
+    _require_arguments(model, args, kwargs)
+    settings = {"steps": steps, "seed": seed, "store": store, "progress": progress}
     args, kwargs = jax.tree.map(_on_device, (args, kwargs))
-    if guide is not None and not isinstance(guide, MeanField | FullRank | LowRank):
-        if not callable(guide):
-            raise TypeError(f"fit: guide must be a family such as MeanField(), a guide or None; got {guide!r}.")
-        return _fit_guide(run, model, guide, args, kwargs)
-    return _fit_family(run, model, guide, args, kwargs, init)
+    if guide is None or isinstance(guide, MeanField | FullRank | LowRank):
+        return _fit_family(model, guide, args, kwargs, init, starts, settings)
+    if not callable(guide):
+        raise TypeError(f"fit: guide must be a family such as MeanField(), a guide or None; got {guide!r}.")
+    from gladstorm.integrations.numpyro.guide import fit_guide
+
+    return fit_guide(model, guide, args, kwargs, starts, settings)
+
+
+def _require_arguments(model: Model, args: Any, kwargs: Any) -> None:
+    """Refuse a model that lacks an argument because `fit` takes one of that name itself."""
+    needed = {
+        name
+        for name, each in inspect.signature(model).parameters.items()
+        if each.default is each.empty and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    }
+    given = inspect.signature(model).bind_partial(*args, **kwargs).arguments.keys()
+    own = sorted((needed - given) & inspect.signature(fit).parameters.keys())
+    if own:
+        raise ValueError(
+            f"fit: model must not need an argument named {own[0]!r}, which fit takes itself; give it before, as in "
+            f"fit(functools.partial(model, {own[0]}=…), …)."
+        )
 
 
 def _on_device(value: Any) -> Any:
-    """An array of NumPy as one of JAX: a subsample of it may be taken inside a compiled program."""
+    """Return an array of NumPy as one of JAX: a subsample of it may be taken inside a compiled program."""
     return jnp.asarray(value) if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" else value
 
 
-def _fit_family(run: Run, model: Model, family: Family | None, args: Any, kwargs: Any, init: Any) -> Fit:
-    initialize = partial(
-        initialize_model,
-        model=model,
-        init_strategy=init_to_uniform if init is None else init,
-        model_args=args,
-        model_kwargs=kwargs,
-    )
-    key = jax.random.key(run.seed)
+def _fit_family(
+    model: Model, family: Family | None, args: Any, kwargs: Any, init: Any, starts: int, settings: dict[str, Any]
+) -> Fit:
+    strategy = init_to_uniform if init is None else init
+    initialize = partial(initialize_model, model=model, init_strategy=strategy, model_args=args, model_kwargs=kwargs)
+    key = jax.random.key(settings["seed"])
     info = initialize(key)
+    if not info.param_info.z:
+        raise ValueError("fit: model must have a latent variable; got one whose sample sites are all observed.")
     subsampled = _subsampled(info.model_trace)
-    _, unravel = ravel_pytree(info.param_info.z)
-    points = [ravel_pytree(initialize(each).param_info.z)[0] for each in jax.random.split(key, run.starts)]
+    first, unravel = ravel_pytree(info.param_info.z)
+    points = [ravel_pytree(initialize(each).param_info.z)[0] for each in jax.random.split(key, starts)]
 
     def log_density(z: Array, data_key: Array) -> Array:
         if not subsampled:
             return jnp.negative(info.potential_fn(unravel(z)))
-        return jnp.negative(potential_energy(handlers.seed(model, data_key), args, kwargs, unravel(z)))
+        seeded = handlers.seed(model, jax.random.wrap_key_data(data_key))
+        return jnp.negative(potential_energy(seeded, args, kwargs, unravel(z)))
 
     def transform(z: Array) -> dict[str, Array]:
         if not subsampled:
             return dict(info.postprocess_fn(unravel(z)))
         return dict(constrain_fn(handlers.seed(model, key), args, kwargs, unravel(z)))
 
-    return fit_gaussian(run, log_density, points[0].size, family, jnp.stack(points), transform, subsampled)
+    density = Traced(log_density, first, np.zeros(2, np.uint32))
+    sites = [[name, list(np.shape(value))] for name, value in sorted(info.param_info.z.items())]
+    meaning = Traced(transform, first)
+    return fit_gaussian(density, family, np.stack(points), meaning, **settings, sites=sites, subsampled=subsampled)
 
 
 def _subsampled(trace: Any) -> bool:
-    """Whether a plate draws some of the data. A latent variable for every datum then needs a guide that says so."""
+    """Return whether a plate draws some of the data; refuse a latent variable for every datum, which needs a guide."""
     plates = subsampled_plates(trace)
     for name, site in trace.items():
         latent = site["type"] == "sample" and not site["is_observed"]
@@ -122,12 +148,7 @@ def _subsampled(trace: Any) -> bool:
     return bool(plates)
 
 
-def _fit_guide(run: Run, model: Model, guide: Any, args: Any, kwargs: Any) -> Fit:
-    stage = GuideStage.prepared(run.steps, model, guide, args, kwargs, run.seed)
-    begin = stage.first(jax.random.split(jax.random.key(run.seed), run.starts))
-    name = type(guide).__name__ if not hasattr(guide, "__name__") else guide.__name__
-    outcome = run.optimize([stage], begin, name)
-    best = jax.tree.map(lambda leaf: leaf[outcome.best], outcome.found)
-    parameters = {site: np.asarray(value) for site, value in stage.constrained(best).items()}
-    config = run.config | {"guide": name}
-    return conclude(name, outcome, parameters, lambda key: stage.sites(best, key), config, stage.subsampled)
+def subsampled_plates(trace: Any) -> set[str]:
+    """Return the names of the plates of a trace that draw some of their data."""
+    plates = {name: site["args"] for name, site in trace.items() if site["type"] == "plate"}
+    return {name for name, (size, drawn) in plates.items() if drawn not in (None, size)}

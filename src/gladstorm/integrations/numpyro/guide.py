@@ -1,25 +1,31 @@
-"""Guides of one's own: an ELBO with path derivatives for numpyro's SVI, and the stage of a fit that uses it."""
+"""Guides of one's own: an ELBO with path derivatives for numpyro's SVI, and the fit of a guide."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from typing_extensions import override
 
 from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array
+from gladstorm.integrations.numpyro.fit import subsampled_plates
 from gladstorm.methods.steps import per_coordinate
-from gladstorm.variational.stages import Gain, Stage, Walk
+from gladstorm.variational.driver import Target, conclude, optimize
+from gladstorm.variational.fit import Fit
+from gladstorm.variational.programs import Traced, sample_noise
+from gladstorm.variational.updates import Coordinates, Draw, Gain, LogDensity, Update
 
 with needing_extras("gladstorm.numpyro"):
     from numpyro import handlers, optim
     from numpyro.distributions import Delta
     from numpyro.infer import SVI
+    from numpyro.infer.autoguide import AutoBNAFNormal, AutoIAFNormal
     from numpyro.infer.elbo import ELBO
     from numpyro.infer.util import compute_log_probs
 
@@ -37,7 +43,7 @@ class StickingELBO(ELBO):  # type: ignore[misc]  # numpyro publishes no types
     def loss(
         self, rng_key: Array, param_map: dict[str, Array], model: Any, guide: Any, *args: Any, **kwargs: Any
     ) -> Array:
-        """Minus the ELBO, the mean over `num_particles` draws; as numpyro asks for it."""
+        """Return minus the ELBO, the mean over `num_particles` draws, as numpyro asks for it."""
         particle = partial(self._particle, param_map, model, guide, args, kwargs)
         if self.num_particles == 1:
             return particle(rng_key)
@@ -59,88 +65,98 @@ class StickingELBO(ELBO):  # type: ignore[misc]  # numpyro publishes no types
         return sum(log_q.values(), start=jnp.zeros(())) - sum(log_p.values(), start=jnp.zeros(()))
 
 
-@dataclass(frozen=True, eq=False)
-class GuideStage(Stage):
-    """The parameters of a guide, in unconstrained space, each number by itself."""
-
-    model: Any
-    guide: Any
-    args: Any
-    kwargs: Any
-    constrained: Callable[[Any], dict[str, Array]]
-    subsampled: bool
-
-    @classmethod
-    def prepared(cls, steps: int, model: Any, guide: Any, args: Any, kwargs: Any, seed: int) -> GuideStage:
-        """The stage for this guide, once numpyro has looked at it."""
-        svi = _svi(model, guide)
-        svi.init(jax.random.key(seed), *args, **kwargs)  # an autoguide prepares itself, and svi its transforms
-        trace = handlers.trace(handlers.seed(model, jax.random.key(seed))).get_trace(*args, **kwargs)
-        return cls(steps, model, guide, args, kwargs, svi.constrain_fn, bool(subsampled_plates(trace)))
-
-    def first(self, keys: Array) -> Any:
-        """Where the starts begin: as `SVI.init` begins with each of these keys."""
-        states = []
-        for key in keys:
-            guide = _fresh(self.guide)
-            svi = _svi(self.model, guide)
-            states.append(svi.optim.get_params(svi.init(key, *self.args, **self.kwargs).optim_state))
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+@dataclass(frozen=True)
+class GuideUpdate(Update):
+    """The parameters of a guide move, in unconstrained space, each number by itself."""
 
     @override
-    def begin(self, found: Any, key: Array) -> Walk:
-        return Walk(found, per_coordinate.begin(found))
+    def begin(self, q: Any, key: Array) -> Coordinates:
+        return Coordinates(q, per_coordinate.begin(q))
 
     @override
-    def draw(self, state: Walk, key: Array) -> Array:
-        return key
+    def noise_size(self, state: Coordinates) -> None:
+        return None
 
     @override
-    def advance(self, state: Walk, drawn: Array) -> tuple[Walk, Gain]:
-        loss, gradient = jax.value_and_grad(self._loss)(state.x, drawn)
-        least_z = per_coordinate.SUBSAMPLED if self.subsampled else 0.0
-        x, journey = per_coordinate.move(self.steps, state.journey, state.x, gradient, least_z=least_z)
+    def step(self, log_density: LogDensity, state: Coordinates, draw: Draw, steps: Array) -> tuple[Coordinates, Gain]:
+        elbo, gradient = jax.value_and_grad(log_density)(state.x, draw.key)
+        downhill = jax.tree.map(jnp.negative, gradient)
         squares = sum(jnp.sum(jnp.abs(leaf) ** 2) for leaf in jax.tree.leaves(gradient))
-        return Walk(x, journey), Gain(-loss, jnp.asarray(squares))
+        after, skipped = state.move(downhill, steps, self.least_z)
+        return after, Gain(elbo, jnp.asarray(squares), skipped)
 
     @override
-    def found(self, state: Walk) -> tuple[Any, Any]:
+    def candidates(self, state: Coordinates) -> tuple[Any, Any]:
         return state.journey.average, state.x
 
-    @property
-    @override
-    def score(self) -> Callable[[Any, Array], Array]:
-        return self._log_weight
 
-    @override
-    def skipped(self, state: Walk) -> Array:
-        return state.journey.skipped
+def fit_guide(model: Any, guide: Any, args: Any, kwargs: Any, starts: int, settings: dict[str, Any]) -> Fit:
+    """Fit a guide of one's own, from as many starts."""
+    if isinstance(guide, AutoIAFNormal | AutoBNAFNormal):
+        raise ValueError(
+            f"fit: guide must know its density at any point; {type(guide).__name__} knows it only at its own draws. "
+            "Use AutoMultivariateNormal, or SVI with Trace_ELBO and gladstorm.optax.untuned_per_coordinate."
+        )
+    key = jax.random.key(settings["seed"])
+    svi = _svi(model, guide)
+    svi.init(key, *args, **kwargs)  # an autoguide prepares itself, and svi its transforms
+    begin = [_first(model, guide, args, kwargs, each) for each in jax.random.split(key, starts)]
+    subsampled = bool(subsampled_plates(handlers.trace(handlers.seed(model, key)).get_trace(*args, **kwargs)))
 
-    def sites(self, found: Any, key: Array) -> dict[str, Array]:
-        """A draw of every site of the model, deterministic ones too."""
-        guide = handlers.substitute(handlers.seed(self.guide, key), data=self.constrained(found))
-        trace = handlers.trace(guide).get_trace(*self.args, **self.kwargs)
-        model = handlers.replay(handlers.seed(self.model, key), trace)
-        sites = handlers.trace(model).get_trace(*self.args, **self.kwargs)
+    own = handlers.trace(handlers.seed(guide, key)).get_trace(*args, **kwargs).values()
+    is_point = all(isinstance(site["fn"], Delta) for site in own if site["type"] == "sample")
+    if not begin[0]:
+        raise ValueError("fit: guide must have parameters; got one without numpyro.param.")
+
+    def log_weight(params: Any, key: Array) -> Array:
+        values = svi.constrain_fn(params)
+        key = jax.random.wrap_key_data(key)
+        return jnp.negative(StickingELBO().loss(key, values, model, guide, *args, **kwargs))
+
+    def sites(params: Any, key: Array) -> dict[str, Array]:
+        key = jax.random.wrap_key_data(key)
+        seeded = handlers.substitute(handlers.seed(guide, key), data=svi.constrain_fn(params))
+        replayed = handlers.replay(handlers.seed(model, key), handlers.trace(seeded).get_trace(*args, **kwargs))
         return {
             name: site["value"]
-            for name, site in sites.items()
+            for name, site in handlers.trace(replayed).get_trace(*args, **kwargs).items()
             if site["type"] == "deterministic" or (site["type"] == "sample" and not site["is_observed"])
         }
 
-    def _log_weight(self, found: Any, key: Array) -> Array:
-        return jnp.negative(self._loss(found, key))
+    example = begin[0], np.zeros(2, np.uint32)
+    update = GuideUpdate(per_coordinate.SUBSAMPLED if subsampled else 0.0)
+    name = type(guide).__name__ if not hasattr(guide, "__name__") else guide.__name__
+    density = Traced(log_weight, *example)
+    reached = optimize(
+        Target(density, lambda _: None, lambda q, draws: density.over(_repeated(q, len(draws.key)), draws.key)),
+        [(update, settings["steps"])],
+        jax.tree.map(lambda *leaves: jnp.stack(leaves), *begin),
+        settings["seed"],
+        settings["store"],
+        name,
+        settings["progress"],
+    )
+    best = reached.member(reached.best)
+    parameters = {site: np.asarray(value) for site, value in svi.constrain_fn(best).items()}
+    config = {"steps": settings["steps"], "seed": settings["seed"], "starts": starts, "guide": name}
+    draw = partial(_sample_guide, best, Traced(sites, *example))
+    return conclude(name, reached, parameters, draw, config, has_weights=not (subsampled or is_point))
 
-    def _loss(self, params: Any, key: Array) -> Array:
-        values = self.constrained(params)
-        loss: Array = StickingELBO().loss(key, values, self.model, self.guide, *self.args, **self.kwargs)
-        return loss
+
+def _sample_guide(params: Any, sites: Traced, n: int, seed: int) -> dict[str, np.ndarray]:
+    """Draw every site of the model n times, deterministic ones too."""
+    draws: dict[str, np.ndarray] = sites.over(_repeated(params, n), sample_noise(n, seed, None)[1])
+    return draws
 
 
-def subsampled_plates(trace: Any) -> set[str]:
-    """The names of the plates of a trace that draw some of their data."""
-    plates = {name: site["args"] for name, site in trace.items() if site["type"] == "plate"}
-    return {name for name, (size, drawn) in plates.items() if drawn not in (None, size)}
+def _repeated(tree: Any, n: int) -> Any:
+    return jax.tree.map(lambda leaf: np.broadcast_to(leaf, (n, *np.shape(leaf))), tree)
+
+
+def _first(model: Any, guide: Any, args: Any, kwargs: Any, key: Array) -> Any:
+    """Return the parameters where `SVI.init` begins with this key."""
+    svi = _svi(model, _fresh(guide))
+    return svi.optim.get_params(svi.init(key, *args, **kwargs).optim_state)
 
 
 def _svi(model: Any, guide: Any) -> Any:
@@ -148,9 +164,7 @@ def _svi(model: Any, guide: Any) -> Any:
 
 
 def _fresh(guide: Any) -> Any:
-    """An autoguide remembers where it began: a copy that does not begins elsewhere."""
-    import copy
-
+    """Copy an autoguide so that it forgets where it began."""
     if getattr(guide, "prototype_trace", None) is None:
         return guide
     fresh = copy.copy(guide)

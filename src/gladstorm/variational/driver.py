@@ -1,0 +1,366 @@
+"""The driver of every fit: updates in blocks of steps, from several starts at once, and the best of what they reach."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gladstorm.core.parts import Array
+from gladstorm.jobs.progress import Progress, annotate, quietly
+from gladstorm.jobs.provenance import source_of
+from gladstorm.jobs.store import Store
+from gladstorm.methods.steps import per_coordinate
+from gladstorm.variational.arrays import Arrays
+from gladstorm.variational.families import Diagonal, Family, largest_family
+from gladstorm.variational.fit import WEIGHED, WEIGHED_SEED, Fit
+from gladstorm.variational.judgement import CLEARLY, Looks, gain_by_widening, judge
+from gladstorm.variational.programs import Traced, look_draws, program, sample_noise, step_draws
+from gladstorm.variational.updates import Draw, Gain, Update, updates
+
+BLOCKS = 20  # of a run: what is kept, shown and judged as a whole
+DRAWN = 2**18  # numbers that are drawn together, for at most CHUNK steps
+CHUNK = 256
+COMPARED = 4  # times 64 draws decide between candidates
+STARTS = 4
+FIRST_SCALE = 0.1  # of q, as numpyro has it
+DRAWS = 16  # times 64, behind the ELBO
+_INT32 = 2**32
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The density or guide whose ELBO a fit maximizes."""
+
+    density: Traced  # of z and a key; of a guide log p − log q, of its parameters and a key
+    noise_size: Callable[[Any], int | None]  # how many normal numbers make a draw of q; None if a key makes it
+    weights: Callable[[Any, Draw], Any]  # log p(z) − log q(z) at some draws of q
+
+
+def gaussian_target(density: Traced) -> Target:
+    """Return the target of a Gaussian that is fitted to a log density in unconstrained space."""
+
+    def weights(q: Any, draws: Draw) -> Any:
+        return density.over(q.place(draws.noise), draws.key) - q.log_density_at(draws.noise)
+
+    return Target(density, lambda q: int(q.noise_size), weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """Everything that is known of a run from several starts; arrays have a row for each."""
+
+    q: Any  # a pytree, its leaves with an axis for the starts
+    elbos: np.ndarray  # after every update, (start, update)
+    gaps: np.ndarray  # how far it was from its limit by then, by the rule of `Looks`; 0 for updates of one block
+    curve: np.ndarray  # mean ELBO by start and block of a twentieth of the run's steps
+    noise: np.ndarray  # the squared length of the gradient, by start and block
+    steps: np.ndarray  # at the end of each block
+    skipped: np.ndarray  # gradients that were not finite, by start
+    target: Target
+    compare: Callable[[Any, int], np.ndarray]  # log p − log q at so many times 64 draws of one q
+    draws: Callable[[Any, int], Draw]  # these draws
+
+    @property
+    def best(self) -> int:
+        """The start with the largest ELBO."""
+        return int(np.argmax(self.elbos[:, -1]))
+
+    def member(self, start: int) -> Any:
+        """Return q of one start."""
+        return _row(self.q, start)
+
+    def weights(self, q: Any, n: int, seed: int) -> np.ndarray:
+        """Return log p − log q at the draws that a fit's sampler makes of this seed."""
+        with np.errstate(all="ignore"):
+            draws = Draw(*sample_noise(n, seed, self.target.noise_size(q)))
+            return np.asarray(self.target.weights(q, draws), float)
+
+    def gain_by_widening(self, start: int, density: Traced) -> float:
+        """Return what the ELBO of a start gains if its Gaussian is made wider: much, where p has no integral."""
+        q = self.member(start)
+        draws = self.draws(q, DRAWS)
+        with np.errstate(all="ignore"):  # a density without an integral may be fitted by a q that is not finite
+            return gain_by_widening(
+                self.compare(q, DRAWS), q.place(draws.noise), q, lambda z: density.over(z, draws.key)
+            )
+
+
+def fit_gaussian(
+    density: Traced,
+    family: Family | None,
+    points: Any,
+    transform: Traced,
+    *,
+    steps: int,
+    seed: int,
+    store: str | os.PathLike[str] | None,
+    progress: bool,
+    sites: list[list[Any]],
+    subsampled: bool = False,
+) -> Fit:
+    """Fit a Gaussian to a log density that may take a key, for a subsample of the data.
+
+    Args:
+        density: The log density of z and a key.
+        family: Where to search; by default the largest one that the steps allow.
+        points: Where the means begin, a row for each start.
+        transform: From z to a dictionary of what it means.
+        steps: The number of steps of every start.
+        seed: Decides every draw.
+        store: The folder where finished blocks are kept.
+        progress: Whether to show progress on standard error.
+        sites: What the coordinates are: names and shapes, in order.
+        subsampled: Whether the density depends on the key.
+    """
+    dim, dtype = points.shape[1], jnp.result_type(float)
+    chosen = largest_family(dim, steps) if family is None else family
+    begin = Diagonal(np.asarray(points, dtype), np.full(points.shape, FIRST_SCALE, dtype))
+    list_of_updates = updates(chosen, dim, steps, per_coordinate.SUBSAMPLED if subsampled else 0.0)
+    starts = optimize(gaussian_target(density), list_of_updates, begin, seed, store, str(chosen), progress)
+    best = starts.member(starts.best)
+    return conclude(
+        str(chosen),
+        starts,
+        {"loc": best.loc, "scale_tril": best.scale_tril()},
+        partial(_sample_gaussian, best, transform),
+        {"steps": steps, "seed": seed, "starts": len(points), "dim": dim, "family": str(chosen), "sites": sites},
+        has_weights=not subsampled,
+        by_widening=0.0 if subsampled else starts.gain_by_widening(starts.best, density),
+    )
+
+
+def conclude(
+    name: str,
+    starts: Starts,
+    parameters: dict[str, Any],
+    sampler: Callable[[int, int], dict[str, np.ndarray]],
+    config: dict[str, Any],
+    *,
+    has_weights: bool,
+    by_widening: float = 0.0,
+) -> Fit:
+    """Measure the best start, and judge it."""
+    best = starts.member(starts.best)
+    weights = starts.compare(best, DRAWS)
+    return Fit(
+        family=name,
+        parameters=parameters,
+        elbo=float(weights.mean()),
+        elbo_error=float(weights.std(ddof=1) / np.sqrt(len(weights))),
+        log_weights=starts.weights(best, WEIGHED, WEIGHED_SEED) if has_weights else None,
+        warnings=judge(starts, weights, float(np.finfo(jnp.result_type(float)).eps), by_widening),
+        gradients=int(starts.steps[-1]) * len(starts.elbos),
+        elbos=starts.elbos[:, -1],
+        curve=starts.curve,
+        noise=starts.noise,
+        steps=starts.steps,
+        skipped=starts.skipped,
+        config=config,
+        sampler=sampler,
+    )
+
+
+def optimize(
+    target: Target,
+    updates: Sequence[tuple[Update, int]],
+    q: Any,
+    seed: int,
+    store: str | os.PathLike[str] | None = None,
+    label: str = "fit",
+    progress: bool = True,
+) -> Starts:
+    """Take updates one after the other, from several starts at once.
+
+    Args:
+        target: What is fitted.
+        updates: Each with its number of steps.
+        q: Where to begin: a pytree with a leading axis for the starts.
+        seed: Decides every draw, together with the number of the start and of the step.
+        store: The folder where finished blocks are kept.
+        label: What the progress is called.
+        progress: Whether to show progress on standard error.
+    """
+    number_of_starts = len(jax.tree.leaves(q)[0])
+    blocks = _Blocks(store, progress, target, updates)
+    total, done, skipped = sum(steps for _, steps in updates), 0, np.zeros(number_of_starts)
+    curve, noise, ends, gaps, elbos = [], [], [], [], []
+
+    @cache
+    def look(size: int | None, number: int) -> Draw:
+        return Draw(*map(np.asarray, program(look_draws, size, quick=True)(_key(seed, -1 - number))))
+
+    def draws(q: Any, times: int) -> Draw:
+        looks = [look(target.noise_size(q), number) for number in range(times)]
+        return Draw(*(np.concatenate(each) for each in zip(*looks, strict=True)))
+
+    def compare(q: Any, times: int) -> np.ndarray:
+        with np.errstate(all="ignore"):  # a density without an integral may be fitted by a q that is not finite
+            return np.asarray(target.weights(q, draws(q, times)), float)
+
+    def compare_starts(q: Any, times: int) -> np.ndarray:
+        return np.stack([compare(_row(q, start), times) for start in range(number_of_starts)])
+
+    with _reporting(progress, label, total) as report:
+        for number, (update, steps) in enumerate(updates):
+            key, at, looks = _key(seed, number), 0, Looks(steps)
+            state = program(_begin, update, number_of_starts, quick=True)(q, key)
+            for length in _blocks(steps, total):
+                state, gain = blocks.advance(update, number_of_starts, state, key, at, length, steps)
+                at, done, skipped = at + length, done + length, skipped + gain.skipped
+                curve.append(gain.elbo / length)
+                noise.append(gain.noise / length)
+                ends.append(done)
+                report(done, f"ELBO {curve[-1].max():.6g}")
+                if looks.nothing_left(at, compare_starts(update.candidates(state)[0], 1)):
+                    break
+            gaps.append(np.zeros(number_of_starts) if looks.gap is None else looks.gap)
+            q, elbo = _best(update.candidates(state), compare_starts)
+            elbos.append(elbo)
+    return Starts(
+        q=q,
+        elbos=np.stack(elbos, 1),
+        gaps=np.stack(gaps, 1),
+        curve=np.stack(curve, 1),
+        noise=np.stack(noise, 1),
+        steps=np.array(ends),
+        skipped=skipped.astype(int),
+        target=target,
+        compare=compare,
+        draws=draws,
+    )
+
+
+def _best(candidates: tuple[Any, ...], of_starts: Callable[[Any, int], np.ndarray]) -> tuple[Any, np.ndarray]:
+    """Return q of every start, its first candidate or another one that is clearly better, and its ELBO."""
+    weights = np.stack([of_starts(each, COMPARED) for each in candidates])
+    with np.errstate(invalid="ignore"):
+        elbos = np.where(np.isfinite(weights).all(2), weights.mean(2), -np.inf)
+        error = np.std(weights - weights[0], axis=2) / math.sqrt(weights.shape[2])
+        clear = (elbos - elbos[0] > CLEARLY * error) | (np.isneginf(elbos[0]) & np.isfinite(elbos))
+    clear[0] = True
+    chosen = np.argmax(np.where(clear, elbos, -np.inf), axis=0)
+    at = np.arange(weights.shape[1])
+    return jax.tree.map(lambda *leaves: np.stack(leaves)[chosen, at], *candidates), elbos[chosen, at]
+
+
+@contextmanager
+def _reporting(show: bool, label: str, total: int) -> Iterator[Callable[[int, str], None]]:
+    """Yield what takes the steps that are done and a note, and shows them if wanted."""
+    if not show:
+        yield lambda _done, _note: None
+        return
+    with Progress(label, total) as progress:
+
+        def report(done: int, note: str) -> None:
+            annotate(note)
+            progress(done)
+
+        yield report
+
+
+class _Blocks:
+    """Blocks of steps, computed, or read from the store of a fit that was interrupted."""
+
+    def __init__(self, store: str | os.PathLike[str] | None, log: bool, target: Target, updates: Sequence[Any]) -> None:
+        self._density, self._log = target.density, log
+        self._store = None
+        if store is not None:
+            with nullcontext() if log else quietly():
+                self._store = Store(store, Arrays, ".parquet", source=source_of(optimize, *updates))
+            self._identity = target.density.identity
+
+    def advance(self, update: Update, starts: int, state: Any, *block: Any) -> tuple[Any, Gain]:
+        """Return the states after a block of steps, and the sums of its gains."""
+        leaves, tree = jax.tree.flatten(state)
+
+        def compute() -> Arrays:
+            return Arrays(advance(self._density, update, starts, state, *block), {})
+
+        if self._store is None:
+            values = compute().values
+        else:
+            before = hashlib.sha256(b"".join(np.asarray(leaf).tobytes() for leaf in leaves)).hexdigest()
+            key, *numbers = block
+            identity = [self._identity, repr(update), before, key.tolist(), *numbers]
+            with nullcontext() if self._log else quietly():
+                values = self._store.recall(identity, compute).values
+        return jax.tree.unflatten(tree, values[:-3]), Gain(*values[-3:])
+
+
+def advance(
+    density: Traced, update: Update, starts: int, state: Any, key: np.ndarray, at: int, length: int, steps: int
+) -> tuple[np.ndarray, ...]:
+    """Advance every start through a block of steps; the leaves of their states, and the sums of their gains."""
+    size = update.noise_size(state)
+    together = min(CHUNK, max(1, DRAWN // (starts * (2 + (size or 0)))))
+    draw = program(step_draws, together, starts, size, quick=True)
+    chunk = program(_chunk, update, density.structure, starts)
+    gain = Gain(*(np.zeros(starts, jnp.result_type(float)),) * 3)
+    for first in range(0, length, together):
+        count = min(together, length - first)
+        state, gain = chunk(density.arrays, state, gain, Draw(*draw(key, at + first)), count, float(steps))
+    return tuple(np.asarray(leaf) for leaf in (*jax.tree.leaves(state), *gain))
+
+
+def _chunk(
+    update: Update,
+    structure: Any,
+    starts: int,
+    arrays: Any,
+    states: Any,
+    gain: Gain,
+    draws: Draw,
+    count: Array,
+    steps: Array,
+) -> tuple[Any, Gain]:
+    """Advance every start through some steps, one after the other; their draws may be more than are needed."""
+
+    def step(state: Any, draw: Draw) -> tuple[Any, Gain]:
+        return update.step(partial(structure.run, arrays), state, draw, steps)
+
+    def one(j: Array, before: tuple[Any, Gain]) -> tuple[Any, Gain]:
+        draw = jax.tree.map(lambda leaf: leaf[j], draws)
+        if starts > 1:
+            state, gain = jax.vmap(step)(before[0], draw)
+        else:  # a batch of one is slower
+            alone = step(*jax.tree.map(lambda leaf: leaf[0], (before[0], draw)))
+            state, gain = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], alone)
+        return state, jax.tree.map(lambda sum_, new: sum_ + new, before[1], gain)
+
+    advanced: tuple[Any, Gain] = jax.lax.fori_loop(0, count, one, (states, gain))
+    return advanced
+
+
+def _begin(update: Update, starts: int, q: Any, key: Array) -> Any:
+    return jax.vmap(update.begin)(q, jax.random.split(jax.random.wrap_key_data(key), starts))
+
+
+def _blocks(steps: int, total: int) -> list[int]:
+    """Return the lengths of an update's blocks: all but the last alike."""
+    length = max(1, min(steps, round(total / BLOCKS)))
+    return [length] * (steps // length) + [steps % length] * (steps % length > 0)
+
+
+def _key(seed: int, number: int) -> np.ndarray:
+    """Return what decides the draws of an update, or (number < 0) of a comparison."""
+    return np.array([seed % _INT32, number % _INT32], np.uint32)
+
+
+def _sample_gaussian(q: Any, transform: Traced, n: int, seed: int) -> dict[str, np.ndarray]:
+    """Draw n times from q, and transform the draws."""
+    draws: dict[str, np.ndarray] = transform.over(q.place(sample_noise(n, seed, q.noise_size)[0]))
+    return draws
+
+
+def _row(tree: Any, at: int) -> Any:
+    return jax.tree.map(lambda leaf: np.asarray(leaf[at]), tree)

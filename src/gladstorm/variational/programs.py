@@ -1,0 +1,135 @@
+"""Compiled programs of a fit, kept in the process: fits of one model structure share them, whatever the data.
+
+A function is traced once a fit. The arrays that it closes over become arguments of its programs, and everything else is
+in the text of its lowered value and gradient. Functions with the same text have the same programs, so that nothing
+stale is ever used. A program's shapes do not depend on the number of steps or draws.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from gladstorm.methods.norms import is_finite
+
+ROWS = 64  # points at which a function is evaluated together
+PER_CALL = 250  # draws made together
+PROGRAMS = 64  # that a process keeps
+QUICK = {"xla_backend_optimization_level": 0}  # random numbers take seven times as long to compile otherwise
+
+
+@dataclass(frozen=True)
+class _Structure:
+    """All of a traced function but the arrays it closes over; equal if its text is."""
+
+    text: str
+    run: Callable[..., Any] = field(compare=False)  # of the arrays and the function's arguments
+
+
+class Traced:
+    """A JAX function as data: a structure with programs, and the arrays that it closes over."""
+
+    def __init__(self, function: Callable[..., Any], *examples: Any) -> None:
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*examples)
+        run = partial(_run, closed.jaxpr, jax.tree.structure(shapes))
+        is_number = getattr(shapes, "shape", None) == ()
+        lowered = jax.jit(jax.value_and_grad(run, 1) if is_number else run).lower(closed.consts, *examples)
+        self.structure = _Structure(hashlib.sha256(lowered.as_text().encode()).hexdigest(), run)
+        self.arrays = closed.consts
+
+    @property
+    def identity(self) -> str:
+        """Digest of the structure and its arrays."""
+        digest = hashlib.sha256(self.structure.text.encode())
+        for array in self.arrays:
+            typed_key = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+            digest.update(np.asarray(jax.random.key_data(array) if typed_key else array).tobytes())
+        return digest.hexdigest()
+
+    def over(self, *rows: Any) -> Any:
+        """Evaluate the function at rows of arguments, some at a time; the results as NumPy arrays."""
+        return self._over(_evaluate, rows)
+
+    def is_finite(self, *rows: Any) -> np.ndarray:
+        """Return at which rows of arguments the number and its gradient are finite."""
+        finite: np.ndarray = self._over(_is_finite, rows)
+        return finite
+
+    def _over(self, function: Callable[..., Any], rows: Any) -> Any:
+        run = program(function, self.structure)
+        number = len(jax.tree.leaves(rows)[0])
+        parts = []
+        for first in range(0, number, ROWS):
+            some = jax.tree.map(lambda leaf, first=first: _padded(leaf[first : first + ROWS]), rows)
+            parts.append(jax.tree.map(np.asarray, run(self.arrays, *some)))
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:number], *parts)
+
+
+@lru_cache(maxsize=PROGRAMS)
+def program(function: Callable[..., Any], *static: Any, quick: bool = False) -> Callable[..., Any]:
+    """Compile a function with these first arguments fixed; equal ones are compiled once a process."""
+    options: Any = QUICK if quick else None
+    return jax.jit(partial(function, *static), compiler_options=options)
+
+
+def step_draws(rows: int, starts: int, size: int | None, key: Any, first: Any) -> tuple[Any, Any]:
+    """ε and a key for every start, of so many steps from the first; without a size only the key of the step."""
+    keys = jax.random.split(jax.random.wrap_key_data(key), starts)
+    numbers = first + jnp.arange(rows)
+    return _noise(jax.vmap(lambda k: jax.vmap(lambda key: jax.random.fold_in(key, k))(keys))(numbers), size)
+
+
+def look_draws(size: int | None, key: Any) -> tuple[Any, Any]:
+    """ε and keys of the draws at which several members are compared."""
+    return _noise(jax.random.split(jax.random.wrap_key_data(key), ROWS), size)
+
+
+def sample_noise(n: int, seed: int, size: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """ε and keys of n draws of any seed; the first of them do not depend on n."""
+    key = np.array([0, seed % 2**32], np.uint32)
+    noise, keys = program(_sample_noise, -(-n // PER_CALL), size, quick=True)(key)
+    return np.asarray(noise)[:n], np.asarray(keys)[:n]
+
+
+def _sample_noise(calls: int, size: int | None, key: Any) -> tuple[Any, Any]:
+    keys = jax.random.split(jax.random.wrap_key_data(key), (calls, PER_CALL)).reshape(-1)
+    if size is None:
+        return jnp.zeros((len(keys), 0)), jax.random.key_data(keys)
+    return jax.vmap(lambda key: jax.random.normal(key, (size,)))(keys), jax.random.key_data(keys)
+
+
+def _noise(keys: Any, size: int | None) -> tuple[Any, Any]:
+    flat = keys.reshape(-1)
+    shape, dtype = keys.shape, jnp.result_type(float)
+    if size is None:
+        return jnp.zeros((*shape, 0), dtype), jax.random.key_data(flat).reshape(*shape, -1)
+    pairs = jax.vmap(jax.random.split)(flat)
+    noise = jax.vmap(lambda key: jax.random.normal(key, (size,), dtype))(pairs[:, 0])
+    return noise.reshape(*shape, size), jax.random.key_data(pairs[:, 1]).reshape(*shape, -1)
+
+
+def _run(jaxpr: Any, tree: Any, arrays: list[Any], *arguments: Any) -> Any:
+    return jax.tree.unflatten(tree, jaxpr_as_fun(ClosedJaxpr(jaxpr, arrays))(*jax.tree.leaves(arguments)))
+
+
+def _evaluate(structure: _Structure, arrays: list[Any], *rows: Any) -> Any:
+    return jax.vmap(partial(structure.run, arrays))(*rows)
+
+
+def _is_finite(structure: _Structure, arrays: list[Any], *rows: Any) -> Any:
+    values, gradients = jax.vmap(jax.value_and_grad(partial(structure.run, arrays)))(*rows)
+    return jnp.isfinite(values) & jax.vmap(is_finite)(gradients)
+
+
+def _padded(leaf: Any) -> Any:
+    """Repeat the last row until there are `ROWS`."""
+    missing = ROWS - len(leaf)
+    return leaf if not missing else np.concatenate([leaf, np.repeat(np.asarray(leaf[-1:]), missing, axis=0)])

@@ -1,0 +1,329 @@
+"""Updates: how one start improves its q with one stochastic gradient a step, without a learning rate.
+
+h = −∇ log p(z), z a draw from q. Every update takes the path derivative of log q(z) − log p(z), in which the parameters
+of log q are held fixed ("sticking the landing", Roeder et al. 2017): its noise vanishes where q = p.
+
+`begin` makes a state from q, `step` is one step, and both are traced by JAX for one start. `candidates` reads members
+from the states of all starts, in NumPy: first the average of late iterates, which is usually the best one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from typing_extensions import override
+
+from gladstorm.core.parts import Array
+from gladstorm.methods.norms import length
+from gladstorm.methods.steps import per_coordinate
+from gladstorm.methods.steps.per_coordinate import Bounded
+from gladstorm.methods.steps.untuned import AVERAGED, Journey
+from gladstorm.variational.families import Diagonal, Factored, Family, FullRank, Gaussian, LowRank, Triangular
+
+LogDensity = Callable[[Any, Array], Array]  # of z, with a key for a subsample of the data
+BOLDEST = 0.3  # of a natural-gradient step, the share that a full-rank step may be
+FACTOR_SCALE = 0.1  # of the factor's first entries: at 0 their gradient is 0
+FIRST = 0.3  # the share of the steps that a mean field gets, where another update follows it
+ROUNDS, MOST = 3, 1 / 15  # of Newton steps, and the share of the gradients that one may have
+DRAWS_PER_COORDINATE, FEWEST = 8, 3  # of a Newton step; with fewer for each coordinate, curvature is not known
+SHARES = (1.0, 0.5, 0.2)  # of the way to the optimum of the quadratic model, that are tried
+FLATTEST = 1e-4  # the smallest curvature that is believed, by the largest
+
+
+class Gain(NamedTuple):
+    """The record of a step, or its sum over steps."""
+
+    elbo: Any  # log p(z) − log q(z) at the draw of the step
+    noise: Any  # the squared length of the gradient in standard deviations of q: all noise at the end
+    skipped: Any  # 1 if the gradient was not finite
+
+
+class Draw(NamedTuple):
+    """The randomness of one step."""
+
+    noise: Any  # ε
+    key: Any  # for a subsample of the data
+
+
+@dataclass(frozen=True)
+class Update(ABC):
+    """One kind of step. `least_z` is `per_coordinate.SUBSAMPLED` where data are subsampled."""
+
+    least_z: float = 0.0
+
+    @abstractmethod
+    def begin(self, q: Any, key: Array) -> Any:
+        """Return the state before the first step."""
+
+    @abstractmethod
+    def noise_size(self, state: Any) -> int | None:
+        """Return how many normal numbers a step takes; None if it takes only a key."""
+
+    @abstractmethod
+    def step(self, log_density: LogDensity, state: Any, draw: Draw, steps: Array) -> tuple[Any, Gain]:
+        """Return the state after one step, of a run of so many steps."""
+
+    @abstractmethod
+    def candidates(self, state: Any) -> tuple[Any, ...]:
+        """Return what may be reported, the usual candidate first."""
+
+
+class Coordinates(NamedTuple):
+    """The state of an update whose numbers move each by itself."""
+
+    x: Any
+    journey: Journey
+
+    def move(self, gradient: Any, steps: Array, least_z: float, longest: Any = None) -> tuple[Coordinates, Array]:
+        """Return the state after a step along this gradient, and 1 if the gradient was not finite."""
+        x, journey = per_coordinate.move(steps, self.journey, self.x, gradient, longest, least_z)
+        return Coordinates(x, journey), journey.skipped - self.journey.skipped
+
+
+@dataclass(frozen=True)
+class MeanFieldUpdate(Update):
+    """m and s move, σ = softplus(s), by g_m = h − ε/σ and g_s = g_m ε σ′, each coordinate by itself.
+
+    No step is longer than one along the natural gradient would be: |Δm| ≤ σ²|g_m|, and for s, whose natural gradient is
+    noisier, |Δs| ≤ min{½|g_s|(σ/σ′)²/(1 + ε²), ½σ/σ′}.
+    """
+
+    @override
+    def begin(self, q: Diagonal, key: Array) -> Coordinates:
+        x = jnp.stack([q.loc, _inverse_softplus(q.scale)])
+        return Coordinates(x, per_coordinate.begin(x))
+
+    @override
+    def noise_size(self, state: Coordinates) -> int:
+        return int(state.x.shape[-1])
+
+    @override
+    def step(self, log_density: LogDensity, state: Coordinates, draw: Draw, steps: Array) -> tuple[Coordinates, Gain]:
+        q, noise = Diagonal(state.x[0], jax.nn.softplus(state.x[1])), draw.noise
+        elbo, h = _at_draw(log_density, q, draw)
+        by_loc = h - noise / q.scale
+        slope = -jnp.expm1(-q.scale)  # σ′
+        by_width = by_loc * noise * slope
+        reach = q.scale / slope
+        natural = jnp.minimum(0.5 * jnp.abs(by_width) * reach**2 / (1 + noise**2), 0.5 * reach)
+        longest = jnp.stack([q.scale**2 * jnp.abs(by_loc), natural])
+        after, skipped = state.move(jnp.stack([by_loc, by_width]), steps, self.least_z, longest)
+        return after, Gain(elbo, jnp.sum((q.scale * by_loc) ** 2), skipped)
+
+    @override
+    def candidates(self, state: Coordinates) -> tuple[Diagonal, Diagonal]:
+        average, last = (Diagonal(x[:, 0], _softplus(x[:, 1])) for x in (state.journey.average, state.x))
+        return average, last
+
+
+@dataclass(frozen=True)
+class LowRankUpdate(Update):
+    """m, s and U of z = m + σ⊙(ε₁ + Uε₂) move, each number by itself, beginning with a small random U."""
+
+    rank: int = 1
+
+    @override
+    def begin(self, q: Diagonal, key: Array) -> Coordinates:
+        factor = FACTOR_SCALE * jax.random.normal(key, (self.rank, q.loc.size), q.loc.dtype)
+        x = jnp.concatenate([jnp.stack([q.loc, _inverse_softplus(q.scale)]), factor])
+        return Coordinates(x, per_coordinate.begin(x))
+
+    @override
+    def noise_size(self, state: Coordinates) -> int:
+        return int(state.x.shape[-1]) + self.rank
+
+    @override
+    def step(self, log_density: LogDensity, state: Coordinates, draw: Draw, steps: Array) -> tuple[Coordinates, Gain]:
+        def member(x: Array) -> Factored:
+            return Factored(x[0], jax.nn.softplus(x[1]), x[2:].T)
+
+        q = member(state.x)
+        elbo, h = _at_draw(log_density, q, draw)
+        by_z = h + q.gradient(q.place(draw.noise))
+        gradient = jax.vjp(lambda x: member(x).place(draw.noise), state.x)[1](by_z)[0]
+        longest = jnp.full_like(state.x, jnp.inf).at[0].set(q.scale**2 * jnp.abs(by_z))
+        after, skipped = state.move(gradient, steps, self.least_z, longest)
+        return after, Gain(elbo, jnp.sum((q.scale * by_z) ** 2), skipped)
+
+    @override
+    def candidates(self, state: Coordinates) -> tuple[Factored, Factored]:
+        average, last = (
+            Factored(x[:, 0], _softplus(x[:, 1]), np.swapaxes(x[:, 2:], 1, 2)) for x in (state.journey.average, state.x)
+        )
+        return average, last
+
+
+class Whitened(NamedTuple):
+    """The state of a full-rank update."""
+
+    q: Triangular
+    average: Triangular
+    shift: tuple[Array, Journey]  # how far m was moved, in standard deviations
+    shape: tuple[Array, Journey]  # how L was changed
+
+
+@dataclass(frozen=True)
+class FullRankUpdate(Update):
+    """m and L move along natural gradients: with v = Lᵀh − ε and γ = 1 − k/K,
+
+    w₁ = v,  w₂ = (vεᵀ below the diagonal, v⊙ε/√2 on it)
+    u₁ and u₂ are steps of `Untuned` for w₁ and w₂, ‖u₁‖ ≤ 0.3γ‖w₁‖ and ‖u₂‖ ≤ 0.3γ‖w₂‖/(1 + ‖ε‖²)
+    m ← m − Lu₁,  L ← L(I − below u₂)·exp(−diag u₂/√2)
+    """
+
+    @override
+    def begin(self, q: Gaussian, key: Array) -> Whitened:
+        whole = Triangular(q.loc, q.scale_tril())
+        at_origin = [(zero, Bounded().init(zero)) for zero in (jnp.zeros_like(whole.loc), jnp.zeros_like(whole.tril))]
+        return Whitened(whole, whole, *at_origin)
+
+    @override
+    def noise_size(self, state: Whitened) -> int:
+        return state.q.noise_size
+
+    @override
+    def step(self, log_density: LogDensity, state: Whitened, draw: Draw, steps: Array) -> tuple[Whitened, Gain]:
+        q, k, noise = state.q, state.shift[1].k, draw.noise
+        elbo, h = _at_draw(log_density, q, draw)
+        v = q.tril.T @ h - noise
+        turn = jnp.tril(jnp.outer(v, noise), -1) + jnp.diag(v * noise / jnp.sqrt(2.0))
+        bold = BOLDEST * (1 - k / steps)
+
+        def step_along(before: tuple[Array, Journey], v: Array, longest: Array) -> tuple[Array, tuple[Array, Journey]]:
+            step = Bounded(steps=steps, longest=jnp.where(jnp.isfinite(longest), longest, 1.0))
+            x, journey = step.move(before[1], before[0], v, lambda _: jnp.zeros(()))
+            return x - before[0], (x, journey)
+
+        u1, shift = step_along(state.shift, v, bold * length(v))
+        u2, shape = step_along(state.shape, turn, bold * length(turn) / (1 + noise @ noise))
+        tril = (q.tril + q.tril @ jnp.tril(u2, -1)) * jnp.exp(jnp.diagonal(u2) / jnp.sqrt(2.0))
+        after = Triangular(q.loc + q.tril @ u1, tril)
+        w = (AVERAGED + 1) / (k + AVERAGED + 2)
+        average = jax.tree.map(lambda old, new: old + w * (new - old), state.average, after)
+        skipped = shift[1].skipped - state.shift[1].skipped
+        return Whitened(after, average, shift, shape), Gain(elbo, v @ v, skipped)
+
+    @override
+    def candidates(self, state: Whitened) -> tuple[Triangular, Triangular]:
+        return state.average, state.q
+
+
+class Sums(NamedTuple):
+    """Sums over draws at one Gaussian, in its standard deviations: z = m + Ly and w = Lᵀh."""
+
+    q: Any
+    draws: Array
+    y: Array  # Σ y
+    w: Array  # Σ w
+    yy: Array  # Σ yyᵀ
+    wy: Array  # Σ wyᵀ
+
+
+@dataclass(frozen=True)
+class NewtonUpdate(Update):
+    """Draw z from a fixed q, regress w = Lᵀh on y = L⁻¹(z − m), w ≈ a + By, and try the optimum of that model.
+
+    It is m − LB⁻¹a with, in the family of q, the covariance LB⁻¹Lᵀ: exact for a Gaussian density after d + 1 draws. A
+    part of the way is tried as well, and q stays as it is where nothing is better. So the gain of this update also
+    tells whether those before it had arrived. With `full`, q becomes a Gaussian of any covariance first.
+    """
+
+    full: bool = False
+
+    @override
+    def begin(self, q: Gaussian, key: Array) -> Sums:
+        whole = Triangular(q.loc, q.scale_tril()) if self.full else q
+        zero, square = jnp.zeros_like(q.loc), jnp.zeros((q.loc.size,) * 2, q.loc.dtype)
+        return Sums(whole, zero.sum(), zero, zero, square, square)
+
+    @override
+    def noise_size(self, state: Sums) -> int:
+        return int(state.q.noise_size)
+
+    @override
+    def step(self, log_density: LogDensity, state: Sums, draw: Draw, steps: Array) -> tuple[Sums, Gain]:
+        q, noise = state.q, draw.noise
+        elbo, h = _at_draw(log_density, q, draw)
+        if isinstance(q, Triangular):
+            y, w = noise, q.tril.T @ h
+        else:
+            y, w = (q.place(noise) - q.loc) / q.scale, q.scale * h
+        good = jnp.isfinite(w).all()
+        w = jnp.where(good, w, 0.0)
+        y = jnp.where(good, y, 0.0)
+        seen = good.astype(w.dtype)
+        after = Sums(
+            q, state.draws + seen, state.y + y, state.w + w, state.yy + jnp.outer(y, y), state.wy + jnp.outer(w, y)
+        )
+        return after, Gain(elbo, jnp.sum((w - y) ** 2), 1 - seen)
+
+    @override
+    def candidates(self, state: Sums) -> tuple[Any, ...]:
+        by_start = [_newton(jax.tree.map(lambda leaf, at=at: leaf[at], state)) for at in range(len(state.draws))]
+        return tuple(jax.tree.map(lambda *leaves: np.stack(leaves), *each) for each in zip(*by_start, strict=True))
+
+
+def updates(family: Family, dim: int, steps: int, least_z: float = 0.0) -> list[tuple[Update, int]]:
+    """List the updates that lead to the best member of a family, each with its number of steps.
+
+    A mean field comes first. Newton steps are taken where the run has draws enough for the curvature in all directions.
+    """
+    first = MeanFieldUpdate(least_z)
+    draws = min(int(MOST * steps), DRAWS_PER_COORDINATE * (dim + 4))
+    rounds = ROUNDS if draws >= FEWEST * (dim + 1) else 0
+    newton: list[tuple[Update, int]] = [(NewtonUpdate(least_z, full=isinstance(family, FullRank)), draws)] * rounds
+    if not isinstance(family, FullRank | LowRank):
+        return [(first, max(1, steps - rounds * draws)), *newton]
+    second = FullRankUpdate(least_z) if isinstance(family, FullRank) else LowRankUpdate(least_z, family.rank)
+    early = max(1, round(FIRST * steps))
+    return [(first, early), *newton[:1], (second, max(1, steps - early - rounds * draws)), *newton[1:]]
+
+
+def _at_draw(log_density: LogDensity, q: Gaussian, draw: Draw) -> tuple[Array, Array]:
+    """Return log p(z) − log q(z) and h at one draw."""
+    value, gradient = jax.value_and_grad(log_density)(q.place(draw.noise), draw.key)
+    return value - q.log_density_at(draw.noise), -gradient
+
+
+def _newton(sums: Sums) -> tuple[Any, ...]:
+    """Return q, and members on the way to the optimum of its quadratic model, which are not finite if there is none."""
+    q, n = sums.q, np.maximum(sums.draws, 1.0)
+    y, w = sums.y / n, sums.w / n
+    spread = sums.yy / n - np.outer(y, y)
+    try:
+        with np.errstate(all="ignore"):
+            slope = np.linalg.solve(spread + 1e-6 * np.eye(y.size, dtype=y.dtype), (sums.wy / n - np.outer(w, y)).T)
+            curvature, axes = np.linalg.eigh((slope + slope.T) / 2)
+            curvature = np.maximum(np.abs(curvature), FLATTEST * np.max(np.abs(curvature)))
+            level = w - (axes * curvature) @ (axes.T @ y)  # a
+            shift = -(axes / curvature) @ (axes.T @ level)
+            shape = (axes * curvature) @ axes.T  # B
+            return (q, *(_toward(q, shift, shape, share) for share in SHARES))
+    except np.linalg.LinAlgError:
+        return (q, *(jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), q) for _ in SHARES))
+
+
+def _toward(q: Gaussian, shift: np.ndarray, shape: np.ndarray, share: float) -> Gaussian:
+    """Return the member at this share of the way to m + L·shift with the covariance L·shape⁻¹·Lᵀ."""
+    if isinstance(q, Triangular):
+        partly = (1 - share) * np.eye(shift.size, dtype=shift.dtype) + share * shape
+        flipped = np.linalg.cholesky(partly[::-1, ::-1])[::-1, ::-1]  # B = UUᵀ with U upper: U⁻ᵀ is lower
+        return Triangular(q.loc + share * (q.tril @ shift), np.tril(q.tril @ np.linalg.inv(flipped).T))
+    loc = q.loc + share * q.scale * shift
+    if isinstance(q, Factored):
+        return Factored(loc, q.scale, q.factor)
+    return Diagonal(loc, q.scale * np.diagonal(shape) ** (-share / 2))
+
+
+def _softplus(value: np.ndarray) -> Any:
+    return np.logaddexp(value, np.zeros_like(value))
+
+
+def _inverse_softplus(value: Array) -> Array:
+    return value + jnp.log(-jnp.expm1(-value))
