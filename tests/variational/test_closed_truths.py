@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gladstorm.variational import FullRank, LowRank, MeanField, fit_logdensity
-from tests.variational.targets import LOG_2PI, TARGETS, correlated, gaussian, normal_target
+from targets import LOG_2PI, TARGETS, correlated, gaussian, normal_target
 
 FAMILIES: dict[str, Any] = {"mean field": MeanField(), "low rank": LowRank(1), "full rank": FullRank()}
 LEFT_OUT = {("low rank", "correlated Gaussian")}  # a covariance of one factor is not enough

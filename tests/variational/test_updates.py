@@ -21,7 +21,7 @@ from gladstorm.variational.updates import (
     Update,
     updates,
 )
-from tests.variational.targets import correlated, gaussian
+from targets import correlated, gaussian
 
 D = 3
 MEAN, COVARIANCE = correlated(D, 10.0)

@@ -202,7 +202,7 @@ def buffers(state: Any, block: ParamBlock, *names: str) -> list[list[Tensor]]:
 
 
 def together(block: ParamBlock, *lists: list[Tensor]) -> Iterator[tuple[Any, list[list[Tensor]]]]:
-    """Lists that kernels take together: on a CPU pieces that fit its cache, elsewhere tensors of a kind or each alone."""
+    """Lists that kernels take together: on a CPU pieces that fit its cache, elsewhere tensors alike or each alone."""
     kinds: defaultdict[Any, list[tuple[Tensor, ...]]] = defaultdict(list)
     for p, row in zip(block.params, zip(*lists, strict=True), strict=True):
         on_host = norms.readable(row[0])
