@@ -32,7 +32,7 @@ from gladstorm.cli.output import Table, _in_ascii, fit, show, wrap
 from gladstorm.core.results import from_json
 from gladstorm.diagnosis import Probe, Probes
 from gladstorm.jobs.files import load_json, write_text
-from gladstorm.worst.search import WorstProblem
+from gladstorm.worst import FORMAT, WorstProblem
 
 Said = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]
@@ -64,14 +64,14 @@ def _json(name: str) -> Any:
     return json.loads((EVIDENCE / name).read_text())
 
 
-def _worst() -> WorstProblem:
-    content = _json("tightness/nstorm-smooth-bg0.json")
-    return from_json(WorstProblem, {name: content[name] for name in content if name != "format"})
+def _worst(name: str) -> WorstProblem:
+    content = load_json("worst", EVIDENCE / name, FORMAT)
+    return from_json(WorstProblem, {key: content[key] for key in content if key != "format"})
 
 
 FROM_RESULTS: dict[str, Callable[[], None]] = {
     "suite": lambda: suite._print(replace(whole := load_suite(EVIDENCE / "suite"), cases=whole.cases[:2])),
-    "worst": lambda: show(worst._table(_worst())),
+    "worst": lambda: show(worst._table(_worst("tightness/nstorm-smooth-bg0.json"))),
     "reproduction": lambda: reproduction._show_verdicts({"cubic": _json("reproduction/cubic/summary.json")}, True),
     "tightness": lambda: tightness._show_table(load_tightness(EVIDENCE / "tightness")),
     "verification": lambda: verification._print(load(EVIDENCE / "verification"), []),
