@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 KEPT = json.loads((ROOT / "docs/evidence/text/results.json").read_text("utf-8"))
 
 
+@pytest.mark.filterwarnings("ignore:Untuned. a scheduler")  # the study asks what a decay on top does
 @pytest.mark.parametrize("method", setting.METHODS)
 def test_every_method_learns_and_only_nstorm_evaluates_twice(method: str) -> None:
     lr = {"AdamW": 3e-3, "Untuned": 1.0}.get(method, 0.3)
