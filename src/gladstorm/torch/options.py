@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-import sys
-import traceback
 import warnings
 from collections.abc import Iterable
-from itertools import takewhile
 from typing import Any, TypedDict
 
 import torch
@@ -100,7 +97,7 @@ def warn_of_fast_decay(owner: str, groups: Iterable[dict[str, Any]]) -> None:
         warnings.warn(
             f"{owner}: lr · weight_decay = {part:.3g} is the part of the parameters that every step takes away; lr is "
             "the length of a step here, so a weight_decay that is usual for AdamW is too much.",
-            stacklevel=callers_level(),
+            stacklevel=3,
         )
 
 
@@ -120,14 +117,8 @@ def warn_of_swallowed_steps(owner: str, groups: list[dict[str, Any]]) -> None:
             f"{owner}: a step moves an entry by lr/√d on average, which is below half an ulp of "
             f"{len(swallowed)} parameter tensor(s) of {kinds}, and rounding swallows it; "
             "keep the parameters in float32 (autocast computes in half precision) or raise lr.",
-            stacklevel=callers_level(),
+            stacklevel=3,
         )
-
-
-def callers_level() -> int:
-    """The stacklevel of the line that made the optimizer, by its constructor or by `from_theory`."""
-    callers = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_stack(sys._getframe(1)))
-    return 1 + sum(1 for _ in takewhile(lambda name: name.startswith("gladstorm.torch."), callers))
 
 
 def rounding_swallows(movement: float, p: Tensor) -> bool:
