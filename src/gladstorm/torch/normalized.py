@@ -56,25 +56,25 @@ class NormalizedOptimizer(MomentumOptimizer):
     ) -> Self:
         """Make the optimizer with lr, momentum and NSTORM's n_init as the theorem sets them.
 
-            `gladstorm.theory.plan` says what the theorem asks of gamma0, and what it then guarantees.
+        `gladstorm.theory.plan` says what the theorem asks of gamma0, and what it then guarantees.
 
-            Args:
-                params: As in the constructor.
-                horizon: T, the number of iterates.
-                alpha: α in [0, 1] of f ∈ L*_sym(α) for NSGDM, of E L*_sym(α) for NSTORM.
-                gamma0: γ0 of the theorem's schedule.
-                G: The standard deviation of a mini-batch's gradient at the start.
-                B: Only its sign matters: with B > 0 the noise grows with the distance, with B = 0 it does not; B = G = 0
-                    means no noise.
-                eta0: η0 of the theorem's schedule.
-                **options: Any other options of the constructor.
+        Args:
+            params: As in the constructor.
+            horizon: T, the number of iterates.
+            alpha: α in [0, 1] of f ∈ L*_sym(α) for NSGDM, of E L*_sym(α) for NSTORM.
+            gamma0: γ0 of the theorem's schedule.
+            G: The standard deviation of a mini-batch's gradient at the start.
+            B: Only its sign matters: with B > 0 the noise grows with the distance, with B = 0 it does not; B = G = 0
+                means no noise.
+            eta0: η0 of the theorem's schedule.
+            **options: Any other options of the constructor.
 
-            >>> import torch
+        >>> import torch
         >>> from gladstorm.torch import NSTORM
-            >>> x = torch.nn.Parameter(torch.zeros(2))
-            >>> optimizer = NSTORM.from_theory([x], horizon=10**4, alpha=0, gamma0=1.0, G=0.7)
-            >>> optimizer.defaults["lr"], optimizer.defaults["momentum"], optimizer.n_init  # T^(−3/4), 1 − 1/T, G² T^(1/2)
-            (0.001, 0.9999, 49)
+        >>> x = torch.nn.Parameter(torch.zeros(2))
+        >>> optimizer = NSTORM.from_theory([x], horizon=10**4, alpha=0, gamma0=1.0, G=0.7)
+        >>> optimizer.defaults["lr"], optimizer.defaults["momentum"], optimizer.n_init  # T^(−3/4), 1 − 1/T, G² T^(1/2)
+        (0.001, 0.9999, 49)
         """
         statement = theory.for_schedule(cls.method, alpha=alpha, gamma0=gamma0, B=B, G=G, eta0=eta0)
         eta, gamma, n_init, _ = statement.schedule(horizon)

@@ -28,13 +28,13 @@ class NSGDM(NormalizedOptimizer):
         momentum: The weight of the old estimate, in [0, 1).
         weight_decay: λ ≥ 0; a step multiplies x by 1 − lr·λ. The decay is decoupled: it never enters v. In the norm of
             the steps, parameters stay within scale/λ of 0.
-        norm: "global", one Euclidean norm over all parameters of all groups, is the paper's method. "group" and "tensor"
-            give each group or each tensor a Euclidean step of length lr of its own. "spectral", "rows", "columns" and
-            "sign" replace v/‖v‖ by the unit step d(v) of that norm, for each tensor: √max{1, m/n}·UVᵀ of an m × n
-            matrix v = UΣVᵀ (five steps of Newton–Schulz), rows or columns of length 1, or signs. `by_layer` chooses.
+        norm: "global", one Euclidean norm over all parameters of all groups, is the paper's method. "group" and
+            "tensor" give each group or each tensor a Euclidean step of its own. "spectral", "rows", "columns", "sign"
+            replace v/‖v‖ by the unit step d(v) of that norm, for each tensor: √max{1, m/n}·UVᵀ of an m × n matrix
+            v = UΣVᵀ (five steps of Newton–Schulz), rows or columns of length 1, or signs. `by_layer` chooses.
         scale: A step is lr·scale long: with groups of several norms, one lr can serve all.
-        stack: How many matrices lie along the first dimension of each tensor, as the three of a fused projection do; each
-            has a step of its own. More than two dimensions are one matrix, first × rest, or so many stacked matrices.
+        stack: How many matrices lie along the first dimension of each tensor, as three do in a fused projection; each
+            has a step of its own. A tensor of more dimensions is a matrix, first × rest, or a stack of those.
         maximize: Follow the gradient instead of its negative.
         foreach: Use torch's fused kernels for lists of tensors; None uses them where they are faster.
         skip_nonfinite: If v is not finite, do not take the step, count it in `skipped`, and form v anew from the next

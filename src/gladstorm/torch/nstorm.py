@@ -55,8 +55,8 @@ class NSTORM(NormalizedOptimizer):
         n_init: How many mini-batches v⁰ is to be averaged over, N_init: those of the first calls, or those you give to
             `initialize` before them. A checkpoint taken in between resumes with the mean so far.
         model: A module, or several, whose buffers are restored before the second evaluation.
-        **options: weight_decay, norm, scale, stack, maximize, foreach, capturable, differentiable, fused and skip_nonfinite, as in
-            `NSGDM`; an estimate that is not finite is formed anew from the next evaluation.
+        **options: weight_decay, norm, scale, stack, maximize, foreach, capturable, differentiable, fused and
+            skip_nonfinite, as in `NSGDM`; an estimate that is not finite is formed anew from the next evaluation.
 
     >>> x = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
     >>> optimizer = NSTORM([x], lr=1.0)
