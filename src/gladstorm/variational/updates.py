@@ -196,7 +196,9 @@ class FullRankUpdate(Update):
         turn = jnp.tril(jnp.outer(v, noise), -1) + jnp.diag(v * noise / jnp.sqrt(2.0))
         bold = BOLDEST * (1 - k / steps)
 
-        def step_along(before: tuple[Array, UntunedState], v: Array, longest: Array) -> tuple[Array, tuple[Array, UntunedState]]:
+        def step_along(
+            before: tuple[Array, UntunedState], v: Array, longest: Array
+        ) -> tuple[Array, tuple[Array, UntunedState]]:
             step = Bounded(steps=steps, longest=jnp.where(jnp.isfinite(longest), longest, 1.0))
             x, journey = step.move(before[1], before[0], v, lambda _: jnp.zeros(()))
             return x - before[0], (x, journey)
