@@ -15,7 +15,7 @@ LIBRARIES: dict[str, tuple[Any, Any]] = {
     "jax": (jnp, jnp.asarray),
     "torch": (torch, torch.tensor),
 }
-SHAPES = ((4, 4), (3, 7), (7, 3), (1, 5), (5, 1), (2, 6, 3), (2, 2, 3, 5))
+SHAPES = ((4, 4), (3, 7), (7, 3), (2, 6, 3), (2, 2, 3, 5))
 
 
 def computed(v: np.ndarray, library: str, steps: int = 5) -> np.ndarray:
@@ -53,6 +53,14 @@ def test_the_scale_does_not_matter_and_zero_stays_zero_also_beside_others(librar
     stack = np.stack([v, 1e-200 * v, 0 * v, 1e200 * v])
     unit = computed(v, "numpy")
     np.testing.assert_allclose(computed(stack, library), [unit, unit, 0 * v, unit], rtol=1e-12)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("shape", [(1, 5), (5, 1), (3, 1, 4)])
+def test_a_matrix_of_one_row_or_column_is_normalized_exactly(shape: tuple[int, ...], library: str) -> None:
+    v = np.random.default_rng(2).standard_normal(shape)
+    expected = v / np.linalg.norm(v, axis=(-2, -1), keepdims=True)
+    np.testing.assert_allclose(computed(v, library), expected, rtol=1e-14)
 
 
 def test_the_spectral_length_is_one_for_wide_matrices_and_grows_with_the_outputs_of_tall_ones() -> None:

@@ -1,5 +1,4 @@
-"""The equations that the simulator, Optax and torch share: recursions of estimators, unit steps of matrices, the numbers of
-the untuned method.
+"""The equations that simulator, Optax and torch share: of estimators, of unit steps of matrices, of the untuned method.
 
 Each is a pure function of numbers or arrays of any library. Where more than arithmetic is needed, `xp` is the library:
 `numpy`, `jax.numpy` or `torch`. Neither JAX nor torch is imported here. `k` counts the gradients before the newest, and
@@ -91,21 +90,26 @@ def agreement(off: Any, spread: Any, xp: Any) -> Any:
 def newton_schulz(v: Any, xp: Any, steps: int = NEWTON_SCHULZ_STEPS) -> Any:
     """UVᵀ, nearly, of each matrix v = UΣVᵀ of a stack (the last two dimensions); 0 where a matrix is 0.
 
-    Each singular value ends where `NEWTON_SCHULZ` takes σ/‖v‖_F in so many steps, whatever the scale of v.
+    Each singular value ends where `NEWTON_SCHULZ` takes σ/‖v‖_F in so many steps, whatever the scale of v. A matrix of one
+    row or column is v/‖v‖, exactly.
     """
     if v.shape[-2] > v.shape[-1]:  # the shorter side makes the smaller products
         return newton_schulz(v.swapaxes(-2, -1), xp, steps).swapaxes(-2, -1)
     a, b, c = NEWTON_SCHULZ
-    x = _scaled_by(xp.amax(xp.abs(v), axis=(-2, -1), keepdims=True), v, xp)  # or squares would leave the range
-    x = _scaled_by(xp.sqrt(xp.sum(x * x, axis=(-2, -1), keepdims=True)), x, xp)
-    for _ in range(steps):
+    x = normalized(v, (-2, -1), xp)
+    for _ in range(steps if v.shape[-2] > 1 else 0):
         gram = x @ x.swapaxes(-2, -1)
         x = a * x + (b * gram + c * (gram @ gram)) @ x
     return x
 
 
+def normalized(v: Any, axis: Any, xp: Any) -> Any:
+    """v/‖v‖ with the Euclidean norm along these axes, at any scale; 0 where v is 0."""
+    scaled = _scaled_by(xp.amax(xp.abs(v), axis=axis, keepdims=True), v, xp)  # or squares would leave the range
+    return _scaled_by(xp.sqrt(xp.sum(scaled * scaled, axis=axis, keepdims=True)), scaled, xp)
+
+
 def _scaled_by(size: Any, v: Any, xp: Any) -> Any:
-    """v/size, and 0 where both are 0."""
     return v / xp.where(size == 0, 1.0, size)
 
 
