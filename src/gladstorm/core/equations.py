@@ -23,6 +23,7 @@ AVERAGED = 6.0  # the degree of the average x̄, as `PolynomialAverage` counts i
 # coefficients (Jordan et al., Muon, 2024) bring small ones up fast: in five steps, all above ‖v‖_F/500 to 0.68–1.21.
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 NEWTON_SCHULZ_STEPS = 5
+SIGN_LENGTH = 0.25  # that of a step by signs beside matrices whose steps have their `spectral_length`
 
 
 def momentum(v: Any, g: Any, eta: Any) -> Any:
