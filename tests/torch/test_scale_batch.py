@@ -31,6 +31,7 @@ OPTIMIZERS: dict[str, Made] = {
     "Muon": lambda x: Muon([x], LR, weight_decay=0.0),
     "Muon without Nesterov's": lambda x: Muon([x], LR, momentum=0.9, nesterov=False, weight_decay=0.0),
     "NSGDM": lambda x: NSGDM([x], LR, momentum=0.9),
+    "NSGDM by sign": lambda x: NSGDM([{"params": [x], "norm": "sign"}], LR, momentum=0.9),
 }
 NOISELESS, DOMINATED = 1e-12, None  # critical batches
 
