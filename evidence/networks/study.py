@@ -9,7 +9,7 @@ import math
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,9 @@ from .trainings import TRAININGS
 COSTLY = ("character transformer", "residual network")  # where a step is timed
 ROUNDS, STEPS_A_ROUND = 60, 5
 PACKAGES = ("gladstorm", "torch", "scikit-learn", "schedulefree", "prodigyopt")
+
+
+Planned = tuple[str, RateAndDecay, int]  # optimizer, setting and seed of a run
 
 
 @dataclass(frozen=True)
@@ -74,22 +77,23 @@ class NetworkResults:
         seed = self.extent.tuning_seed
         return min(contestant.settings, key=lambda chosen: self.loss(training, contestant.optimizer, chosen, seed))
 
-    def missing(self) -> Iterator[tuple[str, str, RateAndDecay, int]]:
-        """Runs that are to be made: of each training and method first the tuning, then the reported seeds."""
-        for training in self.extent.trainings:
-            for each in CONTESTANTS.values():
-                several = len(each.settings) > 1
-                planned = [(chosen, self.extent.tuning_seed) for chosen in each.settings] if several else []
-                yield from self._new(training, each.optimizer, planned)
-                planned = [(self.picked(training, each), seed) for seed in self.extent.seeds]
-                yield from self._new(training, each.optimizer, planned)
+    @property
+    def finished(self) -> list[str]:
+        """The trainings of which every run is there."""
+        return [training for training in self.extent.trainings if next(self.missing(training), None) is None]
 
-    def _new(
-        self, training: str, optimizer: str, planned: Sequence[tuple[RateAndDecay, int]]
-    ) -> Iterator[tuple[str, str, RateAndDecay, int]]:
-        for chosen, seed in planned:
+    def missing(self, training: str) -> Iterator[Planned]:
+        """Runs of a training that are to be made: of each method first the tuning, then the reported seeds."""
+        for each in CONTESTANTS.values():
+            tuned = each.settings if len(each.settings) > 1 else ()
+            yield from self._new(training, each.optimizer, [(chosen, self.extent.tuning_seed) for chosen in tuned])
+            seeds = self.extent.seeds
+            yield from self._new(training, each.optimizer, [(self.picked(training, each), seed) for seed in seeds])
+
+    def _new(self, training: str, optimizer: str, runs: list[tuple[RateAndDecay, int]]) -> Iterator[Planned]:
+        for chosen, seed in runs:
             if name_of(training, optimizer, chosen, seed) not in self.losses:
-                yield training, optimizer, chosen, seed
+                yield optimizer, chosen, seed
 
 
 FULL = Extent(steps=500, tuning_seed=0, seeds=(1, 2, 3, 4), trainings=tuple(TRAININGS))
@@ -107,13 +111,14 @@ def run(extent: Extent, path: Path, rounds: int = ROUNDS) -> None:
     results = from_json(NetworkResults, begin("networks", path, described(extent), "losses"))
     tasks = {name: TRAININGS[name]() for name in extent.trainings}
     results.weights.update({name: sum(p.numel() for p in task.model.parameters()) for name, task in tasks.items()})
-    for training, optimizer, chosen, seed in results.missing():
-        since = time.monotonic()
-        value = train(training, optimizer, chosen, seed, extent.steps)
-        name = name_of(training, optimizer, chosen, seed)
-        results.losses[name] = None if value is None else significant(value, 6)
-        save(path, asdict(results))
-        sys.stderr.write(f"{name}: {value}, {time.monotonic() - since:.1f} s\n")
+    for training in extent.trainings:
+        for optimizer, chosen, seed in results.missing(training):
+            since = time.monotonic()
+            value = train(training, optimizer, chosen, seed, extent.steps)
+            name = name_of(training, optimizer, chosen, seed)
+            results.losses[name] = None if value is None else significant(value, 6)
+            save(path, asdict(results))
+            sys.stderr.write(f"{name}: {value}, {time.monotonic() - since:.1f} s\n")
     for training in COSTLY:
         if training not in results.costs:
             results.costs[training] = costs(training, rounds)
