@@ -28,6 +28,7 @@ from gladstorm.diagnosis.resampling import (
     Strata,
     bootstrap_t,
     fit_noise,
+    generator_of,
     mean_of_strata,
     percentiles,
 )
@@ -508,8 +509,8 @@ def test_a_model_is_better_or_worse_from_two_errors_on(excess: float, verdict: s
 
 
 def test_a_report_is_made_of_these() -> None:
-    """What is tested above is what `diagnose` says."""
+    """What is tested above is what `diagnose` says, each quantity with a generator of its own."""
     probes = designed(lambda s: 1 + 4 * (s - 0.2) ** 2, error=gamma(30), budget=96)
-    generator = default_rng(0)
-    findings = diagnose(probes, seed=0).findings
-    assert (findings["G"], findings["B"]) == constants(probes, generator)
+    findings = diagnose(probes, seed=7).findings
+    assert (findings["G"], findings["B"]) == constants(probes, generator_of(7, "B"))
+    assert findings["anchor"] == anchor(probes, generator_of(7, "anchor")) != anchor(probes, generator_of(7, "B"))

@@ -258,4 +258,4 @@ def test_what_is_advised_can_be_pasted(report: Report) -> None:
                     assert isinstance(made := names["optimizer"], kind)
                     if library == "torch" and advice.gamma is not None:
                         assert vars(made)["defaults"]["lr"] == pytest.approx(advice.gamma, rel=1e-5)
-                    assert f"{library}: optimizer = " in "\n".join(advice.sentences())
+                    assert f"{library}: optimizer = " in advice.text

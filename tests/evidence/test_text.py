@@ -27,6 +27,7 @@ def _one_thread() -> Iterator[None]:  # as the command sets it
     torch.set_num_threads(before)
 
 
+@pytest.mark.filterwarnings("ignore:Untuned. a scheduler")  # the study asks what a decay on top does
 @pytest.mark.parametrize("method", setting.METHODS)
 def test_every_method_learns_and_only_nstorm_evaluates_twice(method: str) -> None:
     lr = {"AdamW": 3e-3, "Untuned": 1.0}.get(method, 0.3)

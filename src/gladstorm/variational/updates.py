@@ -19,11 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
+from gladstorm.core.equations import average_weight
 from gladstorm.core.parts import Array
 from gladstorm.methods.norms import length
 from gladstorm.methods.steps import per_coordinate
 from gladstorm.methods.steps.per_coordinate import Bounded
-from gladstorm.methods.steps.untuned import AVERAGED, Journey
+from gladstorm.methods.steps.untuned import UntunedState
 from gladstorm.variational.families import Diagonal, Factored, Family, FullRank, Gaussian, LowRank, Triangular
 
 LogDensity = Callable[[Any, Array], Array]  # of z, with a key for a subsample of the data
@@ -78,7 +79,7 @@ class Coordinates(NamedTuple):
     """The state of an update whose numbers move each by itself."""
 
     x: Any
-    journey: Journey
+    journey: UntunedState
 
     def move(self, gradient: Any, steps: Array, least_z: float, longest: Any = None) -> tuple[Coordinates, Array]:
         """Return the state after a step along this gradient, and 1 if the gradient was not finite."""
@@ -164,8 +165,8 @@ class Whitened(NamedTuple):
 
     q: Triangular
     average: Triangular
-    shift: tuple[Array, Journey]  # how far m was moved, in standard deviations
-    shape: tuple[Array, Journey]  # how L was changed
+    shift: tuple[Array, UntunedState]  # how far m was moved, in standard deviations
+    shape: tuple[Array, UntunedState]  # how L was changed
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,9 @@ class FullRankUpdate(Update):
         turn = jnp.tril(jnp.outer(v, noise), -1) + jnp.diag(v * noise / jnp.sqrt(2.0))
         bold = BOLDEST * (1 - k / steps)
 
-        def step_along(before: tuple[Array, Journey], v: Array, longest: Array) -> tuple[Array, tuple[Array, Journey]]:
+        def step_along(
+            before: tuple[Array, UntunedState], v: Array, longest: Array
+        ) -> tuple[Array, tuple[Array, UntunedState]]:
             step = Bounded(steps=steps, longest=jnp.where(jnp.isfinite(longest), longest, 1.0))
             x, journey = step.move(before[1], before[0], v, lambda _: jnp.zeros(()))
             return x - before[0], (x, journey)
@@ -204,8 +207,7 @@ class FullRankUpdate(Update):
         u2, shape = step_along(state.shape, turn, bold * length(turn) / (1 + noise @ noise))
         tril = (q.tril + q.tril @ jnp.tril(u2, -1)) * jnp.exp(jnp.diagonal(u2) / jnp.sqrt(2.0))
         after = Triangular(q.loc + q.tril @ u1, tril)
-        w = (AVERAGED + 1) / (k + AVERAGED + 2)
-        average = jax.tree.map(lambda old, new: old + w * (new - old), state.average, after)
+        average = jax.tree.map(lambda old, new: old + average_weight(k) * (new - old), state.average, after)
         skipped = shift[1].skipped - state.shift[1].skipped
         return Whitened(after, average, shift, shape), Gain(elbo, v @ v, skipped)
 
