@@ -78,7 +78,7 @@ def for_normalized(
 
 
 def _remembered(beta: float, factor: float) -> float:
-    return max(beta**factor, min(beta, SHORTEST))
+    return max(float(beta**factor), min(beta, SHORTEST))
 
 
 def _grown(critical: float, after: float, before: float) -> float:
