@@ -29,6 +29,7 @@ from gladstorm.optax.diagnosis import diagnose
 from gladstorm.optax.noise import Reading, probes_of, read_noise
 from gladstorm.optax.nsgdm import NsgdmState, nsgdm
 from gladstorm.optax.nstorm import NstormState, nstorm
+from gladstorm.optax.trial import trial
 from gladstorm.optax.untuned import averaged, untuned, untuned_per_coordinate
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "nstorm",
     "probes_of",
     "read_noise",
+    "trial",
     "untuned",
     "untuned_per_coordinate",
 ]

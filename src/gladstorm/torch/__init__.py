@@ -21,6 +21,7 @@ from gladstorm.torch.diagnosis import diagnose
 from gladstorm.torch.noise_probe import NoiseProbe
 from gladstorm.torch.nsgdm import NSGDM
 from gladstorm.torch.nstorm import NSTORM
+from gladstorm.torch.trial import trial
 from gladstorm.torch.untuned import Untuned
 
-__all__ = ["NSGDM", "NSTORM", "NoiseProbe", "Untuned", "diagnose"]
+__all__ = ["NSGDM", "NSTORM", "NoiseProbe", "Untuned", "diagnose", "trial"]
