@@ -31,6 +31,7 @@ from gladstorm.optax.noise import Reading, probes_of, read_noise
 from gladstorm.optax.nsgdm import NsgdmState, nsgdm
 from gladstorm.optax.nstorm import NstormState, nstorm
 from gladstorm.optax.scale_batch import scale_batch
+from gladstorm.optax.trial import trial
 from gladstorm.optax.untuned import averaged, untuned, untuned_per_coordinate
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "probes_of",
     "read_noise",
     "scale_batch",
+    "trial",
     "untuned",
     "untuned_per_coordinate",
 ]

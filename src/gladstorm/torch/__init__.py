@@ -25,6 +25,7 @@ from gladstorm.torch.noise_probe import NoiseProbe
 from gladstorm.torch.nsgdm import NSGDM
 from gladstorm.torch.nstorm import NSTORM
 from gladstorm.torch.scale_batch import scale_batch
+from gladstorm.torch.trial import trial
 from gladstorm.torch.untuned import Untuned
 
-__all__ = ["NSGDM", "NSTORM", "NoiseProbe", "Untuned", "by_layer", "diagnose", "scale_batch"]
+__all__ = ["NSGDM", "NSTORM", "NoiseProbe", "Untuned", "by_layer", "diagnose", "scale_batch", "trial"]
