@@ -117,7 +117,7 @@ class MomentumOptimizer(Optimizer):
             elif block.group["norm"] != "global" and block.is_readable:
                 moved += self._move_each(block, subtract)
             elif block.group["norm"] in UNIT_STEPS and not self._checks(block):
-                self._step_along(block, None, subtract)
+                self._step_along(block, self._length(block.group), None, subtract)
                 moved.append(block)
             elif block.group["norm"] != "global":
                 pairs = zip(block.params, block.estimates, strict=True)
