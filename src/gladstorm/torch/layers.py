@@ -72,7 +72,7 @@ def parameters_of(model: nn.Module) -> Iterator[tuple[str, Tensor, int]]:
     """Each parameter with its first name and the number of its matrices: 0 if it is none."""
     uses: dict[Tensor, list[int]] = {}
     for path, module in model.named_modules():
-        owner = model.get_submodule(path.split(".parametrizations.")[0]) if ".parametrizations." in path else module
+        owner = model.get_submodule(re.split(r"(?:^|[.])parametrizations[.]", path)[0])
         for name, p in module.named_parameters(recurse=False):
             uses.setdefault(p, []).append(number_of_matrices(owner, name, p))
     for name, p in model.named_parameters():
