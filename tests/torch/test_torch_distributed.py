@@ -23,7 +23,7 @@ from optimizers import TORCH, UNTUNED
 WORLD, STEPS = 2, 6
 TIMEOUT = 1200  # seconds, generous: no test is about time
 OPTIONS: dict[str, Any] = {"lr": 0.1, "momentum": 0.8, "weight_decay": 0.05}
-KINDS = {kind.__name__.lower(): kind for kind in TORCH} | {"nsgdm by layer": NSGDM}
+KINDS = {kind.__name__.lower(): kind for kind in TORCH} | {"nsgdm by layer": NSGDM, "untuned by layer": UNTUNED[0]}
 PAIRS = [slice(i, i + 2) for i in range(0, 8, 2)]  # of the samples of a batch
 MEASURED = ("step", "distance", "groups", "samples", "noise", "gradient2")
 
@@ -80,9 +80,8 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def estimate(optimizer: Any, p: Tensor) -> Tensor:
-    name = "squares" if type(optimizer) in UNTUNED else "momentum_buffer"
-    buffer: Tensor = optimizer.state[p][name]
-    return buffer
+    state: dict[str, Tensor] = optimizer.state[p]
+    return state["squares"] if "squares" in state else state["momentum_buffer"]
 
 
 def refuses_parts() -> None:

@@ -33,7 +33,7 @@ class Untuned(ScheduledOptimizer):
     `gladstorm.methods.steps.Untuned` has the equations and explains them; docs/evidence/untuned says how well it does.
 
     **By layer**, `Untuned(by_layer(model), horizon=K)`, nothing is adapted: a step has one length for all networks, in
-    the norm of each layer (`by_layer` says which), which falls linearly to 0. k counts steps from 0, d(v) is a unit step:
+    the norm of each layer (`by_layer` says which), which falls linearly to 0. k counts steps, d(v) is the unit step:
 
         x ← (1 − L·weight_decay) x − L·scale·d(v),  v ← 0.9 v + 0.1 g,  L = lr · 0.02 · (1 − k/horizon)
 
