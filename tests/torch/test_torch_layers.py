@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from gladstorm.torch import NSGDM, NSTORM, by_layer
+from gladstorm.torch import NSGDM, NSTORM, Untuned, by_layer
 
 MATRIX, TABLE = ("spectral", 1.0, 1), ("sign", 0.25, 1)
 
@@ -107,7 +107,7 @@ def test_every_tensor_has_the_norm_that_suits_it_and_can_take_it(name: str) -> N
 
 def test_rules_overrule_by_pattern_and_one_that_fits_nothing_is_an_error() -> None:
     model = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 5))
-    rules = {"1.weight": {"norm": "sign"}, "*.weight": {"norm": "rows", "lr": 0.5}}
+    rules: dict[str, dict[str, Any]] = {"1.weight": {"norm": "sign"}, "*.weight": {"norm": "rows", "lr": 0.5}}
     groups = by_layer(model, rules)
     assert chosen(groups) == {"0.weight": ("rows", 1.0, 1), "1.weight": TABLE, "1.bias": TABLE}
     assert [group.get("lr") for group in groups] == [0.5, None]
@@ -150,9 +150,10 @@ def backward(model: nn.Module, k: int) -> float:
     return loss.item()
 
 
-def test_fifty_compiled_steps_are_two_graphs_and_take_the_same_steps() -> None:
+@pytest.mark.parametrize("make", [partial(NSGDM, lr=0.02), partial(Untuned, horizon=50)], ids=["NSGDM", "Untuned"])
+def test_fifty_compiled_steps_are_two_graphs_and_take_the_same_steps(make: Any) -> None:
     models = network(), network()
-    plain, compiled = (NSGDM(by_layer(model), lr=0.02) for model in models)
+    plain, compiled = (make(by_layer(model)) for model in models)
     torch.compiler.reset()
     compiler = Compiler()
     step = torch.compile(compiled.step, backend=compiler, fullgraph=True)

@@ -25,13 +25,13 @@ CASES = [(norm, shapes) for norm in UNIT_STEPS for shapes in SHAPES]
 KINDS = pytest.mark.parametrize("kind", [NSGDM, NSTORM])
 
 
-def stacked(v: np.ndarray, stack: int) -> np.ndarray:
+def stacked(v: Any, stack: int) -> Any:
     """Matrices by what they are: equal pieces along the first dimension, which an expert does not have any more."""
     pieces = [piece[0] if stack > 1 and v.ndim > 2 else piece for piece in np.split(v, stack)]
     return np.stack([piece.reshape(len(piece), -1) for piece in pieces])
 
 
-def unit(v: np.ndarray, norm: str, stack: int) -> np.ndarray:
+def unit(v: Any, norm: str, stack: int) -> Any:
     """d(v), matrix by matrix."""
     if norm == "sign":
         return np.sign(v)
@@ -41,7 +41,7 @@ def unit(v: np.ndarray, norm: str, stack: int) -> np.ndarray:
             u, s, vt = np.linalg.svd(x, full_matrices=False)
             s /= np.linalg.norm(x)
             for _ in range(5 if len(s) > 1 else 0):
-                s = sum(c * s**power for c, power in zip(NEWTON_SCHULZ, (1, 3, 5), strict=True))
+                s = np.array(NEWTON_SCHULZ) @ [s, s**3, s**5]
             made.append(np.sqrt(max(1, x.shape[0] / x.shape[1])) * (u * s) @ vt)
         else:
             made.append(x / np.linalg.norm(x, axis=1 if norm == "rows" else 0, keepdims=True))
