@@ -63,8 +63,10 @@ def groups(starts: Starts, density: Traced) -> tuple[tuple[Group, ...], Mixture]
     return some, Mixture(tuple(starts.member(start) for start in best), np.log(shares))
 
 
-def in_words(some: tuple[Group, ...]) -> str:
-    """Say that the starts ended apart, and what to do."""
+def in_words(some: tuple[Group, ...]) -> tuple[str, ...]:
+    """Warn of starts that ended apart, and say what to do."""
+    if len(some) < 2:
+        return ()
 
     def listed(form: str, values: Any) -> str:
         *first, last = (format(value, form) for value in values)
@@ -75,7 +77,7 @@ def in_words(some: tuple[Group, ...]) -> str:
     return (
         f"The starts ended in {len(some)} places: {sizes} of them, with ELBOs of {elbos} and weights of {weights}, "
         f"{away} standard deviations from the first. The fit is the first place alone: fit.mixture() has all of them, "
-        "and more starts may find others."
+        "and more starts may find others.",
     )
 
 
