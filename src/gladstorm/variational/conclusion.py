@@ -18,8 +18,7 @@ from gladstorm.variational.families import Diagonal, Family, largest_family
 from gladstorm.variational.fit import WEIGHED, WEIGHED_SEED, Fit
 from gladstorm.variational.judgement import judge
 from gladstorm.variational.modes import Group, groups, in_words
-from gladstorm.variational.on_disk import programs_on_disk
-from gladstorm.variational.programs import Traced, sample_noise
+from gladstorm.variational.programs import Traced, programs_on_disk, sample_noise
 from gladstorm.variational.updates import updates
 
 

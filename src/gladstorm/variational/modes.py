@@ -39,16 +39,16 @@ def groups(starts: Starts, density: Traced) -> tuple[tuple[Group, ...], Mixture]
     """
     elbos = starts.elbos[:, -1]
     together: list[list[int]] = []
-    for start in np.argsort(-elbos, kind="stable"):
+    for start in np.argsort(-elbos, kind="stable")[: np.isfinite(elbos).sum()]:
         home = next((each for each in together if not _apart(starts, each[0], start, density)), None)
         if home is not None:
             home.append(start)
         elif not together or elbos[start] > elbos[starts.best] + math.log(LEAST_WEIGHT):
             together.append([start])
-    if not np.isfinite(elbos[starts.best]):
+    if not together:
         return (), Mixture((), np.zeros(0))
     best = [each[0] for each in together]
-    shares = np.exp(elbos[best] - elbos[best[0]]) if len(best) > 1 else np.ones(1)
+    shares = np.exp(elbos[best] - elbos[best[0]])
     shares = shares / shares.sum()
     some = tuple(
         Group(
@@ -82,13 +82,12 @@ def in_words(some: tuple[Group, ...]) -> tuple[str, ...]:
 
 
 def _distance(one: Any, other: Any) -> float:
-    variance = sum(np.sum(np.asarray(q.scale_tril()) ** 2, axis=1) for q in (one, other))
-    return float(np.max(np.abs(one.loc - other.loc) / np.sqrt(variance)))
+    return float(np.max(np.abs(one.loc - other.loc) / np.hypot(one.sds, other.sds)))
 
 
 def _apart(starts: Starts, first: int, second: int, density: Traced) -> bool:
     one, other = starts.member(first), starts.member(second)
-    if not all(np.isfinite(part).all() for q in (one, other) for part in q) or _distance(one, other) <= APART:
+    if _distance(one, other) <= APART:
         return False
     way = one.loc + np.linspace(0, 1, BETWEEN)[:, None] * (other.loc - one.loc)
     level = density.over(way.astype(one.loc.dtype), np.zeros((BETWEEN, 2), np.uint32))

@@ -21,8 +21,7 @@ from gladstorm.variational.conclusion import fit_gaussian
 from gladstorm.variational.driver import STARTS
 from gladstorm.variational.families import Family, FullRank, LowRank, MeanField
 from gladstorm.variational.fit import Fit
-from gladstorm.variational.on_disk import programs_on_disk
-from gladstorm.variational.programs import Traced, program
+from gladstorm.variational.programs import Traced, program, programs_on_disk
 
 with needing_extras("gladstorm.numpyro"):
     from numpyro import handlers

@@ -19,8 +19,7 @@ from gladstorm.methods.steps import per_coordinate
 from gladstorm.variational.conclusion import conclude
 from gladstorm.variational.driver import Target, optimize
 from gladstorm.variational.fit import Fit
-from gladstorm.variational.on_disk import programs_on_disk
-from gladstorm.variational.programs import Traced, sample_noise
+from gladstorm.variational.programs import Traced, programs_on_disk, sample_noise
 from gladstorm.variational.updates import Coordinates, Draw, Gain, LogDensity, Update
 
 with needing_extras("gladstorm.numpyro"):
