@@ -43,9 +43,10 @@ class Bounded(Untuned):
         return jax.tree.map(lambda step: step * factor, step)
 
 
-def begin(x: Any, first: Number = FIRST) -> UntunedState:
+def begin(x: Any, first: Any = FIRST) -> UntunedState:
     """State of all coordinates at x⁰: fields are trees like x, but for k and `skipped`; `first` is ρ."""
-    fields = jax.tree.map(jnp.vectorize(lambda entry: _own(Bounded(first=first).init(entry))), x)
+    step = Bounded(first=first)
+    fields = jax.tree.map(jnp.vectorize(lambda entry: _own(step.init(entry))), x)
     zero = length(jax.tree.map(jnp.zeros_like, x)).astype(jnp.result_type(float))
     return _of_trees(zero, zero, x, fields)
 
