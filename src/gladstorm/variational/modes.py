@@ -31,6 +31,7 @@ class Group:
     distance: float  #: from the first group, in standard deviations of the farthest coordinate
 
 
+@np.errstate(all="ignore")  # a density without an integral may be fitted by a q whose variance is not finite
 def groups(starts: Starts, density: Traced) -> tuple[tuple[Group, ...], Mixture]:
     """Return groups of the starts that have a hundredth of the weight or more, the best first, and their mixture.
 
@@ -56,7 +57,7 @@ def groups(starts: Starts, density: Traced) -> tuple[tuple[Group, ...], Mixture]
             float(elbos[each[0]]),
             float(share),
             tuple(starts.member(each[0]).loc.tolist()),
-            _distance(starts.member(best[0]), starts.member(each[0])),
+            0.0 if each is together[0] else _distance(starts.member(best[0]), starts.member(each[0])),
         )
         for each, share in zip(together, shares, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Compiled programs of a fit, kept in the process and on disk: fits of one structure share them, whatever the data.
+"""Compiled programs of a fit, kept in the process: fits of one model structure share them, whatever the data.
 
 A function is traced once a fit. The arrays that it closes over become arguments of its programs, and everything else is
 in the text of its lowered value and gradient. Functions with the same text have the same programs, so that nothing
@@ -8,21 +8,14 @@ stale is ever used. A program's shapes do not depend on the number of steps or d
 from __future__ import annotations
 
 import hashlib
-import os
-import platform
-import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental.compilation_cache import compilation_cache
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from gladstorm.methods.norms import is_finite
@@ -30,8 +23,6 @@ from gladstorm.methods.norms import is_finite
 ROWS = 64  # points at which a function is evaluated together
 PAGE = 1024  # draws of a sample made together
 PROGRAMS = 64  # that a process keeps
-MONTH = 30 * 24 * 3600  # how long a program stays on disk
-LEAST = 0.03  # seconds of compiling that are worth a file
 _SAMPLE = 2**31  # the number of a sample's key, where an update or a look of a fit has its own
 QUICK = {"xla_backend_optimization_level": 0}  # random numbers take seven times as long to compile otherwise
 
@@ -140,50 +131,3 @@ def _padded(leaf: Any) -> Any:
     """Repeat the last row until there are `ROWS`."""
     missing = ROWS - len(leaf)
     return leaf if not missing else np.concatenate([leaf, np.repeat(np.asarray(leaf[-1:]), missing, axis=0)])
-
-
-@contextmanager
-def programs_on_disk() -> Iterator[None]:
-    """Let JAX keep programs in a folder of ours inside a with-block, unless it keeps them elsewhere already."""
-    settings = jax.config
-    folder = None if settings.jax_compilation_cache_dir else _folder()  # type: ignore[attr-defined]  # added by JAX
-    if folder is None:
-        yield
-        return
-    before = settings.jax_persistent_cache_min_compile_time_secs  # type: ignore[attr-defined]
-    with warnings.catch_warnings():  # a damaged file, or a full disk, costs a compilation and needs no word
-        warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
-        _keep_in(str(folder), LEAST)
-        try:
-            yield
-        finally:
-            _keep_in(None, before)
-
-
-def _keep_in(folder: str | None, least: float) -> None:
-    jax.config.update("jax_compilation_cache_dir", folder)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", least)
-    compilation_cache.reset_cache()  # it remembers the folder of its first program
-
-
-def _folder() -> Path | None:
-    """Return a folder for this processor that is the user's own (loading a program runs it), or None."""
-    with suppress(OSError, RuntimeError):  # no home is a RuntimeError
-        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = root / "gladstorm" / f"fits-{hashlib.sha256(_processor().encode()).hexdigest()[:16]}"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.lstat()
-        if folder.is_symlink() or (hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077)):
-            return None
-        for program in folder.iterdir():
-            if time.time() - program.stat().st_mtime > MONTH:
-                program.unlink()
-        return folder
-    return None
-
-
-def _processor() -> str:
-    """Return what the machine code may use."""
-    cpuinfo = Path("/proc/cpuinfo")  # Linux only
-    lines = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.is_file() else []
-    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
