@@ -67,11 +67,13 @@ class Advice:
     clipping: Clipping | None = None  #: what the training's clipping does
     actions: dict[str, str] = field(default_factory=dict)  #: code that makes the optimizer, for torch and for optax
 
-    def sentences(self) -> list[str]:
-        """What to do, for a reader."""
-        said = [f"Advice: {self.why}", *([f"Batch: {self.batching}"] if self.batching else [])]
-        said += [self.clipping.sentence()] if self.clipping else []
-        return [*said, *(f"{library}: {line}" for library, code in self.actions.items() for line in code.splitlines())]
+    @property
+    def text(self) -> str:
+        """Sentences about what to do, and code to paste, a line each."""
+        lines = [f"Advice: {self.why}", self.batching and f"Batch: {self.batching}"]
+        lines += [self.clipping.sentence() if self.clipping else None]
+        lines += [f"{library}: {line}" for library, code in self.actions.items() for line in code.splitlines()]
+        return "\n".join(filter(None, lines))
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON-ready data: the method, its numbers and the reason."""

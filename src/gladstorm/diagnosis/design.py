@@ -12,6 +12,7 @@ from gladstorm.core.rules import COUNT, POSITIVE, Rule
 from gladstorm.diagnosis.finding import ESTIMATED, NO_GROWTH
 from gladstorm.diagnosis.growth import constants
 from gladstorm.diagnosis.probes import Probe, Probes
+from gladstorm.diagnosis.resampling import generator_of
 from gladstorm.jobs.progress import log
 
 RADII = (0.0, 0.25, 0.5, 1.0)  # of the largest
@@ -91,7 +92,7 @@ def take_probes(
             rows = [row for row in rows if row.distance < 0.75 * reach]
             reach = farthest = reach / 2
             continue
-        G, B = constants(Probes.of(rows), np.random.default_rng(seed))  # as in the report
+        G, B = constants(Probes.of(rows), generator_of(seed, "B"))  # as in the report
         if len(rows) >= SETTLED and B.verdict in (ESTIMATED, NO_GROWTH if reach >= farthest else ESTIMATED):
             break
         doubled = (B.estimate or 0.0) * reach >= CLEAR * (G.estimate or math.inf)

@@ -1,7 +1,7 @@
 """From a table of probes to a report: what was found, what else would explain it, what to do.
 
 A quantity is a function from `Probes` to a `Finding` that `diagnose` calls, with a line in `MEANINGS` and in
-docs/formats.md. If it resamples, it comes last: all draw from one generator, and the numbers after it would change.
+docs/formats.md. Each resamples with a generator of its own, so that no other quantity changes its numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gladstorm.diagnosis.curvature import curvature, smoothness
 from gladstorm.diagnosis.finding import NO_GROWTH, Finding
 from gladstorm.diagnosis.growth import constants, power
 from gladstorm.diagnosis.probes import Probes
-from gladstorm.diagnosis.resampling import Interval
+from gladstorm.diagnosis.resampling import Interval, generator_of
 
 if TYPE_CHECKING:
     from gladstorm.plotting.figures import Figure
@@ -42,6 +42,7 @@ MEANINGS = {
     "L1": "growth of the curvature with the gradient",
     "critical_batch": "tr Σ/‖∇f‖², the mini-batch beyond which more samples hardly save steps",
 }
+HEADINGS = ("", "estimate", "95 % interval", "verdict", "meaning")
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,23 +128,16 @@ class Report:
         return rows
 
     def __str__(self) -> str:
-        widths = [max(len(row[i]) for row in self.rows()) for i in range(3)]
-        lines = [
-            self._title(),
-            *(
-                "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
-                for row in self.rows()
-            ),
-            *self.sentences(),
-            *self.recommend().sentences(),
-        ]
-        return "\n".join(lines)
+        rows = self.rows()
+        widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:3]] + [0]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        return "\n".join([self._title(), *lines, *self.sentences(), self.recommend().text])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        heads, lines = ("", "estimate", "95 % interval", "verdict", "meaning"), self.recommend().sentences()
-        table = html_table(self._title(), [heads, *self.rows()], (*self.sentences(), *lines))
+        lines = (*self.sentences(), *self.recommend().text.splitlines())
+        table = html_table(self._title(), [HEADINGS, *self.rows()], lines)
         return table + html_picture(self.plot, "noise, gradient norm and smoothness against the distance")
 
     def plot(self) -> Figure:
@@ -179,11 +173,13 @@ class Report:
     def sentences(self) -> list[str]:
         """Sentences about the alternatives, about the noise along the path, and about the probes themselves."""
         compared = ", ".join(f"{each.model}: {each.verdict}" for each in self.alternatives)
-        said = [f"Predicting left-out probes, against G² + B² r²: {compared}."] if compared else []
+        sentences = [f"Predicting left-out probes, against G² + B² r²: {compared}."] if compared else []
         if self.path is not None:
             ratio, low, high = (in_digits(each) for each in self.path)
-            said.append(f"At the end of the path the variance is {ratio} ({low} to {high}) times that at the start.")
-        return [*said, *self.probes.remarks]
+            sentences.append(
+                f"At the end of the path the variance is {ratio} ({low} to {high}) times that at the start."
+            )
+        return [*sentences, *self.probes.remarks]
 
 
 def diagnose(probes: Probes, *, seed: int = 0) -> Report:
@@ -192,20 +188,23 @@ def diagnose(probes: Probes, *, seed: int = 0) -> Report:
         raise ValueError(
             "diagnose: noise, gradients and distances of all probes must be finite; got some that are not."
         )
-    generator = np.random.default_rng(seed)
-    G, B = constants(probes, generator)
-    smooth = smoothness(probes, generator)
+
+    def own(quantity: str) -> np.random.Generator:
+        return generator_of(seed, quantity)
+
+    G, B = constants(probes, own("B"))
+    smooth = smoothness(probes, own("L"))
     findings = {
         "G": G,
         "B": B,
-        "power": power(probes, B, generator),
-        "anchor": anchor(probes, generator),
+        "power": power(probes, B, own("power")),
+        "anchor": anchor(probes, own("anchor")),
         **smooth,
-        **curvature(probes, smooth["L"], generator),
+        **curvature(probes, smooth["L"], own("alpha")),
+        "critical_batch": critical_batch(probes, own("critical_batch")),
     }
-    others, path = alternatives(probes, generator), end_to_start(probes, generator)
-    findings["critical_batch"] = critical_batch(probes, generator)
-    return Report(probes, findings, others, path, by_distance(probes, generator))
+    others, path = alternatives(probes, own("alternatives")), end_to_start(probes, own("path"))
+    return Report(probes, findings, others, path, by_distance(probes, own("batches")))
 
 
 def _interval(finding: Finding) -> str:
