@@ -1,4 +1,4 @@
-"""What clipping does to a training: on how many steps it acts, and how far it moves the mean of the gradients."""
+"""Effect of clipping on a training: on how many steps it acts, and how far it moves the mean of the gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GRID = 60  # thresholds to choose from
 
 
 class Clipping(NamedTuple):
-    """What clipping at a threshold does, from the norms of probes' halves."""
+    """Effect of clipping at a threshold, from the norms of probes' halves."""
 
     max_norm: float  #: the threshold c of g · min{1, c/‖g‖}
     share: float  #: of the probes whose gradient is longer
@@ -25,7 +25,7 @@ class Clipping(NamedTuple):
     better: float  #: the smallest threshold with a bias of a tenth or less
 
     def sentence(self) -> str:
-        """What to do about it."""
+        """A sentence about what to do."""
         acts = f"Clipping at {self.max_norm:.3g} acts on {self.share:.0%} of the mini-batches of {2 * self.batch}"
         bias = (
             f"moves the mean gradient of {self.batch} samples by {self.bias.estimate:.0%} ({self.bias.low:.0%} to "
@@ -69,8 +69,8 @@ def clipping(probes: Probes, max_norm: float, generator: np.random.Generator) ->
     below = np.maximum(counts @ inner, 0.0)
 
     def bias(threshold: float) -> np.ndarray:
-        moved = np.maximum(counts @ (cut_off(A, threshold) * cut_off(B, threshold) * inner), 0.0)
-        return np.asarray(np.sqrt(np.divide(moved, below, out=1.0 * (moved > 0), where=below > 0)))
+        taken = np.maximum(counts @ (cut_off(A, threshold) * cut_off(B, threshold) * inner), 0.0)
+        return np.asarray(np.sqrt(np.divide(taken, below, out=1.0 * (taken > 0), where=below > 0)))
 
     longest, shortest = float(max(A.max(), B.max())), float(min(A.min(), B.min()))
     better = longest

@@ -181,7 +181,7 @@ class Readings:
         if self._max_norm is not None and math.isfinite(probe.first):
             mean2 = gradient2 + noise / (int(probe.groups) * int(probe.samples))
             others["clip/bias"] = self._bias(mean2, float(probe.first), float(probe.second), self._max_norm)
-        known = {
+        now = {
             "noise/variance": noise,
             "noise/gradient2": gradient2,
             "noise/critical_batch": critical,
@@ -191,14 +191,14 @@ class Readings:
             "noise/growth_high": high,
             "noise/signal": 1 / (1 + critical / (batch or int(probe.groups) * int(probe.samples))),
         }
-        return {**dict.fromkeys(READINGS, math.nan), **known, **others}
+        return {**dict.fromkeys(READINGS, math.nan), **now, **others}
 
     def _bias(self, mean2: float, first: float, second: float, max_norm: float) -> float:
         """‖E clip(g) − ∇f‖/‖∇f‖ over about 16 looks, as in `clipping`."""
         inner = inner_product(mean2, first, second)
-        moved = cut_off(first, max_norm) * cut_off(second, max_norm) * inner
+        taken = cut_off(first, max_norm) * cut_off(second, max_norm) * inner
         self._inner += (inner - self._inner) / MEMORY
-        self._moved += (moved - self._moved) / MEMORY
+        self._moved += (taken - self._moved) / MEMORY
         return math.sqrt(max(self._moved, 0.0) / self._inner) if self._inner > 0 else math.nan
 
 
