@@ -62,8 +62,8 @@ def critical_batch(probes: Probes, generator: np.random.Generator) -> Finding:
     if math.isfinite(interval.high):
         return if_narrow(interval, len(chosen))
     more = round_up(4 * len(chosen))
-    needs = f"‖∇f‖² cannot be told from 0 by {len(chosen)} probes {where}; needs about {more} or larger batches"
-    return unknown(needs, interval)
+    lack = f"‖∇f‖² cannot be told from 0 by {len(chosen)} probes {where}; needs about {more} or more, or larger batches"
+    return unknown(lack, interval)
 
 
 def by_distance(probes: Probes, generator: np.random.Generator) -> list[Stretch]:
