@@ -74,7 +74,7 @@ def _stan(setting: Any, _: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Group:
+class RivalGroup:
     """Runs of one kind: their settings are the rows of an array."""
 
     make: Callable[[Any, Any], Any]
@@ -83,13 +83,13 @@ class Group:
 
 
 GROUPS = {
-    "Adam": Group(_adam),
-    "Prodigy": Group(lambda *_: optax.contrib.prodigy()),
-    "DoG": Group(lambda *_: optax.contrib.dog()),
-    "Schedule-Free": Group(
+    "Adam": RivalGroup(_adam),
+    "Prodigy": RivalGroup(lambda *_: optax.contrib.prodigy()),
+    "DoG": RivalGroup(lambda *_: optax.contrib.dog()),
+    "Schedule-Free": RivalGroup(
         lambda *_: optax.contrib.schedule_free_adamw(), lambda s, x: optax.contrib.schedule_free_eval_params(s, x)
     ),
-    STAN: Group(_stan, positive=jnp.exp),
+    STAN: RivalGroup(_stan, positive=jnp.exp),
 }
 
 
