@@ -46,7 +46,7 @@ def plan(
     given: dict[str, Any] = {"alpha": alpha, "L0": L0, "L1": L1, "L": L, "B": B, "G": G, "gap": gap}
     given |= {} if growth is None else {"growth": growth}
     given |= {} if norm is None else {"norm": theory.Norm.from_text(norm)}
-    asked: dict[str, Any] = {"horizon": horizon, "eps": eps, "gamma0": gamma0, "eta0": eta0}
+    wanted: dict[str, Any] = {"horizon": horizon, "eps": eps, "gamma0": gamma0, "eta0": eta0}
     if compare:
         if method not in theory.COVERED_METHODS:
             raise ValueError(f"plan: method must be one of {', '.join(theory.COVERED_METHODS)}; got method={method!r}.")
@@ -58,9 +58,9 @@ def plan(
                 )
         oracles = theory.wrapped(posed)
         both: dict[str, Any] = {"L0": oracles.L0, "L1": oracles.L1, "L": oracles.L if L is None else L}
-        plans = [theory.plan("nsgdm", **given, **asked), theory.plan("nstorm", **(given | both), **asked)]
+        plans = [theory.plan("nsgdm", **given, **wanted), theory.plan("nstorm", **(given | both), **wanted)]
     else:
-        plans = [theory.plan(method, **given, **asked)]
+        plans = [theory.plan(method, **given, **wanted)]
     crossing = theory.overtakes(plans[1].statement, plans[0].statement) if compare else None
     if plot is not None:
         from gladstorm.plotting import figures
