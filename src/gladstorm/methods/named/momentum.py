@@ -8,7 +8,7 @@ import numpy as np
 
 from gladstorm.core import references as cite
 from gladstorm.core.parts import Numbers
-from gladstorm.methods.batches import BatchSizes, FirstLarge
+from gladstorm.methods.batches import BatchSizes, FirstLarge, LikeNoise
 from gladstorm.methods.estimators import ErrorFeedback, Fresh, Mars, Momentum, Storm, Transported
 from gladstorm.methods.method import Method, declared, rule
 from gladstorm.methods.schedules import CubeRootDecay, PowerDecay, SquareOf, Tunable
@@ -66,8 +66,17 @@ def from_plan(plan: Plan, **instead: Any) -> Method:
     >>> from_plan(plan, gamma=0.01).step
     Normalized(gamma=0.01)
     """
-    make = {"nsgdm": nsgdm, "nstorm": nstorm}[plan.statement.method]
-    return make(**{**plan.statement.settings(plan.horizon), **instead})
+    problem = plan.problem
+    if not problem.norm.euclidean or problem.decay is not None:
+        raise ValueError(
+            f"from_plan: plan must have Euclidean steps without decay; take γ, η and N_init from its schedule; got "
+            f"norm={problem.norm.name}, decay={problem.decay}."
+        )
+    make = {"nsgdm": nsgdm, "nstorm": nstorm, "sgd": sgd}[plan.statement.method]
+    settings = plan.statement.settings(plan.horizon)
+    if (noise := settings.pop("noise", None)) is not None:
+        settings["batch"] = LikeNoise(**noise)
+    return make(**{**settings, **instead})
 
 
 @declared(f"{cite.UPADHYAY_2026}, Theorem 1", "K + 1", "O(ε^-6)", "BG-0, any smoothness class of the paper")
