@@ -23,7 +23,7 @@ AVERAGED = 6.0  # the degree of the average x̄, as `PolynomialAverage` counts i
 # coefficients (Jordan et al., Muon, 2024) bring small ones up fast: in five steps, all above ‖v‖_F/500 to 0.68–1.21.
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 NEWTON_SCHULZ_STEPS = 5
-SIGN_LENGTH = 0.25  # that of a step by signs beside matrices whose steps have their `spectral_length`
+SIGN_SCALE = 0.25  # of a step by signs, for what is no matrix, where a step of a matrix has unit length
 
 
 def momentum(v: Any, g: Any, eta: Any) -> Any:
@@ -91,8 +91,8 @@ def agreement(off: Any, spread: Any, xp: Any) -> Any:
 def newton_schulz(v: Any, xp: Any, steps: int = NEWTON_SCHULZ_STEPS) -> Any:
     """UVᵀ, nearly, of each matrix v = UΣVᵀ of a stack (the last two dimensions); 0 where a matrix is 0.
 
-    Each singular value ends where `NEWTON_SCHULZ` takes σ/‖v‖_F in so many steps, whatever the scale of v. A matrix of one
-    row or column is v/‖v‖, exactly.
+    Each singular value ends where `NEWTON_SCHULZ` takes σ/‖v‖_F in so many steps, whatever the scale of v. A matrix of
+    one row or column is v/‖v‖, exactly.
     """
     if v.shape[-2] > v.shape[-1]:  # the shorter side makes the smaller products
         return newton_schulz(v.swapaxes(-2, -1), xp, steps).swapaxes(-2, -1)

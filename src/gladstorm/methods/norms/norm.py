@@ -130,7 +130,7 @@ class Sign(ByTensor):
 
     @override
     def unit_length(self, _tensor: Any, /) -> float:
-        return equations.SIGN_LENGTH
+        return equations.SIGN_SCALE
 
 
 @part
