@@ -15,6 +15,7 @@ from typing_extensions import override
 from gladstorm.core import equations
 from gladstorm.core.parts import Array, part, static
 from gladstorm.core.rules import COUNT
+from gladstorm.core.singular_values import singular_values, svd
 from gladstorm.methods.norms.norm import ByTensor, PerLayer, Sign, StepNorm, together
 
 
@@ -40,9 +41,7 @@ class OfMatrices(ByTensor):
 class Spectral(OfMatrices):
     """‖x‖ = σ₁, the largest singular value, and d(v) = UVᵀ for v = UΣVᵀ: Muon's step, by an exact decomposition."""
 
-    leading: int = static(
-        default=1
-    )  #: how many axes, from the first, make the rows of a matrix; −1: all but the last
+    leading: int = static(default=1)  #: how many axes, from the first, make the rows of a matrix; −1: all but the last
     inputs_first: bool = static(default=False)  #: whether these are a layer's inputs, as in Flax; else its outputs
 
     @override
@@ -51,18 +50,18 @@ class Spectral(OfMatrices):
 
     def polar(self, matrix: Array) -> Array:
         """Return UVᵀ, over the singular values that are not 0."""
-        u, sigma, vt = jnp.linalg.svd(matrix, full_matrices=False)
-        rounding = max(matrix.shape) * jnp.finfo(sigma.dtype).eps * sigma[:1]
+        u, sigma, vt = svd(matrix)
+        rounding = max(matrix.shape) * jnp.finfo(sigma.dtype).eps * jnp.max(sigma)
         orthogonal: Array = (u * (sigma > rounding)) @ vt
         return orthogonal
 
     @override
     def _length(self, x: Array) -> Array:
-        return jnp.max(jnp.linalg.svd(self._matrix(x), compute_uv=False))
+        return jnp.max(singular_values(self._matrix(x)))
 
     @override
     def _dual(self, v: Array) -> Array:
-        return jnp.sum(jnp.linalg.svd(self._matrix(v), compute_uv=False))
+        return jnp.sum(singular_values(self._matrix(v)))
 
     @override
     def _text(self, x: Array) -> str:

@@ -17,6 +17,7 @@ from typing_extensions import override
 from gladstorm.core.constants import Constants
 from gladstorm.core.parts import Array, Data, leaf, part, static
 from gladstorm.core.rules import COUNT, FINITE, MATRIX, VECTOR
+from gladstorm.core.singular_values import singular_values, svd
 from gladstorm.problems.functions import Tree, flatten
 from gladstorm.problems.objectives.regression import require_memory_for_rows
 from gladstorm.problems.oracle import Differentiated
@@ -55,11 +56,11 @@ class OfSingularValues(ABC):
 
     def value(self, x: Array) -> Array:
         """Return the value f(X)."""
-        return jnp.sum(self.phi(jnp.linalg.svd(x.reshape(self.shape), compute_uv=False)))
+        return jnp.sum(self.phi(singular_values(x.reshape(self.shape))))
 
     def grad(self, x: Array) -> Array:
         """∇f(X) = U φ'(Σ) Vᵀ, for X = UΣVᵀ."""
-        u, sigma, vt = jnp.linalg.svd(x.reshape(self.shape), full_matrices=False)
+        u, sigma, vt = svd(x.reshape(self.shape))
         return jnp.ravel((u * self.slope(sigma)) @ vt)
 
     @abstractmethod

@@ -12,6 +12,7 @@ from typing_extensions import override
 from gladstorm.core.constants import Bg0
 from gladstorm.core.parts import Array, Number, leaf, part
 from gladstorm.core.rules import NON_NEGATIVE, PROBABILITY
+from gladstorm.core.singular_values import singular_values
 from gladstorm.problems.functions import tree_of, unflatten
 from gladstorm.problems.oracle import Objective, Oracle, Point
 from gladstorm.problems.sampling import mean_of_coins, mean_of_signs
@@ -140,8 +141,9 @@ class SpectralBg0(ExactBg0):
     @override
     def at(self, x: Array) -> FarPoint:
         tensors = jax.tree.leaves(unflatten(tree_of(self.objective), x - self.objective.start))
-        lengths = [jnp.linalg.norm(t.reshape(t.shape[0], -1) if t.ndim else t[None, None], 2) for t in tensors]
-        return FarPoint(x, self.objective.grad(x), jnp.max(jnp.array(lengths)))
+        matrices = [tensor.reshape(tensor.shape[0] if tensor.ndim > 1 else tensor.size, -1) for tensor in tensors]
+        lengths = jnp.array([jnp.max(singular_values(matrix)) for matrix in matrices])
+        return FarPoint(x, self.objective.grad(x), jnp.max(lengths))
 
     @override
     def grad(self, point: FarPoint, sample: Array) -> Array:
