@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from evidence.posteriors.families import FIRST_SCALE, MEAN_FIELD, antithetic, elbos, fixed_draws, unpacked
-from evidence.posteriors.problems import Problem, made
+from evidence.posteriors.problems import PosteriorProblem, made
 from evidence.posteriors.rivals import JUDGED_BY, Ends, best_of, listed
 from gladstorm.variational import FullRank, MeanField
 from gladstorm.variational.driver import DRAWS, STARTS, gaussian_target, optimize
@@ -38,7 +38,7 @@ def measured(name: str, family: str, database: Path | None, budgets: list[int], 
 
 
 def _run(
-    problem: Problem, family: str, begin: Any, steps: int, seed: int, draws: Any
+    problem: PosteriorProblem, family: str, begin: Any, steps: int, seed: int, draws: Any
 ) -> tuple[Ends, list[dict[str, Any]]]:
     members = MeanField() if family == MEAN_FIELD else FullRank()
     density = Traced(lambda z, _: problem.logdensity(z), np.zeros(problem.dim), np.zeros(2, np.uint32))

@@ -14,13 +14,13 @@ import pytest
 
 from gladstorm.simulation.devices import MONTH, programs_on_disk
 from gladstorm.variational import MeanField, fit_logdensity
-from gladstorm.variational.check import CHAINS, Check, check
+from gladstorm.variational.check import CHAINS, ChainCheck, check
 from gladstorm.variational.families import Diagonal, Triangular
 from gladstorm.variational.programs import Traced, program
 from targets import correlated, gaussian
 
 
-def checked(q: Any, logp: Any, seed: int = 0) -> Check:
+def checked(q: Any, logp: Any, seed: int = 0) -> ChainCheck:
     density = Traced(lambda z, _: logp(z), np.zeros(len(q.loc), np.float32), np.zeros(2, np.uint32))
     return check(q, density, lambda rows: {"z": rows}, seed)
 

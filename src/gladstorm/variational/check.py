@@ -22,8 +22,8 @@ ERROR = 0.01  # that a fit which is the posterior is said to drift
 
 
 @dataclass(frozen=True, eq=False)
-class Check:
-    """Where chains went that began at draws of a fit. A fit that is the posterior stays as it is."""
+class ChainCheck:
+    """Ends of chains that began at draws of a fit. A fit that is the posterior stays as it is."""
 
     shift: dict[str, np.ndarray]  #: of means, in standard deviations of the fit, by site in unconstrained space
     spread: dict[str, np.ndarray]  #: of the standard deviations, as a factor
@@ -36,7 +36,7 @@ class Check:
 
 
 @programs_on_disk()
-def check(q: Any, density: Traced, unravel: Callable[[Any], dict[str, np.ndarray]], seed: int) -> Check:
+def check(q: Any, density: Traced, unravel: Callable[[Any], dict[str, np.ndarray]], seed: int) -> ChainCheck:
     """Run chains from draws of a Gaussian, with its covariance as mass matrix, and compare where they are with it.
 
     Args:
@@ -52,7 +52,7 @@ def check(q: Any, density: Traced, unravel: Callable[[Any], dict[str, np.ndarray
     sds = np.linalg.norm(tril, axis=1)
     shift, spread = (z.mean(axis=0) - q.loc) / sds, z.std(axis=0, ddof=1) / sds
     quantile = NormalDist().inv_cdf(1 - ERROR / (4 * q.loc.size))
-    moved = np.abs(shift) > np.maximum(MOVED, quantile * np.maximum(spread, 1) / np.sqrt(CHAINS))
+    after = np.abs(shift) > np.maximum(MOVED, quantile * np.maximum(spread, 1) / np.sqrt(CHAINS))
     widened = np.abs(np.log(spread)) > np.maximum(np.log(WIDENED), quantile / np.sqrt(2 * CHAINS))
     names = [name + (f"[{','.join(map(str, at))}]" if at else "") for name, each in unravel(sds).items()
              for at in np.ndindex(each.shape)]  # fmt: skip
@@ -62,18 +62,18 @@ def check(q: Any, density: Traced, unravel: Callable[[Any], dict[str, np.ndarray
         f"standard deviations away, and the standard deviation of {names[wide]} is {spread[wide]:.2g} times as large"
     )
     walked = bool(acceptance > TARGET / 2 and np.isfinite(z).all())
-    steady = walked and not (moved.any() or widened.any())
+    steady = walked and not (after.any() or widened.any())
     if not walked:
         words = f"The chains did not move: {100 * acceptance:.0f} % of transitions were accepted. Nothing is known."
     elif steady:
         words = f"The fit stays: {numbers}, the farthest of all."
     else:
-        verdict = "The fit drifts away" if moved.any() else "The means stay and deviations do not"
+        verdict = "The fit drifts away" if after.any() else "The means stay and deviations do not"
         words = (
             f"{verdict}: {numbers}, and chains this short show only a part of it. Use MCMC, which may begin here with "
             "fit.mass_matrix(), or a larger family."
         )
-    return Check(unravel(shift), unravel(spread), float(acceptance), bool(steady), words)
+    return ChainCheck(unravel(shift), unravel(spread), float(acceptance), bool(steady), words)
 
 
 def _walk(structure: Any, arrays: Any, loc: Array, tril: Array, y: Array, key: Array) -> tuple[Array, Array]:

@@ -151,12 +151,12 @@ class Mixture(NamedTuple):
 
     @property
     def noise_size(self) -> int:
-        """Length of ε."""
+        """Length of the noise ε."""
         return 1 + self.members[0].noise_size
 
     @property
     def loc(self) -> np.ndarray:
-        """The mean."""
+        """Mean of the mixture."""
         return np.asarray(sum(np.exp(w) * q.loc for w, q in zip(self.log_weights, self.members, strict=True)))
 
     def place(self, noise: Any) -> Any:
