@@ -10,8 +10,10 @@ import pytest
 
 numpyro = pytest.importorskip("numpyro")
 from numpyro.distributions import Bernoulli, HalfCauchy, HalfNormal, LogNormal, Normal  # noqa: E402
+from numpyro.infer import importance  # noqa: E402
 
 from gladstorm.numpyro import MeanField, fit  # noqa: E402
+from gladstorm.variational.judgement import khat  # noqa: E402
 
 
 def several(name: str, law: Any, number: int) -> Any:
@@ -95,3 +97,9 @@ def test_two_modes_are_named_and_mixed() -> None:
     assert draws.mean() == pytest.approx(1.0, abs=0.15)  # 2/3 · 3 − 1/3 · 3, but for the prior
     assert draws.std() == pytest.approx(np.sqrt(8 + 1 / 16), rel=0.03)
     assert found.mixture().check().steady
+
+
+@pytest.mark.parametrize("shape", [0.2, 0.6, 1.1])
+def test_khat_is_the_one_of_numpyro(shape: float) -> None:
+    log_weights = np.log(np.random.default_rng(7).pareto(1 / shape, 16_384) + 1)
+    assert khat(log_weights) == pytest.approx(importance._psis_khat(log_weights), abs=1e-6)
