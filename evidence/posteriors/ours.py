@@ -16,6 +16,7 @@ from gladstorm.variational import FullRank, MeanField
 from gladstorm.variational.driver import DRAWS, STARTS, gaussian_target, optimize
 from gladstorm.variational.families import Diagonal
 from gladstorm.variational.judgement import judge, khat
+from gladstorm.variational.modes import groups, in_words
 from gladstorm.variational.programs import Traced
 from gladstorm.variational.updates import updates
 
@@ -55,12 +56,12 @@ def _run(
         )
         weights = some.compare(some.member(some.best), DRAWS)
         finite, gain = np.isfinite(weights).all(), some.gain_by_widening(some.best, density)
-        best = first + some.best
+        best, (apart, _) = first + some.best, groups(some, density)
         fits.append(
             {
                 "level": listed(level[best : best + 1])[0],
                 "khat": listed([khat(weights)])[0] if finite else None,
-                "warnings": list(judge(some, weights, float(np.finfo(float).eps), gain)),
+                "warnings": [*judge(some, weights, float(np.finfo(float).eps), gain), *in_words(apart)],
                 "errors": problem.errors(problem.sites(starts.member(best).place(draws))),
             }
         )

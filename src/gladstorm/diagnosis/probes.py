@@ -131,4 +131,10 @@ class Probes:
             name: table[name].to_numpy() if name in table.column_names else np.full(len(table), defaults[name])
             for name in Probe._fields
         }
-        return cls(**columns, remarks=tuple(metadata["remarks"]))
+        probes = cls(**columns, remarks=tuple(metadata["remarks"]))
+        if not len(probes) or min(probes.groups) < 2 or min(probes.samples) < 1 or min(probes.distance) < 0:
+            raise ValueError(
+                f"diagnose: {path} must hold probes of two groups or more, with samples in each; got others, or none. "
+                "Take them with a NoiseProbe."
+            )
+        return probes

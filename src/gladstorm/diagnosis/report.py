@@ -93,7 +93,7 @@ class Report:
         """
         POSITIVE.require("clipping", "max_norm", max_norm)
         if batch is not None:
-            COUNT.require("clipping", "batch", batch)
+            batch = COUNT.whole("clipping", "batch", batch)
         return clipping(self.probes, max_norm, np.random.default_rng(0), batch)
 
     def as_dict(self, **questions: Any) -> dict[str, Any]:
@@ -114,11 +114,18 @@ class Report:
         }
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
-        """For each finding the quantity, estimate, interval, verdict and meaning, as texts."""
-        return [
-            (name, in_digits(each.estimate), _interval(each), _verdict(each), MEANINGS[name])
-            for name, each in self.findings.items()
-        ]
+        """For each finding the quantity, estimate, interval, verdict and meaning, as texts.
+
+        Neighbours of which nothing is known for the same reason share a row.
+        """
+        rows: list[tuple[str, str, str, str, str]] = []
+        for name, each in self.findings.items():
+            row = name, in_digits(each.estimate), _interval(each), _verdict(each), MEANINGS[name]
+            if rows and not any(row[1:3]) and rows[-1][1:4] == row[1:4]:
+                names, *_, meanings = rows.pop()
+                row = f"{names}, {name}", *row[1:4], f"{meanings}; {row[4]}"
+            rows.append(row)
+        return rows
 
     def __str__(self) -> str:
         rows = self.rows()

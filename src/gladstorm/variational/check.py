@@ -38,14 +38,15 @@ def check(q: Any, density: Traced, unravel: Callable[[Any], dict[str, np.ndarray
     """Run chains from draws of a Gaussian, with its covariance as mass matrix, and compare where they are with it.
 
     Args:
-        q: The Gaussian.
+        q: The Gaussian, or a mixture of some.
         density: The log density that it was fitted to.
         unravel: From rows of coordinates to sites.
         seed: Decides every draw.
     """
     tril = np.asarray(q.scale_tril(), q.loc.dtype)
-    noise, keys = sample_noise(CHAINS, seed, q.loc.size)
-    z, acceptance = map(np.asarray, program(_walk, density.structure)(density.arrays, q.loc, tril, noise, keys[0]))
+    noise, keys = sample_noise(CHAINS, seed, q.noise_size)
+    begin = np.linalg.solve(tril, (q.place(noise) - q.loc).T).T.astype(q.loc.dtype)
+    z, acceptance = map(np.asarray, program(_walk, density.structure)(density.arrays, q.loc, tril, begin, keys[0]))
     sds = np.linalg.norm(tril, axis=1)
     shift, spread = (z.mean(axis=0) - q.loc) / sds, z.std(axis=0, ddof=1) / sds
     quantile = NormalDist().inv_cdf(1 - ERROR / (4 * q.loc.size))
@@ -69,7 +70,7 @@ def check(q: Any, density: Traced, unravel: Callable[[Any], dict[str, np.ndarray
     return ChainCheck(unravel(shift), unravel(spread), float(acceptance), steady and not bool(stuck), words)
 
 
-def _walk(structure: Any, arrays: Any, loc: Array, tril: Array, noise: Array, key: Array) -> tuple[Array, Array]:
+def _walk(structure: Any, arrays: Any, loc: Array, tril: Array, y: Array, key: Array) -> tuple[Array, Array]:
     """Advance all chains, and return where they are and how many of the last transitions were accepted."""
 
     def potential(y: Array) -> Array:
@@ -96,7 +97,7 @@ def _walk(structure: Any, arrays: Any, loc: Array, tril: Array, noise: Array, ke
         accepted = probability.mean()
         return (jnp.where(chosen[:, None], there, y), log_step + GAIN * (accepted - TARGET), accepted), None
 
-    first = (noise, jnp.asarray(np.log(0.5 * loc.size**-0.25), loc.dtype), jnp.ones((), loc.dtype))
+    first = (y, jnp.asarray(np.log(0.5 * loc.size**-0.25), loc.dtype), jnp.ones((), loc.dtype))
     keys = jax.random.split(jax.random.wrap_key_data(key), TRANSITIONS)
     (y, _, accepted), _ = jax.lax.scan(transition, first, keys)
     return loc + y @ tril.T, accepted

@@ -31,6 +31,11 @@ class Diagonal(NamedTuple):
         """Length of ε, for a member or a stack of them."""
         return int(self.loc.shape[-1])
 
+    @property
+    def sds(self) -> Any:
+        """Standard deviations of the coordinates."""
+        return self.scale
+
     def place(self, noise: Any) -> Any:
         """Return z at ε."""
         return self.loc + self.scale * noise
@@ -59,6 +64,11 @@ class Triangular(NamedTuple):
     def noise_size(self) -> int:
         """Length of ε, for a member or a stack of them."""
         return int(self.loc.shape[-1])
+
+    @property
+    def sds(self) -> Any:
+        """Standard deviations of the coordinates."""
+        return (self.tril**2).sum(-1) ** 0.5
 
     def place(self, noise: Any) -> Any:
         """Return z at ε."""
@@ -89,6 +99,11 @@ class Factored(NamedTuple):
     def noise_size(self) -> int:
         """Length of (ε₁, ε₂), for a member or a stack of them."""
         return int(self.factor.shape[-2] + self.factor.shape[-1])
+
+    @property
+    def sds(self) -> Any:
+        """Standard deviations of the coordinates."""
+        return self.scale * (1 + (self.factor**2).sum(-1)) ** 0.5
 
     def place(self, noise: Any) -> Any:
         """Return z at (ε₁, ε₂)."""
