@@ -389,4 +389,7 @@ def test_a_wrong_constant_is_noticed(module: Any, right: str, wrong: str, monkey
             for user in (module, plain_sgd, sharper_bounds, uniform_forms):
                 if hasattr(user, name):
                     monkeypatch.setattr(user, name, changed)
-    assert not disagreement() < 5e-5
+    try:
+        assert not disagreement() < 5e-5
+    except ValueError as refusal:  # of an accuracy that the right noise permits
+        assert "8 times the noise" in str(refusal)  # noqa: PT017 - noticed either way

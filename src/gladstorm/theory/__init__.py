@@ -41,7 +41,7 @@ from gladstorm.theory.planning import (
 )
 from gladstorm.theory.plans import Plan
 from gladstorm.theory.problem import Problem
-from gladstorm.theory.sharper_bounds import on_wrapper, sharper, travel_lower_bound
+from gladstorm.theory.sharper_bounds import sharper, travel_lower_bound
 from gladstorm.theory.statement import REGIMES, Condition, PowerOfT, Prescription, Statement, Term
 from gladstorm.theory.table import rows
 from gladstorm.theory.uniform import Uniform, uniform
@@ -75,7 +75,6 @@ __all__ = [
     "in_norm",
     "lower_bound",
     "master",
-    "on_wrapper",
     "overtakes",
     "plan",
     "price_of_wrong_batch",

@@ -22,6 +22,7 @@ from gladstorm.problems.oracles.blum_gladyshev import BlumGladyshev as BlumGlady
 from gladstorm.problems.oracles.blum_gladyshev import ExactBg0 as ExactBg0
 from gladstorm.problems.oracles.blum_gladyshev import FullRankOracle as FullRankOracle
 from gladstorm.problems.oracles.blum_gladyshev import Skewed as Skewed
+from gladstorm.problems.oracles.blum_gladyshev import SpectralBg0 as SpectralBg0
 from gladstorm.problems.oracles.finite_sum import FiniteSum as FiniteSum
 from gladstorm.problems.oracles.finite_sum import finite_sum as finite_sum
 from gladstorm.problems.oracles.finite_sum import measured_variance as measured_variance
@@ -40,7 +41,7 @@ def registry() -> dict[str, type[Oracle]]:
     """The classes of all oracles, by their names on the command line: one of own noise has its objective's name.
 
     >>> list(registry())[:3]
-    ['blum-gladyshev', 'chain', 'finite-sum']
+    ['blum-gladyshev', 'finite-sum', 'full-rank']
     """
     classes = {name.removesuffix("_oracle").replace("_", "-"): cls for name, cls in parts_of(globals(), Oracle).items()}
     return dict(sorted(classes.items()))
