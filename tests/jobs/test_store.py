@@ -30,7 +30,7 @@ def _refused(*_: object) -> PartResult:
 
 
 def _stored(folder: Path) -> "Store[PartResult]":
-    return Store(folder, PartResult, ".json", source="studies")
+    return Store(folder, PartResult, ".json")
 
 
 def _kept(folder: Path) -> Path:
@@ -51,7 +51,7 @@ def test_a_part_of_other_versions_or_of_other_code_is_another_part(
 ) -> None:
     _stored(tmp_path).recall({}, lambda: FOUND)
     with pytest.raises(AssertionError, match="not computed"):
-        Store(tmp_path, PartResult, ".json", source="simulation").recall({}, _refused)
+        Store(tmp_path, PartResult, ".json").recall({}, _refused)
     monkeypatch.setattr("gladstorm.jobs.store.versions", lambda: versions() | {"jax": "0.0"})
     with pytest.raises(AssertionError, match="not computed"):
         _stored(tmp_path).recall({}, _refused)
@@ -159,7 +159,7 @@ def test_two_whole_files_of_a_store_that_changed_places_are_noticed(
     stores = []
     for found, (task, made_with) in zip(make(), pair or [("task 0", versions()), ("task 1", versions())], strict=True):
         monkeypatch.setattr("gladstorm.jobs.store.versions", lambda made_with=made_with: made_with)
-        store: Store[Any] = Store(tmp_path, its_class, suffix, source="studies")
+        store: Store[Any] = Store(tmp_path, its_class, suffix)
         store.keep(task, found)
         stores.append((store, task, _bytes(found)))
     for store, task, found in stores:
@@ -218,7 +218,7 @@ def test_a_folder_where_a_part_is_expected_is_named_and_stays(tmp_path: Path) ->
 def test_what_is_no_path_is_refused_where_a_store_is_asked_for(given: Any) -> None:
     said = r"store: must be the path of a folder, or None to keep nothing; got "
     with pytest.raises(ValueError, match=said):
-        Store(given, PartResult, ".json", source="studies")
+        Store(given, PartResult, ".json")
     oracle = gs.BlumGladyshev(gs.objectives.named("cauchy", dim=2, start=1.0), 0.5, 1.0)
     for call in (
         lambda: gs.run(oracle, gs.sgd(0.1), steps=3, store=given),
@@ -238,7 +238,7 @@ from evidence.verification.checks import PartResult
 
 for time in range(5):
     for number in range(20):
-        store = Store(Path(sys.argv[1]) / str(time), PartResult, ".json", source="studies")
+        store = Store(Path(sys.argv[1]) / str(time), PartResult, ".json")
         rows = {"table": [{"number": number}] * 100}
         assert store.recall(number, lambda: PartResult(rows=rows)).rows == rows
 """

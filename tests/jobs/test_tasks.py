@@ -15,7 +15,7 @@ from gladstorm.jobs.tasks import HERE, Task, results
 
 
 def _stored(folder: Path) -> "Store[PartResult]":
-    return Store(folder, PartResult, ".json", source="core")
+    return Store(folder, PartResult, ".json")
 
 
 def _found(number: int) -> PartResult:
@@ -100,7 +100,7 @@ def test_a_claim_of_a_dead_process_goes_when_a_process_opens_the_store(
     monkeypatch.setattr("gladstorm.jobs.store._OPENED", set())  # as in the next process
     store = _stored(tmp_path)
     (left,) = tmp_path.rglob("*.claim")
-    assert not store.claim(living)
+    assert not store.has(living)
     assert left.exists()
 
 
@@ -118,7 +118,7 @@ def test_a_job_that_ends_early_leaves_no_claim(finished: int, tmp_path: Path) ->
 def test_a_claim_of_another_on_what_is_finished_here_is_left_alone(tmp_path: Path) -> None:
     store = _stored(tmp_path)
     for number, _ in results(_tasks([]), store):
-        assert store.claim({"number": number})  # as another process would, between its look and its claim
+        assert store.has({"number": number})  # as another process would, between its look and its claim
     assert len(list(tmp_path.rglob("*.claim"))) == 6
 
 
@@ -153,12 +153,12 @@ def test_a_claim_of_this_process_is_no_reason_to_wait(tmp_path: Path) -> None:
 
 def test_a_claim_of_another_machine_holds_for_a_day(tmp_path: Path) -> None:
     store = _stored(tmp_path)
-    assert store.claim({"number": 0})
+    assert store.has({"number": 0})
     (claim,) = tmp_path.rglob("*.claim")
     for hours, free in ((0, False), (23, False), (25, True)):
         claim.write_text("01234567 1")
         os.utime(claim, (time.time() - hours * 3600,) * 2)
-        assert store.claim({"number": 0}) is free
+        assert store.has({"number": 0}) is free
 
 
 def test_a_store_of_other_versions_is_named_and_left_alone(

@@ -29,11 +29,11 @@ def keep_in(folder: Path | None) -> None:
 def computing(store: Path | None, workers: int | None, scheduler: str | None) -> "Iterator[Executor]":
     """Where tasks are computed whose results a folder keeps: JAX made ready in this process, or a cluster."""
     from gladstorm import devices
-    from gladstorm.simulation import cluster, programs
+    from gladstorm.simulation import cluster
 
     keep_in(store)
     devices.tune()
-    programs.enable_program_cache()
+    devices.keep_programs()
     with cluster.open_executor(workers, scheduler) as executor:
         yield executor
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from gladstorm.core.parts import Array
 from gladstorm.jobs.progress import Progress, annotate, quietly
-from gladstorm.jobs.provenance import source_of
 from gladstorm.jobs.store import Store
 from gladstorm.methods.steps import per_coordinate
 from gladstorm.variational.arrays import Arrays
@@ -276,7 +275,7 @@ class _Blocks:
         self._store = None
         if store is not None:
             with nullcontext() if log else quietly():
-                self._store = Store(store, Arrays, ".parquet", source=source_of(optimize, *updates))
+                self._store = Store(store, Arrays, ".parquet")
             self._identity = target.density.identity
 
     def advance(self, update: Update, starts: int, state: Any, *block: Any) -> tuple[Any, Gain]:
