@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -52,8 +51,8 @@ def _kept_and_spread() -> list[Row]:
 
 def _resumed() -> Row:
     """A finished job of so many tasks, asked for again."""
-    small = replace(layout.MEASURED, task_seconds=1e-9, runs_at_once=1)
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(layout, "MEASURED", small):
+    small = {"TASK_SECONDS": 1e-9, "RUNS": 1}
+    with tempfile.TemporaryDirectory() as folder, mock.patch.multiple(layout, **small):
 
         def job() -> Record:
             return sweep(ORACLE, [sgd(0.01)], steps=10, seeds=MANY, progress=False, store=folder)

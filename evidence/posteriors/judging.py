@@ -20,7 +20,7 @@ from gladstorm.jobs.provenance import source
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task
 from gladstorm.variational import FullRank, MeanField
-from gladstorm.variational.driver import BLOCKS, COMPARED, optimize
+from gladstorm.variational.driver import BLOCKS, COMPARED
 from gladstorm.variational.programs import ROWS
 from gladstorm.variational.updates import SHARES, NewtonUpdate, updates
 

@@ -267,7 +267,7 @@ def _refused() -> Record:
 
 
 def test_a_finished_part_is_not_computed_again(tmp_path: Path) -> None:
-    store = Store(tmp_path, Record, ".parquet", source="simulation")
+    store = Store(tmp_path, Record, ".parquet")
     record = store.recall({"a": 1}, _record)
     again = store.recall({"a": 1}, _refused)
     np.testing.assert_array_equal(record.grad_norm, again.grad_norm)

@@ -73,18 +73,18 @@ def handle_signals() -> Iterator[None]:
             _write_message()
             sys.exit(CODE)
     finally:
-        signal.set_wakeup_fd(wakeup_fd)
-        for number, handler in before.items():
-            signal.signal(number, handler)
         sender.send(bytes([_LEFT]))
         thread.join()
-        receiver.close()
-        sender.close()
-        _State.handling = False
         if _State.received is not None:
             with suppress(OSError, ValueError):
                 sys.stdout.flush()
             _end()
+        signal.set_wakeup_fd(wakeup_fd)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        receiver.close()
+        sender.close()
+        _State.handling = False
 
 
 @contextmanager
@@ -140,4 +140,4 @@ def _open_closed_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the smallest free number, which this is
         if getattr(sys, name) is None:
-            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))

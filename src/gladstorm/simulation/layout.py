@@ -13,6 +13,9 @@ from typing import Literal, NamedTuple
 
 CHEAP_BYTES = 100_000  # an oracle with no more data is cheap: something else than products decides its cost
 RUNS = 96  # of a cheap problem side by side: more leave the first caches
+# Of up to so many seeds of a cheap problem, configurations lie in such multiples: fewer than 64 runs cost as much as
+# 64, and sweeps of one shape share a program.
+MULTIPLES = {4: 16, 8: 8}
 COLUMNS = 32  # of a device's matrix product: more leave the second cache
 TASK_SECONDS = 2.0  # on all cores: losing a task does not hurt, and keeping or sending one costs little beside it
 TASK_BYTES = 50_000_000  # of instances that a task holds
@@ -145,8 +148,7 @@ def _chunk(sizes: Sizes, stacks: Sequence[Sequence[int]], first: int, size: int)
     devices = min(sizes.devices, max(size, configurations))
     by_seed = size >= devices
     over_seeds, over_rows = (devices, 1) if by_seed else (1, devices)
-    # Fewer than 64 runs of a cheap problem cost as much as 64: sweeps of a few seeds share their programs.
-    least = 16 if sizes.cheap and size <= 4 else 8 if sizes.cheap and size <= 8 else 1
+    least = next((multiple for few, multiple in MULTIPLES.items() if sizes.cheap and size <= few), 1)
     widths = [_up_to(_up_to(len(stack), least), over_rows) for stack in stacks]
     seeds = _up_to(size, over_seeds)
     if not sizes.cheap:

@@ -190,7 +190,7 @@ def optimize(
         progress: Whether to show progress on standard error.
     """
     number_of_starts = len(jax.tree.leaves(q)[0])
-    blocks = _Blocks(store, progress, target, updates)
+    blocks = _Blocks(store, progress, target)
     total, done, skipped = sum(steps for _, steps in updates), 0, np.zeros(number_of_starts)
     curve, noise, ends, gaps, elbos = [], [], [], [], []
 
@@ -270,7 +270,7 @@ def _reporting(show: bool, label: str, total: int) -> Iterator[Callable[[int, st
 class _Blocks:
     """Blocks of steps, computed, or read from the store of a fit that was interrupted."""
 
-    def __init__(self, store: str | os.PathLike[str] | None, log: bool, target: Target, updates: Sequence[Any]) -> None:
+    def __init__(self, store: str | os.PathLike[str] | None, log: bool, target: Target) -> None:
         self._density, self._log = target.density, log
         self._store = None
         if store is not None:
