@@ -23,13 +23,16 @@ from evidence import study
 from evidence.reproduction import command as reproduction
 from evidence.suite.page import load as load_suite
 from evidence.tightness import command as tightness
+from evidence.tightness.page import load as load_tightness
 from evidence.verification import command as verification
 from evidence.verification.page import load
 from gladstorm.cli import suite, worst
 from gladstorm.cli.job import saving, saving_study
 from gladstorm.cli.output import Table, _in_ascii, fit, show, wrap
+from gladstorm.core.results import from_json
 from gladstorm.diagnosis import Probe, Probes
 from gladstorm.jobs.files import load_json, write_text
+from gladstorm.worst import FORMAT, WorstProblem
 
 Said = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]
@@ -53,7 +56,6 @@ LINES = {
     "plan": PLAN,
     "diagnose": "diagnose probes.parquet --horizon 1000",
     "table": "table",
-    "table --constants": "table --constants",
     "methods": "methods",
 }
 
@@ -62,11 +64,16 @@ def _json(name: str) -> Any:
     return json.loads((EVIDENCE / name).read_text())
 
 
+def _worst(name: str) -> WorstProblem:
+    content = load_json("worst", EVIDENCE / name, FORMAT)
+    return from_json(WorstProblem, {key: content[key] for key in content if key != "format"})
+
+
 FROM_RESULTS: dict[str, Callable[[], None]] = {
     "suite": lambda: suite._print(replace(whole := load_suite(EVIDENCE / "suite"), cases=whole.cases[:2])),
-    "worst": lambda: show(worst._table(_json("tightness/nstorm-smooth-bg0.json"))),
+    "worst": lambda: show(worst._table(_worst("tightness/nstorm-smooth-bg0.json"))),
     "reproduction": lambda: reproduction._show_verdicts({"cubic": _json("reproduction/cubic/summary.json")}, True),
-    "tightness": lambda: tightness._show_table(_json("tightness/tightness.json")),
+    "tightness": lambda: tightness._show_table(load_tightness(EVIDENCE / "tightness")),
     "verification": lambda: verification._print(load(EVIDENCE / "verification"), []),
 }
 TABLES = [*LINES, *FROM_RESULTS]

@@ -96,8 +96,6 @@ def test_where_nothing_is_known_normalized_steps_are_clearly_better_in_no_case_o
     highs = [case["rows"]["NSGDM, linear"]["relative"]["grad_norm"]["high"] for case in cases]
     assert all(high is None or high >= 1 for high in highs)  # None where SGD, which it is compared with, diverged
     assert f"in none of the {len(cases)} cases of docs/evidence/suite" in EVIDENCE["not known"]
-    row = next(row for row in (ROOT / CHOOSING).read_text("utf-8").splitlines() if "or you do not know" in row)
-    assert "Adam or SGD with a decaying step" in row
 
 
 def test_the_untuned_method_is_named_first_only_if_every_registered_sentence_about_it_is_true() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -23,14 +23,6 @@ from gladstorm.torch import Untuned
 ROOT = Path(__file__).parents[2]
 TINY = study.Size(evaluations=12, rates=2, tuning_seeds=(100,), seeds=(0, 1))
 KEPT = json.loads((ROOT / "docs/evidence/digits/results.json").read_text("utf-8"))
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:  # as the command sets it
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 # Each method once, each network, each noise: a JAX program takes seconds to compile.

@@ -60,9 +60,11 @@ def diagnose(
 
 
 def _print(report: "Report", content: dict[str, Any], asked: dict[str, Any]) -> None:
+    from gladstorm.diagnosis.report import HEADINGS
+
     title = f"{len(report.probes)} probes up to {report.probes.radius:.3g} from the start"
-    show(Table(title, ("", "estimate", "95 % interval", "verdict", "meaning"), report.rows(), words=5, drop=(4,)))
-    for line in (*report.sentences(), *report.recommend(**asked).sentences()):
+    show(Table(title, HEADINGS, report.rows(), words=5, drop=(4,)))
+    for line in (*report.sentences(), *report.recommend(**asked).text.splitlines()):
         say(line)
     numbers = {name: value for name, value in content["recommendation"].items() if name != "why" and value is not None}
     if numbers:

@@ -1,4 +1,4 @@
-"""What was found about one quantity: an estimate with its interval, or what it would take to have one."""
+"""A finding about one quantity: an estimate with its interval, or what it would take to have one."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from gladstorm.core.statistics import finite, significant
 from gladstorm.diagnosis import Probes, Report
 from gladstorm.diagnosis.growth import curve
 from gladstorm.diagnosis.probes import DIRECTIONS
+from gladstorm.diagnosis.report import HEADINGS
 from gladstorm.diagnosis.resampling import Strata
 
 if TYPE_CHECKING:
@@ -113,9 +114,8 @@ def diagnosis_page(report: Report, title: str, **asked: Any) -> str:
         ]
         form = {"id": key, "title": chart.title, "across": "distance from the start", "logs": {"y": chart.log}}
         content["charts"].append({**form, "points": True, "series": drawn})
-    heads = ["", "estimate", "95 % interval", "verdict", "meaning"]
-    content["tables"] = [{"title": "What was found", "open": True, "rows": [heads, *map(list, report.rows())]}]
-    content["sentences"] = [*report.sentences(), *report.recommend(**asked).sentences()]
+    content["tables"] = [{"title": "Findings", "open": True, "rows": list(map(list, [HEADINGS, *report.rows()]))}]
+    content["sentences"] = [*report.sentences(), *report.recommend(**asked).text.splitlines()]
     content["about"] = f"{len(report.probes)} probes up to {report.probes.radius:.3g} from the start."
     return page(content)
 

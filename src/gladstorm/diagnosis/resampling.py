@@ -6,6 +6,7 @@ own standard error. Percentile intervals of noise estimates, whose law is skewed
 
 from __future__ import annotations
 
+import zlib
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,11 @@ FEWEST = 6  # in a stratum that is resampled
 MOST = 8  # strata of such distances
 FLOOR = 0.1  # of a stratum's mean: what a fit says of its noise counts as no less in a weight
 SETTLED = 6  # rounds of reweighting
+
+
+def generator_of(seed: int, quantity: str) -> np.random.Generator:
+    """Make a quantity's own generator of resamples, whatever else is estimated."""
+    return np.random.default_rng([seed, zlib.crc32(quantity.encode())])
 
 
 class Estimates(NamedTuple):

@@ -21,7 +21,7 @@ from gladstorm.theory.master_bounds import master
 from gladstorm.theory.oracle import around_start, cost_of_moving, for_oracle, problem_of
 from gladstorm.theory.planning import COVERED_METHODS, Plan, for_schedule, for_wrapper, overtakes, plan, theorem
 from gladstorm.theory.problem import Norm, Problem
-from gladstorm.theory.sharper_bounds import on_wrapper, sharper, travel_lower_bound
+from gladstorm.theory.sharper_bounds import sharper, travel_lower_bound
 from gladstorm.theory.statement import REGIMES, Condition, PowerOfT, Prescription, Statement, Term
 from gladstorm.theory.table import rows
 
@@ -44,7 +44,6 @@ __all__ = [
     "for_wrapper",
     "lower_bound",
     "master",
-    "on_wrapper",
     "overtakes",
     "plan",
     "problem_of",

@@ -70,8 +70,9 @@ def ratio(numerator: float, denominator: float) -> float:
 class Norm:
     """The norm in which a step has length 1, by what it does to noise. docs/theory.md explains the three numbers.
 
-    >>> Norm.from_text("spectral(64, 32)").tau ** 2, Norm.from_text("layers(sign(16), 2 * euclid)").tau ** 2
-    (32.000000000000004, 20.0)
+    >>> spectral, layers = Norm.from_text("spectral(64, 32)"), Norm.from_text("layers(sign(16), 2 * euclid)")
+    >>> f"{spectral.tau**2:.6g} {layers.tau**2:.6g}"
+    '32 20'
     """
 
     name: str = "euclid"

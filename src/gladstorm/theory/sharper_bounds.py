@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from gladstorm.theory.class_constants import Expected, best_linear_class, symmetric, young
 from gladstorm.theory.master_bounds import MASTERS, Bound, MomentumSublinear, StormSublinear, of_run
-from gladstorm.theory.problem import HORIZON, NON_NEGATIVE, POSITIVE, Problem
+from gladstorm.theory.problem import HORIZON, NON_NEGATIVE, POSITIVE
 from gladstorm.theory.statement import Condition, Statement
 
 
@@ -93,7 +93,6 @@ class MomentumSmooth(MomentumFeedback):
     """
 
     source = "S1: NSGDM, smooth"
-    error_charged = 2
     reach = 0.0
 
     @property
@@ -146,7 +145,6 @@ class StormSmooth(Bound):
 
     method = "nstorm"
     source = "S2: NSTORM, mean-square smooth"
-    error_charged = 2
 
     def _stated(self) -> dict[str, float]:
         D, G, L, norm = self.problem.gap, self.problem.G, self.constant("L"), self.problem.norm
@@ -167,7 +165,6 @@ class MomentumLongStep(MomentumSublinear):
 
     source = "S3: NSGDM, L*_sym(alpha), long steps"
     label = ""
-    error_charged = None
 
     def conditions(self) -> tuple[Condition, ...]:
         """γ ≤ η is not among them."""
@@ -293,17 +290,6 @@ def sharper(statement: Statement, T: int) -> Bound | None:
         return in_wider if in_wider is not None and in_wider.bound < statement.bound(T) else None
     in_class = of_run(kind, statement.problem, statement, T)
     return in_class if in_wider is None or in_class.guaranteed <= in_wider.bound else in_wider
-
-
-def on_wrapper(statement: Statement, problem: Problem, T: int) -> Bound | None:
-    """A bound for a statement's run if the noise of `BlumGladyshev` is added to f; None if there is none.
-
-    Args:
-        statement: What prescribes the run.
-        problem: The problem with f's own constants.
-        T: The number of iterates.
-    """
-    return of_run(StormOnWrapper, problem, statement, T) if statement.method == StormOnWrapper.method else None
 
 
 def travel_lower_bound(L0: float, gamma: float, T: int, descent: float) -> float:
