@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gladstorm.simulation.on_disk import MONTH, programs_on_disk
 from gladstorm.variational import MeanField, fit_logdensity
 from gladstorm.variational.check import CHAINS, Check, check
 from gladstorm.variational.families import Diagonal, Triangular
-from gladstorm.variational.on_disk import MONTH, programs_on_disk
 from gladstorm.variational.programs import Traced, program
 from targets import correlated, gaussian
 
@@ -87,7 +87,7 @@ def no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     before = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     jax.config.update("jax_compilation_cache_dir", None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("gladstorm.variational.on_disk.LEAST", 0.0)
+    monkeypatch.setattr("gladstorm.simulation.on_disk.LEAST", 0.0)
     yield tmp_path
     jax.config.update("jax_compilation_cache_dir", before)
 

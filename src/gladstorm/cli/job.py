@@ -30,10 +30,11 @@ def computing(store: Path | None, workers: int | None, scheduler: str | None) ->
     """Where tasks are computed whose results a folder keeps: JAX made ready in this process, or a cluster."""
     from gladstorm import devices
     from gladstorm.simulation import cluster
+    from gladstorm.simulation.on_disk import keep_programs
 
     keep_in(store)
     devices.tune()
-    devices.keep_programs()
+    keep_programs()
     with cluster.open_executor(workers, scheduler) as executor:
         yield executor
 

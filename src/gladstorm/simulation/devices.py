@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
-import time
-import warnings
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -19,7 +15,6 @@ from gladstorm.jobs.progress import within
 # Loops that touch less than this many bytes become one kernel each. XLA's own limit of 1 kB leaves the dozen small
 # kernels of a cheap objective's step to be launched one by one, which takes longer than what they compute.
 ONE_KERNEL_BYTES = 4_000_000
-MONTH = 30 * 24 * 3600
 _MINE: ContextVar[list[Any] | None] = ContextVar("_MINE", default=None)
 
 
@@ -69,34 +64,3 @@ def tune(cores: int | None = None) -> None:
         raise ValueError(
             f"devices: JAX_PLATFORMS must name a platform JAX finds on this machine, such as cpu; got {asked!r}."
         ) from None
-
-
-def keep_programs() -> None:
-    """Let JAX keep compiled programs in the user's cache folder, unless it keeps them elsewhere already.
-
-    Loading a program runs what is in its file: the folder must be the user's own and closed to everybody else. It is
-    named by the processor that the machine code is for; programs that were made a month ago are compiled again.
-    """
-    if jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]  # JAX adds its settings when imported
-        return
-    with suppress(OSError, RuntimeError):  # a cache that cannot be used is none; no home is a RuntimeError
-        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = root / "gladstorm" / f"programs-{hashlib.sha256(_processor().encode()).hexdigest()[:16]}"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.lstat()
-        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077 or folder.is_symlink()):
-            return
-        for program in folder.iterdir():
-            if time.time() - program.stat().st_mtime > MONTH:
-                program.unlink()
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-        # A damaged file, or a full disk, costs a compilation and needs no word.
-        warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
-
-
-def _processor() -> str:
-    """What the machine code may use."""
-    cpuinfo = Path("/proc/cpuinfo")  # Linux only
-    lines = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.is_file() else []
-    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())

@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from gladstorm.methods.steps import per_coordinate
+from gladstorm.simulation.on_disk import programs_on_disk
 from gladstorm.variational.check import check
 from gladstorm.variational.driver import DRAWS, FIRST_SCALE, Starts, gaussian_target, optimize
 from gladstorm.variational.families import Diagonal, Family, largest_family
 from gladstorm.variational.fit import WEIGHED, WEIGHED_SEED, Fit
 from gladstorm.variational.judgement import judge
 from gladstorm.variational.modes import Group, groups, in_words
-from gladstorm.variational.on_disk import programs_on_disk
 from gladstorm.variational.programs import Traced, sample_noise
 from gladstorm.variational.updates import updates
 

@@ -1,4 +1,4 @@
-"""Compiled programs of fits in the user's cache folder, by JAX's persistent cache, without touching its settings."""
+"""Compiled programs in the user's cache folder, by JAX's persistent cache."""
 
 from __future__ import annotations
 
@@ -15,20 +15,29 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 MONTH = 30 * 24 * 3600
+WARNING = "Error (reading|writing) persistent compilation cache"  # a damaged file, a full disk: it is compiled again
 LEAST = 0.03  # seconds of compiling that are worth a file
+
+
+def keep_programs() -> None:
+    """Let JAX keep programs in a folder of ours from now on, unless it keeps them elsewhere already."""
+    folder = None if jax.config.jax_compilation_cache_dir else _folder()  # type: ignore[attr-defined]  # added by JAX
+    if folder is not None:
+        warnings.filterwarnings("ignore", WARNING)
+        _keep_in(str(folder), LEAST)
 
 
 @contextmanager
 def programs_on_disk() -> Iterator[None]:
-    """Let JAX keep programs in a folder of ours inside a with-block, unless it keeps them elsewhere already."""
+    """Let JAX keep programs there inside a with-block, and leave its settings as they were."""
     settings = jax.config
     folder = None if settings.jax_compilation_cache_dir else _folder()  # type: ignore[attr-defined]  # added by JAX
     if folder is None:
         yield
         return
     before = settings.jax_persistent_cache_min_compile_time_secs  # type: ignore[attr-defined]
-    with warnings.catch_warnings():  # a damaged file, or a full disk, costs a compilation and needs no word
-        warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", WARNING)
         _keep_in(str(folder), LEAST)
         try:
             yield
@@ -46,7 +55,7 @@ def _folder() -> Path | None:
     """Return a folder for this processor that is the user's own (loading a program runs it), or None."""
     with suppress(OSError, RuntimeError):  # no home is a RuntimeError
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = root / "gladstorm" / f"fits-{hashlib.sha256(_processor().encode()).hexdigest()[:16]}"
+        folder = root / "gladstorm" / f"programs-{hashlib.sha256(_processor().encode()).hexdigest()[:16]}"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
         if folder.is_symlink() or (hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077)):
