@@ -14,7 +14,7 @@ SOURCE = Path(gladstorm.__file__).parent
 PUBLIC_PATHS = ("lightning", "numpyro", "transformers")  # modules that only name what `integrations` has
 
 # A record and a plan draw themselves for people: the steps back, made when they are asked for.
-STEPS_BACK = {("simulation/record.py", "plotting"), ("theory/planning.py", "plotting")}
+STEPS_BACK = {("simulation/record.py", "plotting"), ("theory/plans.py", "plotting")}
 
 
 def reached(code: str) -> set[str]:
@@ -111,7 +111,7 @@ def test_the_core_stands_on_nothing_random_or_global() -> None:
     for path in SOURCE.rglob("*.py"):
         text = path.read_text()
         assert "np.random.seed" not in text
-        assert path.name in ("devices.py", "on_disk.py") or "config.update" not in text
+        assert path.name == "devices.py" or "config.update" not in text
 
 
 def test_who_implements_a_contract_says_so_with_override_and_not_with_noise() -> None:

@@ -31,7 +31,6 @@ from gladstorm.jobs.progress import quietly
 from gladstorm.jobs.provenance import source_of, versions
 from gladstorm.jobs.tasks import HERE, Executor, Here, Task
 from gladstorm.simulation import devices
-from gladstorm.simulation.on_disk import keep_programs
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -212,7 +211,7 @@ def _compute_there(packed: bytes, made_with: dict[str, str]) -> Any:
         raise ValueError(f"executor: workers must have the versions of the process that sends tasks; one has {words}.")
     with contextlib.suppress(RuntimeError):  # of JAX, which takes no settings after its first computation
         devices.tune(1)
-    keep_programs()
+    devices.keep_programs()
     with quietly():
         return pickle.loads(packed)()
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
-from gladstorm.simulation.on_disk import programs_on_disk
+from gladstorm.simulation.devices import programs_on_disk
 from gladstorm.variational.conclusion import fit_gaussian
 from gladstorm.variational.driver import STARTS
 from gladstorm.variational.families import Family, FullRank, LowRank, MeanField
