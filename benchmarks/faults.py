@@ -32,7 +32,7 @@ from gladstorm.simulation.cluster import Processes
 ORACLE = BlumGladyshev(objectives.named("power:3", start=4.7), 0.5, 0.5)
 METHODS = {"NSGDM": nsgdm([1e-3, 1e-2], 0.01), "SGD": sgd([1e-3, 1e-2])}
 STEPS, SEEDS = 20_000, 16
-TASKS = {"TASK_SECONDS": 0.02, "RUNS": 4}  # many of a few milliseconds, so that kills meet them
+TASKS: Any = {"TASK_SECONDS": 0.02, "RUNS": 4}  # many of a few milliseconds, so that kills meet them
 
 
 def swept(**options: Any) -> Record:

@@ -6,6 +6,7 @@ import os
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -51,7 +52,7 @@ def _kept_and_spread() -> list[Row]:
 
 def _resumed() -> Row:
     """A finished job of so many tasks, asked for again."""
-    small = {"TASK_SECONDS": 1e-9, "RUNS": 1}
+    small: Any = {"TASK_SECONDS": 1e-9, "RUNS": 1}
     with tempfile.TemporaryDirectory() as folder, mock.patch.multiple(layout, **small):
 
         def job() -> Record:

@@ -194,7 +194,7 @@ def test_what_stands_where_a_result_belongs_is_neither_followed_nor_removed(tmp_
     for put in (partial(path.symlink_to, precious), partial(path.symlink_to, tmp_path / "new"), path.mkdir):
         path.unlink()
         put()
-        for use in (lambda: store.keep({}, RESULT), lambda: store.find({})):
+        for use in (partial(store.keep, {}, RESULT), partial(store.find, {})):
             with pytest.raises(ValueError, match=r"store: a (file must be a regular|result must not be a link)"):
                 use()
         assert path.is_symlink() or path.is_dir()
@@ -268,7 +268,8 @@ def test_a_disk_that_fills_up_costs_the_keeping_and_not_the_results(
 
 
 def test_what_another_process_finishes_meanwhile_is_read(tmp_path: Path) -> None:
-    other, computed = _stored(tmp_path), []
+    other = _stored(tmp_path)
+    computed: list[int] = []
 
     def meanwhile(number: int) -> None:
         if number == 0:
@@ -359,7 +360,11 @@ def test_names_of_methods_decide_nothing_and_every_number_does(tmp_path: Path, m
     monkeypatch.setattr(runs.Runs, "__call__", _refused)
     assert gs.sweep(ORACLE, {"a": METHODS["SGD"], "b": METHODS["NSGDM"]}, **asked).labels[-1] == "b"
     other = gs.BlumGladyshev(ORACLE.objective, B=0.5, G=0.6)
-    changes = [(ORACLE, METHODS, {"steps": 21}), (ORACLE, METHODS, {"seeds": 3}), (ORACLE, METHODS, {"records": 9})]
+    changes: list[tuple[Any, Any, dict[str, Any]]] = [
+        (ORACLE, METHODS, {"steps": 21}),
+        (ORACLE, METHODS, {"seeds": 3}),
+        (ORACLE, METHODS, {"records": 9}),
+    ]
     for oracle, methods, change in [*changes, (other, METHODS, {}), (ORACLE, [gs.nsgdm(0.01, 0.11)], {})]:
         with pytest.raises(AssertionError, match="not computed"):
             gs.sweep(oracle, methods, **asked | change)
