@@ -17,6 +17,7 @@ from gladstorm.diagnosis.readings import GrowthSequence
 from gladstorm.jobs.progress import annotate
 from gladstorm.problems.objectives import Power, Quadratic
 from gladstorm.problems.oracles import BlumGladyshev, FullRankOracle, Oracle, Skewed
+from gladstorm.problems.sampling import keys_of
 from gladstorm.simulation.clipping import clip_bias
 
 SEED = 31000  # fixed before the first run with it
@@ -47,7 +48,7 @@ def of_batches(name: str, ratio: float, repetitions: int, seed: int) -> dict[str
     oracle = problems(ratio)[name]
     with jax.enable_x64(True):
         x = jnp.asarray(E1)
-        keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), (repetitions * PROBES, GROUPS))
+        keys = keys_of(seed, (repetitions * PROBES, GROUPS))
         noise, gradient2, *_ = jax.jit(jax.vmap(partial(_measure, oracle, x, x)))(keys)
         rows = np.stack([noise, gradient2], axis=1).reshape(repetitions, PROBES, 2)
         truth = float(oracle.variance(oracle.at(x)) / jnp.sum(oracle.exact(oracle.at(x)) ** 2))  # type: ignore[operator]
@@ -114,7 +115,7 @@ def of_clipping(name: str, threshold: float, looks: int, seed: int) -> dict[str,
     size = 3.0 if "‖x‖³" in name else 1.0  # ‖∇f‖
     with jax.enable_x64(True):
         point = oracle.at(jnp.asarray(E1))
-        keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), (looks, 2))
+        keys = keys_of(seed, (looks, 2))
 
         def half(key: Any) -> Any:
             return oracle.grad(point, oracle.batch(oracle.draw(key), jnp.asarray(2)))
