@@ -93,11 +93,14 @@ def changes_table(results: BatchResults, factor: int) -> str:
         ]
 
     rows = [
-        [training, *cells(lambda *column, training=training: change(results, training, *column, factor))]
+        [
+            training,
+            *cells(lambda optimizer, rule, training=training: change(results, training, optimizer, rule, factor)),
+        ]
         for training in results.extent.trainings
     ]
     return markdown_table(
-        ["", *OPTIMIZERS], [*rows, ["mean", *cells(lambda *column: mean_of(results, *column, factor))]]
+        ["", *OPTIMIZERS], [*rows, ["mean", *cells(lambda optimizer, rule: mean_of(results, optimizer, rule, factor))]]
     )
 
 
