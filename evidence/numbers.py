@@ -107,20 +107,18 @@ def verification() -> Mapping[str, str]:
 
 
 @cache
-def digits() -> Mapping[str, str]:
-    """Return test accuracies in percent: `Adam` with its interval, `Adam.mean`; `Adam.noise` with growing noise."""
-    numbers = {}
-    for method, plain, noisy, *_ in _rows(DOCS / "digits/index.md", "test accuracy, %, no added noise"):
-        for name, accuracy in ((method, plain), (f"{method}.noise", noisy)):
-            numbers |= {name: accuracy, f"{name}.mean": accuracy.partition(" ± ")[0]}
+def networks() -> Mapping[str, str]:
+    """Return ratios to tuned AdamW's loss: `mean.Muon`, its ends `low` and `high`, `worst.NSGDM-by-layer-.02`."""
+    from evidence.networks import page
+
+    results = page.load(DOCS / "networks")
+    numbers = {"trainings": str(len(results.finished)), "steps": str(results.extent.steps)}
+    numbers["to-Muon"] = f"{page.mean_ratio(results, page.OURS, page.MUON).value:.2f}"
+    for name in page.RIVALS:
+        row, mean = name.replace(", ", "-").replace(" ", "-"), page.mean_ratio(results, name)
+        ends = {"mean": mean.value, "low": mean.low, "high": mean.high, "worst": page.worst(results, name)[0]}
+        numbers |= {f"{word}.{row}": "–" if end is None else f"{end:.2f}" for word, end in ends.items()}
     return numbers
-
-
-@cache
-def text() -> Mapping[str, str]:
-    """Return mean test losses of the small transformer: `AdamW.decayed`, `Untuned.constant`."""
-    rows = _rows(DOCS / "text/index.md", "test loss")
-    return {f"{row[0]}.{row[1]}": row[3].partition(" ± ")[0] for row in rows}
 
 
 @cache
@@ -153,8 +151,7 @@ STUDIES: dict[str, Callable[[], Mapping[str, str]]] = {
     "posteriors": posteriors,
     "suite": suite,
     "verification": verification,
-    "digits": digits,
-    "text": text,
+    "networks": networks,
     "reproduction": reproduction,
     "performance": performance,
 }
