@@ -33,8 +33,8 @@ DELIBERATELY_NOT = {
 }
 PACKAGES = ("diagnosis", "lightning", "numpyro", "optax", "torch", "transformers")
 GROUPS: dict[str, ModuleType] = {name: each for name in gs.__all__ if isinstance(each := getattr(gs, name), ModuleType)}
-PARTS = ("averages", "batches", "estimators", "objectives", "oracles", "schedules", "steps")
-MOST = 33  # at the top: 24 names, and nine groups of all others
+PARTS = ("averages", "batches", "estimators", "norms", "objectives", "oracles", "schedules", "steps")
+MOST = 34  # at the top: 24 names, and ten groups of all others
 
 
 def public_names(module: ModuleType) -> set[str]:

@@ -19,6 +19,7 @@ from gladstorm.methods import averages as averages
 from gladstorm.methods import batches as batches
 from gladstorm.methods import estimators as estimators
 from gladstorm.methods import from_plan as from_plan
+from gladstorm.methods import norms as norms
 from gladstorm.methods import nsgdm as nsgdm
 from gladstorm.methods import nstorm as nstorm
 from gladstorm.methods import schedules as schedules

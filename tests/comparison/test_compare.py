@@ -272,33 +272,6 @@ def test_ctrl_c_keeps_the_methods_that_had_finished(monkeypatch: pytest.MonkeyPa
     assert list(interrupt.value.finished) == ["NSGDM"]
 
 
-def test_methods_are_compared_on_any_oracle(gladstorm: Said) -> None:
-    arguments = "--seeds 2 --tuning-seeds 1 --budget 40 --grid 0.01,0.1,2 --method sgd --json".split()
-    reports = []
-    cases: Any = (("phase-retrieval:40", "finite-sum", []), ("cauchy", "skewed(G=0.25,q=0.1)", ["--B", "0.5"]))
-    for objective, oracle, noise in cases:
-        command = ["compare", "--objective", objective, "--dim", "3", "--start", "1", "--oracle", oracle, *noise]
-        code, out, err = gladstorm(*command, *arguments)
-        assert code == 0, err
-        reports.append(json.loads(out)["config"])
-    assert [report["oracle_text"] for report in reports] == ["finite-sum", "skewed(G=0.25,q=0.1)"]
-    assert [report["oracle"]["type"] for report in reports] == ["FiniteSum", "Skewed"]
-    assert {name: reports[1]["oracle"][name] for name in "BGq"} == {"B": 0.5, "G": 0.25, "q": 0.1}
-
-
-def test_methods_and_parts_are_listed(gladstorm: Said) -> None:
-    code, out, _ = gladstorm("methods", "--json")
-    assert code == 0
-    listed = json.loads(out)
-    assert {row["method"].partition("(")[0] for row in listed["methods"]} == set(METHODS)
-    assert {"storm(eta)", "normalized(gamma)", "power_decay(initial, exponent, shift)"} <= {
-        row["part"] for row in listed["parts"]
-    }
-    code, out, _ = gladstorm("methods")
-    assert code == 0
-    assert "Parts" in out
-
-
 def test_the_paper_s_schedules_are_methods_by_name() -> None:
     text = "nstorm_by_theory(gamma0=[2.5,7.5],horizon=10001,alpha=0.5)"
     found: Any = parse_method(text, {"B": 0.5, "G": 0.5})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -18,14 +17,6 @@ from gladstorm.torch import diagnose as diagnose_model
 from trainings import TRAININGS, Training
 
 GROUPS, SAMPLES = 4, 8
-
-
-@pytest.fixture(autouse=True)
-def _threads_do_not_wait_for_each_other() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_nine_of_ten_trainings_are_told_whether_their_noise_grows_at_a_quarter_of_their_gradients() -> None:

@@ -309,12 +309,6 @@ def test_the_means_of_a_cell_and_their_roots_have_the_errors_of_means_and_of_roo
     assert [of_norms[0, 0], of_L[0, 0], both[0, 0]] == pytest.approx(linearized)
 
 
-def test_a_power_of_the_gradient_lies_between_0_and_1() -> None:
-    alpha = diagnose(steps_along_a_path(1.0, 0.1, 1.0, 3.0)).findings["alpha"]
-    assert (alpha.verdict, alpha.high) == ("estimated", 1.0)
-    assert 0 <= (alpha.low or 0) <= (alpha.estimate or 0) <= 1
-
-
 @pytest.mark.parametrize(("error", "together", "known"), [(5.0, 0.0, True), (6.0, 0.0, False), (6.0, 1.0, True)])
 def test_the_error_of_a_ratio_is_none_where_both_err_together(error: float, together: float, known: bool) -> None:
     """Resamples lie a tenth of their error away from 1 + ρ = 2; the sample's error is `error`, or none."""
@@ -361,23 +355,6 @@ def test_alternatives_are_told_apart_where_they_predict_better_and_only_there() 
     gradient2 = np.where(probes.distance == probes.radius / 2, 9.0, 1.0)  # largest half-way
     coupled = {**vars(probes), "noise": probes.noise * (1 + gradient2), "gradient2": gradient2}
     assert verdicts(Probes(**coupled))["σ² + c‖∇f‖²"] == "better"
-
-
-def test_advice_follows_the_evidence() -> None:
-    grows, falls, fast = diagnose(table()), diagnose(table(least=2.0)), diagnose(table(power=5.0))
-    undecided = diagnose(table(least=1.5, budget=96)).recommend(10_000, gap=3.0, alpha=0)  # as far at the end as before
-    assert (undecided.method, "more probes along the path" in undecided.why) == ("adam", True)
-    assert (grows.recommend().method, grows.recommend().gamma) == ("nsgdm", None)
-    assert "give horizon and gap" in grows.recommend().why
-    assert "give alpha" in grows.recommend(1000, gap=3.0).why
-    by_theorem = grows.recommend(10_000, gap=3.0, alpha=0)
-    assert by_theorem.gamma is not None
-    assert by_theorem.source is not None
-    assert by_theorem.source.startswith(("Theorem", "Corollary"))
-    off_the_path = falls.recommend(10_000, gap=3.0, alpha=0)
-    assert (off_the_path.method, "meets no growth" in off_the_path.why) == ("adam", True)
-    too_fast = fast.recommend(10_000, gap=3.0, alpha=0)
-    assert (too_fast.method, too_fast.gamma, "none of the theorems" in too_fast.why) == ("nsgdm", None, True)
 
 
 def test_numbers_are_those_of_the_theorem_for_the_mini_batch_and_the_upper_ends() -> None:

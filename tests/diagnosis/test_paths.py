@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +31,6 @@ from gladstorm.optax import probes_of, read_noise
 D, STEPS = 4, 64
 BUDGET = 128  # 32 probes at the start without a checkpoint: an eighth of them is enough for a comparison
 START = np.full(D, 2.0)
-
-
-@pytest.fixture(autouse=True)
-def _threads_do_not_wait_for_each_other() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def variance(x: np.ndarray) -> np.ndarray:

@@ -195,7 +195,7 @@ def test_a_model_that_cannot_be_fitted_is_refused_in_a_sentence() -> None:
 
     for given, words in (
         ({"model": observed}, "model must have a latent variable"),
-        ({"model": needy, "steps": 200}, r"an argument named 'steps', .* functools\.partial\(model, steps=…\)"),
+        ({"model": needy, "steps": 200}, r"an argument named 'steps', .*functools\.partial\(model, steps=…\)"),
         ({"model": model, "guide": AutoIAFNormal(model)}, "AutoIAFNormal knows it only at its own draws"),
         ({"model": observed, "guide": lambda data: None}, "guide must have parameters"),
     ):

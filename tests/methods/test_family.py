@@ -44,6 +44,7 @@ from gladstorm.methods.estimators import (
     Transported,
 )
 from gladstorm.methods.estimators.stateful import SagaState
+from gladstorm.methods.norms import Sign
 from gladstorm.methods.schedules import CosineDecay, CubeRootDecay, LinearDecay, PowerDecay, SquareOf
 from gladstorm.methods.steps import (
     Anchored,
@@ -54,7 +55,6 @@ from gladstorm.methods.steps import (
     Plain,
     Polyak,
     PowerNormalized,
-    Sign,
     Step,
     ThreeWayClipped,
 )
@@ -206,7 +206,7 @@ CASES: dict[str, Case] = {
         lambda: lambda k, x, v: x - GAMMA * v / np.linalg.norm(v) ** 0.3,
         one,
     ),
-    "sign": (Method(Fresh(), Sign(GAMMA)), fresh, lambda: lambda k, x, v: x - GAMMA * np.sign(v), one),
+    "sign": (Method(Fresh(), Normalized(GAMMA, Sign())), fresh, lambda: lambda k, x, v: x - GAMMA * np.sign(v), one),
     "generalized sign": (Method(Fresh(), GeneralizedSign(GAMMA, 0.9)), fresh, lambda: Signs(0.9), one),
     "anchored": (Method(Fresh(), Anchored(PLAIN, 0.1, 9)), fresh, lambda: Anchor(0.1, 9), one),
     "halpern": (
@@ -309,7 +309,7 @@ FRESH = sgd(GAMMA)
         (Method(Fresh(), Anchored(PLAIN, 0.0, 7)), FRESH),
         (Method(Sarah(6), PLAIN, LARGE), Method(Spider(7), PLAIN, LARGE)),
         (Method(Svrg(1), PLAIN), FRESH),
-        (Method(Fresh(), GeneralizedSign(GAMMA, 0.0)), Method(Fresh(), Sign(GAMMA))),
+        (Method(Fresh(), GeneralizedSign(GAMMA, 0.0)), Method(Fresh(), Normalized(GAMMA, Sign()))),
         (Method(Momentum(PowerDecay(ETA, 0.0)), Normalized(PowerDecay(GAMMA, 0.0))), nsgdm(GAMMA, ETA)),
     ],
     ids=lambda method: type(method.estimator).__name__ + "+" + type(method.step).__name__,
@@ -378,7 +378,7 @@ def test_every_estimator_runs_with_every_step_and_every_batch_rule(name: str) ->
     with jax.enable_x64(True):
         begins = [begun(oracle, Method(estimator, PLAIN, rule), 0) for rule in RULES]
         for step, (rule, state) in zip(moves, itertools.cycle(zip(RULES, begins, strict=True))):
-            own = state._replace(memory=step.init(state.point.x))
+            own = state._replace(memory=step.init(state.point.x), stationarity_sum=jnp.zeros(()))
             after = whole_step(oracle, Method(estimator, step, rule), own, 0, 1)
             assert np.all(np.isfinite(after.point.x)), (step, rule)
             assert int(after.sfo) > int(state.sfo)

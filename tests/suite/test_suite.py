@@ -160,15 +160,6 @@ def test_a_target_is_reached_for_good_within_the_budget_or_missed() -> None:
     np.testing.assert_allclose(reaching(times, np.array([0.1, 0.5, 1.0]), 10), [0.25, 0.5, 0.5])
 
 
-def test_from_one_start_a_fixed_step_walks_a_lattice_that_random_starts_do_not_share() -> None:
-    method = Method(Fresh(), Normalized(0.01))
-    noiseless = [BlumGladyshev(objectives.named("power:3", start=5.0), B=0.0, G=0.0)] * 4
-    random = [BlumGladyshev(objectives.named("power:3", seed=seed), B=0.0, G=0.0) for seed in range(4)]
-    lucky, fair = (run(each, method, steps=700, seeds=4, progress=False) for each in (noiseless, random))
-    assert lucky.best_grad_norm[0, :, -1].max() < 1e-20
-    assert fair.best_grad_norm[0, :, -1].min() > 1e-10
-
-
 def test_an_average_of_jumps_over_the_minimum_of_an_even_function_is_near_it_and_flagged() -> None:
     oracles = [BlumGladyshev(objectives.named("power:3", seed=seed), B=0.5, G=0.5) for seed in range(4)]
     method = Method(Fresh(), Normalized(0.1), average=PolynomialAverage(8.0))

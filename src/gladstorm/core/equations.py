@@ -23,6 +23,7 @@ AVERAGED = 6.0  # the degree of the average x̄, as `PolynomialAverage` counts i
 # coefficients (Jordan et al., Muon, 2024) bring small ones up fast: in five steps, all above ‖v‖_F/500 to 0.68–1.21.
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 NEWTON_SCHULZ_STEPS = 5
+SIGN_SCALE = 0.25  # of a step by signs, for what is no matrix, where a step of a matrix has unit length
 
 
 def momentum(v: Any, g: Any, eta: Any) -> Any:
@@ -87,29 +88,34 @@ def agreement(off: Any, spread: Any, xp: Any) -> Any:
     return (off / xp.where(spread == 0, 1.0, spread)) ** 2
 
 
-def newton_schulz(v: Any, xp: Any, steps: int = NEWTON_SCHULZ_STEPS) -> Any:
+def add_product(beta: Any, z: Any, alpha: Any, x: Any, y: Any) -> Any:
+    """βz + α xy for matrices."""
+    return beta * z + alpha * (x @ y)
+
+
+def newton_schulz(v: Any, xp: Any, steps: int = NEWTON_SCHULZ_STEPS, add_product: Any = add_product) -> Any:
     """UVᵀ, nearly, of each matrix v = UΣVᵀ of a stack (the last two dimensions); 0 where a matrix is 0.
 
-    Each singular value ends where `NEWTON_SCHULZ` takes σ/‖v‖_F in so many steps, whatever the scale of v. A matrix of one
-    row or column is v/‖v‖, exactly.
+    Each singular value ends where `NEWTON_SCHULZ` takes σ/‖v‖_F in so many steps, whatever the scale of v. A matrix of
+    one row or column is v/‖v‖, exactly. A library that has βz + α xy as one kernel may give it.
     """
     if v.shape[-2] > v.shape[-1]:  # the shorter side makes the smaller products
-        return newton_schulz(v.swapaxes(-2, -1), xp, steps).swapaxes(-2, -1)
+        return newton_schulz(v.swapaxes(-2, -1), xp, steps, add_product).swapaxes(-2, -1)
     a, b, c = NEWTON_SCHULZ
     x = normalized(v, (-2, -1), xp)
     for _ in range(steps if v.shape[-2] > 1 else 0):
         gram = x @ x.swapaxes(-2, -1)
-        x = a * x + (b * gram + c * (gram @ gram)) @ x
+        x = add_product(a, x, 1, add_product(b, gram, c, gram, gram), x)
     return x
 
 
 def normalized(v: Any, axis: Any, xp: Any) -> Any:
     """v/‖v‖ with the Euclidean norm along these axes, at any scale; 0 where v is 0."""
-    scaled = _scaled_by(xp.amax(xp.abs(v), axis=axis, keepdims=True), v, xp)  # or squares would leave the range
-    return _scaled_by(xp.sqrt(xp.sum(scaled * scaled, axis=axis, keepdims=True)), scaled, xp)
+    scaled = _over(xp.amax(xp.abs(v), axis=axis, keepdims=True), v, xp)  # or squares would leave the range
+    return _over(xp.linalg.vector_norm(scaled, axis=axis, keepdims=True), scaled, xp)
 
 
-def _scaled_by(size: Any, v: Any, xp: Any) -> Any:
+def _over(size: Any, v: Any, xp: Any) -> Any:
     return v / xp.where(size == 0, 1.0, size)
 
 

@@ -203,9 +203,9 @@ def _anew(number: Any) -> np.ndarray:
 def describe(value: Any) -> Any:
     """A part as JSON-ready data: its class and numbers; arrays by shape and SHA-256, functions by name.
 
-    >>> from gladstorm.methods.steps import Normalized
-    >>> describe(Normalized(gamma=0.5))
-    {'type': 'Normalized', 'gamma': 0.5}
+    >>> from gladstorm.methods.steps import Plain
+    >>> describe(Plain(gamma=0.5))
+    {'type': 'Plain', 'gamma': 0.5}
     >>> describe({"labels": np.array([1, 2]), "more": (0.5, np.zeros(17))})["labels"]
     [1, 2]
     """

@@ -102,7 +102,7 @@ def advise(
     return replace(
         advice,
         batching=_batching(report, size, asked=batch is not None),
-        clipping=None if max_norm is None else report.clipping(max_norm),
+        clipping=None if max_norm is None else report.clipping(max_norm, batch),
         actions=_actions(advice, report, horizon),
     )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gladstorm.core.rules import POSITIVE
+from gladstorm.core.rules import COUNT, POSITIVE
 from gladstorm.core.screen import html_picture, html_table, in_digits
 from gladstorm.diagnosis.advice import Advice, advise
 from gladstorm.diagnosis.along_path import anchor, end_to_start
@@ -80,10 +80,15 @@ class Report:
         """
         return advise(self, horizon, gap, alpha, batch, max_norm)
 
-    def clipping(self, max_norm: float) -> Clipping:
-        """What clipping at a threshold does: how often it acts, its bias, and a better threshold."""
+    def clipping(self, max_norm: float, batch: int | None = None) -> Clipping:
+        """What clipping at a threshold does: how often it acts, its bias, and a better threshold.
+
+        With `batch`, for mini-batches of so many samples; else for those of the probes, and the bias for half of them.
+        """
         POSITIVE.require("clipping", "max_norm", max_norm)
-        return clipping(self.probes, max_norm, np.random.default_rng(0))
+        if batch is not None:
+            COUNT.require("clipping", "batch", batch)
+        return clipping(self.probes, max_norm, np.random.default_rng(0), batch)
 
     def as_dict(self, **asked: Any) -> dict[str, Any]:
         """The report as JSON-ready data; `asked` goes to `recommend`."""

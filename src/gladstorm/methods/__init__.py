@@ -5,7 +5,7 @@
   what a method may report instead of its last iterate.
 - `method` composes them, makes the step size of any method end at 0, and has what is declared about named methods:
   source, price, what is known. `named/` has these: the paper's two, their relatives, those by theorems.
-- `text` reads a method from the command line; `norms` are lengths of pytrees.
+- `norms` are what a step has length 1 in; `text` reads a method from the command line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from gladstorm.methods import averages, batches, estimators, schedules, steps
+from gladstorm.methods import averages, batches, estimators, norms, schedules, steps
 from gladstorm.methods.method import METHODS as METHODS
 from gladstorm.methods.method import Declaration as Declaration
 from gladstorm.methods.method import Method as Method
@@ -62,8 +62,8 @@ def part_rows() -> list[dict[str, str]]:
     >>> next(row["meaning"] for row in part_rows() if row["part"] == "momentum(eta)")
     'v^{k+1} = (1 − η) v^k + η ∇f(x^{k+1}; ξ^{k+1}).'
     """
-    kinds: dict[str, Any] = {"estimator": estimators, "step": steps, "batch rule": batches, "average": averages}
-    kinds |= {"schedule": schedules, "objective": objectives, "oracle": oracles}
+    kinds: dict[str, Any] = {"estimator": estimators, "step": steps, "norm": norms, "batch rule": batches}
+    kinds |= {"average": averages, "schedule": schedules, "objective": objectives, "oracle": oracles}
     table = []
     for kind, module in kinds.items():
         for name, cls in module.registry().items():

@@ -140,6 +140,7 @@ METHODS: dict[str, Declaration] = {}
 ARGUMENTS = {
     "gamma": "Step size γ > 0: a number, a schedule, or a list to run several.",
     "eta": "η in (0, 1], the weight of the newest gradient; like γ.",
+    "norm": "In which norm a step has length γ, one of `gladstorm.norms`; Euclid's is the paper's.",
     "batch": "Samples per step, or a batch rule.",
     "n_init": "How many samples form v⁰.",
     "q": "Steps from one fresh gradient to the next.",

@@ -1,8 +1,9 @@
 """Methods as text: a named one, `nstorm(gamma=5e-3, eta=1e-3)`, or parts, `storm(eta=1e-3)+normalized(gamma=5e-3)`.
 
-Parts are an estimator, a step, `anchored(…)` if that step is to be pulled to an anchor, and a batch rule if it is not
-single samples. What the method is to report may follow either form, as in `sgd(gamma=0.1)+tail-average`. Lists, and
-`grid(FROM, TO, HOW MANY)`, are crossed: two of them stand for every pair, and the one written last varies fastest.
+Parts are an estimator, a step, and a batch rule if it is not single samples. `anchored(…)` or `weight_decay(…)` after a
+step or a named method says what pulls it, and what the method is to report comes last, as in
+`sgd(gamma=0.1)+tail-average`. Lists, and `grid(FROM, TO, HOW MANY)`, are crossed: two of them stand for every pair, and
+the one written last varies fastest.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import numpy as np
 from gladstorm.core.calls import Call, Defaults, bind, find_part, read_call, read_calls
 from gladstorm.core.names import suggest
 from gladstorm.core.screen import shown
-from gladstorm.methods import METHODS, Method, averages, batches, estimators, schedules, steps
+from gladstorm.methods import METHODS, Method, averages, batches, estimators, norms, schedules, steps
 
 Maker = Callable[..., Any]  # a named method, or the class of a part
 KINDS: dict[str, Any] = {"estimator": estimators, "step": steps, "batch rule": batches}
+PULLS: dict[str, Maker] = {"anchored": steps.Anchored, "weight_decay": steps.WeightDecay}  # of a step, written after it
 MOST = 10_000  # numbers of a list, or settings of a method
 
 
@@ -38,7 +40,7 @@ def parse_method(
         quantities: Functions that the text may call in place of a number, such as {"twice": lambda x: 2 * x}.
 
     >>> parse_method("storm(eta=1e-3)+normalized(gamma=5e-3)").step
-    Normalized(gamma=0.005)
+    Normalized(gamma=0.005, norm=Euclid())
     >>> parse_method("nsgdm(eta=[0.1, 0.2])", {"gamma": [1, 2]}).step.gamma.tolist()
     [1.0, 1.0, 2.0, 2.0]
     """
@@ -50,7 +52,8 @@ def parse_method(
     if len(calls) > 1 and (":" in calls[-1].name or calls[-1].name in averages.registry()):
         average = make(calls[-1], averages.registry(), "average")
     parts = calls[:-1] if isinstance(average, averages.Average) else calls
-    method = make(parts[0], named) if len(parts) == 1 else _compose(parts, shared, make)
+    composed = len(parts) > 1 and (parts[1].name not in PULLS or parts[0].name in estimators.registry())
+    method = _compose(parts, shared, make) if composed else _pulled(make(parts[0], named), parts[1:], make)
     if not isinstance(method, Method):
         must = "must make a Method, or be joined with other parts by +"
         raise ValueError(f"method: {parts[0].name} {must}; got {shown(method)}.")
@@ -64,6 +67,14 @@ def parse_method(
         lambda number: np.broadcast_to(number, shape).ravel("F") if np.ndim(number) else number, method
     )
     return crossed
+
+
+def _pulled(method: Any, calls: list[Call], make: Callable[..., Any]) -> Any:
+    """A named method, with what pulls its step."""
+    for call in calls:
+        step = make(call, {name: partial(pull, method.step) for name, pull in PULLS.items()})
+        method = dataclasses.replace(method, step=step)
+    return method
 
 
 def grid(low: float, high: float, count: float) -> list[float]:
@@ -88,11 +99,11 @@ def _compose(calls: list[Call], given: Defaults, make: Callable[..., Any]) -> Me
     """An estimator, a step and a batch rule, with what pulls the step to an anchor."""
     parts: list[Any] = []
     for call in calls:
-        if call.name == "anchored" and len(parts) == 1:
+        if call.name in PULLS and len(parts) == 1:
             way_out = "storm(eta=0.1)+normalized(gamma=0.1)+anchored(weight=0.5)"
-            raise ValueError(f"method: anchored must follow the step that it pulls, as in {way_out}; got no step.")
-        if call.name == "anchored" and len(parts) == 2:
-            parts[1] = make(call, {"anchored": partial(steps.Anchored, parts[1])})
+            raise ValueError(f"method: {call.name} must follow the step that it pulls, as in {way_out}; got no step.")
+        if call.name in PULLS and len(parts) == 2:
+            parts[1] = make(call, {call.name: partial(PULLS[call.name], parts[1])})
         elif len(parts) < len(KINDS):
             kind = list(KINDS)[len(parts)]
             parts.append(make(call, KINDS[kind].registry(), kind))
@@ -113,9 +124,12 @@ def _make(
     def value_of(argument: str, value: Any) -> Any:
         kind = str(inspect.signature(function).parameters[argument].annotation)
         nested = batches.registry() if "Batch" in kind else schedules.registry() | quantities
+        if kind == "StepNorm":
+            nested = norms.registry()
         own = ":" in call.name or (isinstance(value, Call) and (":" in value.name or value.name in nested))
-        if not own and (isinstance(value, Call) or isinstance(value, tuple) != kind.startswith("tuple")):
-            must = f"must be a number, a list or one of {', '.join(nested)}"
+        wrong = kind == "StepNorm" or isinstance(value, tuple) != kind.startswith("tuple")
+        if not own and (wrong or isinstance(value, Call)):
+            must = f"must be {'' if kind == 'StepNorm' else 'a number, a list or '}one of {', '.join(nested)}"
             got = suggest(value.name, nested) if isinstance(value, Call) else f"{value!r}."
             raise ValueError(f"method: {argument} of {call.name} {must}; got {got}")
         if isinstance(value, Call):

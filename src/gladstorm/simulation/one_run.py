@@ -16,6 +16,7 @@ from gladstorm.core.parts import Array
 from gladstorm.methods import Method
 from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.schedules import Clock, adaptive, resolved
+from gladstorm.methods.steps import Step
 from gladstorm.problems.functions import tree_of, unflatten
 from gladstorm.problems.oracles import Oracle
 from gladstorm.problems.sampling import key_of
@@ -39,6 +40,8 @@ class State(NamedTuple):
     grad_norm_sum: Array  # Σ_{j≤k} ‖∇f(x^j)‖
     error_sum: Array  # Σ_{j≤k} ‖v^j − ∇f(x^j)‖
     best: Array  # min_{j≤k} ‖∇f(x^j)‖
+    stationarity: Any  # what the step measures in place of ‖∇f(x^k)‖, if it does
+    stationarity_sum: Any  # over j ≤ k
     sampled: Array  # x̂, once its step has passed
     average: Any  # x̄^k, if the method has an average
     diverged: Array  # the first step with a number that is not finite, or −1
@@ -61,6 +64,8 @@ class Snapshot(Generic[A]):
     mean_grad_norm: A  #: the mean of ‖∇f‖ over x⁰..x^k
     mean_error: A  #: the mean of ‖v − ∇f‖ over the same steps
     best_grad_norm: A  #: the smallest ‖∇f‖ among x⁰..x^k
+    stationarity: A  #: ‖∇f(x^k)‖_* in the dual of the step's norm; with weight decay Ψ(x^k), see `WeightDecay`
+    mean_stationarity: A  #: its mean over x⁰..x^k
     reported_grad_norm: A  #: ‖∇f‖ at the point that the method reports at step k
     reported_value: A  #: f at that point
     path: A  #: x^k, if it is one or two numbers; else empty. It has one axis more
@@ -118,11 +123,13 @@ def begin(oracle: Oracle, method: Method, seed: Array, sampled_step: Array, hori
         grad_norm_sum=nothing,
         error_sum=nothing,
         best=nothing + jnp.inf,
+        stationarity=nothing,
+        stationarity_sum=nothing,
         sampled=point.x,
         average=() if method.average is None else point.x,
         diverged=jnp.full_like(batch, -1),
     )
-    return _observed(oracle, estimator, blank, zero, sampled_step, queries=1)
+    return _observed(oracle, estimator, step, blank, zero, sampled_step, queries=1)
 
 
 @jax.jit
@@ -155,7 +162,7 @@ def arrive(
     horizon: Array,
 ) -> State:
     """v^k at the point x^k: the second half of step k. Between the halves the points of all runs are looked at."""
-    estimator = resolved(method.estimator, Clock(k, state.squares, horizon))
+    estimator, step = resolved((method.estimator, method.step), Clock(k, state.squares, horizon))
     refresh = estimator.refreshes(state.estimate, k, more.coin)
     batch = _affordable(oracle, method.batch(k, _distance2(oracle, point), refresh))
     grad = gradients(oracle, estimator, point, noise, more, batch)
@@ -170,7 +177,7 @@ def arrive(
         weight = resolved(method.average, Clock(k, state.squares, horizon)).weight(k, horizon)
         average = (1 - weight) * state.average + weight * point.x  # where the weight is 1, exactly x^k
     moved = state._replace(point=point, estimate=estimate, memory=memory, squares=squares, batch=batch, average=average)
-    return _observed(oracle, estimator, moved, k, sampled_step, queries)
+    return _observed(oracle, estimator, step, moved, k, sampled_step, queries)
 
 
 def gradients(oracle: Oracle, estimator: Estimator, point: Any, noise: Any, more: More, batch: Array) -> Gradients:
@@ -194,8 +201,11 @@ def _squares(grad: Gradients, point: Any) -> Array:
     return jnp.sum(grad(point) ** 2)
 
 
-def _observed(oracle: Oracle, estimator: Estimator, state: State, k: Array, sampled_step: Array, queries: Any) -> State:
+def _observed(
+    oracle: Oracle, estimator: Estimator, step: Step, state: State, k: Array, sampled_step: Array, queries: Any
+) -> State:
     norm, error = _grad_norm(oracle, state), _error(oracle, estimator, state)
+    measured = _stationarity(oracle, step, state)
     alive = (state.diverged < 0) & jnp.isfinite(norm + error)
     batch = jnp.where(alive, state.batch, 0)  # a run that has diverged draws no more samples
     return state._replace(
@@ -205,6 +215,8 @@ def _observed(oracle: Oracle, estimator: Estimator, state: State, k: Array, samp
         grad_norm_sum=state.grad_norm_sum + norm,
         error_sum=state.error_sum + error,
         best=jnp.where(norm < state.best, norm, state.best),
+        stationarity=() if measured is None else measured,
+        stationarity_sum=() if measured is None else state.stationarity_sum + measured,
         sampled=jnp.where(k == sampled_step, state.point.x, state.sampled),
         diverged=jnp.where(alive | (state.diverged >= 0), state.diverged, k),
     )
@@ -224,6 +236,8 @@ def snapshot(oracle: Oracle, method: Method, state: State, value: Array, reporte
         mean_grad_norm=state.grad_norm_sum / (k + 1),
         mean_error=state.error_sum / (k + 1),
         best_grad_norm=state.best,
+        stationarity=state.stationarity,
+        mean_stationarity=jax.tree.map(lambda total: total / (k + 1), state.stationarity_sum),
         reported_grad_norm=reported[0],
         reported_value=reported[1],
         path=state.point.x if path_entries(state.point.x.size) else (),
@@ -245,6 +259,12 @@ def report(oracle: Oracle, state: State) -> tuple[Array, Array]:
 def _grad_norm(oracle: Oracle, state: State) -> Array:
     norm: Array = jnp.linalg.norm(oracle.exact(state.point))
     return norm
+
+
+def _stationarity(oracle: Oracle, step: Step, state: State) -> Array | None:
+    """What theorems about the step bound in place of ‖∇f(x^k)‖."""
+    tree = tree_of(oracle.objective)
+    return step.stationarity(state.memory, unflatten(tree, state.point.x), unflatten(tree, oracle.exact(state.point)))
 
 
 def _error(oracle: Oracle, estimator: Estimator, state: State) -> Array:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # half a second that only tables and files should take
     from gladstorm.problems.oracle import Oracle
     from gladstorm.theory import Plan
 
-FORMAT = "gladstorm record 3"
+FORMAT = "gladstorm record 4"
 ARRAYS = (*CURVES, "path", *MARKS, *POINTS)  # over (configuration, seed, …)
 
 
@@ -38,6 +38,7 @@ class Record(Snapshot[np.ndarray]):
 
     Curves are arrays with the axes (configuration, seed, recorded step). Means and minima are over all steps up to the
     recorded one, so `mean_grad_norm[..., -1]` is exactly E‖∇f(x̂)‖ for an output x̂ drawn uniformly from the iterates.
+    `stationarity` is what theorems about the method's step bound: ‖∇f‖, in the dual norm if the step has another norm.
     A method reports its average x̄ if it has one, and x^k otherwise.
 
     A run diverges at the first step with a gradient that is not finite, or at the first recorded step with an f that is
@@ -159,7 +160,7 @@ class Record(Snapshot[np.ndarray]):
         return html_table(tables.title(self), *tables.table(self)) + html_picture(self.plot, about)
 
     def against(self, plan: Plan) -> tables.Against:
-        """Compare E‖∇f(x̂)‖, the mean over all iterates and seeds, with the bound of the plan that was run.
+        """Compare the mean of ‖∇f‖, or ‖∇f‖_*, over all iterates and seeds with the bound of the plan that was run.
 
         Args:
             plan: What `run(oracle, plan)` was given.

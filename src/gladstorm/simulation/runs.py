@@ -238,6 +238,8 @@ def _unpad(states: State, snapshots: Snapshot[Any], size: int, seeds: int, times
         for name in (*CURVES, "path")
         if not isinstance(a := getattr(snapshots, name), tuple)
     }
+    if "stationarity" not in arrays:  # a step whose theorems are about ‖∇f‖
+        arrays |= {"stationarity": arrays["grad_norm"], "mean_stationarity": arrays["mean_grad_norm"]}
     ends = {"diverged": states.diverged, "last": states.point.x, "sampled": states.sampled, "reported": states.average}
     arrays |= {
         name: np.moveaxis(np.asarray(a)[:seeds, :size], 1, 0) for name, a in ends.items() if not isinstance(a, tuple)

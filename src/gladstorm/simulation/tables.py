@@ -169,6 +169,6 @@ def against(record: Record, plan: Plan) -> Against:
             f"Record.against: plan must be for the record's {record.steps[-1] + 1:,} iterates; got a horizon of "
             f"{plan.horizon:,}."
         )
-    norms, bound = record.mean_grad_norm[0, :, -1], plan.statement.bound(plan.horizon)
+    norms, bound = record.mean_stationarity[0, :, -1], plan.statement.bound(plan.horizon)
     low, high = mean_of(norms).interval() if norms.size > 1 else (np.nan, np.nan)
     return Against(float(norms.mean()), low, high, bound, float(norms.mean()) / bound)

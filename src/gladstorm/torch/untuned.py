@@ -18,7 +18,7 @@ from gladstorm.core.rules import COUNT
 from gladstorm.torch import norms
 from gladstorm.torch.norms import norm_of, plain, widest
 from gladstorm.torch.optimizer import Optimizer
-from gladstorm.torch.options import SharedOptions, callers_level, estimate_dtype
+from gladstorm.torch.options import SharedOptions, estimate_dtype
 from gladstorm.torch.untuned_step import BUFFERS, Number, RunNumbers, advance, first_numbers
 
 
@@ -118,7 +118,7 @@ class Untuned(Optimizer):
         if self.horizon != before:
             warnings.warn(
                 f"{self._name}: the checkpoint's horizon={self.horizon} takes the place of horizon={before}.",
-                stacklevel=callers_level(),
+                stacklevel=2,
             )
         if started := self._started():
             self._share(self.state[started[0]]["numbers"], started)
@@ -180,7 +180,7 @@ class Untuned(Optimizer):
                 warnings.warn(
                     f"{self._name}: a scheduler has changed lr from {first:g} to {lr:g}; {self._name} shortens its "
                     'steps itself. Use none, in the Hugging Face Trainer lr_scheduler_type="constant".',
-                    stacklevel=callers_level(),
+                    stacklevel=3,
                 )
 
     def _start(self, params: list[Tensor], norm: Tensor) -> None:
@@ -243,7 +243,7 @@ class Untuned(Optimizer):
             if numbers.k == self.horizon:
                 warnings.warn(
                     f"{self._name}: horizon={self.horizon} steps were taken; further ones only become shorter.",
-                    stacklevel=callers_level(),
+                    stacklevel=3,
                 )
         else:
             numbers, size = RunNumbers(*shared[0].unbind()), norm

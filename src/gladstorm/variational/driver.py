@@ -24,6 +24,7 @@ from gladstorm.variational.arrays import Arrays
 from gladstorm.variational.families import Diagonal, Family, largest_family
 from gladstorm.variational.fit import WEIGHED, WEIGHED_SEED, Fit
 from gladstorm.variational.judgement import CLEARLY, Looks, gain_by_widening, judge
+from gladstorm.variational.on_disk import programs_on_disk
 from gladstorm.variational.programs import Traced, look_draws, program, sample_noise, step_draws
 from gladstorm.variational.updates import Draw, Gain, Update, updates
 
@@ -152,11 +153,13 @@ def conclude(
     """Measure the best start, and judge it."""
     best = starts.member(starts.best)
     weights = starts.compare(best, DRAWS)
+    with np.errstate(invalid="ignore"):  # −∞ − (−∞)
+        error = float(weights.std(ddof=1) / np.sqrt(len(weights)))
     return Fit(
         family=name,
         parameters=parameters,
         elbo=float(weights.mean()),
-        elbo_error=float(weights.std(ddof=1) / np.sqrt(len(weights))),
+        elbo_error=error,
         log_weights=starts.weights(best, WEIGHED, WEIGHED_SEED) if has_weights else None,
         warnings=judge(starts, weights, float(np.finfo(jnp.result_type(float)).eps), by_widening),
         gradients=int(starts.steps[-1]) * len(starts.elbos),
@@ -356,6 +359,7 @@ def _key(seed: int, number: int) -> np.ndarray:
     return np.array([seed % _INT32, number % _INT32], np.uint32)
 
 
+@programs_on_disk()
 def _sample_gaussian(q: Any, transform: Traced, n: int, seed: int) -> dict[str, np.ndarray]:
     """Draw n times from q, and transform the draws."""
     draws: dict[str, np.ndarray] = transform.over(q.place(sample_noise(n, seed, q.noise_size)[0]))

@@ -105,7 +105,7 @@ class Fit:
         z, sites, first = np.asarray(z), {}, 0
         for name, shape in self.config.get("sites", ()):
             last = first + math.prod(shape)
-            sites[name], first = z[..., first:last].reshape(*z.shape[:-1], *shape), last
+            sites[name], first = z[..., first:last].reshape((*z.shape[:-1], *shape)), last
         return sites
 
     def mass_matrix(self) -> np.ndarray:

@@ -16,12 +16,14 @@ from gladstorm.core.rules import COUNT
 from gladstorm.variational.driver import STARTS, fit_gaussian
 from gladstorm.variational.families import Family, FullRank, LowRank, MeanField
 from gladstorm.variational.fit import Fit
+from gladstorm.variational.on_disk import programs_on_disk
 from gladstorm.variational.programs import Traced, program
 
 RADIUS = 2.0  # first locations are uniform in ± this, as Stan and numpyro have it
 TRIES = 100  # first locations that are tried for a finite gradient
 
 
+@programs_on_disk()
 def fit_logdensity(
     logp: Callable[[Array], Array],
     dim: int,

@@ -11,9 +11,12 @@ from gladstorm.core.parts import Numbers
 from gladstorm.methods.batches import BatchSizes, FirstLarge
 from gladstorm.methods.estimators import ErrorFeedback, Fresh, Mars, Momentum, Storm, Transported
 from gladstorm.methods.method import Method, declared, rule
+from gladstorm.methods.norms import Euclid, StepNorm
 from gladstorm.methods.schedules import CubeRootDecay, PowerDecay, SquareOf, Tunable
 from gladstorm.methods.steps import Normalized, Plain
 from gladstorm.theory import Plan, for_schedule
+
+EUCLID = Euclid()
 
 
 @declared(
@@ -22,23 +25,26 @@ from gladstorm.theory import Plan, for_schedule
     "O(ε^-6)",
     "BG-0, L0-smooth; see docs/theory.md",
 )
-def nsgdm(gamma: Tunable, eta: Tunable, *, batch: BatchSizes = 1) -> Method:
+def nsgdm(gamma: Tunable, eta: Tunable, *, norm: StepNorm = EUCLID, batch: BatchSizes = 1) -> Method:
     """NSGDM, normalized SGD with momentum: x ← x − γ v/‖v‖, v ← (1 − η) v + η ∇f(x; ξ).
 
     K steps cost K + 1 stochastic gradients. Cutkosky and Mehta 2020; under BG-0 noise the paper's equation (2) and
-    Theorem 1.
+    Theorem 1. In another norm x ← x − γ d(v): with `Spectral()` it is Muon without Nesterov's momentum, with `Sign()`
+    sign descent with momentum.
     """
-    return Method(Momentum(eta), Normalized(gamma), rule(batch))
+    return Method(Momentum(eta), Normalized(gamma, norm), rule(batch))
 
 
 @declared(f"{cite.UPADHYAY_2026}, Theorem 2", "n_init + 2K", "O(ε^-4)", "BG-0, mean-square smooth; see docs/theory.md")
-def nstorm(gamma: Tunable, eta: Tunable, *, n_init: Numbers = 1, batch: BatchSizes = 1) -> Method:
+def nstorm(
+    gamma: Tunable, eta: Tunable, *, n_init: Numbers = 1, norm: StepNorm = EUCLID, batch: BatchSizes = 1
+) -> Method:
     """NSTORM, normalized STORM: x⁺ = x − γ v/‖v‖, v ← ∇f(x⁺; ξ) + (1 − η)(v − ∇f(x; ξ)).
 
     Every sample is evaluated at two points, and `n_init` samples form v⁰, so K steps cost n_init + 2K stochastic
     gradients. The paper's equation (3) and Theorem 2.
     """
-    return Method(Storm(eta), Normalized(gamma), FirstLarge(n_init, rule(batch)))
+    return Method(Storm(eta), Normalized(gamma, norm), FirstLarge(n_init, rule(batch)))
 
 
 @declared(cite.ROBBINS_MONRO_1951, "K + 1")
@@ -59,13 +65,20 @@ def storm(gamma: Tunable, eta: Tunable, *, batch: BatchSizes = 1) -> Method:
 def from_plan(plan: Plan, **instead: Any) -> Method:
     """Make the method that a plan is about, with the numbers of its schedule; `instead` replaces some of them.
 
-    A horizon of T iterates is `steps=T - 1` of `run`.
+    A horizon of T iterates is `steps=T - 1` of `run`. A plan in another norm than Euclid's needs it, as in
+    `from_plan(plan, norm=gs.norms.Spectral())`: the plan knows no more of it than τ.
 
     >>> from gladstorm import theory
     >>> plan = theory.plan("nstorm", horizon=100, alpha=0, L=1.0, B=0.1, G=0.5, gap=1.0, gamma0=0.5)
     >>> from_plan(plan, gamma=0.01).step
-    Normalized(gamma=0.01)
+    Normalized(gamma=0.01, norm=Euclid())
     """
+    planned = plan.statement.problem.norm
+    if planned.name != "euclid" and "norm" not in instead:
+        raise ValueError(
+            f"from_plan: norm must be given for a plan in another norm than Euclid's, {planned.name}, as in "
+            "from_plan(plan, norm=gladstorm.norms.Spectral()); got none."
+        )
     make = {"nsgdm": nsgdm, "nstorm": nstorm}[plan.statement.method]
     return make(**{**plan.statement.settings(plan.horizon), **instead})
 
@@ -108,9 +121,9 @@ def nsgdm_agnostic(gamma: Numbers, *, batch: BatchSizes = 1) -> Method:
 
 
 @declared(cite.CUTKOSKY_MEHTA_2020, "K + 1", "O(ε^-3.5)", "bounded variance, Lipschitz Hessian")
-def nigt(gamma: Tunable, eta: Tunable, *, batch: BatchSizes = 1) -> Method:
+def nigt(gamma: Tunable, eta: Tunable, *, norm: StepNorm = EUCLID, batch: BatchSizes = 1) -> Method:
     """NIGT: NSGDM with gradients at an extrapolated point, x + (1 − η)/η (x − x⁻), where x⁻ is the iterate before x."""
-    return Method(Transported(eta), Normalized(gamma), rule(batch))
+    return Method(Transported(eta), Normalized(gamma, norm), rule(batch))
 
 
 @declared(cite.KHIRIRAT_2025, "n (K + 1)", "O(ε^-4)", "bounded variance, (L0, L1)-smooth")

@@ -6,14 +6,14 @@ import dataclasses
 import importlib.util
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
 from gladstorm.core.parts import Array, Number, leaf, part, static
-from gladstorm.core.rules import BELOW_ONE, COUNT, FINITE, STEP_SIZE, UNIT_INTERVAL
+from gladstorm.core.rules import BELOW_ONE, COUNT, FINITE, NON_NEGATIVE, STEP_SIZE, UNIT_INTERVAL
 from gladstorm.core.screen import shown
 from gladstorm.methods.norms import length
 from gladstorm.methods.steps.step import Step
@@ -60,6 +60,21 @@ class Polyak(Step):
         return jax.tree.map(lambda x, v: x - scale * v, x, v), memory
 
 
+class Pulled(Step):
+    """Another step, and a pull towards a point."""
+
+    step: Step  # a field
+
+    @override
+    def with_step_size(self, change: Callable[[Any], Any]) -> Step:
+        changed: Step = dataclasses.replace(cast("Any", self), step=self.step.with_step_size(change))
+        return changed
+
+    @override
+    def incompatible(self, oracle: Oracle) -> str | None:
+        return self.step.incompatible(oracle)
+
+
 class Anchor(NamedTuple):
     """State of an anchored step: where the anchor lies, how old it is, and what the inner step remembers."""
 
@@ -69,7 +84,7 @@ class Anchor(NamedTuple):
 
 
 @part
-class Anchored(Step):
+class Anchored(Pulled):
     """x^{k+1} = step(x^k, v^k) + β (a − x^k); the anchor a is the iterate at which the current epoch began.
 
     With a plain step and β = λγ this is x ← βa + (1 − β)x − γv, a step on f + λ/2 ‖x − a‖². Halpern's iteration is one
@@ -92,13 +107,47 @@ class Anchored(Step):
         pulled = jax.tree.map(lambda after, a, x: after + self.weight * (a - x), after, anchor, x)
         return pulled, Anchor(anchor, memory.age + 1, inner)
 
+
+class Centre(NamedTuple):
+    """State of a step with weight decay: where its ball is centred, and what the inner step remembers."""
+
+    at: Any  # c
+    inner: Any
+
+
+@part
+class WeightDecay(Pulled):
+    """x^{k+1} = step(x^k, v^k) − γλ (x^k − c): with a normalized step and γλ ≤ 1, no run leaves the ball ‖x − c‖ ≤ 1/λ.
+
+    That is in the norm of the step. Theorems are then about Ψ(x) = ‖∇f(x)‖_* + λ⟨∇f(x), x − c⟩, which is 0 where no
+    point of the ball is better to first order, and growing noise is bounded in the ball.
+    """
+
+    step: Step  #: the step that is pulled, with a step size γ
+    lam: Number = leaf(NON_NEGATIVE)  #: λ ≥ 0
+    centre: Number = leaf(UNIT_INTERVAL, default=0.0)  #: s in [0, 1], c = s x⁰: the origin, or with 1 the start
+
     @override
-    def with_step_size(self, change: Callable[[Any], Any]) -> Anchored:
-        return dataclasses.replace(self, step=self.step.with_step_size(change))
+    def init(self, x: Any) -> Centre:
+        return Centre(jax.tree.map(lambda x: self.centre * x, x), self.step.init(x))
+
+    @override
+    def move(self, memory: Centre, x: Any, v: Any, f: Callable[[Any], Array]) -> tuple[Any, Centre]:
+        after, inner = self.step.move(memory.inner, x, v, f)
+        share = cast("Any", self.step).gamma * self.lam
+        return jax.tree.map(lambda after, x, c: after - share * (x - c), after, x, memory.at), Centre(memory.at, inner)
+
+    @override
+    def stationarity(self, memory: Centre, x: Any, gradient: Any) -> Array:
+        size = self.step.stationarity(memory.inner, x, gradient)
+        outwards = jax.tree.map(lambda g, x, c: jnp.sum(g * (x - c)), gradient, x, memory.at)
+        return (length(gradient) if size is None else size) + self.lam * sum(jax.tree.leaves(outwards))
 
     @override
     def incompatible(self, oracle: Oracle) -> str | None:
-        return self.step.incompatible(oracle)
+        if not hasattr(self.step, "gamma"):
+            return f"WeightDecay: step must have a step size, a field gamma; got {type(self.step).__name__}."
+        return super().incompatible(oracle)
 
 
 @part

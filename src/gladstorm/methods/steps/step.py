@@ -1,4 +1,4 @@
-"""The base class of steps, and those that are functions of x and v: plain, normalized, clipped, sign."""
+"""The base class of steps, and those that are functions of x and v: plain, normalized in any norm, clipped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from gladstorm.core.parts import Array, Number, leaf, part
 from gladstorm.core.rules import NEVER_ZERO, STEP_SIZE, UNIT_INTERVAL
-from gladstorm.methods.norms import length, unit
+from gladstorm.methods.norms import Euclid, StepNorm, length, unit
 from gladstorm.problems.oracles import Oracle
 
 
@@ -48,6 +48,10 @@ class Step(ABC):
             raise ValueError(f"{type(self).__name__}: the step must have a step size, a field gamma; it has none.")
         changed: Step = dataclasses.replace(cast("Any", self), gamma=change(self.gamma))
         return changed
+
+    def stationarity(self, _memory: Any, _x: Any, _gradient: Any, /) -> Array | None:
+        """How far x is from stationary, as theorems about this step measure it; None for ‖∇f(x)‖."""
+        return None
 
     def incompatible(self, _oracle: Oracle, /) -> str | None:
         """Say why the step does not work with this oracle; None if it does."""
@@ -90,13 +94,18 @@ class Plain(Memoryless):
 
 @part
 class Normalized(Memoryless):
-    """x^{k+1} = x^k − γ v^k/‖v^k‖, with one norm over all of v; x does not move if v = 0."""
+    """x^{k+1} = x^k − γ d(v^k), d(v) the unit step of a norm: v/‖v‖ in Euclid's, over all of v; d(0) = 0."""
 
     gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
+    norm: StepNorm = Euclid()  #: the norm in which the step has length γ
 
     @override
     def __call__(self, x: Any, v: Any) -> Any:
-        return jax.tree.map(lambda x, u: x - self.gamma * u, x, unit(v))
+        return jax.tree.map(lambda x, u: x - self.gamma * u, x, self.norm.unit(v))
+
+    @override
+    def stationarity(self, memory: Any, x: Any, gradient: Any) -> Array | None:
+        return None if isinstance(self.norm, Euclid) else self.norm.dual(gradient)
 
 
 @part
@@ -138,14 +147,3 @@ class ThreeWayClipped(Memoryless):
         size = length(v)
         scale = self.gamma * jnp.minimum(1, jnp.minimum(self.c0 / size, self.c1 / size**2))
         return jax.tree.map(lambda x, v: x - scale * v, x, v)
-
-
-@part
-class Sign(Memoryless):
-    """x^{k+1} = x^k − γ sign(v^k), coordinate by coordinate; sign(0) = 0."""
-
-    gamma: Number = leaf(STEP_SIZE)  #: step size γ > 0
-
-    @override
-    def __call__(self, x: Any, v: Any) -> Any:
-        return jax.tree.map(lambda x, v: x - self.gamma * jnp.sign(v), x, v)
