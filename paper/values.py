@@ -23,7 +23,7 @@ from gladstorm.suite import tables as suite_tables
 from gladstorm.theory import Problem, theorem
 
 ROOT = Path(__file__).parent.parent
-STUDIES = ("untuned", "optimality", "reproduction", "digits", "text", "posteriors")
+STUDIES = ("untuned", "optimality", "reproduction", "networks", "posteriors")
 ERRATA = {"L0-smooth": 0.0, "L*_sym(1/2)": 0.5, "L*_sym(1)": 1.0}
 EXAMPLE: dict[str, Any] = {"L0": 1.5, "B": 0, "G": 0.7, "gap": 3, "L1": 0.25}  # of docs/errata.md
 
@@ -193,13 +193,7 @@ def tables() -> dict[str, Table]:
             with_heading(pages["reproduction"], "the paper says"), "experiment", "the paper says", "verdict"
         ),
         "suite": only([headings, *rows], *headings[:5]),
-        "digits": only(
-            with_heading(pages["digits"], "test accuracy, %, growing noise"),
-            "method",
-            "test accuracy, %, no added noise",
-            "test accuracy, %, growing noise",
-        ),
-        "text": only(with_heading(pages["text"], "test loss"), "", "step size", "test loss"),
+        "networks": only(with_heading(pages["networks"], "settings", "worst"), "method", "settings", "mean", "worst"),
         **variational(pages["posteriors"]),
     }
 

@@ -136,8 +136,9 @@ def train(training: str, optimizer: str, chosen: RateAndDecay, seed: int, steps:
         at = torch.randint(len(rows[0]), (batch,), generator=places)
         model.zero_grad()
         loss(model, tuple(column[at] for column in rows)).backward()
-        for each in [*optimizers, *schedules]:
-            each.step()
+        for optimizing, schedule in zip(optimizers, schedules, strict=True):
+            optimizing.step()
+            schedule.step()
     with torch.no_grad(), reported(optimizers):
         update_bn([rows[0]], model)  # at the point that is evaluated; without BatchNorm nothing
         model.eval()

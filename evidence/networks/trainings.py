@@ -276,7 +276,7 @@ class Factors(nn.Module):
         """A rating of each pair."""
         user, item = pairs.unbind(1)
         biases = self.user_bias(user) + self.item_bias(item)
-        product = (self.users(user) * self.items(item)).sum(1)
+        product: Tensor = (self.users(user) * self.items(item)).sum(1)
         return product + biases[:, 0]
 
 
