@@ -54,7 +54,7 @@ class Setting:
         """The theorem of the paper; L0 stands for L where the statement asks for that."""
         problem = Problem(alpha=self.alpha, L0=self.L0, B=self.B, G=self.G, gap=self.gap)
         constants = {"L0": self.L0, "L1": self.L1, "L": self.L0}
-        needed = {name: constants[name] for name in regime(self.method, problem).needs()}
+        needed: dict[str, Any] = {name: constants[name] for name in regime(self.method, problem).needs()}
         problem = replace(problem, **needed)
         return stated(self.method, problem, HORIZONS[0], self.gamma0, self.eta0)
 

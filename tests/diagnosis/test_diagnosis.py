@@ -357,11 +357,29 @@ def test_alternatives_are_told_apart_where_they_predict_better_and_only_there() 
     assert verdicts(Probes(**coupled))["σ² + c‖∇f‖²"] == "better"
 
 
+def test_advice_follows_the_evidence() -> None:
+    grows, falls, fast = diagnose(table()), diagnose(table(least=2.0)), diagnose(table(power=5.0))
+    undecided = diagnose(table(least=1.5, budget=96)).recommend(10_000, gap=3.0, alpha=0)  # as far at the end as before
+    assert (undecided.method, "more probes along the path" in undecided.why) == ("adam", True)
+    lowers: dict[str, Any] = {"horizon": 1000, "trial": lambda _: (2.0, 1.0)}
+    assert (grows.recommend().method, grows.recommend(**lowers).method) == ("adam", "nsgdm")
+    assert "give horizon and trial" in grows.recommend().why
+    assert "give alpha" in grows.recommend(1000, gap=3.0).why
+    by_theorem = grows.recommend(10_000, gap=3.0, alpha=0)
+    assert by_theorem.gamma is not None
+    assert by_theorem.source is not None
+    assert by_theorem.source.startswith(("Theorem", "Corollary"))
+    off_the_path = falls.recommend(10_000, gap=3.0, alpha=0)
+    assert (off_the_path.method, "meets no growth" in off_the_path.why) == ("adam", True)
+    too_fast = fast.recommend(**lowers, gap=3.0, alpha=0)
+    assert (too_fast.method, too_fast.eta, "None of the theorems" in too_fast.why) == ("nsgdm", None, True)
+
+
 def test_numbers_are_those_of_the_theorem_for_the_mini_batch_and_the_upper_ends() -> None:
     grows = diagnose(table())
     advice = grows.recommend(10_000, gap=3.0, alpha=0, batch=100)
     B, G, L, ell = (grows.findings[name].high or 0.0 for name in ("B", "G", "L", "ell"))
-    noise = {"alpha": 0, "B": B / 10, "G": G / 10, "gap": 3.0}
+    noise: dict[str, Any] = {"alpha": 0, "B": B / 10, "G": G / 10, "gap": 3.0}
     half_as_many = plan("nstorm", horizon=5000, L=(L**2 + (ell**2 - L**2) / 100) ** 0.5, **noise)
     other = plan("nsgdm", horizon=10_000, L0=L, **noise)
     best = min(half_as_many, other, key=lambda each: each.statement.bound(each.horizon))

@@ -26,9 +26,8 @@ from gladstorm.suite import PROBLEMS, running
 from gladstorm.suite import figures as suite_figures
 from gladstorm.suite import tables as suite_tables
 from gladstorm.suite.answers import answers, share_of_seeds, verdict
-from gladstorm.suite.result import MethodRow, RowScores, SeedShare, SuiteCase, SuiteConfig, SuiteResult
+from gladstorm.suite.result import MethodRow, RowScores, SeedShare, SuiteCase, SuiteConfig, SuiteResult, SuiteSettings
 from gladstorm.suite.running import (
-    SuiteSettings,
     case,
     entries,
     flags,
@@ -134,6 +133,7 @@ def test_a_case_by_hand(compared: Compared) -> None:
     assert report.target == 2
     assert [row.reached for row in rows.values()] == [[None, 5], [5, 5], [5, None]]
     assert rows["SGD"].relative.grad_norm.value == 2  # √(4 · 1), against the reference with its decay
+    assert rows["SGD"].relative.gap is not None
     assert rows["SGD"].relative.gap.value == 2
     assert rows["lost"].relative.grad_norm.value is None
     assert rows["lost"].gap == [0.1, None]

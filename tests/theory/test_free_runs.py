@@ -103,7 +103,8 @@ def test_a_plan_takes_it_only_where_the_schedule_is_free() -> None:
     assert ready.as_dict()["bound"] == ready.as_dict()["bound_as_printed"] == ready.statement.bound(10_000)
     method: Any = from_plan(ready)
     assert method.estimator.eta == ready.schedule.eta
-    for given in ({"gamma0": 0.1}, {"eta0": 0.5}):
+    settings: list[dict[str, Any]] = [{"gamma0": 0.1}, {"eta0": 0.5}]
+    for given in settings:
         assert "S9" not in plan("nstorm", horizon=10_000, alpha=0.5, **CONSTANTS, **given).source
     assert free_run("nstorm", Problem(alpha=0.5, **(CONSTANTS | {"L1": 0.0}))) is None
     assert free_run("nstorm", Problem(alpha=0.5, **(CONSTANTS | {"B": 0.0}))) is None

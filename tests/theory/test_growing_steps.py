@@ -295,7 +295,7 @@ def test_what_the_theorem_is_not_about_is_refused(wrong: dict[str, Any], words: 
 def test_the_best_k_is_the_best_of_all_k_and_has_a_bound_wherever_one_has() -> None:
     """A rounded minimiser may lie past the last k at which the condition holds."""
     rng, edges = np.random.default_rng(0), 0
-    past = {"alpha": 1, "L0": 0.0689, "L1": 0.01972, "B": 0.0578, "G": 0.333, "gap": 12.26}
+    past: dict[str, Any] = {"alpha": 1, "L0": 0.0689, "L1": 0.01972, "B": 0.0578, "G": 0.333, "gap": 12.26}
     cases = [GrowingSteps(Problem(**past), 0.00909, 6.6e7, 4)]
     for _ in range(60):
         L0, L1, B, G, gap = (10 ** rng.uniform(-2, 1, size=5)).tolist()

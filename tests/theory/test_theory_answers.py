@@ -22,7 +22,7 @@ NOISE = {"bg0": (0.4, 0.7), "bounded": (0.0, 0.7), "deterministic": (0.0, 0.0)}
 def statement_of(setting: tuple[str, str, str], gamma0: float | None = 0.01, **changes: float) -> Statement:
     method, smoothness, noise = setting
     B, G = NOISE[noise]
-    constants = {"L0": 1.5, "L1": 0.25, "L": 2.0, "B": B, "G": G, "gap": 3.0} | changes
+    constants: dict[str, Any] = {"L0": 1.5, "L1": 0.25, "L": 2.0, "B": B, "G": G, "gap": 3.0} | changes
     return theorem(method, Problem(alpha=ALPHA[smoothness], **constants), gamma0=gamma0)
 
 

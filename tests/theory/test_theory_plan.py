@@ -273,12 +273,12 @@ def test_a_strict_condition_fails_where_both_sides_are_equal() -> None:
 def test_a_plan_for_a_wider_class_never_promises_more(method: str, alpha: float) -> None:
     """If f is in a class it is in every wider one, so whatever is proved there holds for f."""
     f, T = Constants(L0=1.5, L1=2.0 if alpha else 0.0, alpha=alpha, f_inf=0.0), 1000
-    noise = {"B": 0.4, "G": 0.7, "gap": 3.0}
+    noise: dict[str, Any] = {"B": 0.4, "G": 0.7, "gap": 3.0}
     own = plan(method, horizon=T, alpha=alpha, L0=f.L0, L1=f.L1, L=f.L0, **noise).statement.bound(T)
     for scale in (1e-3, 1.0, 1e3):
         wider = weaken(f, 1.0, scale=scale)
         assert plan(method, horizon=T, alpha=1, L0=wider.L0, L1=wider.L1, **noise).statement.bound(T) >= own
-    constants = {"L0": f.L0, "L1": f.L1, "L": f.L0, **noise}
+    constants: dict[str, Any] = {"L0": f.L0, "L1": f.L1, "L": f.L0, **noise}
     for name in ("L1", "gap") if alpha else constants:  # a class with a larger constant is wider
         larger = constants | {name: 2 * constants[name]}
         assert plan(method, horizon=T, alpha=alpha, **larger).statement.bound(T) >= own
@@ -314,7 +314,8 @@ def test_nstorm_on_an_oracle_reads_the_wrappers_constants() -> None:
 def test_at_alpha_1_the_wrapper_has_f_s_own_growth_of_curvature_and_costs_29_percent_less() -> None:
     """(L0 + L1 m)² + B² ≤ (√(L0² + B²) + L1 m)², with equality only at m = 0."""
     oracles = wrapped(Problem(alpha=1, L0=3, L1=0.5, B=4, G=1, gap=1))
-    assert (oracles.L0, oracles.L1) == (5.0, 0.5)
+    assert oracles.L0 == 5.0
+    assert oracles.L1 == 0.5
     m = np.geomspace(1e-3, 1e3, 50)
     assert np.all((3 + 0.5 * m) ** 2 + 16 < (oracles.L0 + 0.5 * m) ** 2)
     one, before = (

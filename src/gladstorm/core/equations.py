@@ -7,6 +7,7 @@ Each is a pure function of numbers or arrays of any library. Where more than ari
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 # The untuned method, whose equations are in the docstring of `methods.steps.Untuned`.
@@ -124,4 +125,4 @@ def spectral_length(rows: int, columns: int) -> float:
 
     The root mean square of its entries is then that at which torch draws weights, about 1/√n.
     """
-    return max(1.0, rows / columns) ** 0.5
+    return math.sqrt(max(1.0, rows / columns))

@@ -109,7 +109,7 @@ def _squares_at(
     window = np.ones(max(1, min(round(larger**2), len(squares) // PART)))
     moved = (squares + noise * (1 / batch - 1 / samples))[order]
     averaged = np.convolve(moved, window, "same") / np.convolve(np.ones_like(moved), window, "same")
-    result = np.empty_like(moved)
+    result: np.ndarray = np.empty_like(moved)
     result[order] = np.maximum(averaged, 0.0)
     return result
 

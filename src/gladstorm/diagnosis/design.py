@@ -19,6 +19,7 @@ RADII = (0.0, 0.25, 0.5, 1.0)  # of the largest
 SHARES = (12, 8, 8, 20)  # of 48 probes: B is decided far out, the power between
 FEWEST = 16  # probes
 STEP = 0.05  # of the largest radius: how far apart the two points of a probe are
+HELD = 8  # mini-batches, the first, over which the loss of a trial is a mean
 OWN_PATH = -1  # the draw of what lies on the path
 NEAREST, FARTHEST = 0.25, 16.0  # the radii to search between, in lengths of x⁰
 SEARCH, MEASURE = 8, 24  # probes to look at a radius, and to measure there
@@ -108,7 +109,9 @@ def _search(generator: np.random.Generator) -> list[Place]:
     return [design[i] for i in generator.permutation(len(design))]
 
 
-def usable_batches(batches: Iterable[T], count: int, usable: Callable[[T], bool], needs: str) -> Iterator[T]:
+def usable_batches(
+    batches: Iterable[T], count: int, usable: Callable[[T], bool], needs: str, owner: str = "diagnose"
+) -> Iterator[T]:
     """So many mini-batches that are usable, from as many passes as it takes; a ValueError if a pass gives none."""
     found = skipped = 0
     while True:
@@ -123,7 +126,7 @@ def usable_batches(batches: Iterable[T], count: int, usable: Callable[[T], bool]
                 return
         if found == before:
             raise ValueError(
-                f"diagnose: mini-batches must have {needs}; got {found} of {count} and {skipped} that have not. Give "
+                f"{owner}: mini-batches must have {needs}; got {found} of {count} and {skipped} that have not. Give "
                 "larger ones, fewer groups, or data that can be read again."
             )
 

@@ -97,7 +97,7 @@ class GrowthSequence:
         a, b, _ = (each / self._S.det for each in self._S)
         both = Q.plus(R)
         variance = b * b * both.a - 2 * a * b * both.b + a * a * both.c
-        return (2 * math.log(1 / (1 - LEVEL)) + np.log(both.det / R.det)) * variance
+        return float((2 * math.log(1 / (1 - LEVEL)) + np.log(both.det / R.det)) * variance)
 
     def _theta(self) -> tuple[float, float]:
         (a, b, c), (y0, y1) = self._S, self._Sy

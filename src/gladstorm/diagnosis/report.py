@@ -15,7 +15,7 @@ import numpy as np
 
 from gladstorm.core.rules import COUNT, POSITIVE
 from gladstorm.core.screen import html_picture, html_table, in_digits
-from gladstorm.diagnosis.advice import Advice, advise
+from gladstorm.diagnosis.advice import Advice, Trial, advise
 from gladstorm.diagnosis.along_path import anchor, end_to_start
 from gladstorm.diagnosis.alternatives import Alternative, alternatives
 from gladstorm.diagnosis.clipping import Clipping, clipping
@@ -68,8 +68,12 @@ class Report:
         alpha: float | None = None,
         batch: int | None = None,
         max_norm: float | None = None,
+        trial: Trial | None = None,
     ) -> Advice:
         """Recommend a method and say why. If the constants are known, a theorem gives its numbers.
+
+        A method for growing noise is recommended only where the variance has doubled on the way that a run travels, and
+        a short trial at the suggested learning rate has lowered the loss; or where you ask a theorem.
 
         Args:
             horizon: the number of mini-batch gradients of your training.
@@ -77,8 +81,10 @@ class Report:
             alpha: α to use instead of the measured one; 0 means that curvature does not grow with the gradient.
             batch: samples in a mini-batch of your training; as many as in a probe if not given.
             max_norm: the threshold at which your training clips gradients, to be told what that does.
+            trial: `gladstorm.torch.trial(…)` or `gladstorm.optax.trial(…)`, or any function that trains for a short
+                while with NSGDM at a learning rate and returns the loss before and after.
         """
-        return advise(self, horizon, gap, alpha, batch, max_norm)
+        return advise(self, horizon, gap, alpha, batch, max_norm, trial)
 
     def clipping(self, max_norm: float, batch: int | None = None) -> Clipping:
         """What clipping at a threshold does: how often it acts, its bias, and a better threshold.

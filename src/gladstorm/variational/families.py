@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
@@ -37,6 +40,10 @@ class Diagonal(NamedTuple):
         xp = self.loc.__array_namespace__()
         return _standard(noise) - xp.log(self.scale).sum()
 
+    def log_density(self, z: Any) -> Any:
+        """Return log q(z)."""
+        return self.log_density_at((z - self.loc) / self.scale)
+
     def scale_tril(self) -> Any:
         """Return L, with LLᵀ the covariance."""
         return self.scale[..., None] * self.loc.__array_namespace__().eye(self.noise_size, dtype=self.loc.dtype)
@@ -61,6 +68,10 @@ class Triangular(NamedTuple):
         """Return log q(z) at the z of ε."""
         xp = self.loc.__array_namespace__()
         return _standard(noise) - xp.log(xp.diagonal(self.tril)).sum()
+
+    def log_density(self, z: Any) -> Any:
+        """Return log q(z)."""
+        return self.log_density_at(self.loc.__array_namespace__().linalg.solve(self.tril, (z - self.loc).T).T)
 
     def scale_tril(self) -> Any:
         """Return L, with LLᵀ the covariance."""
@@ -115,6 +126,44 @@ class Factored(NamedTuple):
 
 
 Gaussian = Diagonal | Triangular | Factored
+
+
+class Mixture(NamedTuple):
+    """Several Gaussians with weights, in NumPy: the last number of ε says which of them z is from."""
+
+    members: tuple[Gaussian, ...]
+    log_weights: np.ndarray
+
+    @property
+    def noise_size(self) -> int:
+        """Length of ε."""
+        return 1 + self.members[0].noise_size
+
+    @property
+    def loc(self) -> np.ndarray:
+        """The mean."""
+        return np.asarray(sum(np.exp(w) * q.loc for w, q in zip(self.log_weights, self.members, strict=True)))
+
+    def place(self, noise: Any) -> Any:
+        """Return z at ε."""
+        ends = [NormalDist().inv_cdf(min(share, 1.0)) for share in np.cumsum(np.exp(self.log_weights))[:-1]]
+        chosen = np.searchsorted(ends, noise[..., -1])
+        return np.choose(chosen[..., None], [q.place(noise[..., :-1]) for q in self.members])
+
+    def log_density_at(self, noise: Any) -> Any:
+        """Return log q(z) at the z of ε."""
+        z = self.place(noise)
+        return np.logaddexp.reduce(
+            [w + q.log_density(z) for w, q in zip(self.log_weights, self.members, strict=True)], axis=0
+        )
+
+    def scale_tril(self) -> Any:
+        """Return L, with LLᵀ the covariance."""
+        center, covariance = self.loc, 0.0
+        for w, q in zip(self.log_weights, self.members, strict=True):
+            tril, off = q.scale_tril(), q.loc - center
+            covariance = covariance + np.exp(w) * (tril @ tril.T + np.outer(off, off))
+        return np.linalg.cholesky(covariance)
 
 
 def _standard(noise: Array) -> Any:

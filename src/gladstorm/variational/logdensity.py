@@ -13,7 +13,8 @@ import numpy as np
 
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
-from gladstorm.variational.driver import STARTS, fit_gaussian
+from gladstorm.variational.conclusion import fit_gaussian
+from gladstorm.variational.driver import STARTS
 from gladstorm.variational.families import Family, FullRank, LowRank, MeanField
 from gladstorm.variational.fit import Fit
 from gladstorm.variational.on_disk import programs_on_disk

@@ -1,4 +1,4 @@
-"""Compiled programs of fits in the user's cache folder, by JAX's own persistent cache, without touching its settings."""
+"""Compiled programs of fits in the user's cache folder, by JAX's persistent cache, without touching its settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _keep_in(folder: str | None, least: float) -> None:
 
 
 def _folder() -> Path | None:
-    """Return a folder for this processor that is the user's own, as loading a program runs it; None if there is none."""
+    """Return a folder for this processor that is the user's own (loading a program runs it), or None."""
     with suppress(OSError, RuntimeError):  # no home is a RuntimeError
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = root / "gladstorm" / f"fits-{hashlib.sha256(_processor().encode()).hexdigest()[:16]}"

@@ -59,8 +59,8 @@ class Update(ABC):
     least_z: float = 0.0
 
     @abstractmethod
-    def begin(self, q: Any, key: Array) -> Any:
-        """Return the state before the first step."""
+    def begin(self, q: Any, key: Array, first: Any = per_coordinate.FIRST) -> Any:
+        """Return the state before the first step; `first` is ρ of steps by coordinate."""
 
     @abstractmethod
     def noise_size(self, state: Any) -> int | None:
@@ -96,9 +96,9 @@ class MeanFieldUpdate(Update):
     """
 
     @override
-    def begin(self, q: Diagonal, key: Array) -> Coordinates:
+    def begin(self, q: Diagonal, key: Array, first: Any = per_coordinate.FIRST) -> Coordinates:
         x = jnp.stack([q.loc, _inverse_softplus(q.scale)])
-        return Coordinates(x, per_coordinate.begin(x))
+        return Coordinates(x, per_coordinate.begin(x, first))
 
     @override
     def noise_size(self, state: Coordinates) -> int:
@@ -130,10 +130,10 @@ class LowRankUpdate(Update):
     rank: int = 1
 
     @override
-    def begin(self, q: Diagonal, key: Array) -> Coordinates:
+    def begin(self, q: Diagonal, key: Array, first: Any = per_coordinate.FIRST) -> Coordinates:
         factor = FACTOR_SCALE * jax.random.normal(key, (self.rank, q.loc.size), q.loc.dtype)
         x = jnp.concatenate([jnp.stack([q.loc, _inverse_softplus(q.scale)]), factor])
-        return Coordinates(x, per_coordinate.begin(x))
+        return Coordinates(x, per_coordinate.begin(x, first))
 
     @override
     def noise_size(self, state: Coordinates) -> int:
@@ -179,7 +179,7 @@ class FullRankUpdate(Update):
     """
 
     @override
-    def begin(self, q: Gaussian, key: Array) -> Whitened:
+    def begin(self, q: Gaussian, key: Array, first: Any = per_coordinate.FIRST) -> Whitened:
         whole = Triangular(q.loc, q.scale_tril())
         at_origin = [(zero, Bounded().init(zero)) for zero in (jnp.zeros_like(whole.loc), jnp.zeros_like(whole.tril))]
         return Whitened(whole, whole, *at_origin)
@@ -239,7 +239,7 @@ class NewtonUpdate(Update):
     full: bool = False
 
     @override
-    def begin(self, q: Gaussian, key: Array) -> Sums:
+    def begin(self, q: Gaussian, key: Array, first: Any = per_coordinate.FIRST) -> Sums:
         whole = Triangular(q.loc, q.scale_tril()) if self.full else q
         zero, square = jnp.zeros_like(q.loc), jnp.zeros((q.loc.size,) * 2, q.loc.dtype)
         return Sums(whole, zero.sum(), zero, zero, square, square)

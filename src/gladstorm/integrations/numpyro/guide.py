@@ -16,7 +16,8 @@ from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array
 from gladstorm.integrations.numpyro.fit import subsampled_plates
 from gladstorm.methods.steps import per_coordinate
-from gladstorm.variational.driver import Target, conclude, optimize
+from gladstorm.variational.conclusion import conclude
+from gladstorm.variational.driver import Target, optimize
 from gladstorm.variational.fit import Fit
 from gladstorm.variational.on_disk import programs_on_disk
 from gladstorm.variational.programs import Traced, sample_noise
@@ -69,8 +70,8 @@ class GuideUpdate(Update):
     """The parameters of a guide move, in unconstrained space, each number by itself."""
 
     @override
-    def begin(self, q: Any, key: Array) -> Coordinates:
-        return Coordinates(q, per_coordinate.begin(q))
+    def begin(self, q: Any, key: Array, first: Any = per_coordinate.FIRST) -> Coordinates:
+        return Coordinates(q, per_coordinate.begin(q, first))
 
     @override
     def noise_size(self, state: Coordinates) -> None:
@@ -139,7 +140,7 @@ def fit_guide(model: Any, guide: Any, args: Any, kwargs: Any, starts: int, setti
     parameters = {site: np.asarray(value) for site, value in svi.constrain_fn(best).items()}
     config = {"steps": settings["steps"], "seed": settings["seed"], "starts": starts, "guide": name}
     draw = partial(_sample_guide, best, Traced(sites, *example))
-    return conclude(name, reached, parameters, draw, config, has_weights=not (subsampled or is_point))
+    return conclude(name, reached, best, parameters, draw, config, has_weights=not (subsampled or is_point))
 
 
 @programs_on_disk()
