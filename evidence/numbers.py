@@ -107,7 +107,6 @@ def verification() -> Mapping[str, str]:
 
 
 @cache
-<<<<<<< HEAD
 def networks() -> Mapping[str, str]:
     """Return ratios to tuned AdamW's loss: `mean.Muon`, its ends `low` and `high`, `worst.NSGDM-by-layer-.02`."""
     from evidence.networks import page
@@ -119,14 +118,6 @@ def networks() -> Mapping[str, str]:
         row, mean = name.replace(", ", "-").replace(" ", "-"), page.mean_ratio(results, name)
         ends = {"mean": mean.value, "low": mean.low, "high": mean.high, "worst": page.worst(results, name)[0]}
         numbers |= {f"{word}.{row}": "–" if end is None else f"{end:.2f}" for word, end in ends.items()}
-=======
-def digits() -> Mapping[str, str]:
-    """Return test accuracies in percent: `Adam` with its interval, `Adam.mean`; `Adam.noise` with growing noise."""
-    numbers: dict[str, str] = {}
-    for method, plain, noisy, *_ in _rows(DOCS / "digits/index.md", "test accuracy, %, no added noise"):
-        for name, accuracy in ((method, plain), (f"{method}.noise", noisy)):
-            numbers |= {name: accuracy, f"{name}.mean": accuracy.partition(" ± ")[0]}
->>>>>>> main
     return numbers
 
 

@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from evidence.numbers import networks
 from evidence.optimality.verdicts import verdicts as both_sides
 from evidence.posteriors import page as posteriors
 from evidence.study import PUBLISHED
@@ -122,6 +123,7 @@ def texts() -> dict[str, str]:
         "schedule_eps": order(optimality["eps"]),
         **_untuned(),
         **_posteriors(),
+        **_networks(),
     }
 
 
@@ -166,6 +168,12 @@ def _posteriors() -> dict[str, str]:
         "posteriors_sentences": str(len(verdicts)),
         "posteriors_true": str(verdicts.count("true")),
     }
+
+
+def _networks() -> dict[str, str]:
+    numbers = networks()
+    names = {"trainings": "trainings", "layers": "mean.NSGDM-by-layer", "to_muon": "to-Muon"}
+    return {f"networks_{name}": numbers[key] for name, key in names.items()}
 
 
 def order(number: float) -> str:
