@@ -108,7 +108,7 @@ def verification() -> Mapping[str, str]:
 
 @cache
 def networks() -> Mapping[str, str]:
-    """Return ratios to tuned AdamW's loss: `mean.Muon`, its ends `low` and `high`, `worst.NSGDM-by-layer-.02`."""
+    """Return ratios to tuned AdamW's loss: `mean.Muon`, `median.Untuned`, `worst.NSGDM-by-layer-.02`, `ahead.Muon`."""
     from evidence.networks import page
 
     results = page.load(DOCS / "networks")
@@ -116,8 +116,9 @@ def networks() -> Mapping[str, str]:
     numbers["to-Muon"] = f"{page.mean_ratio(results, page.OURS, page.MUON).value:.2f}"
     for name in page.RIVALS:
         row, mean = name.replace(", ", "-").replace(" ", "-"), page.mean_ratio(results, name)
-        ends = {"mean": mean.value, "low": mean.low, "high": mean.high, "worst": page.worst(results, name)[0]}
-        numbers |= {f"{word}.{row}": "–" if end is None else f"{end:.2f}" for word, end in ends.items()}
+        ends = {"mean": mean.value, "median": page.median(results, name), "worst": page.worst(results, name)[0]}
+        numbers |= {f"{word}.{row}": f"{end:.2f}" for word, end in ends.items()}
+        numbers[f"ahead.{row}"] = str(page.ahead(results, name))
     return numbers
 
 

@@ -45,20 +45,30 @@ def ratio(results: NetworkResults, training: str, method: str, to: str = ADAMW) 
     return float(np.exp(logs.mean()))
 
 
-def mean_ratio(results: NetworkResults, method: str, to: str = ADAMW) -> Estimate:
+def ratios(results: NetworkResults, method: str, to: str = ADAMW, *, but: str = "") -> dict[str, float]:
+    """The ratio of each finished training, without one if it is named."""
+    return {training: ratio(results, training, method, to) for training in results.finished if training != but}
+
+
+def mean_ratio(results: NetworkResults, method: str, to: str = ADAMW, *, but: str = "") -> Estimate:
     """Geometric mean over trainings of the ratios, with Student's interval over trainings; infinite if one is."""
-    logs = np.log([ratio(results, training, method, to) for training in results.finished])
+    logs = np.log(list(ratios(results, method, to, but=but).values()))
     return Estimate.of_mean(logs, LEVEL).map(math.exp) if np.isfinite(logs).all() else Estimate(math.inf)
 
 
 def worst(results: NetworkResults, method: str, to: str = ADAMW) -> tuple[float, str]:
     """The largest ratio, and the training that has it."""
-    return max((ratio(results, training, method, to), training) for training in results.finished)
+    return max((value, training) for training, value in ratios(results, method, to).items())
 
 
-def best(results: NetworkResults, method: str) -> float:
-    """The smallest ratio to tuned AdamW."""
-    return min(ratio(results, training, method) for training in results.finished)
+def median(results: NetworkResults, method: str) -> float:
+    """The median over trainings of the ratios to tuned AdamW."""
+    return float(np.median(list(ratios(results, method).values())))
+
+
+def ahead(results: NetworkResults, method: str) -> int:
+    """How many trainings end below tuned AdamW."""
+    return sum(value < 1 for value in ratios(results, method).values())
 
 
 class Judged(NamedTuple):
@@ -136,7 +146,7 @@ def render(results: NetworkResults) -> str:
         "rivals": RIVALS,
         "settings": {name: len(each.settings) for name, each in CONTESTANTS.items()},
         "tables": [table(results) for table in (ratios_table, picks_table, costs_table)],
-        **{each.__name__: partial(each, results) for each in (mean_ratio, best, worst)},
+        **{each.__name__: partial(each, results) for each in (mean_ratio, median, ahead, worst)},
     }
     return rendered(__file__, values)
 

@@ -168,7 +168,10 @@ def test_ratios_are_geometric_means_seed_by_seed_and_the_worst_is_the_largest() 
     largest, training = page.worst(results, MUON)
     assert training == study.QUICK.trainings[0]
     assert largest == pytest.approx(1.5**2)
-    assert page.best(results, OURS) == pytest.approx(0.25 / 1.01)
+    assert page.median(results, OURS) == pytest.approx((0.25 + 0.5) / 2 / 1.01)
+    assert (page.ahead(results, OURS), page.ahead(results, MUON)) == (2, 0)
+    one = page.mean_ratio(results, MUON, but=study.QUICK.trainings[0])
+    assert one.value == pytest.approx(1.5)
     mean = page.mean_ratio(results, MUON)
     half = 12.7062 * abs(math.log(1.5)) / 2  # t of one degree times the deviation of log 1.5 and log 2.25 over √2
     assert mean.low is not None
