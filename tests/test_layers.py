@@ -14,7 +14,7 @@ SOURCE = Path(gladstorm.__file__).parent
 PUBLIC_PATHS = ("lightning", "numpyro", "transformers")  # modules that only name what `integrations` has
 
 # A record and a plan draw themselves for people: the steps back, made when they are asked for.
-STEPS_BACK = {("simulation/record.py", "plotting"), ("theory/planning.py", "plotting")}
+STEPS_BACK = {("simulation/record.py", "plotting"), ("theory/plans.py", "plotting")}
 
 
 def reached(code: str) -> set[str]:

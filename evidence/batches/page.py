@@ -36,7 +36,7 @@ def change(results: BatchResults, training: str, optimizer: str, rule: str, fact
 
 
 def mean_change(results: BatchResults, optimizer: str, rule: str, factor: int) -> Estimate:
-    """The same over trainings, with Student's interval over trainings; infinite if one is."""
+    """Mean change over trainings, with Student's interval over trainings; infinite if one is."""
     logs = np.log1p([change(results, training, optimizer, rule, factor) for training in results.extent.trainings])
     return Estimate.of_mean(logs, LEVEL).map(math.expm1) if np.isfinite(logs).all() else Estimate(math.inf)
 

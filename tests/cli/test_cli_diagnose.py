@@ -33,12 +33,14 @@ def test_the_table_figure_and_page_say_the_same(gladstorm: Command, probes: Path
     assert code == 0
     assert "96 probes up to 4 from the start" in out
     assert "Dropout is part of the noise." in out
-    assert "Advice: Your noise grows" in out
+    assert "Advice: At the end of your path, 4 away, the variance is" in out
     assert figure.read_bytes().startswith(b"\x89PNG")
     with chromium(tmp_path / "profile") as browser:
         shown = opened(browser, page)
         assert shown.requests() == [page.as_uri()]
-        assert "Advice: Your noise grows" in shown.run("return document.getElementById('words').innerText")
+        assert "Advice: At the end of your path, 4 away, the variance is" in shown.run(
+            "return document.getElementById('words').innerText"
+        )
         cells = shown.run("return [...document.querySelectorAll('#words tbody tr')].map((e) => e.innerText)")
         assert [row.split("\t")[:3] for row in cells] == [list(row[:3]) for row in diagnose(Probes.load(probes)).rows()]
         drawn = "return charts[0].view.data('rows').filter(({s}) => s === arguments[0]).map(({x, y}) => [x, y])"

@@ -194,6 +194,13 @@ def test_what_does_not_fit_is_known_before_anything_is_compared(monkeypatch: pyt
         compare(oracle, {"SGD": Method(Fresh(), Plain(0.1), 3)}, budget=5)  # type: ignore[arg-type]  # 3 is a rule
 
 
+def test_a_whole_number_may_be_a_float() -> None:
+    oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
+    counts: tuple[dict[str, Any], ...] = tuple(dict.fromkeys(("budget", "seeds", "tuning_seeds"), n) for n in (2, 2.0))
+    whole, floats = (compare(oracle, {"SGD": sgd(0.1)}, progress=False, **each)["SGD"].grad_norm for each in counts)
+    assert floats.tolist() == whole.tolist()
+
+
 def test_one_seed_cannot_tell(gladstorm: Said) -> None:
     arguments = "compare --objective cauchy --dim 2 --start 1 --B 0.5 --G 0.5 --budget 1000 --seeds 1 --tuning-seeds 4"
     arguments += " --grid 1e-3,1e-1,3 --method nsgdm(eta=0.1) --method nstorm(eta=0.1)"

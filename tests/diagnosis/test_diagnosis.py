@@ -96,6 +96,21 @@ def test_probes_come_back_from_their_file(tmp_path: Path) -> None:
     (tmp_path / "run.parquet").write_bytes(data)
     with pytest.raises(ValueError, match="changed or damaged"):
         Probes.load(tmp_path / "run.parquet")
+    for absurd in ({"groups": 0 * probes.groups}, {"samples": 0 * probes.samples}, {"distance": -1 - probes.distance}):
+        Probes(**{**vars(probes), **absurd}).save(tmp_path / "absurd.parquet")
+        with pytest.raises(ValueError, match=r"absurd\.parquet must hold probes of two groups or more"):
+            Probes.load(tmp_path / "absurd.parquet")
+    empty = {name: column[:0] for name, column in vars(probes).items()}
+    Probes(**empty).save(tmp_path / "empty.parquet")
+    with pytest.raises(ValueError, match="or none"):
+        Probes.load(tmp_path / "empty.parquet")
+
+
+def test_what_a_table_of_a_training_cannot_tell_for_one_reason_shares_a_row() -> None:
+    nothing = np.full(len(table().noise), np.nan)
+    rows = diagnose(Probes(**{**vars(table()), "moved": nothing, "ell2": nothing, "L2": nothing})).rows()
+    assert [row[0] for row in rows] == ["G", "B", "power", "anchor", "ell, L, rho, alpha, L0, L1", "critical_batch"]
+    assert rows[4][4].count("; ") == 5
 
 
 def test_a_pair_counts_once_with_the_mean_and_the_degrees_of_freedom_of_both() -> None:

@@ -248,6 +248,8 @@ def test_bad_input_is_refused_in_a_sentence() -> None:
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (model, {"every": 0}, "every must be a whole number ≥ 1"),
         (model, {"samples": 0}, "samples must be a whole number ≥ 1"),
+        (model, {"every": [1]}, r"every must be a whole number ≥ 1; got every=\[1\]"),
+        (model, {"samples": [1]}, r"samples must be a whole number ≥ 1; got samples=\[1\]"),
         (network().requires_grad_(False), {}, "some parameters must require gradients"),
     ]
     for given, options, said in cases:

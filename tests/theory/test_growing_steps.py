@@ -13,7 +13,7 @@ from gladstorm.methods.schedules import GeometricGrowth
 from gladstorm.problems import objectives
 from gladstorm.theory import GrowingSteps, Problem
 from gladstorm.theory.class_constants import in_linear_class
-from gladstorm.theory.problem import OutOfRange
+from gladstorm.theory.rules import OutOfRange
 from gladstorm.theory.search import lowest
 from gladstorm.theory.sharper_bounds import MomentumFeedback, MomentumSmooth
 

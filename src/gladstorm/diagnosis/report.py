@@ -47,7 +47,7 @@ HEADINGS = ("", "estimate", "95 % interval", "verdict", "meaning")
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What probes tell about the noise and the smoothness of a loss. Print it, or read `findings`."""
+    """Findings about the noise and the smoothness of a loss. Print it, or read `findings`."""
 
     probes: Probes  #: the probes it was made from
     findings: dict[str, Finding]  #: a finding for each quantity (G, B and so on), by the names of `MEANINGS`
@@ -87,18 +87,18 @@ class Report:
         return advise(self, horizon, gap, alpha, batch, max_norm, trial)
 
     def clipping(self, max_norm: float, batch: int | None = None) -> Clipping:
-        """What clipping at a threshold does: how often it acts, its bias, and a better threshold.
+        """Effect of clipping at a threshold: how often it acts, its bias, and a better threshold.
 
         With `batch`, for mini-batches of so many samples; else for those of the probes, and the bias for half of them.
         """
         POSITIVE.require("clipping", "max_norm", max_norm)
         if batch is not None:
-            COUNT.require("clipping", "batch", batch)
+            batch = COUNT.whole("clipping", "batch", batch)
         return clipping(self.probes, max_norm, np.random.default_rng(0), batch)
 
-    def as_dict(self, **asked: Any) -> dict[str, Any]:
+    def as_dict(self, **questions: Any) -> dict[str, Any]:
         """The report as JSON-ready data; `asked` goes to `recommend`."""
-        advice = self.recommend(**asked)
+        advice = self.recommend(**questions)
         return {
             **{name: finding.as_dict() for name, finding in self.findings.items()},
             "recommendation": advice.as_dict(),
@@ -114,11 +114,18 @@ class Report:
         }
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
-        """For each finding the quantity, estimate, interval, verdict and meaning, as texts."""
-        return [
-            (name, in_digits(each.estimate), _interval(each), _verdict(each), MEANINGS[name])
-            for name, each in self.findings.items()
-        ]
+        """For each finding the quantity, estimate, interval, verdict and meaning, as texts.
+
+        Neighbours of which nothing is known for the same reason share a row.
+        """
+        rows: list[tuple[str, str, str, str, str]] = []
+        for name, each in self.findings.items():
+            row = name, in_digits(each.estimate), _interval(each), _verdict(each), MEANINGS[name]
+            if rows and not any(row[1:3]) and rows[-1][1:4] == row[1:4]:
+                names, *_, meanings = rows.pop()
+                row = f"{names}, {name}", *row[1:4], f"{meanings}; {row[4]}"
+            rows.append(row)
+        return rows
 
     def __str__(self) -> str:
         rows = self.rows()
@@ -147,7 +154,7 @@ class Report:
         probes = f"{len(self.probes)} probes up to {self.probes.radius:.3g} from the start"
         return f"{probes}, mini-batches of {self.batch}; 95 % intervals"
 
-    def explore(self, path: str | os.PathLike[str], *, title: str = "", **asked: Any) -> None:
+    def explore(self, path: str | os.PathLike[str], *, title: str = "", **questions: Any) -> None:
         """Write one HTML file that needs no network: the findings, the advice, and charts to read and to zoom.
 
         Args:
@@ -161,7 +168,7 @@ class Report:
         from gladstorm.diagnosis.page import diagnosis_page
         from gladstorm.jobs.files import write_text
 
-        write_text(Path(path), diagnosis_page(self, title or "Noise", **asked))
+        write_text(Path(path), diagnosis_page(self, title or "Noise", **questions))
 
     def sentences(self) -> list[str]:
         """Sentences about the alternatives, about the noise along the path, and about the probes themselves."""

@@ -33,7 +33,7 @@ def trial(
     >>> after < before
     True
     """
-    COUNT.require("trial", "steps", steps)
+    steps = COUNT.whole("trial", "steps", steps)
 
     def train(learning_rate: float) -> tuple[float, float]:
         optimizer, x = nsgdm(learning_rate), params

@@ -95,9 +95,10 @@ class NoiseProbe:
         max_norm: float | None = None,
         on_reading: Callable[[dict[str, float]], object] | None = None,
     ) -> None:
-        COUNT.require("NoiseProbe", "every", every)
-        COUNT.require("NoiseProbe", "samples", samples)
-        self.every, self.samples, self._scaler = every, samples, scaler
+        self.every, self.samples = (
+            COUNT.whole("NoiseProbe", *each) for each in (("every", every), ("samples", samples))
+        )
+        self._scaler = scaler
         if max_norm is not None:
             POSITIVE.require("NoiseProbe", "max_norm", max_norm)
         self._max_norm, self._on_reading, self._readings = max_norm, on_reading, Readings(max_norm)

@@ -34,7 +34,7 @@ def trial(
     >>> after < before
     True
     """
-    COUNT.require("trial", "steps", steps)
+    steps = COUNT.whole("trial", "steps", steps)
 
     def train(lr: float) -> tuple[float, float]:
         restore = save_random_state([model], {p.device for p in model.parameters()})
