@@ -26,8 +26,8 @@ def test_on_networks_a_norm_for_each_layer_is_ahead_of_adamw_and_one_norm_behind
     assert layers is not None
     assert one is not None
     assert muon < layers < 1 < one
-    said = f"on {WORDS[len(networks.finished)]} small networks they ended at {muon:.2f} and {layers:.2f} times the loss of "
-    said += f"AdamW, all tuned, in the geometric mean; NSGDM with one norm for all weights at {one:.2f}."
+    said = f"on {WORDS[len(networks.finished)]} small networks they ended at {muon:.2f} and {layers:.2f} times the loss"
+    said += f" of AdamW, all tuned, in the geometric mean; NSGDM with one norm for all weights at {one:.2f}."
     assert said in EVIDENCE["network"]
     assert "NSGDM(gladstorm.torch.by_layer(model), lr=" in ACTIONS["adam"]["torch"]
 

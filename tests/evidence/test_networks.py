@@ -219,4 +219,8 @@ def test_the_results_kept_are_those_of_the_study_as_it_is() -> None:
     assert results.finished == list(TRAININGS)
     assert set(results.costs) == set(study.COSTLY)
     assert results.loss("few data", "by layer", RateAndDecay(methods.FIXED_LENGTH), 1) > 0
-    assert FIXED in CONTESTANTS
+    assert page.worst(results, OURS)[1] == page.worst(results, FIXED)[1] == "graph network"
+    for contestant in (each for each in CONTESTANTS.values() if len(each.settings) > 1):
+        picked = results.picked("graph network", contestant)  # as the page says
+        assert picked.rate == min(each.rate for each in contestant.settings)
+        assert picked.decay == max(each.decay for each in contestant.settings)

@@ -20,14 +20,14 @@ MATTERS = 2.0  # times as large a variance at the end of a path, for its growth 
 NETWORKS, SUITE, CHOOSING = "docs/evidence/networks", "docs/evidence/suite", "docs/choosing.md"
 # What studies found, by what the noise does; tests/diagnosis/test_advice.py compares it with their results.
 EVIDENCE = {
-    "grows": "With a linear decay it never diverged in docs/evidence/suite, while SGD diverged on two of twelve problems; "
-    "on the others it was not better than SGD.",
+    "grows": "With a linear decay it never diverged in docs/evidence/suite, while SGD diverged on two of twelve "
+    "problems; on the others it was not better than SGD.",
     "grows faster": "In docs/evidence/suite two problems have such noise: with a decay NSGDM never diverged there, and "
     "SGD diverged on one of them.",
     "does not grow": "At equal cost it was clearly better than NSGDM in none of the 24 cases of docs/evidence/suite.",
     "network": "On a network, torch.optim.Muon and NSGDM with a norm for each layer are worth a trial: on eleven small "
-    "networks they ended at 0.74 and 0.80 times the loss of AdamW, all tuned, in the geometric mean; NSGDM with one norm "
-    "for all weights at 1.24.",
+    "networks they ended at 0.74 and 0.80 times the loss of AdamW, all tuned, in the geometric mean; NSGDM with one "
+    "norm for all weights at 1.24.",
     "not known": "Normalized steps were clearly better than SGD in none of the 24 cases of docs/evidence/suite.",
     "untuned": "If you do not want to tune, use Untuned; docs/evidence/untuned says where it is good and where not.",
 }
