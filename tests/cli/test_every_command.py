@@ -470,19 +470,3 @@ def test_where_every_disk_is_full_what_is_printed_is_said_to_be_all(capfd: pytes
     out, err = capfd.readouterr()
     assert (out, err.count("\n")) == ("the table\n", 1)
     assert err.endswith("; no other place takes it, and what is printed is all there is.\n")
-
-
-@pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])
-def test_a_result_does_not_replace_what_the_command_prints_into_or_reads(stream: str) -> None:
-    script = """
-from pathlib import Path
-from gladstorm.cli.job import require_file
-try:
-    require_file("simulate", "--save", Path("file"))
-except ValueError as problem:
-    Path("words").write_text(str(problem))
-"""
-    with Path("file").open("w+b") as file:
-        streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL) | {stream: file}
-        subprocess.run([sys.executable, "-c", script], check=True, **streams)
-    assert Path("words").read_text() == "simulate: --save must not be where the command prints or reads; got 'file'."

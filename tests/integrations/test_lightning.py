@@ -243,21 +243,11 @@ def test_a_two_point_module_resumes_its_schedule(tmp_path: Path) -> None:
         assert torch.equal(p, q)
 
 
-def test_a_two_point_module_refuses_a_schedule_that_waits_for_a_metric_or_is_stepped_twice(tmp_path: Path) -> None:
+def test_a_two_point_module_refuses_a_schedule_that_waits_for_a_metric(tmp_path: Path) -> None:
     plateau = Scheduled(torch.optim.lr_scheduler.ReduceLROnPlateau)
     plateau.how["monitor"] = "loss"
     with pytest.raises(TypeError, match=r"^Scheduled: a schedule .* must not wait for a metric; got ReduceLROnPlateau"):
         fit(plateau, tmp_path)
-
-    class Stepping(Scheduled):
-        def on_train_batch_end(self, *_: Any) -> None:
-            self.lr_schedulers().step()
-
-    for interval in ("step", "epoch"):
-        with pytest.raises(
-            RuntimeError, match=r"^Stepping: a TwoPointModule steps the schedules .* got StepLR stepped"
-        ):
-            fit(Stepping(halving, interval=interval), tmp_path, 2)
 
 
 def test_a_two_point_module_refuses_other_optimizers_and_a_missing_loss(tmp_path: Path) -> None:

@@ -110,8 +110,6 @@ def require_file(owner: str, option: str, path: Path | None, endings: tuple[str,
         wrong = "must be a regular file, or none yet"
     elif is_planted(path):
         wrong = "must not be another user's link: choose another name"
-    elif target.exists() and any(_leads_to(stream, target) for stream in (0, 1, 2)):
-        wrong = "must not be where the command prints or reads"
     if wrong:
         raise ValueError(f"{owner}: {option} {wrong}; got {str(path)!r}.")
     _require_writable(owner, option, target.parent, path)
@@ -150,14 +148,6 @@ def require_matplotlib(owner: str) -> None:
     """Raise a ValueError unless figures can be drawn at all."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ValueError(f"{owner}: figures need matplotlib, which is not installed; pip install 'gladstorm[plot]'.")
-
-
-def _leads_to(stream: int, target: Path) -> bool:
-    """Whether a standard stream is this very file, as in `--save /dev/stdout > file`."""
-    try:
-        return os.path.samestat(os.fstat(stream), target.stat())
-    except OSError:  # a stream that is closed
-        return False
 
 
 def _require_writable(owner: str, option: str, folder: Path, path: Path) -> None:

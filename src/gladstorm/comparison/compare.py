@@ -5,8 +5,6 @@ when the budget is spent: at its last iterate, or at its average if it has one. 
 ‖∇f‖ can be found at the wrong stationary point.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -10,8 +10,6 @@ where a step divides by the size of that direction: Adam's squares (s = 1), or a
 momentum divides by nothing, so γ' = mγ. Decoupled decay keeps its share of a sample: γ'λ' = mγλ.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

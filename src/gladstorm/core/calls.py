@@ -4,8 +4,6 @@ NAME:value,value is short for NAME(value,value), and MODULE:NAME(…) is a part 
 list or a tuple of numbers, or a call. `read_calls` takes a text apart, `find_part` and `bind` say what it stands for.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -5,8 +5,6 @@ Each is a pure function of numbers or arrays of any library. Where more than ari
 `horizon` is K, the number of steps of the run.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -5,8 +5,6 @@ programs on as many devices as there are cores wait for each other forever. Here
 of 16 × 16 ten times, and singular values far below the largest are more accurate.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import jax

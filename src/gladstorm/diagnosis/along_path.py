@@ -1,7 +1,5 @@
 """Noise on the way that a training takes: where it is smallest, and what it is at the end."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gladstorm.core.statistics import f_tail

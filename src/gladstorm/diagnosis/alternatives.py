@@ -1,7 +1,5 @@
 """Other explanations of the noise: a constant, the gradient, another power of the distance, another anchor."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Effect of clipping on a training: on how many steps it acts, and how far it moves the mean of the gradients."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The critical batch size while a training runs, with an interval that holds at every look and a window that adapts."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Of one sample (ℓ), of the mean (L), and how far apart they are (ρ); and how c
 L1 of ‖∇²f‖ ≈ L0 + L1‖∇f‖^α, where gradients differ enough.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

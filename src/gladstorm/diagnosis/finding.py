@@ -1,7 +1,5 @@
 """A finding about one quantity: an estimate with its interval, or what it would take to have one."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """How the noise grows with the distance from the start: G, B, and the power of growth."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gladstorm.diagnosis.finding import (

@@ -1,7 +1,5 @@
 """A table of probes: what a mini-batch, cut into groups, tells about the noise and the smoothness at one point."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Readings as they happen: what a training's noise is now, updated by every probe in constant time and memory."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Protocol
 

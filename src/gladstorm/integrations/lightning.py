@@ -215,8 +215,8 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
     It keeps micro-batches until there are `accumulate` of them, or the epoch ends. Then it makes a step with a closure
     that evaluates all of them: at the previous point and, with the same dropout, at the new one. That is one
     `global_step`, which counts for `max_steps`. Optimization is manual: clip with NSTORM's `max_grad_norm`. Schedules
-    from `configure_optimizers` are stepped as in automatic optimization, after every `frequency` steps or epochs. One
-    that waits for a metric, as ReduceLROnPlateau does, is refused, and so is one that is stepped elsewhere too.
+    from `configure_optimizers` are stepped as in automatic optimization, after every `frequency` steps or epochs: do
+    not step them elsewhere. One that waits for a metric, as ReduceLROnPlateau does, is refused.
     """
 
     accumulate: int = 1  #: micro-batches per step
@@ -227,7 +227,6 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
             self.loss(None, 0)  # refuses: a training_step of its own would train nothing, without a word
         self.automatic_optimization = False
         self._waiting: list[tuple[Any, int]] = []
-        self._counts: dict[Any, Any] = {}  # how often each schedule was stepped, as it counts itself
 
     def loss(self, batch: Any, index: int) -> torch.Tensor:  # noqa: ARG002 - for who defines it
         """The mean loss of a micro-batch. It is called twice per micro-batch, so whatever it logs is logged twice."""
@@ -247,7 +246,7 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
             by_step = config.interval == "step"
             count = self.trainer.global_step if by_step else self.trainer.current_epoch + 1
             if (by_step or self.trainer.is_last_batch) and count % config.frequency == 0:
-                self._step_schedule(config.scheduler)
+                self.lr_scheduler_step(config.scheduler, None)
 
     def _refuse_waiting_for_a_metric(self) -> None:
         for config in self.trainer.lr_scheduler_configs:
@@ -256,16 +255,6 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
                     f"{type(self).__name__}: a schedule of a TwoPointModule must not wait for a metric; got "
                     "ReduceLROnPlateau. Step it yourself, and keep it out of configure_optimizers()."
                 )
-
-    def _step_schedule(self, schedule: Any) -> None:
-        count = getattr(schedule, "last_epoch", None)
-        if self._counts.get(schedule, count) != count:
-            raise RuntimeError(
-                f"{type(self).__name__}: a TwoPointModule steps the schedules of configure_optimizers() itself; got "
-                f"{type(schedule).__name__} stepped elsewhere too. Remove that step."
-            )
-        self.lr_scheduler_step(schedule, None)
-        self._counts[schedule] = getattr(schedule, "last_epoch", None)
 
     def _evaluate(self, batches: list[tuple[Any, int]]) -> torch.Tensor:
         """The mean loss of the micro-batches, whose gradients are computed."""

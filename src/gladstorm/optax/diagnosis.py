@@ -1,7 +1,5 @@
 """`diagnose`: probes of a loss around a tree of parameters, in a designed experiment."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial

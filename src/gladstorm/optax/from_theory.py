@@ -1,7 +1,5 @@
 """The transformations with the numbers of their theorems."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The norm of each leaf of a tree of parameters, by its name and its shape."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

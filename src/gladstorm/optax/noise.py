@@ -1,7 +1,5 @@
 """The noise of gradients: measured in a training step by a pure function, and made a table of probes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 

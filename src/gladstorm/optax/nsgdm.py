@@ -1,7 +1,5 @@
 """NSGDM, normalized SGD with momentum, as an Optax transformation."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import jax

@@ -1,7 +1,5 @@
 """NSTORM, normalized STORM, as an Optax transformation: every sample is evaluated at two points."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The options of the transformations: their rules, and numbers that may be schedules."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

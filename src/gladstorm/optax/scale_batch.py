@@ -1,7 +1,5 @@
 """`scale_batch`: the arguments of an optimizer for larger batches, with which the training keeps its course."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """NSTORM's gradient at the previous parameters, and the check that both of its gradients are of one sample."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

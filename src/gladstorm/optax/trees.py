@@ -1,7 +1,5 @@
 """Operations on trees: estimates by the simulator's equations, normalized updates, types and flags."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial

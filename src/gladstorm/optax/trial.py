@@ -1,7 +1,5 @@
 """A short training with nsgdm, to see whether it trains at all at a learning rate."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import jax

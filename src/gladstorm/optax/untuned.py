@@ -1,7 +1,5 @@
 """The method with nothing to tune, as an Optax transformation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

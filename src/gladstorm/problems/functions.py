@@ -4,8 +4,6 @@ JAX must trace it; it returns one number, computed in float64; its indices exist
 abstract evaluation; indices, and whether f is finite at x⁰, from one real one.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Protocols of an objective and of a source of its stochastic gradients, as simulator and estimators use them."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple, Protocol
 

@@ -4,8 +4,6 @@ A sampler with loops or rejections would cost a step more than its gradient and 
 the counts are functions of one number that is drawn before, so one luck serves every batch size.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import cache

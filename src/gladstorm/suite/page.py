@@ -1,7 +1,5 @@
 """The suite as a page to explore: the reported runs of every case, the curves over all of them, and the tables."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

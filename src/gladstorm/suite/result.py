@@ -1,7 +1,5 @@
 """The results of a suite as dataclasses: `result.cases[0].rows["NSGDM"].relative.grad_norm.value`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self

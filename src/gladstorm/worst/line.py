@@ -5,8 +5,6 @@ Samples are enumerated, not drawn: two channels of two values are four samples. 
 points, half of which are close to each other; on the way between two points every node is looked at.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple

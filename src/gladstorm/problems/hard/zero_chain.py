@@ -4,8 +4,6 @@ The chain (Carmon et al. 2020; Arjevani et al. 2023) shows coordinate i a gradie
 moved.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from typing import ClassVar

@@ -4,8 +4,6 @@ What is imported here is found by its name, by `--objective` of the command line
 has to pass. Objectives with noise of their own are in `problems/own_noise`, beside their oracles.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from collections import OrderedDict

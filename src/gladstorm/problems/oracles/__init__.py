@@ -4,8 +4,6 @@ What is imported here is found by its name, by `--oracle` of the command line an
 pass. Oracles of problems with noise of their own are in `problems/own_noise`, beside their objectives.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass

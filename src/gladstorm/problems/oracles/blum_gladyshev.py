@@ -1,7 +1,5 @@
 """Noise that is added to exact gradients, of exactly the variance BG-0 allows: the paper's oracle and four others."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import jax

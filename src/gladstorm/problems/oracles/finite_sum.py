@@ -1,7 +1,5 @@
 """Finite sums: f is the mean of n losses, and a sample is a few of them, drawn with replacement."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
