@@ -73,7 +73,7 @@ class BatchResults:
 
     @property
     def extent(self) -> BatchExtent:
-        """What was to be run."""
+        """Extent of what was to be run."""
         return from_json(BatchExtent, self.settings["extent"])
 
     def loss(self, training: str, optimizer: str, rule: str, factor: int, seed: int) -> float:

@@ -1,4 +1,4 @@
-"""What a training is watched by: intervals of the critical batch size, of B at every look, and the bias of clipping."""
+"""Readings of a training: intervals of the critical batch size, of B at every look, and the bias of clipping."""
 
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from gladstorm.diagnosis.readings import GrowthSequence
 from gladstorm.jobs.progress import annotate
 from gladstorm.problems.objectives import Power, Quadratic
 from gladstorm.problems.oracles import BlumGladyshev, FullRankOracle, Oracle, Skewed
+from gladstorm.problems.sampling import keys_of
 from gladstorm.simulation.clipping import clip_bias
 
 SEED = 31000  # fixed before the first run with it
@@ -47,7 +48,7 @@ def of_batches(name: str, ratio: float, repetitions: int, seed: int) -> dict[str
     oracle = problems(ratio)[name]
     with jax.enable_x64(True):
         x = jnp.asarray(E1)
-        keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), (repetitions * PROBES, GROUPS))
+        keys = keys_of(seed, (repetitions * PROBES, GROUPS))
         noise, gradient2, *_ = jax.jit(jax.vmap(partial(_measure, oracle, x, x)))(keys)
         rows = np.stack([noise, gradient2], axis=1).reshape(repetitions, PROBES, 2)
         truth = float(oracle.variance(oracle.at(x)) / jnp.sum(oracle.exact(oracle.at(x)) ** 2))  # type: ignore[operator]
@@ -114,7 +115,7 @@ def of_clipping(name: str, threshold: float, looks: int, seed: int) -> dict[str,
     size = 3.0 if "‖x‖³" in name else 1.0  # ‖∇f‖
     with jax.enable_x64(True):
         point = oracle.at(jnp.asarray(E1))
-        keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), (looks, 2))
+        keys = keys_of(seed, (looks, 2))
 
         def half(key: Any) -> Any:
             return oracle.grad(point, oracle.batch(oracle.draw(key), jnp.asarray(2)))
@@ -124,7 +125,7 @@ def of_clipping(name: str, threshold: float, looks: int, seed: int) -> dict[str,
     for i, (A, B) in enumerate(pairs):
         V, norms = float(np.sum((A - B) ** 2)), (float(np.linalg.norm(A)), float(np.linalg.norm(B)))
         rows.append(Probe(i, i, "path", 1.0, 2, 2, V, float(A @ B), *NOTHING, *norms))
-    found = clipping(Probes.of(rows), threshold * size, np.random.default_rng(seed))
+    estimate = clipping(Probes.of(rows), threshold * size, np.random.default_rng(seed))
     exact = clip_bias(oracle, E1, threshold * size, batch=2, seed=seed)
     return {
         "problem": name,
@@ -132,7 +133,7 @@ def of_clipping(name: str, threshold: float, looks: int, seed: int) -> dict[str,
         "looks": looks,
         "share": exact.share,
         "exact": exact.bias,
-        **found.bias._asdict(),
+        **estimate.bias._asdict(),
     }
 
 

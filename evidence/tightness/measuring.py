@@ -19,7 +19,7 @@ from evidence.verification.estimator_error import TERMS
 from gladstorm.core.estimate import Estimate
 from gladstorm.core.results import from_json, to_json
 from gladstorm.core.statistics import Mean
-from gladstorm.jobs.provenance import source_of, versions
+from gladstorm.jobs.provenance import versions
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task
 from gladstorm.theory import Problem, Statement, sharper
@@ -106,7 +106,7 @@ class Uses:
 
 
 @dataclass(frozen=True)
-class Ladder:
+class HorizonLadder:
     """A setting with its worst problem at each horizon."""
 
     regime: str
@@ -132,7 +132,7 @@ class Tightness:
 
     horizons: tuple[int, ...]
     versions: dict[str, Any]
-    rows: tuple[Ladder, ...]
+    rows: tuple[HorizonLadder, ...]
 
 
 def tightness(
@@ -145,8 +145,8 @@ def tightness(
         Task(setting.name, [repr(setting), repr(ladder)], partial(_row, setting, ladder))
         for setting, ladder in zip(settings, ladders, strict=True)
     ]
-    finished = None if store is None else Store(store, Part, ".json", source=source_of(tightness))
-    rows = (from_json(Ladder, part.content) for part in gathered("searching", tasks, finished, executor))
+    finished = None if store is None else Store(store, Part, ".json")
+    rows = (from_json(HorizonLadder, part.content) for part in gathered("searching", tasks, finished, executor))
     return Tightness(tuple(ladders[0]), versions(), tuple(rows))
 
 
@@ -158,7 +158,7 @@ def _row(setting: Setting, efforts: dict[int, SearchSettings]) -> Part:
         rungs.append(worst(statement, T, setting.kind, effort, progress=False, begin=begin))
     weights = log_slope_weights(list(efforts))
     sharper_bounds = [rung.sharper for rung in rungs if rung.sharper is not None]
-    ladder = Ladder(
+    ladder = HorizonLadder(
         regime=statement.regime,
         leading=setting.leading,
         kind=setting.kind,

@@ -78,7 +78,7 @@ def test_compare_shows_both_methods_and_where_they_cross(gladstorm: Said) -> Non
 
 
 def test_another_growth_and_norm_have_their_own_bound_and_say_so(gladstorm: Said) -> None:
-    given = "plan nsgdm --alpha 0 --L0 1 --B 0.1 --G 1 --gap 1 --eps 0.5 --growth 1".split()
+    given = "plan nsgdm --alpha 0 --L0 1 --B 0.1 --G 1 --gap 1 --eps 0.5 --growth 1 --constants norm".split()
     code, out, _ = gladstorm(*given, "--norm", "spectral(64, 32)", "--json")
     answer = json.loads(out)
     assert (code, answer["growth"], answer["norm"]) == (0, 1, "spectral(64, 32)")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from evidence.digits.page import PLACES, Difference, accuracies, differences, found_for
-from evidence.page import Interval
+from evidence.page import MeanInterval
 from evidence.untuned.page import load, sentences
 from gladstorm.diagnosis.advice import ACTIONS, CHOOSING, DIGITS, EVIDENCE, SUITE
 
@@ -75,7 +75,7 @@ def test_where_noise_does_not_grow_nstorm_ends_behind_sgd_and_adam_on_digits() -
         return np.asarray(np.mean([accuracies(found_for(digits, *place, method)) for place in places], axis=0))
 
     for rival in ("SGD", "Adam"):
-        assert Interval.over(list(ends("NSTORM") - ends(rival))).sign == -1
+        assert MeanInterval.over(list(ends("NSTORM") - ends(rival))).sign == -1
     assert EVIDENCE["does not grow"] == "On digits without added noise it ended behind both."
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from evidence.text import setting, study, training
-from evidence.text.setting import ARMS, Arm
+from evidence.text.setting import ARMS, TextArm
 
 ROOT = Path(__file__).parents[2]
 KEPT = json.loads((ROOT / "docs/evidence/text/results.json").read_text("utf-8"))
@@ -20,9 +20,9 @@ KEPT = json.loads((ROOT / "docs/evidence/text/results.json").read_text("utf-8"))
 @pytest.mark.parametrize("method", setting.METHODS)
 def test_every_method_learns_and_only_nstorm_evaluates_twice(method: str) -> None:
     lr = {"AdamW": 3e-3, "Untuned": 1.0}.get(method, 0.3)
-    found = training.train(Arm(method, "decayed"), lr, seed=5, evaluations=12, measurements=2)
+    found = training.train(TextArm(method, "decayed"), lr, seed=5, evaluations=12, measurements=2)
     assert [count for count, _ in found.curve] == ([5, 11] if method == "NSTORM" else [6, 12])
-    start = training.train(Arm(method, "decayed"), 0.0, seed=5, evaluations=2, measurements=1)
+    start = training.train(TextArm(method, "decayed"), 0.0, seed=5, evaluations=2, measurements=1)
     assert found.curve[-1][1] < start.curve[-1][1]  # a learning rate of 0 stays where it is
     assert (found.last_iterate == found.curve[-1][1]) == (method != "Untuned")  # which reports its average
 

@@ -13,7 +13,7 @@ from gladstorm.methods.schedules import GeometricGrowth
 from gladstorm.problems import objectives
 from gladstorm.theory import GrowingSteps, Problem
 from gladstorm.theory.class_constants import in_linear_class
-from gladstorm.theory.problem import OutOfRange
+from gladstorm.theory.rules import OutOfRange
 from gladstorm.theory.search import lowest
 from gladstorm.theory.sharper_bounds import MomentumFeedback, MomentumSmooth
 
@@ -247,15 +247,6 @@ def test_selecting_costs_what_is_said_and_its_price_falls_with_the_batch() -> No
     assert GROWING.select(5, 10**16).bound == pytest.approx(at_best, rel=1e-6)
     assert GROWING.select(5.0, 100.0) == replace(GROWING, steps=300.0).select(5, 100) == selection  # type: ignore[arg-type]
     assert GROWING.select(7, 1).checkpoints == (43, 86, 129, 172, 215, 258, 300)
-
-
-def test_a_gradient_below_a_deviation_can_look_like_zero() -> None:
-    """Why selecting costs σ/√m: all m samples are 0 with probability ≥ ¾ where ‖∇f‖ = σ/(2√m)."""
-    for m in (1, 2, 10, 1000):
-        sigma, gradient = 3.0, 3.0 / (2 * math.sqrt(m))
-        p = gradient**2 / (gradient**2 + sigma**2)  # a sample is ∇f/p with probability p, and otherwise 0
-        assert p * (gradient / p) ** 2 - gradient**2 == pytest.approx(sigma**2)
-        assert (1 - p) ** m >= 0.75
 
 
 def test_where_curvature_feeds_back_too_much_nothing_is_guaranteed() -> None:

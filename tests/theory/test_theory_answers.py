@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gladstorm.theory import REGIMES, Problem, Statement, overtakes, plan, theorem
-from gladstorm.theory.problem import LONGEST, OutOfRange
+from gladstorm.theory.rules import LONGEST, OutOfRange
 from gladstorm.theory.search import first, lowest
 
 SETTINGS = sorted(REGIMES)

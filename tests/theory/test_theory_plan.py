@@ -27,6 +27,7 @@ from gladstorm.theory import Problem, for_oracle, plan, problem_of, theorem, wea
 GOLDEN: dict[str, Any] = {"alpha": 0.5, "L0": 1.5, "L1": 0.25, "B": 0.4, "G": 0.7, "gap": 3.0}
 FIELDS = ["method", "alpha", "noise", "horizon", "eta", "gamma", "n_init", "lambda", "conditions", "terms"]
 FIELDS += ["bound", "bound_as_printed", "rate", "sfo", "source", "class", "growth", "norm", "tau"]
+FIELDS += ["decay", "measure", "steps", "largest_batch"]
 
 
 def test_a_plan_has_the_fields_of_the_contract_and_survives_json() -> None:
@@ -170,8 +171,8 @@ def test_bad_input_is_refused_with_one_sentence(change: dict[str, Any], sentence
 
 
 def test_bad_input_elsewhere_is_refused_too() -> None:
-    with pytest.raises(ValueError, match=r"theory: method must be one of nsgdm, nstorm; got method='sgd'\."):
-        plan("sgd", horizon=10, **GOLDEN)
+    with pytest.raises(ValueError, match=r"plan: method must be one of nsgdm, nstorm, sgd; got method='adam'\."):
+        plan("adam", horizon=10, **GOLDEN)
     with pytest.raises(ValueError, match=r"nsgdm: L0 must be given for alpha=0; got L0=None\."):
         plan("nsgdm", horizon=10, alpha=0, L=1, B=0, G=0, gap=1)
     with pytest.raises(ValueError, match=r"nsgdm: eta0 must be 1 in a schedule that has no eta0; got eta0=0\.5\."):

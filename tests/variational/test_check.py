@@ -12,15 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gladstorm.simulation.devices import MONTH, programs_on_disk
 from gladstorm.variational import MeanField, fit_logdensity
-from gladstorm.variational.check import CHAINS, Check, check
+from gladstorm.variational.check import CHAINS, ChainCheck, check
 from gladstorm.variational.families import Diagonal, Triangular
-from gladstorm.variational.on_disk import MONTH, programs_on_disk
 from gladstorm.variational.programs import Traced, program
 from targets import correlated, gaussian
 
 
-def checked(q: Any, logp: Any, seed: int = 0) -> Check:
+def checked(q: Any, logp: Any, seed: int = 0) -> ChainCheck:
     density = Traced(lambda z, _: logp(z), np.zeros(len(q.loc), np.float32), np.zeros(2, np.uint32))
     return check(q, density, lambda rows: {"z": rows}, seed)
 
@@ -87,7 +87,7 @@ def no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     before = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     jax.config.update("jax_compilation_cache_dir", None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("gladstorm.variational.on_disk.LEAST", 0.0)
+    monkeypatch.setattr("gladstorm.simulation.devices.LEAST", 0.0)
     yield tmp_path
     jax.config.update("jax_compilation_cache_dir", before)
 

@@ -62,6 +62,7 @@ def test_two_modes_are_named_with_their_masses_and_their_mixture_is_the_posterio
     assert mixture.converged
     assert mixture.mixture() is mixture
     assert mixture.efficiency == pytest.approx(1, abs=0.02)
+    assert mixture.check().steady
 
 
 def test_a_fit_keeps_its_groups_in_a_file_and_its_mixture_in_a_pickle(fit: Fit, tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_starts_along_a_valley_or_near_each_other_or_without_weight_are_one_grou
     assert next(each.size for each in some if each.location[0] > 0) == 2
     assert [each.weight for each in some] == pytest.approx([1 / (1 + np.exp(-2)), 1 / (1 + np.exp(2))])
     assert len(mixture.members) == 2
-    assert "2 places" in in_words(some)
+    assert "2 places" in in_words(some)[0]
 
 
 def test_three_modes_are_three_groups() -> None:
@@ -96,7 +97,7 @@ def test_three_modes_are_three_groups() -> None:
     some, _ = groups(starts([[0.0], [20], [-20], [20]], [0.0, 0.0, 0.0, 0.0]), traced(three, 1))
     assert sorted(each.size for each in some) == [1, 1, 2]
     assert [each.weight for each in some] == pytest.approx([1 / 3] * 3)
-    assert "3 places: 1, 2 and 1 of them" in in_words(some)
+    assert "3 places: 1, 2 and 1 of them" in in_words(some)[0]
 
 
 @pytest.mark.parametrize("kind", [Diagonal, Triangular])

@@ -1,4 +1,4 @@
-"""What changes in an optimizer when each of its steps averages m times as many samples, and its course is to stay.
+"""Changes of an optimizer when each of its steps averages m times as many samples, and its course is to stay.
 
 Two things are kept, both counted in samples: how far a small constant gradient moves x, and how long a momentum
 remembers. Let B = tr Σ/‖∇f‖², the critical batch in units of the batch before (∞ where noise is all there is). Then the

@@ -20,6 +20,9 @@ DECAY = 0.4  # a: at τ = 1 steps are K^a times shorter
 SHARE = 0.5  # β, the share of a step in the mean of recent ones
 AVERAGED = 6.0  # the degree of the average x̄, as `PolynomialAverage` counts it
 
+# The untuned method by layer: normalized momentum in the norm of each layer, whose first length suits all networks.
+LAYER_LENGTH, LAYER_MOMENTUM = 0.02, 0.9
+
 # The odd polynomial σ → aσ + bσ³ + cσ⁵ that one step of Newton–Schulz takes each singular value through. These
 # coefficients (Jordan et al., Muon, 2024) bring small ones up fast: in five steps, all above ‖v‖_F/500 to 0.68–1.21.
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
@@ -126,3 +129,8 @@ def spectral_length(rows: int, columns: int) -> float:
     The root mean square of its entries is then that at which torch draws weights, about 1/√n.
     """
     return math.sqrt(max(1.0, rows / columns))
+
+
+def layer_length(k: Any, horizon: Any, xp: Any) -> Any:
+    """γ = 0.02 max{1 − k/K, 1/(k + 1)}: the length of a step by layer, which falls linearly until the horizon."""
+    return LAYER_LENGTH * xp.maximum(1 - k / horizon, 1 / (k + 1))

@@ -1,4 +1,4 @@
-"""What to do about it: a method with its numbers where a theorem or a page of measurements says so, and why."""
+"""Advice: a method with its numbers where a theorem or a page of measurements says so, and why."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def advise(
     advice = _method(report, horizon, gap, alpha, size, trial)
     return replace(
         advice,
-        batching=_batching(report, size, asked=batch is not None),
+        batching=_batching(report, size, wanted=batch is not None),
         clipping=None if max_norm is None else report.clipping(max_norm, batch),
         actions=_actions(advice, horizon),
     )
@@ -170,10 +170,10 @@ def _whether_it_matters(report: Report) -> str:
     """Whether noise that grows matters within the distance that this run travels."""
     path, radius = report.path, report.probes.radius
     if path is not None:
-        said = (
+        words = (
             f"At the end of your path, {radius:.3g} away, the variance is {path.estimate:.2g} times that at the start"
         )
-        return f"{said}." if path.estimate >= MATTERS else f"{said}: less than twice, which decides no method."
+        return f"{words}." if path.estimate >= MATTERS else f"{words}: less than twice, which decides no method."
     G, B = report.findings["G"].estimate, report.findings["B"].estimate
     where = f": its variance doubles at {G / B:.2g} from the start" if G and B else ""
     return (
@@ -197,31 +197,31 @@ def _actions(advice: Advice, horizon: int | None) -> dict[str, str]:
     return {library: code.format(init=init, **numbers) for library, code in ACTIONS["theorem"].items()}
 
 
-def _batching(report: Report, batch: int, asked: bool) -> str | None:
+def _batching(report: Report, batch: int, wanted: bool) -> str | None:
     """The critical batch size, what this batch costs beside it, and whether a batch that grows would pay."""
-    found = report.findings["critical_batch"]
+    finding = report.findings["critical_batch"]
     where = "at the end of your path" if report.probes.has_path else "at the start"
-    if not found.low:  # who asks what a batch costs is told what it takes to know
-        return f"The critical batch size {where} is not known: {found.needs}." if asked else None
-    if found.estimate is None or found.high is None:
+    if not finding.low:  # who asks what a batch costs is told what it takes to know
+        return f"The critical batch size {where} is not known: {finding.needs}." if wanted else None
+    if finding.estimate is None or finding.high is None:
         return (
-            f"The critical batch size {where} is {found.low:.2g} or more: up to there a batch twice as large takes "
-            f"nearly half the steps. For an upper end: {found.needs}."
+            f"The critical batch size {where} is {finding.low:.2g} or more: up to there a batch twice as large takes "
+            f"nearly half the steps. For an upper end: {finding.needs}."
         )
-    steps, samples = TradeOff.of(batch, found.estimate)
-    if batch < found.low:
+    steps, samples = TradeOff.of(batch, finding.estimate)
+    if batch < finding.low:
         what = "a larger batch would save steps nearly in proportion"
-    elif batch > found.high:
+    elif batch > finding.high:
         what = "a smaller batch would save samples and cost few steps"
     else:
         what = "your batch is about that"
-    said = (
-        f"The critical batch size {where} is {found.estimate:.2g} samples ({found.low:.2g} to {found.high:.2g}): "
+    text = (
+        f"The critical batch size {where} is {finding.estimate:.2g} samples ({finding.low:.2g} to {finding.high:.2g}): "
         f"{what}. With mini-batches of {batch} a training takes {steps:.3g} times the fewest steps and {samples:.3g} "
         "times the fewest samples; with the critical size, twice the fewest of either (S/S_min = 1 + B/b, "
         "E/E_min = 1 + b/B)."
     )
-    return f"{said} {_growing(report)}".rstrip()
+    return f"{text} {_growing(report)}".rstrip()
 
 
 def _growing(report: Report) -> str:
@@ -244,7 +244,7 @@ def _growing(report: Report) -> str:
 
 
 def _lacking(report: Report, horizon: int | None, gap: float | None, alpha: float | None) -> str | None:
-    """What a theorem with numbers would need, in a sentence; None if it is all there."""
+    """A sentence about what a theorem with numbers would need; None if it is all there."""
     missing = [name for name, value in (("horizon", horizon), ("gap", gap)) if value is None]
     if missing:
         return f"For numbers from a theorem, give {' and '.join(missing)}."

@@ -1,4 +1,4 @@
-"""What clipping does to a training: on how many steps it acts, and how far it moves the mean of the gradients."""
+"""Effect of clipping on a training: on how many steps it acts, and how far it moves the mean of the gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PART = 8  # of a run, in so many, is the most that is averaged
 
 
 class Clipping(NamedTuple):
-    """What clipping at a threshold does, from the norms of probes' halves."""
+    """Effect of clipping at a threshold, from the norms of probes' halves."""
 
     max_norm: float  #: the threshold c of g · min{1, c/‖g‖}
     share: float  #: of the mini-batches whose gradient is longer
@@ -27,7 +27,7 @@ class Clipping(NamedTuple):
     better: float  #: the smallest threshold with a bias of a tenth or less
 
     def sentence(self) -> str:
-        """What to do about it."""
+        """A sentence about what to do."""
         acts = f"Clipping at {self.max_norm:.3g} acts on {self.share:.0%} of the mini-batches of {self.size}"
         bias = (
             f"moves the mean gradient of {self.batch} samples by {self.bias.estimate:.0%} ({self.bias.low:.0%} to "
@@ -76,8 +76,8 @@ def clipping(probes: Probes, max_norm: float, generator: np.random.Generator, ba
     below = np.maximum(counts @ inner, 0.0)
 
     def bias(threshold: float) -> np.ndarray:
-        moved = np.maximum(counts @ (cut_off(A, threshold) * cut_off(B, threshold) * inner), 0.0)
-        return np.asarray(np.sqrt(np.divide(moved, below, out=1.0 * (moved > 0), where=below > 0)))
+        taken = np.maximum(counts @ (cut_off(A, threshold) * cut_off(B, threshold) * inner), 0.0)
+        return np.asarray(np.sqrt(np.divide(taken, below, out=1.0 * (taken > 0), where=below > 0)))
 
     longest, shortest = float(max(A.max(), B.max())), float(min(A.min(), B.min()))
     better = longest
@@ -107,9 +107,9 @@ def _squares_at(
         return squares
     larger = batch / float(np.median(samples))
     window = np.ones(max(1, min(round(larger**2), len(squares) // PART)))
-    moved = (squares + noise * (1 / batch - 1 / samples))[order]
-    averaged = np.convolve(moved, window, "same") / np.convolve(np.ones_like(moved), window, "same")
-    result: np.ndarray = np.empty_like(moved)
+    shifted = (squares + noise * (1 / batch - 1 / samples))[order]
+    averaged = np.convolve(shifted, window, "same") / np.convolve(np.ones_like(shifted), window, "same")
+    result: np.ndarray = np.empty_like(shifted)
     result[order] = np.maximum(averaged, 0.0)
     return result
 

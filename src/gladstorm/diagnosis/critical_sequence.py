@@ -97,7 +97,7 @@ class _Window:
         return scaled if scaled.det > 0 else None
 
     def ratio(self) -> Ratio:
-        """Those θ that the inequality allows."""
+        """Ratios θ that the inequality allows."""
         V, g2 = self._noise, max(self._gradient2, 0.0)
         estimate = V / g2 if g2 > 0 else math.inf
         if self._R is None or not self._R.det > 0:

@@ -1,4 +1,4 @@
-"""Where to look: probes at designed radii, in opposite directions, so that what is odd in the direction cancels."""
+"""Experiments: probes at designed radii, in opposite directions, so that what is odd in the direction cancels."""
 
 from __future__ import annotations
 
@@ -112,21 +112,21 @@ def _search(generator: np.random.Generator) -> list[Place]:
 def usable_batches(
     batches: Iterable[T], count: int, usable: Callable[[T], bool], needs: str, owner: str = "diagnose"
 ) -> Iterator[T]:
-    """So many mini-batches that are usable, from as many passes as it takes; a ValueError if a pass gives none."""
-    found = skipped = 0
+    """Yield so many usable mini-batches, from as many passes as it takes; a ValueError if a pass gives none."""
+    number = skipped = 0
     while True:
-        before = found
+        before = number
         for batch in batches:
             if not usable(batch):
                 skipped += 1
                 continue
             yield batch
-            found += 1
-            if found == count:
+            number += 1
+            if number == count:
                 return
-        if found == before:
+        if number == before:
             raise ValueError(
-                f"{owner}: mini-batches must have {needs}; got {found} of {count} and {skipped} that have not. Give "
+                f"{owner}: mini-batches must have {needs}; got {number} of {count} and {skipped} that have not. Give "
                 "larger ones, fewer groups, or data that can be read again."
             )
 
@@ -151,7 +151,7 @@ class Place(NamedTuple):
 
 
 def places(budget: int, path: bool, generator: np.random.Generator) -> list[Place]:
-    """So many places, or one less where that is odd: pairs x⁰ ± r u, a third of them along the path, if there is one.
+    """List so many places, or one less where that is odd: pairs x⁰ ± r u, a third of them along the path, if any.
 
     In random order: what changes as the data goes by is not to be mistaken for the distance.
 

@@ -169,7 +169,7 @@ class Readings:
         if self._max_norm is not None and math.isfinite(probe.first):
             mean2 = gradient2 + noise / (int(probe.groups) * int(probe.samples))
             others["clip/bias"] = self._bias(mean2, np.float64(probe.first), np.float64(probe.second), self._max_norm)
-        known = {
+        now = {
             "noise/variance": noise,
             "noise/gradient2": gradient2,
             "noise/critical_batch": critical.estimate,
@@ -181,14 +181,14 @@ class Readings:
             "noise/growth_high": high,
             "noise/signal": 1 / (1 + critical.estimate / (batch or int(probe.groups) * int(probe.samples))),
         }
-        return {**dict.fromkeys(READINGS, math.nan), **{name: float(n) for name, n in known.items()}, **others}
+        return {**dict.fromkeys(READINGS, math.nan), **{name: float(n) for name, n in now.items()}, **others}
 
     def _bias(self, mean2: float, first: float, second: float, max_norm: float) -> float:
         """‖E clip(g) − ∇f‖/‖∇f‖ over about 16 looks, as in `clipping`."""
         inner = inner_product(mean2, first, second)
-        moved = cut_off(first, max_norm) * cut_off(second, max_norm) * inner
+        taken = cut_off(first, max_norm) * cut_off(second, max_norm) * inner
         self._inner += (inner - self._inner) / MEMORY
-        self._moved += (moved - self._moved) / MEMORY
+        self._moved += (taken - self._moved) / MEMORY
         return float(np.sqrt(np.maximum(self._moved, 0.0) / self._inner)) if self._inner > 0 else math.nan
 
 

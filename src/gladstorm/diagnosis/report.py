@@ -47,7 +47,7 @@ HEADINGS = ("", "estimate", "95 % interval", "verdict", "meaning")
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What probes tell about the noise and the smoothness of a loss. Print it, or read `findings`."""
+    """Findings about the noise and the smoothness of a loss. Print it, or read `findings`."""
 
     probes: Probes  #: the probes it was made from
     findings: dict[str, Finding]  #: a finding for each quantity (G, B and so on), by the names of `MEANINGS`
@@ -87,7 +87,7 @@ class Report:
         return advise(self, horizon, gap, alpha, batch, max_norm, trial)
 
     def clipping(self, max_norm: float, batch: int | None = None) -> Clipping:
-        """What clipping at a threshold does: how often it acts, its bias, and a better threshold.
+        """Effect of clipping at a threshold: how often it acts, its bias, and a better threshold.
 
         With `batch`, for mini-batches of so many samples; else for those of the probes, and the bias for half of them.
         """
@@ -96,9 +96,9 @@ class Report:
             batch = COUNT.whole("clipping", "batch", batch)
         return clipping(self.probes, max_norm, np.random.default_rng(0), batch)
 
-    def as_dict(self, **asked: Any) -> dict[str, Any]:
-        """The report as JSON-ready data; `asked` goes to `recommend`."""
-        advice = self.recommend(**asked)
+    def as_dict(self, **questions: Any) -> dict[str, Any]:
+        """The report as JSON-ready data; `questions` go to `recommend`."""
+        advice = self.recommend(**questions)
         return {
             **{name: finding.as_dict() for name, finding in self.findings.items()},
             "recommendation": advice.as_dict(),
@@ -154,13 +154,13 @@ class Report:
         probes = f"{len(self.probes)} probes up to {self.probes.radius:.3g} from the start"
         return f"{probes}, mini-batches of {self.batch}; 95 % intervals"
 
-    def explore(self, path: str | os.PathLike[str], *, title: str = "", **asked: Any) -> None:
+    def explore(self, path: str | os.PathLike[str], *, title: str = "", **questions: Any) -> None:
         """Write one HTML file that needs no network: the findings, the advice, and charts to read and to zoom.
 
         Args:
             path: The file to write, such as page.html; one that is there is replaced.
             title: The heading.
-            asked: What `recommend` is asked.
+            questions: Arguments of `recommend`.
 
         Raises:
             MissingExtraError: If Vega, of the extra [page], is not installed.
@@ -168,7 +168,7 @@ class Report:
         from gladstorm.diagnosis.page import diagnosis_page
         from gladstorm.jobs.files import write_text
 
-        write_text(Path(path), diagnosis_page(self, title or "Noise", **asked))
+        write_text(Path(path), diagnosis_page(self, title or "Noise", **questions))
 
     def sentences(self) -> list[str]:
         """Sentences about the alternatives, about the noise along the path, and about the probes themselves."""

@@ -25,14 +25,14 @@ def generator_of(seed: int, quantity: str) -> np.random.Generator:
 
 
 class Estimates(NamedTuple):
-    """Of every resample: some numbers and their standard errors."""
+    """Numbers of every resample with their standard errors."""
 
     values: np.ndarray  # (resamples, numbers)
     errors: np.ndarray
 
 
 class Fits(NamedTuple):
-    """Of every resample: some numbers and their covariances."""
+    """Numbers of every resample with their covariances."""
 
     values: np.ndarray  # (resamples, numbers)
     covariances: np.ndarray  # (resamples, numbers, numbers)
@@ -56,7 +56,7 @@ class Interval(NamedTuple):
     high: float
 
     def root(self) -> Interval:
-        """Of √θ, from that of θ: what is below 0 counts as 0."""
+        """The interval of √θ, from that of θ: what is below 0 counts as 0."""
         return Interval(*(max(0.0, end) ** 0.5 for end in self))
 
 

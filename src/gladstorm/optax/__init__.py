@@ -27,6 +27,7 @@ with needing_extras("gladstorm.optax"):
     import optax  # noqa: F401 - Optax itself, not this package
 
 from gladstorm.optax.diagnosis import diagnose
+from gladstorm.optax.layers import by_layer
 from gladstorm.optax.noise import Reading, probes_of, read_noise
 from gladstorm.optax.nsgdm import NsgdmState, nsgdm
 from gladstorm.optax.nstorm import NstormState, nstorm
@@ -39,6 +40,7 @@ __all__ = [
     "NstormState",
     "Reading",
     "averaged",
+    "by_layer",
     "diagnose",
     "nsgdm",
     "nstorm",

@@ -12,7 +12,7 @@ from gladstorm.core.parts import Array
 from gladstorm.methods.estimators import Momentum
 from gladstorm.optax import trees
 from gladstorm.optax.from_theory import FromTheory
-from gladstorm.optax.options import AxisName, UpdateSchedule, at, check, require_axes
+from gladstorm.optax.options import AxisName, NormOption, UpdateSchedule, at, check, require_axes
 from gladstorm.optax.trees import Tree
 
 
@@ -21,8 +21,8 @@ class NsgdmState(NamedTuple):
 
     count: Array  # type: ignore[assignment]  # updates so far; the name Optax gives it is one of a tuple's methods
     estimate: Tree  # v
-    formed: Tree  # whether v is an estimate; with norm="tensor", for each leaf
-    skipped: Array  # updates that moved nothing, because v was not finite; with norm="tensor", leaves that did not move
+    formed: Tree  # whether v is an estimate; for each leaf, if each has its own norm
+    skipped: Array  # updates that moved nothing, because v was not finite; leaves, if each has its own norm
 
 
 class _Nsgdm(FromTheory):
@@ -39,9 +39,10 @@ class _Nsgdm(FromTheory):
         momentum: 1 − η in [0, 1), the weight of the old estimate; a number or a schedule.
         weight_decay: A number ≥ 0. The update also has −learning_rate · weight_decay · params, as in torch and
             `optax.adamw`.
-        norm: "global", the paper's method, has one norm over the whole tree; "tensor" gives each leaf a step of its own
-            length. For one norm per group of parameters, use `optax.multi_transform` with a transformation for each
-            label.
+        norm: "global", the paper's method, has one Euclidean norm over the whole tree; "tensor" gives each leaf a step
+            of its own length. `by_layer`, or a function of your own of a leaf's name and the leaf, gives each leaf a
+            norm of `gladstorm.norms`; one of these alone is the norm of the tree. For one norm per group of parameters,
+            use `optax.multi_transform` with a transformation for each label.
         axis_name: Inside `jax.shard_map` or `jax.pmap`, the axis or axes that every leaf is cut along, so that the norm
             is that of the whole tree. `jax.shard_map` requires it; `axis_name=()` is for devices that train separate
             models. Under `jax.jit` it is not needed.
@@ -63,11 +64,11 @@ class _Nsgdm(FromTheory):
         momentum: float | Array | UpdateSchedule = 0.9,
         *,
         weight_decay: float | Array = 0.0,
-        norm: str = "global",
+        norm: NormOption = "global",
         axis_name: AxisName | None = None,
     ) -> optax.GradientTransformationExtraArgs:
         """Make the transformation."""
-        check("nsgdm", norm, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay)
+        check("nsgdm", norm, axis_name, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay)
 
         def init(params: Tree) -> NsgdmState:
             v = trees.zero_estimate(params)

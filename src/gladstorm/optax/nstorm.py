@@ -14,7 +14,7 @@ from gladstorm.core.parts import Array
 from gladstorm.methods.estimators import Storm
 from gladstorm.optax import second_gradient, trees
 from gladstorm.optax.from_theory import FromTheory
-from gladstorm.optax.options import AxisName, UpdateSchedule, at, check, require_axes
+from gladstorm.optax.options import AxisName, NormOption, UpdateSchedule, at, check, require_axes
 from gladstorm.optax.trees import Tree
 
 
@@ -28,8 +28,8 @@ class NstormState(NamedTuple):
     micro_step: Array  # calls since the last update
     estimate: Tree  # v; between the calls of one update, the known part of its v
     previous: Tree
-    formed: Tree  # whether v is an estimate; with norm="tensor", for each leaf
-    skipped: Array  # updates that moved nothing, because v was not finite; with norm="tensor", leaves that did not move
+    formed: Tree  # whether v is an estimate; for each leaf, if each has its own norm
+    skipped: Array  # updates that moved nothing, because v was not finite; leaves, if each has its own norm
 
 
 class _Nstorm(FromTheory):
@@ -72,13 +72,13 @@ class _Nstorm(FromTheory):
         n_init: int | Array = 1,
         every_k: int | Array | UpdateSchedule = 1,
         weight_decay: float | Array = 0.0,
-        norm: str = "global",
+        norm: NormOption = "global",
         axis_name: AxisName | None = None,
     ) -> optax.GradientTransformationExtraArgs:
         """Make the transformation."""
         limits = {} if max_grad_norm is None else {"max_grad_norm": max_grad_norm}
         numbers = {"learning_rate": learning_rate, "momentum": momentum, "weight_decay": weight_decay, **limits}
-        check("nstorm", norm, **numbers, n_init=n_init, every_k=every_k)
+        check("nstorm", norm, axis_name, **numbers, n_init=n_init, every_k=every_k)
 
         def init(params: Tree) -> NstormState:
             count, micro_step = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)  # two: a state may be donated

@@ -11,9 +11,12 @@ import jax
 
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import Rule
+from gladstorm.methods.norms import StepNorm
 
 UpdateSchedule = Callable[[Array], Array]  # of the number of updates made
 AxisName = str | tuple[str, ...]
+Choice = Callable[[str, Any], StepNorm]  # of a leaf's name and the leaf
+NormOption = str | StepNorm | Choice
 
 NORMS = ("global", "tensor")
 RULES = {
@@ -29,10 +32,18 @@ FAST_DECAY = 0.01  # of the parameters in one update: they halve in 70
 SCHEDULED = ("learning_rate", "momentum", "every_k")
 
 
-def check(owner: str, norm: str, **values: Any) -> None:
+def check(owner: str, norm: NormOption, axis_name: AxisName | None, **values: Any) -> None:
     """Raise a ValueError for the first option that breaks its rule, and warn of a habit from adamw."""
-    if norm not in NORMS:
-        raise ValueError(f"{owner}: norm must be one of {', '.join(NORMS)}; got norm={norm!r}.")
+    if norm not in NORMS and (isinstance(norm, str) or not (callable(norm) or isinstance(norm, StepNorm))):
+        raise ValueError(
+            f"{owner}: norm must be one of {', '.join(NORMS)}, a norm of gladstorm.norms, or a function of a leaf's "
+            f"name and the leaf that returns one, such as gladstorm.optax.by_layer; got norm={norm!r}."
+        )
+    if norm not in NORMS and axis_name:
+        raise ValueError(
+            f"{owner}: axis_name must be left out unless norm is one of {', '.join(NORMS)}, since others need whole "
+            f"tensors; got axis_name={axis_name!r}. Under jax.jit, sharded parameters are whole."
+        )
     for name, value in values.items():
         require(owner, name, value)
     gamma, decay = values["learning_rate"], values["weight_decay"]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from gladstorm.core.parts import Array
 from gladstorm.methods.estimators import Estimator
-from gladstorm.methods.norms import is_finite, length, unit
-from gladstorm.optax.options import AxisName
+from gladstorm.methods.norms import PerLayer, StepNorm, is_finite, length, unit
+from gladstorm.optax.options import AxisName, Choice, NormOption
 
 Tree = Any
 
@@ -26,11 +28,26 @@ def estimate(estimator: Estimator, formed: Tree, v: Tree, gradients: Mapping[str
     return cast_like(where(formed, estimator.update(v, gradients.__getitem__, BEFORE, NOW), begun), v)
 
 
+@dataclass(frozen=True)
+class ByFunction(PerLayer):
+    """The norms that a function of names and leaves chooses."""
+
+    function: Choice
+
+    @override
+    def choose(self, name: str, tensor: Any) -> StepNorm:
+        return self.function(name, tensor)
+
+
 def normalized_update(
-    owner: str, gamma: Any, v: Tree, params: Tree, weight_decay: Any, norm: str, axis_name: AxisName | None
+    owner: str, gamma: Any, v: Tree, params: Tree, weight_decay: Any, norm: NormOption, axis_name: AxisName | None
 ) -> Tree:
-    """x^{k+1} − x^k = −γ v/‖v‖ − γλ x^k, where λ is weight_decay."""
-    change = _for_each_norm(lambda part: jax.tree.map(lambda leaf: -gamma * leaf, unit(part, axis_name)), v, norm)
+    """x^{k+1} − x^k = −γ d(v) − γλ x^k, where λ is weight_decay."""
+    if isinstance(norm, str):
+        units = _for_each_norm(lambda part: unit(part, axis_name), v, norm)
+    else:
+        units = (norm if isinstance(norm, StepNorm) else ByFunction(norm)).unit(v)
+    change = jax.tree.map(lambda leaf: -gamma * leaf, units)
     if isinstance(weight_decay, int | float) and weight_decay == 0:
         return change
     if params is None:
@@ -38,12 +55,12 @@ def normalized_update(
     return jax.tree.map(lambda m, p: m - gamma * weight_decay * p, change, params)
 
 
-def finite_flags(v: Tree, norm: str, axis_name: AxisName | None) -> Tree:
-    """Whether v is finite, and a step along it can be made; with norm="tensor", for each leaf."""
+def finite_flags(v: Tree, norm: NormOption, axis_name: AxisName | None) -> Tree:
+    """Whether v is finite, and a step along it can be made; for each leaf, if each has its own norm."""
     return _for_each_norm(lambda part: is_finite(part, axis_name), v, norm)
 
 
-def initial_flags(v: Tree, norm: str, axis_name: AxisName | None) -> tuple[Tree, Array]:
+def initial_flags(v: Tree, norm: NormOption, axis_name: AxisName | None) -> tuple[Tree, Array]:
     """Whether there is an estimate, and how many steps were skipped, before the first gradient: False and 0.
 
     They are computed from v = 0, so that under `jax.jit` and `jax.shard_map` they have the types that updates give.
@@ -57,9 +74,9 @@ def count_true(flags: Tree) -> Array:
     return jnp.asarray(sum(flag.astype(jnp.int32) for flag in jax.tree.leaves(flags)), jnp.int32)
 
 
-def _for_each_norm(function: Callable[[Tree], Tree], tree: Tree, norm: str) -> Tree:
-    """The function of the whole tree or, with norm="tensor", of each leaf."""
-    return jax.tree.map(function, tree) if norm == "tensor" else function(tree)
+def _for_each_norm(function: Callable[[Tree], Tree], tree: Tree, norm: NormOption) -> Tree:
+    """The function of the whole tree or, if each leaf has its own norm, of each leaf."""
+    return function(tree) if norm == "global" or isinstance(norm, StepNorm) else jax.tree.map(function, tree)
 
 
 def clip(gradient: Tree, max_norm: Any, axis_name: AxisName | None) -> Tree:

@@ -12,7 +12,8 @@ from typing import ClassVar
 
 from gladstorm.theory.class_constants import Expected, expected, symmetric
 from gladstorm.theory.nstorm import SQRT2, S
-from gladstorm.theory.problem import FRACTION, HORIZON, NON_NEGATIVE, POSITIVE, OutOfRange, Problem, in_range, ratio
+from gladstorm.theory.problem import Problem
+from gladstorm.theory.rules import FRACTION, HORIZON, NON_NEGATIVE, POSITIVE, OutOfRange, in_range, ratio
 from gladstorm.theory.statement import Condition, Statement
 
 
@@ -71,12 +72,25 @@ class Bound(ABC):
         """Number of updates K = T − 1."""
         return float(self.horizon - 1)
 
-    def noise_growth(self, updates: float) -> float:
-        """B times the mean of (γk)^h, k = 0..updates: the mean of the noise's growth in a run at full speed.
+    @property
+    def stride(self) -> float:
+        """How many times γ a step may be long: 2 with weight decay."""
+        return 1.0 if self.problem.decay is None else 2.0
 
-        The mean of k^h is at most K^h/(1 + h) for h ≤ 1, and (K + 1)^h/(1 + h) for every h.
+    def mean_distance(self, updates: float) -> float:
+        """The mean of ‖x^k − x⁰‖, k = 0..updates, at full speed; with weight decay over the run."""
+        decay = self.problem.decay
+        return self.gamma * updates / 2 if decay is None else decay.mean_distance(self.gamma, self.horizon)
+
+    def noise_growth(self, updates: float) -> float:
+        """B times the mean of the farthest distance to the power h, k = 0..updates: the noise's growth at full speed.
+
+        The mean of k^h is at most K^h/(1 + h) for h ≤ 1, and (K + 1)^h/(1 + h) for every h. With weight decay it is at
+        most that of the mean for h ≤ 1, by Jensen's inequality, and R^h for every h.
         """
-        h = self.problem.half_growth
+        h, decay = self.problem.half_growth, self.problem.decay
+        if decay is not None:
+            return self.problem.B * (self.mean_distance(updates) if h <= 1 else decay.radius) ** h
         return self.problem.B * self.gamma**h * (updates if h <= 1 else updates + 1) ** h / (1 + h)
 
     def constant(self, name: str) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -25,13 +25,15 @@ class MomentumOptimizer(Optimizer):
     _copied = (*Optimizer._copied, "_state_is_empty")
     _state_is_empty = False  # whether the estimates are 0 only so that a checkpoint has their shapes
     _rows: RowNorms | None = None  # of the estimates as they were last renewed
+    _norms: ClassVar[tuple[str | None, ...]] = NORMS
 
     @override
     def _check_group(self, group: dict[str, Any]) -> None:
         super()._check_group(group)
         norm, stack = group["norm"], group["stack"]
-        if norm not in NORMS:
-            raise ValueError(f"{self._name}: norm must be one of {', '.join(NORMS)}; got norm={norm!r}.")
+        if norm not in self._norms:
+            names = ", ".join(map(str, self._norms))
+            raise ValueError(f"{self._name}: norm must be one of {names}; got norm={norm!r}.")
         for p in group["params"] if norm in OF_MATRICES else ():
             shape = tuple(p.shape)
             if p.dim() < 2 or p.is_complex() or not p.numel():
@@ -54,10 +56,6 @@ class MomentumOptimizer(Optimizer):
     @override
     def _state_dtype(self, p: Tensor, name: str) -> torch.dtype:
         return estimate_dtype(p) if name == "momentum_buffer" else p.dtype
-
-    def _length(self, group: dict[str, Any]) -> float | Tensor:
-        """γ of a group in this step."""
-        return cast(float | Tensor, group["lr"])
 
     def _estimate(self, p: Tensor) -> Tensor | None:
         """v, if there is one yet."""
@@ -103,8 +101,10 @@ class MomentumOptimizer(Optimizer):
             if not self.state.get(p, True):
                 self.state.pop(p)
 
-    def _move(self, blocks: list[ParamBlock], *, subtract: bool = False) -> list[ParamBlock]:
-        """x ← (1 − γλ) x − γ s d(v), then v ← v − g if that is to follow; returns what has moved.
+    def _move(
+        self, blocks: list[ParamBlock], share: float | Tensor = 1.0, *, subtract: bool = False
+    ) -> list[ParamBlock]:
+        """x ← (1 − γλ) x − γ s d(v) with γ = lr · share, then v ← v − g if that is to follow; returns what has moved.
 
         One norm over all blocks of norm="global", one for each block of "group", one for each parameter of all others.
         """
@@ -115,9 +115,9 @@ class MomentumOptimizer(Optimizer):
             if block.group["norm"] == "group":
                 units.append([block])
             elif block.group["norm"] != "global" and block.is_readable:
-                moved += self._move_each(block, subtract)
+                moved += self._move_each(block, share, subtract)
             elif block.group["norm"] in UNIT_STEPS and not self._checks(block):
-                self._step_along(block, None, subtract)
+                self._step_along(block, block.group["lr"] * share, None, subtract)
                 moved.append(block)
             elif block.group["norm"] != "global":
                 pairs = zip(block.params, block.estimates, strict=True)
@@ -133,7 +133,7 @@ class MomentumOptimizer(Optimizer):
                 self._drop_estimates(p for block in unit for p in block.params)
                 continue
             for block in unit:
-                lr = self._length(block.group)
+                lr = block.group["lr"] * share
                 if good is not True:  # known on the device only: a bad step has length 0, and v is 0 after it
                     lr = lr * good.to(norm.dtype)
                     for v in block.plain_estimates:
@@ -146,7 +146,7 @@ class MomentumOptimizer(Optimizer):
         """Whether a step must ask if the estimates of a block are finite."""
         return norms.readable(block.estimates[0]) if self.skip_nonfinite is None else self.skip_nonfinite
 
-    def _move_each(self, block: ParamBlock, subtract: bool) -> list[ParamBlock]:
+    def _move_each(self, block: ParamBlock, share: float | Tensor, subtract: bool) -> list[ParamBlock]:
         """Move each parameter by a norm of its own, where Python may read its values."""
         lengths = norms_of(block.plain_estimates, self._rows or RowNorms())
         if self.skip_nonfinite is not False and not all(map(math.isfinite, lengths)):
@@ -158,7 +158,7 @@ class MomentumOptimizer(Optimizer):
             lengths = [length for length in lengths if math.isfinite(length)]
             if not lengths:
                 return []
-        self._step_along(block, float(self._length(block.group)), lengths, subtract)
+        self._step_along(block, float(block.group["lr"] * share), lengths, subtract)
         return [block]
 
     def _step_along(

@@ -99,12 +99,16 @@ def typical_entry(p: Tensor, norm: str, stack: int) -> float:
     if norm not in OF_MATRICES:
         return 1.0
     m, n = matrices(torch.empty(p.shape, device="meta"), stack).shape[1:]
-    return {"spectral": spectral_length(m, n) / math.sqrt(max(m, n)), "rows": n**-0.5, "columns": m**-0.5}[norm]
+    return {
+        "spectral": spectral_length(m, n) / math.sqrt(max(m, n)),
+        "rows": 1 / math.sqrt(n),
+        "columns": 1 / math.sqrt(m),
+    }[norm]
 
 
 def whole(v: Tensor) -> Tensor:
     """A tensor with the parts of it that other processes have."""
-    return v if sharding(v) is None else v.full_tensor()  # type: ignore[attr-defined,no-any-return]  # a DTensor's
+    return v if sharding(v) is None else v.full_tensor()  # type: ignore[attr-defined]  # a DTensor's
 
 
 def part_of(unit: Tensor, v: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gladstorm.core.parts import Array
+from gladstorm.simulation.devices import programs_on_disk
 from gladstorm.variational.programs import Traced, program, sample_noise
 
 CHAINS, TRANSITIONS, LEAPFROGS = 128, 25, 12
@@ -21,8 +22,8 @@ ERROR = 0.01  # that a fit which is the posterior is said to drift
 
 
 @dataclass(frozen=True, eq=False)
-class Check:
-    """Where chains went that began at draws of a fit. A fit that is the posterior stays as it is."""
+class ChainCheck:
+    """Ends of chains that began at draws of a fit. A fit that is the posterior stays as it is."""
 
     shift: dict[str, np.ndarray]  #: of means, in standard deviations of the fit, by site in unconstrained space
     spread: dict[str, np.ndarray]  #: of the standard deviations, as a factor
@@ -34,42 +35,48 @@ class Check:
         return self.words
 
 
-def check(q: Any, density: Traced, unravel: Callable[[Any], dict[str, np.ndarray]], seed: int) -> Check:
+@programs_on_disk()
+def check(q: Any, density: Traced, unravel: Callable[[Any], dict[str, np.ndarray]], seed: int) -> ChainCheck:
     """Run chains from draws of a Gaussian, with its covariance as mass matrix, and compare where they are with it.
 
     Args:
-        q: The Gaussian.
+        q: The Gaussian, or a mixture of some.
         density: The log density that it was fitted to.
         unravel: From rows of coordinates to sites.
         seed: Decides every draw.
     """
     tril = np.asarray(q.scale_tril(), q.loc.dtype)
-    noise, keys = sample_noise(CHAINS, seed, q.loc.size)
-    z, acceptance = map(np.asarray, program(_walk, density.structure)(density.arrays, q.loc, tril, noise, keys[0]))
+    noise, keys = sample_noise(CHAINS, seed, q.noise_size)
+    begin = np.linalg.solve(tril, (q.place(noise) - q.loc).T).T.astype(q.loc.dtype)
+    z, acceptance = map(np.asarray, program(_walk, density.structure)(density.arrays, q.loc, tril, begin, keys[0]))
     sds = np.linalg.norm(tril, axis=1)
     shift, spread = (z.mean(axis=0) - q.loc) / sds, z.std(axis=0, ddof=1) / sds
     quantile = NormalDist().inv_cdf(1 - ERROR / (4 * q.loc.size))
-    moved = np.abs(shift) > np.maximum(MOVED, quantile * np.maximum(spread, 1) / np.sqrt(CHAINS))
+    after = np.abs(shift) > np.maximum(MOVED, quantile * np.maximum(spread, 1) / np.sqrt(CHAINS))
     widened = np.abs(np.log(spread)) > np.maximum(np.log(WIDENED), quantile / np.sqrt(2 * CHAINS))
     names = [name + (f"[{','.join(map(str, at))}]" if at else "") for name, each in unravel(sds).items()
              for at in np.ndindex(each.shape)]  # fmt: skip
     far, wide = int(np.argmax(np.abs(shift))), int(np.argmax(np.abs(np.log(spread))))
-    steady = not (moved.any() or widened.any())
     numbers = (
         f"after {TRANSITIONS} transitions of HMC from {CHAINS} draws, the mean of {names[far]} is {shift[far]:+.2g} "
         f"standard deviations away, and the standard deviation of {names[wide]} is {spread[wide]:.2g} times as large"
     )
-    stuck = acceptance < TARGET / 2
-    words = f"The fit stays: {numbers}, the farthest of all." if steady else (
-        f"The fit drifts away: {numbers}, and chains this short show only a part of it. Use MCMC, which may begin "
-        "here with fit.mass_matrix(), or a larger family."
-    )  # fmt: skip
-    if stuck:
+    walked = bool(acceptance > TARGET / 2 and np.isfinite(z).all())
+    steady = walked and not (after.any() or widened.any())
+    if not walked:
         words = f"The chains did not move: {100 * acceptance:.0f} % of transitions were accepted. Nothing is known."
-    return Check(unravel(shift), unravel(spread), float(acceptance), steady and not bool(stuck), words)
+    elif steady:
+        words = f"The fit stays: {numbers}, the farthest of all."
+    else:
+        verdict = "The fit drifts away" if after.any() else "The means stay and deviations do not"
+        words = (
+            f"{verdict}: {numbers}, and chains this short show only a part of it. Use MCMC, which may begin here with "
+            "fit.mass_matrix(), or a larger family."
+        )
+    return ChainCheck(unravel(shift), unravel(spread), float(acceptance), bool(steady), words)
 
 
-def _walk(structure: Any, arrays: Any, loc: Array, tril: Array, noise: Array, key: Array) -> tuple[Array, Array]:
+def _walk(structure: Any, arrays: Any, loc: Array, tril: Array, y: Array, key: Array) -> tuple[Array, Array]:
     """Advance all chains, and return where they are and how many of the last transitions were accepted."""
 
     def potential(y: Array) -> Array:
@@ -96,7 +103,7 @@ def _walk(structure: Any, arrays: Any, loc: Array, tril: Array, noise: Array, ke
         accepted = probability.mean()
         return (jnp.where(chosen[:, None], there, y), log_step + GAIN * (accepted - TARGET), accepted), None
 
-    first = (noise, jnp.asarray(np.log(0.5 * loc.size**-0.25), loc.dtype), jnp.ones((), loc.dtype))
+    first = (y, jnp.asarray(np.log(0.5 * loc.size**-0.25), loc.dtype), jnp.ones((), loc.dtype))
     keys = jax.random.split(jax.random.wrap_key_data(key), TRANSITIONS)
     (y, _, accepted), _ = jax.lax.scan(transition, first, keys)
     return loc + y @ tril.T, accepted

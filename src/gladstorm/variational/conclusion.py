@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from gladstorm.methods.steps import per_coordinate
+from gladstorm.simulation.devices import programs_on_disk
 from gladstorm.variational.check import check
 from gladstorm.variational.driver import DRAWS, FIRST_SCALE, Starts, gaussian_target, optimize
 from gladstorm.variational.families import Diagonal, Family, largest_family
 from gladstorm.variational.fit import WEIGHED, WEIGHED_SEED, Fit
 from gladstorm.variational.judgement import judge
 from gladstorm.variational.modes import Group, groups, in_words
-from gladstorm.variational.on_disk import programs_on_disk
 from gladstorm.variational.programs import Traced, sample_noise
 from gladstorm.variational.updates import updates
 
@@ -70,7 +70,7 @@ def fit_gaussian(
     fit = concluded(str(chosen), best, by_widening=widened, some=some, density=density)
     if len(some) <= 1:
         return fit
-    mixed = concluded(f"mixture of {len(some)} {chosen}", mixture, by_widening=widened, some=some[:1])
+    mixed = concluded(f"mixture of {len(some)} {chosen}", mixture, by_widening=widened, some=some[:1], density=density)
     return replace(fit, mixed=replace(mixed, starts=some))
 
 
@@ -91,14 +91,13 @@ def conclude(
     weights = starts.compare(q, DRAWS)
     with np.errstate(invalid="ignore"):  # −∞ − (−∞)
         error = float(weights.std(ddof=1) / np.sqrt(len(weights)))
-    apart = (in_words(some),) if len(some) > 1 else ()
     return Fit(
         family=name,
         parameters=parameters,
         elbo=float(weights.mean()),
         elbo_error=error,
         log_weights=starts.weights(q, WEIGHED, WEIGHED_SEED) if has_weights else None,
-        warnings=(*judge(starts, weights, float(np.finfo(jnp.result_type(float)).eps), by_widening), *apart),
+        warnings=(*judge(starts, weights, float(np.finfo(jnp.result_type(float)).eps), by_widening), *in_words(some)),
         gradients=int(starts.steps[-1]) * len(starts.elbos),
         elbos=starts.elbos[:, -1],
         curve=starts.curve,

@@ -31,6 +31,11 @@ class Diagonal(NamedTuple):
         """Length of ε, for a member or a stack of them."""
         return int(self.loc.shape[-1])
 
+    @property
+    def sds(self) -> Any:
+        """Standard deviations of the coordinates."""
+        return self.scale
+
     def place(self, noise: Any) -> Any:
         """Return z at ε."""
         return self.loc + self.scale * noise
@@ -59,6 +64,11 @@ class Triangular(NamedTuple):
     def noise_size(self) -> int:
         """Length of ε, for a member or a stack of them."""
         return int(self.loc.shape[-1])
+
+    @property
+    def sds(self) -> Any:
+        """Standard deviations of the coordinates."""
+        return (self.tril**2).sum(-1) ** 0.5
 
     def place(self, noise: Any) -> Any:
         """Return z at ε."""
@@ -89,6 +99,11 @@ class Factored(NamedTuple):
     def noise_size(self) -> int:
         """Length of (ε₁, ε₂), for a member or a stack of them."""
         return int(self.factor.shape[-2] + self.factor.shape[-1])
+
+    @property
+    def sds(self) -> Any:
+        """Standard deviations of the coordinates."""
+        return self.scale * (1 + (self.factor**2).sum(-1)) ** 0.5
 
     def place(self, noise: Any) -> Any:
         """Return z at (ε₁, ε₂)."""
@@ -136,12 +151,12 @@ class Mixture(NamedTuple):
 
     @property
     def noise_size(self) -> int:
-        """Length of ε."""
+        """Length of the noise ε."""
         return 1 + self.members[0].noise_size
 
     @property
     def loc(self) -> np.ndarray:
-        """The mean."""
+        """Mean of the mixture."""
         return np.asarray(sum(np.exp(w) * q.loc for w, q in zip(self.log_weights, self.members, strict=True)))
 
     def place(self, noise: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from gladstorm.core.rules import COUNT
 from gladstorm.core.screen import html_table
 from gladstorm.variational.arrays import Arrays
-from gladstorm.variational.check import Check
+from gladstorm.variational.check import ChainCheck
 from gladstorm.variational.judgement import efficiency, khat, khat_in_words, smoothed
 from gladstorm.variational.modes import Group
 
@@ -76,7 +76,7 @@ class Fit:
     sampler: Callable[[int, int], Draws]  #: what `sample` calls
     starts: tuple[Group, ...] = ()  #: groups of starts that ended apart, the best first; none for a guide of your own
     mixed: Fit | None = None  #: what `mixture` returns, where starts ended apart
-    walk: Callable[..., Check] | None = None  #: what `check` calls
+    walk: Callable[..., ChainCheck] | None = None  #: what `check` calls
 
     @property
     def converged(self) -> bool:
@@ -154,7 +154,7 @@ class Fit:
             raise ValueError("mixture: the fit must be of this process or pickled; a file has its best start only.")
         return self.mixed or self
 
-    def check(self, seed: int = 0) -> Check:
+    def check(self, seed: int = 0) -> ChainCheck:
         """Move 128 draws of q by a few transitions of HMC, and say whether they drift away from q.
 
         A fit with the right means and deviations stays; one with wrong means, or deviations that are too small, drifts.

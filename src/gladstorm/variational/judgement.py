@@ -125,7 +125,7 @@ def gain_by_widening(weights: np.ndarray, z: np.ndarray, q: Any, log_densities: 
         axes, lengths, _ = np.linalg.svd(np.asarray(q.tril))
         draws = off @ axes / lengths
     else:  # coordinates: of a low rank there may be too many for their axes
-        lengths = np.linalg.norm(np.asarray(q.scale_tril()), axis=1)
+        lengths = np.asarray(q.sds)
         draws = off / lengths
     deviation = weights - weights.mean()
     slopes = np.abs(deviation @ draws) + np.maximum(deviation @ draws**2 - deviation.sum(), 0.0)

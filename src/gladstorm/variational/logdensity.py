@@ -13,11 +13,11 @@ import numpy as np
 
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
+from gladstorm.simulation.devices import programs_on_disk
 from gladstorm.variational.conclusion import fit_gaussian
 from gladstorm.variational.driver import STARTS
 from gladstorm.variational.families import Family, FullRank, LowRank, MeanField
 from gladstorm.variational.fit import Fit
-from gladstorm.variational.on_disk import programs_on_disk
 from gladstorm.variational.programs import Traced, program
 
 RADIUS = 2.0  # first locations are uniform in ± this, as Stan and numpyro have it

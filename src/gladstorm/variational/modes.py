@@ -31,6 +31,7 @@ class Group:
     distance: float  #: from the first group, in standard deviations of the farthest coordinate
 
 
+@np.errstate(all="ignore")  # a density without an integral may be fitted by a q whose variance is not finite
 def groups(starts: Starts, density: Traced) -> tuple[tuple[Group, ...], Mixture]:
     """Return groups of the starts that have a hundredth of the weight or more, the best first, and their mixture.
 
@@ -39,16 +40,16 @@ def groups(starts: Starts, density: Traced) -> tuple[tuple[Group, ...], Mixture]
     """
     elbos = starts.elbos[:, -1]
     together: list[list[int]] = []
-    for start in np.argsort(-elbos, kind="stable"):
+    for start in np.argsort(-elbos, kind="stable")[: np.isfinite(elbos).sum()]:
         home = next((each for each in together if not _apart(starts, each[0], start, density)), None)
         if home is not None:
             home.append(start)
         elif not together or elbos[start] > elbos[starts.best] + math.log(LEAST_WEIGHT):
             together.append([start])
-    if not np.isfinite(elbos[starts.best]):
+    if not together:
         return (), Mixture((), np.zeros(0))
     best = [each[0] for each in together]
-    shares = np.exp(elbos[best] - elbos[best[0]]) if len(best) > 1 else np.ones(1)
+    shares = np.exp(elbos[best] - elbos[best[0]])
     shares = shares / shares.sum()
     some = tuple(
         Group(
@@ -56,15 +57,17 @@ def groups(starts: Starts, density: Traced) -> tuple[tuple[Group, ...], Mixture]
             float(elbos[each[0]]),
             float(share),
             tuple(starts.member(each[0]).loc.tolist()),
-            _distance(starts.member(best[0]), starts.member(each[0])),
+            0.0 if each is together[0] else _distance(starts.member(best[0]), starts.member(each[0])),
         )
         for each, share in zip(together, shares, strict=True)
     )
     return some, Mixture(tuple(starts.member(start) for start in best), np.log(shares))
 
 
-def in_words(some: tuple[Group, ...]) -> str:
-    """Say that the starts ended apart, and what to do."""
+def in_words(some: tuple[Group, ...]) -> tuple[str, ...]:
+    """Warn of starts that ended apart, and say what to do."""
+    if len(some) < 2:
+        return ()
 
     def listed(form: str, values: Any) -> str:
         *first, last = (format(value, form) for value in values)
@@ -75,18 +78,17 @@ def in_words(some: tuple[Group, ...]) -> str:
     return (
         f"The starts ended in {len(some)} places: {sizes} of them, with ELBOs of {elbos} and weights of {weights}, "
         f"{away} standard deviations from the first. The fit is the first place alone: fit.mixture() has all of them, "
-        "and more starts may find others."
+        "and more starts may find others.",
     )
 
 
 def _distance(one: Any, other: Any) -> float:
-    variance = sum(np.sum(np.asarray(q.scale_tril()) ** 2, axis=1) for q in (one, other))
-    return float(np.max(np.abs(one.loc - other.loc) / np.sqrt(variance)))
+    return float(np.max(np.abs(one.loc - other.loc) / np.hypot(one.sds, other.sds)))
 
 
 def _apart(starts: Starts, first: int, second: int, density: Traced) -> bool:
     one, other = starts.member(first), starts.member(second)
-    if not all(np.isfinite(part).all() for q in (one, other) for part in q) or _distance(one, other) <= APART:
+    if _distance(one, other) <= APART:
         return False
     way = one.loc + np.linspace(0, 1, BETWEEN)[:, None] * (other.loc - one.loc)
     level = density.over(way.astype(one.loc.dtype), np.zeros((BETWEEN, 2), np.uint32))

@@ -17,11 +17,11 @@ from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
 from gladstorm.methods.norms import is_finite
+from gladstorm.simulation.devices import programs_on_disk
 from gladstorm.variational.conclusion import fit_gaussian
 from gladstorm.variational.driver import STARTS
 from gladstorm.variational.families import Family, FullRank, LowRank, MeanField
 from gladstorm.variational.fit import Fit
-from gladstorm.variational.on_disk import programs_on_disk
 from gladstorm.variational.programs import Traced, program
 
 with needing_extras("gladstorm.numpyro"):

@@ -16,10 +16,10 @@ from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array
 from gladstorm.integrations.numpyro.fit import subsampled_plates
 from gladstorm.methods.steps import per_coordinate
+from gladstorm.simulation.devices import programs_on_disk
 from gladstorm.variational.conclusion import conclude
 from gladstorm.variational.driver import Target, optimize
 from gladstorm.variational.fit import Fit
-from gladstorm.variational.on_disk import programs_on_disk
 from gladstorm.variational.programs import Traced, sample_noise
 from gladstorm.variational.updates import Coordinates, Draw, Gain, LogDensity, Update
 

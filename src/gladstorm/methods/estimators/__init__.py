@@ -20,6 +20,7 @@ from gladstorm.methods.estimators.refreshing import Svrg as Svrg
 from gladstorm.methods.estimators.stateful import ErrorFeedback as ErrorFeedback
 from gladstorm.methods.estimators.stateful import Saga as Saga
 from gladstorm.methods.estimators.two_point import Inertia as Inertia
+from gladstorm.methods.estimators.two_point import LaggedMars as LaggedMars
 from gladstorm.methods.estimators.two_point import Mars as Mars
 from gladstorm.methods.estimators.two_point import Storm as Storm
 

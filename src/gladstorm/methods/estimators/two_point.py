@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -73,11 +73,44 @@ class Mars(Estimator):
 
     @override
     def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
-        now, stale = grad(point), grad(previous)
+        return self._averaged(state, grad(point), grad(previous))
+
+    def _averaged(self, v: Any, now: Any, stale: Any) -> Any:
         c = jax.tree.map(lambda g, old: equations.mars_corrected(g, old, self.eta, self.scale), now, stale)
-        return jax.tree.map(lambda v, c: equations.momentum(v, c, self.eta), state, self._cut(c))
+        return jax.tree.map(lambda v, c: equations.momentum(v, c, self.eta), v, self._cut(c))
 
     def _cut(self, c: Any) -> Any:
         size = length(c)
         shortened = jnp.where(size > self.clip, self.clip / jnp.where(size == 0, 1, size), 1)
         return jax.tree.map(lambda c: shortened * c, c)
+
+
+class Lag(NamedTuple):
+    """v, and the gradient of the sample before."""
+
+    v: Any
+    stale: Any
+
+
+@part
+class LaggedMars(Mars):
+    """MARS at the price of one gradient: g' is that of the sample before, ∇f(x^k; ξ^k) in place of ∇f(x^k; ξ^{k+1}).
+
+    What is added is then s (1 − η)/η times the change of the gradient and of the sample: no variance is reduced. Yuan
+    et al. 2025 call it approximate, and prefer it on networks.
+    """
+
+    queries: ClassVar[int] = 1
+
+    @override
+    def init(self, grad: Grad, point: Any) -> Lag:
+        return Lag(super().init(grad, point), grad(point))
+
+    @override
+    def update(self, state: Lag, grad: Grad, previous: Any, point: Any) -> Lag:
+        now = grad(point)
+        return Lag(self._averaged(state.v, now, state.stale), now)
+
+    @override
+    def direction(self, state: Lag) -> Any:
+        return state.v

@@ -1,10 +1,11 @@
 """Norms of matrices: spectral, exact or by Newton–Schulz, of rows, of columns, and the default choice for layers.
 
-A tensor with more axes than two is a matrix: one axis is kept, the others are one. A vector is a matrix of one column.
+A tensor with more axes than two is a matrix, its first axis × all others if not told. A vector is one column.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -14,34 +15,34 @@ from typing_extensions import override
 from gladstorm.core import equations
 from gladstorm.core.parts import Array, part, static
 from gladstorm.core.rules import COUNT
+from gladstorm.core.singular_values import singular_values, svd
 from gladstorm.methods.norms.norm import ByTensor, PerLayer, Sign, StepNorm, together
 
 
 class OfMatrices(ByTensor):
     """A norm of matrices, of which each row makes one output of a layer."""
 
-    outputs: int = 0  # a field: which axis has the outputs
+    leading: int = 1  # fields of the parts
+    inputs_first: bool = False
 
     def _matrix(self, tensor: Array) -> Array:
         """The tensor as a matrix with a row for each output."""
-        rows = jnp.moveaxis(jnp.atleast_1d(tensor), self._axis(tensor), 0)
-        return rows.reshape(rows.shape[0], -1)
+        rows = math.prod(tensor.shape[: self.leading]) if tensor.ndim > 1 else tensor.size
+        matrix = tensor.reshape(rows, -1)
+        return matrix.T if self.inputs_first and tensor.ndim > 1 else matrix
 
     def _through(self, function: Callable[[Array], Array], tensor: Array) -> Array:
         """A function of matrices of the tensor, in the tensor's form."""
-        axis, shape = self._axis(tensor), jnp.atleast_1d(tensor).shape
-        rows = function(self._matrix(tensor)).reshape(shape[axis], *shape[:axis], *shape[axis + 1 :])
-        return jnp.moveaxis(rows, 0, axis).reshape(tensor.shape)
-
-    def _axis(self, tensor: Array) -> int:
-        return self.outputs % tensor.ndim if tensor.ndim > 1 else 0
+        matrix = function(self._matrix(tensor))
+        return (matrix.T if self.inputs_first and tensor.ndim > 1 else matrix).reshape(tensor.shape)
 
 
 @part
 class Spectral(OfMatrices):
     """‖x‖ = σ₁, the largest singular value, and d(v) = UVᵀ for v = UΣVᵀ: Muon's step, by an exact decomposition."""
 
-    outputs: int = static(default=0)  #: the axis of a layer's outputs: 0 in torch and Equinox, −1 in Flax
+    leading: int = static(default=1)  #: how many axes, from the first, make the rows of a matrix; −1: all but the last
+    inputs_first: bool = static(default=False)  #: whether these are a layer's inputs, as in Flax; else its outputs
 
     @override
     def _unit(self, v: Array) -> Array:
@@ -49,18 +50,18 @@ class Spectral(OfMatrices):
 
     def polar(self, matrix: Array) -> Array:
         """Return UVᵀ, over the singular values that are not 0."""
-        u, sigma, vt = jnp.linalg.svd(matrix, full_matrices=False)
-        rounding = max(matrix.shape) * jnp.finfo(sigma.dtype).eps * sigma[:1]
+        u, sigma, vt = svd(matrix)
+        rounding = max(matrix.shape) * jnp.finfo(sigma.dtype).eps * jnp.max(sigma)
         orthogonal: Array = (u * (sigma > rounding)) @ vt
         return orthogonal
 
     @override
     def _length(self, x: Array) -> Array:
-        return jnp.max(jnp.linalg.svd(self._matrix(x), compute_uv=False))
+        return jnp.max(singular_values(self._matrix(x)))
 
     @override
     def _dual(self, v: Array) -> Array:
-        return jnp.sum(jnp.linalg.svd(self._matrix(v), compute_uv=False))
+        return jnp.sum(singular_values(self._matrix(v)))
 
     @override
     def _text(self, x: Array) -> str:
@@ -90,9 +91,10 @@ class NewtonSchulz(Spectral):
 
 @part
 class Rows(OfMatrices):
-    """‖x‖ = max_i ‖x_i‖ over the rows of a matrix: d(v) has rows of length 1."""
+    """‖x‖ = max_i ‖x_i‖ over the rows of a matrix, one for each output of a layer: d(v) has rows of length 1."""
 
-    outputs: int = static(default=0)  #: as in `Spectral`
+    leading: int = static(default=1)  #: as in `Spectral`
+    inputs_first: bool = static(default=False)  #: as in `Spectral`
     along: ClassVar[int] = 1  # the axis that a vector lies along
 
     @override
@@ -114,7 +116,7 @@ class Rows(OfMatrices):
 
 @part
 class Columns(Rows):
-    """‖x‖ = max_j ‖x_j‖ over the columns of a matrix: d(v) has columns of length 1."""
+    """‖x‖ = max_j ‖x_j‖ over the columns of a matrix, one for each input: d(v) has columns of length 1."""
 
     along: ClassVar[int] = 0
 

@@ -27,6 +27,11 @@ from gladstorm.problems.objectives.elementary import Cosh as Cosh
 from gladstorm.problems.objectives.elementary import DoubleWell as DoubleWell
 from gladstorm.problems.objectives.elementary import Power as Power
 from gladstorm.problems.objectives.elementary import Quadratic as Quadratic
+from gladstorm.problems.objectives.matrices import MatrixSensing as MatrixSensing
+from gladstorm.problems.objectives.matrices import SpectralCosh as SpectralCosh
+from gladstorm.problems.objectives.matrices import SpectralCube as SpectralCube
+from gladstorm.problems.objectives.matrices import SpectralLog as SpectralLog
+from gladstorm.problems.objectives.matrices import TwoLayerNetwork as TwoLayerNetwork
 from gladstorm.problems.objectives.regression import Dro as Dro
 from gladstorm.problems.objectives.regression import PhaseRetrieval as PhaseRetrieval
 from gladstorm.problems.oracle import Objective as Objective

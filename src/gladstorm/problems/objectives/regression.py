@@ -120,7 +120,7 @@ def _largest_eigenvalue(matrix: np.ndarray) -> float:
 
 def _paper_draw(seed: int, m: float, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A, x* and x⁰."""
-    _require_memory_for_rows("PhaseRetrieval", "m", m, "measurements", dim, copies=2)
+    require_memory_for_rows("PhaseRetrieval", "m", m, "measurements", dim, copies=2)
     rng = np.random.default_rng(seed)
     return rng.normal(0, 0.1, (int(m), dim)), rng.normal(0, 1, dim), rng.normal(5, 1, dim)
 
@@ -146,7 +146,7 @@ class Dro(Differentiated):
         """`n` examples: a_i and w⁰ standard normal, y = a·w* + N(0, 1) standardised, t⁰ = 0.1. `dim` counts w and t."""
         if dim < 2:
             raise ValueError(f"Dro: dim must be at least 2, one of them t; got dim={dim}.")
-        _require_memory_for_rows("Dro", "n", n, "examples", dim)
+        require_memory_for_rows("Dro", "n", n, "examples", dim)
         rng = np.random.default_rng(seed)
         A = rng.normal(size=(int(n), dim - 1))
         y = A @ rng.normal(size=dim - 1) / np.sqrt(dim - 1) + rng.normal(size=int(n))
@@ -164,7 +164,8 @@ class Dro(Differentiated):
         return self.losses(x).mean()
 
 
-def _require_memory_for_rows(owner: str, name: str, rows: float, what: str, dim: int, copies: int = 1) -> None:
+def require_memory_for_rows(owner: str, name: str, rows: float, what: str, dim: int, copies: int = 1) -> None:
+    """Raise a ValueError unless so many rows of so many numbers are a whole number, and fit in memory."""
     COUNT.require(owner, name, rows)
     described = f"{name} = {int(rows):,} {what} of dim = {dim:,} numbers"
     require_free_memory(owner, described, copies * 8 * int(rows) * dim, f"choose a smaller dim or {name}")

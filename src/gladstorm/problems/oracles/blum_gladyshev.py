@@ -1,4 +1,4 @@
-"""Noise that is added to exact gradients, of exactly the variance BG-0 allows: the paper's oracle and three others."""
+"""Noise that is added to exact gradients, of exactly the variance BG-0 allows: the paper's oracle and four others."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing_extensions import override
 from gladstorm.core.constants import Bg0
 from gladstorm.core.parts import Array, Number, leaf, part
 from gladstorm.core.rules import NON_NEGATIVE, PROBABILITY
+from gladstorm.core.singular_values import singular_values
+from gladstorm.problems.functions import tree_of, unflatten
 from gladstorm.problems.oracle import Objective, Oracle, Point
 from gladstorm.problems.sampling import mean_of_coins, mean_of_signs
 
@@ -110,3 +112,43 @@ class Skewed(ExactBg0):
     def grad(self, point: Point, sample: Array) -> Array:
         growing = self.B * sample[0] * (point.x - self.objective.start)
         return point.grad + growing + self.G / jnp.sqrt(point.x.size) * sample[1:]
+
+
+class FarPoint(NamedTuple):
+    """x and ∇f(x), and how far x is from x⁰."""
+
+    x: Array
+    grad: Array
+    distance: Array  # ‖x − x⁰‖_op
+
+
+@part
+class SpectralBg0(ExactBg0):
+    """∇f(x; ξ) = ∇f(x) + B ‖x − x⁰‖_op W + G u, W and u ~ N(0, I/d): noise that grows with the spectral distance.
+
+    Its variance is exactly B²‖x − x⁰‖_op² + G², where ‖·‖_op is the largest singular value of a matrix; of several
+    tensors the largest, a vector being a matrix of one column. So it is what theory means by (B, G) for spectral steps.
+    """
+
+    @override
+    def draw(self, key: Array) -> Array:
+        return jax.random.normal(key, (2, self.objective.start.size), jnp.result_type(float))
+
+    @override
+    def batch(self, noise: Array, size: Array) -> Array:
+        return noise / jnp.sqrt(noise.shape[1] * jnp.asarray(size, noise.dtype))
+
+    @override
+    def at(self, x: Array) -> FarPoint:
+        tensors = jax.tree.leaves(unflatten(tree_of(self.objective), x - self.objective.start))
+        matrices = [tensor.reshape(tensor.shape[0] if tensor.ndim > 1 else tensor.size, -1) for tensor in tensors]
+        lengths = jnp.array([jnp.max(singular_values(matrix)) for matrix in matrices])
+        return FarPoint(x, self.objective.grad(x), jnp.max(lengths))
+
+    @override
+    def grad(self, point: FarPoint, sample: Array) -> Array:
+        return point.grad + self.B * point.distance * sample[0] + self.G * sample[1]
+
+    @override
+    def variance(self, point: FarPoint) -> Array:
+        return self.B**2 * point.distance**2 + self.G**2
