@@ -12,8 +12,8 @@ from numpy.random import default_rng
 
 from evidence.calibration import coverage as calibration
 from evidence.calibration import followed, watching
-from evidence.calibration.networks import loss_of as plain_loss
 from evidence.calibration.coverage import draw_probes, problems
+from evidence.calibration.networks import loss_of as plain_loss
 from evidence.study import PUBLISHED
 from gladstorm.diagnosis import Finding, diagnose
 from gladstorm.diagnosis.along_path import anchor
