@@ -54,6 +54,14 @@ def test_the_average_is_found_in_any_state_and_is_the_parameter_where_no_untuned
         np.testing.assert_allclose(average[name], mean[name] if name in ours else visited[-1][name], rtol=1e-5)
 
 
+def test_the_average_has_the_types_of_the_parameters() -> None:
+    params = {"a": X.astype(jnp.bfloat16), "b": TREE["b"]}
+    state = untuned(12).init(params)
+    assert {name: average.dtype for name, average in averaged(state, params).items()} == {
+        name: leaf.dtype for name, leaf in params.items()
+    }
+
+
 def test_a_state_of_something_else_and_another_tree_are_refused_in_a_sentence() -> None:
     with pytest.raises(ValueError, match=r"^averaged: state must be of untuned"):
         averaged(optax.sgd(0.1).init(X), X)

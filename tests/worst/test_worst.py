@@ -380,6 +380,9 @@ def test_without_noise_one_of_the_first_proposals_attains_the_sharpest_bound(met
     effort = study.SearchSettings(proposals=2, generations=0, population=4, seeds=2, reported=4)
     result = study.worst(theorem(method, problem, gamma0=0.05), 300, "any", effort, progress=False)
     assert 0.98 < max(result.ratio, result.ratio_to_sharper or 0) <= 1
+    way = result.instance.gap() / (300 * result.schedule["gamma"])
+    assert result.gap_share == pytest.approx(way / result.mean)
+    assert way > 0
 
 
 @pytest.mark.parametrize(
