@@ -130,7 +130,7 @@ def gladstorm(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 @pytest.fixture
 def evidence(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
     """`python -m evidence` in this process: exit code, standard output, standard error."""
-    from evidence.__main__ import app
+    from evidence.app import app
     from gladstorm import cli
 
     return _in_this_process("python -m evidence", lambda: cli.main(app), monkeypatch, capfd)

@@ -109,7 +109,7 @@ def verification() -> Mapping[str, str]:
 @cache
 def digits() -> Mapping[str, str]:
     """Return test accuracies in percent: `Adam` with its interval, `Adam.mean`; `Adam.noise` with growing noise."""
-    numbers = {}
+    numbers: dict[str, str] = {}
     for method, plain, noisy, *_ in _rows(DOCS / "digits/index.md", "test accuracy, %, no added noise"):
         for name, accuracy in ((method, plain), (f"{method}.noise", noisy)):
             numbers |= {name: accuracy, f"{name}.mean": accuracy.partition(" ± ")[0]}

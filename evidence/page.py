@@ -216,10 +216,10 @@ def log_slope_weights(x: Sequence[float]) -> np.ndarray:
     return np.asarray(centred / np.sum(centred**2))
 
 
-class Interval(NamedTuple):
+class MeanInterval(NamedTuple):
     """A mean over seeds and half the width of its interval, Student's.
 
-    >>> str(Interval(1.23, 0.45)), Interval(-1.23, 0.45).signed, Interval(-1.23, 0.45).sign
+    >>> str(MeanInterval(1.23, 0.45)), MeanInterval(-1.23, 0.45).signed, MeanInterval(-1.23, 0.45).sign
     ('1.2 ± 0.5', '−1.2 ± 0.5', -1)
     """
 
@@ -228,7 +228,7 @@ class Interval(NamedTuple):
     places: int = 1  # that are shown
 
     @classmethod
-    def over(cls, values: Sequence[float], places: int = 1) -> "Interval":
+    def over(cls, values: Sequence[float], places: int = 1) -> "MeanInterval":
         """Return the interval of the mean of some values; without a width if one is not finite."""
         if not np.isfinite(values).all():
             return cls(float(np.mean(values)), 0.0, places)

@@ -46,10 +46,10 @@ def commands() -> dict[str, dict[str, Any]]:
 @functools.cache
 def programs() -> dict[str, Any]:
     """Return the two programs as Click groups; importing them registers their commands."""
-    import evidence.__main__
+    import evidence.app
     import gladstorm.cli
 
-    apps = {"gladstorm": gladstorm.cli.app.app, "evidence": evidence.__main__.app}
+    apps = {"gladstorm": gladstorm.cli.app.app, "evidence": evidence.app.app}
     return {name: typer.main.get_command(app) for name, app in apps.items()}
 
 

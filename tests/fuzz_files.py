@@ -88,7 +88,7 @@ def written(folder: Path) -> dict[Path, Callable[[Path], Any]]:
         "results": (Results({"B": 0.5}, {("main", "SGD"): by_gamma}).save, Results.load),
         "comparison": (
             lambda path: comparison.save(compared, path, {"budget": 30}),
-            lambda path: load_table("compare", path, comparison.FORMAT)[0].to_pylist(),
+            lambda path: load_table("compare", path, comparison.COMPARISON_FORMAT)[0].to_pylist(),
         ),
         "verification part": (PartResult([check] * 9, {"table": [{"gap": 0.125, "B": None}]}).save, PartResult.load),
     }

@@ -26,7 +26,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from command_lines import programs
+from command_lines import commands
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -53,7 +53,7 @@ SHORTER = {  # the last of two options counts
 }
 SMALL = {"examples/bounded_variance_counterexample.py": {"horizons": (1000,), "seeds": 2}}
 FENCED = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-COMMANDS: dict[str, dict[str, Any]] = {name: group.commands for name, group in programs().items()}
+COMMANDS: dict[str, dict[str, Any]] = commands()
 
 
 class Block(NamedTuple):
@@ -124,8 +124,8 @@ def test_every_command_line_of_a_block_runs(gladstorm: Callable[..., tuple[int, 
 
 def test_every_command_has_an_example_that_it_accepts() -> None:
     """The page Command line shows the help."""
-    for program, commands in COMMANDS.items():
-        for name, command in commands.items():
+    for program, own in COMMANDS.items():
+        for name, command in own.items():
             texts = re.findall(r"Examples?: (.*)", command.help)
             examples = [shlex.split(line.removeprefix("python -m ")) for text in texts for line in text.split("; ")]
             assert examples, name

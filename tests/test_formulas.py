@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
@@ -78,7 +79,7 @@ def test_a_displayed_bound_has_the_code_s_value(
     if kind is master_bounds.StormSublinear:
         names |= {"lambda": 0.1}
     shown = displayed(page, number, names)
-    own = {"L": PROBLEM["L"]} if kind.method == "nstorm" and alpha == 0 else {"L0": PROBLEM["L_0"]}
+    own: dict[str, Any] = {"L": PROBLEM["L"]} if kind.method == "nstorm" and alpha == 0 else {"L0": PROBLEM["L_0"]}
     own |= {"L1": PROBLEM["L_1"]} if alpha else {}
     problem = Problem(alpha=alpha, B=PROBLEM["B"], G=PROBLEM["G"], gap=PROBLEM["Delta"], **own)
     more = {"young_weight": 0.1} if kind is master_bounds.StormSublinear else {}

@@ -6,24 +6,6 @@ from pathlib import Path
 import pytest
 
 from gladstorm.core.extras import EXTRAS, MissingExtraError, import_own, needing_extras
-from gladstorm.core.names import SHOWN, suggest
-
-
-def test_a_long_name_is_cut_in_errors_and_one_that_fits_is_not() -> None:
-    assert suggest("x" * SHOWN, []) == f"'{'x' * SHOWN}'."
-    assert suggest("x" * (SHOWN + 1), []) == f"'{'x' * (SHOWN - 3)}...'."
-
-
-def test_the_two_dashes_and_the_two_sizes_of_letters_are_the_same_in_a_suggestion() -> None:
-    for name in ("A_B", "a-b", "A-B"):
-        assert suggest(name, ["plain", "a_b_and_what_follows"]).endswith("did you mean a_b_and_what_follows?")
-
-
-def test_a_beginning_of_three_letters_is_completed_and_a_shorter_one_is_not() -> None:
-    known = ["three_way_clipped_and_more"]
-    assert suggest("thr", known) == "'thr'; did you mean three_way_clipped_and_more?"
-    assert suggest("th", known) == "'th'."
-    assert suggest("", known) == "''."
 
 
 def test_a_part_of_one_s_own_is_public_and_callable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,12 @@ BACK_REFERENCES = re.compile(
 )
 SHORTEST = 13  # characters: "Length of x." has 12 and says less than it could
 PARTICIPLES = {"found", "kept", "moved", "later", "said", "asked", "known", "turned"}
-IN_TWO_PLACES = {"NoiseMonitor", "Untuned"}  # public: for Lightning and the Trainer; for the simulator and torch
+OF_FILES = {"src/gladstorm/diagnosis/probes.py": {"moved"}}  # columns that files have
+IN_TWO_PLACES = {
+    "EvaluateAverage",
+    "NoiseMonitor",
+    "Untuned",
+}  # public: one for each library
 
 
 def package(path: Path) -> str:
@@ -26,19 +31,7 @@ def package(path: Path) -> str:
 
 
 PACKAGES = sorted({package(path) for path in FILES})
-DONE = {
-    "gladstorm",
-    "gladstorm/comparison",
-    "gladstorm/core",
-    "gladstorm/methods",
-    "gladstorm/plotting",
-    "gladstorm/suite",
-    "gladstorm/theory",
-    "gladstorm/worst",
-    "evidence",
-    *(f"evidence/{study}" for study in ("comparison", "natural", "reproduction", "suite", "tightness", "untuned")),
-}
-NOT_YET: set[str] = set(PACKAGES) - DONE
+NOT_YET = {"gladstorm/jobs", "gladstorm/simulation", "gladstorm/torch", "evidence/networks"}
 
 
 def files(name: str) -> list[Path]:
@@ -121,7 +114,7 @@ def test_no_participle_is_a_variable(name: str) -> None:
         f"{path.relative_to(ROOT)}:{line} {variable}"
         for path in files(name)
         for line, variable in variables(ast.parse(path.read_text()))
-        if variable in PARTICIPLES
+        if variable in PARTICIPLES - OF_FILES.get(path.relative_to(ROOT).as_posix(), set())
     ]
     assert not faults, "\n".join(faults)
 

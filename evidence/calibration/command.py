@@ -28,13 +28,13 @@ def command(
     from evidence.calibration import coverage, networks, watching
     from gladstorm.jobs.files import write_text
 
-    known: dict[str, tuple[str, Callable[..., Any]]] = {
+    studies: dict[str, tuple[str, Callable[..., Any]]] = {
         "coverage": ("calibration.json", coverage.measure),
         "watching": ("watching.json", watching.measure),
         "networks": ("networks.json", networks.measure),
     }
-    for name in part or known:
-        if name not in known:
-            raise ValueError(f"calibration: parts are {', '.join(known)}; got {name!r}.")
-        file, measure = known[name]
+    for name in part or studies:
+        if name not in studies:
+            raise ValueError(f"calibration: parts are {', '.join(studies)}; got {name!r}.")
+        file, measure = studies[name]
         write_text(out / file, json.dumps(measure(quick=quick), indent=None if name == "networks" else 1) + "\n")

@@ -68,7 +68,7 @@ def problems() -> dict[str, Known]:
     cubic = BlumGladyshev(Power(np.zeros(10)), B=1.0, G=1.0)
     squares = StreamingLeastSquares.from_seed(0, 0.5, dim=10)
     gaussian = VariationalGaussian.from_seed(0, dim=3)
-    known = [
+    posed = [
         Known("wrapper", grows, np.eye(10)[0], _of_the_quadratic),
         Known("wrapper, cubic", cubic, np.eye(10)[0], _of_the_cubic),
         Known("wrapper, B = 0", steady, np.eye(10)[0], _of_the_quadratic),
@@ -77,11 +77,11 @@ def problems() -> dict[str, Known]:
         ),
         Known("variational Gaussian", VariationalGaussianOracle(gaussian)),
     ]
-    return {problem.name: problem for problem in known}
+    return {problem.name: problem for problem in posed}
 
 
 def _of_the_quadratic(step: float) -> dict[str, float]:  # noqa: ARG001 - its curvature is the same between any points
-    """½‖x‖²."""
+    """Curvature of ½‖x‖², the same between any points."""
     return {"alpha": 0.0, "L0": 1.0, "L1": 0.0}
 
 
@@ -90,39 +90,39 @@ def _of_the_cubic(step: float) -> dict[str, float]:
     return {"alpha": 0.5, "L0": 3 * step, "L1": 2 * 3**0.5}
 
 
-def draw_probes(known: Known, radius: float, budget: int, repetitions: int, seed: int) -> tuple[list[Probes], float]:
-    """So many tables of designed probes, as `gladstorm.optax.diagnose` takes them, and the mean of L² over all."""
+def draw_probes(posed: Known, radius: float, budget: int, repetitions: int, seed: int) -> tuple[list[Probes], float]:
+    """Tables of designed probes, as `gladstorm.optax.diagnose` takes them, and the mean of L² over all."""
     design, moves = [], []
     for repetition in range(repetitions):
-        chosen = places(budget, known.path is not None, np.random.default_rng((seed, repetition)))
+        chosen = places(budget, posed.path is not None, np.random.default_rng((seed, repetition)))
         design.append(chosen)
-        moves.append([_direction(known, place, seed + repetition) for place in chosen])
+        moves.append([_direction(posed, place, seed + repetition) for place in chosen])
     with jax.enable_x64(True):
         here = radius * np.array([[place.radius for place in chosen] for chosen in design])
-        start = np.asarray(known.oracle.objective.start)
+        start = np.asarray(posed.oracle.objective.start)
         points = [start + length[..., None] * np.array(moves) for length in (here, here + STEP * radius)]
         keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), here.size * GROUPS)
-        measured = jax.jit(jax.vmap(partial(_measure, known.oracle)))(
+        measured = jax.jit(jax.vmap(partial(_measure, posed.oracle)))(
             *(jnp.asarray(point.reshape(here.size, -1)) for point in points), keys.reshape(here.size, GROUPS)
         )
         noise, gradient2, of_change, change2, exact2 = (np.asarray(column).reshape(here.shape) for column in measured)
-    moved = STEP * radius
+    move = STEP * radius
     tables = []
     for row, chosen in enumerate(design):
-        ell2, L2 = (of_change[row] + change2[row]) / moved**2, change2[row] / moved**2
+        ell2, L2 = (of_change[row] + change2[row]) / move**2, change2[row] / move**2
         columns = zip(chosen, here[row], noise[row], gradient2[row], ell2, L2, strict=True)
         probes = (
-            Probe(i, place.pair, place.direction, r, GROUPS, SAMPLES, V, g2, moved, e2, l2)
+            Probe(i, place.pair, place.direction, r, GROUPS, SAMPLES, V, g2, move, e2, l2)
             for i, (place, r, V, g2, e2, l2) in enumerate(columns)
         )
         tables.append(Probes.of(probes))
-    return tables, float(np.mean(exact2)) / moved**2
+    return tables, float(np.mean(exact2)) / move**2
 
 
-def _direction(known: Known, place: Place, seed: int) -> np.ndarray:
-    if place.draw == OWN_PATH and known.path is not None:
-        return np.asarray(place.sign * known.path / np.linalg.norm(known.path))
-    (u,) = random_direction([np.shape(known.oracle.objective.start)], seed, place.draw)
+def _direction(posed: Known, place: Place, seed: int) -> np.ndarray:
+    if place.draw == OWN_PATH and posed.path is not None:
+        return np.asarray(place.sign * posed.path / np.linalg.norm(posed.path))
+    (u,) = random_direction([np.shape(posed.oracle.objective.start)], seed, place.draw)
     return place.sign * u
 
 
@@ -143,21 +143,21 @@ def _measure(oracle: Oracle, x: Array, y: Array, keys: Array) -> list[Array]:
     return [*numbers, jnp.sum((oracle.exact(at_y) - oracle.exact(at_x)) ** 2)]
 
 
-def calibrate(known: Known, reach: float, budget: int, repetitions: int, seed: int = 0) -> dict[str, Any]:
+def calibrate(posed: Known, reach: float, budget: int, repetitions: int, seed: int = 0) -> dict[str, Any]:
     """Diagnose so many tables with radius `reach` · G/B (· G where B = 0): shares of true intervals and of verdicts."""
-    truth = known.truth
+    truth = posed.truth
     radius = reach * truth["G"] / (truth["B"] or 1.0)
-    tables, L2 = draw_probes(known, radius, budget, repetitions, seed)
+    tables, L2 = draw_probes(posed, radius, budget, repetitions, seed)
     truth |= {
         "L": L2**0.5,
         "ell": (L2 + truth["B"] ** 2) ** 0.5,
         "rho": truth["B"] ** 2 / L2,
         "power": 2.0,
-        **({} if known.curvature is None else known.curvature(STEP * radius)),
+        **({} if posed.curvature is None else posed.curvature(STEP * radius)),
     }
     findings = [diagnose(table).findings for table in tables]
     return {
-        "problem": known.name,
+        "problem": posed.name,
         "reach": reach,
         "probes": budget,
         "repetitions": repetitions,
@@ -194,8 +194,8 @@ def _holds(finding: Finding, truth: float) -> bool:
 
 def measure(*, quick: bool = False) -> dict[str, Any]:
     """All settings of the published table."""
-    known, rows = problems(), []
+    posed, rows = problems(), []
     for i, (name, reach, probes) in enumerate(SETTINGS):
-        rows.append(calibrate(known[name], reach, probes, 4 if quick else REPETITIONS, FIRST_SEED + i))
+        rows.append(calibrate(posed[name], reach, probes, 4 if quick else REPETITIONS, FIRST_SEED + i))
         annotate(f"{name}, radius {reach:g}, {probes} probes")
     return {"seed": FIRST_SEED, "rows": rows}

@@ -31,7 +31,7 @@ OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
 }
 
 
-class Transformer(nn.Module):
+class SmallTransformer(nn.Module):
     """One layer, 32 wide, two heads; no dropout."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ def network(name: str) -> nn.Module:
     """A network with fresh weights."""
     torch.manual_seed(0)
     if name == "transformer":
-        return Transformer()
+        return SmallTransformer()
     if name == "MLP":
         return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     return torch_training.network(name)
@@ -144,8 +144,8 @@ def chart(results: list[dict[str, Any]]) -> Figure:
 
 def _chosen(result: dict[str, Any], directions: tuple[str, ...]) -> dict[str, Any]:
     probes = result["designed"]["probes"]
-    kept = [i for i, direction in enumerate(probes["direction"]) if direction in directions]
-    return {name: [probes[name][i] for i in kept] for name in ("distance", "noise")}
+    places = [i for i, direction in enumerate(probes["direction"]) if direction in directions]
+    return {name: [probes[name][i] for i in places] for name in ("distance", "noise")}
 
 
 def _smooth(probes: dict[str, Any]) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""What a training is watched by: intervals of the critical batch size, of B at every look, and the bias of clipping."""
+"""Readings of a training: intervals of the critical batch size, of B at every look, and the bias of clipping."""
 
 from functools import partial
 from typing import Any
@@ -102,7 +102,7 @@ def of_clipping(name: str, threshold: float, looks: int, seed: int) -> dict[str,
     for i, (A, B) in enumerate(pairs):
         V, norms = float(np.sum((A - B) ** 2)), (float(np.linalg.norm(A)), float(np.linalg.norm(B)))
         rows.append(Probe(i, i, "path", 1.0, 2, 2, V, float(A @ B), *NOTHING, *norms))
-    found = clipping(Probes.of(rows), threshold * size, np.random.default_rng(seed))
+    estimate = clipping(Probes.of(rows), threshold * size, np.random.default_rng(seed))
     exact = clip_bias(oracle, E1, threshold * size, batch=2, seed=seed)
     return {
         "problem": name,
@@ -110,7 +110,7 @@ def of_clipping(name: str, threshold: float, looks: int, seed: int) -> dict[str,
         "looks": looks,
         "share": exact.share,
         "exact": exact.bias,
-        **found.bias._asdict(),
+        **estimate.bias._asdict(),
     }
 
 

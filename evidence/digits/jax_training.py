@@ -56,8 +56,8 @@ class MLP:
         hidden, state = batch_norm(params["norm"], state, hidden, training=key is not None)
         hidden = jax.nn.relu(hidden)
         if key is not None:
-            kept = jax.random.bernoulli(key, 1 - DROPOUT, hidden.shape)
-            hidden = jnp.where(kept, hidden / (1 - DROPOUT), 0)
+            mask = jax.random.bernoulli(key, 1 - DROPOUT, hidden.shape)
+            hidden = jnp.where(mask, hidden / (1 - DROPOUT), 0)
         return hidden @ params["out"]["weight"] + params["out"]["bias"], state
 
 
@@ -138,8 +138,8 @@ def train(arm: Arm, runs: Sequence[tuple[float, int]], evaluations: int) -> list
     for lr, seed in runs:
         start, state, keys = beginning(arm, seed, steps)
         params, state = program(lr, start, state, keys, mini_batches(seed, steps), *digits().train)
-        moved = zip(jax.tree.leaves(params), jax.tree.leaves(start), strict=True)
-        distance = math.hypot(*(np.linalg.norm(np.asarray(x) - x0) for x, x0 in moved))
+        pairs = zip(jax.tree.leaves(params), jax.tree.leaves(start), strict=True)
+        distance = math.hypot(*(np.linalg.norm(np.asarray(x) - x0) for x, x0 in pairs))
         validation, loss = accuracy_and_loss(params, state, *digits().validation)
         test, _ = accuracy_and_loss(params, state, *digits().test)
         outcomes.append(Outcome(validation, loss, test, distance, evaluated))
@@ -173,7 +173,7 @@ def compiled(arm: Arm, steps: int) -> tuple[Callable[..., Any], int]:
 
             @partial(jax.grad, has_aux=True)
             def gradient(params: Tree) -> tuple[Array, Tree]:
-                """Of this sample, at any point; and the network's state after it."""
+                """Gradient of this sample, at any point; and the network's state after it."""
                 nonlocal traced
                 traced += 1
                 logits, state_after = network.apply(params, state, images[batch], of_dropout)

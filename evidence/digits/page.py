@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from evidence.page import LEVEL, Interval, holm, listed, p_value, reader, rendered
+from evidence.page import LEVEL, MeanInterval, holm, listed, p_value, reader, rendered
 from evidence.training import legend_with_ring, light_grid
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import BLACK, LOOKS, Look, method_of
@@ -51,7 +51,7 @@ class Span(NamedTuple):
 class Difference(NamedTuple):
     """Test accuracy of one method minus that of another, seed by seed."""
 
-    interval: Interval
+    interval: MeanInterval
     survives: bool  # Holm's correction for all comparisons of the study
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ Differences = dict[tuple[tuple[str, ...], tuple[str, str]], Difference]
 
 
 def render(results: Results) -> str:
-    """The page."""
+    """Write the page from the results."""
     s, paired = results["settings"], differences(results)
     picked = {(place, method): found_for(results, *place, method) for place, method in product(PLACES, METHODS)}
     counts: dict[str, set[int]] = {}
@@ -134,7 +134,7 @@ def differences(results: Results) -> Differences:
         paired[place, pair] = [a - b for a, b in zip(this, that, strict=True)]
     # At the level of the intervals, for all comparisons together.
     surviving = holm({key: p_value(values) for key, values in paired.items()}, 1 - LEVEL)
-    return {key: Difference(Interval.over(values), key in surviving) for key, values in paired.items()}
+    return {key: Difference(MeanInterval.over(values), key in surviving) for key, values in paired.items()}
 
 
 def _in_short(results: Results, method: str) -> list[str]:
@@ -142,7 +142,7 @@ def _in_short(results: Results, method: str) -> list[str]:
     accuracy, width = [], []
     for noise in NOISES:
         arms = [found_for(results, *place, method) for place in PLACES if place[-1] == noise]
-        accuracy.append(str(Interval.over(np.mean([accuracies(arm) for arm in arms], axis=0).tolist())))
+        accuracy.append(str(MeanInterval.over(np.mean([accuracies(arm) for arm in arms], axis=0).tolist())))
         spans = sorted(map(span, arms), key=lambda rates: (rates.decades, rates.open_below or rates.open_above))
         widths = dict.fromkeys(_decades(rates) for rates in (spans[0], spans[-1]))
         width.append(" to ".join(widths) if method in TUNED else "not tuned")
@@ -154,7 +154,7 @@ def _row(results: Results, network: str, noise: str, method: str) -> list[str]:
     for framework in FRAMEWORKS:
         arm = found_for(results, framework, network, noise, method)
         rates = [f"{arm['picked']:g}", str(span(arm))] if method in TUNED else ["not tuned", "–"]
-        row += [str(Interval.over(accuracies(arm))), *rates]
+        row += [str(MeanInterval.over(accuracies(arm))), *rates]
     return row
 
 
@@ -163,7 +163,7 @@ def loss_ratio(results: Results, place: tuple[str, ...]) -> str:
     ours, adam = (
         np.array(found_for(results, *place, method)["by_loss"]["losses"], float) for method in ("Untuned", "Adam")
     )
-    mean, half_width, _ = Interval.over(np.log(ours / adam).tolist())
+    mean, half_width, _ = MeanInterval.over(np.log(ours / adam).tolist())
     low, middle, high = (math.exp(mean + side * half_width) for side in (-1, 0, 1))
     return f"{middle:.2f} ({low:.2f}–{high:.2f})"
 
@@ -198,12 +198,12 @@ def _decades(rates: Span) -> str:
 
 
 def _gaps(results: Results) -> list[bool]:
-    """Where both frameworks picked one learning rate, whether their means differ: they draw different weights."""
+    """Differences between the means of both frameworks, where both picked one learning rate."""
     gaps = []
     for setting in product(NETWORKS, NOISES, TUNED):
         arms = [found_for(results, framework, *setting) for framework in FRAMEWORKS]
         if arms[0]["picked"] == arms[1]["picked"]:
-            a, b = (Interval.over(accuracies(arm)) for arm in arms)
+            a, b = (MeanInterval.over(accuracies(arm)) for arm in arms)
             gaps.append(bool(abs(a.mean - b.mean) > np.hypot(a.half_width, b.half_width)))
     return gaps
 
@@ -215,7 +215,7 @@ def place_in_words(place: tuple[str, ...]) -> str:
 
 
 def draw(folder: Path) -> None:
-    """The figure."""
+    """Draw the figure of the page."""
     figures.save(chart(load(folder)), folder / "figure.png")
 
 
@@ -258,7 +258,7 @@ def _tests(ax: Axes, results: Results, network: str, noise: str) -> None:
         colour, _, marker = STYLES[method]
         for framework, shift in zip(FRAMEWORKS, (-0.2, 0.2), strict=True):
             seen = accuracies(found_for(results, framework, network, noise, method))
-            mean, half_width, _ = Interval.over(seen)
+            mean, half_width, _ = MeanInterval.over(seen)
             fill = colour if framework == "torch" else "white"
             ax.plot([place + shift] * len(seen), seen, "_", color=colour, alpha=0.55, markersize=7)
             ax.errorbar(place + shift, mean, half_width, color=colour, capsize=3, linewidth=1.4)

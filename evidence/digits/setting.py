@@ -1,4 +1,4 @@
-"""What is compared, and on what: everything the two frameworks share."""
+"""Setting of the comparison: everything the two frameworks share."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -33,12 +33,12 @@ class Arm:
 
     @property
     def name(self) -> str:
-        """What the results file calls it."""
+        """Name of the arm in the results file."""
         return ", ".join((self.framework, self.network, f"noise {self.noise}", self.method))
 
 
 class Outcome(NamedTuple):
-    """What a run came to."""
+    """Measurements of one run."""
 
     validation: float  # accuracy, %
     loss: float  # cross-entropy on the validation images
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
 
 def factor(method: str, k: Any, steps: int) -> Any:
-    """Of the learning rate at step k: it falls linearly to 0, except for `Untuned`, which shortens its steps itself."""
+    """Factor of the learning rate at step k: linear to 0, except for `Untuned`, which shortens its steps itself."""
     return 1.0 if method == "Untuned" else 1 - k / steps
 
 
@@ -74,7 +74,7 @@ def digits() -> Digits:
 
 
 def mini_batches(seed: int, steps: int) -> NDArray[np.int64]:
-    """Which training images each step sees, (steps, BATCH): epoch after epoch, each in an order of its own."""
+    """Training images that each step sees, (steps, BATCH): epoch after epoch, each in an order of its own."""
     generator = np.random.default_rng(seed)
     per_epoch = TRAIN // BATCH
     epochs = [generator.permutation(TRAIN)[: per_epoch * BATCH] for _ in range(-(-steps // per_epoch))]

@@ -26,7 +26,7 @@ LARGEST_LR = {"Adam": 0.1}  # the grids end here; those of the others at 1
 
 
 @dataclass(frozen=True)
-class Size:
+class DigitsSize:
     """How much is run. Reported seeds are none of those tuned on."""
 
     evaluations: int  # mini-batch gradients a run may compute, whatever the method
@@ -41,8 +41,8 @@ class Size:
         return learning_rates(LARGEST_LR.get(method, 1.0), self.rates, digits=3)
 
 
-FULL = Size(evaluations=400, rates=7, tuning_seeds=(100, 101, 102), seeds=tuple(range(8)))
-QUICK = Size(evaluations=20, rates=2, tuning_seeds=(100,), seeds=(0, 1))
+FULL = DigitsSize(evaluations=400, rates=7, tuning_seeds=(100, 101, 102), seeds=tuple(range(8)))
+QUICK = DigitsSize(evaluations=20, rates=2, tuning_seeds=(100,), seeds=(0, 1))
 
 
 def arms() -> Iterator[Arm]:
@@ -50,7 +50,7 @@ def arms() -> Iterator[Arm]:
     yield from (Arm(*choice) for choice in product(FRAMEWORKS, NETWORKS, NOISES, METHODS))
 
 
-def run(size: Size, path: Path) -> None:
+def run(size: DigitsSize, path: Path) -> None:
     """Add every arm that the results do not have yet, saving each; a line for each on standard error."""
     torch.set_num_threads(1)  # these networks are too small to share
     results = begin("digits", path, described(size), "arms")
@@ -64,7 +64,7 @@ def run(size: Size, path: Path) -> None:
         sys.stderr.write(f"{arm.name}: lr {measured['picked']:g}, test accuracy {mean:.1f} % ({took})\n")
 
 
-def measure(arm: Arm, size: Size) -> dict[str, Any]:
+def measure(arm: Arm, size: DigitsSize) -> dict[str, Any]:
     """Tune the learning rate on the validation images, then run the seeds that are reported with the best one."""
     train = TRAINING[arm.framework]
     grid = size.grid(arm.method)
@@ -97,7 +97,7 @@ def measure(arm: Arm, size: Size) -> dict[str, Any]:
     }
 
 
-def described(size: Size) -> dict[str, Any]:
+def described(size: DigitsSize) -> dict[str, Any]:
     """Everything the results depend on."""
     names = ("MOMENTUM", "CLIP", "DROPOUT", "BATCH", "B", "G", "TRAIN", "VALIDATION", "SPLIT_SEED")
     return {

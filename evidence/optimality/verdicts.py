@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from gladstorm.core.references import ARJEVANI_2023, CARMON_2020, FAZLA_2026
 from gladstorm.theory.free_runs import best_run, kind_of, run_at
@@ -128,7 +129,8 @@ def verdict(method: str, smoothness: str, noise: str, source: str, least: Count)
 
     def problem(alpha: float, corner: dict[str, float]) -> Problem:
         L1 = {} if smoothness == "smooth" else {"L1": 1.0}
-        return Problem(**({"alpha": alpha, "B": B, "G": G, "gap": 1.0, level: 1.0} | L1 | corner))
+        given: dict[str, Any] = {"alpha": alpha, "B": B, "G": G, "gap": 1.0, level: 1.0} | L1 | corner
+        return Problem(**given)
 
     def products(powers: Callable[[Problem], dict[str, float]]) -> tuple[Product, ...]:
         by_alpha = [{a: powers(problem(a, corner)) for a in ALPHAS[smoothness]} for corner in corners]

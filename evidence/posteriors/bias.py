@@ -47,7 +47,7 @@ def _end(name: str, dim: int, rate: Any, key: Any) -> Any:
 def measured(seed: int) -> dict[str, Any]:
     """By optimizer, rate and dimension: the error of standard deviations in per cent, and its standard error."""
     keys = jax.random.split(jax.random.key(seed), RUNS)
-    found: dict[str, Any] = {}
+    biases: dict[str, Any] = {}
     for name in ("NSGDM", "NSTORM", OURS):
         rates = RATES if name != OURS else (1.0,)
         for dim in DIMENSIONS:
@@ -56,5 +56,5 @@ def measured(seed: int) -> dict[str, Any]:
                 errors = 100 * (sds.mean(axis=1) - 1)
                 label = name if name == OURS else f"{name}, rate {rate:g}"
                 both = errors.mean(), errors.std(ddof=1) / np.sqrt(RUNS)
-                found.setdefault(label, {})[str(dim)] = [significant(float(each), 3) for each in both]
-    return found
+                biases.setdefault(label, {})[str(dim)] = [significant(float(each), 3) for each in both]
+    return biases

@@ -34,7 +34,7 @@ def command(
 
     Example: python -m evidence posteriors --quick
     """
-    kept = kept_in("posteriors", out, store, "store", files=["results.json"])
+    folder = kept_in("posteriors", out, store, "store", files=["results.json"])
     from evidence.page import read
     from evidence.posteriors import judging
     from evidence.posteriors.problems import require_database
@@ -45,17 +45,17 @@ def command(
     if part not in (None, *PARTS):
         raise ValueError(f"posteriors: --part must be one of {', '.join(PARTS)}; got {part!r}.")
 
-    def chosen(size: judging.Size) -> judging.Size:
+    def chosen(size: judging.PosteriorsSize) -> judging.PosteriorsSize:
         return replace(size, models=tuple(name for name in size.models if not model or quick or name in model))
 
-    with computing(kept, None, None) as executor:
+    with computing(folder, None, None) as executor:
         first, again = (
-            judging.Study(database, chosen(size), kept, seed, executor)
+            judging.Study(database, chosen(size), folder, seed, executor)
             for size in (judging.QUICK if quick else judging.FULL, judging.AGAIN)
         )
         made = {"time": first.time, "minibatches": first.minibatches, "second": again.second, "bias": first.bias}
         results = first.run() if part is None else {}
-        asked = [part] if part else [] if quick else ["second", "bias"]
-        results |= {name: made[name]() for name in asked}
+        wanted = [part] if part else [] if quick else ["second", "bias"]
+        results |= {name: made[name]() for name in wanted}
     rest = read(out / "results.json") if part else {}
     save(out / "results.json", rest | results)

@@ -1,4 +1,4 @@
-"""What a step costs beside numpyro's SVI, in seconds; what NUTS costs, in gradients; minibatches and a tuned Adam."""
+"""Costs: a step beside numpyro's SVI, in seconds; NUTS, in gradients; minibatches and a tuned Adam."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def unpacked(family: str, x: Any, dim: int, positive: Callable[[Any], Any] = sof
 
 
 def first(family: str, starts: Any, scale: float) -> Any:
-    """Where runs begin, a row for each start; `scale` is the unconstrained one."""
+    """Starts of the runs, a row for each; `scale` is the unconstrained one."""
     rows, dim = starts.shape
     free = 0 if family == MEAN_FIELD else dim * (dim - 1) // 2
     return np.concatenate([starts, np.full((rows, dim), scale), np.zeros((rows, free))], axis=1)
@@ -44,7 +44,7 @@ def point(family: str, x: Any, eps: Any, positive: Callable[[Any], Any] = softpl
 
 
 def whitened(family: str, x: Any, eps: Any, positive: Callable[[Any], Any] = softplus) -> Any:
-    """L⁻ᵀ ε."""
+    """Noise in the coordinates of the posterior, L⁻ᵀ ε."""
     _, scale = unpacked(family, x, eps.size, positive)
     return eps / scale if family == MEAN_FIELD else jax.scipy.linalg.solve_triangular(scale.T, eps, lower=False)
 

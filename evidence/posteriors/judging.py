@@ -37,7 +37,7 @@ Measure = Callable[..., dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Size:
+class PosteriorsSize:
     """How much is run."""
 
     models: tuple[str, ...]
@@ -49,9 +49,9 @@ class Size:
     batches: int  # steps with minibatches; 0 for none
 
 
-FULL = Size(tuple(MODELS), [1000, 10_000], 5, 20, LARGEST, TIMED, 10_000)
-QUICK = Size(tuple(SMALL), [20, 60], 2, 4, 0, (), 0)
-AGAIN = Size(tuple(SECOND), [1000, 10_000], 3, 12, LARGEST, (), 0)
+FULL = PosteriorsSize(tuple(MODELS), [1000, 10_000], 5, 20, LARGEST, TIMED, 10_000)
+QUICK = PosteriorsSize(tuple(SMALL), [20, 60], 2, 4, 0, (), 0)
+AGAIN = PosteriorsSize(tuple(SECOND), [1000, 10_000], 3, 12, LARGEST, (), 0)
 
 
 def require_known(models: Sequence[str]) -> None:
@@ -64,8 +64,10 @@ def require_known(models: Sequence[str]) -> None:
 class Study:
     """The parts of the study on some models. Each is kept when it is finished."""
 
-    def __init__(self, database: Path | None, size: Size, kept: Path, seed: int, executor: Executor = HERE) -> None:
-        self._database, self._size, self._kept, self._seed, self._executor = database, size, kept, seed, executor
+    def __init__(
+        self, database: Path | None, size: PosteriorsSize, folder: Path, seed: int, executor: Executor = HERE
+    ) -> None:
+        self._database, self._size, self._kept, self._seed, self._executor = database, size, folder, seed, executor
 
     def run(self) -> dict[str, Any]:
         """Everything, JSON-ready."""
@@ -88,13 +90,13 @@ class Study:
         """Gaps of ours and of every setting of the tuned Adam, by model with subsampled data."""
         steps, names = self._size.batches, list(costs.LARGE) if self._size.batches else []
         tasks = [([name, self._seed], (name, steps, self._seed)) for name in names]
-        found = self._parts("minibatches", costs.minibatches, tasks)
-        return {name: _batch_gaps(levels) for name, levels in zip(names, found, strict=True)}
+        results = self._parts("minibatches", costs.minibatches, tasks)
+        return {name: _batch_gaps(levels) for name, levels in zip(names, results, strict=True)}
 
     def bias(self) -> dict[str, Any]:
         """By optimizer and dimension, how much too large it makes standard deviations."""
-        (found,) = self._parts("bias", bias.measured, [([self._seed], (self._seed,))])
-        return dict(found)
+        (results,) = self._parts("bias", bias.measured, [([self._seed], (self._seed,))])
+        return dict(results)
 
     def second(self) -> dict[str, Any]:
         """The second validation: our runs, and the rivals that need no tuning and no many steps."""
@@ -112,7 +114,7 @@ class Study:
         }
 
     def _parts(self, doing: str, measure: Measure, tasks: list[tuple[list[Any], tuple[Any, ...]]]) -> list[Any]:
-        """What `measure` finds of each: its identity without the place of the database, and its arguments."""
+        """Measurements of each: its identity without the place of the database, and its arguments."""
         store = Store(self._kept, Part, ".json", source=source_of(measure))
         listed = [
             Task(", ".join(map(str, [doing, *identity[:2]])), [doing, *identity], partial(_part, measure, *arguments))
@@ -136,8 +138,8 @@ class Study:
         theirs = of("rivals", measure, cases, size.seeds)
         larger = [
             (name, FULL_RANK)
-            for name, found in zip(size.models, theirs, strict=True)
-            if found["dim"] <= size.largest and name not in DEVELOPMENT  # which are not judged
+            for name, results in zip(size.models, theirs, strict=True)
+            if results["dim"] <= size.largest and name not in DEVELOPMENT  # which are not judged
         ]
         theirs += of("rivals", measure, larger, size.seeds)
         cases += larger
@@ -165,7 +167,7 @@ def _case(case: tuple[str, str], theirs: Any, own: Any, polished: Any) -> dict[s
         "dim": theirs["dim"],
         "best": {"elbo": significant(top, 10), "khat": polished["khat"], "errors": polished["errors"]},
         "rivals": {
-            name: {k: _gaps(top, each) for k, each in found.items()} for name, found in theirs["levels"].items()
+            name: {k: _gaps(top, each) for k, each in results.items()} for name, results in theirs["levels"].items()
         },
         "ours": {k: _gaps(top, levels) for k, levels in own["levels"].items()},
         "evaluations": {k: _evaluations(case[1], theirs["dim"], int(k)) for k in own["levels"]},

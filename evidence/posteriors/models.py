@@ -76,7 +76,7 @@ def eight_schools_centered(data: Data) -> None:
 
 
 def eight_schools_noncentered(data: Data) -> None:
-    """The same, standardized."""
+    """Eight schools, standardized."""
     mu = sample("mu", Normal(0, 5))
     tau = sample("tau", HalfCauchy(5))
     theta = deterministic("theta", mu + tau * _several("theta_trans", Normal(0, 1), 8))
@@ -102,7 +102,7 @@ def logmesquite(data: Data) -> None:
 
 
 def autoregression(data: Data) -> None:
-    """Five lags."""
+    """Autoregression with five lags."""
     y, lags = data["y"], int(data["K"])
     alpha = sample("alpha", Normal(0, 10))
     beta = _several("beta", Normal(0, 10), lags)
@@ -217,7 +217,7 @@ def dogs(data: Data) -> None:
 
 
 def dogs_log(data: Data) -> None:
-    """The same with two signs known."""
+    """Dogs with two signs known."""
     avoided, had, trials, shocks = _dogs_saw(data)
     logits = sample("beta1", Uniform(-100, 0)) * avoided + sample("beta2", Uniform(0, 100)) * had
     factor("y", jnp.sum(shocks * logits - trials * jax.nn.softplus(logits)))
@@ -372,9 +372,9 @@ def trap_response(data: Data) -> None:
     omega, p, c = (sample(name, Uniform(0, 1)) for name in ("omega", "p", "c"))
     seen = y.sum(axis=1) > 0
     caught, missed = ([((y == hit) & (before == after))[seen].sum() for after in (0, 1)] for hit in (1, 0))
-    known = sum(a * jnp.log(r) + b * jnp.log1p(-r) for r, a, b in zip((p, c), caught, missed, strict=True))
+    recaught = sum(a * jnp.log(r) + b * jnp.log1p(-r) for r, a, b in zip((p, c), caught, missed, strict=True))
     never = jnp.logaddexp(jnp.log(omega) + y.shape[1] * jnp.log1p(-p), jnp.log1p(-omega))
-    factor("y", seen.sum() * jnp.log(omega) + known + (~seen).sum() * never)
+    factor("y", seen.sum() * jnp.log(omega) + recaught + (~seen).sum() * never)
 
 
 def moving_average(data: Data) -> None:
@@ -428,8 +428,8 @@ def dogs_multiplicative(data: Data) -> None:
     avoided, had, trials, shocks = _dogs_saw(data)
     a, b = sample("a", Uniform(0, 1)), sample("b", Uniform(0, 1))
     log_p = had * jnp.log(a) + avoided * jnp.log(b)
-    later = (avoided + had) > 0  # the first trial is a shock
-    missed = jnp.where(later, jnp.log(-jnp.expm1(jnp.where(later, log_p, -1.0))), 0.0)
+    trained = (avoided + had) > 0  # the first trial is a shock
+    missed = jnp.where(trained, jnp.log(-jnp.expm1(jnp.where(trained, log_p, -1.0))), 0.0)
     factor("y", jnp.sum(shocks * log_p + (trials - shocks) * missed))
 
 

@@ -10,12 +10,13 @@ import jax
 import numpy as np
 
 from evidence.posteriors.families import FIRST_SCALE, MEAN_FIELD, antithetic, elbos, fixed_draws, unpacked
-from evidence.posteriors.problems import Problem, made
+from evidence.posteriors.problems import PosteriorProblem, made
 from evidence.posteriors.rivals import JUDGED_BY, Ends, best_of, listed
 from gladstorm.variational import FullRank, MeanField
 from gladstorm.variational.driver import DRAWS, STARTS, gaussian_target, optimize
 from gladstorm.variational.families import Diagonal
 from gladstorm.variational.judgement import judge, khat
+from gladstorm.variational.modes import groups, in_words
 from gladstorm.variational.programs import Traced
 from gladstorm.variational.updates import updates
 
@@ -37,7 +38,7 @@ def measured(name: str, family: str, database: Path | None, budgets: list[int], 
 
 
 def _run(
-    problem: Problem, family: str, begin: Any, steps: int, seed: int, draws: Any
+    problem: PosteriorProblem, family: str, begin: Any, steps: int, seed: int, draws: Any
 ) -> tuple[Ends, list[dict[str, Any]]]:
     members = MeanField() if family == MEAN_FIELD else FullRank()
     density = Traced(lambda z, _: problem.logdensity(z), np.zeros(problem.dim), np.zeros(2, np.uint32))
@@ -55,12 +56,12 @@ def _run(
         )
         weights = some.compare(some.member(some.best), DRAWS)
         finite, gain = np.isfinite(weights).all(), some.gain_by_widening(some.best, density)
-        best = first + some.best
+        best, (apart, _) = first + some.best, groups(some, density)
         fits.append(
             {
                 "level": listed(level[best : best + 1])[0],
                 "khat": listed([khat(weights)])[0] if finite else None,
-                "warnings": list(judge(some, weights, float(np.finfo(float).eps), gain)),
+                "warnings": [*judge(some, weights, float(np.finfo(float).eps), gain), *in_words(apart)],
                 "errors": problem.errors(problem.sites(starts.member(best).place(draws))),
             }
         )

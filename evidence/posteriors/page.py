@@ -32,9 +32,9 @@ def load(folder: Path) -> Results:
 
 
 def gaps(case: dict[str, Any], who: str, budget: int) -> np.ndarray:
-    """Of every run, within what counts."""
-    found = case["ours"] if who == OURS else case["rivals"][who]
-    values = np.array([np.nan if each is None else each for each in found[str(budget)]], float)
+    """Gaps of every run, within what counts."""
+    measured = case["ours"] if who == OURS else case["rivals"][who]
+    values = np.array([np.nan if each is None else each for each in measured[str(budget)]], float)
     return np.asarray(np.clip(np.nan_to_num(values, nan=LARGEST), SMALLEST, LARGEST))
 
 
@@ -50,13 +50,13 @@ def near(cases: Cases, who: str, budget: int) -> tuple[int, int]:
 
 
 def warned(cases: Cases, budgets: Iterable[int]) -> dict[bool, tuple[int, int]]:
-    """Of fits that are within a nat (True) and that are not (False): how many warn, and how many there are."""
+    """Count fits that are within a nat (True) and that are not (False): how many warn, and how many there are."""
     fits = [fit for case in cases for budget in budgets for fit in case["fits"][str(budget)]]
-    found = {}
+    measured = {}
     for good in (True, False):
         some = [fit for fit in fits if (fit["gap"] is not None and fit["gap"] < NEAR) == good]
-        found[good] = sum(bool(fit["warnings"]) for fit in some), len(some)
-    return found
+        measured[good] = sum(bool(fit["warnings"]) for fit in some), len(some)
+    return measured
 
 
 def sentences(results: Results) -> list[dict[str, Any]]:
@@ -69,7 +69,7 @@ def sentences(results: Results) -> list[dict[str, Any]]:
     untuned = [name for name in mean[0]["rivals"] if name not in (TUNED, TUNED_STL)]
     rivals = {(name, budget): score(mean, name, budget) for name in untuned for budget in (few, many)}
     closest = min(rivals, key=lambda key: rivals[key] / ours[key[1]])
-    runs = [each for case in judged for found in case["ours"].values() for each in found]
+    runs = [each for case in judged for measured in case["ours"].values() for each in measured]
     lost = sum(each is None for each in runs)
     ratio = _slower(results["time"], "")
     batches = {name: (_median(each["ours"]), _best(each)) for name, each in results["minibatches"].items()}
@@ -120,7 +120,7 @@ def sentences_again(second: Results) -> list[dict[str, Any]]:
     few, many = second["settings"]["budgets"]
     cases = second["cases"]
     mean, full = ([case for case in cases if case["family"] == family] for family in (MEAN_FIELD, FULL_RANK))
-    runs = [each for case in cases for found in case["ours"].values() for each in found]
+    runs = [each for case in cases for measured in case["ours"].values() for each in measured]
     return _verdicts(
         [_share_near(mean, many, 90), _share_near(full, many, 98), _finite(runs), *_warnings(cases, few, many)]
     )
@@ -128,8 +128,8 @@ def sentences_again(second: Results) -> list[dict[str, Any]]:
 
 def _verdicts(rows: list[Row]) -> list[dict[str, Any]]:
     return [
-        {"words": words, "found": found, "verdict": {True: "true", False: "**false**", None: "undecided"}[holds]}
-        for words, found, holds in rows
+        {"words": words, "found": measured, "verdict": {True: "true", False: "**false**", None: "undecided"}[holds]}
+        for words, measured, holds in rows
     ]
 
 
@@ -178,13 +178,13 @@ def _slower(times: Results, kind: str) -> float:
     return float(np.exp(np.mean(np.log(ratios)))) if ratios else float("nan")
 
 
-def _median(found: list[float | None]) -> float:
-    return float(np.median([LARGEST if each is None else max(each, SMALLEST) for each in found]))
+def _median(measured: list[float | None]) -> float:
+    return float(np.median([LARGEST if each is None else max(each, SMALLEST) for each in measured]))
 
 
-def _best(found: dict[str, list[float | None]]) -> float:
+def _best(measured: dict[str, list[float | None]]) -> float:
     """The smallest median of a setting that is not ours."""
-    return min(_median(each) for name, each in found.items() if name != OURS)
+    return min(_median(each) for name, each in measured.items() if name != OURS)
 
 
 def overview(cases: Cases, budgets: list[int]) -> str:
@@ -194,8 +194,8 @@ def overview(cases: Cases, budgets: list[int]) -> str:
     rows = []
     for name in names:
         close, total = near(cases, name, budgets[-1])
-        found = [case["ours"] if name == OURS else case["rivals"][name] for case in cases]
-        lost = sum(each is None for by_budget in found for some in by_budget.values() for each in some)
+        measured = [case["ours"] if name == OURS else case["rivals"][name] for case in cases]
+        lost = sum(each is None for by_budget in measured for some in by_budget.values() for each in some)
         label = f"**{name}**" if name == OURS else name
         rows.append([label, *(two(score(cases, name, b)) for b in budgets), f"{close} of {total}", str(lost)])
     return markdown_table(heads, rows)
@@ -245,19 +245,19 @@ def between(numbers: Iterable[int]) -> str:
     >>> between([1280, 640, 640]), between([7])
     ('640 to 1,280', '7')
     """
-    found = sorted(numbers)
-    return " to ".join(dict.fromkeys(f"{number:,}" for number in (found[0], found[-1])))
+    measured = sorted(numbers)
+    return " to ".join(dict.fromkeys(f"{number:,}" for number in (measured[0], measured[-1])))
 
 
-def _errors(found: list[dict[str, float] | None]) -> str:
-    some = [each for each in found if each is not None]
+def _errors(measured: list[dict[str, float] | None]) -> str:
+    some = [each for each in measured if each is not None]
     return "; ".join(f"{np.median([each[kind] for each in some]):.2g}" for kind in ("mean", "log sd")) if some else ""
 
 
 def chains(results: Results) -> str:
-    """What NUTS took, and its errors."""
+    """Table of the gradients that NUTS took, and its errors."""
     rows = [
-        [_short(name), f"{found['gradients']:,}", _errors([found["errors"]])] for name, found in results["NUTS"].items()
+        [_short(name), f"{each['gradients']:,}", _errors([each["errors"]])] for name, each in results["NUTS"].items()
     ]
     return markdown_table(["model", "gradients of NUTS", "its errors"], rows)
 
@@ -278,7 +278,7 @@ def reasons(cases: Cases) -> str:
 
 
 def render(results: Results) -> str:
-    """The page."""
+    """Write the page from the results."""
     budgets, judged = results["settings"]["budgets"], sentences(results)
     sets = {case["set"] for case in results["cases"] if case["family"] == MEAN_FIELD}
     chosen = "validation" if "validation" in sets else "development"
@@ -315,15 +315,15 @@ def render(results: Results) -> str:
             "time": results["time"],
             "ratios": {kind: _slower(results["time"], kind) for kind in ("", " CPU")},
             "batches": {
-                name: {"ours": two(_median(found["ours"])), "tuned": two(_best(found))}
-                for name, found in results["minibatches"].items()
+                name: {"ours": two(_median(measured["ours"])), "tuned": two(_best(measured))}
+                for name, measured in results["minibatches"].items()
             },
         },
     )
 
 
 def _again(second: Results) -> dict[str, Any]:
-    """What the page says of the second validation."""
+    """Values for the part of the page about the second validation."""
     budgets, cases = second["settings"]["budgets"], second["cases"]
     rivals = {MEAN_FIELD: FLEETING, FULL_RANK: "Pathfinder"}
     return {

@@ -28,7 +28,7 @@ SMALL: dict[str, tuple[Callable[[Data], None], Data]] = {  # a trial needs no da
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class PosteriorProblem:
     """A model with its data; float64 must be enabled where it is used."""
 
     name: str
@@ -79,16 +79,16 @@ class Problem:
         return {"mean": float(means.max()), "log sd": float(scales.max())}
 
 
-def made(name: str, database: Path | None) -> Problem:
+def made(name: str, database: Path | None) -> PosteriorProblem:
     """A posterior of the database, or one that comes with this study (`small`)."""
     if database is None:
-        return Problem(name, *SMALL[name], {})
+        return PosteriorProblem(name, *SMALL[name], {})
     root = database / "posterior_database"
     about = json.loads((root / "posteriors" / f"{name}.json").read_text("utf-8"))
     content = _unzipped(root / "data" / "data" / f"{about['data_name']}.json.zip")
     data = {key: np.asarray(value, np.float64) for key, value in content.items()}
     path = root / "reference_posteriors" / "draws" / "draws" / f"{about.get('reference_posterior_name')}.json.zip"
-    return Problem(name, (MODELS | SECOND)[name], data, _by_site(_unzipped(path)) if path.exists() else {})
+    return PosteriorProblem(name, (MODELS | SECOND)[name], data, _by_site(_unzipped(path)) if path.exists() else {})
 
 
 def require_database(folder: Path | None) -> Path:

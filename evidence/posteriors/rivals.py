@@ -32,7 +32,7 @@ from evidence.posteriors.families import (
     unpacked,
     whitened,
 )
-from evidence.posteriors.problems import Problem, made
+from evidence.posteriors.problems import PosteriorProblem, made
 
 Ends = tuple[Any, Any, Any]  # mean, scale and ELBO, a row for each seed
 
@@ -74,7 +74,7 @@ def _stan(setting: Any, _: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Group:
+class RivalGroup:
     """Runs of one kind: their settings are the rows of an array."""
 
     make: Callable[[Any, Any], Any]
@@ -83,13 +83,13 @@ class Group:
 
 
 GROUPS = {
-    "Adam": Group(_adam),
-    "Prodigy": Group(lambda *_: optax.contrib.prodigy()),
-    "DoG": Group(lambda *_: optax.contrib.dog()),
-    "Schedule-Free": Group(
+    "Adam": RivalGroup(_adam),
+    "Prodigy": RivalGroup(lambda *_: optax.contrib.prodigy()),
+    "DoG": RivalGroup(lambda *_: optax.contrib.dog()),
+    "Schedule-Free": RivalGroup(
         lambda *_: optax.contrib.schedule_free_adamw(), lambda s, x: optax.contrib.schedule_free_eval_params(s, x)
     ),
-    STAN: Group(_stan, positive=jnp.exp),
+    STAN: RivalGroup(_stan, positive=jnp.exp),
 }
 
 
@@ -142,7 +142,7 @@ def program(density: Density, dim: int, family: str, groups: list[str]) -> Calla
 
 
 def stochastic(
-    problem: Problem, family: str, budgets: list[int], seeds: list[int], draws: Any
+    problem: PosteriorProblem, family: str, budgets: list[int], seeds: list[int], draws: Any
 ) -> dict[str, dict[int, Ends]]:
     """By rival and budget where its runs end; of the tuned one, those of its first seeds."""
     groups = list(GROUPS) if family == MEAN_FIELD else ["Adam"]
@@ -165,17 +165,17 @@ def stochastic(
         levels = [_level(problem.logdensity, family, x, judged, jnp.exp)[2] for x in (at[STAN], *trials)]
         etas = [_chosen([float(level[seed]) for level in levels]) for seed in range(count)]
         settings[STAN] = np.array([[eta, 0, 0, 0, 0] for eta in etas])  # what the search cost is not charged
-    found: dict[str, dict[int, Ends]] = {}
+    results: dict[str, dict[int, Ends]] = {}
     for budget in budgets:
         ends = run(budget, keys, settings, at, which)
         for name in groups:
             mean, scale, level = _level(problem.logdensity, family, ends[name], draws, GROUPS[name].positive)
             if name != "Adam":
-                found.setdefault(name, {})[budget] = (mean, scale, level)
+                results.setdefault(name, {})[budget] = (mean, scale, level)
                 continue
             for j, adam in enumerate(ADAMS):
                 mine = slice(j * count, (j + 1) * count)
-                found.setdefault(adam, {})[budget] = (mean[mine], scale[mine], level[mine])
+                results.setdefault(adam, {})[budget] = (mean[mine], scale[mine], level[mine])
             begun = len(ADAMS) * count
             for tuned in grids:
                 block = range(begun, begun + len(GRID) * len(some))
@@ -183,8 +183,8 @@ def stochastic(
                 medians = np.nan_to_num(level[block], nan=-np.inf).reshape(len(GRID), len(some))
                 best = int(np.argmax(np.median(medians, axis=1)))
                 mine = slice(block.start + best * len(some), block.start + (best + 1) * len(some))
-                found.setdefault(tuned, {})[budget] = (mean[mine], scale[mine], level[mine])
-    return found
+                results.setdefault(tuned, {})[budget] = (mean[mine], scale[mine], level[mine])
+    return results
 
 
 def measured(
@@ -194,18 +194,18 @@ def measured(
     with jax.enable_x64(True):
         problem = made(name, database)
         draws = antithetic(problem.dim, JUDGED_BY, 0)
-        found = {} if few else stochastic(problem, family, budgets, seeds, draws)
-        found |= deterministic(problem, family, budgets, seeds, draws)
-    levels = {rival: {str(k): listed(end[2]) for k, end in ends.items()} for rival, ends in found.items()}
+        results = {} if few else stochastic(problem, family, budgets, seeds, draws)
+        results |= deterministic(problem, family, budgets, seeds, draws)
+    levels = {rival: {str(k): listed(end[2]) for k, end in ends.items()} for rival, ends in results.items()}
     return {
         "dim": problem.dim,
         "levels": levels,
-        "best": best_of([each for ends in found.values() for each in ends.values()]),
+        "best": best_of([each for ends in results.values() for each in ends.values()]),
     }
 
 
 def measured_few(name: str, family: str, database: Path | None, budgets: list[int], seeds: list[int]) -> dict[str, Any]:
-    """The same for the few rivals that are not stochastic."""
+    """Measurements of the few rivals that are not stochastic."""
     return measured(name, family, database, budgets, seeds, few=True)
 
 
@@ -244,7 +244,7 @@ def _chosen(levels: list[float]) -> float:
 
 
 def deterministic(
-    problem: Problem, family: str, budgets: list[int], seeds: list[int], draws: Any
+    problem: PosteriorProblem, family: str, budgets: list[int], seeds: list[int], draws: Any
 ) -> dict[str, dict[int, Ends]]:
     """Fixed draws with L-BFGS at mean field, each evaluation charged with its draws; Pathfinder at full rank."""
     starts = problem.starts(seeds)
@@ -256,11 +256,11 @@ def deterministic(
         return {PATHFINDER: dict.fromkeys(budgets, (mean, scale, level))}
     at = first(family, starts, float(np.log(np.expm1(FIRST_SCALE))))
     some = [np.random.default_rng([seed, 3]).normal(size=(FIXED_DRAWS, problem.dim)) for seed in seeds]
-    found = {}
+    results = {}
     for budget in budgets:
         x = np.stack(fixed_draws(family, problem.logdensity, at, some, max(budget // FIXED_DRAWS, 1)))
-        found[budget] = _level(problem.logdensity, family, x, draws, softplus)
-    return {FIXED: found}
+        results[budget] = _level(problem.logdensity, family, x, draws, softplus)
+    return {FIXED: results}
 
 
 def _pathfinder(density: Density, value: Any, start: Any) -> tuple[Any, Any]:
@@ -278,7 +278,7 @@ def _pathfinder(density: Density, value: Any, start: Any) -> tuple[Any, Any]:
     slopes = [loss(x)[1] for x in path]
     draws, diagonal = antithetic(dim, PATH_DRAWS, 4), np.ones(dim)
     pairs: list[tuple[Any, Any]] = []
-    best, found = -np.inf, (start, FIRST_SCALE * np.eye(dim))
+    best, best_fit = -np.inf, (start, FIRST_SCALE * np.eye(dim))
     for before, x, was, slope in zip(path, path[1:], slopes, slopes[1:], strict=False):
         s, y = x - before, slope - was
         if s @ y > 1e-12 * np.sqrt((s @ s) * (y @ y)):
@@ -296,5 +296,5 @@ def _pathfinder(density: Density, value: Any, start: Any) -> tuple[Any, Any]:
             continue
         level = float(elbos(density, mean[None], scale[None], draws)[0])
         if level > best:
-            best, found = level, (mean, scale)
-    return found
+            best, best_fit = level, (mean, scale)
+    return best_fit

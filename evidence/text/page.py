@@ -7,24 +7,24 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from evidence.page import LEVEL, Interval, listed, reader, rendered
+from evidence.page import LEVEL, MeanInterval, listed, reader, rendered
 from evidence.training import legend_with_ring, light_grid
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import BLACK, LOOKS, Look
 
-from .setting import ARMS, METHODS, SCHEDULES, Arm
-from .study import Size, name_of, picked
+from .setting import ARMS, METHODS, SCHEDULES, TextArm
+from .study import TextSize, name_of, picked
 
 Results = dict[str, Any]
 PLACES = 3  # of a loss that are shown
 
-OURS = Arm("Untuned", "constant")  # which shortens its steps itself
+OURS = TextArm("Untuned", "constant")  # which shortens its steps itself
 STYLES = {**LOOKS, "AdamW": LOOKS["Adam"], "Untuned": Look(BLACK, "-", "P")}
 load = reader("results.json")
 
 
 def render(results: Results) -> str:
-    """The page."""
+    """Write the page from the results."""
     s, size = results["settings"], size_of(results)
     tuned = [arm for arm in ranked(results) if arm.method != "Untuned"]
     on_test, on_validation = (
@@ -47,7 +47,7 @@ def render(results: Results) -> str:
         "on_test": on_test,
         "on_validation": on_validation,
         "decay": [
-            f"{method} {difference(results, *(Arm(method, schedule) for schedule in reversed(SCHEDULES))).signed}"
+            f"{method} {difference(results, *(TextArm(method, schedule) for schedule in reversed(SCHEDULES))).signed}"
             for method in METHODS
         ],
         "average": [f"{_gain_of_average(results, schedule).signed} ({schedule})" for schedule in SCHEDULES],
@@ -55,14 +55,14 @@ def render(results: Results) -> str:
     return rendered(__file__, values)
 
 
-def _row(results: Results, arm: Arm) -> dict[str, Any]:
+def _row(results: Results, arm: TextArm) -> dict[str, Any]:
     """An arm in numbers."""
     distances = [run["distance"] for run in reported(results, arm)]
     return {
         "arm": arm,
         "lr": "not tuned" if arm.method == "Untuned" else f"{picked(results, arm, size_of(results)):g}",
         "losses": losses(results, arm),
-        "interval": Interval.over(losses(results, arm), PLACES),
+        "interval": MeanInterval.over(losses(results, arm), PLACES),
         "distance": "–" if None in distances else f"{np.mean(distances):.1f}",
         "against": "" if arm == OURS else difference(results, OURS, arm).signed,
     }
@@ -78,54 +78,54 @@ def _compared(results: Results) -> str:
     return "; ".join(f"{words[sign]} that of {listed(names)}" for sign, names in sides.items() if names)
 
 
-def _gain_of_average(results: Results, schedule: str) -> Interval:
-    runs = reported(results, Arm("Untuned", schedule))
-    return Interval.over([run["curve"][-1][1] - run["last_iterate"] for run in runs], PLACES)
+def _gain_of_average(results: Results, schedule: str) -> MeanInterval:
+    runs = reported(results, TextArm("Untuned", schedule))
+    return MeanInterval.over([run["curve"][-1][1] - run["last_iterate"] for run in runs], PLACES)
 
 
-def size_of(results: Results) -> Size:
+def size_of(results: Results) -> TextSize:
     """How much was run."""
     s = results["settings"]
-    return Size(s["evaluations"], s["rates"], s["measurements"], s["tuning_seed"], tuple(s["seeds"]))
+    return TextSize(s["evaluations"], s["rates"], s["measurements"], s["tuning_seed"], tuple(s["seeds"]))
 
 
-def reported(results: Results, arm: Arm) -> list[dict[str, Any]]:
+def reported(results: Results, arm: TextArm) -> list[dict[str, Any]]:
     """The runs of an arm at its learning rate, seed by seed."""
     size = size_of(results)
     lr = picked(results, arm, size)
     return [results["runs"][name_of(arm, lr, seed)] for seed in size.seeds]
 
 
-def losses(results: Results, arm: Arm) -> list[float]:
+def losses(results: Results, arm: TextArm) -> list[float]:
     """On the test text at the end of each run; infinite where it diverged."""
     return [_number(run["curve"][-1][1]) for run in reported(results, arm)]
 
 
-def validation(results: Results, arm: Arm) -> list[float]:
+def validation(results: Results, arm: TextArm) -> list[float]:
     """Losses on the validation text at the end of each run; infinite where it diverged."""
     return [_number(run["validation"]) for run in reported(results, arm)]
 
 
-def curves(results: Results, arm: Arm) -> tuple[list[int], np.ndarray]:
+def curves(results: Results, arm: TextArm) -> tuple[list[int], np.ndarray]:
     """Gradients computed, and the loss on the test text, a row for each seed."""
     runs = reported(results, arm)
     return [count for count, _ in runs[0]["curve"]], np.array([[_number(v) for _, v in run["curve"]] for run in runs])
 
 
-def tuning(results: Results, arm: Arm) -> list[tuple[float, float]]:
+def tuning(results: Results, arm: TextArm) -> list[tuple[float, float]]:
     """Learning rates that were tried, and the validation loss of each."""
     size = size_of(results)
     names = {lr: name_of(arm, lr, size.tuning_seed) for lr in size.grid(arm.method)}
     return [(lr, _number(results["runs"][name]["validation"])) for lr, name in names.items() if name in results["runs"]]
 
 
-def difference(results: Results, this: Arm, that: Arm) -> Interval:
+def difference(results: Results, this: TextArm, that: TextArm) -> MeanInterval:
     """Test loss of one arm minus that of another, seed by seed."""
-    return Interval.over([a - b for a, b in zip(losses(results, this), losses(results, that), strict=True)], PLACES)
+    return MeanInterval.over([a - b for a, b in zip(losses(results, this), losses(results, that), strict=True)], PLACES)
 
 
-def ranked(results: Results) -> list[Arm]:
-    """From the lowest mean test loss on."""
+def ranked(results: Results) -> list[TextArm]:
+    """Arms from the lowest mean test loss on."""
     return sorted(ARMS, key=lambda arm: float(np.mean(losses(results, arm))))
 
 
@@ -149,7 +149,7 @@ def chart(results: Results) -> Figure:
 def _curves(ax: Axes, results: Results, schedule: str) -> None:
     for method in METHODS:
         colour, dash, marker = STYLES[method]
-        counts, rows = curves(results, Arm(method, schedule))
+        counts, rows = curves(results, TextArm(method, schedule))
         ax.fill_between(counts, rows.min(axis=0), rows.max(axis=0), color=colour, alpha=0.15, linewidth=0)
         ax.plot(counts, rows.mean(axis=0), color=colour, linestyle=dash, marker=marker, markersize=3.5, label=method)
     ax.set_title(f"{schedule} step size")
@@ -160,7 +160,7 @@ def _curves(ax: Axes, results: Results, schedule: str) -> None:
 def _rates(ax: Axes, results: Results, schedule: str) -> None:
     for method in METHODS:
         colour, dash, marker = STYLES[method]
-        tried = tuning(results, Arm(method, schedule))
+        tried = tuning(results, TextArm(method, schedule))
         if tried:
             ax.plot(*zip(*tried, strict=True), color=colour, linestyle=dash, marker=marker, markersize=4)
             ax.plot(*min(tried, key=lambda trial: trial[1]), "o", color=colour, markersize=11, markerfacecolor="none")
@@ -174,5 +174,5 @@ def _finish(ax: Axes) -> None:
 
 
 def draw(folder: Path) -> None:
-    """The figure."""
+    """Draw the figure of the page."""
     figures.save(chart(load(folder)), folder / "figure.png")

@@ -1,4 +1,4 @@
-"""What is compared, and on what: the arms, the text and the transformer."""
+"""Setting of the comparison: the arms, the text and the transformer."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +20,7 @@ WINDOWS = 64  # of the text, to measure a loss on
 
 
 @dataclass(frozen=True)
-class Arm:
+class TextArm:
     """One method with one schedule: tuned by itself, reported in one row."""
 
     method: str
@@ -28,11 +28,11 @@ class Arm:
 
     @property
     def name(self) -> str:
-        """What the results file calls it."""
+        """Name of the arm in the results file."""
         return f"{self.method}, {self.schedule}"
 
 
-ARMS = tuple(Arm(*choice) for choice in product(METHODS, SCHEDULES))
+ARMS = tuple(TextArm(*choice) for choice in product(METHODS, SCHEDULES))
 
 
 class Text(NamedTuple):
@@ -52,7 +52,7 @@ def text() -> Text:
 
 
 def characters() -> Tensor:
-    """All of it."""
+    """All characters of the text."""
     return torch.tensor([ord(each) if ord(each) < CHARACTERS else 0 for each in "".join(topics.values())])
 
 

@@ -19,14 +19,14 @@ from evidence.training import learning_rates
 from gladstorm.core.statistics import finite
 
 from . import setting
-from .setting import ARMS, METHODS, Arm
-from .training import Outcome, train
+from .setting import ARMS, METHODS, TextArm
+from .training import TextOutcome, train
 
 LARGEST_LR = {"AdamW": 3e-2, "SGD": 3.0, "NSGDM": 1.0, "NSTORM": 1.0}  # where the grids end
 
 
 @dataclass(frozen=True)
-class Size:
+class TextSize:
     """How much is run. No reported seed is the one tuned on."""
 
     evaluations: int  # mini-batch gradients a run may compute, whatever the method
@@ -42,11 +42,11 @@ class Size:
         return learning_rates(LARGEST_LR[method], self.rates, digits=2)
 
 
-FULL = Size(evaluations=1000, rates=5, measurements=20, tuning_seed=100, seeds=(0, 1, 2))
-QUICK = Size(evaluations=20, rates=2, measurements=2, tuning_seed=100, seeds=(0, 1))
+FULL = TextSize(evaluations=1000, rates=5, measurements=20, tuning_seed=100, seeds=(0, 1, 2))
+QUICK = TextSize(evaluations=20, rates=2, measurements=2, tuning_seed=100, seeds=(0, 1))
 
 
-def run(size: Size, path: Path) -> None:
+def run(size: TextSize, path: Path) -> None:
     """Add every run that the results do not have yet, saving each; a line for each on standard error."""
     torch.set_num_threads(1)  # the network is too small to share
     results = begin("text", path, described(size), "runs")
@@ -59,8 +59,8 @@ def run(size: Size, path: Path) -> None:
         sys.stderr.write(f"{name_of(arm, lr, seed)}: validation {outcome.validation:.3f}, {took:.0f} s\n")
 
 
-def runs(results: dict[str, Any], size: Size) -> Iterator[tuple[Arm, float, int]]:
-    """What is missing: of every arm first the tuning, then the reported seeds at the learning rate it gives."""
+def runs(results: dict[str, Any], size: TextSize) -> Iterator[tuple[TextArm, float, int]]:
+    """Runs that are missing: of every arm first the tuning, then the reported seeds at the learning rate it gives."""
     for arm in ARMS:
         grid = size.grid(arm.method)
         for lr in grid if len(grid) > 1 else ():
@@ -71,7 +71,7 @@ def runs(results: dict[str, Any], size: Size) -> Iterator[tuple[Arm, float, int]
                 yield arm, picked(results, arm, size), seed
 
 
-def picked(results: dict[str, Any], arm: Arm, size: Size) -> float:
+def picked(results: dict[str, Any], arm: TextArm, size: TextSize) -> float:
     """The learning rate with the lowest validation loss; the smallest of equals."""
     grid = size.grid(arm.method)
     if len(grid) == 1:
@@ -80,12 +80,12 @@ def picked(results: dict[str, Any], arm: Arm, size: Size) -> float:
     return min(zip(grid, losses, strict=True), key=lambda pair: math.inf if pair[1] is None else pair[1])[0]
 
 
-def name_of(arm: Arm, lr: float, seed: int) -> str:
-    """What the results call a run."""
+def name_of(arm: TextArm, lr: float, seed: int) -> str:
+    """Name of a run in the results."""
     return f"{arm.name}, lr {lr:g}, seed {seed}"
 
 
-def kept(arm: Arm, lr: float, seed: int, outcome: Outcome) -> dict[str, Any]:
+def kept(arm: TextArm, lr: float, seed: int, outcome: TextOutcome) -> dict[str, Any]:
     """A run as JSON has it; a loss that is not finite is null."""
     return {
         **asdict(arm),
@@ -98,7 +98,7 @@ def kept(arm: Arm, lr: float, seed: int, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def described(size: Size) -> dict[str, Any]:
+def described(size: TextSize) -> dict[str, Any]:
     """Everything the results depend on."""
     names = ("MOMENTUM", "CHARACTERS", "CONTEXT", "BATCH", "WIDTH", "HEADS", "LAYERS", "WINDOWS")
     return {

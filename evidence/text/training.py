@@ -13,7 +13,7 @@ from evidence.training import steps_within
 from evidence.training import train as train_network
 from gladstorm.torch import NSGDM, NSTORM, Untuned
 
-from .setting import BATCH, CONTEXT, MOMENTUM, Arm, Transformer, held_out, loss_of, text, windows
+from .setting import BATCH, CONTEXT, MOMENTUM, TextArm, Transformer, held_out, loss_of, text, windows
 
 OPTIMIZERS: dict[str, Callable[[nn.Module, float, int], torch.optim.Optimizer]] = {
     "AdamW": lambda model, lr, _: torch.optim.AdamW(model.parameters(), lr, (MOMENTUM, 0.999)),
@@ -24,8 +24,8 @@ OPTIMIZERS: dict[str, Callable[[nn.Module, float, int], torch.optim.Optimizer]] 
 }
 
 
-class Outcome(NamedTuple):
-    """What a run came to."""
+class TextOutcome(NamedTuple):
+    """Measurements of one run."""
 
     validation: float  # loss at the end, in nats
     curve: list[tuple[int, float]]  # gradients computed so far, and the loss on the test text
@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
     distance: float  # ‖x − x⁰‖ at the end
 
 
-def train(arm: Arm, lr: float, seed: int, evaluations: int, measurements: int) -> Outcome:
+def train(arm: TextArm, lr: float, seed: int, evaluations: int, measurements: int) -> TextOutcome:
     """One run; the loss on the test text is measured so many times, evenly, the last time at the end."""
     torch.manual_seed(seed)
     model = Transformer()
@@ -51,7 +51,7 @@ def train(arm: Arm, lr: float, seed: int, evaluations: int, measurements: int) -
     with torch.no_grad():
         last_iterate = loss_of(model, held_out(text().test)).item()
         distance = float((parameters_to_vector(model.parameters()) - start).norm())
-    return Outcome(reported(model, optimizer, text().validation), curve, last_iterate, distance)
+    return TextOutcome(reported(model, optimizer, text().validation), curve, last_iterate, distance)
 
 
 @torch.no_grad()

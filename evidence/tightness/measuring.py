@@ -15,6 +15,7 @@ import numpy as np
 
 from evidence.page import log_slope_weights
 from evidence.parts import Part, gathered
+from evidence.verification.estimator_error import TERMS
 from gladstorm.core.estimate import Estimate
 from gladstorm.core.results import from_json, to_json
 from gladstorm.core.statistics import Mean
@@ -22,7 +23,6 @@ from gladstorm.jobs.provenance import source_of, versions
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task
 from gladstorm.theory import Problem, Statement, sharper
-from gladstorm.theory.master_bounds import ERROR_TERMS
 from gladstorm.theory.planning import regime
 from gladstorm.worst.search import QUICK, Kind, SearchSettings, WorstProblem, stated, worst
 
@@ -54,7 +54,7 @@ class Setting:
         """The theorem of the paper; L0 stands for L where the statement asks for that."""
         problem = Problem(alpha=self.alpha, L0=self.L0, B=self.B, G=self.G, gap=self.gap)
         constants = {"L0": self.L0, "L1": self.L1, "L": self.L0}
-        needed = {name: constants[name] for name in regime(self.method, problem).needs()}
+        needed: dict[str, Any] = {name: constants[name] for name in regime(self.method, problem).needs()}
         problem = replace(problem, **needed)
         return stated(self.method, problem, HORIZONS[0], self.gamma0, self.eta0)
 
@@ -106,7 +106,7 @@ class Uses:
 
 
 @dataclass(frozen=True)
-class Ladder:
+class HorizonLadder:
     """A setting with its worst problem at each horizon."""
 
     regime: str
@@ -132,7 +132,7 @@ class Tightness:
 
     horizons: tuple[int, ...]
     versions: dict[str, Any]
-    rows: tuple[Ladder, ...]
+    rows: tuple[HorizonLadder, ...]
 
 
 def tightness(
@@ -146,7 +146,7 @@ def tightness(
         for setting, ladder in zip(settings, ladders, strict=True)
     ]
     finished = None if store is None else Store(store, Part, ".json", source=source_of(tightness))
-    rows = (from_json(Ladder, part.content) for part in gathered("searching", tasks, finished, executor))
+    rows = (from_json(HorizonLadder, part.content) for part in gathered("searching", tasks, finished, executor))
     return Tightness(tuple(ladders[0]), versions(), tuple(rows))
 
 
@@ -158,7 +158,7 @@ def _row(setting: Setting, efforts: dict[int, SearchSettings]) -> Part:
         rungs.append(worst(statement, T, setting.kind, effort, progress=False, begin=begin))
     weights = log_slope_weights(list(efforts))
     sharper_bounds = [rung.sharper for rung in rungs if rung.sharper is not None]
-    ladder = Ladder(
+    ladder = HorizonLadder(
         regime=statement.regime,
         leading=setting.leading,
         kind=setting.kind,
@@ -194,5 +194,5 @@ def uses(statement: Statement, worst_problem: WorstProblem) -> Uses:
     second = sharper(statement, worst_problem.horizon)
     if second is None:
         return Uses(direction, None)
-    charged = sum(value for name, value in second.terms().items() if name.startswith(ERROR_TERMS))
+    charged = sum(value for name, value in second.terms().items() if name.startswith(TERMS))
     return Uses(direction, 2 * error / charged)

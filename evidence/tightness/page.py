@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from evidence.page import regime_in_words, rendered
-from evidence.tightness.measuring import MARGIN, TABLE_FORMAT, Ladder, Tightness
+from evidence.tightness.measuring import MARGIN, TABLE_FORMAT, HorizonLadder, Tightness
 from gladstorm.core.results import from_json, to_json
 from gladstorm.jobs.files import load_json, save_json
 from gladstorm.plotting import figures
@@ -61,33 +61,33 @@ def render(result: Tightness) -> str:
     return rendered(__file__, globals() | values)
 
 
-def problems(rows: Sequence[Ladder]) -> dict[str, WorstProblem]:
+def problems(rows: Sequence[HorizonLadder]) -> dict[str, WorstProblem]:
     """Name the file of each regime's worst problem at the longest horizon."""
     return {f"{name.replace('/', '-')}.json": row.longest for name, row in _worst(rows).items()}
 
 
-def _worst(rows: Sequence[Ladder]) -> dict[str, Ladder]:
+def _worst(rows: Sequence[HorizonLadder]) -> dict[str, HorizonLadder]:
     """Choose of every regime the row that says most: the worst of noise alone, and without noise the worst of all."""
     return _best(rows, "any") | _best(rows, "noise")
 
 
-def _best(rows: Sequence[Ladder], kind: str) -> dict[str, Ladder]:
+def _best(rows: Sequence[HorizonLadder], kind: str) -> dict[str, HorizonLadder]:
     """Choose of every regime the row of this kind that is closest to its sharpest bound."""
-    best: dict[str, Ladder] = {}
+    best: dict[str, HorizonLadder] = {}
     for row in sorted((row for row in rows if row.kind == kind), key=_tightest):
         best[row.regime] = row
     return {row.regime: best[row.regime] for row in rows if row.regime in best}
 
 
-def _tightest(row: Ladder) -> float:
+def _tightest(row: HorizonLadder) -> float:
     return max(row.longest.ratio, row.longest.ratio_to_sharper or 0.0)
 
 
-def _sharpest(row: Ladder) -> float:
+def _sharpest(row: HorizonLadder) -> float:
     return row.longest.sharper or row.longest.bound
 
 
-def _low(row: Ladder) -> float:
+def _low(row: HorizonLadder) -> float:
     return row.longest.measured.low or 0.0
 
 
@@ -97,7 +97,7 @@ def constants(rung: WorstProblem) -> list[str]:
     return [*given, f"Δ {rung.problem.gap:g}", f"γ0 {rung.gamma0:.3g}", f"η0 {rung.eta0:g}"]
 
 
-def order(row: Ladder) -> str:
+def order(row: HorizonLadder) -> str:
     """Say whether the measurement falls as slowly as the sharpest bound."""
     of_bound = row.slope_of_bound if row.slope_of_sharper is None else row.slope_of_sharper
     low, high = row.slope.low, row.slope.high
@@ -120,7 +120,7 @@ def draw(folder: Path) -> None:
             figures.save(draw_problem(noise[name].longest), folder / file)
 
 
-def ratios(rows: Sequence[Ladder]) -> Figure:
+def ratios(rows: Sequence[HorizonLadder]) -> Figure:
     """Draw measured over bound and over the sharper bound, for every setting at the longest horizon."""
     figure = Figure(figsize=(7, 1.1 + 0.17 * len(rows)), layout="constrained")
     ax = figure.subplots()

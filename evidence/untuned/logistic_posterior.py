@@ -47,7 +47,7 @@ class LogisticPosterior(Differentiated):
     constants: ClassVar[None] = None
 
     def value(self, x: Array) -> Array:
-        """Return f(x)."""
+        """Return f(x), by quadrature."""
         m, C = self.family.unflatten(x)
         SC = jnp.einsum("rbi,bij->rbj", self.examples.reshape(-1, *C.shape[:2]), C)
         square = jnp.sum(SC * SC, axis=(1, 2)) + self.floor**2 * jnp.sum(self.examples**2, axis=1)

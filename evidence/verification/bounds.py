@@ -9,12 +9,13 @@ import numpy as np
 from evidence.verification import identities
 from evidence.verification.cases import Case, Ladder
 from evidence.verification.checks import AtMost, Check, PartResult, Parts, Within, log_slope, rounded
+from evidence.verification.estimator_error import error_bound, error_feedback, error_level
 from evidence.verification.settings import VerificationSettings
 from gladstorm import theory
 from gladstorm.core.statistics import Mean, mean_of
 from gladstorm.problems.oracles import BlumGladyshev
-from gladstorm.theory import Statement
-from gladstorm.theory.master_bounds import Bound
+from gladstorm.theory.master_bounds import of_run
+from gladstorm.theory.sharper_bounds import StormOnWrapper
 
 MARGIN: Final = 0.05  # of a slope: what terms of lower order may still tilt it by at these horizons
 ARRIVED: Final = 0.25  # of Δ left at the end of the fit's shortest run: beyond, it has not descended
@@ -76,7 +77,8 @@ def bounds_at(ladder: Ladder, T: int) -> dict[str, float]:
     if case.instance.wrapped and case.noise != "deterministic":
         wrapped = BlumGladyshev(ladder.oracle.objective, *case.instance.noise_of(case.noise))
         own = theory.problem_of(wrapped, alpha=case.instance.alpha)
-        others["wrapper bound"] = theory.on_wrapper(statement, own, T)
+        if statement.method == StormOnWrapper.method:
+            others["wrapper bound"] = of_run(StormOnWrapper, own, statement, T)
     for kind, other in others.items():
         if other is not None and all(condition.holds for condition in other.conditions()):
             bounds[kind] = other.bound
@@ -99,15 +101,6 @@ def _fitted(ladder: Ladder, fit_from: int) -> list[int]:
     return [T for T in ladder.records if fit_from <= T]
 
 
-def error_bound(statement: Statement, T: int) -> Bound:
-    """The bound whose proof bounds the mean error: (1/T) Σ E‖v − ∇f‖ ≤ level + feedback · (1/T) Σ E‖∇f‖.
-
-    For smooth f nothing is absorbed, and the sharper bound's proof is the sharper one here too.
-    """
-    sharper = theory.sharper(statement, T) if statement.smoothness == "smooth" else None
-    return sharper or theory.master(statement, T)
-
-
 def error_checks(ladder: Ladder) -> Iterator[Check]:
     """The mean error at every horizon; nothing without noise, where v is the gradient whatever the theorems say."""
     case = ladder.case
@@ -116,8 +109,8 @@ def error_checks(ladder: Ladder) -> Iterator[Check]:
     for T, record in ladder.records.items():
         error, norm = record.mean_error[0, :, -1], record.mean_grad_norm[0, :, -1]
         bound = error_bound(ladder.statement, T)
-        beyond = mean_of(error - bound.error_feedback * norm)
-        yield Check(case.regime, case.instance.name, "estimator error", T, beyond, AtMost(bound.error_level))
+        beyond = mean_of(error - error_feedback(bound) * norm)
+        yield Check(case.regime, case.instance.name, "estimator error", T, beyond, AtMost(error_level(bound)))
 
 
 def error_tightness(ladder: Ladder) -> list[float]:
@@ -128,7 +121,7 @@ def error_tightness(ladder: Ladder) -> list[float]:
     for T, record in ladder.records.items():
         bound = error_bound(ladder.statement, T)
         error, norm = record.mean_error[..., -1].mean(), record.mean_grad_norm[..., -1].mean()
-        ratios.append(float(error / (bound.error_level + bound.error_feedback * norm)))
+        ratios.append(float(error / (error_level(bound) + error_feedback(bound) * norm)))
     return ratios
 
 

@@ -67,6 +67,6 @@ def cases(regimes: tuple[str, ...] = (), instances: tuple[Instance, ...] = INSTA
     ]
     for word in regimes:
         if not any(word in case.regime for case in every):
-            regimes = ", ".join(sorted({case.regime for case in every}))
-            raise ValueError(f"verification: --regime must be part of one of {regimes}; got {word!r}.")
+            listed = ", ".join(sorted({case.regime for case in every}))
+            raise ValueError(f"verification: --regime must be part of one of {listed}; got {word!r}.")
     yield from (case for case in every if not regimes or any(word in case.regime for word in regimes))

@@ -41,7 +41,7 @@ SCHEDULED: Final = {"momentum": (1.0, 2.2e-3), "STORM": (3.7e-4, 1.0)}  # the th
 
 
 @dataclass(frozen=True)
-class Size:
+class InertiaSize:
     """A set of problems."""
 
     dim: int
@@ -58,8 +58,8 @@ class Size:
 
 
 SIZES: Final = (
-    Size(25, 750, 10_001, 64, (0.5, 1.0, 2.0)),
-    Size(25, 750, 20_001, 64, (1.0,)),
+    InertiaSize(25, 750, 10_001, 64, (0.5, 1.0, 2.0)),
+    InertiaSize(25, 750, 20_001, 64, (1.0,)),
 )
 COMPARED: Final = {  # one against another; the scheduled ones on all instances, the best ones on the second half
     "scheduled": ("STORM", "momentum"),
@@ -76,12 +76,12 @@ def parts(_selected: Sequence[Case], settings: VerificationSettings) -> Parts:
         yield f"inertia, {size}, {noise}", partial(measure, size, noise, settings.seed)
 
 
-def measure(size: Size, noise: str, first_seed: int) -> PartResult:
+def measure(size: InertiaSize, noise: str, first_seed: int) -> PartResult:
     """Measure one setting."""
     return PartResult(rows={"inertia": rows(size, noise, first_seed)})
 
 
-def rows(size: Size, noise: str, first_seed: int) -> list[dict[str, Any]]:
+def rows(size: InertiaSize, noise: str, first_seed: int) -> list[dict[str, Any]]:
     """One row for each γ."""
     seeds = range(first_seed, first_seed + size.instances)
     problems = [PhaseRetrieval.from_seed(seed, size.measurements, dim=size.dim) for seed in seeds]

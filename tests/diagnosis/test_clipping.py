@@ -73,6 +73,27 @@ def test_the_bias_from_halves_is_that_of_exact_gradients(oracle: Oracle, watched
     assert np.nanmedian(read) == pytest.approx(exact.bias, abs=0.15)  # of about 16 looks each
 
 
+@pytest.mark.parametrize("larger", [2, 8])
+def test_the_batch_of_the_training_is_judged_and_not_that_of_the_probes(larger: int) -> None:
+    """Noise in 40 dimensions, so that probes of 4 samples are all clipped and mini-batches of 32 are not."""
+    generator, mean = default_rng(0), np.concatenate([[1.0], np.zeros(39)])
+    probes = table(mean + generator.normal(size=(400, 2, 40)) / math.sqrt(SAMPLES), SAMPLES)
+    batch = 2 * SAMPLES * larger
+    exact = mean + generator.normal(size=(20_000, 40)) / math.sqrt(batch)
+    norms = np.linalg.norm(exact, axis=1)
+    for max_norm in np.quantile(norms, [0.05, 0.5, 0.95]):
+        found = clipping(probes, max_norm, default_rng(0), batch)
+        assert (found.size, found.batch) == (batch, batch)
+        assert found.share == pytest.approx(np.mean(norms > max_norm), abs=0.15)
+        clipped = exact * np.minimum(1, max_norm / norms)[:, None]
+        assert found.bias.estimate == pytest.approx(np.linalg.norm(clipped.mean(axis=0) - mean), abs=0.05)
+        assert clipping(probes, max_norm, default_rng(0)).share > 0.8
+    report = diagnose(probes)
+    advice = report.recommend(batch=batch, max_norm=2.0)
+    assert advice.clipping == report.clipping(2.0, batch) != report.clipping(2.0)
+    assert f"of the mini-batches of {batch} and" in advice.clipping.sentence()
+
+
 def vars_of(probes: Probes) -> list[list[object]]:
     return [getattr(probes, name).tolist() for name in Probe._fields]
 
@@ -113,7 +134,7 @@ def test_advice_says_to_leave_a_threshold_to_raise_it_or_to_normalize() -> None:
     )
     advice = report.recommend(max_norm=0.9)
     assert advice.clipping == raised
-    assert raised.sentence() in advice.sentences()
+    assert raised.sentence() in advice.text.splitlines()
     assert report.as_dict(max_norm=0.9)["clipping"]["share"] == raised.share
     assert report.as_dict()["clipping"] is None
     with pytest.raises(ValueError, match="clipping: max_norm must be"):

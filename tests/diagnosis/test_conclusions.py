@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -18,14 +17,6 @@ from gladstorm.torch import diagnose as diagnose_model
 from trainings import TRAININGS, Training
 
 GROUPS, SAMPLES = 4, 8
-
-
-@pytest.fixture(autouse=True)
-def _threads_do_not_wait_for_each_other() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_nine_of_ten_trainings_are_told_whether_their_noise_grows_at_a_quarter_of_their_gradients() -> None:
@@ -66,14 +57,15 @@ def searched(
 
 
 @pytest.mark.parametrize(
-    ("B", "power", "method"), [(0.0, 2.0, "adam"), (0.3, 2.0, "nsgdm"), (2.0, 2.0, "nsgdm"), (0.3, 4.0, "nsgdm")]
+    ("B", "power", "grows"), [(0.0, 2.0, False), (0.3, 2.0, True), (2.0, 2.0, True), (0.3, 4.0, True)]
 )
-def test_advice_flips_with_neither_the_seed_nor_the_budget(B: float, power: float, method: str) -> None:
-    methods = set()
+def test_advice_flips_with_neither_the_seed_nor_the_budget(B: float, power: float, grows: bool) -> None:
+    said = set()
     for seed in range(20):
         for budget in (96, 160):
-            methods.add(diagnose(searched(B, budget, seed, power=power), seed=seed).recommend().method)
-    assert methods == {method}
+            why = diagnose(searched(B, budget, seed, power=power), seed=seed).recommend().why
+            said.add("Your noise grows around the start" in why)
+    assert said == {grows}
 
 
 def test_the_interval_of_b_holds_it_as_often_as_it_says_though_the_probes_stop_when_it_is_narrow() -> None:

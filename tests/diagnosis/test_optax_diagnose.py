@@ -39,12 +39,6 @@ def test_a_diagnosis_compiles_one_program_whatever_the_budget() -> None:
     assert counts[0] == counts[1] <= 4
 
 
-def test_a_radius_that_is_given_counts_though_the_checkpoint_is_elsewhere() -> None:
-    later = {"w": jnp.array([3.0, 4.0, 0.0]), "b": jnp.array(0.0)}
-    probes = diagnose(squared, start(), [DATA[0]], 16, checkpoint=later, radius=0.5).probes
-    assert probes.radius == pytest.approx(0.5)
-
-
 def test_the_second_point_of_a_probe_lies_further_out_by_a_twentieth_of_the_radius() -> None:
     """Of f(w) = w⁴/4 the gradient changes from r to r + h by h (3r² + 3rh + h²), and by less towards 0."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +31,6 @@ from gladstorm.optax import probes_of, read_noise
 D, STEPS = 4, 64
 BUDGET = 128  # 32 probes at the start without a checkpoint: an eighth of them is enough for a comparison
 START = np.full(D, 2.0)
-
-
-@pytest.fixture(autouse=True)
-def _threads_do_not_wait_for_each_other() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def variance(x: np.ndarray) -> np.ndarray:
@@ -131,6 +123,10 @@ DESIGNED: list[Callable[[np.ndarray | None], Report]] = [designed_in_torch, desi
 TRAINED: list[Callable[[np.ndarray | None], Report]] = [looked_at_in_torch, heard_in_torch, read_in_jax]
 
 
+def lowers(_: float) -> tuple[float, float]:
+    return 2.0, 1.0
+
+
 def said(report: Report) -> str:
     return " ".join([*report.sentences(), report.recommend().why])
 
@@ -150,7 +146,8 @@ def test_without_a_path_nothing_is_said_about_one_and_nothing_along_it_steers_th
         assert "path" not in said(each)
         assert "anchored elsewhere" not in {other.model for other in each.alternatives}
         assert each.findings["anchor"].verdict == UNKNOWN
-    assert report.recommend().method == ("nsgdm" if produced in DESIGNED else "adam")
+    assert report.recommend().method == report.recommend(100, trial=lowers).method == "adam"
+    assert ("grows around the start: its variance doubles at" in report.recommend().why) == (produced in DESIGNED)
 
 
 @pytest.mark.parametrize("produced", [*DESIGNED, *TRAINED])
@@ -168,7 +165,7 @@ def test_the_end_of_a_path_is_compared_with_its_start_and_decides(
             truth = along[-STEPS // 8 :].mean() / along[: STEPS // 8].mean()
         assert path.low < truth < path.high
         assert path.high / path.low < 12
-        assert report.recommend().method == method
+        assert report.recommend(100, trial=lowers).method == method
         assert "path" in said(report)
 
 
@@ -186,6 +183,7 @@ def test_the_ends_of_a_training_are_its_first_and_last_steps_in_whatever_order_t
 
 VERDICTS = (NO_GROWTH, UNKNOWN, ESTIMATED)
 FALLS, CANNOT_TELL, GROWS = Interval(0.5, 0.4, 0.9), Interval(1.1, 0.8, 1.5), Interval(2.0, 1.1, 3.0)
+LITTLE = Interval(1.9, 1.1, 3.0)
 
 
 @pytest.fixture(scope="module")
@@ -198,8 +196,9 @@ def report() -> Report:
     [
         (FALLS, ("adam", "adam", "adam")),
         (GROWS, ("nsgdm", "nsgdm", "nsgdm")),
+        (LITTLE, ("adam", "adam", "adam")),
         (CANNOT_TELL, ("adam", "adam", "adam")),
-        (None, ("adam", "adam", "nsgdm")),
+        (None, ("adam", "adam", "adam")),
     ],
 )
 def test_the_order_of_decisions_is_that_of_the_page(
@@ -210,15 +209,60 @@ def test_the_order_of_decisions_is_that_of_the_page(
         B = Finding(1.0, 0.9, 1.1, verdict, "more probes" if verdict == UNKNOWN else None)
         power = Finding(2.0, 1.5, 2.5, ESTIMATED)
         given = dataclasses.replace(report, path=path, findings={**report.findings, "B": B, "power": power})
-        asking: list[dict[str, Any]] = [{}, {"horizon": 100, "gap": 1.0, "alpha": 0}]
-        for asked in asking:
-            advice = given.recommend(**asked)
-            growing = method == "nsgdm"
-            assert advice.method in (("nsgdm", "nstorm") if growing and asked else (method,))
-            assert (advice.gamma is not None) == (growing and bool(asked) and verdict == ESTIMATED)
+        assert given.recommend(100).method == "adam"  # nothing was tried
+        assert given.recommend(100, trial=lambda _: (1.0, 1.0)).method == "adam"  # and nothing won
+        advice = given.recommend(100, trial=lowers)
+        assert (advice.method, advice.gamma is not None) == (method, method == "nsgdm")
+        by_theorem = given.recommend(horizon=100, gap=1.0, alpha=0)
+        asked = verdict == ESTIMATED and path not in (FALLS, CANNOT_TELL)
+        assert (by_theorem.method in ("nsgdm", "nstorm"), by_theorem.eta is not None) == (asked, asked)
         fast = {**given.findings, "power": Finding(4.0, 3.0, 5.0, ESTIMATED)}
-        too_fast = dataclasses.replace(given, findings=fast).recommend(horizon=100, gap=1.0, alpha=0)
-        assert (too_fast.method, too_fast.gamma) == (method, None)
+        too_fast = dataclasses.replace(given, findings=fast).recommend(horizon=100, gap=1.0, alpha=0, trial=lowers)
+        assert (too_fast.method, too_fast.eta) == (method, None)
+
+
+def test_the_rate_that_is_tried_is_the_one_that_is_suggested(report: Report) -> None:
+    tried = []
+
+    def trial(lr: float) -> tuple[float, float]:
+        tried.append(lr)
+        return 2.0, 1.0
+
+    grows = dataclasses.replace(report, path=GROWS)
+    advice = grows.recommend(10_000, trial=trial)
+    assert tried == [advice.gamma] == [pytest.approx(2 * report.probes.radius / 1000)]
+    assert all(f"{tried[0]:.3g}" in code for code in advice.actions.values())
+    assert "changed the loss from 2 to 1" in advice.why
+    with pytest.raises(ValueError, match="horizon must be given with trial"):
+        grows.recommend(trial=trial)
+
+
+@pytest.mark.parametrize("library", ["torch", "optax"])
+def test_a_trial_is_a_short_training_that_leaves_everything_as_it_was(library: str) -> None:
+    """It is NSGDM in a plain loop; with short steps the loss falls, with long ones it rises."""
+    data, watched = batches(20), model()
+    before = watched.weight.clone()
+    if library == "torch":
+        trial = gladstorm.torch.trial(loss_of, watched, torch.tensor(data), steps=30)
+    else:
+        trial = gladstorm.optax.trial(loss_fn, jnp.asarray(START), data, steps=30)
+    with torch.no_grad():
+        start = float(torch.stack([loss_of(watched, batch) for batch in torch.tensor(data[:8])]).mean())
+    drawn = torch.get_rng_state()
+    (first, lower), (again, higher) = trial(0.05), trial(100.0)
+    assert torch.equal(torch.get_rng_state(), drawn)
+    assert first == again == pytest.approx(start, rel=1e-5)
+    walked = model()
+    optimizer = gladstorm.torch.NSGDM(walked.parameters(), lr=0.05)
+    for batch in torch.tensor(np.concatenate([data, data[:10]])):
+        optimizer.zero_grad()
+        loss_of(walked, batch).backward()
+        optimizer.step()
+    with torch.no_grad():
+        end = float(torch.stack([loss_of(walked, batch) for batch in torch.tensor(data[:8])]).mean())
+    assert lower == pytest.approx(end, rel=1e-4)
+    assert lower < 0.8 * first < higher
+    assert torch.equal(watched.weight, before)
 
 
 def test_the_page_says_what_is_decided_in_the_same_order(report: Report) -> None:
@@ -231,14 +275,14 @@ def test_the_page_says_what_is_decided_in_the_same_order(report: Report) -> None
         (FALLS, B[ESTIMATED], fast, "falls"),
         (None, B[NO_GROWTH], square, "does not grow"),
         (None, B[UNKNOWN], square, "do not tell"),
-        (None, B[ESTIMATED], fast, "faster"),
-        (GROWS, B[ESTIMATED], square, "grows as"),
+        (None, B[ESTIMATED], square, "not known to matter"),
+        (GROWS, B[ESTIMATED], square, "doubles on your way"),
     ]
     assert len(items) == len(cases)
     for (words, method), (path, growth, power, said) in zip(items, cases, strict=True):
         given = dataclasses.replace(report, path=path, findings={**report.findings, "B": growth, "power": power})
         assert said in words
-        assert given.recommend().method == method
+        assert given.recommend(100, trial=lowers).method == method
 
 
 def test_what_is_advised_can_be_pasted(report: Report) -> None:
@@ -246,7 +290,11 @@ def test_what_is_advised_can_be_pasted(report: Report) -> None:
     given = {"model": model(), "loss_of": loss_of, "loader": list(torch.tensor(batches(20))), "steps": 50}
     scope = {"torch": torch, "optax": optax, "gladstorm": gladstorm, **given}
     for path in (FALLS, CANNOT_TELL, GROWS, None):
-        asking: list[dict[str, Any]] = [{}, {"horizon": 100, "gap": 1.0, "alpha": 0}]
+        asking: list[dict[str, Any]] = [
+            {},
+            {"horizon": 100, "trial": lowers},
+            {"horizon": 100, "gap": 1.0, "alpha": 0},
+        ]
         for asked in asking:
             for finding in (Finding(1.0, 0.9, 1.1, verdict, "more probes") for verdict in VERDICTS):
                 advice = dataclasses.replace(report, path=path, findings={**report.findings, "B": finding}).recommend(
@@ -257,5 +305,5 @@ def test_what_is_advised_can_be_pasted(report: Report) -> None:
                     exec(advice.actions[library], names)
                     assert isinstance(made := names["optimizer"], kind)
                     if library == "torch" and advice.gamma is not None:
-                        assert vars(made)["defaults"]["lr"] == pytest.approx(advice.gamma, rel=1e-5)
-                    assert f"{library}: optimizer = " in "\n".join(advice.sentences())
+                        assert vars(made)["defaults"]["lr"] == pytest.approx(advice.gamma, rel=6e-3)
+                    assert f"{library}: optimizer = " in advice.text

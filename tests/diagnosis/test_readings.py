@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -12,24 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.random import Generator, default_rng
 from torch import Tensor, nn
 
-from gladstorm.diagnosis import READINGS, Probe, Readings
+from gladstorm.diagnosis import READINGS, Probe, Readings, spread
+from gladstorm.diagnosis.critical_sequence import CriticalSequence
 from gladstorm.diagnosis.readings import BURN_IN, GrowthSequence
 from gladstorm.optax import Reading, read_noise
 from gladstorm.torch import NSGDM, NoiseProbe
 
 RUNS, LOOKS = 1000, 150
 NOTHING = (math.nan, math.nan, math.nan)
-
-
-@pytest.fixture(autouse=True)
-def _threads_do_not_wait_for_each_other() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def walk(kind: str, generator: Generator) -> np.ndarray:
@@ -135,6 +129,87 @@ def test_units_of_noise_and_of_distance_change_nothing_else() -> None:
     assert ends[2] == pytest.approx(ends[0], rel=1e-6)
 
 
+# ---- The critical batch size
+
+
+def looks(ratios: np.ndarray, generator: Generator, dim: int, samples: int) -> list[tuple[float, float]]:
+    """V and ‖g‖² of two normal groups of samples at each look, where V is 1 and ‖∇f‖² one over the ratio."""
+    taken = []
+    for ratio in ratios.tolist():
+        groups = generator.normal(size=(2, dim)) / math.sqrt(dim * samples)
+        groups[:, 0] += ratio**-0.5
+        taken.append(spread([float(g @ g) for g in groups], float(np.sum(groups.sum(axis=0) ** 2)), samples))
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("ratio", "dim", "samples", "low", "high"),
+    [(1.0, 4, 4, 0.4, 3.0), (30.0, 100, 8, 20.0, 60.0), (2000.0, 100, 8, 80.0, math.inf)],
+)
+def test_the_interval_of_the_critical_batch_is_wrong_at_any_look_in_at_most_5_of_100_runs(
+    ratio: float, dim: int, samples: int, low: float, high: float
+) -> None:
+    generator, wrong, ends = default_rng(0), 0, []
+    for _ in range(100):
+        sequence = CriticalSequence()
+        every = [sequence.update(*look) for look in looks(np.full(LOOKS, ratio), generator, dim, samples)]
+        wrong += any(not each.low <= ratio <= each.high for each in every)
+        assert [each.low for each in every[:8]] == [0.0] * 8
+        ends.append(every[-1])
+    assert wrong <= 5
+    assert np.median([each.low for each in ends]) > low  # "more than" is an answer too
+    assert np.median([each.high for each in ends]) <= high
+
+
+def usual_before(taken: list[tuple[float, float]]) -> np.ndarray:
+    """What the looks so far lead to expect: their mean, where each new one counts at least a quarter."""
+    usual = np.zeros(2)
+    for i, look in enumerate(taken, start=1):
+        usual += (np.array(look) - usual) / min(i, 4)
+    return usual
+
+
+def test_the_interval_of_the_critical_batch_is_that_of_the_mixture() -> None:
+    """The first window, which opens at the second look: the ratios that the inequality allows, by trial."""
+    generator, sequence, expected = default_rng(1), CriticalSequence(), []
+    taken = looks(np.full(14, 3.0), generator, 20, 4)
+    *_, found = (sequence.update(*look) for look in taken)
+    rows = []
+    for i, (V, g2) in enumerate(taken[1:], start=1):
+        scale, usual = usual_before(taken[:i])
+        rows.append((V / scale, g2 / scale))
+        expected.append((1.0, usual / scale))
+    errors = np.array(rows) - np.array(expected)
+    sums, R, both = np.sum(rows, axis=0), errors[:8].T @ errors[:8], errors.T @ errors + errors[:8].T @ errors[:8]
+    level = 2 * math.log(2 / 0.05) + math.log(np.linalg.det(both) / np.linalg.det(R))
+    contrasts = np.stack([np.ones(10**5), -(theta := np.geomspace(0.1, 100, 10**5))])
+    allowed = theta[(sums @ contrasts) ** 2 <= level * np.einsum("it,ij,jt->t", contrasts, both, contrasts)]
+    assert found == pytest.approx((sums[0] / sums[1], allowed[0], allowed[-1]), rel=1e-4)
+
+
+def test_the_window_grows_with_the_run_and_begins_anew_where_the_ratio_changes() -> None:
+    sequence = CriticalSequence()
+    taken = looks(np.repeat([1.0, 50.0], [200, 100]), default_rng(0), 100, 8)
+    every = [sequence.update(*look) for look in taken]
+    widths = [every[i].high / every[i].low for i in (25, 100, 199)]
+    assert widths == sorted(widths, reverse=True)
+    assert all(each.low < 50 < each.high for each in every[212:])  # twelve looks after it changed
+    assert 40 < every[-1].estimate < 60
+    assert max(each.looks for each in sequence._windows) <= 100
+    assert len(sequence._windows) < 12
+
+
+def test_units_of_the_loss_change_no_critical_batch() -> None:
+    taken = looks(np.full(60, 10.0), default_rng(0), 50, 8)
+    ends = []
+    for scale in (1.0, 2.0**-400, 2.0**400):
+        sequence = CriticalSequence()
+        *_, end = (sequence.update(V * scale, g2 * scale) for V, g2 in taken)
+        ends.append(end)
+    assert ends[0] == ends[1] == ends[2]
+    assert CriticalSequence().update(0.0, 1.0)[1:] == (0.0, math.inf)
+
+
 def test_readings_have_stable_names_and_a_memory_that_does_not_grow() -> None:
     readings, generator, sizes = Readings(), default_rng(0), set()
     for i in range(400):
@@ -146,6 +221,7 @@ def test_readings_have_stable_names_and_a_memory_that_does_not_grow() -> None:
         assert all(type(value) is float for value in now.values())
         sizes.add(sum(sys.getsizeof(value) for value in (vars(readings), vars(readings.growth))))
     assert len(sizes) <= 2
+    assert len(readings.critical._windows) < 12
     assert now["noise/critical_batch"] == pytest.approx(20, rel=0.3)  # a ratio of averages, though some are below 0
     assert now["noise/signal"] == pytest.approx(1 / (1 + now["noise/critical_batch"] / 64))
 
@@ -197,16 +273,6 @@ def test_the_share_of_clipped_steps_is_what_micro_batches_tell() -> None:
     assert math.isnan(train("look", watched=True)[1][-1]["clip/share"])
 
 
-def test_probes_that_are_not_finite_are_counted() -> None:
-    torch.manual_seed(0)
-    model = nn.Linear(3, 1).double()
-    read: list[Any] = []
-    probe = NoiseProbe(model, every=1, on_reading=read.append)
-    for batch in (DATA[0, 0], DATA[0, 1] * math.inf, DATA[0, 2]):
-        probe.look(loss_of, batch)
-    assert [each["skipped"] for each in read] == [0, 1]
-
-
 def test_a_step_in_jax_reads_its_noise_through_a_host_callback() -> None:
     def loss_fn(x: Any, batch: Any) -> Any:
         return jnp.mean((batch[:, :3] @ x - batch[:, 3]) ** 2)
@@ -228,3 +294,57 @@ def test_a_step_in_jax_reads_its_noise_through_a_host_callback() -> None:
     assert len(read) == 40
     assert all(tuple(each) == READINGS for each in read)
     assert math.isfinite(read[-1]["noise/growth"])
+
+
+# ---- Nothing that watches ends a training
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.floats(), st.floats(), st.floats(), st.floats()), max_size=40), st.integers(0, 2**32 - 1))
+def test_no_number_is_too_large_or_too_small_to_be_read(strange: list[tuple[float, ...]], seed: int) -> None:
+    generator, readings = default_rng(seed), Readings(1.0)
+    usual = [tuple(row) for row in generator.gamma(1, size=(40, 4)).tolist()]
+    scales = 10.0 ** generator.uniform(-300, 300, size=(40, 4))
+    large = [tuple(row) for row in (generator.gamma(1, size=(40, 4)) * scales).tolist()]
+    for i, (r, V, g2, norm) in enumerate([*usual, *large, *strange]):
+        now = readings.update(Probe(i, i, "path", r, 2, 2, V, g2, *NOTHING, norm, norm))
+        assert tuple(now) == READINGS
+
+
+@pytest.mark.parametrize("way", ["look", "listen"])
+def test_a_training_that_diverges_is_not_ended_by_its_probe(way: str) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(8, 1).double()
+    optimizer, read = torch.optim.SGD(model.parameters(), lr=5.0), list[Any]()
+    probe = NoiseProbe(model if way == "look" else optimizer, every=1, samples=8, on_reading=read.append)
+    for x in torch.randn(400, 32, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)):
+        optimizer.zero_grad()
+        for part in x.chunk(4):
+            (model(part).square().mean() / 4).backward()
+        if way == "look":
+            probe.look(lambda model, x: model(x).square().mean(), x)
+        optimizer.step()
+    assert not model.weight.isfinite().all()
+    assert probe.probes.noise.max() > 1e200
+    assert len(read) == len(probe.probes) < 400
+    assert any("were not finite" in remark for remark in probe.probes.remarks)
+
+
+def test_a_reading_that_fails_is_logged_once_and_counted_but_not_the_first(caplog: pytest.LogCaptureFixture) -> None:
+    read: list[dict[str, float]] = []
+
+    def send(now: dict[str, float]) -> None:
+        if len(read) > 2:
+            read.append(now)
+            raise ConnectionError("the dashboard is away")
+        read.append(now)
+
+    probe = NoiseProbe(nn.Linear(3, 1).double(), every=1, on_reading=send)
+    for batch in DATA[:6, 0]:
+        probe.look(loss_of, batch)
+    probe.look(loss_of, DATA[0, 0, :1])  # the last mini-batch of an epoch may have one sample
+    assert [each["skipped"] for each in read] == [0, 0, 0, 0, 1, 2]
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+    assert "4 probes or their readings failed." in probe.probes.remarks
+    with pytest.raises(ValueError, match="must have at least 2 samples"):
+        NoiseProbe(nn.Linear(3, 1).double(), every=1).look(loss_of, DATA[0, 0, :1])

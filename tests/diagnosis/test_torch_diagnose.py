@@ -21,14 +21,6 @@ from gladstorm.torch import diagnose
 BATCHES = np.random.default_rng(0).normal(size=(24, 12, 4))
 
 
-@pytest.fixture(autouse=True)
-def _threads_do_not_wait_for_each_other() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # on a busy machine two take a hundred times as long over such small tensors
-    yield
-    torch.set_num_threads(threads)
-
-
 def squared(model: nn.Module, batch: Tensor) -> Tensor:
     loss: Tensor = (model(batch[:, :3])[:, 0] - batch[:, 3]).square().mean() / 2
     return loss

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -16,21 +16,13 @@ import torch
 
 from evidence.digits import jax_training, page, setting, study, torch_training
 from evidence.digits.setting import Arm, Outcome
-from evidence.page import Interval, p_value
+from evidence.page import MeanInterval, p_value
 from examples import clipped_storm
 from gladstorm.torch import Untuned
 
 ROOT = Path(__file__).parents[2]
-TINY = study.Size(evaluations=12, rates=2, tuning_seeds=(100,), seeds=(0, 1))
+TINY = study.DigitsSize(evaluations=12, rates=2, tuning_seeds=(100,), seeds=(0, 1))
 KEPT = json.loads((ROOT / "docs/evidence/digits/results.json").read_text("utf-8"))
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:  # as the command sets it
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 # Each method once, each network, each noise: a JAX program takes seconds to compile.
@@ -216,13 +208,13 @@ def test_the_range_of_learning_rates_is_around_the_best_and_says_where_the_grid_
 
 
 def test_intervals_and_p_values_are_student_s() -> None:
-    mean, half_width, _ = Interval.over([1.0, 2.0, 3.0, 4.0])
+    mean, half_width, _ = MeanInterval.over([1.0, 2.0, 3.0, 4.0])
     # t of 3 degrees of freedom has its 97.5 % quantile at 3.1824; the standard error is √(5/3)/2
     assert (mean, round(half_width, 3)) == (2.5, 2.054)
     on_the_edge = [value - mean + half_width for value in (1.0, 2.0, 3.0, 4.0)]
     assert p_value(on_the_edge) == pytest.approx(0.05)
     assert (p_value([0.0, 0.0]), p_value([1.0, 1.0])) == (1, 0)
-    assert [Interval(mean, 1).sign for mean in (-2, -1, 0, 1, 2)] == [-1, 0, 0, 0, 1]
+    assert [MeanInterval(mean, 1).sign for mean in (-2, -1, 0, 1, 2)] == [-1, 0, 0, 0, 1]
 
 
 def test_the_results_kept_are_those_of_the_study_as_it_is() -> None:

@@ -1,13 +1,8 @@
 """The paper's experiments: what they declare, how they resume, what they refuse."""
 
 import json
-import os
-import random
-import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,9 +27,6 @@ from evidence.reproduction.results import (
 )
 from evidence.scores import last_tenth
 from gladstorm import theory
-from gladstorm.comparison.scores import within
-from gladstorm.jobs.store import Store
-from gladstorm.simulation.record import Record
 
 Said = Callable[..., tuple[int, str, str]]
 PICTURES = [f"{name}.{kind}" for name in ("figure", "budget", "sensitivity") for kind in ("png", "pdf")]
@@ -174,13 +166,6 @@ def test_the_theorems_give_the_papers_digits(
     assert statement.sfo(ReproductionSettings().steps + 1) == calls
 
 
-def test_the_objectives_are_of_the_class_the_schedules_assume(cubic: Results) -> None:
-    assert cubic.config["alpha"] == 1 / 2
-    constants = EXPERIMENTS["phase-retrieval"].sized(quick=True).instance(0).constants
-    assert constants is not None
-    assert constants.alpha == 2 / 3
-
-
 def test_step_sizes_are_searched_on_other_seeds_than_those_reported(cubic: Results) -> None:
     for method in TUNED:
         assert set(cubic.runs(TUNING, method).seeds) == set(TUNING_SEEDS)
@@ -211,19 +196,6 @@ def test_methods_of_a_seed_share_their_instance_and_seeds_do_not(cubic: Results)
     assert len(set(starts[NSGDM])) == starts[NSGDM].size
 
 
-def test_the_last_tenth_is_the_mean_over_its_iterates() -> None:
-    from gladstorm import BlumGladyshev, run, sgd
-    from gladstorm.problems import objectives
-
-    oracle = BlumGladyshev(objectives.named("power:3"), 0.5, 0.5)
-    every = run(oracle, sgd([1e-3, 1e-2]), steps=150, seeds=2, records=100)
-    thinned = run(oracle, sgd([1e-3, 1e-2]), steps=150, seeds=2, records=10)
-    np.testing.assert_allclose(last_tenth(every), every.grad_norm[..., 136:].mean(axis=-1), rtol=1e-11)
-    np.testing.assert_allclose(last_tenth(thinned), last_tenth(every), rtol=1e-11)
-    ends = within(every, 101)
-    np.testing.assert_allclose(last_tenth(every, ends), every.grad_norm[..., 91:101].mean(axis=-1), rtol=1e-11)
-
-
 def test_a_schedule_for_the_budget_spends_at_most_that(cubic: Results) -> None:
     assert cubic.runs(BUDGET, NSTORM).sfo[0, 0, -1] in (cubic.config["budget"] - 1, cubic.config["budget"])
     for method in DYNAMIC:
@@ -243,38 +215,6 @@ def test_results_hold_every_stage_and_survive_their_file(cubic: Results, tmp_pat
         assert again.records[key].labels == record.labels
 
 
-def test_killed_three_times_it_ends_in_the_same_bytes(out: Path) -> None:
-    folder, chance = out.parent / "killed", random.Random(4)
-    for _ in range(3):
-        process = _started(folder, "cubic")
-        time.sleep(chance.uniform(2.0, 7.0))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert _started(folder, "cubic").wait(TIMEOUT) == 0
-    for file in FILES:
-        assert (folder / "cubic" / file).read_bytes() == (out / "cubic" / file).read_bytes(), file
-
-
-def _record() -> Record:
-    from gladstorm import BlumGladyshev, nsgdm, run
-    from gladstorm.problems import objectives
-
-    return run(BlumGladyshev(objectives.named("power:3"), 0.5, 0.5), nsgdm(0.1, 0.1), steps=5)
-
-
-def _refused() -> Record:
-    raise AssertionError("what is remembered is not computed")
-
-
-def test_a_finished_part_is_not_computed_again(tmp_path: Path) -> None:
-    store = Store(tmp_path, Record, ".parquet", source="simulation")
-    record = store.recall({"a": 1}, _record)
-    again = store.recall({"a": 1}, _refused)
-    np.testing.assert_array_equal(record.grad_norm, again.grad_norm)
-    with pytest.raises(AssertionError, match="not computed"):
-        store.recall({"a": 2}, _refused)
-
-
 def test_page_only_draws_again_without_computing(out: Path, evidence: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {name: (out / name / "figure.png").read_bytes() for name in EXPERIMENTS}
     for name in EXPERIMENTS:
@@ -292,30 +232,6 @@ def test_page_only_draws_again_without_computing(out: Path, evidence: Said, monk
     assert (out / "report.html").exists()
 
 
-def test_ctrl_c_while_figures_are_drawn_ends_everything_and_the_results_stay(out: Path) -> None:
-    folder = out.parent / "drawn again"
-    for name in EXPERIMENTS:
-        (folder / name).mkdir(parents=True)
-        shutil.copy(out / name / "results.parquet", folder / name)
-    before = {path: path.read_bytes() for path in folder.rglob("results.parquet")}
-    heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
-    command = [sys.executable, "-m", "evidence", "reproduction", "--page-only", "--out", str(folder)]
-    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, start_new_session=True) as process:
-        signal.signal(signal.SIGINT, heard)
-        while process.poll() is None and not list(folder.glob("*/figure.png")):  # the first of six
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        printed, said = process.communicate(timeout=TIMEOUT)
-    if process.returncode:
-        assert (process.returncode, printed) == (130, "")
-        assert said == f"Interrupted: the results in {folder} are as they were; the same command draws again.\n"
-    else:  # the machine let the signal wait until all was drawn
-        assert (folder / "report.html").exists()
-    with pytest.raises(ProcessLookupError):
-        os.killpg(process.pid, 0)
-    assert {path: path.read_bytes() for path in folder.rglob("results.parquet")} == before
-
-
 def test_json_is_all_there_is_on_standard_output(out: Path, evidence: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evidence.reproduction.page.draw", lambda _: None)  # as the test above does
     code, printed, _ = evidence("reproduction", "--page-only", "--out", str(out), "--json")
@@ -323,54 +239,7 @@ def test_json_is_all_there_is_on_standard_output(out: Path, evidence: Said, monk
     assert set(json.loads(printed)) == set(EXPERIMENTS)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ("sudoku", "experiments are phase-retrieval, cubic; got 'sudoku'"),
-        ("--steps 3", "steps must be at least 20"),
-        ("--grid 1e-3,zero", "--grid must be numbers separated by commas; got '1e-3,zero'"),
-        ("--grid 1e-2,1e-3", "grid must be at least two step sizes, increasing"),
-        ("--out other", "the folder must have no report.html but Gladstorm's own; got another's, "),
-        ("--out other --page-only", "the folder must have no report.html but Gladstorm's own; got another's, "),
-    ],
-)
-def test_bad_input_is_one_sentence_and_writes_nothing(arguments: str, sentence: str, evidence: Said) -> None:
-    Path("other/cubic/results.parquet").mkdir(parents=True)
-    Path("other/report.html").write_text("<!doctype html><title>Coverage report</title>")
-    before = sorted(Path().rglob("*"))
-    code, printed, err = evidence("reproduction", *arguments.split())
-    assert (code, printed, err.count("\n")) == (2, "", 1)
-    assert sentence in err
-    assert sorted(Path().rglob("*")) == before
-
-
 def test_the_help_and_the_page_name_every_experiment(evidence: Said) -> None:
     assert f"{', '.join(EXPERIMENTS)};" in evidence("reproduction", "-h")[1]
     page = (Path(__file__).parents[2] / "docs/evidence/reproduction/index.md").read_text("utf-8")
     assert all(f"## {each.title}\n" in page for each in EXPERIMENTS.values())
-
-
-def test_damaged_and_foreign_results_are_named(tmp_path: Path) -> None:
-    (tmp_path / "a.parquet").write_bytes(b"not parquet")
-    with pytest.raises(ValueError, match=r"a\.parquet is damaged or not a parquet file that Gladstorm wrote"):
-        Results.load(tmp_path / "a.parquet")
-    _record().save(tmp_path / "b.parquet")
-    with pytest.raises(ValueError, match=r"b\.parquet is not a 'gladstorm results 3' file"):
-        Results.load(tmp_path / "b.parquet")
-
-
-def test_a_full_disk_leaves_earlier_results_as_they_were(
-    cubic: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "results.parquet"
-    cubic.save(path)
-    before = path.read_bytes()
-
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", full)
-    with pytest.raises(OSError, match="No space left"):
-        cubic.save(path)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]

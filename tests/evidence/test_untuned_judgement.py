@@ -77,7 +77,8 @@ def test_in_the_second_judgement_no_saddle_wins() -> None:
     result = case_of(scores)
     for score, ratio in (("norm", 0.5), ("loss", 2.0)):  # 2/4, (5 − 1)/(3 − 1)
         assert (result.best(score), result.ratio(score)) == ("Adam", ratio)
-        assert result.interval(score)[0] <= ratio <= result.interval(score)[1]
+        estimate = result.interval(score)
+        assert (estimate.low or 0.0) <= ratio <= (estimate.high or 0.0)
 
 
 def test_the_lowest_value_known_is_that_of_any_run_at_any_budget(tmp_path: Path) -> None:

@@ -297,6 +297,16 @@ def test_ctrl_c_during_start_up_is_one_line(file: str, what: re.Pattern[str]) ->
         assert not list(Path().iterdir())
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="tells by /proc how far a process has come")
+@pytest.mark.parametrize(("file", "what"), [("status", LISTENS), ("maps", LOADS_JAX)], ids=["at once", "loading JAX"])
+def test_ctrl_c_while_the_studies_are_imported_is_one_line(file: str, what: re.Pattern[str]) -> None:
+    process = started("-m", "evidence", "tightness", "--out", "out")
+    _has_come_to(process, file, what)
+    process.send_signal(signal.SIGINT)
+    code, _, err = ended(process)
+    assert (code, err.count("\n"), err[:13]) == (130, 1, "Interrupted: ")
+
+
 def test_ctrl_c_during_a_simulation_is_one_line_after_those_of_its_progress() -> None:
     process = started("-c", PATIENT_COMMAND, *SIMULATE)
     assert process.stderr is not None

@@ -328,7 +328,7 @@ def test_f_times_a_constant_changes_nothing_and_no_size_of_gradients_makes_numbe
     name: str, kind: str, jit: bool
 ) -> None:
     with jax.enable_x64(kind == "float64"):
-        x, optimizer, limits = jnp.array([1.0, -2.0, 0.5], kind), optax_optimizer(name, LR), jax.dtypes.finfo(kind)
+        x, optimizer, limits = jnp.array([1.0, -2.0, 0.5], kind), optax_optimizer(name, LR), jnp.finfo(kind)
 
         def at_size(size: float) -> Any:
             return walk(optimizer, x, jnp.asarray(size * SIGNS, kind), at=lambda _, sample: sample, jit=jit)
@@ -357,7 +357,7 @@ def test_f_times_a_constant_changes_nothing_and_no_size_of_gradients_makes_numbe
 @pytest.mark.parametrize(("B", "G"), [(0.3, 1.7), (0.0, 1.7), (0.0, 0.0)])
 def test_from_theory_is_the_plan_s_schedule(factory: Any, alpha: float, B: float, G: float) -> None:
     name = {nsgdm: "nsgdm", nstorm: "nstorm"}[factory]
-    constants = {"L0": 1.5, "L1": 0.25, "L": 2.0, "gap": 3.0}
+    constants: dict[str, Any] = {"L0": 1.5, "L1": 0.25, "L": 2.0, "gap": 3.0}
     plan = theory.plan(name, horizon=40, alpha=alpha, B=B, G=G, gamma0=0.09, **constants)
     eta, gamma, n_init, _ = plan.statement.schedule(40)
     optimizer = factory.from_theory(horizon=40, alpha=alpha, B=B, G=G, gamma0=0.09)

@@ -122,17 +122,6 @@ def test_under_a_mask_nstorm_takes_prev_grads_of_all_parameters_and_moves_its_ow
             )
 
 
-def test_parameters_held_still_behind_nstorm_in_a_chain_go_with_grad_fn() -> None:
-    optimizer = optax.chain(nstorm(LR), optax.masked(optax.set_to_zero(), {"a": False, "b": True}))
-    state, params = optimizer.init(PARAMS), PARAMS
-    for sample in SAMPLES:
-        grad_fn = partial(gradient, sample=sample)
-        updates, state = optimizer.update(grad_fn(params), state, params, grad_fn=grad_fn)
-        params = optax.apply_updates(params, updates)
-    assert params["b"].tolist() == [1.0]
-    assert length(params["a"] - PARAMS["a"]) > LR
-
-
 @BOTH
 def test_multi_transform_gives_each_label_a_norm_of_its_own(factory: Any) -> None:
     optimizer = optax.multi_transform({"x": factory(LR), "y": factory(2 * LR)}, {"a": "x", "b": "y"})

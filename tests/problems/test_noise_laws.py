@@ -21,6 +21,7 @@ DRAWS = 40_000
 B, G, START = 0.7, 1.3, 0.5
 F = objectives.named("double-well", dim=2, start=START)
 LAWS: dict[str, Any] = {
+    "wrapper": BlumGladyshev(F, B, G),
     "full rank": FullRankOracle(F, B, G),
     "skewed": Skewed(F, B, G, 0.05),
 }
@@ -79,6 +80,14 @@ def test_full_rank_noise_is_uncorrelated_between_coordinates_and_the_wrappers_is
     assert np.all(np.abs(full) == 2.0)
     assert abs(np.mean(full[:, 0] * full[:, 1])) < 4 * stats.norm.isf(LEVEL / 2) / np.sqrt(DRAWS)
     assert np.all(wrapped[:, 0] == wrapped[:, 1])
+
+
+def test_without_gaussian_noise_the_wrapper_s_law_is_the_scaled_binomial_itself() -> None:
+    b, x = 6, np.array([1.5, 0.5])
+    heads = (noise(BlumGladyshev(F, 1.0, 0.0), b, x=x)[0][:, 0] * b + b) / 2
+    values, counts = np.unique(np.round(heads, 12), return_counts=True)
+    assert values.tolist() == list(range(b + 1))
+    assert stats.chisquare(counts, stats.binom.pmf(values, b, 0.5) * DRAWS).pvalue > LEVEL
 
 
 def test_successes_are_binomial() -> None:

@@ -86,8 +86,8 @@ def test_two_methods_of_the_same_parts_get_two_labels() -> None:
     [
         ("cubic", {}, "must be one of cauchy, cosh, .* got 'cubic'"),
         ("power:three", {}, "objective: p of power must be one number; got 'three'"),
-        ("power:3,4", {}, "objective: power takes at most 1 of its arguments without a name; got 2 values"),
-        ("cauchy:1", {}, "objective: cauchy takes no values without a name; got 1 values"),
+        ("power:3,4", {}, "objective: power takes p; got too many positional arguments"),
+        ("cauchy:1", {}, "objective: cauchy takes no arguments; got too many positional arguments"),
         ("quadratic:1,2", {"dim": 3}, "Quadratic: curvature must be one number or dim=3; got 2"),
         ("cauchy", {"dim": 0}, "dim must be a whole number ≥ 1; got dim=0"),
         ("cauchy", {"start": NAN}, "start must be a vector of finite numbers"),

@@ -18,10 +18,10 @@ import pytest
 
 from gladstorm import BlumGladyshev, Method, Record, compare, finite_sum, nsgdm, sgd, sweep, theory
 from gladstorm.core import screen
-from gladstorm.methods.averages import TailAverage
+from gladstorm.methods.averages import ScheduleFreeAverage, TailAverage
 from gladstorm.methods.batches import FirstLarge
-from gladstorm.methods.estimators import Momentum
-from gladstorm.methods.steps import Clipped
+from gladstorm.methods.estimators import Fresh
+from gladstorm.methods.steps import PowerNormalized
 from gladstorm.problems import objectives
 from gladstorm.simulation.configurations import Configuration, expand
 from gladstorm.simulation.one_run import CURVES
@@ -153,13 +153,13 @@ def test_a_configuration_comes_back_from_json_that_has_no_infinite_numbers() -> 
 
 
 def test_numbers_of_one_name_in_two_parts_of_a_method_are_kept_under_the_names_of_both() -> None:
-    method = Method(Momentum([0.1, 0.2]), Clipped(1.0, [0.3, 0.4]))
+    method = Method(Fresh(), PowerNormalized(1.0, [0.1, 0.2]), average=ScheduleFreeAverage([0.3, 0.4]))
     kept = [each.configuration for each in expand({"both": method})]
-    numbers = [{"estimator.eta": a, "gamma": 1.0, "step.eta": b, "size": 1.0} for a, b in ((0.1, 0.3), (0.2, 0.4))]
+    numbers = [{"gamma": 1.0, "step.beta": a, "size": 1.0, "average.beta": b} for a, b in ((0.1, 0.3), (0.2, 0.4))]
     assert [each.numbers for each in kept] == numbers
     assert [each.label for each in kept] == [
-        "both (estimator.eta=0.1, step.eta=0.3)",
-        "both (estimator.eta=0.2, step.eta=0.4)",
+        "both (step.beta=0.1, average.beta=0.3)",
+        "both (step.beta=0.2, average.beta=0.4)",
     ]
 
 

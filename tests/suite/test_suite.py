@@ -26,9 +26,8 @@ from gladstorm.suite import PROBLEMS, running
 from gladstorm.suite import figures as suite_figures
 from gladstorm.suite import tables as suite_tables
 from gladstorm.suite.answers import answers, share_of_seeds, verdict
-from gladstorm.suite.result import MethodRow, RowScores, SeedShare, SuiteCase, SuiteConfig, SuiteResult
+from gladstorm.suite.result import MethodRow, RowScores, SeedShare, SuiteCase, SuiteConfig, SuiteResult, SuiteSettings
 from gladstorm.suite.running import (
-    SuiteSettings,
     case,
     entries,
     flags,
@@ -134,7 +133,8 @@ def test_a_case_by_hand(compared: Compared) -> None:
     assert report.target == 2
     assert [row.reached for row in rows.values()] == [[None, 5], [5, 5], [5, None]]
     assert rows["SGD"].relative.grad_norm.value == 2  # √(4 · 1), against the reference with its decay
-    assert rows["SGD"].relative.gap == rows["SGD"].relative.grad_norm
+    assert rows["SGD"].relative.gap is not None
+    assert rows["SGD"].relative.gap.value == 2
     assert rows["lost"].relative.grad_norm.value is None
     assert rows["lost"].gap == [0.1, None]
 
@@ -158,15 +158,6 @@ def test_a_target_is_reached_for_good_within_the_budget_or_missed() -> None:
     assert reached(norms, sfo, budget=6, target=1.0).tolist() == [np.inf, 1, 5]  # what comes after does not count
     times = np.array([1.0, 5.0, np.inf, np.inf])
     np.testing.assert_allclose(reaching(times, np.array([0.1, 0.5, 1.0]), 10), [0.25, 0.5, 0.5])
-
-
-def test_from_one_start_a_fixed_step_walks_a_lattice_that_random_starts_do_not_share() -> None:
-    method = Method(Fresh(), Normalized(0.01))
-    noiseless = [BlumGladyshev(objectives.named("power:3", start=5.0), B=0.0, G=0.0)] * 4
-    random = [BlumGladyshev(objectives.named("power:3", seed=seed), B=0.0, G=0.0) for seed in range(4)]
-    lucky, fair = (run(each, method, steps=700, seeds=4, progress=False) for each in (noiseless, random))
-    assert lucky.best_grad_norm[0, :, -1].max() < 1e-20
-    assert fair.best_grad_norm[0, :, -1].min() > 1e-10
 
 
 def test_an_average_of_jumps_over_the_minimum_of_an_even_function_is_near_it_and_flagged() -> None:

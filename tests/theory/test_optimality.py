@@ -33,7 +33,7 @@ def test_they_agree_whichever_constant_is_the_largest_or_the_smallest(method: st
     """Not at B = L = 1 alone: there mean-square smooth samples of B > L look as if B were needed."""
     B, G = NOISES[noise]
     level = REGIMES[method, smoothness, noise].needs()[0]
-    one = {"alpha": ALPHAS[smoothness][0], "B": B, "G": G, "gap": 1e-3, level: 1.0}
+    one: dict[str, Any] = {"alpha": ALPHAS[smoothness][0], "B": B, "G": G, "gap": 1e-3, level: 1.0}
     one |= {} if smoothness == "smooth" else {"L1": 1.0}
     ratios = []
     for name in [name for name in (level, "L1", "B", "G", "gap") if one.get(name)]:

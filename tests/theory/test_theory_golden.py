@@ -8,10 +8,10 @@ import math
 import pytest
 
 from gladstorm.core.references import UPADHYAY_2026
-from gladstorm.theory import REGIMES, Problem, Statement, master, on_wrapper, sharper, theorem
+from gladstorm.theory import REGIMES, Problem, Statement, master, sharper, theorem
 from gladstorm.theory.class_constants import expected, symmetric
 from gladstorm.theory.master_bounds import of_run
-from gladstorm.theory.sharper_bounds import SECOND_OPINIONS, MomentumLongStep
+from gladstorm.theory.sharper_bounds import SECOND_OPINIONS, MomentumLongStep, StormOnWrapper
 
 GAP, L0, L1, L, GAMMA0, ETA0, T = 3.0, 1.5, 0.25, 2.0, 0.09, 0.8, 10_000
 ALPHA = {"smooth": 0.0, "sublinear": 0.5, "linear": 1.0}
@@ -130,9 +130,7 @@ def test_the_second_opinions_have_their_golden_values(setting: tuple[str, str, s
 def test_the_bounds_on_the_wrapper_have_their_golden_values(smoothness: str) -> None:
     statement = golden("nstorm", "smooth", "bg0")
     problem = Problem(alpha=ALPHA[smoothness], L0=L0, L1=L1, B=0.4, G=0.7, gap=GAP)
-    known = on_wrapper(statement, problem, T)
-    assert known is not None
-    assert known.bound == pytest.approx(ON_WRAPPER[smoothness], rel=1e-13)
+    assert of_run(StormOnWrapper, problem, statement, T).bound == pytest.approx(ON_WRAPPER[smoothness], rel=1e-13)
 
 
 @pytest.mark.parametrize("setting", RATES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import re
@@ -23,12 +22,12 @@ from gladstorm import theory
 from gladstorm.core.constants import Bg0, Constants
 from gladstorm.core.references import CUTKOSKY_MEHTA_2020, UPADHYAY_2026
 from gladstorm.methods import from_plan, nsgdm, nstorm
-from gladstorm.theory import Problem, for_oracle, plan, planning, problem_of, theorem, weaken, wrapped
-from gladstorm.theory.search import lowest
+from gladstorm.theory import Problem, for_oracle, plan, problem_of, theorem, weaken, wrapped
 
 GOLDEN: dict[str, Any] = {"alpha": 0.5, "L0": 1.5, "L1": 0.25, "B": 0.4, "G": 0.7, "gap": 3.0}
 FIELDS = ["method", "alpha", "noise", "horizon", "eta", "gamma", "n_init", "lambda", "conditions", "terms"]
 FIELDS += ["bound", "bound_as_printed", "rate", "sfo", "source", "class", "growth", "norm", "tau"]
+FIELDS += ["decay", "measure", "steps", "largest_batch"]
 
 
 def test_a_plan_has_the_fields_of_the_contract_and_survives_json() -> None:
@@ -172,8 +171,8 @@ def test_bad_input_is_refused_with_one_sentence(change: dict[str, Any], sentence
 
 
 def test_bad_input_elsewhere_is_refused_too() -> None:
-    with pytest.raises(ValueError, match=r"theory: method must be one of nsgdm, nstorm; got method='sgd'\."):
-        plan("sgd", horizon=10, **GOLDEN)
+    with pytest.raises(ValueError, match=r"plan: method must be one of nsgdm, nstorm, sgd; got method='adam'\."):
+        plan("adam", horizon=10, **GOLDEN)
     with pytest.raises(ValueError, match=r"nsgdm: L0 must be given for alpha=0; got L0=None\."):
         plan("nsgdm", horizon=10, alpha=0, L=1, B=0, G=0, gap=1)
     with pytest.raises(ValueError, match=r"nsgdm: eta0 must be 1 in a schedule that has no eta0; got eta0=0\.5\."):
@@ -185,19 +184,6 @@ def test_bad_input_elsewhere_is_refused_too() -> None:
         replace(statement, problem=Problem(**GOLDEN | {"alpha": 1}))
     with pytest.raises(ValueError, match=r"MomentumSublinear: eta must be in \(0, 1\]; got eta=2\."):
         replace(theory.master(statement, 10), eta=2)
-
-
-@pytest.mark.parametrize("setting", theory.REGIMES, ids="/".join)
-@pytest.mark.parametrize("asked", [{"horizon": 100}, {"eps": 1.0}], ids=str)
-def test_a_step_constant_that_is_not_positive_is_refused_in_every_regime(
-    setting: tuple[str, str, str], asked: dict[str, Any]
-) -> None:
-    method, smoothness, noise = setting
-    alpha = {"smooth": 0, "sublinear": 0.5, "linear": 1}[smoothness]
-    B, G = {"bg0": (0.4, 0.7), "bounded": (0, 0.7), "deterministic": (0, 0)}[noise]
-    for gamma0 in (0, 0.0, 1e-400, False, True, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match=rf"^{method}: gamma0 must be finite and > 0; got gamma0={gamma0}\.$"):
-            plan(method, alpha=alpha, L0=1.5, L1=0.25, L=2, B=B, G=G, gap=3, gamma0=gamma0, **asked)
 
 
 EXTREME = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(-30, 30).map(lambda log: 10.0**log))
@@ -278,25 +264,9 @@ def test_a_theorem_whose_conditions_fail_is_not_taken_although_its_bound_is_smal
         assert ready.statement.problem.smoothness != "sublinear"
 
 
-def test_the_lowest_point_is_found_at_an_end_and_beside_an_overflow() -> None:
-    assert lowest(lambda x: x, 0.3, 7.0) == 0.3
-    assert lowest(lambda x: -x, 0.3, 7.0) == 7.0
-    assert lowest(lambda x: x + 1 / x if x < 1e3 else math.inf, 1e-200, 1e200) == pytest.approx(1, abs=1e-7)
-    far = lowest(lambda x: 1e100 * x + 1e-100 / x if x < 1e-60 else math.inf, 1e-200, 1e200)
-    assert far * 1e100 == pytest.approx(1, abs=1e-7)
-
-
 def test_a_strict_condition_fails_where_both_sides_are_equal() -> None:
     assert theory.Condition("1 ≤ 1", 1.0, 1.0).holds
     assert not theory.Condition("1 < 1", 1.0, 1.0, strict=True).holds
-
-
-def test_the_smallest_accuracy_is_the_bound_at_the_longest_horizon() -> None:
-    constants: dict[str, Any] = {"alpha": 1, "L0": 1, "L1": 1, "B": 1, "G": 1, "gap": 1, "gamma0": 0.01}
-    least = plan("nsgdm", horizon=10**300, **constants).statement.bound(10**300)
-    assert plan("nsgdm", eps=least, **constants).horizon <= 10**300
-    with pytest.raises(ValueError, match=r"^plan: eps must be reachable within 10\^300 iterates; got eps="):
-        plan("nsgdm", eps=least * (1 - 1e-9), **constants)
 
 
 @pytest.mark.parametrize("method", ["nsgdm", "nstorm"])
@@ -304,24 +274,15 @@ def test_the_smallest_accuracy_is_the_bound_at_the_longest_horizon() -> None:
 def test_a_plan_for_a_wider_class_never_promises_more(method: str, alpha: float) -> None:
     """If f is in a class it is in every wider one, so whatever is proved there holds for f."""
     f, T = Constants(L0=1.5, L1=2.0 if alpha else 0.0, alpha=alpha, f_inf=0.0), 1000
-    noise = {"B": 0.4, "G": 0.7, "gap": 3.0}
+    noise: dict[str, Any] = {"B": 0.4, "G": 0.7, "gap": 3.0}
     own = plan(method, horizon=T, alpha=alpha, L0=f.L0, L1=f.L1, L=f.L0, **noise).statement.bound(T)
     for scale in (1e-3, 1.0, 1e3):
         wider = weaken(f, 1.0, scale=scale)
         assert plan(method, horizon=T, alpha=1, L0=wider.L0, L1=wider.L1, **noise).statement.bound(T) >= own
-    constants = {"L0": f.L0, "L1": f.L1, "L": f.L0, **noise}
+    constants: dict[str, Any] = {"L0": f.L0, "L1": f.L1, "L": f.L0, **noise}
     for name in ("L1", "gap") if alpha else constants:  # a class with a larger constant is wider
         larger = constants | {name: 2 * constants[name]}
         assert plan(method, horizon=T, alpha=alpha, **larger).statement.bound(T) >= own
-
-
-def test_a_method_is_refused_where_only_others_have_a_theorem(monkeypatch: pytest.MonkeyPatch) -> None:
-    fewer = {setting: kind for setting, kind in theory.REGIMES.items() if setting != ("nsgdm", "smooth", "bg0")}
-    monkeypatch.setattr(planning, "REGIMES", fewer)
-    problem = theory.Problem(alpha=0, L0=1, L=1, B=1, G=1, gap=1)
-    assert theory.theorem("nstorm", problem).regime == "nstorm/smooth/bg0"
-    with pytest.raises(ValueError, match=r"theory: method must be one of nstorm; got method='nsgdm'\."):
-        theory.theorem("nsgdm", problem)
 
 
 # Oracles and conversions.
@@ -354,7 +315,8 @@ def test_nstorm_on_an_oracle_reads_the_wrappers_constants() -> None:
 def test_at_alpha_1_the_wrapper_has_f_s_own_growth_of_curvature_and_costs_29_percent_less() -> None:
     """(L0 + L1 m)² + B² ≤ (√(L0² + B²) + L1 m)², with equality only at m = 0."""
     oracles = wrapped(Problem(alpha=1, L0=3, L1=0.5, B=4, G=1, gap=1))
-    assert (oracles.L0, oracles.L1) == (5.0, 0.5)
+    assert oracles.L0 == 5.0
+    assert oracles.L1 == 0.5
     m = np.geomspace(1e-3, 1e3, 50)
     assert np.all((3 + 0.5 * m) ** 2 + 16 < (oracles.L0 + 0.5 * m) ** 2)
     one, before = (
@@ -407,11 +369,6 @@ def test_a_weaker_class_allows_at_least_the_same_curvature(
     assert weaker.alpha == alpha
     assert curvature(weaker, norm) >= curvature(constants, norm) * (1 - 1e-12)
     assert curvature(weaker, scale) == pytest.approx(curvature(constants, scale), rel=1e-12)
-
-
-def test_a_class_is_as_weak_as_itself() -> None:
-    constants = Constants(L0=1.0, L1=1.0, alpha=0.5, f_inf=0.0)
-    assert weaken(constants, 0.5) == constants
 
 
 def test_a_stronger_class_is_not_claimed() -> None:
@@ -490,12 +447,6 @@ def test_importing_the_theory_imports_no_heavy_package() -> None:
     code = f"import sys; from gladstorm import theory; {use}; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-@pytest.mark.parametrize("name", theory.__all__)
-def test_every_public_name_is_described(name: str) -> None:
-    member = getattr(theory, name)
-    assert not (inspect.isclass(member) or inspect.isfunction(member)) or inspect.getdoc(member)
 
 
 @pytest.mark.parametrize("regime", theory.REGIMES.values(), ids=lambda regime: f"{regime.method} {regime.__name__}")

@@ -28,7 +28,13 @@ CASES: list[tuple[dict[str, Any], str]] = [
         ({"weight_decay": bad}, "weight_decay must be one number, finite and ≥ 0; got weight_decay=")
         for bad in (-0.1, NAN)
     ),
-    *(({"norm": bad}, "norm must be one of global, group, tensor; got norm=") for bad in ("layer", 2, None)),
+    *(
+        ({"norm": bad}, "norm must be one of global, group, tensor, spectral, rows, columns, sign; got norm=")
+        for bad in ("layer", 2, None)
+    ),
+    *(({"norm": norm}, f"norm='{norm}' must be for real tensors of two") for norm in ("spectral", "rows", "columns")),
+    *(({"scale": bad}, "scale must be one number, finite and > 0; got scale=") for bad in (0.0, -1.0, NAN)),
+    *(({"stack": bad}, "stack must be a whole number ≥ 1; got stack=") for bad in (0, 1.5)),
 ]
 
 

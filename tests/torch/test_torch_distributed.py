@@ -16,14 +16,14 @@ from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from gladstorm.torch import NSGDM, NoiseProbe
+from gladstorm.torch import NSGDM, NoiseProbe, by_layer
 from gladstorm.torch.norms import norm_of
 from optimizers import TORCH, UNTUNED
 
 WORLD, STEPS = 2, 6
 TIMEOUT = 1200  # seconds, generous: no test is about time
 OPTIONS: dict[str, Any] = {"lr": 0.1, "momentum": 0.8, "weight_decay": 0.05}
-KINDS = {kind.__name__.lower(): kind for kind in TORCH}
+KINDS = {kind.__name__.lower(): kind for kind in TORCH} | {"nsgdm by layer": NSGDM, "untuned by layer": UNTUNED[0]}
 PAIRS = [slice(i, i + 2) for i in range(0, 8, 2)]  # of the samples of a batch
 MEASURED = ("step", "distance", "groups", "samples", "noise", "gradient2")
 
@@ -53,7 +53,7 @@ def closure_of(model: torch.nn.Module, x: Tensor) -> Callable[[], float]:
 def train(model: torch.nn.Module, kind: str, share: slice) -> Any:
     """Each process evaluates its share of every batch."""
     options = {"horizon": STEPS} if KINDS[kind] in UNTUNED else OPTIONS
-    optimizer = KINDS[kind](model.parameters(), **options)
+    optimizer = KINDS[kind](by_layer(model) if kind.endswith("by layer") else model.parameters(), **options)
     for k in range(STEPS):
         with spoilt(model) if k == 3 else nullcontext():
             optimizer.step(closure_of(model, batch(k)[share]))
@@ -80,9 +80,8 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def estimate(optimizer: Any, p: Tensor) -> Tensor:
-    name = "squares" if type(optimizer) in UNTUNED else "momentum_buffer"
-    buffer: Tensor = optimizer.state[p][name]
-    return buffer
+    state: dict[str, Tensor] = optimizer.state[p]
+    return state["squares"] if "squares" in state else state["momentum_buffer"]
 
 
 def refuses_parts() -> None:

@@ -129,13 +129,14 @@ def long_params(dtype: torch.dtype = torch.float64) -> list[torch.nn.Parameter]:
 
 @pytest.mark.parametrize("chunk", [1, 4, 7])
 def test_how_many_entries_are_worked_on_together_changes_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tensors above, below and just at the size of a chunk, and one that cannot be cut; one gradient is not finite."""
+    """Tensors above, below and just at the size of a chunk, two that cannot be cut; one gradient is not finite."""
 
     def walked() -> tuple[list[Any], list[Any]]:
         generator = torch.Generator().manual_seed(0)
         shapes = [(3,), (4,), (2, 5), (1,), (7, 3), (8,)]
         params = [torch.nn.Parameter(torch.randn(*shape, generator=generator).double()) for shape in shapes]
-        params.append(torch.nn.Parameter(torch.randn(5, 2, generator=generator).double().mT))
+        for place in (0, len(params)):  # the first one fills a chunk alone
+            params.insert(place, torch.nn.Parameter(torch.randn(5, 2, generator=generator).double().mT))
         optimizer = Untuned(params, horizon=12, weight_decay=0.1)
         for k in range(12):
             for p in params:

@@ -32,6 +32,10 @@ class Kernels(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+def layers(params: Params) -> list[dict[str, Any]]:
+    return [{"params": params[:1], "norm": "sign"}, {"params": params[1:], "norm": "spectral"}]
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -40,6 +44,9 @@ class Kernels(TorchDispatchMode):
         lambda params: NSGDM(params, lr=0.1, foreach=True),
         lambda params: NSTORM(params, lr=0.1),
         lambda params: NSTORM(params, lr=0.1, norm="group", foreach=True, skip_nonfinite=True),
+        lambda params: NSGDM(layers(params), skip_nonfinite=True, weight_decay=0.01),
+        lambda params: NSTORM(layers(params)),
+        lambda params: Untuned(layers(params), horizon=9),
         lambda params: Untuned(params, horizon=9),
         lambda params: Untuned(params, horizon=9, weight_decay=0.01, skip_nonfinite=True),
     ],
@@ -49,12 +56,15 @@ class Kernels(TorchDispatchMode):
         "nsgdm, foreach",
         "nstorm",
         "nstorm, all options",
+        "nsgdm by layer",
+        "nstorm by layer",
+        "untuned by layer",
         "untuned",
         "untuned, all options",
     ],
 )
 def test_no_step_reads_a_value_of_the_device(make: Callable[[Params], torch.optim.Optimizer]) -> None:
-    params = [torch.nn.Parameter(torch.empty(size, device="meta")) for size in (3, 3000, 2**18 + 1)]
+    params = [torch.nn.Parameter(torch.empty(shape, device="meta")) for shape in (3, (60, 50), (2**18 + 1, 1))]
     optimizer = make(params)
 
     def closure() -> torch.Tensor:

@@ -60,6 +60,7 @@ def test_densities_are_those_of_the_draws(kind: Any) -> None:
     matrix = np.stack([q.place(jnp.eye(size)[i]) - q.place(jnp.zeros(size)) for i in range(size)], axis=1)
     covariance = np.asarray(matrix @ matrix.T, float)
     assert q.scale_tril() @ q.scale_tril().T == pytest.approx(covariance, abs=1e-5)
+    assert q.sds == pytest.approx(np.sqrt(np.diagonal(covariance)), rel=1e-5)
     noise = np.random.default_rng(2).normal(size=(4, size))
     z = np.asarray(q.place(jnp.asarray(noise)), float)
     off = z - np.arange(D)
@@ -67,6 +68,7 @@ def test_densities_are_those_of_the_draws(kind: Any) -> None:
     assert np.asarray(q.log_density_at(jnp.asarray(noise))) == pytest.approx(np.array(expected), rel=1e-4)
     as_numpy = jax.tree.map(np.asarray, q)
     assert as_numpy.log_density_at(noise[0]) == pytest.approx(expected[0], rel=1e-4)
+    assert np.asarray(q.log_density(jnp.asarray(z))) == pytest.approx(np.array(expected), rel=1e-3)
     if kind is Factored:
         slope = jax.grad(q.log_density)(jnp.asarray(z[0]))
         assert np.asarray(q.gradient(jnp.asarray(z[0]))) == pytest.approx(np.asarray(slope), rel=1e-3)

@@ -160,6 +160,16 @@ def test_the_audit_sees_a_problem_that_is_just_outside(method: str, problem: Lin
     assert constant == "inside" or used[constant] > 1.005
 
 
+@pytest.mark.parametrize("alpha", [0.5, 1.0])
+def test_the_audit_divides_by_what_the_class_allows_at_the_gradients_of_the_way(alpha: float) -> None:
+    """Without noise, and where f' is nearly 9: L0 + L1 9^α."""
+    steep = LineProblem((-1.0, 0.0, 1.0), (8.9, 9.0, 9.1), ((0.0, 0.0),) * 3, (0.2, 0.5))
+    stated = theorem("nstorm", Problem(alpha=alpha, L0=0.8, L1=2.0, B=0.0, G=0.5, gap=0.05), gamma0=1e-3)
+    used = audit(steep.oracle(0.0, 0.5), stated, 0.5)
+    for name in ("smoothness", "same sample"):
+        assert used[name] == pytest.approx(0.1 / (0.8 + 2.0 * 9.0**alpha), rel=0.01)
+
+
 def test_the_oracle_is_unbiased_of_the_variance_it_states_and_its_gradient_is_the_value_s() -> None:
     of = ProblemClass(statement("nsgdm", "smooth", "bg0"), 100)
     problem = instance(np.random.default_rng(5).normal(size=SIZE), of)
@@ -244,6 +254,34 @@ def test_the_search_finds_a_planted_problem_among_harmless_ones(monkeypatch: pyt
     assert harmless.mean == 0
 
 
+def test_no_candidate_is_measured_on_a_seed_that_is_reported_or_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured, scores, means, run, worst_first = [], [], [], search._run, search.worst_first
+
+    def recorded(oracle: Any, of: ProblemClass, seeds: range, **sweeps: Any) -> Any:
+        measured.append(seeds)
+        record = run(oracle, of, seeds, **sweeps)
+        ends = record.mean_grad_norm[0, :, -1]
+        means.extend([(ends[i] + ends[i + 1]) / 2 for i in range(0, len(seeds), 2)])
+        return record
+
+    def ordered(norms: np.ndarray, ways: np.ndarray, kind: str) -> np.ndarray:
+        scores.extend(norms.tolist())
+        return worst_first(norms, ways, kind)
+
+    monkeypatch.setattr(search, "_run", recorded)
+    monkeypatch.setattr(search, "worst_first", ordered)
+    of, vector = bad_problem(30)
+    plant(monkeypatch, vector, 0)
+    effort = study.SearchSettings(proposals=2, generations=1, population=4, seeds=2, reported=4)
+    study.worst(of.statement, of.horizon, "noise", effort, progress=False)
+    *sought, reported = measured
+    assert reported == range(4)
+    assert [len(seeds) for seeds in sought] == [8, 8, 8, 8]  # proposals, a generation, finalists
+    assert [seeds.start for seeds in sought] == [10**6, 10**6 + 8, 10**6 + 16, 10**6 + 24]
+    assert scores == pytest.approx(means[: len(scores)])  # of a candidate, over its two seeds
+    assert len(scores) == 16
+
+
 def test_evolution_leads_from_a_weak_form_of_a_planted_problem_to_a_bad_one(monkeypatch: pytest.MonkeyPatch) -> None:
     of, vector = bad_problem(300)
     weak = Shape.from_vector(vector)
@@ -301,6 +339,17 @@ def test_every_kind_of_proposal_is_much_worse_than_a_problem_at_random(
 
     at_random = [np.random.default_rng(seed).normal(size=SIZE) for seed in range(6)]
     assert median([one(seed) for seed in range(6)]) > 1.5 * median(at_random)
+
+
+@pytest.mark.parametrize("kind", ["descended", "rolled"])
+def test_a_proposal_without_noise_takes_the_whole_gap(kind: str) -> None:
+    of = ProblemClass(theorem("nsgdm", Problem(alpha=0, L0=0.8, B=0.0, G=0.0, gap=0.05), gamma0=0.05), 300)
+    for seed in range(6):
+        free = (2, family.FREE)
+        shape = Shape(np.ones(free), np.zeros(free), np.zeros((*free, 2)), np.zeros(3), np.array([0.3, 1.0]))
+        getattr(proposals, f"_{kind}")(shape, np.random.default_rng(seed), of)
+        gap = instance(shape.to_vector(), of).gap()
+        assert 0.04 < gap <= 0.05 * (1 + 1e-6)  # the valley of a descent, or a bowl whose end is cut off
 
 
 def test_a_problem_read_from_its_file_is_measured_to_the_same_bytes(tmp_path: Path) -> None:

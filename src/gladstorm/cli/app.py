@@ -11,13 +11,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from gladstorm import __version__
-from gladstorm.cli.output import show_json, spell_out_missing_characters, until_the_pipe_is_closed
+from gladstorm.cli.output import replace_missing_characters, show_json, until_the_pipe_is_closed
 from gladstorm.core.extras import MissingExtraError, needing_extras
 from gladstorm.jobs import interrupts
 
 
 class Commands(TyperGroup):
-    """All commands; what they print may end anywhere: at a closed pipe, or on a terminal that knows only ASCII."""
+    """All commands; what they print may end anywhere: at a closed pipe, or on a terminal without their characters."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run them under one name: help and shell completion are the same for `python -m gladstorm`."""
@@ -25,7 +25,7 @@ class Commands(TyperGroup):
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Read the command line; help and version are printed here."""
-        spell_out_missing_characters()
+        replace_missing_characters()
         with until_the_pipe_is_closed():
             return super().make_context(*arguments, **options)
 
@@ -98,42 +98,20 @@ def gladstorm(
 
 
 def _environment() -> dict[str, Any]:
-    """Return what a report of a fault needs: versions of all that gladstorm can use, the processor, devices."""
-    import contextlib
+    """Return what a report of a fault needs: the versions of all that gladstorm can use, and the machine."""
     import os
     import platform
     import re
     from importlib import metadata
-    from importlib.util import find_spec
 
-    import numpy as np
-
-    wanted = {re.split(r"[^\w-]", requirement)[0] for requirement in metadata.requires("gladstorm") or []} - {
-        "gladstorm"
-    }
-    packages: dict[str, str | None] = dict.fromkeys(sorted(wanted))
-    for name in packages:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            packages[name] = metadata.version(name)
-    simd = np.show_config(mode="dicts")["SIMD Extensions"]
-    devices: dict[str, list[str]] = {}
-    if find_spec("jax"):
-        import jax
-
-        devices["jax"] = [str(device) for device in jax.devices()]
-    if find_spec("torch"):
-        import torch
-
-        accelerators = range(torch.accelerator.device_count()) if torch.accelerator.is_available() else []
-        kind = torch.accelerator.current_accelerator()
-        devices["torch"] = ["cpu", *(f"{kind}:{index}" for index in accelerators)]
+    wanted = {re.split(r"[^\w-]", requirement)[0] for requirement in metadata.requires("gladstorm") or []}
+    installed = {each.name.replace("_", "-"): each.version for each in metadata.distributions()}
     return {
         "gladstorm": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": packages,
-        "processor": {"cores": os.cpu_count(), "machine": platform.machine(), "simd": simd["baseline"] + simd["found"]},
-        "devices": devices,
+        "packages": {name: installed.get(name) for name in sorted(wanted - {"gladstorm"})},
+        "processor": {"cores": os.cpu_count(), "machine": platform.machine()},
     }
 
 

@@ -48,21 +48,23 @@ def diagnose(
     from gladstorm.diagnosis import diagnose as fit
 
     report = fit(Probes.load(run))
-    asked: dict[str, Any] = {"horizon": horizon, "gap": gap, "alpha": alpha, "batch": batch, "max_norm": max_norm}
-    content = report.as_dict(**asked)
+    questions: dict[str, Any] = {"horizon": horizon, "gap": gap, "alpha": alpha, "batch": batch, "max_norm": max_norm}
+    content = report.as_dict(**questions)
     if plot is not None:
         from gladstorm.diagnosis.page import diagnosis_figure
         from gladstorm.plotting import figures
 
         figures.save(diagnosis_figure(report), plot)
-    with saving("--page", page, lambda path: report.explore(path, title=f"Noise of {run.name}", **asked)):
-        show_json(content) if as_json else _print(report, content, asked)
+    with saving("--page", page, lambda path: report.explore(path, title=f"Noise of {run.name}", **questions)):
+        show_json(content) if as_json else _print(report, content, questions)
 
 
-def _print(report: "Report", content: dict[str, Any], asked: dict[str, Any]) -> None:
+def _print(report: "Report", content: dict[str, Any], questions: dict[str, Any]) -> None:
+    from gladstorm.diagnosis.report import HEADINGS
+
     title = f"{len(report.probes)} probes up to {report.probes.radius:.3g} from the start"
-    show(Table(title, ("", "estimate", "95 % interval", "verdict", "meaning"), report.rows(), words=5, drop=(4,)))
-    for line in (*report.sentences(), *report.recommend(**asked).sentences()):
+    show(Table(title, HEADINGS, report.rows(), words=5, drop=(4,)))
+    for line in (*report.sentences(), *report.recommend(**questions).text.splitlines()):
         say(line)
     numbers = {name: value for name, value in content["recommendation"].items() if name != "why" and value is not None}
     if numbers:

@@ -1,4 +1,4 @@
-"""What commands that run a study have in common: where its tasks are computed, and the files that come of it."""
+"""Shared by commands that run a study: the place where its tasks are computed, and the files that come of it."""
 
 import contextlib
 import importlib.util
@@ -27,7 +27,7 @@ def keep_in(folder: Path | None) -> None:
 
 @contextlib.contextmanager
 def computing(store: Path | None, workers: int | None, scheduler: str | None) -> "Iterator[Executor]":
-    """Where tasks are computed whose results a folder keeps: JAX made ready in this process, or a cluster."""
+    """Open what computes tasks whose results a folder keeps: JAX made ready in this process, or a cluster."""
     from gladstorm import devices
     from gladstorm.simulation import cluster, programs
 

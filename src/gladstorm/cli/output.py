@@ -1,9 +1,5 @@
-"""Tables and JSON as the commands print them, and what becomes of characters a terminal does not have.
+"""Tables and JSON as the commands print them, on a terminal of any width, and into a pipe that closes."""
 
-Formulas are spelled out here and not by Unidecode or AnyASCII: both write γ as g and x⁰ as x0.
-"""
-
-import codecs
 import contextlib
 import io
 import json
@@ -19,16 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CLOSED_PIPE = 141  # 128 + SIGPIPE: what a shell reports of a program whose reader has gone
-SPELL_OUT = "gladstorm.spell_out"  # the name of the error handler below
-ASCII = "gladstorm_ascii"  # ASCII by another name: Click takes the usual one for a mistake and writes UTF-8 instead
-
-_READABLE = {
-    "‖": "||", "∇": "grad ", "−": "-", "–": "-", "±": "+-", "…": "...", "⋯": "...", "’": "'", "·": "*", "⊙": "*",
-    "×": "x", "½": "1/2", "¼": "1/4", "≤": "<=", "≥": ">=", "≈": "~", "∼": "~", "∈": "in", "∞": "inf", "√": "sqrt ",
-    "∫": "integral ", "∂": "d", "←": "<-", "→": "->", "⌈": "ceil(", "⌉": ")", "⌊": "floor(", "⌋": ")", "⟨": "<",
-    "⟩": ">", "✓": "yes", "✗": "no", "★": "*", "ℓ": "l", "λ": "lambda", "Λ": "Lambda", "\u0302": "^", "\u0303": "~",
-    "\u0304": "-", "ϱ": "rho", "°": "o", "⟂": "_|_", "●": "*", "○": "o", "↑": "^", "′": "'",
-}  # fmt: skip
 # An interval, a deviation, a count, an equation, a share, a missing number, a mark at the end.
 _TOGETHER = re.compile(
     r"\[[^\]]*\]|± \S+|\(?[-\d.e]+ to [-\d.e]+\)?|\d+ of \d+|\S = \S+|0 < \S < 1|\S+ %|not finite|\S+ [*°!↑]+$"
@@ -120,32 +106,30 @@ def show(*tables: Table) -> None:
     from rich.table import Table as Drawn
 
     screen = _screen()
-    for title, headings, rows, caption, words, drop, total in tables:
-        spelled = [list(map(_spell, row)) for row in (headings, *rows, total)]
-        table = Table(title, spelled[0], spelled[1:-1], caption, words, drop, spelled[-1])
+    for table in tables:
         widths, framed = fit(table, screen.width, cell_len)
         drawn = Drawn(box=HEAVY_HEAD) if framed else Drawn(box=SIMPLE_HEAD, show_edge=False, padding=0)
         for k, size in widths.items():
             heading = wrap(table.headings[k], size, cell_len)
-            drawn.add_column(heading, justify="left" if k < words else "right", no_wrap=True, overflow="fold")
+            drawn.add_column(heading, justify="left" if k < table.words else "right", no_wrap=True, overflow="fold")
         for row in table.rows:
             drawn.add_row(*(wrap(row[k], size, cell_len) for k, size in widths.items()))
-        if total:
+        if table.total:
             drawn.add_section()
             drawn.add_row(*(table.total[k] for k in widths))
-        screen.print(_spell(title), style="italic")
+        screen.print(table.title, style="italic")
         screen.print(drawn)
         missing = [heading for k, heading in enumerate(table.headings) if k not in widths]
         left_out = f"Left out: {', '.join(missing)}. A wider terminal or --json shows all." if missing else ""
-        for line in filter(None, [caption, left_out]):
-            screen.print(_spell(line), style="dim")
+        for line in filter(None, [table.caption, left_out]):
+            screen.print(line, style="dim")
 
 
 def say(*lines: str) -> None:
     """Print sentences, broken between words where the terminal ends."""
     screen = _screen()
     for line in lines:
-        screen.print(_spell(line))
+        screen.print(line)
 
 
 def _screen() -> "Console":
@@ -162,12 +146,6 @@ def _screen() -> "Console":
     if not screen.is_terminal and not (given.isdecimal() and int(given) > 0):
         screen.width = 10**6
     return screen
-
-
-def _spell(text: str) -> str:
-    """A text as standard output can print it."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return text.encode(encoding, SPELL_OUT).decode(encoding)
 
 
 def plus_minus(statistics: Mapping[str, Any], digits: int = 4) -> str:
@@ -188,16 +166,11 @@ def show_json(data: Any, indent: int = 2) -> None:
     typer.echo(json.dumps(data, indent=indent, allow_nan=False, ensure_ascii=not encoding.startswith("utf")))
 
 
-def spell_out_missing_characters() -> None:
-    """Let the standard streams print `||grad f||` where they have no ‖∇f‖, instead of failing."""
-    same = codecs.lookup("ascii")
-    codec = codecs.CodecInfo(*same, same.incrementalencoder, same.incrementaldecoder, name=ASCII)
-    codecs.register(lambda name: codec if name == ASCII else None)
-    codecs.register_error(SPELL_OUT, _spell_out)
+def replace_missing_characters() -> None:
+    """Let the standard streams print a question mark for a character that they do not have, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            is_ascii = codecs.lookup(stream.encoding).name == "ascii"
-            stream.reconfigure(encoding=ASCII if is_ascii else None, errors=SPELL_OUT)
+            stream.reconfigure(errors="replace")
 
 
 @contextlib.contextmanager
@@ -210,31 +183,3 @@ def until_the_pipe_is_closed() -> Iterator[None]:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end
         raise typer.Exit(CLOSED_PIPE) from None
-
-
-def _spell_out(problem: UnicodeError) -> tuple[str, int]:
-    if not isinstance(problem, UnicodeEncodeError):
-        raise problem
-    return "".join(map(_in_ascii, problem.object[problem.start : problem.end])), problem.end
-
-
-def _in_ascii(character: str) -> str:
-    """A character in ASCII: as in the table above, by the name of a Greek letter, or without its accents.
-
-    >>> "".join(map(_in_ascii, "γ‖x⁰‖² ü Δ 漢"))
-    'gamma||x^0||^2 u Delta ?'
-    """
-    import unicodedata  # only where a character is missing
-
-    if character in _READABLE or character.isascii():
-        return _READABLE.get(character, character)
-    name = unicodedata.name(character, "")
-    if name.startswith("GREEK") and " LETTER " in name:
-        letter = name.rpartition(" LETTER ")[2].partition(" ")[0].lower()
-        return letter.capitalize() if "CAPITAL" in name else letter
-    kind, *codes = unicodedata.decomposition(character).split() or ["?"]
-    if not kind.startswith("<"):
-        kind, codes = "", [kind, *codes]
-    plain = "".join(chr(int(code, 16)) for code in codes if code != "?")
-    mark = {"<super>": "^", "<sub>": "_"}.get(kind, "")
-    return (mark + "".join(map(_in_ascii, plain)) if mark else plain.encode("ascii", "ignore").decode()) or "?"

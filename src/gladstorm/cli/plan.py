@@ -1,5 +1,6 @@
 """`gladstorm plan` and `gladstorm table`: what the theorems say. Nothing heavier than typer is imported for --json."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @app.command(short_help="Print a theorem's step size, conditions and bound.")
 def plan(
-    method: Annotated[str, problem.COVERED_METHOD],
+    method: Annotated[str, problem.PLANNED_METHOD],
     alpha: Annotated[float, problem.ALPHA],
     B: Annotated[float, problem.B],
     G: Annotated[float, problem.G],
@@ -30,7 +31,13 @@ def plan(
     eta0: Annotated[float | None, problem.ETA0] = None,
     growth: Annotated[float | None, problem.NOISE_POWER] = None,
     norm: Annotated[str | None, problem.NORM] = None,
-    compare: Annotated[bool, Option("--compare", help="NSGDM and NSTORM side by side, from f's constants.")] = False,
+    constants: Annotated[str | None, problem.CONSTANTS] = None,
+    decay: Annotated[float | None, problem.DECAY] = None,
+    decay_start: Annotated[float, problem.DECAY_START] = 0.0,
+    inward: Annotated[float | None, problem.INWARD] = None,
+    batch: Annotated[str, problem.BATCH] = "one",
+    excess: Annotated[float, problem.EXCESS] = 1.0,
+    compare: Annotated[bool, Option("--compare", help="All three methods in one table, from f's constants.")] = False,
     plot: Annotated[Path | None, Option(help="Draw the bound against T into this file (png, pdf, svg).")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,45 +45,43 @@ def plan(
 
     Example: gladstorm plan nstorm --alpha 0.5 --L0 1.5 --L1 0.25 --B 0.4 --G 0.7 --gap 3 --horizon 10000
 
-    Example: gladstorm plan nsgdm --alpha 0 --L0 1 --B 0.1 --G 1 --gap 1 --eps 0.5 --growth 1 --norm "spectral(64, 32)"
+    Example: gladstorm plan nsgdm --alpha 0 --L0 1 --B 0.1 --G 1 --gap 1 --eps 0.5 --norm "sign(9)" --constants norm
+
+    Example: gladstorm plan sgd --alpha 0 --L0 1 --B 0.1 --G 1 --gap 1 --eps 0.1 --growth 1 --batch sigma --compare
     """
     from gladstorm import theory  # not before: --help does without
 
     require_file("plan", "--plot", plot, FIGURES)
     given: dict[str, Any] = {"alpha": alpha, "L0": L0, "L1": L1, "L": L, "B": B, "G": G, "gap": gap}
     given |= {} if growth is None else {"growth": growth}
-    given |= {} if norm is None else {"norm": theory.Norm.from_text(norm)}
-    asked: dict[str, Any] = {"horizon": horizon, "eps": eps, "gamma0": gamma0, "eta0": eta0}
-    if compare:
-        if method not in theory.COVERED_METHODS:
-            raise ValueError(f"plan: method must be one of {', '.join(theory.COVERED_METHODS)}; got method={method!r}.")
-        posed = theory.Problem(**given)
-        for name in theory.REGIMES["nsgdm", posed.smoothness, posed.noise].needs():
-            if given[name] is None:
-                raise ValueError(
-                    f"plan: --{name} must be given with --compare, which reads the constants of f; got {name}=None."
-                )
-        oracles = theory.wrapped(posed)
-        both: dict[str, Any] = {"L0": oracles.L0, "L1": oracles.L1, "L": oracles.L if L is None else L}
-        plans = [theory.plan("nsgdm", **given, **asked), theory.plan("nstorm", **(given | both), **asked)]
-    else:
-        plans = [theory.plan(method, **given, **asked)]
-    crossing = theory.overtakes(plans[1].statement, plans[0].statement) if compare else None
+    given |= {} if norm is None else {"norm": theory.Norm.from_text(norm), "constants": constants}
+    given |= {"batch": batch, "excess": excess, "horizon": horizon, "eps": eps, "gamma0": gamma0, "eta0": eta0}
+    if decay is not None:
+        given["decay"] = theory.Decay(decay, decay_start, inward)
+    elif inward is not None or decay_start:
+        raise ValueError(f"plan: --decay must be given with --inward and --decay-start; got {inward=}, {decay_start=}.")
+    made, refused = theory.compare(**given) if compare else ({method: theory.plan(method, **given)}, {})
+    plans = list(made.values())
+    crossing = None
+    if compare and "nstorm" in made:
+        crossing = theory.overtakes(made["nstorm"].statement, made["nsgdm"].statement)
     if plot is not None:
         from gladstorm.plotting import figures
 
         figures.save(figures.bounds(plans, crossing), plot)
     if as_json:
-        answers = {planned.statement.method: planned.as_dict() for planned in plans}
-        show_json(answers | {"nstorm_ahead_from": crossing} if compare else answers[plans[0].statement.method])
-    else:
-        for planned in plans:
-            show(*_tables(planned))
-        if compare:
+        answers: dict[str, Any] = {name: planned.as_dict() for name, planned in made.items()}
+        show_json(answers | {"nstorm_ahead_from": crossing, "refused": refused} if compare else answers[method])
+    elif compare:
+        show(_side_by_side(made, refused))
+        if "nstorm" in made:
             where = f"from T = {crossing:,} on" if crossing is not None and crossing > 1 else "at every horizon"
             side = "stays above" if crossing is None else "is below"
             say(f"NSTORM's bound {side} NSGDM's {where}, with these tunings.")
+        if "decay" not in given and given.get("growth", 2) == 2 and norm is None:
             say("The constants that were given are f's; NSTORM's are those of f with BG-0 noise added.")
+    else:
+        show(*_tables(plans[0]))
     violations = [sentence for planned in plans for sentence in planned.statement.violations()]
     for sentence in (*(remark for planned in plans for remark in planned.remarks), *violations):
         echo(sentence, err=True)
@@ -100,8 +105,25 @@ def table(as_json: AsJson = False) -> None:
     show(Table("Stochastic gradients for E‖∇f‖ ≤ ε", list(rows[0]), cells, words=len(rows[0])))
 
 
+def _side_by_side(made: "Mapping[str, Plan]", refused: Mapping[str, str]) -> Table:
+    from gladstorm.theory.plans import counted
+
+    headings = ("method", "γ", "η", "N_init", "steps", "stochastic gradients", "largest batch", "bound")
+    rows, captions = [], [f"{name.upper()}: {why}" for name, why in refused.items()]
+    for name, planned in made.items():
+        answer = planned.as_dict()
+        counts = [counted(answer[field]) for field in ("n_init", "steps", "sfo", "largest_batch")]
+        schedule = [f"{answer['gamma']:.4g}", f"{answer['eta']:.4g}"]
+        rows.append([name.upper(), *schedule, *counts, f"{answer['measure']} ≤ {answer['bound']:.4g}"])
+        captions.append(f"{name.upper()}: {answer['source']}; {answer['class']}")
+    first = next(iter(made.values())).problem
+    title = f"α = {first.alpha:g}, growth {first.growth:g}, norm {first.norm.name}"
+    return Table(title, headings, rows, caption="\n".join(captions), drop=(3, 6, 2))
+
+
 def _tables(planned: "Plan") -> list[Table]:
     from gladstorm import theory
+    from gladstorm.theory.plans import counted
 
     answer = planned.as_dict()
     title = f"{answer['method'].upper()}, α = {answer['alpha']:g}, noise: {answer['noise']}, T = {answer['horizon']:,}"
@@ -112,6 +134,8 @@ def _tables(planned: "Plan") -> list[Table]:
     caption = f"{answer['source']}\n{answer['class']}"
     if answer["growth"] != 2:
         title += f", noise growth {answer['growth']:g}"
+    if answer["largest_batch"] > answer["n_init"]:
+        title += f", largest batch {counted(answer['largest_batch'])}"
     tables = [Table(title, headings, [[*numbers, rate]], caption=caption, words=6)]
     if answer["conditions"]:
         sides = [
@@ -144,7 +168,7 @@ def _tables(planned: "Plan") -> list[Table]:
     return [
         *tables,
         Table(
-            "bound on E‖∇f(x̂)‖" + ("" if answer["norm"] == "euclid" else "_*"),
+            f"bound on {answer['measure']}",
             columns,
             rows,
             "\n".join(lines),

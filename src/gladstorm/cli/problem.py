@@ -45,6 +45,7 @@ Page = Annotated[
 
 # What a theorem is about.
 COVERED_METHOD = Argument(help="nsgdm or nstorm.")
+PLANNED_METHOD = Argument(help="sgd, nsgdm or nstorm.")
 ALPHA = Option(help="α in [0, 1]: curvature grows like ‖∇f‖^α; with 0 it does not grow.")
 B = Option("--B", help="Growth of the noise: its variance is at most B²‖x−x⁰‖² + G²; 0 for bounded variance.")
 G = Option("--G", help="Standard deviation of the noise at the start x⁰; 0 with B = 0 for exact gradients.")
@@ -53,10 +54,13 @@ L0 = Option("--L0", help="Smoothness constant of f (nsgdm) or of its oracle (nst
 L1 = Option("--L1", help="How fast curvature grows with the gradient, for alpha > 0.")
 L = Option("--L", help="Mean-square smoothness, for nstorm with alpha = 0: √(L0² + B²) if noise is added to f.")
 NOISE_POWER = Option("--growth", help="a: the variance of the noise grows like ‖x−x⁰‖^a. [default: 2]")
-NORM = Option(
-    help="The norm of a step: euclid, sign(d), spectral(m, n) or layers(w * norm, …); its constants are given. "
-    "[default: euclid]"
-)
+NORM = Option(help="The norm of a step: euclid, sign(d), spectral(m, n) or layers(w * norm, …). [default: euclid]")
+CONSTANTS = Option(help="Whose constants are given, in another norm: norm, or euclid to convert Euclidean ones.")
+DECAY = Option(help="λ of weights that decay to a point c: x ← x − γ(d + λ(x − c)).")
+DECAY_START = Option(help="‖x⁰ − c‖, at most 1/λ. [default: 0]")
+INWARD = Option(help="ϑ, if f does not fall outwards from ‖x − c‖ = ϑ/λ on: then the bound is on ‖∇f‖ itself.")
+BATCH = Option(help="one; or for sgd sigma or sigma2: batches that grow like the noise's deviation or variance.")
+EXCESS = Option(help="How many samples such batches may take beyond the fewest, in units of them.")
 HORIZON = Option(help="T, the number of iterates.")
 GAMMA0 = Option(help="Step constant γ0; default: the best the theorem admits.")
 ETA0 = Option(help="Momentum constant η0 in (0, 1]; default 1.")

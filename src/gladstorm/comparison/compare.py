@@ -82,8 +82,8 @@ def compare(
     >>> results["NSGDM"].as_dict()["sfo"]["mean"]
     200.0
     """
-    for name, count in (("budget", budget), ("seeds", seeds), ("tuning_seeds", tuning_seeds)):
-        COUNT.whole("compare", name, count)
+    counted = (("budget", budget), ("seeds", seeds), ("tuning_seeds", tuning_seeds))
+    budget, seeds, tuning_seeds = (COUNT.whole("compare", name, count) for name, count in counted)
     given: Any = methods
     if not isinstance(given, Mapping) or not all(isinstance(method, Method) for method in given.values() or [None]):
         raise ValueError(f"compare: methods must be Method objects such as nsgdm(...) by name; got {shown(methods)}.")

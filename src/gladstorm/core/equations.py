@@ -7,6 +7,7 @@ Each is a pure function of numbers or arrays of any library. Where more than ari
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 # The untuned method, whose equations are in the docstring of `methods.steps.Untuned`.
@@ -18,6 +19,9 @@ FASTEST = 4.0  # the most that one step may count on the clock
 DECAY = 0.4  # a: at τ = 1 steps are K^a times shorter
 SHARE = 0.5  # β, the share of a step in the mean of recent ones
 AVERAGED = 6.0  # the degree of the average x̄, as `PolynomialAverage` counts it
+
+# The untuned method by layer: normalized momentum in the norm of each layer, whose first length suits all networks.
+LAYER_LENGTH, LAYER_MOMENTUM = 0.02, 0.9
 
 # The odd polynomial σ → aσ + bσ³ + cσ⁵ that one step of Newton–Schulz takes each singular value through. These
 # coefficients (Jordan et al., Muon, 2024) bring small ones up fast: in five steps, all above ‖v‖_F/500 to 0.68–1.21.
@@ -88,29 +92,34 @@ def agreement(off: Any, spread: Any, xp: Any) -> Any:
     return (off / xp.where(spread == 0, 1.0, spread)) ** 2
 
 
-def newton_schulz(v: Any, xp: Any, steps: int = NEWTON_SCHULZ_STEPS) -> Any:
+def add_product(beta: Any, z: Any, alpha: Any, x: Any, y: Any) -> Any:
+    """βz + α xy for matrices."""
+    return beta * z + alpha * (x @ y)
+
+
+def newton_schulz(v: Any, xp: Any, steps: int = NEWTON_SCHULZ_STEPS, add_product: Any = add_product) -> Any:
     """UVᵀ, nearly, of each matrix v = UΣVᵀ of a stack (the last two dimensions); 0 where a matrix is 0.
 
     Each singular value ends where `NEWTON_SCHULZ` takes σ/‖v‖_F in so many steps, whatever the scale of v. A matrix of
-    one row or column is v/‖v‖, exactly.
+    one row or column is v/‖v‖, exactly. A library that has βz + α xy as one kernel may give it.
     """
     if v.shape[-2] > v.shape[-1]:  # the shorter side makes the smaller products
-        return newton_schulz(v.swapaxes(-2, -1), xp, steps).swapaxes(-2, -1)
+        return newton_schulz(v.swapaxes(-2, -1), xp, steps, add_product).swapaxes(-2, -1)
     a, b, c = NEWTON_SCHULZ
     x = normalized(v, (-2, -1), xp)
     for _ in range(steps if v.shape[-2] > 1 else 0):
         gram = x @ x.swapaxes(-2, -1)
-        x = a * x + (b * gram + c * (gram @ gram)) @ x
+        x = add_product(a, x, 1, add_product(b, gram, c, gram, gram), x)
     return x
 
 
 def normalized(v: Any, axis: Any, xp: Any) -> Any:
     """v/‖v‖ with the Euclidean norm along these axes, at any scale; 0 where v is 0."""
-    scaled = _scaled_by(xp.amax(xp.abs(v), axis=axis, keepdims=True), v, xp)  # or squares would leave the range
-    return _scaled_by(xp.sqrt(xp.sum(scaled * scaled, axis=axis, keepdims=True)), scaled, xp)
+    scaled = _over(xp.amax(xp.abs(v), axis=axis, keepdims=True), v, xp)  # or squares would leave the range
+    return _over(xp.linalg.vector_norm(scaled, axis=axis, keepdims=True), scaled, xp)
 
 
-def _scaled_by(size: Any, v: Any, xp: Any) -> Any:
+def _over(size: Any, v: Any, xp: Any) -> Any:
     return v / xp.where(size == 0, 1.0, size)
 
 
@@ -119,4 +128,9 @@ def spectral_length(rows: int, columns: int) -> float:
 
     The root mean square of its entries is then that at which torch draws weights, about 1/√n.
     """
-    return max(1.0, rows / columns) ** 0.5
+    return math.sqrt(max(1.0, rows / columns))
+
+
+def layer_length(k: Any, horizon: Any, xp: Any) -> Any:
+    """γ = 0.02 max{1 − k/K, 1/(k + 1)}: the length of a step by layer, which falls linearly until the horizon."""
+    return LAYER_LENGTH * xp.maximum(1 - k / horizon, 1 / (k + 1))

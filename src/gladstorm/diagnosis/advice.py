@@ -1,7 +1,8 @@
-"""What to do about it: a method with its numbers where a theorem or a page of measurements says so, and why."""
+"""Advice: a method with its numbers where a theorem or a page of measurements says so, and why."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gladstorm.diagnosis.report import Report
 
 GROWS = 2.0  # times as large a critical batch far from the start, for a batch that grows to pay
+MATTERS = 2.0  # times as large a variance at the end of a path, for its growth to decide the method
 DIGITS, SUITE, CHOOSING = "docs/evidence/digits", "docs/evidence/suite", "docs/choosing.md"
 # What studies found, by what the noise does; tests/diagnosis/test_advice.py compares it with their results.
 EVIDENCE = {
@@ -30,6 +32,7 @@ EVIDENCE = {
     "untuned": "If you do not want to tune, use Untuned; docs/evidence/untuned says where it is good and where not.",
 }
 # Code that makes the optimizer, by library; `{steps}` is the horizon. Both schedules fall linearly to 0.
+Trial = Callable[[float], tuple[float, float]]  # a short training at a learning rate: the losses before and after it
 _LINEAR = "schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters={steps})"
 ACTIONS = {
     "adam": {
@@ -39,10 +42,8 @@ ACTIONS = {
         "# without tuning: optimizer = gladstorm.optax.untuned({steps})",
     },
     "nsgdm": {
-        "torch": "lr = 2 * {distance:.2g} * {steps}**-0.75  # tune it\n"
-        f"optimizer = gladstorm.torch.NSGDM(model.parameters(), lr=lr)\n{_LINEAR}",
-        "optax": "lr = 2 * {distance:.2g} * {steps}**-0.75  # tune it\n"
-        "optimizer = gladstorm.optax.nsgdm(optax.linear_schedule(lr, 0.0, {steps}))",
+        "torch": "optimizer = gladstorm.torch.NSGDM(model.parameters(), lr={lr:.3g})  # tune lr\n" + _LINEAR,
+        "optax": "optimizer = gladstorm.optax.nsgdm(optax.linear_schedule({lr:.3g}, 0.0, {steps}))  # tune {lr:.3g}",
     },
     "theorem": {
         "torch": "optimizer = gladstorm.torch.{Method}(model.parameters(), {gamma:.6g}, momentum={momentum:.6g}{init})",
@@ -66,11 +67,13 @@ class Advice:
     clipping: Clipping | None = None  #: what the training's clipping does
     actions: dict[str, str] = field(default_factory=dict)  #: code that makes the optimizer, for torch and for optax
 
-    def sentences(self) -> list[str]:
-        """What to do, for a reader."""
-        said = [f"Advice: {self.why}", *([f"Batch: {self.batching}"] if self.batching else [])]
-        said += [self.clipping.sentence()] if self.clipping else []
-        return [*said, *(f"{library}: {line}" for library, code in self.actions.items() for line in code.splitlines())]
+    @property
+    def text(self) -> str:
+        """Sentences about what to do, and code to paste, a line each."""
+        lines = [f"Advice: {self.why}", self.batching and f"Batch: {self.batching}"]
+        lines += [self.clipping.sentence() if self.clipping else None]
+        lines += [f"{library}: {line}" for library, code in self.actions.items() for line in code.splitlines()]
+        return "\n".join(filter(None, lines))
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON-ready data: the method, its numbers and the reason."""
@@ -85,8 +88,11 @@ def advise(
     alpha: float | None,
     batch: int | None,
     max_norm: float | None,
+    trial: Trial | None,
 ) -> Advice:
     """The advice that the findings allow. Where a path was seen, what the noise does along it decides first."""
+    if trial is not None and horizon is None:
+        raise ValueError("recommend: horizon must be given with trial, whose learning rate follows from it; got None.")
     for name, rule, value in (
         ("horizon", COUNT, horizon),
         ("gap", POSITIVE, gap),
@@ -96,16 +102,18 @@ def advise(
         if value is not None:
             rule.require("recommend", name, value)
     size = batch or report.batch
-    advice = _method(report, horizon, gap, alpha, size)
+    advice = _method(report, horizon, gap, alpha, size, trial)
     return replace(
         advice,
-        batching=_batching(report, size, asked=batch is not None),
-        clipping=None if max_norm is None else report.clipping(max_norm),
-        actions=_actions(advice, report, horizon),
+        batching=_batching(report, size, wanted=batch is not None),
+        clipping=None if max_norm is None else report.clipping(max_norm, batch),
+        actions=_actions(advice, horizon),
     )
 
 
-def _method(report: Report, horizon: int | None, gap: float | None, alpha: float | None, batch: int) -> Advice:
+def _method(
+    report: Report, horizon: int | None, gap: float | None, alpha: float | None, batch: int, trial: Trial | None
+) -> Advice:
     path, growth, power = report.path, report.findings["B"], report.findings["power"]
     adam = Advice(method="adam", batch=batch, why="", source=DIGITS)
     if path is not None and path.high < 1:
@@ -132,28 +140,51 @@ def _method(report: Report, horizon: int | None, gap: float | None, alpha: float
             )
         why = f"{why} Until you know, use Adam, or SGD with a decay. {EVIDENCE['not known']} {EVIDENCE['untuned']}"
         return replace(adam, why=why, source=CHOOSING)
-    use = "use NSGDM, tune its step size and let it decay linearly."
-    if power.is_estimated and (power.low or 0) > 2:
-        why = (
-            f"The noise grows faster than the square of the distance, with a power of {power.estimate:.2g}: none of "
-            f"the theorems applies; {use} {EVIDENCE['grows faster']}"
-        )
-        return Advice(method="nsgdm", batch=batch, why=why, source=SUITE)
     lacking = _lacking(report, horizon, gap, alpha)
-    if lacking is None and horizon is not None and gap is not None:
+    too_fast = power.is_estimated and (power.low or 0) > 2
+    if lacking is None and not too_fast and horizon is not None and gap is not None:
         return _by_theorem(_plans(report, horizon, gap, batch), batch)
-    where = " along your path" if grows_on_the_way else ""
-    G = report.findings["G"].estimate
-    if growth.is_estimated and growth.estimate and G:
-        where += f", and its variance doubles at {G / growth.estimate:.2g} from the start"
-    return Advice(
-        method="nsgdm", batch=batch, why=f"Your noise grows{where}: {use} {EVIDENCE['grows']} {lacking}", source=DIGITS
+    evidence = EVIDENCE["grows faster" if too_fast else "grows"]
+    if gap is not None:
+        evidence += " None of the theorems applies to noise with such a power." if too_fast else f" {lacking}"
+    matters, untried = _whether_it_matters(report), f"{EVIDENCE['not known']} {EVIDENCE['untuned']}"
+    if path is None or path.estimate < MATTERS:
+        return replace(adam, why=f"{matters} Use Adam, or SGD with a decay. {untried}", source=CHOOSING)
+    if trial is None or horizon is None:
+        why = (
+            f"{matters} NSGDM may be better, and whether it trains at all shows in a short trial: give horizon and "
+            f"trial=gladstorm.torch.trial(loss_of, model, loader). Until then use Adam, or SGD with a decay. {evidence}"
+        )
+        return replace(adam, why=why, source=CHOOSING)
+    gamma = 2 * report.probes.radius * horizon**-0.75
+    before, after = trial(gamma)
+    tried = f"A short trial at {gamma:.3g} changed the loss from {before:.4g} to {after:.4g}"
+    if not after < before:
+        return replace(adam, why=f"{matters} {tried}: use Adam, or SGD with a decay. {untried}", source=CHOOSING)
+    use = "use NSGDM, tune its step size and let it decay linearly."
+    source = SUITE if too_fast else DIGITS
+    return Advice(method="nsgdm", gamma=gamma, batch=batch, why=f"{matters} {tried}: {use} {evidence}", source=source)
+
+
+def _whether_it_matters(report: Report) -> str:
+    """Whether noise that grows matters within the distance that this run travels."""
+    path, radius = report.path, report.probes.radius
+    if path is not None:
+        words = (
+            f"At the end of your path, {radius:.3g} away, the variance is {path.estimate:.2g} times that at the start"
+        )
+        return f"{words}." if path.estimate >= MATTERS else f"{words}: less than twice, which decides no method."
+    G, B = report.findings["G"].estimate, report.findings["B"].estimate
+    where = f": its variance doubles at {G / B:.2g} from the start" if G and B else ""
+    return (
+        f"Your noise grows around the start{where}. That matters to a run that travels so far: give a checkpoint of "
+        "yours, or probe it while it trains."
     )
 
 
-def _actions(advice: Advice, report: Report, horizon: int | None) -> dict[str, str]:
+def _actions(advice: Advice, horizon: int | None) -> dict[str, str]:
     """Code to paste, by library; `model`, `loss_of`, `loader` and, without a horizon, `steps` are yours."""
-    numbers = {"steps": horizon or "steps", "distance": report.probes.radius}
+    numbers: dict[str, Any] = {"steps": horizon or "steps", "lr": advice.gamma}
     if advice.gamma is None or advice.eta is None:
         return {library: code.format(**numbers) for library, code in ACTIONS[advice.method].items()}
     init = f", n_init={advice.n_init}" if (advice.n_init or 1) > 1 else ""
@@ -166,31 +197,31 @@ def _actions(advice: Advice, report: Report, horizon: int | None) -> dict[str, s
     return {library: code.format(init=init, **numbers) for library, code in ACTIONS["theorem"].items()}
 
 
-def _batching(report: Report, batch: int, asked: bool) -> str | None:
+def _batching(report: Report, batch: int, wanted: bool) -> str | None:
     """The critical batch size, what this batch costs beside it, and whether a batch that grows would pay."""
-    found = report.findings["critical_batch"]
+    finding = report.findings["critical_batch"]
     where = "at the end of your path" if report.probes.has_path else "at the start"
-    if not found.low:  # who asks what a batch costs is told what it takes to know
-        return f"The critical batch size {where} is not known: {found.needs}." if asked else None
-    if found.estimate is None or found.high is None:
+    if not finding.low:  # who asks what a batch costs is told what it takes to know
+        return f"The critical batch size {where} is not known: {finding.needs}." if wanted else None
+    if finding.estimate is None or finding.high is None:
         return (
-            f"The critical batch size {where} is {found.low:.2g} or more: up to there a batch twice as large takes "
-            f"nearly half the steps. For an upper end: {found.needs}."
+            f"The critical batch size {where} is {finding.low:.2g} or more: up to there a batch twice as large takes "
+            f"nearly half the steps. For an upper end: {finding.needs}."
         )
-    steps, samples = TradeOff.of(batch, found.estimate)
-    if batch < found.low:
+    steps, samples = TradeOff.of(batch, finding.estimate)
+    if batch < finding.low:
         what = "a larger batch would save steps nearly in proportion"
-    elif batch > found.high:
+    elif batch > finding.high:
         what = "a smaller batch would save samples and cost few steps"
     else:
         what = "your batch is about that"
-    said = (
-        f"The critical batch size {where} is {found.estimate:.2g} samples ({found.low:.2g} to {found.high:.2g}): "
+    text = (
+        f"The critical batch size {where} is {finding.estimate:.2g} samples ({finding.low:.2g} to {finding.high:.2g}): "
         f"{what}. With mini-batches of {batch} a training takes {steps:.3g} times the fewest steps and {samples:.3g} "
         "times the fewest samples; with the critical size, twice the fewest of either (S/S_min = 1 + B/b, "
         "E/E_min = 1 + b/B)."
     )
-    return f"{said} {_growing(report)}".rstrip()
+    return f"{text} {_growing(report)}".rstrip()
 
 
 def _growing(report: Report) -> str:
@@ -213,7 +244,7 @@ def _growing(report: Report) -> str:
 
 
 def _lacking(report: Report, horizon: int | None, gap: float | None, alpha: float | None) -> str | None:
-    """What a theorem with numbers would need, in a sentence; None if it is all there."""
+    """A sentence about what a theorem with numbers would need; None if it is all there."""
     missing = [name for name, value in (("horizon", horizon), ("gap", gap)) if value is None]
     if missing:
         return f"For numbers from a theorem, give {' and '.join(missing)}."

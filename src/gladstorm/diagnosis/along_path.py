@@ -1,4 +1,4 @@
-"""What the noise does on the way a training takes: where it is smallest, and what it is at the end."""
+"""Noise on the way that a training takes: where it is smallest, and what it is at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What else might explain the noise: a constant, the gradient, another power of the distance, another anchor."""
+"""Other explanations of the noise: a constant, the gradient, another power of the distance, another anchor."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def _chosen(candidates: list[list[np.ndarray]], probes: Probes, strata: Strata, 
 
 
 def _losses(extra: list[np.ndarray], probes: Probes, strata: Strata, fold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each fold's fit, the loss on what it was fitted to; of each probe, the loss where it was left out."""
+    """Losses: of each fold's fit, on what it was fitted to; of each probe, the loss where it was left out."""
     columns = np.stack([np.ones(len(probes)), *extra], axis=1)
-    kept = (fold != np.arange(FOLDS)[:, None]).astype(float)
+    inside = (fold != np.arange(FOLDS)[:, None]).astype(float)
     weights = probes.groups - 1
-    theta = fit_noise(columns, probes.noise, weights, kept, strata).values
+    theta = fit_noise(columns, probes.noise, weights, inside, strata).values
     fitted = np.maximum(theta @ columns.T, 0.1 * strata.means(probes.noise) + 1e-9 * probes.noise.mean())
     loss = weights * (probes.noise / fitted + np.log(fitted))
-    return (kept * loss).sum(axis=1), loss[fold, np.arange(len(probes))]
+    return (inside * loss).sum(axis=1), loss[fold, np.arange(len(probes))]

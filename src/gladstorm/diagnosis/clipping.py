@@ -1,4 +1,4 @@
-"""What clipping does to a training: on how many steps it acts, and how far it moves the mean of the gradients."""
+"""Effect of clipping on a training: on how many steps it acts, and how far it moves the mean of the gradients."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ FEWEST = 8  # probes
 ALWAYS = 0.9  # a share of steps from which clipping is normalization
 SMALL = 0.1  # of ‖∇f‖: a bias that is left alone
 GRID = 60  # thresholds to choose from
+PART = 8  # of a run, in so many, is the most that is averaged
 
 
 class Clipping(NamedTuple):
-    """What clipping at a threshold does, from the norms of probes' halves."""
+    """Effect of clipping at a threshold, from the norms of probes' halves."""
 
     max_norm: float  #: the threshold c of g · min{1, c/‖g‖}
-    share: float  #: of the probes whose gradient is longer
-    bias: Interval  #: ‖E clip(g) − ∇f‖/‖∇f‖ for a mini-batch half as large as a probe's
-    batch: int  #: the samples of that half
+    share: float  #: of the mini-batches whose gradient is longer
+    size: int  #: their samples: those asked for, or of a probe
+    bias: Interval  #: ‖E clip(g) − ∇f‖/‖∇f‖
+    batch: int  #: for mini-batches of so many samples: those asked for, or half of a probe's
     better: float  #: the smallest threshold with a bias of a tenth or less
 
     def sentence(self) -> str:
-        """What to do about it."""
-        acts = f"Clipping at {self.max_norm:.3g} acts on {self.share:.0%} of the mini-batches of {2 * self.batch}"
+        """A sentence about what to do."""
+        acts = f"Clipping at {self.max_norm:.3g} acts on {self.share:.0%} of the mini-batches of {self.size}"
         bias = (
             f"moves the mean gradient of {self.batch} samples by {self.bias.estimate:.0%} ({self.bias.low:.0%} to "
             f"{self.bias.high:.0%}) of its length"
@@ -48,10 +50,11 @@ class Clipping(NamedTuple):
         return {**self._asdict(), "bias": self.bias._asdict(), "sentence": self.sentence()}
 
 
-def clipping(probes: Probes, max_norm: float, generator: np.random.Generator) -> Clipping:
+def clipping(probes: Probes, max_norm: float, generator: np.random.Generator, batch: int | None = None) -> Clipping:
     """The share of steps that clipping changes and its bias, from independent halves A and B of mini-batches.
 
     With c(g) = min{1, c/‖g‖}, E (1 − c(A))(1 − c(B))⟨A, B⟩ = ‖E clip(A) − ∇f‖², without bias, and E⟨A, B⟩ = ‖∇f‖².
+    Norms at another batch than that of the probes are about those that the noise lets expect there.
     """
     has_halves = np.isfinite(probes.first)
     if has_halves.sum() < FEWEST:
@@ -61,16 +64,20 @@ def clipping(probes: Probes, max_norm: float, generator: np.random.Generator) ->
         )
     columns = (getattr(probes, name)[has_halves] for name in ("noise", "gradient2", "groups", "samples"))
     noise, gradient2, groups, samples = columns
-    A, B = probes.first[has_halves], probes.second[has_halves]
+    first, second = probes.first[has_halves], probes.second[has_halves]
     mean2 = gradient2 + noise / (groups * samples)  # of the two halves
-    inner = inner_product(mean2, A, B)
+    inner = inner_product(mean2, first, second)
+    order, samples = np.argsort(probes.step[has_halves], kind="stable"), groups * samples
+    whole2 = _squares_at(mean2, noise, samples, batch, order)
+    A, B = (np.sqrt(_squares_at(half**2, noise, samples / 2, batch, order)) for half in (first, second))
+    size = batch or int(np.median(samples))
     n = len(inner)
     counts = np.concatenate([np.ones((1, n)), generator.multinomial(n, np.full(n, 1 / n), size=RESAMPLES)])
     below = np.maximum(counts @ inner, 0.0)
 
     def bias(threshold: float) -> np.ndarray:
-        moved = np.maximum(counts @ (cut_off(A, threshold) * cut_off(B, threshold) * inner), 0.0)
-        return np.asarray(np.sqrt(np.divide(moved, below, out=1.0 * (moved > 0), where=below > 0)))
+        taken = np.maximum(counts @ (cut_off(A, threshold) * cut_off(B, threshold) * inner), 0.0)
+        return np.asarray(np.sqrt(np.divide(taken, below, out=1.0 * (taken > 0), where=below > 0)))
 
     longest, shortest = float(max(A.max(), B.max())), float(min(A.min(), B.min()))
     better = longest
@@ -80,11 +87,31 @@ def clipping(probes: Probes, max_norm: float, generator: np.random.Generator) ->
         better = float(threshold)
     return Clipping(
         max_norm,
-        float(np.mean(mean2 > max_norm**2)),
+        float(np.mean(whole2 > max_norm**2)),
+        size,
         percentiles(bias(max_norm)),
-        int(np.median(groups * samples)) // 2,
+        batch or size // 2,
         better,
     )
+
+
+def _squares_at(
+    squares: np.ndarray, noise: np.ndarray, samples: np.ndarray, batch: int | None, order: np.ndarray
+) -> np.ndarray:
+    """‖g‖² of mini-batches of `batch` samples, from those of `samples` in the order of their steps.
+
+    Noise over `batch` takes the place of noise over `samples`. Then (batch/samples)² neighbours are averaged, at most a
+    part of the run: ‖g‖² of a batch k times as large deviates a k-th as much, where noise is most of it.
+    """
+    if batch is None:
+        return squares
+    larger = batch / float(np.median(samples))
+    window = np.ones(max(1, min(round(larger**2), len(squares) // PART)))
+    shifted = (squares + noise * (1 / batch - 1 / samples))[order]
+    averaged = np.convolve(shifted, window, "same") / np.convolve(np.ones_like(shifted), window, "same")
+    result: np.ndarray = np.empty_like(shifted)
+    result[order] = np.maximum(averaged, 0.0)
+    return result
 
 
 def inner_product(mean2: Any, A: Any, B: Any) -> Any:

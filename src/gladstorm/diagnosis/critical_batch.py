@@ -31,7 +31,7 @@ class Stretch(NamedTuple):
 
 
 class TradeOff(NamedTuple):
-    """What a batch of b costs: S/S_min = 1 + B/b steps and E/E_min = 1 + b/B samples (McCandlish et al. 2018).
+    """Cost of a batch of b: S/S_min = 1 + B/b steps and E/E_min = 1 + b/B samples (McCandlish et al. 2018).
 
     >>> TradeOff.of(batch=32, critical=96)
     TradeOff(steps=4.0, samples=1.3333333333333333)
@@ -62,8 +62,8 @@ def critical_batch(probes: Probes, generator: np.random.Generator) -> Finding:
     if math.isfinite(interval.high):
         return if_narrow(interval, len(chosen))
     more = round_up(4 * len(chosen))
-    said = f"‖∇f‖² cannot be told from 0 by {len(chosen)} probes {where}; needs about {more} or more, or larger batches"
-    return unknown(said, interval)
+    lack = f"‖∇f‖² cannot be told from 0 by {len(chosen)} probes {where}; needs about {more} or more, or larger batches"
+    return unknown(lack, interval)
 
 
 def by_distance(probes: Probes, generator: np.random.Generator) -> list[Stretch]:
@@ -71,17 +71,17 @@ def by_distance(probes: Probes, generator: np.random.Generator) -> list[Stretch]
     on_path = np.isin(probes.direction, ("start", *ON_THE_WAY))
     places = np.flatnonzero(on_path | (not probes.has_path))
     strata = Strata(probes.distance[places], FEWEST)
-    found = []
+    stretches = []
     for i in range(len(strata.sizes)):
         chosen = places[strata.label == i]
         if len(chosen) >= FEWEST and probes.noise[chosen].any():
             interval = _ratio(_means(probes, chosen, generator))
-            found.append(Stretch(float(probes.distance[chosen].mean()), interval))
-    return sorted(found)
+            stretches.append(Stretch(float(probes.distance[chosen].mean()), interval))
+    return sorted(stretches)
 
 
 def window(probes: Probes) -> np.ndarray:
-    """Which probes say where a training is now: the end of the path, or the start where there is none."""
+    """Whether each probe says where a training is now: the end of the path, or the start where there is none."""
     if not probes.has_path:
         return np.asarray(probes.direction == "start")
     along = probes.direction == "along"
@@ -93,7 +93,7 @@ def window(probes: Probes) -> np.ndarray:
 
 
 def _means(probes: Probes, chosen: np.ndarray, generator: np.random.Generator) -> Fits:
-    """Of V and ‖∇f‖², resampled, probes of one pair together."""
+    """Means of V and ‖∇f‖², resampled, probes of one pair together."""
     columns = {name: getattr(probes, name)[chosen] for name in vars(probes) if name != "remarks"}
     pairs = Probes(**columns).paired()
     strata = Strata(pairs.distance, resampling.FEWEST)
@@ -129,7 +129,7 @@ def _ratio(means: Fits) -> Interval:
 
 
 def _edge(told_from_zero: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Where between the two angles the rejection begins; `outside` itself if it is not rejected."""
+    """The angle between two at which the rejection begins; `outside` itself if it is not rejected."""
     if inside == outside or not told_from_zero(outside):
         return outside
     for _ in range(HALVINGS):

@@ -73,7 +73,7 @@ def _ratio(means: Fits, L: Finding) -> Finding:
 
 
 class Cells(NamedTuple):
-    """Of every resample and cell: ‖∇f‖ and L, and the variances and covariance of the two; the first row as seen."""
+    """Numbers of each resample and cell: ‖∇f‖, L, the variances and covariance of the two; the first row as seen."""
 
     norms: np.ndarray  # (resamples, cells)
     L: np.ndarray
@@ -83,7 +83,7 @@ class Cells(NamedTuple):
     sizes: np.ndarray  # (cells,)
 
     def residual_var(self, slope: np.ndarray) -> np.ndarray:
-        """Of L minus a function of ‖∇f‖ with this derivative: both are measured on the same samples."""
+        """Variance of L minus a function of ‖∇f‖ with this derivative: both are measured on the same samples."""
         return np.asarray(np.maximum(self.L_var + slope**2 * self.norms_var - 2 * slope * self.both, 0.0))
 
 
@@ -167,15 +167,15 @@ def _means(
 
 def _roots(means: np.ndarray, covariances: np.ndarray, sizes: np.ndarray) -> Cells:
     """From squares to lengths, by linearization; without the resamples in which a square is not positive."""
-    kept = np.all(means > 0, axis=(1, 2))
-    roots = np.sqrt(means[kept])
+    positive = np.all(means > 0, axis=(1, 2))
+    roots = np.sqrt(means[positive])
     norms, L = roots[..., 0], roots[..., 1]
-    scaled = covariances[kept] / (4 * roots[..., :, None] * roots[..., None, :])
+    scaled = covariances[positive] / (4 * roots[..., :, None] * roots[..., None, :])
     return Cells(norms, L, scaled[..., 0, 0], scaled[..., 1, 1], scaled[..., 0, 1], sizes)
 
 
 def _slopes(cells: Cells) -> Estimates:
-    """Of log L against log‖∇f‖: at most α, and 0 where curvature does not follow the gradient."""
+    """Slope of log L against log‖∇f‖: at most α, and 0 where curvature does not follow the gradient."""
     x = np.log(cells.norms)
     x = cells.sizes * (x - (x @ cells.sizes / cells.sizes.sum())[:, None])
     x /= np.sum(x * np.log(cells.norms), axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Where to look: probes at designed radii, in opposite directions, so that what is odd in the direction cancels."""
+"""Experiments: probes at designed radii, in opposite directions, so that what is odd in the direction cancels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from gladstorm.core.rules import COUNT, POSITIVE, Rule
 from gladstorm.diagnosis.finding import ESTIMATED, NO_GROWTH
 from gladstorm.diagnosis.growth import constants
 from gladstorm.diagnosis.probes import Probe, Probes
+from gladstorm.diagnosis.resampling import generator_of
 from gladstorm.jobs.progress import log
 
 RADII = (0.0, 0.25, 0.5, 1.0)  # of the largest
 SHARES = (12, 8, 8, 20)  # of 48 probes: B is decided far out, the power between
 FEWEST = 16  # probes
 STEP = 0.05  # of the largest radius: how far apart the two points of a probe are
+HELD = 8  # mini-batches, the first, over which the loss of a trial is a mean
 OWN_PATH = -1  # the draw of what lies on the path
 NEAREST, FARTHEST = 0.25, 16.0  # the radii to search between, in lengths of x⁰
 SEARCH, MEASURE = 8, 24  # probes to look at a radius, and to measure there
@@ -90,7 +92,7 @@ def take_probes(
             rows = [row for row in rows if row.distance < 0.75 * reach]
             reach = farthest = reach / 2
             continue
-        G, B = constants(Probes.of(rows), np.random.default_rng(seed))  # as in the report
+        G, B = constants(Probes.of(rows), generator_of(seed, "B"))  # as in the report
         if len(rows) >= SETTLED and B.verdict in (ESTIMATED, NO_GROWTH if reach >= farthest else ESTIMATED):
             break
         doubled = (B.estimate or 0.0) * reach >= CLEAR * (G.estimate or math.inf)
@@ -107,22 +109,24 @@ def _search(generator: np.random.Generator) -> list[Place]:
     return [design[i] for i in generator.permutation(len(design))]
 
 
-def usable_batches(batches: Iterable[T], count: int, usable: Callable[[T], bool], needs: str) -> Iterator[T]:
-    """So many mini-batches that are usable, from as many passes as it takes; a ValueError if a pass gives none."""
-    found = skipped = 0
+def usable_batches(
+    batches: Iterable[T], count: int, usable: Callable[[T], bool], needs: str, owner: str = "diagnose"
+) -> Iterator[T]:
+    """Yield so many usable mini-batches, from as many passes as it takes; a ValueError if a pass gives none."""
+    number = skipped = 0
     while True:
-        before = found
+        before = number
         for batch in batches:
             if not usable(batch):
                 skipped += 1
                 continue
             yield batch
-            found += 1
-            if found == count:
+            number += 1
+            if number == count:
                 return
-        if found == before:
+        if number == before:
             raise ValueError(
-                f"diagnose: mini-batches must have {needs}; got {found} of {count} and {skipped} that have not. Give "
+                f"{owner}: mini-batches must have {needs}; got {number} of {count} and {skipped} that have not. Give "
                 "larger ones, fewer groups, or data that can be read again."
             )
 
@@ -147,7 +151,7 @@ class Place(NamedTuple):
 
 
 def places(budget: int, path: bool, generator: np.random.Generator) -> list[Place]:
-    """So many places, or one less where that is odd: pairs x⁰ ± r u, a third of them along the path, if there is one.
+    """List so many places, or one less where that is odd: pairs x⁰ ± r u, a third of them along the path, if any.
 
     In random order: what changes as the data goes by is not to be mistaken for the distance.
 

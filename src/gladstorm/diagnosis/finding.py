@@ -1,4 +1,4 @@
-"""What was found about one quantity: an estimate with its interval, or what it would take to have one."""
+"""A finding about one quantity: an estimate with its interval, or what it would take to have one."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def if_narrow(interval: Interval, probes: int) -> Finding:
 
 def wider_than_wanted(interval: Interval, probes: int) -> str:
     """How many probes would make an interval narrower than a factor 3: its width falls as 1/√probes."""
-    said = f"{probes} probes have left an interval wider than a factor 3"
+    words = f"{probes} probes have left an interval wider than a factor 3"
     wanted = interval.estimate * (WIDEST - 1) / (WIDEST + 1) * 2  # the width of one from θ/2 to 3θ/2
     if not 0 < interval.estimate < float("inf") or not interval.high - interval.low < float("inf"):
-        return f"{said}; needs more"
-    return f"{said}; needs about {round_up(probes * max((interval.high - interval.low) / wanted, 1.1) ** 2)}"
+        return f"{words}; needs more"
+    return f"{words}; needs about {round_up(probes * max((interval.high - interval.low) / wanted, 1.1) ** 2)}"
 
 
 def round_up(number: float) -> int:

@@ -60,7 +60,7 @@ def curve(probes: Probes, distances: np.ndarray, generator: np.random.Generator)
 
 
 def _fits(pairs: Probes, strata: Strata, generator: np.random.Generator) -> Fits:
-    """Of G² and B² r² at the largest r."""
+    """Fits of G² and B² r² at the largest r."""
     columns = np.stack([np.ones(len(pairs)), (pairs.distance / pairs.radius) ** 2], axis=1)
     return fit_noise(columns, pairs.noise, pairs.groups - 1, strata.resample(generator), strata)
 

@@ -11,6 +11,7 @@ from gladstorm.core.statistics import finite, significant
 from gladstorm.diagnosis import Probes, Report
 from gladstorm.diagnosis.growth import curve
 from gladstorm.diagnosis.probes import DIRECTIONS
+from gladstorm.diagnosis.report import HEADINGS
 from gladstorm.diagnosis.resampling import Strata
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ CURVED = 30.0  # a ratio of noises from which on their axis is logarithmic
 
 
 class Series(NamedTuple):
-    """What is drawn in one colour: rows x, y, low, high; as dots, as a line, or as both."""
+    """Data that is drawn in one colour: rows x, y, low, high; as dots, as a line, or as both."""
 
     rows: np.ndarray
     dots: bool
@@ -99,7 +100,7 @@ def diagnosis_figure(report: Report) -> Figure:
     return figure
 
 
-def diagnosis_page(report: Report, title: str, **asked: Any) -> str:
+def diagnosis_page(report: Report, title: str, **questions: Any) -> str:
     """One self-contained page: the verdicts, what to do and why, and the charts."""
     from gladstorm.plotting.explore import blank, page
 
@@ -113,9 +114,8 @@ def diagnosis_page(report: Report, title: str, **asked: Any) -> str:
         ]
         form = {"id": key, "title": chart.title, "across": "distance from the start", "logs": {"y": chart.log}}
         content["charts"].append({**form, "points": True, "series": drawn})
-    heads = ["", "estimate", "95 % interval", "verdict", "meaning"]
-    content["tables"] = [{"title": "What was found", "open": True, "rows": [heads, *map(list, report.rows())]}]
-    content["sentences"] = [*report.sentences(), *report.recommend(**asked).sentences()]
+    content["tables"] = [{"title": "Findings", "open": True, "rows": list(map(list, [HEADINGS, *report.rows()]))}]
+    content["sentences"] = [*report.sentences(), *report.recommend(**questions).text.splitlines()]
     content["about"] = f"{len(report.probes)} probes up to {report.probes.radius:.3g} from the start."
     return page(content)
 

@@ -16,7 +16,7 @@ ON_THE_WAY = ("along", "path")  # those of a path: towards a checkpoint, or duri
 
 
 class Probe(NamedTuple):
-    """What one mini-batch measures at a point x, and at a second point x⁺ if it was evaluated there too.
+    """Measurements of one mini-batch at a point x, and at a second point x⁺ if it was evaluated there too.
 
     Every estimate is unbiased and none is cut off at 0, so that means and fits of many are right: `gradient2` and `L2`
     may be negative.
@@ -126,9 +126,15 @@ class Probes:
         from gladstorm.jobs.files import load_table
 
         table, metadata = load_table("diagnose", Path(path), FORM)
-        known = Probe._field_defaults  # columns that the first files did not have
+        defaults = Probe._field_defaults  # columns that the first files did not have
         columns = {
-            name: table[name].to_numpy() if name in table.column_names else np.full(len(table), known[name])
+            name: table[name].to_numpy() if name in table.column_names else np.full(len(table), defaults[name])
             for name in Probe._fields
         }
-        return cls(**columns, remarks=tuple(metadata["remarks"]))
+        probes = cls(**columns, remarks=tuple(metadata["remarks"]))
+        if not len(probes) or min(probes.groups) < 2 or min(probes.samples) < 1 or min(probes.distance) < 0:
+            raise ValueError(
+                f"diagnose: {path} must hold probes of two groups or more, with samples in each; got others, or none. "
+                "Take them with a NoiseProbe."
+            )
+        return probes

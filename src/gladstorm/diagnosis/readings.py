@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from gladstorm.diagnosis.clipping import cut_off, inner_product
+from gladstorm.diagnosis.critical_sequence import LEVEL, CriticalSequence
+from gladstorm.diagnosis.sums import Sum2, outer
 
 READINGS = (
     "noise/variance",
     "noise/gradient2",
     "noise/critical_batch",
+    "noise/critical_batch_low",
+    "noise/critical_batch_high",
     "noise/distance",
     "noise/growth",
     "noise/growth_low",
@@ -24,32 +30,10 @@ READINGS = (
 )
 AXIS = "noise/distance"
 GROWTH = ("noise/growth", "noise/growth_low", "noise/growth_high")
-LEVEL = 0.95
+MEMORY = 16  # looks that the averages behind the bias of clipping remember
 BURN_IN = 16  # looks before the first interval of B: it relies on a law of large numbers
 SPREAD = 0.05  # how much squared distances must differ before: their share of variance, between 0 and 1
 FLOOR = 0.1  # of the mean noise: a fit counts as no less in a weight
-MEMORY = 16  # looks that the averages behind the critical batch size remember
-
-
-class Sum2(NamedTuple):
-    """A symmetric matrix [[a, b], [b, c]]."""
-
-    a: float = 0.0
-    b: float = 0.0
-    c: float = 0.0
-
-    def plus(self, scale: float, x: float) -> Sum2:
-        """With scale · (1, x)(1, x)ᵀ added."""
-        return Sum2(self.a + scale, self.b + scale * x, self.c + scale * x * x)
-
-    def times(self, scale: float) -> Sum2:
-        """Every entry multiplied."""
-        return Sum2(scale * self.a, scale * self.b, scale * self.c)
-
-    @property
-    def det(self) -> float:
-        """The determinant."""
-        return self.a * self.c - self.b**2
 
 
 class GrowthSequence:
@@ -73,17 +57,20 @@ class GrowthSequence:
         self._R: Sum2 | None = None
         self._relative = 0.0  # Σ (ε/V̂)²
 
+    @np.errstate(all="ignore")
     def update(self, distance: float, noise: float) -> None:
         """Take the next V, at distance r."""
+        distance, noise = np.float64(distance), np.float64(noise)  # a float's square raises where it overflows
         x, fitted, w = distance**2, self._mean, 1.0
         if self._R is not None:
             G2, B2 = self._theta()
             fitted = max(G2 + B2 * x, FLOOR * self._mean)
             w = 1 / fitted**2
         if self.looks:
-            self._S = self._S.plus(w, x)
-            self._relative += (noise / fitted - 1) ** 2 if fitted else 0.0
-            self._Q = self._Q.plus((w * (noise - fitted)) ** 2, x)
+            row, error, relative = outer(1.0, x), w * (noise - fitted), noise / fitted - 1 if fitted else 0.0
+            self._S = self._S.plus(row.times(w))
+            self._relative += relative**2
+            self._Q = self._Q.plus(row.times(error**2))
             self._Sy = (self._Sy[0] + w * noise, self._Sy[1] + w * noise * x)
         self.looks += 1
         self._mean += (noise - self._mean) / self.looks
@@ -94,21 +81,23 @@ class GrowthSequence:
             self._Sy = (w * self._Sy[0], w * self._Sy[1])
             self._R = self._Q
 
+    @np.errstate(all="ignore")
     def interval(self) -> tuple[float, float, float]:
         """B and the ends of its interval now; not a number, 0 and infinite before there is one."""
         if self._R is None:
             return math.nan, 0.0, math.inf
         start, dispersion = self._R, self._relative / (self.looks - 1)
         reach2 = max(self._reach2(self._Q, start), self._reach2(self._S.times(dispersion), start))
-        B2, reach = self._theta()[1], math.sqrt(reach2)
-        return math.sqrt(max(B2, 0.0)), math.sqrt(max(B2 - reach, 0.0)), math.sqrt(max(B2 + reach, 0.0))
+        B2, reach = self._theta()[1], np.sqrt(reach2)
+        B, low, high = np.sqrt(np.maximum([B2, B2 - reach, B2 + reach], 0.0)).tolist()
+        return B, low, high
 
     def _reach2(self, Q: Sum2, R: Sum2) -> float:
         """The squared half-width for B²: (2 log(1/α) + log det(Q + R)/det R) (S⁻¹(Q + R)S⁻¹)₂₂."""
-        a, b, _ = self._S
-        both = Sum2(Q.a + R.a, Q.b + R.b, Q.c + R.c)
-        variance = (b * b * both.a - 2 * a * b * both.b + a * a * both.c) / self._S.det**2
-        return (2 * math.log(1 / (1 - LEVEL)) + math.log(both.det / R.det)) * variance
+        a, b, _ = (each / self._S.det for each in self._S)
+        both = Q.plus(R)
+        variance = b * b * both.a - 2 * a * b * both.b + a * a * both.c
+        return float((2 * math.log(1 / (1 - LEVEL)) + np.log(both.det / R.det)) * variance)
 
     def _theta(self) -> tuple[float, float]:
         (a, b, c), (y0, y1) = self._S, self._Sy
@@ -153,17 +142,18 @@ class Readings:
     With `max_norm`, the threshold of the training's clipping, it has the bias of that too.
 
     >>> from gladstorm.diagnosis import Probe
-    >>> readings = Readings()
-    >>> now = readings.update(Probe(0, 0, "start", 0.0, 2, 2, 8.0, 2.0, math.nan, math.nan, math.nan))
+    >>> readings, nothing = Readings(), (math.nan, math.nan, math.nan)
+    >>> for i in range(2):
+    ...     now = readings.update(Probe(i, i, "start", 0.0, 2, 2, 8.0, 2.0, *nothing))
     >>> now["noise/critical_batch"], now["noise/signal"]
     (4.0, 0.5)
     """
 
     def __init__(self, max_norm: float | None = None) -> None:
-        self.growth, self._max_norm = GrowthSequence(), max_norm
-        self._noise = self._gradient2 = 0.0  # exponential averages, all too small by the same factor
+        self.growth, self.critical, self._max_norm = GrowthSequence(), CriticalSequence(), max_norm
         self._moved = self._inner = 0.0  # of what clipping takes away, and of ⟨A, B⟩
 
+    @np.errstate(all="ignore")
     def update(self, probe: Measured, batch: int | None = None, **others: float) -> dict[str, float]:
         """Take a probe and return what is known now.
 
@@ -172,34 +162,34 @@ class Readings:
             batch: Samples in a mini-batch of the training; those of the probe if not given.
             others: Readings that are known elsewhere, such as step/length.
         """
-        distance, noise, gradient2 = (float(each) for each in (probe.distance, probe.noise, probe.gradient2))
+        distance, noise, gradient2 = map(np.float64, (probe.distance, probe.noise, probe.gradient2))
         self.growth.update(distance, noise)
-        self._noise += (noise - self._noise) / MEMORY
-        self._gradient2 += (gradient2 - self._gradient2) / MEMORY
-        critical = self._noise / self._gradient2 if self._gradient2 > 0 else math.nan
+        critical = self.critical.update(noise, gradient2)
         B, low, high = self.growth.interval()
         if self._max_norm is not None and math.isfinite(probe.first):
             mean2 = gradient2 + noise / (int(probe.groups) * int(probe.samples))
-            others["clip/bias"] = self._bias(mean2, float(probe.first), float(probe.second), self._max_norm)
-        known = {
+            others["clip/bias"] = self._bias(mean2, np.float64(probe.first), np.float64(probe.second), self._max_norm)
+        now = {
             "noise/variance": noise,
             "noise/gradient2": gradient2,
-            "noise/critical_batch": critical,
+            "noise/critical_batch": critical.estimate,
+            "noise/critical_batch_low": critical.low,
+            "noise/critical_batch_high": critical.high,
             "noise/distance": distance,
             "noise/growth": B,
             "noise/growth_low": low,
             "noise/growth_high": high,
-            "noise/signal": 1 / (1 + critical / (batch or int(probe.groups) * int(probe.samples))),
+            "noise/signal": 1 / (1 + critical.estimate / (batch or int(probe.groups) * int(probe.samples))),
         }
-        return {**dict.fromkeys(READINGS, math.nan), **known, **others}
+        return {**dict.fromkeys(READINGS, math.nan), **{name: float(n) for name, n in now.items()}, **others}
 
     def _bias(self, mean2: float, first: float, second: float, max_norm: float) -> float:
         """‖E clip(g) − ∇f‖/‖∇f‖ over about 16 looks, as in `clipping`."""
         inner = inner_product(mean2, first, second)
-        moved = cut_off(first, max_norm) * cut_off(second, max_norm) * inner
+        taken = cut_off(first, max_norm) * cut_off(second, max_norm) * inner
         self._inner += (inner - self._inner) / MEMORY
-        self._moved += (moved - self._moved) / MEMORY
-        return math.sqrt(max(self._moved, 0.0) / self._inner) if self._inner > 0 else math.nan
+        self._moved += (taken - self._moved) / MEMORY
+        return float(np.sqrt(np.maximum(self._moved, 0.0) / self._inner)) if self._inner > 0 else math.nan
 
 
 def arrange_charts(tracker: Any, prefix: str = "") -> None:

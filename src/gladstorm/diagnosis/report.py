@@ -1,7 +1,7 @@
 """From a table of probes to a report: what was found, what else would explain it, what to do.
 
 A quantity is a function from `Probes` to a `Finding` that `diagnose` calls, with a line in `MEANINGS` and in
-docs/formats.md. If it resamples, it comes last: all draw from one generator, and the numbers after it would change.
+docs/formats.md. Each resamples with a generator of its own, so that no other quantity changes its numbers.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gladstorm.core.rules import POSITIVE
+from gladstorm.core.rules import COUNT, POSITIVE
 from gladstorm.core.screen import html_picture, html_table, in_digits
-from gladstorm.diagnosis.advice import Advice, advise
+from gladstorm.diagnosis.advice import Advice, Trial, advise
 from gladstorm.diagnosis.along_path import anchor, end_to_start
 from gladstorm.diagnosis.alternatives import Alternative, alternatives
 from gladstorm.diagnosis.clipping import Clipping, clipping
@@ -24,7 +24,7 @@ from gladstorm.diagnosis.curvature import curvature, smoothness
 from gladstorm.diagnosis.finding import NO_GROWTH, Finding
 from gladstorm.diagnosis.growth import constants, power
 from gladstorm.diagnosis.probes import Probes
-from gladstorm.diagnosis.resampling import Interval
+from gladstorm.diagnosis.resampling import Interval, generator_of
 
 if TYPE_CHECKING:
     from gladstorm.plotting.figures import Figure
@@ -42,11 +42,12 @@ MEANINGS = {
     "L1": "growth of the curvature with the gradient",
     "critical_batch": "tr Σ/‖∇f‖², the mini-batch beyond which more samples hardly save steps",
 }
+HEADINGS = ("", "estimate", "95 % interval", "verdict", "meaning")
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What probes tell about the noise and the smoothness of a loss. Print it, or read `findings`."""
+    """Findings about the noise and the smoothness of a loss. Print it, or read `findings`."""
 
     probes: Probes  #: the probes it was made from
     findings: dict[str, Finding]  #: a finding for each quantity (G, B and so on), by the names of `MEANINGS`
@@ -67,8 +68,12 @@ class Report:
         alpha: float | None = None,
         batch: int | None = None,
         max_norm: float | None = None,
+        trial: Trial | None = None,
     ) -> Advice:
         """Recommend a method and say why. If the constants are known, a theorem gives its numbers.
+
+        A method for growing noise is recommended only where the variance has doubled on the way that a run travels, and
+        a short trial at the suggested learning rate has lowered the loss; or where you ask a theorem.
 
         Args:
             horizon: the number of mini-batch gradients of your training.
@@ -76,17 +81,24 @@ class Report:
             alpha: α to use instead of the measured one; 0 means that curvature does not grow with the gradient.
             batch: samples in a mini-batch of your training; as many as in a probe if not given.
             max_norm: the threshold at which your training clips gradients, to be told what that does.
+            trial: `gladstorm.torch.trial(…)` or `gladstorm.optax.trial(…)`, or any function that trains for a short
+                while with NSGDM at a learning rate and returns the loss before and after.
         """
-        return advise(self, horizon, gap, alpha, batch, max_norm)
+        return advise(self, horizon, gap, alpha, batch, max_norm, trial)
 
-    def clipping(self, max_norm: float) -> Clipping:
-        """What clipping at a threshold does: how often it acts, its bias, and a better threshold."""
+    def clipping(self, max_norm: float, batch: int | None = None) -> Clipping:
+        """Effect of clipping at a threshold: how often it acts, its bias, and a better threshold.
+
+        With `batch`, for mini-batches of so many samples; else for those of the probes, and the bias for half of them.
+        """
         POSITIVE.require("clipping", "max_norm", max_norm)
-        return clipping(self.probes, max_norm, np.random.default_rng(0))
+        if batch is not None:
+            batch = COUNT.whole("clipping", "batch", batch)
+        return clipping(self.probes, max_norm, np.random.default_rng(0), batch)
 
-    def as_dict(self, **asked: Any) -> dict[str, Any]:
+    def as_dict(self, **questions: Any) -> dict[str, Any]:
         """The report as JSON-ready data; `asked` goes to `recommend`."""
-        advice = self.recommend(**asked)
+        advice = self.recommend(**questions)
         return {
             **{name: finding.as_dict() for name, finding in self.findings.items()},
             "recommendation": advice.as_dict(),
@@ -102,30 +114,30 @@ class Report:
         }
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
-        """For each finding the quantity, estimate, interval, verdict and meaning, as texts."""
-        return [
-            (name, in_digits(each.estimate), _interval(each), _verdict(each), MEANINGS[name])
-            for name, each in self.findings.items()
-        ]
+        """For each finding the quantity, estimate, interval, verdict and meaning, as texts.
+
+        Neighbours of which nothing is known for the same reason share a row.
+        """
+        rows: list[tuple[str, str, str, str, str]] = []
+        for name, each in self.findings.items():
+            row = name, in_digits(each.estimate), _interval(each), _verdict(each), MEANINGS[name]
+            if rows and not any(row[1:3]) and rows[-1][1:4] == row[1:4]:
+                names, *_, meanings = rows.pop()
+                row = f"{names}, {name}", *row[1:4], f"{meanings}; {row[4]}"
+            rows.append(row)
+        return rows
 
     def __str__(self) -> str:
-        widths = [max(len(row[i]) for row in self.rows()) for i in range(3)]
-        lines = [
-            self._title(),
-            *(
-                "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
-                for row in self.rows()
-            ),
-            *self.sentences(),
-            *self.recommend().sentences(),
-        ]
-        return "\n".join(lines)
+        rows = self.rows()
+        widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:3]] + [0]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        return "\n".join([self._title(), *lines, *self.sentences(), self.recommend().text])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        heads, lines = ("", "estimate", "95 % interval", "verdict", "meaning"), self.recommend().sentences()
-        table = html_table(self._title(), [heads, *self.rows()], (*self.sentences(), *lines))
+        lines = (*self.sentences(), *self.recommend().text.splitlines())
+        table = html_table(self._title(), [HEADINGS, *self.rows()], lines)
         return table + html_picture(self.plot, "noise, gradient norm and smoothness against the distance")
 
     def plot(self) -> Figure:
@@ -142,7 +154,7 @@ class Report:
         probes = f"{len(self.probes)} probes up to {self.probes.radius:.3g} from the start"
         return f"{probes}, mini-batches of {self.batch}; 95 % intervals"
 
-    def explore(self, path: str | os.PathLike[str], *, title: str = "", **asked: Any) -> None:
+    def explore(self, path: str | os.PathLike[str], *, title: str = "", **questions: Any) -> None:
         """Write one HTML file that needs no network: the findings, the advice, and charts to read and to zoom.
 
         Args:
@@ -156,16 +168,18 @@ class Report:
         from gladstorm.diagnosis.page import diagnosis_page
         from gladstorm.jobs.files import write_text
 
-        write_text(Path(path), diagnosis_page(self, title or "Noise", **asked))
+        write_text(Path(path), diagnosis_page(self, title or "Noise", **questions))
 
     def sentences(self) -> list[str]:
         """Sentences about the alternatives, about the noise along the path, and about the probes themselves."""
         compared = ", ".join(f"{each.model}: {each.verdict}" for each in self.alternatives)
-        said = [f"Predicting left-out probes, against G² + B² r²: {compared}."] if compared else []
+        sentences = [f"Predicting left-out probes, against G² + B² r²: {compared}."] if compared else []
         if self.path is not None:
             ratio, low, high = (in_digits(each) for each in self.path)
-            said.append(f"At the end of the path the variance is {ratio} ({low} to {high}) times that at the start.")
-        return [*said, *self.probes.remarks]
+            sentences.append(
+                f"At the end of the path the variance is {ratio} ({low} to {high}) times that at the start."
+            )
+        return [*sentences, *self.probes.remarks]
 
 
 def diagnose(probes: Probes, *, seed: int = 0) -> Report:
@@ -174,20 +188,23 @@ def diagnose(probes: Probes, *, seed: int = 0) -> Report:
         raise ValueError(
             "diagnose: noise, gradients and distances of all probes must be finite; got some that are not."
         )
-    generator = np.random.default_rng(seed)
-    G, B = constants(probes, generator)
-    smooth = smoothness(probes, generator)
+
+    def own(quantity: str) -> np.random.Generator:
+        return generator_of(seed, quantity)
+
+    G, B = constants(probes, own("B"))
+    smooth = smoothness(probes, own("L"))
     findings = {
         "G": G,
         "B": B,
-        "power": power(probes, B, generator),
-        "anchor": anchor(probes, generator),
+        "power": power(probes, B, own("power")),
+        "anchor": anchor(probes, own("anchor")),
         **smooth,
-        **curvature(probes, smooth["L"], generator),
+        **curvature(probes, smooth["L"], own("alpha")),
+        "critical_batch": critical_batch(probes, own("critical_batch")),
     }
-    others, path = alternatives(probes, generator), end_to_start(probes, generator)
-    findings["critical_batch"] = critical_batch(probes, generator)
-    return Report(probes, findings, others, path, by_distance(probes, generator))
+    others, path = alternatives(probes, own("alternatives")), end_to_start(probes, own("path"))
+    return Report(probes, findings, others, path, by_distance(probes, own("batches")))
 
 
 def _interval(finding: Finding) -> str:

@@ -6,6 +6,7 @@ own standard error. Percentile intervals of noise estimates, whose law is skewed
 
 from __future__ import annotations
 
+import zlib
 from typing import NamedTuple
 
 import numpy as np
@@ -18,15 +19,20 @@ FLOOR = 0.1  # of a stratum's mean: what a fit says of its noise counts as no le
 SETTLED = 6  # rounds of reweighting
 
 
+def generator_of(seed: int, quantity: str) -> np.random.Generator:
+    """Make a quantity's own generator of resamples, whatever else is estimated."""
+    return np.random.default_rng([seed, zlib.crc32(quantity.encode())])
+
+
 class Estimates(NamedTuple):
-    """Of every resample: some numbers and their standard errors."""
+    """Numbers of every resample with their standard errors."""
 
     values: np.ndarray  # (resamples, numbers)
     errors: np.ndarray
 
 
 class Fits(NamedTuple):
-    """Of every resample: some numbers and their covariances."""
+    """Numbers of every resample with their covariances."""
 
     values: np.ndarray  # (resamples, numbers)
     covariances: np.ndarray  # (resamples, numbers, numbers)
@@ -50,7 +56,7 @@ class Interval(NamedTuple):
     high: float
 
     def root(self) -> Interval:
-        """Of √θ, from that of θ: what is below 0 counts as 0."""
+        """The interval of √θ, from that of θ: what is below 0 counts as 0."""
         return Interval(*(max(0.0, end) ** 0.5 for end in self))
 
 

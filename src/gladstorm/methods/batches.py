@@ -66,6 +66,22 @@ class GrowWithDistance(BatchRule):
 
 
 @part
+class LikeNoise(BatchRule):
+    """N = max(1, ⌈c (G + B r^{a/2})^q⌉) at the distance r from x⁰: a batch that grows like a power of the noise."""
+
+    c: Number = leaf(POSITIVE)  #: c > 0
+    q: Number = leaf(NON_NEGATIVE)  #: q ≥ 0, such as 1 for the deviation of the noise and 2 for its variance
+    B: Number = leaf(NON_NEGATIVE)  #: growth of the noise, ≥ 0
+    G: Number = leaf(NON_NEGATIVE)  #: standard deviation of the noise at x⁰, ≥ 0
+    growth: Number = leaf(NON_NEGATIVE, default=2)  #: a ≥ 0: the variance grows like r^a
+
+    @override
+    def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
+        noise = self.G + self.B * jnp.asarray(distance2, float) ** (self.growth / 4)
+        return _whole(jnp.clip(jnp.ceil(self.c * noise**self.q), 1, 2**31 - 1))
+
+
+@part
 class LargeOnRefresh(BatchRule):
     """One rule for the steps at which the estimator starts afresh, step 0 included, and another for all other steps."""
 

@@ -18,6 +18,7 @@ True
 
 `untuned` has no number to tune: it finds the length of its updates itself; `averaged` reads the average that it keeps.
 `diagnose` measures whether the noise of a loss grows at all; `read_noise` measures it inside a training step.
+`scale_batch` gives an optimizer's arguments for larger batches.
 """
 
 from gladstorm.core.extras import needing_extras
@@ -30,6 +31,8 @@ from gladstorm.optax.layers import by_layer
 from gladstorm.optax.noise import Reading, probes_of, read_noise
 from gladstorm.optax.nsgdm import NsgdmState, nsgdm
 from gladstorm.optax.nstorm import NstormState, nstorm
+from gladstorm.optax.scale_batch import scale_batch
+from gladstorm.optax.trial import trial
 from gladstorm.optax.untuned import averaged, untuned, untuned_per_coordinate
 
 __all__ = [
@@ -43,6 +46,8 @@ __all__ = [
     "nstorm",
     "probes_of",
     "read_noise",
+    "scale_batch",
+    "trial",
     "untuned",
     "untuned_per_coordinate",
 ]

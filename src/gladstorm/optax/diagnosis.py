@@ -80,8 +80,8 @@ def diagnose(
     def take(place: Place, radius: float) -> Probe:
         step, batch = next(cut)
         direction = path if place.draw == OWN_PATH and path is not None else _random(params, seed, place.draw)
-        distance, moved = place.radius * radius, STEP * radius
-        points = [_moved(params, direction, place.sign * r) for r in (distance, distance + moved)]
+        distance, move = place.radius * radius, STEP * radius
+        points = [_moved(params, direction, place.sign * r) for r in (distance, distance + move)]
         sample = None if key is None else jax.random.fold_in(key, step)
         loss, numbers = measured(*points, batch, sample)
         if not bool(jnp.isfinite(jnp.stack([loss, *numbers])).all()):
@@ -90,15 +90,15 @@ def diagnose(
                 f"{distance:.3g} from the start. Look less far, with radius=…, or start where the loss is finite."
             )
         if step == 0:
-            _require_precision(points[0], points[1], moved)
+            _require_precision(points[0], points[1], move)
             whole = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), batch)
             of_all = float(loss_fn(points[0], whole, *(() if sample is None else (sample,))))
             refuse_sum("loss_fn", of_all, float(loss), groups)
         noise, gradient2, of_change, change2 = map(float, numbers)
-        ell2, L2 = (of_change + change2) / moved**2, change2 / moved**2
+        ell2, L2 = (of_change + change2) / move**2, change2 / move**2
         samples = jax.tree.leaves(batch)[0].shape[1]
         where = (step, place.pair, place.direction, distance)
-        return Probe(*where, groups, samples, noise, gradient2, moved, ell2, L2)
+        return Probe(*where, groups, samples, noise, gradient2, move, ell2, L2)
 
     size = float(length(params))
     rows = take_probes(take, budget, path=path is not None, radius=radius or reach or None, size=size, seed=seed)
@@ -150,7 +150,7 @@ def _size(batch: Tree) -> int:
 
 
 def _batches(batches: Iterable[Tree], count: int, groups: int) -> Iterator[Tree]:
-    """So many mini-batches of the size of the first, cut into groups."""
+    """Yield so many mini-batches of the size of the first, cut into groups."""
     first: int | None = None
 
     def usable(batch: Tree) -> bool:
@@ -162,12 +162,12 @@ def _batches(batches: Iterable[Tree], count: int, groups: int) -> Iterator[Tree]
     return (cut_into_groups(batch, groups) for batch in usable_batches(batches, count, usable, needs))
 
 
-def _require_precision(x: Tree, y: Tree, moved: float) -> None:
+def _require_precision(x: Tree, y: Tree, move: float) -> None:
     apart = float(length(jax.tree.map(jnp.subtract, y, x)))
-    if abs(apart - moved) > 0.1 * moved:
+    if abs(apart - move) > 0.1 * move:
         raise ValueError(
             f"diagnose: a probe must move params by more than rounding does; got a step of {apart:.3g} instead of "
-            f"{moved:.3g}. Keep params in float32, or give a larger radius."
+            f"{move:.3g}. Keep params in float32, or give a larger radius."
         )
 
 

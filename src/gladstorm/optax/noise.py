@@ -15,7 +15,7 @@ from gladstorm.optax.trees import Tree
 
 
 class Reading(NamedTuple):
-    """What the gradients of the groups of a mini-batch say at one point.
+    """Noise that the gradients of the groups of a mini-batch show at one point.
 
     Attributes:
         distance: ‖x − x⁰‖.

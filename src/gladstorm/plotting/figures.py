@@ -13,7 +13,7 @@ import numpy as np
 from gladstorm.core.screen import harmless
 from gladstorm.jobs.files import write_whole
 from gladstorm.plotting.styles import COLOURS, DASHES, LOOKS, in_words, styles
-from gladstorm.theory.planning import counted
+from gladstorm.theory.plans import counted
 
 try:
     from matplotlib import rc_context

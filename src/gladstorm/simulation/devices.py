@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from contextlib import AbstractContextManager
+import platform
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 import jax
+from jax.experimental.compilation_cache import compilation_cache
 
 from gladstorm.jobs.progress import within
 
 # Loops that touch less than this many bytes become one kernel each. XLA's own limit of 1 kB leaves the dozen small
 # kernels of a cheap objective's step to be launched one by one, which takes longer than what they compute.
 ONE_KERNEL_BYTES = 4_000_000
+MONTH = 30 * 24 * 3600  # how long a program stays on disk
+LEAST = 0.03  # seconds of compiling that are worth a file
 _MINE: ContextVar[list[Any] | None] = ContextVar("_MINE", default=None)
 
 
@@ -64,3 +72,50 @@ def tune(cores: int | None = None) -> None:
         raise ValueError(
             f"devices: JAX_PLATFORMS must name a platform JAX finds on this machine, such as cpu; got {asked!r}."
         ) from None
+
+
+@contextmanager
+def programs_on_disk() -> Iterator[None]:
+    """Let JAX keep programs in a folder of ours inside a with-block, unless it keeps them elsewhere already."""
+    settings = jax.config
+    folder = None if settings.jax_compilation_cache_dir else _folder()  # type: ignore[attr-defined]  # added by JAX
+    if folder is None:
+        yield
+        return
+    before = settings.jax_persistent_cache_min_compile_time_secs  # type: ignore[attr-defined]
+    with warnings.catch_warnings():  # a damaged file, or a full disk, costs a compilation and needs no word
+        warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+        _keep_in(str(folder), LEAST)
+        try:
+            yield
+        finally:
+            _keep_in(None, before)
+
+
+def _keep_in(folder: str | None, least: float) -> None:
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", least)
+    compilation_cache.reset_cache()  # it remembers the folder of its first program
+
+
+def _folder() -> Path | None:
+    """Return a folder for this processor that is the user's own (loading a program runs it), or None."""
+    with suppress(OSError, RuntimeError):  # no home is a RuntimeError
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = root / "gladstorm" / f"programs-{hashlib.sha256(_processor().encode()).hexdigest()[:16]}"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+        if folder.is_symlink() or (hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077)):
+            return None
+        for program in folder.iterdir():
+            if time.time() - program.stat().st_mtime > MONTH:
+                program.unlink()
+        return folder
+    return None
+
+
+def _processor() -> str:
+    """Return what the machine code may use."""
+    cpuinfo = Path("/proc/cpuinfo")  # Linux only
+    lines = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.is_file() else []
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())

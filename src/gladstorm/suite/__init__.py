@@ -8,8 +8,8 @@
 """
 
 from gladstorm.suite.problems import PROBLEMS
-from gladstorm.suite.result import SUITE_FORMAT, SuiteResult
-from gladstorm.suite.running import BASELINES, FULL, QUICK, SuiteSettings, choose, entries, run
+from gladstorm.suite.result import SUITE_FORMAT, SuiteResult, SuiteSettings
+from gladstorm.suite.running import BASELINES, FULL, QUICK, choose, entries, run
 
 __all__ = [
     "BASELINES",

@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from gladstorm.core.constants import Constants
-from gladstorm.theory.problem import ALPHA, POSITIVE, OutOfRange, Problem
+from gladstorm.theory.problem import Problem
+from gladstorm.theory.rules import ALPHA, POSITIVE, OutOfRange
 from gladstorm.theory.search import lowest
 
 
@@ -58,7 +59,7 @@ def symmetric(L0: float, L1: float, alpha: float) -> Symmetric:
     >>> symmetric(1.0, 1.0, 0.97)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    gladstorm.theory.problem.OutOfRange: nsgdm: alpha must be small enough for the descent constant, near 10^338, ...
+    gladstorm.theory.rules.OutOfRange: nsgdm: alpha must be small enough for the descent constant, near 10^338, ...
     """
     p = alpha / (1 - alpha)
     doubling = alpha * p * math.log(2)  # log 2^{α²/(1−α)}
@@ -219,3 +220,24 @@ def in_linear_class(problem: Problem, scale: float) -> Problem:
     L0, L1 = problem.constant("plan", "L0"), problem.constant("plan", "L1")
     wider = weaken(Constants(L0=L0, L1=L1, alpha=problem.alpha, f_inf=0.0), 1.0, scale=scale)
     return replace(problem, alpha=1.0, L0=wider.L0, L1=wider.L1)
+
+
+def in_norm(problem: Problem, *, of_samples: bool) -> Problem:
+    """The problem with constants of its norm, from Euclidean ones: ‖x‖_2 ≤ ρ‖x‖, ‖v‖_* ≤ ρ‖v‖_2 and ‖v‖_2 ≤ κ‖v‖_*.
+
+    So r_2^h ≤ ρ^h r^h in the noise. A change of ∇f has the factor ρ² and L1 also κ^α; one of samples, which is measured
+    in the Euclidean norm in either case, the factor ρ. Measured in the right norms, constants are often much smaller.
+
+    >>> from gladstorm.theory import Norm
+    >>> signs = Problem(alpha=0, L0=1, L=1, B=1, G=1, gap=1, norm=Norm.from_text("sign(100)"))
+    >>> both = [in_norm(signs, of_samples=each) for each in (False, True)]
+    >>> [(round(each.L0, 9), round(each.L, 9), round(each.B, 9)) for each in both]
+    [(100.0, 10.0, 10.0), (10.0, 10.0, 10.0)]
+    """
+    rho = problem.norm.widest
+    times = rho if of_samples else rho * rho
+    bent = times if of_samples else times * problem.norm.kappa**problem.alpha
+    given = {name: getattr(problem, name) for name in ("L0", "L1", "L")}
+    factors = {"L0": times, "L1": bent, "L": rho}
+    changed = {name: factors[name] * value for name, value in given.items() if value is not None}
+    return replace(problem, B=problem.B * rho**problem.half_growth, **changed)

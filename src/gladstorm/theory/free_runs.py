@@ -18,9 +18,9 @@ from gladstorm.theory.class_constants import in_linear_class
 from gladstorm.theory.master_bounds import Bound
 from gladstorm.theory.nsgdm import Nsgdm
 from gladstorm.theory.nstorm import Nstorm
-from gladstorm.theory.problem import HORIZON, POSITIVE, Exponent, Problem
+from gladstorm.theory.problem import Problem
+from gladstorm.theory.rules import HORIZON, POSITIVE, Exponent
 from gladstorm.theory.sharper_bounds import (
-    ExactLinear,
     MomentumFeedback,
     MomentumSmooth,
     StormFeedback,
@@ -51,7 +51,7 @@ def kind_of(method: str, problem: Problem) -> type[Bound]:
     """The bound that holds for every γ and η, for the problem's noise and, if α > 0, for the class of α = 1."""
     smooth = problem.smoothness == "smooth"
     if problem.noise == "deterministic":
-        return MomentumSmooth if smooth else ExactLinear
+        return MomentumSmooth if smooth else MomentumFeedback
     if method == "nsgdm":
         return MomentumSmooth if smooth else MomentumFeedback
     return StormSmooth if smooth else StormFeedback
@@ -64,7 +64,7 @@ def run_at(kind: type[Bound], problem: Problem, T: int, logs: Sequence[float]) -
     wider = in_linear_class(problem, scale) if problem.smoothness == "sublinear" else problem
     if problem.smoothness == "smooth" and kind is MomentumSmooth:
         wider = replace(
-            problem, L0=problem.norm.tau * problem.constant("nstorm", "L") if problem.L0 is None else problem.L0
+            problem, L0=problem.norm.widest * problem.constant("nstorm", "L") if problem.L0 is None else problem.L0
         )
     error = problem.norm.tau * problem.G
     alone = kind(wider, gamma, eta, error, T)
@@ -112,9 +112,10 @@ def _balanced(method: str, problem: Problem, T: int) -> list[float]:
     if problem.noise == "deterministic":
         return [(per_step - curvature) / 2, 0.0, 0.0]
     gamma = noise = 0.0
-    h, tau = problem.half_growth, math.log(problem.norm.tau)
+    h, tau, decay = problem.half_growth, math.log(problem.norm.tau), problem.decay
     for _ in range(60):
-        noise = tau + _log_sum(_log(problem.G), _log(problem.B / 2) + h * (gamma + math.log(T)))
+        distance = gamma + math.log(T) if decay is None else math.log(decay.radius)
+        noise = tau + _log_sum(_log(problem.G), _log(problem.B / 2) + h * distance)
         if not drifts and problem.alpha:
             curvature = _log_sum(_log(level), _log(problem.L1 or 0.0) + problem.alpha * noise)
         wanted = (3 * per_step - curvature - 2 * noise) / 4 if drifts else (2 * per_step - curvature - noise) / 3
@@ -180,22 +181,10 @@ def _simplex(
     return min(simplex, key=lambda corner: corner[0])
 
 
-@dataclass(frozen=True)
-class FreeRun(Statement):
-    """The best run for S1, S2, S7 or S8, for every growth a of the noise and every norm.
-
-    γ = γ0 T^(−gamma_exponent) and η = η0 T^(−eta_exponent) as in the theorems, with h = a/2 where noise grows and 0
-    where it is bounded, but η0 may be above 1, and a class of α < 1 is read as one of α = 1 at the scale s. `tune`
-    makes all of them best for one T.
-    """
-
-    scale0: float = 1.0  # s0
+class OwnSchedule(Statement):
+    """A statement of this project about every growth a of the noise, whose schedule is searched for one T."""
 
     of_paper: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        for name in ("gamma0", "eta0", "scale0"):
-            POSITIVE.require(self.method, name, getattr(self, name))
 
     @property
     def smoothness(self) -> str:  # type: ignore[override]
@@ -208,17 +197,41 @@ class FreeRun(Statement):
         return self.problem.noise
 
     @property
-    def source(self) -> str:  # type: ignore[override]
-        """The bound of the run, with its growth and norm where they are not the paper's."""
-        p, bound = self.problem, kind_of(self.method, self.problem).source
-        return f"{bound}, free schedule" + ("" if p.of_paper else f"; growth {p.growth:g}, norm {p.norm.name}")
-
-    @property
     def half_growth(self) -> Exponent:
-        """h = a/2 as a fraction, if it is a simple one; 0 where noise is bounded."""
-        h = self.problem.half_growth if self.noise == "bg0" else 0.0
+        """h = a/2 as a fraction, if it is a simple one; 0 where noise is bounded, also by the decay of weights."""
+        h = self.problem.half_growth if self.noise == "bg0" and self.problem.decay is None else 0.0
         simple = Fraction(h).limit_denominator(10**6)
         return simple if float(simple) == h else h
+
+    def bound_as_printed(self, T: int) -> float:
+        """The bound: it is not in the paper."""
+        return self.bound(T)
+
+    def _corollary(self) -> Iterator[PowerOfT]:
+        return (PowerOfT(term.name, term.coefficient, term.exponent) for term in self.terms(FAR))
+
+
+@dataclass(frozen=True)
+class FreeRun(OwnSchedule):
+    """The best run for S1, S2, S7 or S8, for every growth a of the noise, every norm, and with decay.
+
+    γ = γ0 T^(−gamma_exponent) and η = η0 T^(−eta_exponent) as in the theorems, with h = a/2 where noise grows and 0
+    where it is bounded, but η0 may be above 1, and a class of α < 1 is read as one of α = 1 at the scale s. `tune`
+    makes all of them best for one T.
+    """
+
+    scale0: float = 1.0  # s0
+
+    def __post_init__(self) -> None:
+        for name in ("gamma0", "eta0", "scale0"):
+            POSITIVE.require(self.method, name, getattr(self, name))
+
+    @property
+    def source(self) -> str:  # type: ignore[override]
+        """The bound of the run, with its growth, norm and decay where they are not the paper's."""
+        p, bound = self.problem, kind_of(self.method, self.problem).source
+        words = "" if p.of_paper else f"; growth {p.growth:g}, norm {p.norm.name}"
+        return f"{bound}, free schedule{words}" + ("" if p.decay is None else f", decay {p.decay.rate:g}")
 
     @property
     @abstractmethod
@@ -264,10 +277,6 @@ class FreeRun(Statement):
             return (Term("nothing is guaranteed", math.inf, exponent, math.inf),)
         return tuple(Term(name, value * T ** float(exponent), exponent, value) for name, value in run.terms().items())
 
-    def bound_as_printed(self, T: int) -> float:
-        """The bound: it is not in the paper."""
-        return self.bound(T)
-
     def tune_gamma0(self, T: int | None = None) -> Self:
         """Take the best γ, η and s at T; without T, at one so large that only leading terms are left."""
         at = FAR if T is None else T
@@ -286,9 +295,6 @@ class FreeRun(Statement):
     def _n_init(self, T: int) -> int:
         whole = replace(self.run(T), initial_error=self.problem.norm.tau * self.problem.G)
         return math.ceil(first_batch(whole))
-
-    def _corollary(self) -> Iterator[PowerOfT]:
-        return (PowerOfT(term.name, term.coefficient, term.exponent) for term in self.terms(FAR))
 
 
 @dataclass(frozen=True)
@@ -340,16 +346,21 @@ class FreeStorm(FreeRun, Nstorm):
         if self.smoothness == "sublinear":
             wider = in_linear_class(self.problem, self.scale0)
         L1 = norm.kappa * norm.tau * norm.nu * wider.constant(self.method, "L1")
-        return (Condition("2 α κ τ ν L1 s0^(α−1) γ0/η0 < 1", 2 * L1 * self.gamma0 / self.eta0, 1.0, strict=True),)
+        steps, left = (2.0, 1.0) if (decay := self.problem.decay) is None else (4.0, 1 - (decay.inward or 0.0))
+        words = f"{steps:g} α κ τ ν L1 s0^(α−1) γ0/η0 < {left:g}"
+        return (Condition(words, steps * L1 * self.gamma0 / self.eta0, left, strict=True),)
 
 
-def free_run(method: str, problem: Problem) -> FreeRun | None:
-    """The free run of a method, to be tuned: S9, and whatever the paper's theorems are not about; None for the rest."""
+def takes_own(method: str, problem: Problem) -> bool:
+    """Whether a plan takes our schedule: S9, which answers the paper's question, and where the paper has no theorem."""
     s9 = method == "nstorm" and problem.noise == "bg0" and problem.smoothness != "smooth" and problem.L1
-    if problem.of_paper and not s9:
-        return None
+    return bool(s9) or not problem.of_paper
+
+
+def free_run(method: str, problem: Problem) -> FreeRun:
+    """The free run of NSGDM or NSTORM, to be tuned."""
     if method == "nstorm" and problem.noise == "deterministic" and problem.smoothness != "smooth":
         L0, L1 = problem.constant(method, "L0"), problem.constant(method, "L1")  # of samples; f's in the dual norm:
-        tau, kappa = problem.norm.tau, problem.norm.kappa
-        problem = replace(problem, L0=tau * L0, L1=tau * kappa**problem.alpha * L1)
+        widest, kappa = problem.norm.widest, problem.norm.kappa
+        problem = replace(problem, L0=widest * L0, L1=widest * kappa**problem.alpha * L1)
     return (FreeMomentum if method == "nsgdm" else FreeStorm)(problem, 1.0)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from gladstorm.theory.class_constants import best_linear_class
-from gladstorm.theory.problem import HORIZON, POSITIVE, NumberRule, OutOfRange, Problem, in_range
+from gladstorm.theory.problem import Problem
+from gladstorm.theory.rules import HORIZON, POSITIVE, NumberRule, OutOfRange, in_range
 from gladstorm.theory.search import lowest
 from gladstorm.theory.statement import Condition
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gladstorm.core.hardness import Hardness
-from gladstorm.theory.problem import POSITIVE, Problem
+from gladstorm.theory.problem import Problem
+from gladstorm.theory.rules import POSITIVE
 
 
 def lower_bound(problem: Problem, eps: float, *, rotated: bool = False) -> Hardness:

@@ -12,10 +12,9 @@ from typing import ClassVar
 
 from gladstorm.theory.class_constants import Expected, expected, symmetric
 from gladstorm.theory.nstorm import SQRT2, S
-from gladstorm.theory.problem import FRACTION, HORIZON, NON_NEGATIVE, POSITIVE, OutOfRange, Problem, in_range, ratio
+from gladstorm.theory.problem import Problem
+from gladstorm.theory.rules import FRACTION, HORIZON, NON_NEGATIVE, POSITIVE, OutOfRange, in_range, ratio
 from gladstorm.theory.statement import Condition, Statement
-
-ERROR_TERMS = ("initial error", "drift", "difference", "noise")  # how the terms begin that pay for the error of v
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,6 @@ class Bound(ABC):
     method: ClassVar[str]
     source: ClassVar[str]
     label: ClassVar[str] = ""  # the equation's name in the paper's LaTeX, if it is one of the paper's
-    error_charged: ClassVar[int | None] = None  # how often it contains `error_level`; None if that cannot be read off
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
@@ -69,36 +67,30 @@ class Bound(ABC):
         """The right-hand side; infinite where a condition fails."""
         return self.bound if all(condition.holds for condition in self.conditions()) else math.inf
 
-    # A step obeys f(x⁺) ≤ f(x) − γ‖∇f‖ + 2γ‖v − ∇f‖ + curvature, so a bound contains twice that on the mean error of v,
-    # times what absorbing the feedback costs. What is absorbed is the growth of curvature with the gradient.
-
-    @property
-    def error_level(self) -> float:
-        """The proof's bound on (1/T) Σ E‖v − ∇f‖, but for the feedback: `error_feedback` · (1/T) Σ E‖∇f‖."""
-        if self.error_charged is None:
-            raise ValueError(
-                f"{type(self).__name__}: the bound must state how often it charges the error of v; "
-                "got error_charged=None."
-            )
-        charged = [value for name, value in self.terms().items() if name.startswith(ERROR_TERMS)]
-        return math.fsum(charged) / self.error_charged
-
-    @property
-    def error_feedback(self) -> float:
-        """Factor of the mean of ‖∇f‖ in the proof's bound on the mean error of v."""
-        return 0.0
-
     @property
     def updates(self) -> float:
         """Number of updates K = T − 1."""
         return float(self.horizon - 1)
 
-    def noise_growth(self, updates: float) -> float:
-        """B times the mean of (γk)^h, k = 0..updates: the mean of the noise's growth in a run at full speed.
+    @property
+    def stride(self) -> float:
+        """How many times γ a step may be long: 2 with weight decay."""
+        return 1.0 if self.problem.decay is None else 2.0
 
-        The mean of k^h is at most K^h/(1 + h) for h ≤ 1, and (K + 1)^h/(1 + h) for every h.
+    def mean_distance(self, updates: float) -> float:
+        """The mean of ‖x^k − x⁰‖, k = 0..updates, at full speed; with weight decay over the run."""
+        decay = self.problem.decay
+        return self.gamma * updates / 2 if decay is None else decay.mean_distance(self.gamma, self.horizon)
+
+    def noise_growth(self, updates: float) -> float:
+        """B times the mean of the farthest distance to the power h, k = 0..updates: the noise's growth at full speed.
+
+        The mean of k^h is at most K^h/(1 + h) for h ≤ 1, and (K + 1)^h/(1 + h) for every h. With weight decay it is at
+        most that of the mean for h ≤ 1, by Jensen's inequality, and R^h for every h.
         """
-        h = self.problem.half_growth
+        h, decay = self.problem.half_growth, self.problem.decay
+        if decay is not None:
+            return self.problem.B * (self.mean_distance(updates) if h <= 1 else decay.radius) ** h
         return self.problem.B * self.gamma**h * (updates if h <= 1 else updates + 1) ** h / (1 + h)
 
     def constant(self, name: str) -> float:
@@ -112,7 +104,6 @@ class MomentumLinear(Bound):
     method = "nsgdm"
     source = "Theorem 3 (Single-sample master bound for L0-smoothness and α = 1), equation (20)"
     label = "eq:app_l1_master_bound"
-    error_charged: ClassVar[int | None] = 4
 
     @property
     def L1(self) -> float:
@@ -126,12 +117,6 @@ class MomentumLinear(Bound):
         reach = self.gamma * self.L1
         feedback = 32 * reach * reach * float(self.horizon) / self.eta
         return Condition("γ L1 ≤ 1/2", reach, 0.5), Condition("32 L1² γ² T/η ≤ 1/2", feedback, 0.5)
-
-    @property
-    def error_feedback(self) -> float:
-        """Linear as it is."""
-        reach = self.L1 * self.gamma
-        return reach * math.exp(reach) / self.eta
 
     def _stated(self) -> dict[str, float]:
         D, B, G, L0 = self.problem.gap, self.problem.B, self.problem.G, self.constant("L0")
@@ -159,16 +144,10 @@ class MomentumSublinear(Bound):
     method = "nsgdm"
     source = "Theorem 4 (Single-sample master bound under L*_sym(α)), equation (32)"
     label = "eq:app_alpha_master_bound"
-    error_charged: ClassVar[int | None] = 4
 
     def conditions(self) -> tuple[Condition, ...]:
         """A unit of length is in the first: it is there to bound γ^(1/(1−α)) by γ."""
         return Condition("γ ≤ 1", self.gamma, 1.0), Condition("γ ≤ η", self.gamma, self.eta)
-
-    @property
-    def error_feedback(self) -> float:
-        """Young's inequality leaves 1/8 of γ/η."""
-        return self.gamma / (8 * self.eta)
 
     def _stated(self) -> dict[str, float]:
         D, B, G, alpha = self.problem.gap, self.problem.B, self.problem.G, self.problem.alpha
@@ -217,7 +196,6 @@ class StormSublinear(Bound):
     method = "nstorm"
     source = "Theorem 5(ii) (Single-sample NSTORM master bounds), equation (50)"
     label = "eq:app_nstorm_master_alpha"
-    error_charged = 8
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -241,11 +219,6 @@ class StormSublinear(Bound):
             return ()
         one_step = Condition("λ ≤ 1/(L_α γ)", weight, ratio(1, self.constants.moment * self.gamma))
         return one_step, Condition("λ ≤ η/(8 L_α γ)", weight, self.largest_young_weight)
-
-    @property
-    def error_feedback(self) -> float:
-        """Young's inequality leaves 1/8 at the largest weight λ."""
-        return 1 / 8
 
     def _stated(self) -> dict[str, float]:
         D, G, alpha, k = self.problem.gap, self.problem.G, self.problem.alpha, self.constants
@@ -277,7 +250,6 @@ class StormLinear(Bound):
     method = "nstorm"
     source = "Theorem 5(iii) (Single-sample NSTORM master bounds), equation (51)"
     label = "eq:app_nstorm_master_one"
-    error_charged = 8
 
     def conditions(self) -> tuple[Condition, ...]:
         """Conditions on the run, none for L1 = 0; the second implies the first."""
@@ -286,11 +258,6 @@ class StormLinear(Bound):
             return ()
         feedback = Condition("γ ≤ η/(16 √(2e^(3/4)) L1)", self.gamma, ratio(self.eta, 16 * S * L1))
         return Condition("γ ≤ 1/(4√2 L1)", self.gamma, ratio(1, 4 * SQRT2 * L1)), feedback
-
-    @property
-    def error_feedback(self) -> float:
-        """Linear as it is."""
-        return 2 * S * self.constant("L1") * self.gamma / self.eta
 
     def _stated(self) -> dict[str, float]:
         D, G, L0, L1 = self.problem.gap, self.problem.G, self.constant("L0"), self.constant("L1")

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from gladstorm.theory.class_constants import Symmetric, symmetric
-from gladstorm.theory.problem import ratio
+from gladstorm.theory.rules import ratio
 from gladstorm.theory.statement import PowerOfT, Statement
 
 HALF = Fraction(1, 2)

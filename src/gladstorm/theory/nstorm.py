@@ -17,7 +17,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 from gladstorm.theory.class_constants import Expected, expected, wrapped
-from gladstorm.theory.problem import Exponent, Problem, ratio
+from gladstorm.theory.problem import Problem
+from gladstorm.theory.rules import Exponent, ratio
 from gladstorm.theory.statement import Condition, PowerOfT, Statement
 
 THIRD, HALF = Fraction(1, 3), Fraction(1, 2)

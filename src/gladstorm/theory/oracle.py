@@ -107,8 +107,8 @@ def around_start(noise: Bg0, start: jax.Array | np.ndarray) -> Bg0:
     pessimistic: they allow noise to grow even on the way from x⁰ to a, where it falls.
 
     >>> import numpy as np
-    >>> moved = around_start(Bg0(B=1.0, G=1.0, anchor=np.zeros(2), where="x*"), np.array([3.0, 4.0]))
-    >>> f"{around_x0.B:.3f} {around_x0.G:.3f} {moved.where}"
+    >>> around_x0 = around_start(Bg0(B=1.0, G=1.0, anchor=np.zeros(2), where="x*"), np.array([3.0, 4.0]))
+    >>> f"{around_x0.B:.3f} {around_x0.G:.3f} {around_x0.where}"
     '1.414 7.141 x⁰'
     """
     distance = math.dist(noise.anchor.tolist(), start.tolist())

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gladstorm.theory import nsgdm, nstorm  # noqa: F401 - importing a module makes its regimes known
-from gladstorm.theory.class_constants import best_linear_class, flat_classes
-from gladstorm.theory.free_runs import free_run
-from gladstorm.theory.problem import (
-    EUCLID,
-    FRACTION,
-    HORIZON,
-    LONGEST,
-    PAPER_GROWTH,
-    POSITIVE,
-    Norm,
-    OutOfRange,
-    Problem,
-)
+from gladstorm.theory.class_constants import best_linear_class, flat_classes, in_norm, wrapped
+from gladstorm.theory.free_runs import OwnSchedule, free_run, takes_own
+from gladstorm.theory.geometry import EUCLID, Decay, Norm
+from gladstorm.theory.nstorm import Nstorm
+from gladstorm.theory.plans import Plan
+from gladstorm.theory.problem import PAPER_GROWTH, Problem
+from gladstorm.theory.rules import FRACTION, HORIZON, LONGEST, POSITIVE, OutOfRange
 from gladstorm.theory.search import boundary
-from gladstorm.theory.statement import REGIMES, Prescription, Statement
+from gladstorm.theory.sgd import PlainSgd
+from gladstorm.theory.statement import REGIMES, Statement
 
-if TYPE_CHECKING:
-    from gladstorm.plotting.figures import Figure
-
-COVERED_METHODS = tuple(sorted({method for method, _, _ in REGIMES}))
+COVERED_METHODS = tuple(sorted({method for method, _, _ in REGIMES}))  # by a theorem of the paper
+PLANNED_METHODS = (*COVERED_METHODS, PlainSgd.method)
 
 
 def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
@@ -78,132 +71,6 @@ def for_wrapper(method: str, problem: Problem, *, gamma0: float | None = None, e
     return theorem(method, regime(method, problem).reads(problem), gamma0=gamma0, eta0=eta0)
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A statement at one horizon: print it, or ask for its schedule, its source, or all of it with `as_dict`."""
-
-    statement: Statement  #: the theorem, with its γ0 and η0
-    horizon: int  #: T, the number of iterates
-    remarks: tuple[str, ...] = ()  #: what was given and is not used
-    original: Problem | None = None  #: the problem that was given, if the statement is about a wider class
-
-    def __post_init__(self) -> None:
-        self.statement.bound(self.horizon)  # refused here if it does not fit in double precision
-
-    def __repr__(self) -> str:
-        """Text of the plan, in a few lines."""
-        lines = [self._title(), *(f"{name:<11}{text}" for name, text in self._facts())]
-        return "\n".join(line if len(line) <= 100 else line[:99] + "…" for line in lines)
-
-    def _repr_html_(self) -> str:
-        from gladstorm.core.screen import html_picture, html_table  # not before: NumPy, which the theory does without
-
-        return html_table(self._title(), [("", ""), *self._facts()]) + html_picture(self.plot, "the bound against T")
-
-    def plot(self) -> Figure:
-        """Draw the bound and each of its terms against T. A notebook shows the figure that is returned.
-
-        Raises:
-            ValueError: If matplotlib is not installed.
-        """
-        from gladstorm.plotting.figures import bounds  # matplotlib takes a second, and may be missing
-
-        return bounds([self])
-
-    def _title(self) -> str:
-        return f"Plan: {self.statement.method.upper()} for T = {counted(self.horizon)} iterates"
-
-    def _facts(self) -> list[tuple[str, str]]:
-        statement, T = self.statement, self.horizon
-        eta, gamma, n_init, _ = statement.schedule(T)
-        given = {name: getattr(self.problem, name) for name in ("alpha", "L0", "L1", "L", "B", "G", "gap")}
-        if not self.problem.of_paper:
-            given |= {"growth": self.problem.growth, "tau": self.problem.norm.tau}
-        bound, calls = f"{statement.bound(T):.6g}", counted(statement.sfo(T))
-        dual = "" if self.problem.norm == EUCLID else "_*"
-        return [
-            ("problem:", ", ".join(f"{name}={value:g}" for name, value in given.items() if value is not None)),
-            ("schedule:", f"gamma = {gamma:.6g}, eta = {eta:.6g}, n_init = {counted(n_init)}"),
-            ("bound:", f"E‖∇f(x̂)‖{dual} ≤ {bound}, for {calls} stochastic gradients"),
-            ("source:", statement.source),
-            *(("", sentence) for sentence in self._wider()),
-            ("class:", self.constants),
-            *([("violated:", sentence) for sentence in statement.violations()] or [("conditions", "hold")]),
-            *(("remark:", remark) for remark in self.remarks),
-        ]
-
-    @property
-    def problem(self) -> Problem:
-        """The problem that was given."""
-        return self.statement.problem if self.original is None else self.original
-
-    @property
-    def source(self) -> str:
-        """The theorem's source. If it is about a wider class than the problem's, also the constants in that class."""
-        return "; ".join([self.statement.source, *self._wider()])
-
-    def _wider(self) -> list[str]:
-        statement, alpha, B = self.statement, self.problem.alpha, self.statement.problem.B
-        words = []
-        if statement.problem.alpha != alpha:
-            constants = ", ".join(f"{name} = {getattr(statement, name):.6g}" for name in statement.needs())
-            words.append(
-                f"of alpha = {statement.problem.alpha:g}: {constants}, a class that contains alpha = {alpha:g}'s"
-            )
-        if B != self.problem.B:
-            words.append(f"B = {B:.6g}: noise of mean-square smooth samples grows no faster")
-        return words
-
-    @property
-    def constants(self) -> str:
-        """The smoothness class that the statement is about, whose it is, and its constants."""
-        statement = self.statement
-        owner = "samples" if statement.corrects_drift else "f"
-        norm = self.problem.norm
-        in_norm = "" if norm == EUCLID else f" in the norm {norm.name} and its dual, τ = {norm.tau:.6g}"
-        return f"{statement.classes[statement.smoothness]}{in_norm}, constants of {owner}: {self._values()}"
-
-    def _values(self) -> str:
-        statement = self.statement
-        names = regime(statement.method, statement.problem).needs()
-        return ", ".join(f"{name} = {getattr(statement, name):.6g}" for name in names)
-
-    @property
-    def schedule(self) -> Prescription:
-        """η, γ, N_init and λ at the horizon."""
-        return self.statement.schedule(self.horizon)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The plan as JSON-ready data."""
-        statement, T = self.statement, self.horizon
-        eta, gamma, n_init, young_weight = self.schedule
-        terms = [
-            {"name": t.name, "coefficient": float(t.coefficient), "exponent": float(t.exponent), "value": t.value}
-            for t in statement.terms(T)
-        ]
-        return {
-            "method": statement.method,
-            "alpha": self.problem.alpha,
-            "noise": statement.noise,
-            "horizon": T,
-            "eta": eta,
-            "gamma": gamma,
-            "n_init": n_init,
-            "lambda": young_weight,
-            "conditions": [condition.as_dict() for condition in statement.conditions()],
-            "terms": terms,
-            "bound": statement.bound(T),
-            "bound_as_printed": statement.bound_as_printed(T),
-            "rate": float(statement.rate),
-            "sfo": statement.sfo(T),
-            "source": self.source,
-            "class": self.constants,
-            "growth": self.problem.growth,
-            "norm": self.problem.norm.name,
-            "tau": self.problem.norm.tau,
-        }
-
-
 def plan(
     method: str,
     *,
@@ -220,11 +87,15 @@ def plan(
     eta0: float | None = None,
     growth: float = PAPER_GROWTH,
     norm: Norm | str = EUCLID,
+    constants: str | None = None,
+    decay: Decay | None = None,
+    batch: str = "one",
+    excess: float = 1.0,
 ) -> Plan:
     """The schedule and the guarantee for a horizon, or for the smallest horizon that guarantees eps.
 
     Args:
-        method: "nsgdm" or "nstorm".
+        method: "nsgdm", "nstorm" or "sgd".
         horizon: T, the number of iterates. Give either horizon or eps.
         eps: the bound on E‖∇f(x̂)‖ to reach.
         alpha: α in [0, 1], as in `Problem`, and so are the six that follow.
@@ -239,20 +110,34 @@ def plan(
             it is better. A value that violates a condition is no error: `plan(...).statement.violations()` says so.
         eta0: η0 in (0, 1] of the schedule; 1 if not given.
         growth: a ≥ 0: noise deviates by at most G + B‖x − x⁰‖^(a/2). The paper has 2.
-        norm: In which steps have length 1: euclid, sign(d), spectral(m, n), layers(…), or a `Norm`. The constants are
-            those of this norm, and the bound is on the gradient in its dual norm. With another growth or norm than the
-            paper's, γ and η are those with the smallest bound (S1, S2, S7 or S8), so gamma0 and eta0 must be left out.
+        norm: In which steps have length 1: euclid, sign(d), spectral(m, n), layers(…), or a `Norm`. The bound is on the
+            gradient in its dual norm. With another growth or norm than the paper's, with decay, and for SGD, γ and η
+            are those with the smallest bound, so gamma0 and eta0 must be left out.
+        constants: In another norm than euclid: "norm" if L0, L1, L and B are those of this norm, or "euclid" if they
+            are Euclidean and must be converted, which makes them larger (`in_norm`).
+        decay: Of the weights: the bound is on Ψ(x̂), or on ‖∇f(x̂)‖ if f grows outwards (`Decay`).
+        batch: "one", or for SGD "sigma" or "sigma2": batches that grow like the noise's deviation or variance.
+        excess: x: such batches take 1 + x times the fewest samples, and 1 + 1/x times the fewest steps.
 
     >>> ready = plan("nstorm", horizon=10_000, alpha=0.5, L0=1.5, L1=0.25, B=0.4, G=0.7, gap=3, gamma0=0.09, eta0=0.8)
     >>> f"{ready.as_dict()['bound']:.8g}"
     '19.333623'
     """
-    in_norm = Norm.from_text(norm) if isinstance(norm, str) else norm
-    problem = Problem(alpha=alpha, L0=L0, L1=L1, L=L, B=B, G=G, gap=gap, growth=growth, norm=in_norm)
-    if not problem.of_paper and (gamma0 is not None or eta0 is not None):
+    if method not in PLANNED_METHODS:
+        raise ValueError(f"plan: method must be one of {', '.join(PLANNED_METHODS)}; got method={method!r}.")
+    step = Norm.from_text(norm) if isinstance(norm, str) else norm
+    problem = Problem(alpha=alpha, L0=L0, L1=L1, L=L, B=B, G=G, gap=gap, growth=growth, norm=step, decay=decay)
+    problem = _of_norm(problem, constants, of_samples=method == Nstorm.method)
+    of_paper = problem.of_paper and method in COVERED_METHODS
+    if not of_paper and (gamma0 is not None or eta0 is not None):
         raise ValueError(
-            f"plan: gamma0 and eta0 must be left out with another growth than 2 or another norm than euclid, for which "
-            f"the schedule is searched; got gamma0={gamma0}, eta0={eta0}."
+            "plan: gamma0 and eta0 must be left out with another growth than 2 or another norm than euclid, with decay "
+            f"and for sgd, where the schedule is searched; got gamma0={gamma0}, eta0={eta0}."
+        )
+    if method in COVERED_METHODS and batch != "one":
+        raise ValueError(
+            f"plan: batch must be one for {method}, as a batch of b ≤ 1/η with γ and η both b times as large has the "
+            f"same guarantee at the same samples; got batch={batch!r}."
         )
     remarks = []
     if L1 and problem.smoothness == "smooth":
@@ -263,17 +148,75 @@ def plan(
             remarks.append(f"eta0 is not used, as this schedule has none; got eta0={eta0}.")
             eta0 = None
     free = gamma0 is None and eta0 is None
-    covered = regime(method, problem).within_class(problem)
-    choice = _Choice(method, covered, gamma0, 1.0 if eta0 is None else eta0, free)
-    if horizon is not None and eps is None:
-        HORIZON.require("plan", "horizon", horizon)
-        statement, T = choice.best(int(horizon)), int(horizon)
-    elif eps is not None and horizon is None:
-        POSITIVE.require("plan", "eps", eps)
-        statement, T = choice.quickest(eps)
+    if method in COVERED_METHODS:
+        covered = regime(method, problem).within_class(problem)
+        own: OwnSchedule | None = free_run(method, covered) if free and takes_own(method, covered) else None
     else:
-        raise ValueError(f"plan: exactly one of horizon and eps must be given; got horizon={horizon}, eps={eps}.")
+        covered, own = problem, PlainSgd(problem, 1.0, batch=batch, excess=excess)
+    statement, T = _Choice(method, covered, gamma0, 1.0 if eta0 is None else eta0, own, not of_paper).at(horizon, eps)
+    if decay is not None and decay.inward is None and decay.start == 0:
+        weak = statement.schedule(T).gamma * decay.rate * T <= 1 / 2
+        remarks += ["As λγT ≤ 1/2, ‖∇f‖ is at most 2Ψ along the run."] if weak else []
     return Plan(statement, T, tuple(remarks), problem)
+
+
+def _of_norm(problem: Problem, constants: str | None, *, of_samples: bool) -> Problem:
+    """The problem with constants of its norm, converted if they are Euclidean."""
+    norm = problem.norm
+    if norm.euclidean or constants == "norm":
+        return problem
+    if constants != "euclid" or norm.rho is None:
+        way = "" if norm.rho is None else f", or 'euclid' to convert them: B and L by ρ = {norm.rho:.4g}, L0 by ρ²"
+        raise ValueError(
+            f"plan: constants must be 'norm', if they are those of norm={norm.name} and its dual{way}; "
+            f"got constants={constants!r}."
+        )
+    return in_norm(problem, of_samples=of_samples)
+
+
+def compare(**given: Any) -> tuple[dict[str, Plan], dict[str, str]]:
+    """Plans of all methods from the constants of f, as `plan` takes them; and why it refuses a method, where it does.
+
+    Where `plan` keeps to the paper's schedule there is a second one with the best schedule for our sharper bound.
+
+    NSTORM has the constants of f with the paper's noise added (`wrapped`) if that is the growth; otherwise those of
+    samples are as given.
+
+    >>> plans, refused = compare(alpha=0, L0=1, B=0.5, G=1, gap=1, eps=0.1, growth=2)
+    >>> for method, made in plans.items():
+    ...     print(f"{method}: {made.horizon:.1g}")
+    sgd: 9e+05
+    nsgdm: 4e+11
+    nstorm: 1e+07
+    nsgdm, own schedule: 2e+08
+    nstorm, own schedule: 5e+05
+    """
+    plans: dict[str, Plan] = {}
+    refused: dict[str, str] = {}
+    named = ("alpha", "L0", "L1", "L", "B", "G", "gap")
+    f = Problem(**{name: given.get(name) for name in named})  # type: ignore[arg-type]
+    for name in ("L0",) if f.alpha == 0 else ("L0", "L1"):
+        f.constant("compare", name)
+    of_samples: dict[str, Any] = {}
+    if given.get("growth", PAPER_GROWTH) == PAPER_GROWTH and given.get("norm", EUCLID) == EUCLID:
+        oracle = wrapped(f)
+        of_samples = {"L0": oracle.L0, "L1": oracle.L1, "L": oracle.L if f.L is None else f.L}
+    own = {"sgd": ("batch", "excess"), "nsgdm": ("gamma0", "eta0"), "nstorm": ("gamma0", "eta0")}
+    every = {name for names in own.values() for name in names}
+    for method, options in own.items():
+        asked = {name: value for name, value in given.items() if name not in every or name in options}
+        try:
+            plans[method] = plan(method, **(asked | (of_samples if method == "nstorm" else {})))
+        except ValueError as refusal:
+            if method == "nsgdm":
+                raise
+            refused[method] = str(refusal)
+    if given.get("gamma0") is None and given.get("eta0") is None:
+        for method in [name for name, made in plans.items() if made.statement.of_paper]:
+            problem = plans[method].statement.problem
+            own = _Choice(method, problem, None, 1.0, free_run(method, problem), alone=True)
+            plans[f"{method}, own schedule"] = Plan(*own.at(given.get("horizon"), given.get("eps")))
+    return plans, refused
 
 
 @dataclass(frozen=True)
@@ -284,25 +227,35 @@ class _Choice:
     problem: Problem
     gamma0: float | None  # the best one if None
     eta0: float
-    free: bool  # whether another schedule than the paper's may be taken
+    own: OwnSchedule | None  # this project's statement, if its schedule may be taken
+    alone: bool = False  # whether only this one may
+
+    def at(self, horizon: int | None, eps: float | None) -> tuple[Statement, int]:
+        """The best for a horizon, or the quickest for an accuracy, and its horizon."""
+        if horizon is not None and eps is None:
+            HORIZON.require("plan", "horizon", horizon)
+            return self.best(int(horizon)), int(horizon)
+        if eps is not None and horizon is None:
+            POSITIVE.require("plan", "eps", eps)
+            return self.quickest(eps)
+        raise ValueError(f"plan: exactly one of horizon and eps must be given; got horizon={horizon}, eps={eps}.")
 
     def best(self, T: int) -> Statement:
         """The one of the smallest bound at T among those whose conditions hold; the problem's own if none is.
 
         A γ0 that was given stands for a run, so another theorem counts only if it prescribes the same run.
         """
+        if self.own is not None and self.alone:
+            return self.own.tune(T)
         level = self.problem.constant(self.method, regime(self.method, self.problem).needs()[0])
-        free = free_run(self.method, self.problem) if self.free else None
-        if free is not None and not self.problem.of_paper:
-            return free.tune(T)
         classes = (self.problem, *flat_classes(self.problem, level))
         if len(classes) == 1:
             wider = best_linear_class(self.problem, lambda problem: self._bound(problem, T))
             classes += () if wider is None else (wider,)
         stated = self._stated(min(classes, key=lambda problem: self._bound(problem, T)), T)
-        if free is None:
+        if self.own is None:
             return stated
-        tuned = free.tune(T)
+        tuned = self.own.tune(T)
         return tuned if tuned.bound(T) < stated.bound(T) else stated
 
     def quickest(self, eps: float) -> tuple[Statement, int]:
@@ -368,15 +321,6 @@ def overtakes(challenger: Statement, leader: Statement) -> int | None:
     while after > 1 and ahead(after // 2):
         after //= 2
     return boundary(ahead, after // 2, after)
-
-
-def counted(number: int) -> str:
-    """A whole number with all its digits, or, where these are many, the first few.
-
-    >>> counted(12345), counted(10**24)
-    ('12,345', '1e+24')
-    """
-    return f"{number:,}" if number < 10**15 else f"{number:.4g}"
 
 
 def regime(method: str, problem: Problem) -> type[Statement]:

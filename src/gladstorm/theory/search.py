@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from gladstorm.theory.problem import LONGEST
+from gladstorm.theory.rules import LONGEST
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 

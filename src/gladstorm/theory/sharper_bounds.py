@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from gladstorm.theory.class_constants import Expected, best_linear_class, symmetric, young
 from gladstorm.theory.master_bounds import MASTERS, Bound, MomentumSublinear, StormSublinear, of_run
-from gladstorm.theory.problem import HORIZON, NON_NEGATIVE, POSITIVE, Problem
+from gladstorm.theory.rules import HORIZON, NON_NEGATIVE, POSITIVE
 from gladstorm.theory.statement import Condition, Statement
 
 
@@ -25,32 +25,47 @@ def forgotten_error(run: Bound) -> float:
 
 
 class Feedback(Bound):
-    """α = 1: what feeds on the gradient is brought to the left as it is, and leaves c of it."""
+    """Any growth, norm and decay; whatever feeds on the gradient is brought to the left as it is, and leaves c of it.
+
+    A step has at most the length `stride`·γ, so a change of the gradient along one has that factor, and what a step
+    loses to curvature half its square. What weight decay takes is 1 − c too: f is known to have Ψ ≥ (1 − ϑ)‖∇f‖.
+    """
 
     condition: ClassVar[str]
 
     @property
     @abstractmethod
     def feedback(self) -> float:
-        """The part 1 − c of the gradient that feeds back."""
+        """The part of the gradient that feeds back."""
 
     @property
-    def reach(self) -> float:
-        """L1 γ e^{L1 γ}: how much of ‖∇f(x)‖ the gradient may change by over one step, beside L0 γ e^{L1 γ}."""
-        reach = self.constant("L1") * self.gamma
-        return reach * math.exp(reach) if reach < 700 else math.inf  # where doubles end
+    def taken(self) -> float:
+        """1 − c: the feedback, and ϑ."""
+        decay = self.problem.decay
+        return self.feedback + (0.0 if decay is None else decay.inward or 0.0)
 
     @property
-    def curvature(self) -> float:
-        """Curvature L0 e^{L1 γ} over one step."""
-        return self.constant("L0") * math.exp(self.constant("L1") * self.gamma)
+    def growing(self) -> float:
+        """L1 where curvature grows, else 0."""
+        return 0.0 if self.problem.smoothness == "smooth" else self.constant("L1")
+
+    @property
+    def bent(self) -> float:
+        """γ e^{L1 γ}, with the length of a step in the exponent for γ: what multiplies L0 and L1 over a step."""
+        reach = self.growing * self.gamma * self.stride
+        return self.gamma * math.exp(reach) if reach < 700 else math.inf  # where doubles end
 
     def conditions(self) -> tuple[Condition, ...]:
-        """Something of the gradient must be left."""
-        return (Condition(self.condition, self.feedback, 1.0, strict=True),)
+        """Something of the gradient must be left, and decay must not carry a step past c."""
+        stated = []
+        if self.growing:
+            stated.append(Condition(self.condition, self.taken, 1.0, strict=True))
+        if self.problem.decay is not None:
+            stated.append(Condition("γ λ ≤ 1", self.gamma * self.problem.decay.rate, 1.0))
+        return tuple(stated)
 
     def _per_gradient_left(self, terms: dict[str, float]) -> dict[str, float]:
-        left = 1 - self.feedback
+        left = 1 - self.taken
         if left <= 0:
             owner = type(self).__name__
             raise ValueError(f"{owner}: gamma must be small enough for the bound's condition; got gamma={self.gamma}.")
@@ -68,20 +83,25 @@ class MomentumFeedback(Feedback):
     condition = "L1 γ e^(L1 γ) (2 (1 − η)/η + 1/2) < 1"
 
     @property
+    def weights(self) -> tuple[float, float]:
+        """How often a step's change of the gradient counts: in the drift, and as curvature."""
+        return 2 * self.stride * (1 - self.eta) / self.eta, self.stride**2 / 2
+
+    @property
     def feedback(self) -> float:
-        """1 − c = L1 γ e^{L1 γ} (2 (1 − η)/η + 1/2)."""
-        return self.reach * (2 * (1 - self.eta) / self.eta + 1 / 2)
+        """L1 γ e^{L1 γ} (2 (1 − η)/η + 1/2)."""
+        return self.growing * self.bent * sum(self.weights) if self.growing else 0.0
 
     def _stated(self) -> dict[str, float]:
-        D, G, gamma, eta = self.problem.gap, self.problem.G, self.gamma, self.eta
-        scale = 2 * self.problem.norm.tau * math.sqrt(eta / (2 - eta))
+        D, G, L0, (drift, curvature) = self.problem.gap, self.problem.G, self.constant("L0"), self.weights
+        scale = 2 * self.problem.norm.tau * math.sqrt(self.eta / (2 - self.eta))
         terms = {
-            "gap": D / (gamma * float(self.horizon)),
+            "gap": D / (self.gamma * float(self.horizon)),
             "initial error": forgotten_error(self),
-            "drift": 2 * self.curvature * gamma * (1 - eta) / eta,
+            "drift": L0 * self.bent * drift,
             "noise": scale * G,
             "noise growth": scale * self.noise_growth(self.updates),
-            "curvature": self.curvature * gamma / 2,
+            "curvature": L0 * self.bent * curvature,
         }
         return self._per_gradient_left(terms)
 
@@ -93,17 +113,7 @@ class MomentumSmooth(MomentumFeedback):
     """
 
     source = "S1: NSGDM, smooth"
-    error_charged = 2
-    reach = 0.0
-
-    @property
-    def curvature(self) -> float:
-        """Curvature L0 over one step."""
-        return self.constant("L0")
-
-    def conditions(self) -> tuple[Condition, ...]:
-        """No conditions: it holds for every γ and η."""
-        return ()
+    growing = 0.0
 
 
 class StormFeedback(Feedback):
@@ -114,52 +124,71 @@ class StormFeedback(Feedback):
     condition = "κ τ L1 γ e^(L1 γ) (2 ν/η + 1/2) < 1"
 
     @property
+    def weights(self) -> tuple[float, float]:
+        """How often a sample's change over a step counts: as noise of the difference, and as curvature."""
+        norm, difference = self.problem.norm, math.sqrt(self.eta * (2 - self.eta))
+        return 2 * norm.tau * norm.nu * self.stride / difference, norm.widest * self.stride**2 / 2
+
+    @property
     def feedback(self) -> float:
-        """1 − c = κτ L1 γ e^{L1 γ} (2ν/η + 1/2)."""
+        """κτ L1 γ e^{L1 γ} (2ν/η + 1/2)."""
         norm = self.problem.norm
-        return norm.kappa * norm.tau * self.reach * (2 * norm.nu / self.eta + 1 / 2)
+        counted = 2 * self.stride * norm.tau * norm.nu / self.eta + norm.widest * self.stride**2 / 2
+        return norm.kappa * self.growing * self.bent * counted if self.growing else 0.0
 
     def _stated(self) -> dict[str, float]:
-        D, G, gamma, eta, norm = self.problem.gap, self.problem.G, self.gamma, self.eta, self.problem.norm
-        scale, reach, curvature = 2 * norm.tau / math.sqrt(eta * (2 - eta)), self.reach, self.curvature
-        after, before = self.noise_growth(self.updates), self.noise_growth(max(0.0, self.updates - 1))
+        D, G, (difference, curvature) = self.problem.gap, self.problem.G, self.weights
+        scale, base, bent = 2 * self.problem.norm.tau * math.sqrt(self.eta / (2 - self.eta)), self.base, self.bent
+        before, after = self.noise_growths
         terms = {
-            "gap": D / (gamma * float(self.horizon)),
+            "gap": D / (self.gamma * float(self.horizon)),
             "initial error": forgotten_error(self),
-            "difference": scale * norm.nu * curvature * gamma,
-            "difference, noise": scale * norm.nu * reach * G,
-            "difference, noise growth": scale * norm.nu * reach * before,
-            "noise": scale * eta * G,
-            "noise growth": scale * eta * before,
-            "curvature": norm.tau * curvature * gamma / 2,
-            "curvature, noise": norm.tau * reach / 2 * G,
-            "curvature, noise growth": norm.tau * reach / 2 * after,
+            "difference": difference * base * bent,
+            "noise": scale * G,
+            "noise growth": scale * before,
+            "curvature": curvature * base * bent,
         }
+        if self.growing:
+            bent *= self.growing
+            terms |= {
+                "difference, noise": difference * bent * G,
+                "difference, noise growth": difference * bent * before,
+                "curvature, noise": curvature * bent * G,
+                "curvature, noise growth": curvature * bent * after,
+            }
         return self._per_gradient_left(terms)
 
+    @property
+    def base(self) -> float:
+        """L0 of the samples."""
+        return self.constant("L0")
 
-class StormSmooth(Bound):
+    @property
+    def noise_growths(self) -> tuple[float, float]:
+        """Means of the noise's growth over the updates but the last, and over all."""
+        return self.noise_growth(max(0.0, self.updates - 1)), self.noise_growth(self.updates)
+
+
+class StormSmooth(StormFeedback):
     """NSTORM, mean-square smooth oracle: the geometric sums kept, not rounded up.
 
     The noise at distance r is at most G + B r^h and at most G + νL r; the smaller mean of the two counts.
     """
 
-    method = "nstorm"
     source = "S2: NSTORM, mean-square smooth"
-    error_charged = 2
+    growing = 0.0
 
-    def _stated(self) -> dict[str, float]:
-        D, G, L, norm = self.problem.gap, self.problem.G, self.constant("L"), self.problem.norm
-        gamma, eta, T, before = self.gamma, self.eta, float(self.horizon), max(0.0, self.updates - 1)
-        scale = 2 * norm.tau / math.sqrt(eta * (2 - eta))
-        return {
-            "gap": D / (gamma * T),
-            "initial error": forgotten_error(self),
-            "difference": scale * norm.nu * L * gamma,
-            "noise": scale * eta * G,
-            "noise growth": scale * eta * min(self.noise_growth(before), norm.nu * L * gamma * before / 2),
-            "curvature": norm.tau * L * gamma / 2,
-        }
+    @property
+    def base(self) -> float:
+        """L of the samples."""
+        return self.constant("L")
+
+    @property
+    def noise_growths(self) -> tuple[float, float]:
+        """The smaller of the two means, for the updates but the last; nothing grows with the other."""
+        before = max(0.0, self.updates - 1)
+        allowed = self.problem.norm.nu * self.base * self.mean_distance(before)
+        return min(self.noise_growth(before), allowed), 0.0
 
 
 class MomentumLongStep(MomentumSublinear):
@@ -167,7 +196,6 @@ class MomentumLongStep(MomentumSublinear):
 
     source = "S3: NSGDM, L*_sym(alpha), long steps"
     label = ""
-    error_charged = None
 
     def conditions(self) -> tuple[Condition, ...]:
         """γ ≤ η is not among them."""
@@ -231,24 +259,10 @@ def _one_step(run: Bound) -> tuple[Condition, ...]:
     return (Condition("γ L1 ≤ 1/2", run.gamma * run.constant("L1"), 0.5),)
 
 
-class ExactLinear(Bound):
-    """Normalized gradient descent, f ∈ L*_sym(1), exact gradients: without noise either method is that."""
+class ExactLinear(MomentumFeedback):
+    """Normalized gradient descent, f ∈ L*_sym(1), exact gradients: without noise either method is that, S7 at η = 1."""
 
-    method = "nsgdm"
     source = "S6: deterministic, L*_sym(1)"
-
-    def conditions(self) -> tuple[Condition, ...]:
-        """A step must not outrun the curvature's growth."""
-        return _one_step(self)
-
-    def _stated(self) -> dict[str, float]:
-        D, L0, gamma = self.problem.gap, self.constant("L0"), self.gamma
-        reach = self.constant("L1") * gamma
-        growth = math.exp(reach)
-        left = 1 - reach / 2 * growth
-        if left <= 0:
-            raise ValueError(f"ExactLinear: gamma must be ≤ 1/(2 L1); got gamma={gamma}, L1={self.constant('L1')}.")
-        return {"gap": D / (gamma * float(self.horizon)) / left, "curvature": L0 * gamma / 2 * growth / left}
 
 
 SECOND_OPINIONS: dict[tuple[str, str, str], type[Bound]] = {
@@ -293,17 +307,6 @@ def sharper(statement: Statement, T: int) -> Bound | None:
         return in_wider if in_wider is not None and in_wider.bound < statement.bound(T) else None
     in_class = of_run(kind, statement.problem, statement, T)
     return in_class if in_wider is None or in_class.guaranteed <= in_wider.bound else in_wider
-
-
-def on_wrapper(statement: Statement, problem: Problem, T: int) -> Bound | None:
-    """A bound for a statement's run if the noise of `BlumGladyshev` is added to f; None if there is none.
-
-    Args:
-        statement: What prescribes the run.
-        problem: The problem with f's own constants.
-        T: The number of iterates.
-    """
-    return of_run(StormOnWrapper, problem, statement, T) if statement.method == StormOnWrapper.method else None
 
 
 def travel_lower_bound(L0: float, gamma: float, T: int, descent: float) -> float:

@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 from gladstorm.core.references import UPADHYAY_2026, Reference
-from gladstorm.theory.problem import FRACTION, HORIZON, POSITIVE, Exponent, OutOfRange, Problem, in_range
+from gladstorm.theory.problem import Problem
+from gladstorm.theory.rules import FRACTION, HORIZON, POSITIVE, Exponent, OutOfRange, in_range
 from gladstorm.theory.search import first, lowest
 
 REGIMES: dict[tuple[str, str, str], type[Statement]] = {}  # by method, smoothness and noise
@@ -245,6 +246,10 @@ class Statement(ABC):
         """The number of stochastic gradients for T iterates: those of v⁰ and of T − 1 updates."""
         HORIZON.require(self.method, "horizon", T)
         return self._n_init(T) + self.calls_per_step * (int(T) - 1)
+
+    def largest_batch(self, T: int) -> int:
+        """The most stochastic gradients that a step takes at one point, in mean."""
+        return self._n_init(T)
 
     def horizon(self, eps: float) -> int:
         """The smallest T with bound(T) ≤ eps. It costs sfo(T) stochastic gradients."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,7 @@ from gladstorm.torch.nstorm import NSTORM
 from gladstorm.torch.random_state import save_random_state
 
 LARGE = 64  # samples, of which eighths are enough
+LOGGER = logging.getLogger(__name__)
 
 
 class NoiseProbe:
@@ -56,7 +59,8 @@ class NoiseProbe:
     each evaluates two parts of its own mini-batch.
 
     Parameters, gradients, buffers and random states are left as they are, to the bit. Distances are measured from where
-    the parameters are when the probe is made. Gradients that are not finite are left out and counted in a remark.
+    the parameters are when the probe is made. Gradients that are not finite are left out and counted in a remark. Once
+    there is a probe, nothing that fails here ends the training, `on_reading` included: it is logged once and counted.
 
     Args:
         optimizer_or_model: What to probe, as above.
@@ -91,9 +95,10 @@ class NoiseProbe:
         max_norm: float | None = None,
         on_reading: Callable[[dict[str, float]], object] | None = None,
     ) -> None:
-        COUNT.require("NoiseProbe", "every", every)
-        COUNT.require("NoiseProbe", "samples", samples)
-        self.every, self.samples, self._scaler = every, samples, scaler
+        self.every, self.samples = (
+            COUNT.whole("NoiseProbe", *each) for each in (("every", every), ("samples", samples))
+        )
+        self._scaler = scaler
         if max_norm is not None:
             POSITIVE.require("NoiseProbe", "max_norm", max_norm)
         self._max_norm, self._on_reading, self._readings = max_norm, on_reading, Readings(max_norm)
@@ -101,7 +106,7 @@ class NoiseProbe:
         self._room: list[Tensor] = []  # for numbers like them, during a probe
         self._clipped: list[int] = [0, 0]  # of so many steps, on so many
         self._rows: list[Probe] = []
-        self._steps = self._not_finite = 0
+        self._steps = self._not_finite = self._failed = 0
         self._hooks: list[RemovableHandle] = []
         self._recorder: GradientRecorder | None = None
         self._model: torch.nn.Module | None = None
@@ -143,6 +148,11 @@ class NoiseProbe:
         if step % self.every:
             self._keep_parameters(self._steps)
             return
+        with self._counted():
+            self._look(step, loss_of, batch)
+
+    def _look(self, step: int, loss_of: LossOf, batch: Any) -> None:
+        assert self._model is not None
         size = size_of(batch)
         if size < 2:
             raise ValueError(
@@ -175,8 +185,8 @@ class NoiseProbe:
     @property
     def probes(self) -> Probes:
         """All probes so far."""
-        lost = (f"{self._not_finite} probes were not finite and are left out.",) if self._not_finite else ()
-        return Probes.of(self._rows, (*self._notes, *lost))
+        lost = ((self._not_finite, "were not finite and are left out"), (self._failed, "or their readings failed"))
+        return Probes.of(self._rows, (*self._notes, *(f"{count} probes {what}." for count, what in lost if count)))
 
     def save(self, path: str | Path) -> None:
         """Write them to a parquet file, for `gladstorm diagnose`."""
@@ -201,7 +211,8 @@ class NoiseProbe:
         recorder = self._recorder
         if recorder is not None and not isinstance(recorder, TwoPointRecorder):
             self._stop_listening()
-            self._take(recorder)
+            with self._counted():
+                self._take(recorder)
             self._keep_parameters(self._steps + 1)
 
     def _stop_listening(self) -> None:
@@ -223,7 +234,8 @@ class NoiseProbe:
         recorder = self._recorder
         self._stop_listening()
         if isinstance(recorder, TwoPointRecorder):
-            self._take(recorder)
+            with self._counted():
+                self._take(recorder)
         elif recorder is not None:
             self._warn_once("evaluates in a closure, where nobody called take()")
         self._steps += 1
@@ -264,10 +276,22 @@ class NoiseProbe:
         self._rows.append(Probe(step, step, "path" if distance else "start", distance, *found))
         if self._on_reading is None:
             return
-        others = {"skipped": float(self._not_finite), "step/length": length, "step/cosine": cosine}
+        others = {"skipped": float(self._not_finite + self._failed), "step/length": length, "step/cosine": cosine}
         if self._clipped[1]:
             others["clip/share"] = self._clipped[0] / self._clipped[1]
         self._on_reading(self._readings.update(self._rows[-1], batch, **others))
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count and log what fails; at the first probe raise it, since a wrong argument shows there."""
+        try:
+            yield
+        except Exception:
+            if not self._rows:
+                raise
+            self._failed += 1
+            if self._failed == 1:
+                LOGGER.exception("NoiseProbe: a probe failed, and the training goes on; later failures are counted.")
 
     def _keep_parameters(self, next_step: int) -> None:
         """Keep where the parameters are, if there is a probe after this step."""

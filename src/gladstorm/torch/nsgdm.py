@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from typing_extensions import override
 
 from gladstorm.torch.normalized import NormalizedOptimizer
-from gladstorm.torch.norms import RowNorms
 
 
 class NSGDM(NormalizedOptimizer):
@@ -28,9 +26,15 @@ class NSGDM(NormalizedOptimizer):
         lr: The length of a step, in the units of the parameters; a number or a tensor. Choose your own: the default
             only serves programs that construct every optimizer without arguments.
         momentum: The weight of the old estimate, in [0, 1).
-        weight_decay: λ ≥ 0; a step multiplies x by 1 − lr·λ. The decay is decoupled: it never enters v.
-        norm: "global", one norm over all parameters of all groups, is the paper's method. "group" and "tensor" give
-            each group or each tensor a step of length lr of its own; no theorem here is about them.
+        weight_decay: λ ≥ 0; a step multiplies x by 1 − lr·λ. The decay is decoupled: it never enters v. In the norm of
+            the steps, parameters stay within scale/λ of 0.
+        norm: "global", one Euclidean norm over all parameters of all groups, is the paper's method. "group" and
+            "tensor" give each group or each tensor a Euclidean step of its own. "spectral", "rows", "columns", "sign"
+            replace v/‖v‖ by the unit step d(v) of that norm, for each tensor: √max{1, m/n}·UVᵀ of an m × n matrix
+            v = UΣVᵀ (five steps of Newton–Schulz), rows or columns of length 1, or signs. `by_layer` chooses.
+        scale: A step is lr·scale long: with groups of several norms, one lr can serve all.
+        stack: How many matrices lie along the first dimension of each tensor, as three do in a fused projection; each
+            has a step of its own. A tensor of more dimensions is a matrix, first × rest, or a stack of those.
         maximize: Follow the gradient instead of its negative.
         foreach: Use torch's fused kernels for lists of tensors; None uses them where they are faster.
         skip_nonfinite: If v is not finite, do not take the step, count it in `skipped`, and form v anew from the next
@@ -40,6 +44,7 @@ class NSGDM(NormalizedOptimizer):
         differentiable: Must be False.
         fused: Must be None or False.
 
+    >>> import torch
     >>> x = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
     >>> optimizer = NSGDM([x], lr=1.0)
     >>> (x @ x).backward()
@@ -59,14 +64,6 @@ class NSGDM(NormalizedOptimizer):
             return None
         self._start_estimates(params)  # the update below leaves v = g
         blocks = self._blocks("momentum_buffer")
-        self._rows = RowNorms()
-        for block in blocks:
-            eta, vs, gs = 1 - block.group["momentum"], block.plain_estimates, block.plain_grads
-            if block.foreach:
-                torch._foreach_lerp_(vs, gs, eta)
-            else:
-                for v, g in zip(vs, gs, strict=True):
-                    v.lerp_(g, eta)  # v ← (1 − η) v + η g
-                    self._rows.take(v)
+        self._average_gradients_into(blocks)  # v ← (1 − η) v + η g
         self._move(blocks)
         return loss

@@ -11,7 +11,8 @@ from torch.optim.optimizer import ParamsT
 from typing_extensions import override
 
 from gladstorm.core.rules import COUNT, POSITIVE
-from gladstorm.torch.normalized import NormalizedOptimizer, first_estimate
+from gladstorm.torch.momentum import first_estimate
+from gladstorm.torch.normalized import NormalizedOptimizer
 from gladstorm.torch.norms import RowNorms, plain
 from gladstorm.torch.optimizer import ParamBlock
 from gladstorm.torch.options import NormalizedOptions
@@ -54,8 +55,8 @@ class NSTORM(NormalizedOptimizer):
         n_init: How many mini-batches v⁰ is to be averaged over, N_init: those of the first calls, or those you give to
             `initialize` before them. A checkpoint taken in between resumes with the mean so far.
         model: A module, or several, whose buffers are restored before the second evaluation.
-        **options: weight_decay, norm, maximize, foreach, capturable, differentiable, fused and skip_nonfinite, as in
-            `NSGDM`; an estimate that is not finite is formed anew from the next evaluation.
+        **options: weight_decay, norm, scale, stack, maximize, foreach, capturable, differentiable, fused and
+            skip_nonfinite, as in `NSGDM`; an estimate that is not finite is formed anew from the next evaluation.
 
     >>> x = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
     >>> optimizer = NSTORM([x], lr=1.0)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import inspect
 import math
-import sys
-import traceback
 import warnings
 from collections.abc import Iterable
-from itertools import takewhile
 from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
-from gladstorm.core.rules import NON_NEGATIVE, Rule
+from gladstorm.core.rules import NEVER_ZERO, NON_NEGATIVE, Rule
 from gladstorm.torch.norms import norm_of
+from gladstorm.torch.unit_steps import UNIT_STEPS, typical_entry
 
 NON_NEGATIVE_NUMBER = Rule("one number, finite and ≥ 0", lambda v: v.ndim == 0 and NON_NEGATIVE.holds(v))
 MOMENTUM = Rule("one number in [0, 1)", lambda v: v.ndim == 0 and (v >= 0) & (v < 1))
-NORMS = ("global", "group", "tensor")
+POSITIVE_NUMBER = Rule("one number, finite and > 0", lambda v: v.ndim == 0 and NEVER_ZERO.holds(v))
+NORMS = ("global", "group", "tensor", *UNIT_STEPS)
 OPTIONS_OF_TORCH = {
     name
     for kind in vars(torch.optim).values()
@@ -45,6 +44,8 @@ class NormalizedOptions(SharedOptions, total=False):
 
     weight_decay: float
     norm: str
+    scale: float
+    stack: int
 
 
 def check_number(owner: str, key: str, rule: Rule, value: float | Tensor) -> None:
@@ -100,7 +101,7 @@ def warn_of_fast_decay(owner: str, groups: Iterable[dict[str, Any]]) -> None:
         warnings.warn(
             f"{owner}: lr · weight_decay = {part:.3g} is the part of the parameters that every step takes away; lr is "
             "the length of a step here, so a weight_decay that is usual for AdamW is too much.",
-            stacklevel=callers_level(),
+            stacklevel=3,
         )
 
 
@@ -110,9 +111,12 @@ def warn_of_swallowed_steps(owner: str, groups: list[dict[str, Any]]) -> None:
     swallowed = []
     for group in groups:
         in_group = sum(p.numel() for p in group["params"])
-        for p in group["params"]:
-            d = {"global": total, "group": in_group, "tensor": p.numel()}[group["norm"]]
-            if p.numel() and rounding_swallows(float(group["lr"]) / math.sqrt(d), p.detach()):
+        for p in filter(Tensor.numel, group["params"]):
+            if group["norm"] in UNIT_STEPS:
+                entry = typical_entry(p, group["norm"], group["stack"])
+            else:
+                entry = {"global": total, "group": in_group, "tensor": p.numel()}[group["norm"]] ** -0.5
+            if rounding_swallows(float(group["lr"]) * group["scale"] * entry, p.detach()):
                 swallowed.append(p)
     if swallowed:
         kinds = ", ".join(sorted({str(p.dtype) for p in swallowed}))
@@ -120,14 +124,8 @@ def warn_of_swallowed_steps(owner: str, groups: list[dict[str, Any]]) -> None:
             f"{owner}: a step moves an entry by lr/√d on average, which is below half an ulp of "
             f"{len(swallowed)} parameter tensor(s) of {kinds}, and rounding swallows it; "
             "keep the parameters in float32 (autocast computes in half precision) or raise lr.",
-            stacklevel=callers_level(),
+            stacklevel=3,
         )
-
-
-def callers_level() -> int:
-    """The stacklevel of the line that made the optimizer, by its constructor or by `from_theory`."""
-    callers = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_stack(sys._getframe(1)))
-    return 1 + sum(1 for _ in takewhile(lambda name: name.startswith("gladstorm.torch."), callers))
 
 
 def rounding_swallows(movement: float, p: Tensor) -> bool:

@@ -17,12 +17,12 @@ from typing_extensions import override
 from gladstorm.core.rules import COUNT
 from gladstorm.torch import norms
 from gladstorm.torch.norms import norm_of, plain, widest
-from gladstorm.torch.optimizer import Optimizer
-from gladstorm.torch.options import SharedOptions, callers_level, estimate_dtype
+from gladstorm.torch.options import SharedOptions, estimate_dtype
+from gladstorm.torch.untuned_layers import ScheduledOptimizer
 from gladstorm.torch.untuned_step import BUFFERS, Number, RunNumbers, advance, first_numbers
 
 
-class Untuned(Optimizer):
+class Untuned(ScheduledOptimizer):
     """Steps that find their length, and when to shorten it: nothing has to be tuned, only the number of steps be known.
 
         x ← x − m,  m ← m/2 + δ/2,  δ = lr · r · horizon^(−0.4 τ) · u/√(dE)
@@ -32,12 +32,21 @@ class Untuned(Optimizer):
     τ is a clock that goes from 0 to about 1, waits while steps agree, and hurries while they undo each other.
     `gladstorm.methods.steps.Untuned` has the equations and explains them; docs/evidence/untuned says how well it does.
 
+    **By layer**, `Untuned(by_layer(model), horizon=K)`, nothing is adapted: a step has one length for all networks, in
+    the norm of each layer (`by_layer` says which), which falls linearly to 0. k counts steps, d(v) is the unit step:
+
+        x ← (1 − L·weight_decay) x − L·scale·d(v),  v ← 0.9 v + 0.1 g,  L = lr · 0.02 · (1 − k/horizon)
+
+    Here the last iterate is reported: `averaged` changes nothing. For networks whose weights torch has drawn, or that
+    are fine-tuned, take this form; without matrices the other.
+
     A parameter that has no gradient stays, and x̄ comes closer to it; one that gets its first gradient in mid run takes
     steps as if it had had such gradients all along.
 
     Memory: four buffers like the parameters, two more than Adam: `squares` (E), `motion` (m), `average` (x̄) and `start`
     (x⁰); the first three in float32 at least. `numbers`, seven of them, are shared by all parameters. The average also
-    is a model to evaluate or save, so no exponential moving average has to be kept beside it.
+    is a model to evaluate or save, so no exponential moving average has to be kept beside it. By layer one buffer,
+    `momentum_buffer` (v), one less than Adam, and one shared number, `step` (k).
     Works under DDP, FSDP2, tensor parallelism, torch.amp.GradScaler and torch.compile.
 
     Args:
@@ -45,10 +54,12 @@ class Untuned(Optimizer):
         lr: 1 is the method, for all groups or for each; a scheduler multiplies the length.
         horizon: The number of steps there will be. It is an option of the groups, and saved with them.
         weight_decay: λ ≥ 0; a step multiplies x by 1 − λ‖δ‖/√d. A coordinate moves by about ‖δ‖/√d, and by lr in AdamW:
-            so λ means here what it means there. The decay is decoupled: it enters neither E nor m.
+            so λ means here what it means there. The decay is decoupled: it enters neither E nor m. By layer it is that
+            of `NSGDM`, and parameters stay within scale/λ of 0 in their norm; where data are few, try 0.1.
         model: Warn once if it, or one of its children, is evaluated in the mode of `model.eval()` without `averaged`.
         **options: maximize, foreach, capturable, differentiable, fused and skip_nonfinite, as in `NSGDM`. Nothing is
-            remembered of a gradient that is not finite; x goes half the way back to x̄, where gradients were finite.
+            remembered of a gradient that is not finite; x goes half the way back to x̄, where gradients were finite. By
+            layer its tensor rests for one step, as in `NSGDM`.
 
     >>> x = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
     >>> optimizer = Untuned([x], horizon=200)
@@ -59,6 +70,10 @@ class Untuned(Optimizer):
     >>> with optimizer.averaged():
     ...     bool(x.norm() < 0.01)
     True
+
+    >>> from gladstorm.torch import by_layer
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    >>> optimizer = Untuned(by_layer(model), horizon=1000)
     """
 
     _inside_averaged = False  # whether the parameters are the average now
@@ -77,16 +92,11 @@ class Untuned(Optimizer):
         horizon = COUNT.whole(self._name, "horizon", horizon)
         if model is not None and not isinstance(model, torch.nn.Module):
             raise TypeError(f"{self._name}: model must be a torch.nn.Module or None; got model={model!r}.")
-        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "horizon": horizon}, **options)
+        defaults = {"lr": lr, "weight_decay": weight_decay, "horizon": horizon}
+        super().__init__(params, {**defaults, "norm": None, "scale": 1.0, "stack": 1}, **options)
         for module in () if model is None else (model, *model.children()):  # a LightningModule itself is never called
             _REMINDED[module] = weakref.ref(self)
             module.register_forward_pre_hook(_remind_of_average)
-
-    @property
-    def horizon(self) -> int:
-        """The number of steps of the run, which all groups share."""
-        horizon: int = self.param_groups[0]["horizon"]
-        return horizon
 
     @override
     def _check_group(self, group: dict[str, Any]) -> None:
@@ -101,7 +111,7 @@ class Untuned(Optimizer):
     def _state_dtype(self, p: Tensor, name: str) -> torch.dtype:
         if name == "numbers":
             return widest(p.device)
-        return estimate_dtype(p) if name in BUFFERS[:3] else p.dtype
+        return estimate_dtype(p) if name in BUFFERS[:3] else super()._state_dtype(p, name)
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -118,10 +128,10 @@ class Untuned(Optimizer):
         if self.horizon != before:
             warnings.warn(
                 f"{self._name}: the checkpoint's horizon={self.horizon} takes the place of horizon={before}.",
-                stacklevel=callers_level(),
+                stacklevel=2,
             )
         if started := self._started():
-            self._share(self.state[started[0]]["numbers"], started)
+            self._share("numbers", self.state[started[0]]["numbers"], started)
 
     @override
     def _refuse_saving(self, what: str) -> None:
@@ -159,15 +169,17 @@ class Untuned(Optimizer):
         if self._inside_averaged:
             raise RuntimeError(f"{self._name}: step() must come after averaged(); got one inside.")
         loss = self._loss(closure)
-        params = self._with_gradients()
-        if not params:
+        if not self._with_gradients():  # before any state is read, or torch.compile compiles every step anew
             return loss
         self._warn_of_schedule()
-        is_first = not self._started()
-        norm = norm_of([p.grad.to(estimate_dtype(p)) for p in params if p.grad is not None])
-        self._start(params, norm)
-        if not (is_first and closure is None and self._is_state_init()):
-            self._advance(norm)
+        initial = closure is None and not self.state and self._is_state_init()
+        if others := [p for p in self._in_groups(by_layer=False) if p.grad is not None]:
+            norm = norm_of([p.grad.to(estimate_dtype(p)) for p in others if p.grad is not None])
+            self._start(others, norm)
+            if not initial:
+                self._advance(norm)
+        if layers := [p for p in self._in_groups(by_layer=True) if p.grad is not None]:
+            self._step_by_layer(layers, initial=initial)
         return loss
 
     def _warn_of_schedule(self) -> None:
@@ -180,7 +192,7 @@ class Untuned(Optimizer):
                 warnings.warn(
                     f"{self._name}: a scheduler has changed lr from {first:g} to {lr:g}; {self._name} shortens its "
                     'steps itself. Use none, in the Hugging Face Trainer lr_scheduler_type="constant".',
-                    stacklevel=callers_level(),
+                    stacklevel=3,
                 )
 
     def _start(self, params: list[Tensor], norm: Tensor) -> None:
@@ -192,7 +204,7 @@ class Untuned(Optimizer):
         if started:
             numbers = self.state[started[0]]["numbers"]
         else:
-            all_of_run = [p for p in self._all_params() if p.requires_grad or p.grad is not None]
+            all_of_run = [p for p in self._in_groups(by_layer=False) if p.requires_grad or p.grad is not None]
             numbers = first_numbers(norm_of([p.detach().to(estimate_dtype(p)) for p in all_of_run]))
         late = self._squares_of_late(new, started, norm) if started else []
         for p in new:
@@ -201,7 +213,7 @@ class Untuned(Optimizer):
             self.state[p].update(zip(BUFFERS, buffers, strict=True))
         for p, square in zip(new, late, strict=False):
             plain(self.state[p]["squares"]).copy_(square)
-        self._share(numbers, [*started, *new])
+        self._share("numbers", numbers, [*started, *new])
 
     def _squares_of_late(self, new: list[Tensor], started: list[Tensor], norm: Tensor) -> list[Tensor]:
         """E⁰ = n · mean(u²) · (r/r⁰)² for each late tensor: its steps are then as long as if the run began with it.
@@ -222,13 +234,7 @@ class Untuned(Optimizer):
 
     def _started(self) -> list[Tensor]:
         """The parameters that have a state."""
-        return [p for p in self._all_params() if "numbers" in self.state.get(p, ())]
-
-    def _share(self, numbers: Tensor, params: list[Tensor]) -> None:
-        """Give all parameters of a device the same numbers."""
-        on = {device: numbers.to(device) for device in {p.device for p in params}}
-        for p in params:
-            self.state[p]["numbers"] = on[p.device]
+        return self._having("numbers")
 
     def _advance(self, norm: Tensor) -> None:
         started = self._started()
@@ -240,11 +246,7 @@ class Untuned(Optimizer):
         size: Number
         if norms.readable(norm):
             numbers, size = RunNumbers(*shared[0].tolist()), norm.item()
-            if numbers.k == self.horizon:
-                warnings.warn(
-                    f"{self._name}: horizon={self.horizon} steps were taken; further ones only become shorter.",
-                    stacklevel=callers_level(),
-                )
+            self._warn_past_horizon(numbers.k)
         else:
             numbers, size = RunNumbers(*shared[0].unbind()), norm
         after = advance(numbers, size, good, moving, resting, self.state, self.horizon)

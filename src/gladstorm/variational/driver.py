@@ -21,17 +21,16 @@ from gladstorm.jobs.provenance import source_of
 from gladstorm.jobs.store import Store
 from gladstorm.methods.steps import per_coordinate
 from gladstorm.variational.arrays import Arrays
-from gladstorm.variational.families import Diagonal, Family, largest_family
-from gladstorm.variational.fit import WEIGHED, WEIGHED_SEED, Fit
-from gladstorm.variational.judgement import CLEARLY, Looks, gain_by_widening, judge
+from gladstorm.variational.judgement import CLEARLY, Looks, gain_by_widening
 from gladstorm.variational.programs import Traced, look_draws, program, sample_noise, step_draws
-from gladstorm.variational.updates import Draw, Gain, Update, updates
+from gladstorm.variational.updates import Draw, Gain, Update
 
 BLOCKS = 20  # of a run: what is kept, shown and judged as a whole
 DRAWN = 2**18  # numbers that are drawn together, for at most CHUNK steps
 CHUNK = 256
 COMPARED = 4  # times 64 draws decide between candidates
 STARTS = 4
+CAREFUL = 0.01  # ρ of every second start: it finds other basins than the usual one
 FIRST_SCALE = 0.1  # of q, as numpyro has it
 DRAWS = 16  # times 64, behind the ELBO
 _INT32 = 2**32
@@ -93,81 +92,6 @@ class Starts:
             return gain_by_widening(
                 self.compare(q, DRAWS), q.place(draws.noise), q, lambda z: density.over(z, draws.key)
             )
-
-
-def fit_gaussian(
-    density: Traced,
-    family: Family | None,
-    points: Any,
-    transform: Traced,
-    *,
-    steps: int,
-    seed: int,
-    store: str | os.PathLike[str] | None,
-    progress: bool,
-    sites: list[list[Any]],
-    subsampled: bool = False,
-) -> Fit:
-    """Fit a Gaussian to a log density that may take a key, for a subsample of the data.
-
-    Args:
-        density: The log density of z and a key.
-        family: Where to search; by default the largest one that the steps allow.
-        points: Where the means begin, a row for each start.
-        transform: From z to a dictionary of what it means.
-        steps: The number of steps of every start.
-        seed: Decides every draw.
-        store: The folder where finished blocks are kept.
-        progress: Whether to show progress on standard error.
-        sites: What the coordinates are: names and shapes, in order.
-        subsampled: Whether the density depends on the key.
-    """
-    dim, dtype = points.shape[1], jnp.result_type(float)
-    chosen = largest_family(dim, steps) if family is None else family
-    begin = Diagonal(np.asarray(points, dtype), np.full(points.shape, FIRST_SCALE, dtype))
-    list_of_updates = updates(chosen, dim, steps, per_coordinate.SUBSAMPLED if subsampled else 0.0)
-    starts = optimize(gaussian_target(density), list_of_updates, begin, seed, store, str(chosen), progress)
-    best = starts.member(starts.best)
-    return conclude(
-        str(chosen),
-        starts,
-        {"loc": best.loc, "scale_tril": best.scale_tril()},
-        partial(_sample_gaussian, best, transform),
-        {"steps": steps, "seed": seed, "starts": len(points), "dim": dim, "family": str(chosen), "sites": sites},
-        has_weights=not subsampled,
-        by_widening=0.0 if subsampled else starts.gain_by_widening(starts.best, density),
-    )
-
-
-def conclude(
-    name: str,
-    starts: Starts,
-    parameters: dict[str, Any],
-    sampler: Callable[[int, int], dict[str, np.ndarray]],
-    config: dict[str, Any],
-    *,
-    has_weights: bool,
-    by_widening: float = 0.0,
-) -> Fit:
-    """Measure the best start, and judge it."""
-    best = starts.member(starts.best)
-    weights = starts.compare(best, DRAWS)
-    return Fit(
-        family=name,
-        parameters=parameters,
-        elbo=float(weights.mean()),
-        elbo_error=float(weights.std(ddof=1) / np.sqrt(len(weights))),
-        log_weights=starts.weights(best, WEIGHED, WEIGHED_SEED) if has_weights else None,
-        warnings=judge(starts, weights, float(np.finfo(jnp.result_type(float)).eps), by_widening),
-        gradients=int(starts.steps[-1]) * len(starts.elbos),
-        elbos=starts.elbos[:, -1],
-        curve=starts.curve,
-        noise=starts.noise,
-        steps=starts.steps,
-        skipped=starts.skipped,
-        config=config,
-        sampler=sampler,
-    )
 
 
 def optimize(
@@ -342,7 +266,8 @@ def _chunk(
 
 
 def _begin(update: Update, starts: int, q: Any, key: Array) -> Any:
-    return jax.vmap(update.begin)(q, jax.random.split(jax.random.wrap_key_data(key), starts))
+    first = jnp.where(jnp.arange(starts) % 2, CAREFUL, per_coordinate.FIRST)
+    return jax.vmap(update.begin)(q, jax.random.split(jax.random.wrap_key_data(key), starts), first)
 
 
 def _blocks(steps: int, total: int) -> list[int]:
@@ -354,12 +279,6 @@ def _blocks(steps: int, total: int) -> list[int]:
 def _key(seed: int, number: int) -> np.ndarray:
     """Return what decides the draws of an update, or (number < 0) of a comparison."""
     return np.array([seed % _INT32, number % _INT32], np.uint32)
-
-
-def _sample_gaussian(q: Any, transform: Traced, n: int, seed: int) -> dict[str, np.ndarray]:
-    """Draw n times from q, and transform the draws."""
-    draws: dict[str, np.ndarray] = transform.over(q.place(sample_noise(n, seed, q.noise_size)[0]))
-    return draws
 
 
 def _row(tree: Any, at: int) -> Any:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
@@ -28,6 +31,11 @@ class Diagonal(NamedTuple):
         """Length of ε, for a member or a stack of them."""
         return int(self.loc.shape[-1])
 
+    @property
+    def sds(self) -> Any:
+        """Standard deviations of the coordinates."""
+        return self.scale
+
     def place(self, noise: Any) -> Any:
         """Return z at ε."""
         return self.loc + self.scale * noise
@@ -36,6 +44,10 @@ class Diagonal(NamedTuple):
         """Return log q(z) at the z of ε."""
         xp = self.loc.__array_namespace__()
         return _standard(noise) - xp.log(self.scale).sum()
+
+    def log_density(self, z: Any) -> Any:
+        """Return log q(z)."""
+        return self.log_density_at((z - self.loc) / self.scale)
 
     def scale_tril(self) -> Any:
         """Return L, with LLᵀ the covariance."""
@@ -53,6 +65,11 @@ class Triangular(NamedTuple):
         """Length of ε, for a member or a stack of them."""
         return int(self.loc.shape[-1])
 
+    @property
+    def sds(self) -> Any:
+        """Standard deviations of the coordinates."""
+        return (self.tril**2).sum(-1) ** 0.5
+
     def place(self, noise: Any) -> Any:
         """Return z at ε."""
         return self.loc + noise @ self.tril.T
@@ -61,6 +78,10 @@ class Triangular(NamedTuple):
         """Return log q(z) at the z of ε."""
         xp = self.loc.__array_namespace__()
         return _standard(noise) - xp.log(xp.diagonal(self.tril)).sum()
+
+    def log_density(self, z: Any) -> Any:
+        """Return log q(z)."""
+        return self.log_density_at(self.loc.__array_namespace__().linalg.solve(self.tril, (z - self.loc).T).T)
 
     def scale_tril(self) -> Any:
         """Return L, with LLᵀ the covariance."""
@@ -78,6 +99,11 @@ class Factored(NamedTuple):
     def noise_size(self) -> int:
         """Length of (ε₁, ε₂), for a member or a stack of them."""
         return int(self.factor.shape[-2] + self.factor.shape[-1])
+
+    @property
+    def sds(self) -> Any:
+        """Standard deviations of the coordinates."""
+        return self.scale * (1 + (self.factor**2).sum(-1)) ** 0.5
 
     def place(self, noise: Any) -> Any:
         """Return z at (ε₁, ε₂)."""
@@ -115,6 +141,44 @@ class Factored(NamedTuple):
 
 
 Gaussian = Diagonal | Triangular | Factored
+
+
+class Mixture(NamedTuple):
+    """Several Gaussians with weights, in NumPy: the last number of ε says which of them z is from."""
+
+    members: tuple[Gaussian, ...]
+    log_weights: np.ndarray
+
+    @property
+    def noise_size(self) -> int:
+        """Length of the noise ε."""
+        return 1 + self.members[0].noise_size
+
+    @property
+    def loc(self) -> np.ndarray:
+        """Mean of the mixture."""
+        return np.asarray(sum(np.exp(w) * q.loc for w, q in zip(self.log_weights, self.members, strict=True)))
+
+    def place(self, noise: Any) -> Any:
+        """Return z at ε."""
+        ends = [NormalDist().inv_cdf(min(share, 1.0)) for share in np.cumsum(np.exp(self.log_weights))[:-1]]
+        chosen = np.searchsorted(ends, noise[..., -1])
+        return np.choose(chosen[..., None], [q.place(noise[..., :-1]) for q in self.members])
+
+    def log_density_at(self, noise: Any) -> Any:
+        """Return log q(z) at the z of ε."""
+        z = self.place(noise)
+        return np.logaddexp.reduce(
+            [w + q.log_density(z) for w, q in zip(self.log_weights, self.members, strict=True)], axis=0
+        )
+
+    def scale_tril(self) -> Any:
+        """Return L, with LLᵀ the covariance."""
+        center, covariance = self.loc, 0.0
+        for w, q in zip(self.log_weights, self.members, strict=True):
+            tril, off = q.scale_tril(), q.loc - center
+            covariance = covariance + np.exp(w) * (tril @ tril.T + np.outer(off, off))
+        return np.linalg.cholesky(covariance)
 
 
 def _standard(noise: Array) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -15,7 +15,9 @@ import numpy as np
 from gladstorm.core.rules import COUNT
 from gladstorm.core.screen import html_table
 from gladstorm.variational.arrays import Arrays
+from gladstorm.variational.check import ChainCheck
 from gladstorm.variational.judgement import efficiency, khat, khat_in_words, smoothed
+from gladstorm.variational.modes import Group
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 Draws = dict[str, np.ndarray]  # by site, the draws along the first axis
 SUMMARIZED = 4000  # draws behind a summary
 WEIGHED, WEIGHED_SEED = 16_384, 2**32 - 1  # draws with importance weights, and their seed
-_FORMAT = "gladstorm fit 2"
+_FORMAT = "gladstorm fit 3"
 _CURVES = ("curve", "noise", "steps", "elbos", "skipped")
 _NUMBERS = ("elbo", "elbo_error")
 _ABOUT = ("family", "gradients", "config")
@@ -72,6 +74,9 @@ class Fit:
     skipped: np.ndarray  #: gradients that were not finite, of every start
     config: dict[str, Any]  #: what was asked for, as JSON-ready data
     sampler: Callable[[int, int], Draws]  #: what `sample` calls
+    starts: tuple[Group, ...] = ()  #: groups of starts that ended apart, the best first; none for a guide of your own
+    mixed: Fit | None = None  #: what `mixture` returns, where starts ended apart
+    walk: Callable[..., ChainCheck] | None = None  #: what `check` calls
 
     @property
     def converged(self) -> bool:
@@ -105,7 +110,7 @@ class Fit:
         z, sites, first = np.asarray(z), {}, 0
         for name, shape in self.config.get("sites", ()):
             last = first + math.prod(shape)
-            sites[name], first = z[..., first:last].reshape(*z.shape[:-1], *shape), last
+            sites[name], first = z[..., first:last].reshape((*z.shape[:-1], *shape)), last
         return sites
 
     def mass_matrix(self) -> np.ndarray:
@@ -138,6 +143,31 @@ class Fit:
             WEIGHED, COUNT.whole("resample", "n", n), p=smoothed(self.log_weights)
         )
         return {site: draws[rows] for site, draws in self.sampler(WEIGHED, WEIGHED_SEED).items()}
+
+    def mixture(self) -> Fit:
+        """Return the mixture of all groups of `starts`, each with weight ∝ exp(ELBO); this fit if there is one group.
+
+        Raises:
+            ValueError: If starts ended apart, and the fit was loaded from a file, which has the best of them only.
+        """
+        if self.mixed is None and len(self.starts) > 1 and not self.family.startswith("mixture"):
+            raise ValueError("mixture: the fit must be of this process or pickled; a file has its best start only.")
+        return self.mixed or self
+
+    def check(self, seed: int = 0) -> ChainCheck:
+        """Move 128 draws of q by a few transitions of HMC, and say whether they drift away from q.
+
+        A fit with the right means and deviations stays; one with wrong means, or deviations that are too small, drifts.
+        It takes about as many gradients as a fit.
+
+        Raises:
+            ValueError: If there is no density to check with: subsampled data, a guide of your own, a loaded fit.
+        """
+        if self.walk is None:
+            raise ValueError(
+                "check: the fit must be a Gaussian of all data, as gladstorm.numpyro.fit or fit_logdensity returned it."
+            )
+        return self.walk(self.unravel, seed)
 
     def summary(self, prob: float = 0.9) -> Summary:
         """Mean, standard deviation, median and the central interval of probability `prob`, of every site."""
@@ -186,7 +216,8 @@ class Fit:
         arrays |= {name: getattr(self, name) for name in (*_CURVES, *_NUMBERS)}
         arrays |= {} if self.log_weights is None else {"log_weights": self.log_weights}
         about = {name: getattr(self, name) for name in _ABOUT}
-        about |= {"warnings": list(self.warnings), "arrays": list(arrays)}
+        about |= {"warnings": list(self.warnings), "starts": [asdict(each) for each in self.starts]}
+        about |= {"arrays": list(arrays)}
         Arrays(tuple(map(np.asarray, arrays.values())), about).save(Path(path), form=_FORMAT)
 
     @classmethod
@@ -203,6 +234,7 @@ class Fit:
             **{name: float(arrays[name]) for name in _NUMBERS},
             log_weights=arrays.get("log_weights"),
             warnings=tuple(loaded.about["warnings"]),
+            starts=tuple(Group(**each | {"location": tuple(each["location"])}) for each in loaded.about["starts"]),
             parameters=of(_PARAMETER),
             sampler=partial(_from_file, of(_DRAWS)),
             **{name: arrays[name] for name in _CURVES},
@@ -210,7 +242,7 @@ class Fit:
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for pickle: draws in place of the compiled sampler, as in a file."""
-        return self.__dict__ | {"sampler": partial(_from_file, self._draws)}
+        return self.__dict__ | {"sampler": partial(_from_file, self._draws), "walk": None}
 
     def __repr__(self) -> str:
         return "\n".join([self._title, *self._remarks])

@@ -24,6 +24,7 @@ CLEARLY = 2.0  # standard errors
 GOOD_ESS, USABLE_ESS = 0.5, 0.1  # shares of all draws that the weights are worth
 LEAST_GAIN, ERROR = 0.001, 0.05  # nats that are not worth the rest of a run; how often a look may be wrong about it
 GOOD, USABLE = 0.5, 0.7  # values of k-hat
+ALIKE = 1.01  # the largest weight by their mean: what differs is rounding
 
 
 class Looks:
@@ -124,7 +125,7 @@ def gain_by_widening(weights: np.ndarray, z: np.ndarray, q: Any, log_densities: 
         axes, lengths, _ = np.linalg.svd(np.asarray(q.tril))
         draws = off @ axes / lengths
     else:  # coordinates: of a low rank there may be too many for their axes
-        lengths = np.linalg.norm(np.asarray(q.scale_tril()), axis=1)
+        lengths = np.asarray(q.sds)
         draws = off / lengths
     deviation = weights - weights.mean()
     slopes = np.abs(deviation @ draws) + np.maximum(deviation @ draws**2 - deviation.sum(), 0.0)
@@ -169,7 +170,7 @@ def tail_of(log_weights: np.ndarray) -> Tail:
     x = weights[-size:] - weights[-size - 1]
     x = x[x > 0]
     m = len(x)
-    if m < 5:  # all weights are alike, or a few draws have all the weight
+    if m < 5 or weights[-1] < ALIKE * weights.mean():  # all weights are alike, or a few draws have all the weight
         return Tail(weights, 0, 0.0 if weights.max() < 10 * weights.mean() else math.inf, 0.0)
     points = 30 + int(math.sqrt(m))
     b = 1 / x[-1] + (1 - np.sqrt(points / (np.arange(points) + 0.5))) / (3 * x[int(m / 4 + 0.5) - 1])
@@ -224,12 +225,16 @@ def khat_in_words(k: float | None, share: float | None = None) -> str:
     """Explain what k-hat and the efficiency of importance weights say about a fit, and what to do."""
     if k is None:
         return "k-hat is not known: subsampled data, or a guide that is a point, have no importance weights."
-    numbers = f"k-hat = {k:.2f}" + ("" if share is None else f", {100 * share:.2g} % of importance draws are effective")
+    numbers = f"k-hat = {k:.2f}" + ("" if share is None else f", {_percent(share)} of importance draws are effective")
     if k < GOOD or (k < USABLE and share is not None and share > GOOD_ESS):
-        return f"{numbers}: the fit is close to the posterior, and importance weights correct the rest."
+        return f"{numbers}: the fit is close to the posterior where its draws are; importance weights correct the rest."
     if k < USABLE and (share is None or share > USABLE_ESS):
         return f"{numbers}: the fit is usable, and importance weights improve it."
     return (
         f"{numbers}: the posterior has parts that the fit does not reach, so its means may be right and its "
         "standard deviations are probably too small; try a larger family, other parameters, or MCMC."
     )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"

@@ -13,7 +13,9 @@ import numpy as np
 
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
-from gladstorm.variational.driver import STARTS, fit_gaussian
+from gladstorm.simulation.devices import programs_on_disk
+from gladstorm.variational.conclusion import fit_gaussian
+from gladstorm.variational.driver import STARTS
 from gladstorm.variational.families import Family, FullRank, LowRank, MeanField
 from gladstorm.variational.fit import Fit
 from gladstorm.variational.programs import Traced, program
@@ -22,6 +24,7 @@ RADIUS = 2.0  # first locations are uniform in ± this, as Stan and numpyro have
 TRIES = 100  # first locations that are tried for a finite gradient
 
 
+@programs_on_disk()
 def fit_logdensity(
     logp: Callable[[Array], Array],
     dim: int,

@@ -21,8 +21,9 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from gladstorm.methods.norms import is_finite
 
 ROWS = 64  # points at which a function is evaluated together
-PER_CALL = 250  # draws made together
+PAGE = 1024  # draws of a sample made together
 PROGRAMS = 64  # that a process keeps
+_SAMPLE = 2**31  # the number of a sample's key, where an update or a look of a fit has its own
 QUICK = {"xla_backend_optimization_level": 0}  # random numbers take seven times as long to compile otherwise
 
 
@@ -35,9 +36,13 @@ class _Structure:
 
 
 class Traced:
-    """A JAX function as data: a structure with programs, and the arrays that it closes over."""
+    """A JAX function as data: a structure with programs, and the arrays that it closes over.
 
-    def __init__(self, function: Callable[..., Any], *examples: Any) -> None:
+    A quick one is compiled fast and runs slowly, for functions that are called a few times.
+    """
+
+    def __init__(self, function: Callable[..., Any], *examples: Any, quick: bool = False) -> None:
+        self._quick = quick
         closed, shapes = jax.make_jaxpr(function, return_shape=True)(*examples)
         run = partial(_run, closed.jaxpr, jax.tree.structure(shapes))
         is_number = getattr(shapes, "shape", None) == ()
@@ -64,7 +69,7 @@ class Traced:
         return finite
 
     def _over(self, function: Callable[..., Any], rows: Any) -> Any:
-        run = program(function, self.structure)
+        run = program(function, self.structure, quick=self._quick)
         number = len(jax.tree.leaves(rows)[0])
         parts = []
         for first in range(0, number, ROWS):
@@ -94,16 +99,9 @@ def look_draws(size: int | None, key: Any) -> tuple[Any, Any]:
 
 def sample_noise(n: int, seed: int, size: int | None) -> tuple[np.ndarray, np.ndarray]:
     """ε and keys of n draws of any seed; the first of them do not depend on n."""
-    key = np.array([0, seed % 2**32], np.uint32)
-    noise, keys = program(_sample_noise, -(-n // PER_CALL), size, quick=True)(key)
-    return np.asarray(noise)[:n], np.asarray(keys)[:n]
-
-
-def _sample_noise(calls: int, size: int | None, key: Any) -> tuple[Any, Any]:
-    keys = jax.random.split(jax.random.wrap_key_data(key), (calls, PER_CALL)).reshape(-1)
-    if size is None:
-        return jnp.zeros((len(keys), 0)), jax.random.key_data(keys)
-    return jax.vmap(lambda key: jax.random.normal(key, (size,)))(keys), jax.random.key_data(keys)
+    key, page = np.array([seed % 2**32, _SAMPLE], np.uint32), program(step_draws, PAGE, 1, size, quick=True)
+    noise, keys = zip(*(map(np.asarray, page(key, first)) for first in range(0, n, PAGE)), strict=True)
+    return np.concatenate(noise)[:n, 0], np.concatenate(keys)[:n, 0]
 
 
 def _noise(keys: Any, size: int | None) -> tuple[Any, Any]:

@@ -19,11 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
+from gladstorm.core.equations import average_weight
 from gladstorm.core.parts import Array
 from gladstorm.methods.norms import length
 from gladstorm.methods.steps import per_coordinate
 from gladstorm.methods.steps.per_coordinate import Bounded
-from gladstorm.methods.steps.untuned import AVERAGED, Journey
+from gladstorm.methods.steps.untuned import UntunedState
 from gladstorm.variational.families import Diagonal, Factored, Family, FullRank, Gaussian, LowRank, Triangular
 
 LogDensity = Callable[[Any, Array], Array]  # of z, with a key for a subsample of the data
@@ -58,8 +59,8 @@ class Update(ABC):
     least_z: float = 0.0
 
     @abstractmethod
-    def begin(self, q: Any, key: Array) -> Any:
-        """Return the state before the first step."""
+    def begin(self, q: Any, key: Array, first: Any = per_coordinate.FIRST) -> Any:
+        """Return the state before the first step; `first` is ρ of steps by coordinate."""
 
     @abstractmethod
     def noise_size(self, state: Any) -> int | None:
@@ -78,7 +79,7 @@ class Coordinates(NamedTuple):
     """The state of an update whose numbers move each by itself."""
 
     x: Any
-    journey: Journey
+    journey: UntunedState
 
     def move(self, gradient: Any, steps: Array, least_z: float, longest: Any = None) -> tuple[Coordinates, Array]:
         """Return the state after a step along this gradient, and 1 if the gradient was not finite."""
@@ -95,9 +96,9 @@ class MeanFieldUpdate(Update):
     """
 
     @override
-    def begin(self, q: Diagonal, key: Array) -> Coordinates:
+    def begin(self, q: Diagonal, key: Array, first: Any = per_coordinate.FIRST) -> Coordinates:
         x = jnp.stack([q.loc, _inverse_softplus(q.scale)])
-        return Coordinates(x, per_coordinate.begin(x))
+        return Coordinates(x, per_coordinate.begin(x, first))
 
     @override
     def noise_size(self, state: Coordinates) -> int:
@@ -129,10 +130,10 @@ class LowRankUpdate(Update):
     rank: int = 1
 
     @override
-    def begin(self, q: Diagonal, key: Array) -> Coordinates:
+    def begin(self, q: Diagonal, key: Array, first: Any = per_coordinate.FIRST) -> Coordinates:
         factor = FACTOR_SCALE * jax.random.normal(key, (self.rank, q.loc.size), q.loc.dtype)
         x = jnp.concatenate([jnp.stack([q.loc, _inverse_softplus(q.scale)]), factor])
-        return Coordinates(x, per_coordinate.begin(x))
+        return Coordinates(x, per_coordinate.begin(x, first))
 
     @override
     def noise_size(self, state: Coordinates) -> int:
@@ -164,8 +165,8 @@ class Whitened(NamedTuple):
 
     q: Triangular
     average: Triangular
-    shift: tuple[Array, Journey]  # how far m was moved, in standard deviations
-    shape: tuple[Array, Journey]  # how L was changed
+    shift: tuple[Array, UntunedState]  # how far m was moved, in standard deviations
+    shape: tuple[Array, UntunedState]  # how L was changed
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ class FullRankUpdate(Update):
     """
 
     @override
-    def begin(self, q: Gaussian, key: Array) -> Whitened:
+    def begin(self, q: Gaussian, key: Array, first: Any = per_coordinate.FIRST) -> Whitened:
         whole = Triangular(q.loc, q.scale_tril())
         at_origin = [(zero, Bounded().init(zero)) for zero in (jnp.zeros_like(whole.loc), jnp.zeros_like(whole.tril))]
         return Whitened(whole, whole, *at_origin)
@@ -195,7 +196,9 @@ class FullRankUpdate(Update):
         turn = jnp.tril(jnp.outer(v, noise), -1) + jnp.diag(v * noise / jnp.sqrt(2.0))
         bold = BOLDEST * (1 - k / steps)
 
-        def step_along(before: tuple[Array, Journey], v: Array, longest: Array) -> tuple[Array, tuple[Array, Journey]]:
+        def step_along(
+            before: tuple[Array, UntunedState], v: Array, longest: Array
+        ) -> tuple[Array, tuple[Array, UntunedState]]:
             step = Bounded(steps=steps, longest=jnp.where(jnp.isfinite(longest), longest, 1.0))
             x, journey = step.move(before[1], before[0], v, lambda _: jnp.zeros(()))
             return x - before[0], (x, journey)
@@ -204,8 +207,7 @@ class FullRankUpdate(Update):
         u2, shape = step_along(state.shape, turn, bold * length(turn) / (1 + noise @ noise))
         tril = (q.tril + q.tril @ jnp.tril(u2, -1)) * jnp.exp(jnp.diagonal(u2) / jnp.sqrt(2.0))
         after = Triangular(q.loc + q.tril @ u1, tril)
-        w = (AVERAGED + 1) / (k + AVERAGED + 2)
-        average = jax.tree.map(lambda old, new: old + w * (new - old), state.average, after)
+        average = jax.tree.map(lambda old, new: old + average_weight(k) * (new - old), state.average, after)
         skipped = shift[1].skipped - state.shift[1].skipped
         return Whitened(after, average, shift, shape), Gain(elbo, v @ v, skipped)
 
@@ -237,7 +239,7 @@ class NewtonUpdate(Update):
     full: bool = False
 
     @override
-    def begin(self, q: Gaussian, key: Array) -> Sums:
+    def begin(self, q: Gaussian, key: Array, first: Any = per_coordinate.FIRST) -> Sums:
         whole = Triangular(q.loc, q.scale_tril()) if self.full else q
         zero, square = jnp.zeros_like(q.loc), jnp.zeros((q.loc.size,) * 2, q.loc.dtype)
         return Sums(whole, zero.sum(), zero, zero, square, square)

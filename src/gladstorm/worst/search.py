@@ -168,16 +168,16 @@ def worst(
             scores.append(measured([proposed(number) for number in numbers[done * chunk : (done + 1) * chunk]]))
             if progress:
                 shown(done + 1)
-        best = [numbers[place] for place in worst_first(*np.concatenate(scores).T, kind=kind)[: chunk - 1]]
+        best = [numbers[place] for place in worst_first(np.concatenate(scores), kind)[: chunk - 1]]
         evolution = CMA(proposed(best[0]), STEP, seed=settings.seed, population_size=chunk)
         for done in range(settings.generations):
             vectors = [evolution.ask() for _ in range(chunk)]
-            order = worst_first(*measured(vectors).T, kind=kind)
+            order = worst_first(measured(vectors), kind)
             evolution.tell([(vectors[place], float(rank)) for rank, place in enumerate(order)])
             if progress:
                 shown(settings.proposals + done + 1)
         finalists = [*(proposed(number) for number in best), evolution.mean]
-        order = worst_first(*measured(finalists).T, kind=kind)
+        order = worst_first(measured(finalists), kind)
     ranked = tuple(best[place] for place in order if place < len(best))
     for place in order:
         worst_problem = measure(of, kind, instance(finalists[place], of), settings.reported, ranked, **sweeps)
@@ -196,13 +196,14 @@ def require_kind(kind: str, statement: Statement) -> None:
         raise ValueError("worst: kind must be any where there is no noise; got kind='noise' with B = G = 0.")
 
 
-def worst_first(norms: np.ndarray, ways: np.ndarray, kind: str) -> np.ndarray:
-    """Order candidates: those inside their kind first, by the largest norm; then those nearest to being inside.
+def worst_first(scores: np.ndarray, kind: str) -> np.ndarray:
+    """Order candidates, rows of norm and way down: those inside their kind first, by norm; then by how far outside.
 
-    >>> norms, ways = np.array([1.0, 9.0, 2.0, 5.0]), np.array([0.0, 9.0, 0.1, 2.0])
-    >>> worst_first(norms, ways, "noise").tolist(), worst_first(norms, ways, "any").tolist()
+    >>> scores = np.array([[1.0, 0.0], [9.0, 9.0], [2.0, 0.1], [5.0, 2.0]])
+    >>> worst_first(scores, "noise").tolist(), worst_first(scores, "any").tolist()
     ([2, 0, 3, 1], [1, 3, 2, 0])
     """
+    norms, ways = scores.T
     outside = (ways > LARGEST_WAY_SOUGHT * norms) & (kind == "noise")
     shares = np.divide(ways, norms, out=np.full_like(norms, np.inf), where=norms > 0)
     return np.lexsort((np.where(outside, shares, -norms), outside))

@@ -16,10 +16,13 @@ from jax.flatten_util import ravel_pytree
 from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
-from gladstorm.variational.driver import STARTS, fit_gaussian
+from gladstorm.methods.norms import is_finite
+from gladstorm.simulation.devices import programs_on_disk
+from gladstorm.variational.conclusion import fit_gaussian
+from gladstorm.variational.driver import STARTS
 from gladstorm.variational.families import Family, FullRank, LowRank, MeanField
 from gladstorm.variational.fit import Fit
-from gladstorm.variational.programs import Traced
+from gladstorm.variational.programs import Traced, program
 
 with needing_extras("gladstorm.numpyro"):
     from numpyro import handlers
@@ -29,6 +32,7 @@ with needing_extras("gladstorm.numpyro"):
 Model = Callable[..., Any]
 
 
+@programs_on_disk()
 def fit(
     model: Model,
     *args: Any,
@@ -109,13 +113,13 @@ def _fit_family(
 ) -> Fit:
     strategy = init_to_uniform if init is None else init
     initialize = partial(initialize_model, model=model, init_strategy=strategy, model_args=args, model_kwargs=kwargs)
-    key = jax.random.key(settings["seed"])
-    info = initialize(key)
+    keys = np.asarray(program(_keys, starts, quick=True)(np.array([0, settings["seed"] % 2**32], np.uint32)))
+    info = _prepared(initialize, keys[0])
     if not info.param_info.z:
         raise ValueError("fit: model must have a latent variable; got one whose sample sites are all observed.")
     subsampled = _subsampled(info.model_trace)
-    first, unravel = ravel_pytree(info.param_info.z)
-    points = [ravel_pytree(initialize(each).param_info.z)[0] for each in jax.random.split(key, starts)]
+    zeros = {name: np.zeros(each.shape, each.dtype) for name, each in info.param_info.z.items()}
+    first, unravel = ravel_pytree(zeros)
 
     def log_density(z: Array, data_key: Array) -> Array:
         if not subsampled:
@@ -126,12 +130,42 @@ def _fit_family(
     def transform(z: Array) -> dict[str, Array]:
         if not subsampled:
             return dict(info.postprocess_fn(unravel(z)))
-        return dict(constrain_fn(handlers.seed(model, key), args, kwargs, unravel(z)))
+        return dict(constrain_fn(handlers.seed(model, jax.random.wrap_key_data(keys[0])), args, kwargs, unravel(z)))
 
-    density = Traced(log_density, first, np.zeros(2, np.uint32))
-    sites = [[name, list(np.shape(value))] for name, value in sorted(info.param_info.z.items())]
+    density = Traced(log_density, first, keys[0])
+    sites = [[name, list(np.shape(value))] for name, value in sorted(zeros.items())]
     meaning = Traced(transform, first)
-    return fit_gaussian(density, family, np.stack(points), meaning, **settings, sites=sites, subsampled=subsampled)
+    points = _first_points(initialize, keys[1:])
+    return fit_gaussian(density, family, points, meaning, **settings, sites=sites, subsampled=subsampled)
+
+
+def _keys(starts: int, seed: Array) -> Array:
+    """Return a key of the model, and one for each start."""
+    key = jax.random.wrap_key_data(seed)
+    return jnp.stack([seed, *jax.random.key_data(jax.random.split(key, starts))])
+
+
+def _prepared(initialize: Callable[..., Any], key: np.ndarray) -> Any:
+    """Return what numpyro knows of the model, by tracing it: run step by step, every operation would be compiled."""
+    traced: list[Any] = []
+    jax.eval_shape(lambda key: traced.append(initialize(jax.random.wrap_key_data(key))), key)
+    if any(site["type"] in ("param", "mutable") for site in traced[0].model_trace.values()):
+        return initialize(jax.random.wrap_key_data(key))  # their values are part of the log density
+    return traced[0]
+
+
+def _first_points(initialize: Callable[..., Any], keys: np.ndarray) -> np.ndarray:
+    """Return where the starts begin: at points with a finite gradient."""
+
+    def first(key: Array) -> tuple[Array, Array]:
+        z, potential, gradient = initialize(jax.random.wrap_key_data(key)).param_info
+        finite = is_finite((potential, gradient))
+        return ravel_pytree(z)[0], finite
+
+    points, finite = Traced(first, keys[0], quick=True).over(keys)
+    for key in keys[~finite]:
+        initialize(jax.random.wrap_key_data(key))  # whose error says which site
+    return np.asarray(points)
 
 
 def _subsampled(trace: Any) -> bool:

@@ -16,7 +16,9 @@ from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array
 from gladstorm.integrations.numpyro.fit import subsampled_plates
 from gladstorm.methods.steps import per_coordinate
-from gladstorm.variational.driver import Target, conclude, optimize
+from gladstorm.simulation.devices import programs_on_disk
+from gladstorm.variational.conclusion import conclude
+from gladstorm.variational.driver import Target, optimize
 from gladstorm.variational.fit import Fit
 from gladstorm.variational.programs import Traced, sample_noise
 from gladstorm.variational.updates import Coordinates, Draw, Gain, LogDensity, Update
@@ -52,15 +54,13 @@ class StickingELBO(ELBO):  # type: ignore[misc]  # numpyro publishes no types
     def _particle(self, params: dict[str, Array], model: Any, guide: Any, args: Any, kwargs: Any, key: Array) -> Array:
         model_key, guide_key = jax.random.split(key)
         _, drawn = compute_log_probs(handlers.seed(guide, guide_key), args, kwargs, params)
-        z = {
-            name: site["value"]
-            for name, site in drawn.items()
-            if site["type"] == "sample" and not site["is_observed"] and not isinstance(site["fn"], Delta)
-        }
+        latent = {name: each for name, each in drawn.items() if each["type"] == "sample" and not each["is_observed"]}
+        points = {name: each for name, each in latent.items() if isinstance(each["fn"], Delta)}
+        z = {name: each["value"] for name, each in latent.items() if name not in points}
         fixed = jax.lax.stop_gradient(params)
         at_draw = handlers.substitute(handlers.seed(guide, guide_key), data=z)  # the same subsample too
         log_q, trace = compute_log_probs(at_draw, args, kwargs, fixed)
-        replayed = handlers.replay(handlers.seed(model, model_key), trace)
+        replayed = handlers.replay(handlers.seed(model, model_key), trace | points)
         log_p, _ = compute_log_probs(replayed, args, kwargs, params)
         return sum(log_q.values(), start=jnp.zeros(())) - sum(log_p.values(), start=jnp.zeros(()))
 
@@ -70,8 +70,8 @@ class GuideUpdate(Update):
     """The parameters of a guide move, in unconstrained space, each number by itself."""
 
     @override
-    def begin(self, q: Any, key: Array) -> Coordinates:
-        return Coordinates(q, per_coordinate.begin(q))
+    def begin(self, q: Any, key: Array, first: Any = per_coordinate.FIRST) -> Coordinates:
+        return Coordinates(q, per_coordinate.begin(q, first))
 
     @override
     def noise_size(self, state: Coordinates) -> None:
@@ -140,9 +140,10 @@ def fit_guide(model: Any, guide: Any, args: Any, kwargs: Any, starts: int, setti
     parameters = {site: np.asarray(value) for site, value in svi.constrain_fn(best).items()}
     config = {"steps": settings["steps"], "seed": settings["seed"], "starts": starts, "guide": name}
     draw = partial(_sample_guide, best, Traced(sites, *example))
-    return conclude(name, reached, parameters, draw, config, has_weights=not (subsampled or is_point))
+    return conclude(name, reached, best, parameters, draw, config, has_weights=not (subsampled or is_point))
 
 
+@programs_on_disk()
 def _sample_guide(params: Any, sites: Traced, n: int, seed: int) -> dict[str, np.ndarray]:
     """Draw every site of the model n times, deterministic ones too."""
     draws: dict[str, np.ndarray] = sites.over(_repeated(params, n), sample_noise(n, seed, None)[1])

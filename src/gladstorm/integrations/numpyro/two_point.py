@@ -46,8 +46,8 @@ class TwoPoint(optim._NumPyroOptim):  # type: ignore[misc]  # what SVI asks for;
 
     def __init__(self, transformation: optax.GradientTransformation) -> None:
         if not isinstance(transformation, optax.GradientTransformation):
-            found = type(transformation).__name__
-            raise TypeError(f"TwoPoint: transformation must be Optax's, as nstorm(0.1) is; got one of type {found}.")
+            kind = type(transformation).__name__
+            raise TypeError(f"TwoPoint: transformation must be Optax's, as nstorm(0.1) is; got one of type {kind}.")
         transform = optax.with_extra_args_support(transformation)
 
         def init(params: Tree) -> tuple[Tree, Tree]:
@@ -64,23 +64,23 @@ class TwoPoint(optim._NumPyroOptim):  # type: ignore[misc]  # what SVI asks for;
         self, fn: Loss, state: tuple[Array, Tree], forward_mode_differentiation: bool = False
     ) -> tuple[tuple[Array, Any], tuple[Array, Tree]]:
         """One step; returns what `fn` gives at the current parameters, and the new state."""
-        evaluated, moved, _ = self._evaluate(fn, state, forward_mode_differentiation)
-        return evaluated, moved
+        evaluated, after, _ = self._evaluate(fn, state, forward_mode_differentiation)
+        return evaluated, after
 
     def eval_and_stable_update(
         self, fn: Loss, state: tuple[Array, Tree], forward_mode_differentiation: bool = False
     ) -> tuple[tuple[Array, Any], tuple[Array, Tree]]:
-        """The same, except that a step with a loss or gradient that is not finite changes nothing and returns NaN."""
-        (loss, aux), moved, gradients = self._evaluate(fn, state, forward_mode_differentiation)
+        """Evaluate and update; a step with a loss or gradient that is not finite changes nothing and returns NaN."""
+        (loss, aux), after, gradients = self._evaluate(fn, state, forward_mode_differentiation)
         good = jnp.isfinite(loss) & jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients)]).all()
         return (jnp.where(good, loss, jnp.nan), aux), jax.tree.map(
-            lambda new, old: jnp.where(good, new, old), moved, state
+            lambda new, old: jnp.where(good, new, old), after, state
         )
 
     def _evaluate(
         self, fn: Loss, state: tuple[Array, Tree], forward: bool
     ) -> tuple[tuple[Array, Any], tuple[Array, Tree], list[Tree]]:
-        """What `fn` gives at the current parameters, the new state, and the gradients of all points that were asked."""
+        """Evaluate `fn` at the current parameters: its value, the new state, the gradients at all points."""
         step, inner = state
         gradient = _gradient(fn, forward)
         grads, evaluated = gradient(self.get_params(state))

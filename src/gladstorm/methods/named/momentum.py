@@ -8,7 +8,7 @@ import numpy as np
 
 from gladstorm.core import references as cite
 from gladstorm.core.parts import Numbers
-from gladstorm.methods.batches import BatchSizes, FirstLarge
+from gladstorm.methods.batches import BatchSizes, FirstLarge, LikeNoise
 from gladstorm.methods.estimators import ErrorFeedback, Fresh, Mars, Momentum, Storm, Transported
 from gladstorm.methods.method import Method, declared, rule
 from gladstorm.methods.norms import Euclid, StepNorm
@@ -73,14 +73,22 @@ def from_plan(plan: Plan, **instead: Any) -> Method:
     >>> from_plan(plan, gamma=0.01).step
     Normalized(gamma=0.01, norm=Euclid())
     """
-    planned = plan.statement.problem.norm
-    if planned.name != "euclid" and "norm" not in instead:
+    problem = plan.problem
+    if problem.decay is not None:
         raise ValueError(
-            f"from_plan: norm must be given for a plan in another norm than Euclid's, {planned.name}, as in "
+            "from_plan: plan must be without decay; take γ, η and N_init from its schedule, and WeightDecay from "
+            f"gladstorm.steps; got decay={problem.decay}."
+        )
+    if not problem.norm.euclidean and "norm" not in instead:
+        raise ValueError(
+            f"from_plan: norm must be given for a plan in another norm than Euclid's, {problem.norm.name}, as in "
             "from_plan(plan, norm=gladstorm.norms.Spectral()); got none."
         )
-    make = {"nsgdm": nsgdm, "nstorm": nstorm}[plan.statement.method]
-    return make(**{**plan.statement.settings(plan.horizon), **instead})
+    make = {"nsgdm": nsgdm, "nstorm": nstorm, "sgd": sgd}[plan.statement.method]
+    settings = plan.statement.settings(plan.horizon)
+    if (noise := settings.pop("noise", None)) is not None:
+        settings["batch"] = LikeNoise(**noise)
+    return make(**{**settings, **instead})
 
 
 @declared(f"{cite.UPADHYAY_2026}, Theorem 1", "K + 1", "O(ε^-6)", "BG-0, any smoothness class of the paper")

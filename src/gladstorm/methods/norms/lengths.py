@@ -32,7 +32,7 @@ def length(v: Any, axes: Axes = None) -> Array:
     5.0
     """
     largest, _, norm = _split(v, axes)
-    return jnp.minimum(largest * norm, float(jax.dtypes.finfo(norm.dtype).max))
+    return jnp.minimum(largest * norm, float(jnp.finfo(norm.dtype).max))
 
 
 def is_finite(v: Any, axes: Axes = None) -> Array:
@@ -49,9 +49,7 @@ def _split(v: Any, axes: Axes) -> tuple[Array, Any, Array]:
     largest = jnp.max(jnp.array([jnp.max(jnp.abs(leaf), initial=0) for leaf in jax.tree.leaves(v)]), initial=0)
     if axes:
         largest = jax.lax.pmax(largest, axes)
-    most = 1 / float(
-        jax.dtypes.finfo(largest.dtype).tiny
-    )  # XLA multiplies by the reciprocal, and flushes that of more to 0
+    most = 1 / float(jnp.finfo(largest.dtype).tiny)  # XLA multiplies by the reciprocal, and flushes that of more to 0
     largest = jnp.where(jnp.isinf(largest), jnp.nan, jnp.minimum(largest, most))
     scaled = jax.tree.map(lambda leaf: leaf / jnp.where(largest == 0, 1, largest), v)
     squares = sum(jnp.sum(jnp.abs(leaf) ** 2) for leaf in jax.tree.leaves(scaled))

@@ -31,7 +31,7 @@ class StepNorm(ABC):
 
     @abstractmethod
     def length(self, x: Any) -> Array:
-        """Return ‖x‖."""
+        """Return the length ‖x‖."""
 
     @abstractmethod
     def dual(self, v: Any) -> Array:

@@ -6,7 +6,7 @@ length for all is that of the farthest coordinate, and the others take steps of 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,11 +27,10 @@ OWN = tuple(name for name in UntunedState._fields if name not in ("k", "skipped"
 
 @part
 class Bounded(Untuned):
-    """`Untuned` with ‖δ‖ ≤ `longest`, whose r grows as fast as x̄ goes: a coordinate may be off by many scales."""
+    """`Untuned` with ‖δ‖ ≤ `longest`."""
 
     longest: Number = leaf(ABOVE_ZERO, default=jnp.inf)  #: the bound
     least_z: Number = leaf(NON_NEGATIVE, default=0.0)  #: a z below this counts as this; ½: the clock never hurries
-    growth: ClassVar[float] = float("inf")
 
     @override
     def _clock(self, memory: UntunedState) -> Array:
@@ -44,9 +43,10 @@ class Bounded(Untuned):
         return jax.tree.map(lambda step: step * factor, step)
 
 
-def begin(x: Any) -> UntunedState:
-    """State of all coordinates at x⁰: fields are trees like x, but for k and `skipped`."""
-    fields = jax.tree.map(jnp.vectorize(lambda entry: _own(Bounded(first=FIRST).init(entry))), x)
+def begin(x: Any, first: Any = FIRST) -> UntunedState:
+    """State of all coordinates at x⁰: fields are trees like x, but for k and `skipped`; `first` is ρ."""
+    step = Bounded(first=first)
+    fields = jax.tree.map(jnp.vectorize(lambda entry: _own(step.init(entry))), x)
     zero = length(jax.tree.map(jnp.zeros_like, x)).astype(jnp.result_type(float))
     return _of_trees(zero, zero, x, fields)
 

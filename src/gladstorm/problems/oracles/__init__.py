@@ -41,7 +41,7 @@ def registry() -> dict[str, type[Oracle]]:
     """The classes of all oracles, by their names on the command line: one of own noise has its objective's name.
 
     >>> list(registry())[:3]
-    ['blum-gladyshev', 'chain', 'finite-sum']
+    ['blum-gladyshev', 'finite-sum', 'full-rank']
     """
     classes = {name.removesuffix("_oracle").replace("_", "-"): cls for name, cls in parts_of(globals(), Oracle).items()}
     return dict(sorted(classes.items()))

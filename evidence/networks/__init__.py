@@ -1,0 +1,1 @@
+"""Which norm should a step have on networks? NSGDM by layer against AdamW, Muon and methods that need no tuning."""

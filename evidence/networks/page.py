@@ -1,0 +1,168 @@
+"""The page of the study and its figure, from results.json. Nothing is trained here."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from evidence.page import LEVEL, markdown_table, read, rendered
+from gladstorm.core.estimate import Estimate
+from gladstorm.core.results import from_json
+from gladstorm.plotting import figures
+from gladstorm.plotting.styles import BLUE, GREY, SKY, VERMILION
+
+from .methods import CONTESTANTS, Contestant
+from .study import Cost, NetworkResults
+
+ADAMW, MUON, OURS, FIXED = "AdamW", "Muon", "NSGDM by layer", "NSGDM by layer, .02"
+SHORT = {OURS: "by layer", FIXED: "by layer, .02", "NSGDM, one norm": "one norm", "Schedule-Free": "Sch.-Free"}
+LOOKS = {MUON: (VERMILION, "s"), "NSGDM, one norm": (GREY, "v"), FIXED: (SKY, "D"), OURS: (BLUE, "o")}
+TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10)
+RIVALS = [name for name in CONTESTANTS if name != ADAMW]
+
+
+def load(folder: Path) -> NetworkResults:
+    """Read results.json."""
+    return from_json(NetworkResults, read(folder / "results.json"))
+
+
+def losses(results: NetworkResults, training: str, method: str) -> np.ndarray:
+    """Held-out losses of a method at its setting, seed by seed; infinite where a run is not finite."""
+    contestant = CONTESTANTS[method]
+    chosen = results.picked(training, contestant)
+    return np.array([results.loss(training, contestant.optimizer, chosen, seed) for seed in results.extent.seeds])
+
+
+def ratio(results: NetworkResults, training: str, method: str, to: str = ADAMW) -> float:
+    """Geometric mean over seeds of the ratio of two methods' losses."""
+    logs = np.log(losses(results, training, method)) - np.log(losses(results, training, to))
+    return float(np.exp(logs.mean()))
+
+
+def mean_ratio(results: NetworkResults, method: str, to: str = ADAMW) -> Estimate:
+    """Geometric mean over trainings of the ratios, with Student's interval over trainings; infinite if one is."""
+    logs = np.log([ratio(results, training, method, to) for training in results.finished])
+    return Estimate.of_mean(logs, LEVEL).map(math.exp) if np.isfinite(logs).all() else Estimate(math.inf)
+
+
+def worst(results: NetworkResults, method: str, to: str = ADAMW) -> tuple[float, str]:
+    """The largest ratio, and the training that has it."""
+    return max((ratio(results, training, method, to), training) for training in results.finished)
+
+
+def best(results: NetworkResults, method: str) -> float:
+    """The smallest ratio to tuned AdamW."""
+    return min(ratio(results, training, method) for training in results.finished)
+
+
+class Judged(NamedTuple):
+    """A registered sentence, what was measured, and the verdict."""
+
+    words: str
+    outcome: str
+    holds: bool
+
+
+def judged(results: NetworkResults) -> list[Judged]:
+    """The sentences of registered.md, in its order."""
+
+    def at_most(words: str, most: float, *measured: float, where: str = "") -> Judged:
+        outcome = " and ".join(f"{value:.2f}" for value in measured)
+        return Judged(words, f"{outcome}{where}", all(value <= most for value in measured))
+
+    means = [mean_ratio(results, *pair).value or math.inf for pair in ((OURS, ADAMW), (OURS, MUON), (FIXED, ADAMW))]
+    largest, training = worst(results, OURS)
+    pairs = [(of[CONTESTANTS[OURS].optimizer], of[CONTESTANTS[MUON].optimizer]) for of in results.costs.values()]
+    times = [ours.milliseconds / muon.milliseconds for ours, muon in pairs]
+    states = [ours.state / muon.state for ours, muon in pairs]
+    return [
+        at_most("tuned, mean ratio to tuned AdamW ≤ 0.85", 0.85, means[0]),
+        at_most("tuned, mean ratio to tuned Muon ≤ 1", 1.0, means[1]),
+        at_most("tuned, worst ratio to tuned AdamW ≤ 1.05", 1.05, largest, where=f", {training}"),
+        at_most("length .02, mean ratio to tuned AdamW ≤ 0.9", 0.9, means[2]),
+        at_most("a step takes ≤ 1.15 times as long as Muon's", 1.15, *times),
+        at_most("its state is at most as large as Muon's", 1.0, *states),
+    ]
+
+
+def ratios_table(results: NetworkResults) -> str:
+    """Table of tuned AdamW's mean loss and the ratios of the other methods, by training."""
+    rows = [
+        [training, f"{losses(results, training, ADAMW).mean():.3g}"]
+        + [f"{ratio(results, training, name):.2f}" for name in RIVALS]
+        for training in results.finished
+    ]
+    return markdown_table(["", ADAMW, *(SHORT.get(name, name) for name in RIVALS)], rows)
+
+
+def picks_table(results: NetworkResults) -> str:
+    """Table of settings that were picked, a star at rates at an end of the grid."""
+    tuned = {name: each for name, each in CONTESTANTS.items() if len(each.settings) > 1}
+
+    def picked(training: str, contestant: Contestant) -> str:
+        chosen, rates = results.picked(training, contestant), sorted({each.rate for each in contestant.settings})
+        decay = f"; {chosen.decay:g}" if chosen.decay else ""
+        return f"{chosen.rate:g}" + r"\*" * (chosen.rate in (rates[0], rates[-1])) + decay
+
+    rows = [[training, *(picked(training, each) for each in tuned.values())] for training in results.finished]
+    return markdown_table(["", *(SHORT.get(name, name) for name in tuned)], rows)
+
+
+def costs_table(results: NetworkResults) -> str:
+    """Table of the time of a step and of the state, by optimizer and model."""
+    shown = ((name, each.optimizer) for name, each in CONTESTANTS.items() if name != FIXED)
+    rows = [
+        [name, *(text for of in results.costs.values() for text in _cost(of[optimizer]))] for name, optimizer in shown
+    ]
+    return markdown_table(["", *(text for model in results.costs for text in (f"{model}, ms", "state"))], rows)
+
+
+def _cost(cost: Cost) -> tuple[str, str]:
+    return f"{cost.milliseconds:.2g}", f"{cost.state:.3g}"
+
+
+def render(results: NetworkResults) -> str:
+    """Return the page, in Markdown."""
+    values = {
+        "r": results,
+        "left": [training for training in results.extent.trainings if training not in results.finished],
+        "judged": judged(results),
+        "rivals": RIVALS,
+        "settings": {name: len(each.settings) for name, each in CONTESTANTS.items()},
+        "tables": [table(results) for table in (ratios_table, picks_table, costs_table)],
+        **{each.__name__: partial(each, results) for each in (mean_ratio, best, worst)},
+    }
+    return rendered(__file__, values)
+
+
+def chart(results: NetworkResults) -> Figure:
+    """Draw the ratios to tuned AdamW, a row for each training, for a small screen."""
+    figure = Figure(figsize=(6, 6.4), layout="constrained")
+    ax = figure.subplots()
+    trainings = sorted(results.finished, key=lambda training: ratio(results, training, OURS))
+    for method, (colour, marker) in LOOKS.items():
+        ratios = [min(ratio(results, training, method), TICKS[-1]) for training in trainings]
+        ax.plot(ratios, range(len(trainings)), marker, color=colour, markersize=9, label=SHORT.get(method, method))
+    ax.axvline(1, color="#555555", linestyle=":")
+    ax.set(xscale="log", yticks=range(len(trainings)))
+    ax.set_yticklabels(trainings, fontsize=14)
+    ax.xaxis.set_major_locator(FixedLocator(TICKS))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.tick_params(axis="x", labelsize=14)
+    ax.set_xlabel("loss / tuned AdamW's (left is better)", fontsize=14, loc="right")
+    ax.grid(color="#dddddd", linewidth=0.5)
+    ax.invert_yaxis()
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=14)
+    return figure
+
+
+def draw(folder: Path) -> None:
+    """Draw the figure of the page."""
+    figures.save(chart(load(folder)), folder / "figure.png")

@@ -1,0 +1,131 @@
+"""Batches: which size is worth its samples, what a wrong one costs, and the curve of steps against samples.
+
+All of it is about one number, the critical batch B_c = σ(r)²/‖∇f‖²: a batch b takes 1 + B_c/b times the fewest steps
+and 1 + b/B_c times the fewest samples. docs/proofs.md has the theorems H and O.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gladstorm.theory.problem import Problem
+from gladstorm.theory.rules import NON_NEGATIVE, POSITIVE, NumberRule
+
+BATCHES = {"one": 0, "sigma": 1, "sigma2": 2}  # the power q of the noise's deviation that a batch grows like
+AT_LEAST_1 = NumberRule("finite and ≥ 1", lambda v: 1 <= v < math.inf)
+
+
+def critical_batch(problem: Problem, distance: float, gradient: float) -> float:
+    """Critical batch τ²(G + B r^(a/2))²/‖∇f‖² at the distance r from x⁰, where the gradient has this (dual) norm.
+
+    >>> critical_batch(Problem(alpha=0, L0=1, B=2, G=1, gap=1), distance=3, gradient=0.5)
+    196.0
+    """
+    NON_NEGATIVE.require("critical_batch", "distance", distance)
+    POSITIVE.require("critical_batch", "gradient", gradient)
+    noise = problem.G + problem.B * distance**problem.half_growth
+    return (problem.norm.tau * noise / gradient) ** 2
+
+
+def batch_for_time(critical: float, worth: float) -> float:
+    """Batch √(m B_c), the fastest where a step takes as long as m samples; it is so at every moment.
+
+    >>> batch_for_time(critical=400, worth=4)
+    40.0
+    """
+    NON_NEGATIVE.require("batch_for_time", "critical", critical)
+    POSITIVE.require("batch_for_time", "worth", worth)
+    return math.sqrt(worth * critical)
+
+
+def batch_for_samples(critical: float, excess: float) -> float:
+    """Batch x B_c, the largest that takes at most 1 + x times the fewest samples.
+
+    >>> batch_for_samples(critical=400, excess=0.25)
+    100.0
+    """
+    NON_NEGATIVE.require("batch_for_samples", "critical", critical)
+    POSITIVE.require("batch_for_samples", "excess", excess)
+    return excess * critical
+
+
+def price_of_wrong_batch(factor: float, excess: float = 1.0) -> float:
+    """Cost of a batch that is wrong by a factor u, over that of √(m B_c): 1 + y(u + 1/u − 2)/(1 + y)² with y = b/B_c.
+
+    It is largest at y = 1. If B_c is wrong by a factor of 4, so is b by one of 2, and the price is 12.5 % at most.
+
+    >>> price_of_wrong_batch(math.sqrt(4)), round(price_of_wrong_batch(math.sqrt(2)), 3)
+    (1.125, 1.03)
+    """
+    POSITIVE.require("price_of_wrong_batch", "factor", factor)
+    POSITIVE.require("price_of_wrong_batch", "excess", excess)
+    return 1 + excess * (factor + 1 / factor - 2) / (1 + excess) ** 2
+
+
+def doubling_distance(problem: Problem, doublings: float) -> float:
+    """Distance from x⁰ at which a batch like σ has doubled j times while ‖∇f‖ stays: σ(r) = 2^j G.
+
+    >>> doubling_distance(Problem(alpha=0, L0=1, B=0.5, G=2, gap=1), 1)
+    4.0
+    """
+    POSITIVE.require("doubling_distance", "doublings", doublings)
+    if not (problem.B and problem.growth):
+        return math.inf
+    return ((2**doublings - 1) * problem.G / problem.B) ** (2 / problem.growth)
+
+
+def mean_noise(problem: Problem, reach: float, power: int) -> float:
+    """Mean of σ(D√t)^q over t in [0, 1] for q = 0, 1 or 2, σ(r) = G + B r^h: along a run that gets as far as D."""
+    h, G = problem.half_growth, problem.G
+    grown = problem.B * reach**h
+    if power == 0:
+        return 1.0
+    if power == 1:
+        return G + grown / (1 + h / 2)
+    return G * G + 2 * G * grown / (1 + h / 2) + grown * grown / (1 + h)
+
+
+@dataclass(frozen=True)
+class Hyperbola:
+    """Steps against samples, (S/S0 − 1)(N/N0 − 1) = 1: what all batches of one shape can reach.
+
+    >>> curve = Hyperbola(steps=100.0, samples=1000.0)
+    >>> curve.at(1.0), curve.samples_for(400.0), curve.steps_for(4000.0)
+    ((200.0, 2000.0), 1333.3333333333333, 133.33333333333331)
+    """
+
+    steps: float  #: S0, the fewest steps, of infinite batches
+    samples: float  #: N0, the fewest samples, of single ones
+
+    def at(self, excess: float) -> tuple[float, float]:
+        """Steps and samples where 1 + x times the fewest samples are taken, and so 1 + 1/x times the fewest steps."""
+        POSITIVE.require("Hyperbola", "excess", excess)
+        return self.steps * (1 + 1 / excess), self.samples * (1 + excess)
+
+    def samples_for(self, steps: float) -> float:
+        """Samples that so many steps take; infinite where no batch is large enough."""
+        return self.samples * (1 + 1 / (steps / self.steps - 1)) if steps > self.steps else math.inf
+
+    def steps_for(self, samples: float) -> float:
+        """Steps that so many samples take; infinite where they are too few."""
+        return self.steps * (1 + 1 / (samples / self.samples - 1)) if samples > self.samples else math.inf
+
+
+def trade_off(problem: Problem, eps: float, batch: str = "sigma") -> Hyperbola:
+    """Steps against samples of plain SGD for E‖∇f(x̂)‖² ≤ ε², with batches like a power of the noise (Theorem H).
+
+    A batch like σ is the best one, and one like σ² is as good as a constant one. Rounding to whole samples is left out.
+
+    >>> problem = Problem(alpha=0, L0=1, B=1, G=0, gap=1)
+    >>> grows, constant = (trade_off(problem, 1e-9, batch).samples for batch in ("sigma", "sigma2"))
+    >>> round(constant / grows, 3)
+    1.125
+    """
+    POSITIVE.require("trade_off", "eps", eps)
+    if batch not in ("sigma", "sigma2"):
+        raise ValueError(f"trade_off: batch must be sigma or sigma2; got batch={batch!r}.")
+    L, D, q = problem.constant("sgd", "L0"), problem.gap, BATCHES[batch]
+    reach, fewest = 2 * D / eps + math.sqrt(2 * D / L), 2 * L * D / eps**2
+    means = mean_noise(problem, reach, q) * mean_noise(problem, reach, 2 - q)
+    return Hyperbola(fewest, fewest * means / eps**2)

@@ -1,0 +1,218 @@
+"""Laws of `Untuned` that hold in both its forms, and the form by layer against its equations."""
+
+import copy
+import io
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gladstorm.torch import Untuned, by_layer, norms
+
+HORIZON = 10
+Groups = Callable[[nn.Module], Any]
+FORMS: dict[str, Groups] = {
+    "found": lambda model: list(model.named_parameters()),
+    "by layer": by_layer,
+    "both": lambda model: [{"params": list(model[0].named_parameters())}, *by_layer(model[1:])],  # type: ignore[index]
+}
+FORM = pytest.mark.parametrize("form", FORMS)
+BUFFERS = {"found": {"squares", "motion", "average", "start", "numbers"}, "by layer": {"momentum_buffer", "step"}}
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Embedding(7, 4), nn.Conv1d(3, 4, 2), nn.Flatten(), nn.Linear(12, 5), nn.Tanh(), nn.Linear(5, 1)
+    ).double()
+
+
+def train(model: nn.Module, optimizer: Untuned, steps: Iterable[int], factor: float = 1.0) -> None:
+    for k in steps:
+        optimizer.zero_grad()
+        x = torch.randint(7, (6, 3), generator=torch.Generator().manual_seed(k))
+        ((model(x) - 1).square().mean() * factor).backward()
+        optimizer.step()
+
+
+def values(model: nn.Module) -> list[Any]:
+    return [p.tolist() for p in model.parameters()]
+
+
+def made(form: str, horizon: int = HORIZON, **options: Any) -> tuple[nn.Sequential, Untuned]:
+    model = network()
+    return model, Untuned(FORMS[form](model), horizon=horizon, **options)
+
+
+def ended(form: str, **options: Any) -> list[Any]:
+    model, optimizer = made(form, **options)
+    train(model, optimizer, range(HORIZON))
+    return values(model)
+
+
+@FORM
+def test_a_multiple_of_the_loss_changes_nothing(form: str) -> None:
+    model, optimizer = made(form)
+    train(model, optimizer, range(HORIZON), 2.0**300)
+    for p, q in zip(values(model), ended(form), strict=True):
+        np.testing.assert_allclose(p, q, rtol=1e-9)
+
+
+@FORM
+def test_the_order_of_tensors_and_groups_changes_nothing(form: str) -> None:
+    model = network()
+    groups = FORMS[form](model)
+    groups = groups[::-1] if form == "found" else [{**g, "params": list(g["params"])[::-1]} for g in groups[::-1]]
+    train(model, Untuned(groups, horizon=HORIZON), range(HORIZON))
+    for p, q in zip(values(model), ended(form), strict=True):
+        np.testing.assert_allclose(p, q, rtol=1e-7)
+
+
+@FORM
+def test_tied_weights_are_in_one_group(form: str) -> None:
+    model = network()
+    model.append(nn.Linear(5, 1))
+    model[6].weight, model[6].bias = model[5].weight, model[5].bias
+    optimizer = Untuned(FORMS[form](model), horizon=HORIZON)
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(network().parameters()))
+
+
+@pytest.mark.parametrize("where", ["CPU", "device"])
+@FORM
+def test_along_zero_nothing_moves_but_the_count(form: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if where == "device":  # the CPU stands for one: its values are not looked at
+        monkeypatch.setattr(norms, "readable", lambda tensor: False)
+    model, optimizer = made(form, weight_decay=0.0)
+    before = values(model)
+    train(model, optimizer, range(2), 0.0)
+    assert values(model) == before
+    train(model, optimizer, range(1))
+    assert values(model) != before
+    for p in model.parameters():
+        count = optimizer.state[p].get("step", optimizer.state[p].get("numbers"))
+        assert count.reshape(-1)[0] == 3
+
+
+@pytest.mark.parametrize("where", ["CPU", "device"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@FORM
+def test_after_a_bad_gradient_all_is_finite_and_goes_on(
+    form: str, bad: float, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if where == "device":
+        monkeypatch.setattr(norms, "readable", lambda tensor: False)
+    model, optimizer = made(form, skip_nonfinite=True)
+    train(model, optimizer, range(3))
+    train(model, optimizer, [3], bad)
+    skipped = optimizer.skipped
+    before = values(model)
+    train(model, optimizer, range(4, 7))
+    assert skipped == {"found": 1, "by layer": 7, "both": 7}[form] == optimizer.skipped
+    assert all(a != b for a, b in zip(values(model), before, strict=True))
+    assert all(p.isfinite().all() for p in model.parameters())
+
+
+@FORM
+def test_one_step_is_a_run(form: str) -> None:
+    model, optimizer = made(form, horizon=1)
+    before = values(model)
+    train(model, optimizer, [0])
+    assert all(a != b for a, b in zip(values(model), before, strict=True))
+    assert all(p.isfinite().all() for p in model.parameters())
+
+
+@FORM
+def test_frozen_layers_stay_and_begin_when_they_get_a_gradient(form: str) -> None:
+    model, optimizer = made(form)
+    model[1].requires_grad_(False)
+    before = values(model[1])
+    train(model, optimizer, range(4))
+    assert values(model[1]) == before
+    model[1].requires_grad_(True)
+    train(model, optimizer, range(4, 6))
+    assert all(a != b for a, b in zip(values(model[1]), before, strict=True))
+
+
+@FORM
+@pytest.mark.parametrize("early", [0, 4, HORIZON + 1])
+def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one_also_past_the_horizon(form: str, early: int) -> None:
+    def go(model: nn.Module, optimizer: Untuned, steps: range) -> None:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            train(model, optimizer, steps)
+        sentences = {str(one.message) for one in told}
+        assert sentences == (
+            {"Untuned: horizon=10 steps were taken; further ones only become shorter."} if HORIZON in steps else set()
+        )
+
+    model, optimizer = made(form)
+    go(model, optimizer, range(early))
+    file = io.BytesIO()
+    torch.save(optimizer.state_dict(), file)
+    file.seek(0)
+    other = copy.deepcopy(model)
+    resumed = Untuned(FORMS[form](other), horizon=HORIZON)
+    resumed.load_state_dict(torch.load(file, weights_only=True))
+    for its, one in ((model, optimizer), (other, resumed)):
+        go(its, one, range(early, HORIZON + 3))
+        with one.averaged():
+            pass
+    assert values(model) == values(other)
+    for p in other.parameters():
+        assert set(resumed.state[p]) in BUFFERS.values()
+    assert len({id(s["step"]) for s in resumed.state.values() if "step" in s}) == (form != "found")
+
+
+@FORM
+def test_a_checkpoint_of_torch_s_may_be_taken_before_the_first_step(form: str) -> None:
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+
+    model, optimizer = made(form)
+    saved = copy.deepcopy(get_optimizer_state_dict(model, optimizer))
+    other, resumed = made(form)
+    set_optimizer_state_dict(other, resumed, saved)
+    for its, one in ((model, optimizer), (other, resumed)):
+        train(its, one, range(HORIZON))
+        assert values(its) == ended(form)
+
+
+def test_by_layer_the_steps_are_those_of_the_equations_and_the_last_iterate_is_reported() -> None:
+    """A matrix of one row, whose unit step is v/‖v‖, and a vector, by signs."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1).double()
+    optimizer = Untuned(by_layer(model), horizon=6, lr=0.5, weight_decay=0.3)
+    w, b = (p.detach().numpy().copy().ravel() for p in model.parameters())
+    v: Any = None
+    for k in range(9):
+        g, h = np.random.default_rng(k).standard_normal((2, 4))
+        model.weight.grad, model.bias.grad = torch.from_numpy(g[None]), torch.from_numpy(h[:1])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            optimizer.step()
+        new = np.concatenate([g, h[:1]])
+        v = new if v is None else 0.9 * v + 0.1 * new
+        L = 0.5 * 0.02 * (1 - k / 6 if k < 6 else 1 / (k + 1))
+        w = (1 - 0.3 * L) * w - L * v[:4] / np.linalg.norm(v[:4])
+        b = (1 - 0.3 * L) * b - L / 4 * np.sign(v[4:])
+        for found in (model.state_dict(), None):
+            with optimizer.averaged():
+                state = found or model.state_dict()
+                np.testing.assert_allclose(state["weight"].numpy().ravel(), w, rtol=0, atol=1e-13)
+                np.testing.assert_allclose(state["bias"].numpy(), b, rtol=0, atol=1e-13)
+
+
+def test_plain_parameters_beside_layers_take_the_steps_they_take_alone() -> None:
+    model, optimizer = made("both")
+    train(model, optimizer, range(1))
+    alone = network()
+    single = Untuned(alone[0].parameters(), horizon=HORIZON)
+    train(alone, single, range(1))
+    assert values(model[0]) == values(alone[0])
+    with pytest.raises(ValueError, match=r"^Untuned: norm must be one of None, spectral, .*; got norm='global'"):
+        Untuned([nn.Parameter(torch.zeros(2))], horizon=3).add_param_group(
+            {"params": [nn.Parameter(torch.zeros(2))], "norm": "global"}
+        )
