@@ -7,7 +7,7 @@ evidence.tables` writes all of them anew, and a test compares them.
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from itertools import takewhile
+from itertools import product, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -107,20 +107,34 @@ def verification() -> Mapping[str, str]:
 
 
 @cache
-def digits() -> Mapping[str, str]:
-    """Return test accuracies in percent: `Adam` with its interval, `Adam.mean`; `Adam.noise` with growing noise."""
-    numbers: dict[str, str] = {}
-    for method, plain, noisy, *_ in _rows(DOCS / "digits/index.md", "test accuracy, %, no added noise"):
-        for name, accuracy in ((method, plain), (f"{method}.noise", noisy)):
-            numbers |= {name: accuracy, f"{name}.mean": accuracy.partition(" ± ")[0]}
+def networks() -> Mapping[str, str]:
+    """Return ratios to tuned AdamW's loss: `mean.Muon`, `median.Untuned`, `worst.NSGDM-by-layer-.02`, `ahead.Muon`."""
+    from evidence.networks import page
+
+    results = page.load(DOCS / "networks")
+    numbers = {"trainings": str(len(results.finished)), "steps": str(results.extent.steps)}
+    numbers["to-Muon"] = f"{page.mean_ratio(results, page.OURS, page.MUON).value:.2f}"
+    for name in page.RIVALS:
+        row, mean = name.replace(", ", "-").replace(" ", "-"), page.mean_ratio(results, name)
+        ends = {"mean": mean.value, "median": page.median(results, name), "worst": page.worst(results, name)[0]}
+        numbers |= {f"{word}.{row}": f"{end:.2f}" for word, end in ends.items()}
+        numbers[f"ahead.{row}"] = str(page.ahead(results, name))
     return numbers
 
 
 @cache
-def text() -> Mapping[str, str]:
-    """Return mean test losses of the small transformer: `AdamW.decayed`, `Untuned.constant`."""
-    rows = _rows(DOCS / "text/index.md", "test loss")
-    return {f"{row[0]}.{row[1]}": row[3].partition(" ± ")[0] for row in rows}
+def batches() -> Mapping[str, str]:
+    """Return how far the loss of four times larger batches ends above that of small ones: `AdamW.GRU`."""
+    from evidence.batches import page
+
+    results = page.load(DOCS / "batches")
+    pairs = product(page.OPTIMIZERS, results.extent.trainings)
+    return {
+        f"{optimizer}.{training}".replace(" ", "-"): page.percent(
+            page.change(results, training, optimizer, page.OURS, 4)
+        )
+        for optimizer, training in pairs
+    }
 
 
 @cache
@@ -149,12 +163,12 @@ def _rows(page: Path, heading: str) -> list[list[str]]:
 
 
 STUDIES: dict[str, Callable[[], Mapping[str, str]]] = {
+    "batches": batches,
     "untuned": untuned,
     "posteriors": posteriors,
     "suite": suite,
     "verification": verification,
-    "digits": digits,
-    "text": text,
+    "networks": networks,
     "reproduction": reproduction,
     "performance": performance,
 }

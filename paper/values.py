@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from evidence.numbers import networks
 from evidence.optimality.verdicts import verdicts as both_sides
 from evidence.posteriors import page as posteriors
 from evidence.study import PUBLISHED
@@ -23,7 +24,7 @@ from gladstorm.suite import tables as suite_tables
 from gladstorm.theory import Problem, theorem
 
 ROOT = Path(__file__).parent.parent
-STUDIES = ("untuned", "optimality", "reproduction", "digits", "text", "posteriors")
+STUDIES = ("untuned", "optimality", "reproduction", "networks", "posteriors")
 ERRATA = {"L0-smooth": 0.0, "L*_sym(1/2)": 0.5, "L*_sym(1)": 1.0}
 EXAMPLE: dict[str, Any] = {"L0": 1.5, "B": 0, "G": 0.7, "gap": 3, "L1": 0.25}  # of docs/errata.md
 
@@ -122,6 +123,7 @@ def texts() -> dict[str, str]:
         "schedule_eps": order(optimality["eps"]),
         **_untuned(),
         **_posteriors(),
+        **_networks(),
     }
 
 
@@ -168,6 +170,12 @@ def _posteriors() -> dict[str, str]:
     }
 
 
+def _networks() -> dict[str, str]:
+    numbers = networks()
+    names = {"trainings": "trainings", "layers": "mean.NSGDM-by-layer", "to_muon": "to-Muon"}
+    return {f"networks_{name}": numbers[key] for name, key in names.items()}
+
+
 def order(number: float) -> str:
     """A number by its size.
 
@@ -193,13 +201,7 @@ def tables() -> dict[str, Table]:
             with_heading(pages["reproduction"], "the paper says"), "experiment", "the paper says", "verdict"
         ),
         "suite": only([headings, *rows], *headings[:5]),
-        "digits": only(
-            with_heading(pages["digits"], "test accuracy, %, growing noise"),
-            "method",
-            "test accuracy, %, no added noise",
-            "test accuracy, %, growing noise",
-        ),
-        "text": only(with_heading(pages["text"], "test loss"), "", "step size", "test loss"),
+        "networks": only(with_heading(pages["networks"], "settings", "worst"), "method", "settings", "mean", "worst"),
         **variational(pages["posteriors"]),
     }
 

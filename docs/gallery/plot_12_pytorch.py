@@ -44,7 +44,7 @@ found = {name: [accuracy(make, rate) for rate in rates] for name, make in optimi
 
 # %%
 # This is one seed and one split of the data. It shows that the useful ranges differ; it cannot rank the optimizers.
-# :doc:`/evidence/digits/index` does that.
+# :doc:`/evidence/networks/index` does that.
 
 figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 for name, values in found.items():

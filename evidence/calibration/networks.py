@@ -1,19 +1,19 @@
-"""Three networks diagnosed along Adam and SGD: those of the digits study, and a small transformer on text."""
+"""Three networks diagnosed along Adam and SGD: two on digits, and a small transformer on text."""
 
 import itertools
 from collections.abc import Callable, Iterator
+from pydoc_data.topics import topics
 from typing import Any
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from evidence.digits import torch_training
-from evidence.digits.setting import digits
-from evidence.text.setting import characters, windows
+from evidence.networks.trainings import characters, windows
 from gladstorm.core.statistics import significant
 from gladstorm.diagnosis import Probes, Report
 from gladstorm.plotting.styles import BLUE, GREEN, GREY, ORANGE, VERMILION
@@ -55,17 +55,25 @@ def network(name: str) -> nn.Module:
         return SmallTransformer()
     if name == "MLP":
         return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-    return torch_training.network(name)
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)),
+        *(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(64, 10)),
+    )
 
 
 def batches(name: str) -> Iterator[tuple[Tensor, Tensor]]:
     """Mini-batches drawn with replacement, without end: inputs and labels."""
     generator = np.random.default_rng(0)
     if name == "transformer":
-        text = characters()
+        text = windows(characters("".join(topics.values())), CONTEXT)
         while True:
-            yield windows(text, torch.as_tensor(generator.integers(len(text) - CONTEXT - 1, size=BATCH)), CONTEXT)
-    images, labels = (torch.from_numpy(part) for part in digits().train)
+            drawn = text[torch.as_tensor(generator.integers(len(text) - 1, size=BATCH))]
+            yield drawn[:, :-1], drawn[:, 1:]
+    pixels, classes = load_digits(return_X_y=True)
+    some = np.random.default_rng(0).permutation(len(classes))[:1000]
+    images, labels = torch.tensor(pixels[some] / 16, dtype=torch.float32), torch.tensor(classes[some])
     while True:
         chosen = torch.as_tensor(generator.integers(len(labels), size=BATCH))
         yield images[chosen], labels[chosen]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from torch.optim.swa_utils import update_bn
 
-from gladstorm.torch import NSGDM, Untuned
+from gladstorm.torch import NSGDM, Untuned, by_layer
 
 from .trainings import TRAININGS
 
@@ -99,17 +99,10 @@ def prodigy(model: nn.Module, chosen: RateAndDecay, _: int) -> Optimizers:
         return [Prodigy(model.parameters(), chosen.rate, weight_decay=chosen.decay)]
 
 
-def nsgdm_by_layer(model: nn.Module, chosen: RateAndDecay, _: int) -> Optimizers:
-    """NSGDM with a norm for each layer, as `by_layer` chooses them."""
-    from gladstorm.torch import by_layer
-
-    return [NSGDM(by_layer(model), lr=chosen.rate, weight_decay=chosen.decay)]
-
-
 OPTIMIZERS: dict[str, Maker] = {
     "AdamW": lambda model, chosen, _: [torch.optim.AdamW(model.parameters(), chosen.rate, weight_decay=chosen.decay)],
     "Muon": muon_and_adamw,
-    "by layer": nsgdm_by_layer,
+    "by layer": lambda model, chosen, _: [NSGDM(by_layer(model), lr=chosen.rate, weight_decay=chosen.decay)],
     "one norm": lambda model, chosen, _: [NSGDM(model.parameters(), lr=chosen.rate)],
     "Schedule-Free": schedule_free,
     "Prodigy": prodigy,
@@ -143,8 +136,9 @@ def train(training: str, optimizer: str, chosen: RateAndDecay, seed: int, steps:
         at = torch.randint(len(rows[0]), (batch,), generator=places)
         model.zero_grad()
         loss(model, tuple(column[at] for column in rows)).backward()
-        for each in [*optimizers, *schedules]:
-            each.step()
+        for optimizing, schedule in zip(optimizers, schedules, strict=True):
+            optimizing.step()
+            schedule.step()
     with torch.no_grad(), reported(optimizers):
         update_bn([rows[0]], model)  # at the point that is evaluated; without BatchNorm nothing
         model.eval()

@@ -276,8 +276,8 @@ class Factors(nn.Module):
         """A rating of each pair."""
         user, item = pairs.unbind(1)
         biases = self.user_bias(user) + self.item_bias(item)
-        product = (self.users(user) * self.items(item)).sum(1)
-        return product + biases[:, 0]
+        ratings: Tensor = (self.users(user) * self.items(item)).sum(1) + biases[:, 0]
+        return ratings
 
 
 def factorization() -> NetworkTask:

@@ -1,1 +1,0 @@
-"""How do the optimizers train a small transformer on text? AdamW, SGD, NSGDM, NSTORM and Untuned."""
