@@ -8,10 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import torch
 
 from gladstorm.core.equations import newton_schulz
 from gladstorm.methods.norms import Columns, Euclid, Layers, NewtonSchulz, Rows, Sign, Spectral, Stacked, StepNorm
 from gladstorm.optax import by_layer, nsgdm, nstorm
+from gladstorm.torch import NSGDM
 from optax_walks import assert_close, walk
 
 RNG = np.random.default_rng(0)
@@ -65,6 +67,26 @@ def test_every_step_by_layer_is_that_by_hand_with_decay_as_a_radius(recursion: s
         ends.append(x)
     assert_close(visited[-1], jax.tree.unflatten(structure, ends), atol=1e-12)
     assert int(states[-1].skipped) == 0
+
+
+TORCHED = {"conv": (5, 2, 3, 3), "W": (6, 4), "narrow": (3, 7), "bias": (5,), "embedding": (6, 4)}  # outputs first
+
+
+def test_optax_and_torch_agree_step_by_step() -> None:
+    start = {name: RNG.normal(size=shape) for name, shape in TORCHED.items()}
+    samples = RNG.normal(size=8)
+    ours = nsgdm(GAMMA, MOMENTUM, weight_decay=DECAY, norm=partial(by_layer, inputs_first=False))
+    at = lambda params, sample: jax.tree.map(lambda p: sample_gradient(p, sample, jnp), params)  # noqa: E731
+    visited, _ = walk(ours, jax.tree.map(jnp.asarray, start), samples, at=at)
+    theirs = {name: torch.nn.Parameter(torch.tensor(x)) for name, x in start.items()}
+    signs = {"params": [theirs["bias"], theirs["embedding"]], "norm": "sign", "scale": 0.25}
+    matrices = {"params": [theirs[name] for name in ("conv", "W", "narrow")], "norm": "spectral"}
+    optimizer = NSGDM([matrices, signs], lr=GAMMA, momentum=MOMENTUM, weight_decay=DECAY)
+    for sample, point in zip(samples, visited, strict=True):
+        for p in theirs.values():
+            p.grad = sample_gradient(p.detach(), float(sample), torch)
+        optimizer.step()
+        assert_close(point, {name: p.detach().numpy() for name, p in theirs.items()}, atol=1e-12)
 
 
 def one_update(optimizer: Any, params: Any, grads: Any) -> Any:
