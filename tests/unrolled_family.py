@@ -137,12 +137,23 @@ class Mars(Recursion):
         self.m = 0 * x
         return self.then(g, x, x)  # published so: no step has been taken, and m is 0
 
+    def stale(self, g: Sample, old: Vector, x: Vector) -> Any:
+        return g(old)
+
     def then(self, g: Sample, old: Vector, x: Vector) -> Any:
-        c = g(x) + self.gamma * self.beta / (1 - self.beta) * (g(x) - g(old))
+        c = g(x) + self.gamma * self.beta / (1 - self.beta) * (g(x) - self.stale(g, old, x))
         if np.linalg.norm(c) > self.clip:
             c = self.clip * c / np.linalg.norm(c)
         self.m = self.beta * self.m + (1 - self.beta) * c
         return self.m
+
+
+class LaggedMars(Mars):
+    before: Any = None
+
+    def stale(self, g: Sample, old: Vector, x: Vector) -> Any:
+        before, self.before = self.before, g(x)
+        return g(x) if before is None else before
 
 
 class Fading(Recursion):

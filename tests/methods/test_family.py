@@ -33,6 +33,7 @@ from gladstorm.methods.estimators import (
     ErrorFeedback,
     Estimator,
     Fresh,
+    LaggedMars,
     Mars,
     Momentum,
     Page,
@@ -185,6 +186,12 @@ CASES: dict[str, Case] = {
         nested,
     ),
     "mars": (Method(Mars(ETA, 0.4, 2.0), PLAIN), lambda: by_hand.Mars(1 - ETA, 0.4, 2.0), lambda: plain, one),
+    "lagged mars": (
+        Method(LaggedMars(ETA, 0.4, 2.0), PLAIN),
+        lambda: by_hand.LaggedMars(1 - ETA, 0.4, 2.0),
+        lambda: plain,
+        one,
+    ),
     "nigt": (Method(Transported(ETA), UNIT), lambda: by_hand.Transported(1 - ETA), lambda: normalized, one),
     "ef21": (
         Method(ErrorFeedback(ETA, 2, clients=3), UNIT),

@@ -179,7 +179,10 @@ def test_methods_run_on_every_oracle_and_texts_name_it(name: str) -> None:
             r"oracle: must be one part; got 2 joined by \+",
         ),
         ("full-rank(objective=1)", "oracle: full-rank takes B, G; got 'objective'"),
-        ("finite-sum", "FiniteSum: the objective must be a mean of losses, such as dro or .*phase-retrieval.*; got Cauchy"),
+        (
+            "finite-sum",
+            "FiniteSum: the objective must be a mean of losses, such as dro or matrix-sensing or .*; got Cauchy",
+        ),
     ],
 )
 def test_a_bad_text_gets_one_sentence(text: str, sentence: str) -> None:

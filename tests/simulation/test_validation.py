@@ -167,7 +167,10 @@ ORACLES: list[tuple[Any, str]] = [
     (bg(ShortGradient(ONES)), r"ShortGradient: grad must be float64 of shape \(3,\); got float64 of shape \(1,\)"),
     (AtIsX(GOOD, 0.5, 1.0), r"AtIsX: at must return a point with a field x, .*; got float64 of shape \(3,\)"),
     (AtIsAnObject(GOOD, 0.5, 1.0), "AtIsAnObject: at must return arrays, or a NamedTuple of them"),
-    (FiniteSum(GOOD), "FiniteSum: the objective must be a mean of losses, such as dro or phase-retrieval; got Cauchy"),
+    (
+        FiniteSum(GOOD),
+        "FiniteSum: the objective must be a mean of losses, such as dro or matrix-sensing or .*; got Cauchy",
+    ),
     (
         BlumGladyshev(GOOD, [0.5, 0.5, 0.5], 1.0),
         r"BlumGladyshev: B must be one number, finite and ≥ 0; got B=\[0.5, 0.5",

@@ -25,6 +25,7 @@ class _Rotated(NamedTuple):
     sweeps: Array | int
 
 
+@jax.jit
 def svd(matrix: Array) -> tuple[Array, Array, Array]:
     """U, σ and Vᵀ with UΣVᵀ the matrix, σ in no order; 0 where σ = 0 in the one of U and V that is longer.
 
@@ -34,8 +35,8 @@ def svd(matrix: Array) -> tuple[Array, Array, Array]:
     """
     m, n = matrix.shape
     if m < n:
-        u, sigma, vt = svd(matrix.T)
-        return vt.T, sigma, u.T
+        v, sigma, ut = svd(matrix.T)
+        return ut.T, sigma, v.T
     largest = jnp.max(jnp.abs(matrix))
     scale = jnp.where(largest == 0, 1, largest)
     half, eps = (n + 1) // 2, jnp.finfo(matrix.dtype).eps

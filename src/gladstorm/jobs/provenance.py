@@ -21,7 +21,7 @@ LAYERS = {
     "jobs": "long work: files, store, tasks, progress, provenance",
     "problems": "objectives, oracles (their stochastic gradients), problems with noise of their own, hard instances",
     "theory": "the theorems: plain Python, no JAX; one family per file",
-    "methods": "estimators, steps, batches, averages, schedules; named compositions; methods by theorem and as text",
+    "methods": "estimators, steps, norms, batches, averages, schedules; named compositions; by theorem and as text",
     "simulation": "one run, the compiled program, how runs lie on devices, run and sweep, the record",
     "plotting": "colours, lines and figures; nothing above it draws",
     "diagnosis": "from probes of a loss to estimates, verdicts and advice: NumPy and theory only, no JAX",
