@@ -145,6 +145,25 @@ def test_a_width_never_grows_by_more_than_half_of_its_own_scale() -> None:
         assert (ratio > np.exp(-0.3)).all()
 
 
+def test_a_careful_start_begins_with_a_tenth_of_the_length_and_lets_it_grow_as_untuned_does() -> None:
+    """Far from the mode x̄ runs ahead: then r of a usual start is how far it has come, and the other's is bounded."""
+    far = Diagonal(jnp.full(D, 1e4), jnp.full(D, 1.0))
+    noises, steps = np.random.default_rng(0).normal(size=(20, D)), 500
+    lengths = {}
+    for careful in (False, True):
+        states = [MeanFieldUpdate().begin(far, KEY, careful)]
+        advance = jax.jit(partial(MeanFieldUpdate().step, lambda z, _: -jnp.sum(jnp.abs(z))))
+        for noise in noises:
+            states.append(advance(states[-1], Draw(jnp.asarray(noise), None), float(steps))[0])
+        lengths[careful] = np.array([np.asarray(state.journey.r) for state in states])
+    assert lengths[True][0] == pytest.approx(lengths[False][0] / 10, rel=1e-5)
+    assert lengths[True][0, 0] == pytest.approx(0.01 * (1 + 1e4), rel=1e-4)
+    k = np.arange(len(noises))[:, None, None]
+    most = 1 + 8 / np.sqrt(steps * (k + 1))
+    assert (lengths[True][1:] / lengths[True][:-1] <= most * (1 + 1e-5)).all()
+    assert (lengths[False][1:] >= lengths[False][:-1]).all()
+
+
 def test_full_rank_steps_do_not_depend_on_the_coordinates() -> None:
     """For z′ = Az + b with A lower triangular, the same ε lead to m′ = Am + b and L′ = AL."""
     a, b = np.array([[30.0, 0, 0], [2.0, 0.1, 0], [-1.0, 4.0, 2.0]]), np.array([5.0, -7.0, 1.0])

@@ -80,7 +80,7 @@ def _walk(structure: Any, arrays: Any, loc: Array, tril: Array, y: Array, key: A
     """Advance all chains, and return where they are and how many of the last transitions were accepted."""
 
     def potential(y: Array) -> Array:
-        return -structure.run(arrays, loc + tril @ y, key)
+        return jnp.negative(structure.run(arrays, loc + tril @ y, key))
 
     slope = jax.vmap(jax.grad(potential))
     level = jax.vmap(potential)

@@ -18,7 +18,6 @@ import numpy as np
 from gladstorm.core.parts import Array
 from gladstorm.jobs.progress import Progress, annotate, quietly
 from gladstorm.jobs.store import Store
-from gladstorm.methods.steps import per_coordinate
 from gladstorm.variational.arrays import Arrays
 from gladstorm.variational.judgement import CLEARLY, Looks, gain_by_widening
 from gladstorm.variational.programs import Traced, look_draws, program, sample_noise, step_draws
@@ -29,7 +28,6 @@ DRAWN = 2**18  # numbers that are drawn together, for at most CHUNK steps
 CHUNK = 256
 COMPARED = 4  # times 64 draws decide between candidates
 STARTS = 4
-CAREFUL = 0.01  # ρ of every second start: it finds other basins than the usual one
 FIRST_SCALE = 0.1  # of q, as numpyro has it
 DRAWS = 16  # times 64, behind the ELBO
 _INT32 = 2**32
@@ -265,8 +263,8 @@ def _chunk(
 
 
 def _begin(update: Update, starts: int, q: Any, key: Array) -> Any:
-    first = jnp.where(jnp.arange(starts) % 2, CAREFUL, per_coordinate.FIRST)
-    return jax.vmap(update.begin)(q, jax.random.split(jax.random.wrap_key_data(key), starts), first)
+    careful = jnp.arange(starts) % 2 == 1  # every second start: it finds other basins
+    return jax.vmap(update.begin)(q, jax.random.split(jax.random.wrap_key_data(key), starts), careful)
 
 
 def _blocks(steps: int, total: int) -> list[int]:

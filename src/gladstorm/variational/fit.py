@@ -231,7 +231,8 @@ class Fit:
 
         return cls(
             **{name: loaded.about[name] for name in _ABOUT},
-            **{name: float(arrays[name]) for name in _NUMBERS},
+            elbo=float(arrays["elbo"]),
+            elbo_error=float(arrays["elbo_error"]),
             log_weights=arrays.get("log_weights"),
             warnings=tuple(loaded.about["warnings"]),
             starts=tuple(Group(**each | {"location": tuple(each["location"])}) for each in loaded.about["starts"]),

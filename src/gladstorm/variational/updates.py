@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from gladstorm.core.equations import average_weight
+from gladstorm.core.equations import GROWTH, average_weight
 from gladstorm.core.parts import Array
 from gladstorm.methods.norms import length
 from gladstorm.methods.steps import per_coordinate
@@ -29,6 +29,7 @@ from gladstorm.variational.families import Diagonal, Factored, Family, FullRank,
 
 LogDensity = Callable[[Any, Array], Array]  # of z, with a key for a subsample of the data
 BOLDEST = 0.3  # of a natural-gradient step, the share that a full-rank step may be
+CAREFUL = 0.1  # the first length of a careful start, by that of a usual one
 FACTOR_SCALE = 0.1  # of the factor's first entries: at 0 their gradient is 0
 FIRST = 0.3  # the share of the steps that a mean field gets, where another update follows it
 ROUNDS, MOST = 3, 1 / 15  # of Newton steps, and the share of the gradients that one may have
@@ -59,8 +60,8 @@ class Update(ABC):
     least_z: float = 0.0
 
     @abstractmethod
-    def begin(self, q: Any, key: Array, first: Any = per_coordinate.FIRST) -> Any:
-        """Return the state before the first step; `first` is ρ of steps by coordinate."""
+    def begin(self, q: Any, key: Array, careful: Any = False) -> Any:
+        """Return the state before the first step, of a usual start or a careful one."""
 
     @abstractmethod
     def noise_size(self, state: Any) -> int | None:
@@ -80,11 +81,18 @@ class Coordinates(NamedTuple):
 
     x: Any
     journey: UntunedState
+    growth: Any  # how fast r may grow
+
+    @classmethod
+    def at(cls, x: Any, careful: Any) -> Coordinates:
+        """Return the state before the first step: a careful start has steps a tenth as long, and r grows slowly."""
+        first = jnp.where(careful, CAREFUL * per_coordinate.FIRST, per_coordinate.FIRST)
+        return cls(x, per_coordinate.begin(x, first), jnp.where(careful, GROWTH, jnp.inf))
 
     def move(self, gradient: Any, steps: Array, least_z: float, longest: Any = None) -> tuple[Coordinates, Array]:
         """Return the state after a step along this gradient, and 1 if the gradient was not finite."""
-        x, journey = per_coordinate.move(steps, self.journey, self.x, gradient, longest, least_z)
-        return Coordinates(x, journey), journey.skipped - self.journey.skipped
+        x, journey = per_coordinate.move(steps, self.journey, self.x, gradient, longest, least_z, self.growth)
+        return Coordinates(x, journey, self.growth), journey.skipped - self.journey.skipped
 
 
 @dataclass(frozen=True)
@@ -96,9 +104,9 @@ class MeanFieldUpdate(Update):
     """
 
     @override
-    def begin(self, q: Diagonal, key: Array, first: Any = per_coordinate.FIRST) -> Coordinates:
+    def begin(self, q: Diagonal, key: Array, careful: Any = False) -> Coordinates:
         x = jnp.stack([q.loc, _inverse_softplus(q.scale)])
-        return Coordinates(x, per_coordinate.begin(x, first))
+        return Coordinates.at(x, careful)
 
     @override
     def noise_size(self, state: Coordinates) -> int:
@@ -130,10 +138,10 @@ class LowRankUpdate(Update):
     rank: int = 1
 
     @override
-    def begin(self, q: Diagonal, key: Array, first: Any = per_coordinate.FIRST) -> Coordinates:
+    def begin(self, q: Diagonal, key: Array, careful: Any = False) -> Coordinates:
         factor = FACTOR_SCALE * jax.random.normal(key, (self.rank, q.loc.size), q.loc.dtype)
         x = jnp.concatenate([jnp.stack([q.loc, _inverse_softplus(q.scale)]), factor])
-        return Coordinates(x, per_coordinate.begin(x, first))
+        return Coordinates.at(x, careful)
 
     @override
     def noise_size(self, state: Coordinates) -> int:
@@ -179,7 +187,7 @@ class FullRankUpdate(Update):
     """
 
     @override
-    def begin(self, q: Gaussian, key: Array, first: Any = per_coordinate.FIRST) -> Whitened:
+    def begin(self, q: Gaussian, key: Array, careful: Any = False) -> Whitened:
         whole = Triangular(q.loc, q.scale_tril())
         at_origin = [(zero, Bounded().init(zero)) for zero in (jnp.zeros_like(whole.loc), jnp.zeros_like(whole.tril))]
         return Whitened(whole, whole, *at_origin)
@@ -239,7 +247,7 @@ class NewtonUpdate(Update):
     full: bool = False
 
     @override
-    def begin(self, q: Gaussian, key: Array, first: Any = per_coordinate.FIRST) -> Sums:
+    def begin(self, q: Gaussian, key: Array, careful: Any = False) -> Sums:
         whole = Triangular(q.loc, q.scale_tril()) if self.full else q
         zero, square = jnp.zeros_like(q.loc), jnp.zeros((q.loc.size,) * 2, q.loc.dtype)
         return Sums(whole, zero.sum(), zero, zero, square, square)

@@ -150,7 +150,7 @@ def _prepared(initialize: Callable[..., Any], key: np.ndarray) -> Any:
     traced: list[Any] = []
     jax.eval_shape(lambda key: traced.append(initialize(jax.random.wrap_key_data(key))), key)
     if any(site["type"] in ("param", "mutable") for site in traced[0].model_trace.values()):
-        return initialize(jax.random.wrap_key_data(key))  # their values are part of the log density
+        return initialize(jax.random.wrap_key_data(jnp.asarray(key)))  # their values are part of the log density
     return traced[0]
 
 
@@ -164,7 +164,7 @@ def _first_points(initialize: Callable[..., Any], keys: np.ndarray) -> np.ndarra
 
     points, finite = Traced(first, keys[0], quick=True).over(keys)
     for key in keys[~finite]:
-        initialize(jax.random.wrap_key_data(key))  # whose error says which site
+        initialize(jax.random.wrap_key_data(jnp.asarray(key)))  # whose error says which site
     return np.asarray(points)
 
 

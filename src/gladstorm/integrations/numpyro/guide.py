@@ -70,8 +70,8 @@ class GuideUpdate(Update):
     """The parameters of a guide move, in unconstrained space, each number by itself."""
 
     @override
-    def begin(self, q: Any, key: Array, first: Any = per_coordinate.FIRST) -> Coordinates:
-        return Coordinates(q, per_coordinate.begin(q, first))
+    def begin(self, q: Any, key: Array, careful: Any = False) -> Coordinates:
+        return Coordinates.at(q, careful)
 
     @override
     def noise_size(self, state: Coordinates) -> None:

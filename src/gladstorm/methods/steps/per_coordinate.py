@@ -27,14 +27,19 @@ OWN = tuple(name for name in UntunedState._fields if name not in ("k", "skipped"
 
 @part
 class Bounded(Untuned):
-    """`Untuned` with ‖δ‖ ≤ `longest`."""
+    """`Untuned` with ‖δ‖ ≤ `longest`, whose r may grow as fast as x̄ goes: a coordinate may be off by many scales."""
 
     longest: Number = leaf(ABOVE_ZERO, default=jnp.inf)  #: the bound
+    growth: Number = leaf(ABOVE_ZERO, default=jnp.inf)  #: how fast r may grow; 8 is that of `Untuned`
     least_z: Number = leaf(NON_NEGATIVE, default=0.0)  #: a z below this counts as this; ½: the clock never hurries
 
     @override
     def _clock(self, memory: UntunedState) -> Array:
         return super()._clock(memory._replace(z=jnp.maximum(memory.z, self.least_z)))
+
+    @override
+    def _growth(self) -> Any:
+        return self.growth
 
     @override
     def _bounded(self, step: Any) -> Any:
@@ -52,7 +57,13 @@ def begin(x: Any, first: Any = FIRST) -> UntunedState:
 
 
 def move(
-    steps: Any, memory: UntunedState, x: Any, v: Any, longest: Any = None, least_z: float = 0.0
+    steps: Any,
+    memory: UntunedState,
+    x: Any,
+    v: Any,
+    longest: Any = None,
+    least_z: float = 0.0,
+    growth: Any = jnp.inf,
 ) -> tuple[Any, UntunedState]:
     """x^{k+1} and the next state, in a run of this many steps; a δ is at most as long as `longest`, a tree like x.
 
@@ -63,7 +74,7 @@ def move(
     @jnp.vectorize
     def of_entry(x: Array, v: Array, bound: Array, *own: Array) -> tuple[Array, ...]:
         before = UntunedState(k=memory.k, skipped=memory.skipped, **dict(zip(OWN, own, strict=True)))
-        x, after = Bounded(steps=steps, longest=bound, least_z=least_z).move(before, x, v, no_value)
+        x, after = Bounded(steps=steps, longest=bound, least_z=least_z, growth=growth).move(before, x, v, no_value)
         return x, *_own(after)
 
     def of_leaf(x: Array, v: Array, bound: Array, *own: Array) -> Any:

@@ -68,7 +68,6 @@ class Untuned(Step):
     share: Number = leaf(FRACTION, default=equations.SHARE)  #: β, the share of a step in the mean of recent ones
 
     axes: ClassVar[Axes] = None  # of a mesh that x is cut along
-    growth: ClassVar[float] = equations.GROWTH  # how fast r may grow
 
     @override
     def init(self, x: Any) -> UntunedState:
@@ -96,7 +95,7 @@ class Untuned(Step):
         u = jax.tree.map(lambda v: v * by, unit(v, self.axes))
 
         way = length(jax.tree.map(jnp.subtract, memory.average, memory.start), self.axes)
-        r = equations.farthest(memory.r, way, k, K, jnp, self.growth)
+        r = equations.farthest(memory.r, way, k, K, jnp, self._growth())
         squares = self._squares(memory.squares, u, r / memory.r)
         tau = self._clock(memory)
         scale = self.gamma * r * equations.shortened(tau, K, self.decay) / jnp.sqrt(self._dimension(x))
@@ -128,6 +127,10 @@ class Untuned(Step):
         """τ after this step: it waits while steps agree (z > 1), and hurries while they undo each other (z < ½)."""
         tau: Array = equations.clock(memory.clock, memory.z, memory.k, self._horizon(), jnp)
         return tau
+
+    def _growth(self) -> Any:
+        """How fast r may grow."""
+        return equations.GROWTH
 
     def _horizon(self) -> Array:
         return jnp.asarray(self.steps, jnp.result_type(float))
