@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,16 +27,16 @@ from gladstorm import BlumGladyshev, Record, nsgdm, sgd, sweep
 from gladstorm.jobs.progress import quietly
 from gladstorm.problems import objectives
 from gladstorm.simulation import layout
-from gladstorm.simulation.processes import Processes
+from gladstorm.simulation.cluster import Processes
 
 ORACLE = BlumGladyshev(objectives.named("power:3", start=4.7), 0.5, 0.5)
 METHODS = {"NSGDM": nsgdm([1e-3, 1e-2], 0.01), "SGD": sgd([1e-3, 1e-2])}
 STEPS, SEEDS = 20_000, 16
-TASKS = layout.Costs(task_seconds=0.02, runs_at_once=4)  # many of a few milliseconds, so that kills meet them
+TASKS: Any = {"TASK_SECONDS": 0.02, "RUNS": 4}  # many of a few milliseconds, so that kills meet them
 
 
 def swept(**options: Any) -> Record:
-    with mock.patch.object(layout, "MEASURED", TASKS):
+    with mock.patch.multiple(layout, **TASKS):
         return sweep(ORACLE, METHODS, steps=STEPS, seeds=SEEDS, progress=False, **options)
 
 
@@ -52,7 +53,7 @@ def killing_workers(times: int, chance: random.Random) -> Iterator[bool]:
     """
     with Processes(2) as processes:
         for _ in range(times):
-            yield survives_a_killed_worker(processes, lambda: processes.pids, chance)
+            yield survives_a_killed_worker(processes, lambda: [each.pid or 0 for each in active_children()], chance)
 
 
 def survives_a_killed_worker(executor: Any, workers: Callable[[], list[int]], chance: random.Random) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -52,8 +52,8 @@ def _kept_and_spread() -> list[Row]:
 
 def _resumed() -> Row:
     """A finished job of so many tasks, asked for again."""
-    small = replace(layout.MEASURED, task_seconds=1e-9, runs_at_once=1)
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(layout, "MEASURED", small):
+    small: Any = {"TASK_SECONDS": 1e-9, "RUNS": 1}
+    with tempfile.TemporaryDirectory() as folder, mock.patch.multiple(layout, **small):
 
         def job() -> Record:
             return sweep(ORACLE, [sgd(0.01)], steps=10, seeds=MANY, progress=False, store=folder)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from benchmarks.measuring import Row, rounds, seconds, slower
-from gladstorm.torch import NSGDM, NSTORM, Untuned
+from gladstorm.torch import NSGDM, NSTORM, Untuned, by_layer
 
 LARGE, MIDDLE, SMALL = (60, 10_000_000 // 60), (200, 1000), (20, 100)  # tensors, entries of each
 STEPS = 20  # of a small model, to one measurement
@@ -27,6 +27,28 @@ def parameters(tensors: int, entries: int) -> list[torch.nn.Parameter]:
 def bytes_of(optimizer: torch.optim.Optimizer) -> int:
     """Of its buffers, which have the shape of their parameters; numbers of the whole run are none."""
     return sum(t.nbytes for p, state in optimizer.state.items() for t in state.values() if t.shape == p.shape)
+
+
+def transformer(width: int, layers: int) -> torch.nn.Module:
+    """A transformer for characters, whose parameters have a gradient."""
+    layer = torch.nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True)
+    body = torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+    model = torch.nn.Sequential(torch.nn.Embedding(65, width), body, torch.nn.Linear(width, 65))
+    for p in model.parameters():
+        p.grad = torch.randn_like(p)
+    return model
+
+
+def by_layer_and_muon(width: int, layers: int) -> tuple[torch.optim.Optimizer, Callable[[], float]]:
+    """NSGDM by layer, and how long a step of torch's Muon and of its AdamW, for what is no matrix, takes together."""
+    named = dict(transformer(width, layers).named_parameters())
+    is_matrix = {name: p.dim() == 2 and name != "0.weight" for name, p in named.items()}
+    both = (
+        torch.optim.Muon([p for name, p in named.items() if is_matrix[name]]),
+        torch.optim.AdamW([p for name, p in named.items() if not is_matrix[name]]),
+    )
+    steps = [step(optimizer) for optimizer in both]
+    return NSGDM(by_layer(transformer(width, layers)), lr=0.02), lambda: sum(one() for one in steps)
 
 
 def sgd(shape: tuple[int, int], **options: bool) -> torch.optim.SGD:
@@ -88,8 +110,16 @@ def rows() -> list[Row]:
     middle = rounds(step(joint), step(each), repetitions=REPETITIONS)
     tiny = sgd(SMALL, foreach=True), NSGDM(parameters(*SMALL), lr=1e-3)
     small = rounds(*(step(optimizer, STEPS) for optimizer in tiny), repetitions=REPETITIONS)
+    by_width = []
+    for width, layers in ((64, 4), (256, 2)):
+        layered, muon = by_layer_and_muon(width, layers)
+        by_width.append((width, *rounds(step(layered), muon, repetitions=REPETITIONS)))
     state = bytes_of(plain)
     return [
+        *(
+            slower(f"torch: NSGDM by layer vs Muon and AdamW, transformer of width {width}", this, other, 1.15)
+            for width, this, other in by_width
+        ),
         slower("torch: NSGDM step vs SGD foreach, 10⁷ parameters", large[1], large[0], 0.95),
         slower("torch: NSTORM transition vs SGD foreach", large[2], large[0], 1.25),
         slower("torch: NSGDM step under torch.compile vs SGD fused", large[4], large[3], 1.7),

@@ -18,7 +18,7 @@ from sphinx.transforms import SphinxTransform
 import gladstorm
 from gladstorm.cli.app import app as command_line
 from gladstorm.jobs.progress import quietly
-from gladstorm.jobs.provenance import digest, source_digest
+from gladstorm.jobs.provenance import digest, source
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))  # gallery_scraper.py
@@ -102,11 +102,11 @@ _QUIET = ExitStack()
 def _forget_what_older_source_made() -> None:
     """Scripts run again when their text changes, which sphinx-gallery sees to, and when the package does."""
     scripts = sorted((Path(gladstorm.__file__).parent / "plotting" / "page").iterdir())  # of the pages to explore
-    stamp, source = MADE / "source.txt", source_digest() + digest(b"".join(path.read_bytes() for path in scripts))
-    if not stamp.exists() or stamp.read_text() != source:
+    stamp, made_of = MADE / "source.txt", source() + digest(b"".join(path.read_bytes() for path in scripts))
+    if not stamp.exists() or stamp.read_text() != made_of:
         shutil.rmtree(MADE, ignore_errors=True)
         (MADE / "pages").mkdir(parents=True)
-        stamp.write_text(source)
+        stamp.write_text(made_of)
 
 
 def _command_line_page() -> str:

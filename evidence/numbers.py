@@ -7,7 +7,7 @@ evidence.tables` writes all of them anew, and a test compares them.
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from itertools import takewhile
+from itertools import product, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +123,21 @@ def networks() -> Mapping[str, str]:
 
 
 @cache
+def batches() -> Mapping[str, str]:
+    """Return how far the loss of four times larger batches ends above that of small ones: `AdamW.GRU`."""
+    from evidence.batches import page
+
+    results = page.load(DOCS / "batches")
+    pairs = product(page.OPTIMIZERS, results.extent.trainings)
+    return {
+        f"{optimizer}.{training}".replace(" ", "-"): page.percent(
+            page.change(results, training, optimizer, page.OURS, 4)
+        )
+        for optimizer, training in pairs
+    }
+
+
+@cache
 def reproduction() -> Mapping[str, str]:
     """Return how many of the paper's sentences hold, and the largest dynamic batch."""
     rows = _rows(DOCS / "reproduction/index.md", "the paper says")
@@ -148,6 +163,7 @@ def _rows(page: Path, heading: str) -> list[list[str]]:
 
 
 STUDIES: dict[str, Callable[[], Mapping[str, str]]] = {
+    "batches": batches,
     "untuned": untuned,
     "posteriors": posteriors,
     "suite": suite,

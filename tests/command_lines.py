@@ -69,7 +69,7 @@ def little_work() -> Iterator[None]:
         raise WorkBegun
 
     begun = ["gladstorm.simulation.runs.Runs.__call__", "gladstorm.suite.run"]
-    begun += ["gladstorm.simulation.processes.Processes.__init__"]
+    begun += ["gladstorm.simulation.cluster.Processes.__init__"]
     begun += ["gladstorm.worst.worst", "gladstorm.worst.again", *work_of_studies()]
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch("gladstorm.devices.tune", return_value=None))

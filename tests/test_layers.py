@@ -4,10 +4,10 @@ import ast
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import gladstorm
-from gladstorm.jobs import provenance
 from gladstorm.jobs.provenance import LAYERS
 
 SOURCE = Path(gladstorm.__file__).parent
@@ -74,7 +74,7 @@ def test_modules_are_named_in_import_statements_and_not_in_strings() -> None:
         texts = [node.value for node in nodes if isinstance(node, ast.Constant) and node not in said]
         named = {text for text in texts if isinstance(text, str) and re.fullmatch(r"gladstorm(\.\w+)+", text)}
         its_package = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        packages = {text.split(".")[1] for text in named if provenance._is_module(text)} - {its_package}
+        packages = {text.split(".")[1] for text in named if find_spec(text)} - {its_package}
         assert {(str(path.relative_to(SOURCE)), package) for package in packages} <= STEPS_BACK, (
             f"{path.name} names {named}"
         )

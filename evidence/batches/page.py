@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +26,20 @@ def load(folder: Path) -> BatchResults:
     return from_json(BatchResults, read(folder / "results.json"))
 
 
+def trained(results: BatchResults, optimizer: str) -> list[str]:
+    """Trainings whose runs with the smallest batch are finite: what follows them can be compared with them."""
+    return [
+        training
+        for training in results.extent.trainings
+        if all(math.isfinite(results.loss(training, optimizer, "", 1, seed)) for seed in results.extent.seeds)
+    ]
+
+
 def change(results: BatchResults, training: str, optimizer: str, rule: str, factor: int) -> float:
-    """By how much the loss exceeds that of the smallest batch: the geometric mean over seeds of the ratio, minus 1."""
+    """By how much the loss exceeds that of the smallest batch: the geometric mean over seeds of the ratio, minus 1.
+
+    Infinite where a run is not finite, not a number where that of the smallest batch is not.
+    """
     pairs = [
         (results.loss(training, optimizer, rule, factor, seed), results.loss(training, optimizer, rule, 1, seed))
         for seed in results.extent.seeds
@@ -37,7 +49,7 @@ def change(results: BatchResults, training: str, optimizer: str, rule: str, fact
 
 def mean_change(results: BatchResults, optimizer: str, rule: str, factor: int) -> Estimate:
     """Mean change over trainings, with Student's interval over trainings; infinite if one is."""
-    logs = np.log1p([change(results, training, optimizer, rule, factor) for training in results.extent.trainings])
+    logs = np.log1p([change(results, training, optimizer, rule, factor) for training in trained(results, optimizer)])
     return Estimate.of_mean(logs, LEVEL).map(math.expm1) if np.isfinite(logs).all() else Estimate(math.inf)
 
 
@@ -45,7 +57,7 @@ def judged(results: BatchResults) -> list[tuple[str, str, bool]]:
     """The sentences of registered.md with what came out, for each optimizer."""
     rows = []
     for optimizer in OPTIMIZERS:
-        at = {rule: [mean_change(results, optimizer, rule, factor).value or 0.0 for factor in USUAL] for rule in RULES}
+        at = {rule: [mean_of(results, optimizer, rule, factor) for factor in USUAL] for rule in RULES}
         ours, others = at[OURS], [at[rule] for rule in RULES if rule != OURS]
         rows += [
             (f"{optimizer}: at factor 4 at most 2 % above the small batch", percent(ours[0]), ours[0] <= CLOSE),
@@ -61,20 +73,35 @@ def judged(results: BatchResults) -> list[tuple[str, str, bool]]:
     return rows
 
 
+def mean_of(results: BatchResults, optimizer: str, rule: str, factor: int) -> float:
+    """Mean change without its interval."""
+    value = mean_change(results, optimizer, rule, factor).value
+    return math.inf if value is None else value
+
+
 def percent(value: float) -> str:
-    """A change in percent, with its sign."""
-    return "not finite" if math.isinf(value) else f"{100 * value:+.1f} %"
+    """A change in percent, with its sign; a dash where there is nothing to compare with."""
+    return "–" if math.isnan(value) else "not finite" if math.isinf(value) else f"{100 * value:+.1f} %"
 
 
 def changes_table(results: BatchResults, factor: int) -> str:
-    """Table of the changes at one factor: a row for each training, a column for each optimizer and rule."""
-    columns = [(optimizer, rule) for optimizer in OPTIMIZERS for rule in RULES]
+    """Table of the changes at one factor: a row for each training, a column for each optimizer with all rules."""
+
+    def cells(of: Callable[[str, str], float]) -> list[str]:
+        return [
+            " / ".join(percent(of(optimizer, rule)).removesuffix(" %") for rule in RULES) for optimizer in OPTIMIZERS
+        ]
+
     rows = [
-        [training, *(percent(change(results, training, *column, factor)) for column in columns)]
+        [
+            training,
+            *cells(lambda optimizer, rule, training=training: change(results, training, optimizer, rule, factor)),
+        ]
         for training in results.extent.trainings
     ]
-    means = ["mean", *(percent(mean_change(results, *column, factor).value or 0.0) for column in columns)]
-    return markdown_table(["", *(f"{optimizer}, {rule}" for optimizer, rule in columns)], [*rows, means])
+    return markdown_table(
+        ["", *OPTIMIZERS], [*rows, ["mean", *cells(lambda optimizer, rule: mean_of(results, optimizer, rule, factor))]]
+    )
 
 
 def render(results: BatchResults) -> str:
@@ -84,12 +111,14 @@ def render(results: BatchResults) -> str:
         "judged": judged(results),
         "tables": {factor: changes_table(results, factor) for factor in USUAL},
         "ours": {
-            optimizer: [percent(mean_change(results, optimizer, OURS, factor).value or 0.0) for factor in FACTORS]
+            optimizer: [percent(mean_of(results, optimizer, OURS, factor)) for factor in FACTORS]
             for optimizer in OPTIMIZERS
         },
         "factors": FACTORS,
-        "percent": percent,
-        "mean_change": partial(mean_change, results),
+        "lost": {
+            optimizer: [each for each in results.extent.trainings if each not in trained(results, optimizer)]
+            for optimizer in OPTIMIZERS
+        },
     }
     return rendered(__file__, values)
 
@@ -100,7 +129,7 @@ def chart(results: BatchResults) -> Figure:
     for ax, optimizer in zip(figure.subplots(len(OPTIMIZERS), 1, sharex=True), OPTIMIZERS, strict=True):
         for rule, (colour, style) in LOOKS.items():
             factors = FACTORS if rule == OURS else USUAL
-            means = [mean_change(results, optimizer, rule, factor).value or 0.0 for factor in factors]
+            means = [mean_of(results, optimizer, rule, factor) for factor in factors]
             ax.plot([1, *factors], [0.0, *(100 * mean for mean in means)], style, color=colour, label=rule)
         ax.set_title(optimizer, fontsize=14, loc="left")
         ax.set_xscale("log", base=2)

@@ -7,31 +7,32 @@ import typer
 
 from evidence.study import Out, Quick
 
-WORK = ("coverage.measure", "networks.measure", "watching.measure")
+WORK = ("coverage.measure", "networks.measure", "watching.measure", "followed.measure")
 
 
 def command(
     out: Out,
     part: Annotated[
-        list[str] | None, typer.Argument(help="Which of coverage, watching, networks; all if none is named.")
+        list[str] | None, typer.Argument(help="Which of coverage, watching, networks, followed; all if none is named.")
     ] = None,
     quick: Quick = False,
 ) -> None:
-    """Measure how often the intervals of `diagnose` hold the truth, and diagnose three networks along Adam and SGD.
+    """Measure how often the intervals of `diagnose` hold the truth, diagnose three networks, and follow its advice.
 
-    It takes about six minutes.
+    It takes about ten minutes.
 
     Example: python -m evidence calibration coverage --out docs/evidence/calibration
     """
     import json
 
-    from evidence.calibration import coverage, networks, watching
+    from evidence.calibration import coverage, followed, networks, watching
     from gladstorm.jobs.files import write_text
 
     studies: dict[str, tuple[str, Callable[..., Any]]] = {
         "coverage": ("calibration.json", coverage.measure),
         "watching": ("watching.json", watching.measure),
         "networks": ("networks.json", networks.measure),
+        "followed": ("followed.json", followed.measure),
     }
     for name in part or studies:
         if name not in studies:

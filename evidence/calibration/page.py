@@ -13,7 +13,7 @@ QUANTITIES |= {"alpha": "α", "L0": "L0", "L1": "L1"}
 
 def load(folder: Path) -> dict[str, Any]:
     """The rows of the calibration, and what the networks showed."""
-    files = {"coverage": "calibration", "networks": "networks", "watching": "watching"}
+    files = {"coverage": "calibration", "networks": "networks", "watching": "watching", "followed": "followed"}
     return {name: read(folder / f"{file}.json") for name, file in files.items()}
 
 
@@ -25,6 +25,7 @@ def draw(folder: Path) -> None:
 def render(results: dict[str, Any]) -> str:
     """The page with its tables."""
     trained = {"rows": results["coverage"]["rows"], "trained": results["networks"], "watching": results["watching"]}
+    trained["followed"] = results["followed"]
     return rendered(__file__, globals() | trained)
 
 
@@ -61,3 +62,25 @@ def found(finding: dict[str, Any]) -> str:
         return str(finding["verdict"])
     numbers = (finding[name] for name in ("estimate", "low", "high"))
     return "{} ({} to {})".format(*(f"{number:{'.0f' if number >= 10 else '.2g'}}" for number in numbers))
+
+
+def batch_in_words(finding: dict[str, Any]) -> str:
+    """The critical batch size with its interval, as far as it is known."""
+    low, high = finding["low"], finding["high"]
+    if high is None:
+        return f"{low:.2g} or more" if low else "not known"
+    return f"{finding['estimate']:.2g} ({low:.2g} to {high:.2g})"
+
+
+def losses(row: dict[str, Any]) -> str:
+    """The mean of the losses, and their range."""
+    each = row["losses"]
+    return f"{sum(each) / len(each):.3g} ({min(each):.3g} to {max(each):.3g})"
+
+
+def where_nsgdm(rows: list[dict[str, Any]]) -> str:
+    """Where NSGDM was advised, in a sentence."""
+    names = [row["training"] for row in rows if row["followed"]["method"] == "nsgdm"]
+    if not names:
+        return "NSGDM was advised on none of them."
+    return f"NSGDM was advised where the noise had doubled and the trial had lowered the loss: {', '.join(names)}."

@@ -8,14 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from evidence.calibration.coverage import GROUPS, SAMPLES, _holds, _measure
-from gladstorm.core.statistics import share_interval
-from gladstorm.diagnosis import Probe, Probes
+from gladstorm.core.statistics import finite, share_interval, significant
+from gladstorm.diagnosis import Probe, Probes, spread
 from gladstorm.diagnosis.clipping import clipping
 from gladstorm.diagnosis.critical_batch import critical_batch
+from gladstorm.diagnosis.critical_sequence import CriticalSequence
 from gladstorm.diagnosis.readings import GrowthSequence
 from gladstorm.jobs.progress import annotate
 from gladstorm.problems.objectives import Power, Quadratic
 from gladstorm.problems.oracles import BlumGladyshev, FullRankOracle, Oracle, Skewed
+from gladstorm.problems.sampling import keys_of
 from gladstorm.simulation.clipping import clip_bias
 
 SEED = 31000  # fixed before the first run with it
@@ -23,6 +25,7 @@ PROBES, REPETITIONS = 32, 200
 RATIOS = (0.03, 1.0, 30.0)  # tr Σ/‖∇f‖²
 RUNS, LOOKS = 1000, 150
 GROWTHS = [(0.0, 4, "straight"), (1.0, 4, "slower"), (1.0, 10, "to and fro"), (5.0, 10, "straight")]
+RUNNING = [(1.0, 4), (30.0, 100), (300.0, 1000), (2000.0, 1000)]  # ratios with the dimension of the noise
 THRESHOLDS, HALVES = (0.3, 1.0, 2.0), 400
 E1 = np.eye(10)[0]
 NOTHING = (np.nan, np.nan, np.nan)
@@ -45,7 +48,7 @@ def of_batches(name: str, ratio: float, repetitions: int, seed: int) -> dict[str
     oracle = problems(ratio)[name]
     with jax.enable_x64(True):
         x = jnp.asarray(E1)
-        keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), (repetitions * PROBES, GROUPS))
+        keys = keys_of(seed, (repetitions * PROBES, GROUPS))
         noise, gradient2, *_ = jax.jit(jax.vmap(partial(_measure, oracle, x, x)))(keys)
         rows = np.stack([noise, gradient2], axis=1).reshape(repetitions, PROBES, 2)
         truth = float(oracle.variance(oracle.at(x)) / jnp.sum(oracle.exact(oracle.at(x)) ** 2))  # type: ignore[operator]
@@ -86,13 +89,33 @@ def of_sequences(B: float, freedom: int, way: str, runs: int, seed: int) -> dict
     return {"B": B, "freedom": freedom, "way": way, "runs": runs, "looks": LOOKS, "missed": missed, "width": width}
 
 
+def of_ratio(ratio: float, dim: int, runs: int, seed: int) -> dict[str, Any]:
+    """In how many runs the running interval of the critical batch size misses it at any look at two groups of eight."""
+    generator = np.random.default_rng(seed)
+    missed, ends = 0, []
+    for _ in range(runs):
+        groups = generator.normal(size=(LOOKS, 2, dim)) / (8 * dim) ** 0.5
+        groups[:, :, 0] += ratio**-0.5
+        squares, totals = np.sum(groups**2, axis=2), np.sum(groups.sum(axis=1) ** 2, axis=1)
+        sequence = CriticalSequence()
+        every = [
+            sequence.update(*spread(each.tolist(), float(total), 8))
+            for each, total in zip(squares, totals, strict=True)
+        ]
+        missed += any(not each.low <= ratio <= each.high for each in every)
+        ends.append(every[-1])
+    low, high = (float(np.median([getattr(each, name) for each in ends])) for name in ("low", "high"))
+    ends_of = {"low": significant(low, 3), "high": finite(significant(high, 3))}
+    return {"ratio": ratio, "dim": dim, "runs": runs, "looks": LOOKS, "missed": missed, **ends_of}
+
+
 def of_clipping(name: str, threshold: float, looks: int, seed: int) -> dict[str, Any]:
     """The bias of clipping by the simulator's exact gradient, and from halves of mini-batches of so many looks."""
     oracle = problems(4.0)[name]
     size = 3.0 if "‖x‖³" in name else 1.0  # ‖∇f‖
     with jax.enable_x64(True):
         point = oracle.at(jnp.asarray(E1))
-        keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), (looks, 2))
+        keys = keys_of(seed, (looks, 2))
 
         def half(key: Any) -> Any:
             return oracle.grad(point, oracle.batch(oracle.draw(key), jnp.asarray(2)))
@@ -124,8 +147,9 @@ def measure(*, quick: bool = False) -> dict[str, Any]:
     annotate("critical batch sizes")
     sequences = [of_sequences(*each, 4 if quick else RUNS, SEED + 100 + i) for i, each in enumerate(GROWTHS)]
     annotate("running intervals of B")
+    ratios = [of_ratio(*each, 4 if quick else RUNS // 5, SEED + 300 + i) for i, each in enumerate(RUNNING)]
     clipped = [
         of_clipping(name, threshold, 40 if quick else HALVES, SEED + 200 + i)
         for i, (name, threshold) in enumerate((name, c) for name in (names[0], names[2]) for c in THRESHOLDS)
     ]
-    return {"seed": SEED, "batches": batches, "sequences": sequences, "clipping": clipped}
+    return {"seed": SEED, "batches": batches, "sequences": sequences, "ratios": ratios, "clipping": clipped}

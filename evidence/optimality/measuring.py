@@ -20,7 +20,7 @@ from evidence.parts import Part, gathered
 from evidence.verification.checks import rounded
 from evidence.verification.hardness import sfo_until
 from gladstorm import theory
-from gladstorm.jobs.provenance import source_of, versions
+from gladstorm.jobs.provenance import versions
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task
 from gladstorm.methods import Method, normalized_spider, nsgdm, nstorm, pasta, sgd
@@ -70,7 +70,7 @@ def optimality(
                 constants = HARD | {"alpha": alpha, "eps": each} | ({"L1": 100.0} if quick else {})
                 name = f"{method}, α = {alpha:g}, ε = {each:.4g}"
                 tasks.append(Task(name, [method, constants], partial(measured, method, constants)))
-    finished = None if store is None else Store(store, Part, ".json", source=source_of(optimality))
+    finished = None if store is None else Store(store, Part, ".json")
     results = gathered("planning and measuring", tasks, finished, executor)
     horizons = {each: part.content for each, part in zip(different, results, strict=False)}
     plans = [

@@ -16,11 +16,11 @@ from evidence.posteriors.models import DEVELOPMENT, SECOND, VALIDATION
 from evidence.posteriors.problems import MODELS, SMALL
 from evidence.results import versions_of
 from gladstorm.core.statistics import significant
-from gladstorm.jobs.provenance import source_of
+from gladstorm.jobs.provenance import source
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task
 from gladstorm.variational import FullRank, MeanField
-from gladstorm.variational.driver import BLOCKS, COMPARED, optimize
+from gladstorm.variational.driver import BLOCKS, COMPARED
 from gladstorm.variational.programs import ROWS
 from gladstorm.variational.updates import SHARES, NewtonUpdate, updates
 
@@ -109,13 +109,13 @@ class Study:
             "seeds": size.seeds,
             "runs": size.runs,
             "first_seed": self._seed,
-            "source": source_of(optimize),
+            "source": source(),
             "versions": versions_of(*PACKAGES),
         }
 
     def _parts(self, doing: str, measure: Measure, tasks: list[tuple[list[Any], tuple[Any, ...]]]) -> list[Any]:
         """Measurements of each: its identity without the place of the database, and its arguments."""
-        store = Store(self._kept, Part, ".json", source=source_of(measure))
+        store = Store(self._kept, Part, ".json")
         listed = [
             Task(", ".join(map(str, [doing, *identity[:2]])), [doing, *identity], partial(_part, measure, *arguments))
             for identity, arguments in tasks

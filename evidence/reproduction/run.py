@@ -22,7 +22,7 @@ from evidence.reproduction.results import (
 )
 from evidence.scores import best
 from gladstorm.comparison.scores import within
-from gladstorm.jobs.provenance import source_of
+from gladstorm.jobs.provenance import source
 from gladstorm.jobs.tasks import HERE, Executor
 from gladstorm.simulation.record import Record
 from gladstorm.theory import Plan
@@ -123,7 +123,7 @@ def reproduce(
     records |= {(TUNING, method): tuned.record for method, tuned in tuning.items()}
 
     config = design.config() | {
-        "code": source_of(reproduce, design),
+        "code": source(),
         "budget": budget,
         "step_sizes": gammas,
         "step_sizes_at_budget": gammas | at_budget,

@@ -19,7 +19,7 @@ from evidence.verification.estimator_error import TERMS
 from gladstorm.core.estimate import Estimate
 from gladstorm.core.results import from_json, to_json
 from gladstorm.core.statistics import Mean
-from gladstorm.jobs.provenance import source_of, versions
+from gladstorm.jobs.provenance import versions
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task
 from gladstorm.theory import Problem, Statement, sharper
@@ -145,7 +145,7 @@ def tightness(
         Task(setting.name, [repr(setting), repr(ladder)], partial(_row, setting, ladder))
         for setting, ladder in zip(settings, ladders, strict=True)
     ]
-    finished = None if store is None else Store(store, Part, ".json", source=source_of(tightness))
+    finished = None if store is None else Store(store, Part, ".json")
     rows = (from_json(HorizonLadder, part.content) for part in gathered("searching", tasks, finished, executor))
     return Tightness(tuple(ladders[0]), versions(), tuple(rows))
 

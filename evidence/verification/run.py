@@ -23,7 +23,7 @@ from evidence.verification.cases import cases
 from evidence.verification.checks import Check, PartResult, Verdict, confidence, decide, rounded
 from evidence.verification.settings import VerificationSettings
 from gladstorm.jobs.files import write_text
-from gladstorm.jobs.provenance import source_of, versions
+from gladstorm.jobs.provenance import versions
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task
 
@@ -105,7 +105,7 @@ def verify(
     modules = (*OF_REGIMES, *(STUDIES if settings.studies and not regimes else ()))
     work = dict(part for module in modules for part in module.parts(selected, settings))
     tasks = [Task(name, [name, *settings.identity], compute) for name, compute in work.items()]
-    store = None if folder is None else Store(folder, PartResult, ".json", source=source_of(verify, settings))
+    store = None if folder is None else Store(folder, PartResult, ".json")
     checks: list[Check] = []
     rows: dict[str, list[dict[str, Any]]] = {}
     for finished in gathered("verifying", tasks, store, executor, notes=False):

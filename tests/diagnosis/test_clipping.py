@@ -91,7 +91,7 @@ def test_the_batch_of_the_training_is_judged_and_not_that_of_the_probes(larger: 
     report = diagnose(probes)
     advice = report.recommend(batch=batch, max_norm=2.0)
     assert advice.clipping == report.clipping(2.0, batch) != report.clipping(2.0)
-    assert f"of the mini-batches of {batch} and" in advice.clipping.sentence()
+    assert f"acts on {advice.clipping.share:.0%} of the mini-batches of {batch}" in advice.clipping.sentence()
 
 
 def vars_of(probes: Probes) -> list[list[object]]:

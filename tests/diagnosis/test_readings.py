@@ -89,14 +89,18 @@ def half_widths(distance: np.ndarray, noise: np.ndarray) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("far", "wider"), [(1.0, 0), (0.05, 1)], ids=["errors as seen", "few looks far out, all small"]
+    ("far", "wider", "G2", "last"),
+    [(1.0, 0, 1.0, 3.0), (0.05, 1, 1.0, 3.0), (1.0, 1, 0.01, 0.01)],
+    ids=["errors as seen", "few looks far out, all small", "back at the start, where noise is small"],
 )
-def test_an_interval_is_that_of_the_mixture_with_the_wider_of_two_variations(far: float, wider: int) -> None:
+def test_an_interval_is_that_of_the_mixture_with_the_wider_of_two_variations(
+    far: float, wider: int, G2: float, last: float
+) -> None:
     generator, sequence = default_rng(3), GrowthSequence()
-    distance = np.concatenate([np.linspace(0.1, 1, 60), np.full(4, 3.0)])
+    distance = np.concatenate([np.linspace(0.1, 1, 60), np.full(4, last)])
     errors = generator.gamma(5, size=64) / 5
     errors[-4:] = 1 + far * (errors[-4:] - 1)
-    noise = (1 + 4 * distance**2) * errors
+    noise = (G2 + 4 * distance**2) * errors
     for r, V in zip(distance.tolist(), noise.tolist(), strict=True):
         sequence.update(r, V)
     B, low, high = sequence.interval()
@@ -187,15 +191,30 @@ def test_the_interval_of_the_critical_batch_is_that_of_the_mixture() -> None:
     assert found == pytest.approx((sums[0] / sums[1], allowed[0], allowed[-1]), rel=1e-4)
 
 
+def test_a_later_window_begins_with_the_variation_of_eight_looks_of_the_longest() -> None:
+    sequence, taken = CriticalSequence(), looks(np.full(10, 3.0), default_rng(1), 20, 4)
+    for look in taken[:9]:
+        sequence.update(*look)
+    (longest,) = sequence._windows
+    expected = np.array(longest._Q) * 8 / longest.looks
+    sequence.update(*taken[9])
+    assert np.array(sequence._windows[1]._R) == pytest.approx(expected)
+    assert sequence._windows[1]._level == pytest.approx(2 * math.log(6 / 0.05))  # α/(2 · 3)
+
+
 def test_the_window_grows_with_the_run_and_begins_anew_where_the_ratio_changes() -> None:
     sequence = CriticalSequence()
     taken = looks(np.repeat([1.0, 50.0], [200, 100]), default_rng(0), 100, 8)
-    every = [sequence.update(*look) for look in taken]
+    every, longest = [], []
+    for look in taken:
+        every.append(sequence.update(*look))
+        longest.append(max((window.looks for window in sequence._windows), default=0))
+    assert all(longest[i] <= max(16, (i + 1) / 2) for i in range(300))
+    assert longest[199] > 50
     widths = [every[i].high / every[i].low for i in (25, 100, 199)]
     assert widths == sorted(widths, reverse=True)
     assert all(each.low < 50 < each.high for each in every[212:])  # twelve looks after it changed
     assert 40 < every[-1].estimate < 60
-    assert max(each.looks for each in sequence._windows) <= 100
     assert len(sequence._windows) < 12
 
 

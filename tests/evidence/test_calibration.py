@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.random import default_rng
 
 from evidence.calibration import coverage as calibration
-from evidence.calibration import watching
+from evidence.calibration import followed, watching
 from evidence.calibration.coverage import draw_probes, problems
 from evidence.study import PUBLISHED
 from gladstorm.diagnosis import Finding, diagnose
@@ -115,3 +116,35 @@ def test_published_intervals_of_the_critical_batch_and_of_every_look_hold_as_oft
     assert {row["repetitions"] for row in results["batches"]} == {200}
     assert all(row["missed"] <= 0.05 * row["runs"] and row["runs"] == 1000 for row in results["sequences"])
     assert all(row["low"] <= row["exact"] <= row["high"] for row in results["clipping"])
+
+
+def test_advice_that_was_followed_is_nowhere_far_behind_adamw_and_nsgdm_is_behind_nowhere() -> None:
+    rows = json.loads((PUBLISHED / "calibration/followed.json").read_text("utf-8"))
+    assert [row["training"] for row in rows] == list(followed.TRAININGS)
+    for row in rows:
+        ratio = np.mean(row["followed"]["losses"]) / np.mean(row["adamw"]["losses"])
+        assert ratio < (1.0 if row["followed"]["method"] == "nsgdm" else 1.15)
+        assert (row["followed"]["method"] == "nsgdm") == (row["path"]["low"] > 1 and row["path"]["estimate"] >= 2)
+        finding = row["critical_batch"]
+        known = finding["estimate"] if finding["high"] else finding["low"]
+        batch, steps = followed.advised_batch(known), row["followed"]["steps"]
+        assert row["followed"]["batch"] == batch
+        assert steps / (1 + known / batch) == pytest.approx(600 / (1 + known / 32), rel=2e-3)
+
+
+def test_noise_that_is_added_has_the_variance_that_is_said_and_no_value() -> None:
+    training = followed.TRAININGS["perceptron on digits, noise added that grows"]
+    model, batch = training.model(0), next(training.batches(0))
+    params = list(model.parameters())
+    with torch.no_grad():
+        for p in params:
+            p += 0.01
+    exact = torch.autograd.grad(followed.loss_of(model, batch), params)
+    squares = []
+    for _ in range(50):
+        loss = training.loss_of(model, batch)
+        assert loss.item() == pytest.approx(followed.loss_of(model, batch).item())
+        noisy = torch.autograd.grad(loss, params)
+        squares.append(sum(float(((a - b) ** 2).sum()) for a, b in zip(noisy, exact, strict=True)))
+    r2 = 0.01**2 * sum(p.numel() for p in params)
+    assert np.mean(squares) == pytest.approx(3.0**2 * r2 / 32, rel=0.05)

@@ -5,8 +5,6 @@ import errno
 import os
 import socket
 import stat
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -105,74 +103,54 @@ def test_any_name_the_disk_takes_can_be_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-WRITER = """
-import sys, time
-from pathlib import Path
-from gladstorm.jobs.files import write_whole
-
-def write(temporary):
-    Path(temporary).write_text("half")
-    print("begun", flush=True)
-    sys.stdin.readline()
-
-write_whole(Path(sys.argv[1]), write)
-"""
-
-
-def _writer(path: Path) -> "subprocess.Popen[str]":
-    """A process that has begun to write a file and waits."""
-    command = [sys.executable, "-c", WRITER, str(path)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
-    return process
-
-
-def test_an_unfinished_file_is_removed_when_its_process_is_dead_and_not_before(tmp_path: Path) -> None:
-    with _writer(tmp_path / "first") as living, _writer(tmp_path / "second") as killed:
-        killed.kill()
-        killed.wait()
-        assert len(list(tmp_path.iterdir())) == 2
-        write_text(tmp_path / "third", "text")
-        (unfinished,) = tmp_path.glob(".*")
-        assert f"-{living.pid}-" in unfinished.name
-        living.communicate("go on\n")
-        assert living.returncode == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "third"]
-    assert (tmp_path / "first").read_text() == "half"
-
-
-def test_an_unfinished_file_of_another_machine_is_left_for_a_day_and_other_hidden_files_for_ever(
-    tmp_path: Path,
-) -> None:
-    other, old = tmp_path / ".gladstorm-01234567-1-abcdefgh", tmp_path / ".gladstorm-01234567-2-abcdefgh"
-    not_ours = [tmp_path / ".hidden", tmp_path / ".gladstorm-notes", tmp_path / ".gladstorm-of-my-own-kind"]
-    for path in (other, old, *not_ours):
+def test_an_unfinished_file_goes_when_nobody_has_written_to_it_for_an_hour(tmp_path: Path) -> None:
+    fresh, old = (tmp_path / f".gladstorm-unfinished-{name}" for name in ("fresh", "old"))
+    not_ours = [tmp_path / ".hidden", tmp_path / ".gladstorm-notes"]
+    for path in (fresh, old, *not_ours):
         path.write_text("")
-    os.utime(old, (time.time() - 100_000,) * 2)
+        os.utime(path, (time.time() - 4000,) * 2)
+    os.utime(fresh)
     write_text(tmp_path / "file", "text")
-    assert set(tmp_path.iterdir()) == {other, *not_ours, tmp_path / "file"}
+    assert set(tmp_path.iterdir()) == {fresh, *not_ours, tmp_path / "file"}
 
 
-def test_processes_are_told_apart_by_name_start_and_numbering_of_their_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_nothing_is_written_through_a_link_of_another_user_in_a_shared_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gladstorm: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """Containers of one name number their processes each from 1: what runs in one is not seen in the other."""
-    unseen = 2**22 + 1  # no process here has this number
-    with pytest.MonkeyPatch.context() as elsewhere:
-        elsewhere.setattr("os.getpid", lambda: unseen)
-        for what in (("os.readlink", "pid:[1]"), ("platform.node", "host"), ("pathlib.Path.read_text", "boot")):
-            files._machine.cache_clear()
-            with elsewhere.context() as container:
-                container.setattr(what[0], lambda *_, told=what[1]: told)
-                machine = files._machine()
-            (tmp_path / f".gladstorm-{machine}-{unseen}-abcdefgh").write_text("half")
-            files.mark_as_working(claim := tmp_path / "claim")
-            claim.write_text(f"{machine} {unseen}")
-            files._machine.cache_clear()
-            assert files.is_working(claim)
-    write_text(tmp_path / "file", "text")
-    assert len(list(tmp_path.glob(".gladstorm-*"))) == 3
+    shared, precious = tmp_path / "shared", tmp_path / "precious"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    precious.write_text("precious")
+    link = shared / "link"
+    link.symlink_to(precious)
+    owner, me = link.lstat().st_uid, os.getuid()
+    write_text(link, "own")  # one's own link stays a link
+    assert precious.read_text() == "own"
+    lstat = Path.lstat
+
+    def of_another(path: Path) -> os.stat_result:
+        status = list(lstat(path))
+        status[stat.ST_UID] = owner + 1 if path.name == "link" else me
+        return os.stat_result(status)
+
+    monkeypatch.setattr(Path, "lstat", of_another)
+    with pytest.raises(ValueError, match=r"a file must not be another user's link; got '.*link': choose another name"):
+        write_text(link, "text")
+    code, out, err = gladstorm(*"simulate --objective cauchy --method sgd --gamma 1 --save".split(), str(link))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "simulate: --save must not be another user's link" in err
+    assert (precious.read_text(), link.is_symlink()) == ("own", True)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, None])
+def test_an_error_of_the_disk_names_the_file_whoever_raises_it(number: int | None, tmp_path: Path) -> None:
+    def full(_: str) -> None:
+        raise OSError(*([number] if number else []), "Error writing bytes to file")
+
+    with pytest.raises(OSError, match=f"'{tmp_path / 'file'}'") as error:
+        write_whole(tmp_path / "file", full)
+    assert error.value.strerror == (os.strerror(number) if number else "Error writing bytes to file")
+    assert not list(tmp_path.iterdir())
 
 
 def test_bytes_are_on_the_disk_before_their_name_is_and_the_name_when_the_write_returns(

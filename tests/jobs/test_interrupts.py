@@ -105,28 +105,32 @@ def test_the_second_signal_ends_at_once_what_takes_its_time_to_stop() -> None:
     assert ended(process) == (130, "", STARTS_AGAIN)
 
 
-def test_work_that_stops_but_takes_its_time_is_ended_without_a_second_signal() -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("end", ["pass", "sys.exit(0)", "sys.exit(2)", "1 / 0"])
+def test_the_signal_decides_the_exit_code_whether_or_not_anybody_heard_it(number: int, code: int, end: str) -> None:
     process = working(
-        "try:\n    while True: interrupts.check()\n"
-        "finally:\n    interrupts.set_kept_message('half is kept')\n"
-        "    print('keeping', flush=True)\n    time.sleep(600)"
+        "import sys\nwhile interrupts._State.received is None: time.sleep(0.001)\n"
+        f"interrupts.set_kept_message('the file is written')\nprint('printed')\n{end}",
+        TIMEOUT,
     )
-    process.send_signal(signal.SIGINT)
-    assert ended(process) == (130, "keeping\n", "Interrupted: half is kept.\n")
+    process.send_signal(number)
+    code_of_it, out, err = ended(process)
+    assert (code_of_it, err) == (code, "Interrupted: the file is written.\n")
+    assert out.splitlines()[0] == "printed"
 
 
-@pytest.mark.parametrize("has_ended", [False, True])
-def test_processes_that_were_started_end_with_the_one_that_started_them(has_ended: bool) -> None:
-    process = working(
-        "import subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        "interrupts.kill_with_this_process(child.pid)\n"
-        f"if {has_ended}: child.kill(); child.wait()\n"
-        "print('child', flush=True)\ntime.sleep(600)"
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "child\n"
-    process.send_signal(signal.SIGTERM)
-    assert ended(process) == (143, "", STARTS_AGAIN)
+STREAMS = "simulate --objective cauchy --method sgd --gamma 0.1 --steps 5 --save x --json"
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&-", "<&- 2>&-", ">&-", "<&- >&- 2>&-"])
+def test_a_closed_standard_stream_is_one_that_nobody_reads(closed: str) -> None:
+    def run(redirected: str) -> tuple[int, str, bytes]:
+        Path("x").unlink(missing_ok=True)
+        command = f"{sys.executable} -m gladstorm {STREAMS} {redirected}"
+        run = subprocess.run(command, shell=True, capture_output=True, text=True)
+        return run.returncode, run.stdout, Path("x").read_bytes()
+
+    assert run(closed) == run(closed.replace(">&-", ">/dev/null").replace("<&-", "</dev/null"))
 
 
 def test_work_has_its_patience_and_less_than_two_seconds_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,37 +152,6 @@ def test_work_has_its_patience_and_less_than_two_seconds_to_stop(monkeypatch: py
     assert happened == [interrupts.PATIENCE, "ended"]
     assert interrupts._State.received == signal.SIGTERM
     assert 0 < interrupts.PATIENCE < 2
-
-
-def test_every_process_that_was_started_is_killed_and_waited_for_even_after_one_that_is_gone(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    happened: list[tuple[object, ...]] = []
-
-    def kill(pid: int, number: int) -> None:
-        happened.append(("kill", pid, number))
-        if pid == gone:
-            raise ProcessLookupError
-
-    def leave(code: int) -> None:
-        raise SystemExit(code)
-
-    first, second = tuple({2**22 + 1, 2**22 + 2})  # no process has these numbers
-    gone = first
-    monkeypatch.setattr(interrupts._State, "children", set())
-    monkeypatch.setattr(interrupts._State, "kept", interrupts.NOTHING_KEPT)
-    monkeypatch.setattr(interrupts._State, "received", None)
-    monkeypatch.setattr("os.kill", kill)
-    monkeypatch.setattr("os.waitpid", lambda pid, _: happened.append(("wait", pid)))
-    monkeypatch.setattr("os._exit", leave)
-    for pid in (first, second, 2**22 + 3):
-        interrupts.kill_with_this_process(pid)
-    interrupts.forget_process(2**22 + 3)
-    with pytest.raises(SystemExit) as end:
-        interrupts._end()
-    assert end.value.code == 130
-    assert happened == [("kill", first, signal.SIGKILL), ("kill", second, signal.SIGKILL), ("wait", second)]
-    assert capfd.readouterr().err == STARTS_AGAIN
 
 
 @pytest.mark.parametrize("terminal", [False, True])

@@ -73,7 +73,7 @@ def test_the_x_of_schedule_free_is_an_average_of_its_y() -> None:
 def test_a_method_without_an_average_reports_its_iterates_and_shares_programs_with_one_that_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(layout, "MEASURED", dataclasses.replace(layout.MEASURED, cheap_bytes=0))
+    monkeypatch.setattr(layout, "CHEAP_BYTES", 0)
     methods = {"plain": nsgdm(0.1, 0.2), "averaged": averaged(nsgdm(0.1, 0.2), TailAverage())}
     record = sweep(ORACLE, methods, steps=K, seeds=2)
     for reported, iterate in (("reported", "last"), ("reported_grad_norm", "grad_norm"), ("reported_value", "value")):

@@ -273,7 +273,7 @@ def test_every_step_is_that_of_the_recursion_by_hand(case: str) -> None:
 
 
 def test_methods_with_memories_coins_clients_and_schedules_share_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "MEASURED", dataclasses.replace(layout.MEASURED, cheap_bytes=0))
+    monkeypatch.setattr(layout, "CHEAP_BYTES", 0)
     anchored = Anchored(Plain(PowerDecay(0.25, 0.75, shift=2.0)), PowerDecay(2.0, 1.0, shift=2.0), 9)
     methods = [Method(Page(0.2), anchored, LARGE), Method(ErrorFeedback(ETA, 2, clients=3), Plain(ADAPTIVE))]
     record = sweep(ORACLE, methods, steps=STEPS, seeds=[SEED, 3])

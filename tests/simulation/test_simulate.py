@@ -222,7 +222,7 @@ class Counting(Oracle):
 )
 def test_the_sfo_count_is_what_a_counting_oracle_counts(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     # The runs a sweep is padded with would be counted, too.
-    monkeypatch.setattr(layout, "MEASURED", dataclasses.replace(layout.MEASURED, multiples={}))
+    monkeypatch.setattr(layout, "MULTIPLES", {})
     Counting.tally.clear()
     record = run(Counting(oracle()), method, steps=20)
     jax.effects_barrier()
@@ -394,8 +394,7 @@ def test_record_times_have_both_ends_increase_and_fit(steps: int, records: int) 
 def test_runs_cut_into_pieces_are_the_runs(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     oracles = [oracle(B=0.1 * i) for i in range(7)] if own else oracle()
     whole = sweep(oracles, [nsgdm([0.01, 0.02], 0.1)], steps=30, seeds=range(7))
-    costs = dataclasses.replace(layout.MEASURED, runs_at_once=6)  # pieces of 3, the last one filled up
-    monkeypatch.setattr(layout, "MEASURED", costs)
+    monkeypatch.setattr(layout, "RUNS", 6)  # pieces of 3, the last one filled up
     pieces = sweep(oracles, [nsgdm([0.01, 0.02], 0.1)], steps=30, seeds=range(7))
     for name in ("grad_norm", "sfo", "last", "sampled", "sampled_step", "diverged"):
         np.testing.assert_allclose(getattr(pieces, name), getattr(whole, name), rtol=1e-12, err_msg=name)
@@ -410,8 +409,8 @@ def test_methods_that_share_a_program_run_as_alone(own: bool, monkeypatch: pytes
         "SGD": sgd([0.1, 0.2]),
     }
     alone = sweep(oracles, methods, steps=30, seeds=3)
-    costs = dataclasses.replace(layout.MEASURED, cheap_bytes=0, most_columns=4)  # not all fit in one
-    monkeypatch.setattr(layout, "MEASURED", costs)
+    monkeypatch.setattr(layout, "CHEAP_BYTES", 0)
+    monkeypatch.setattr(layout, "COLUMNS", 4)  # not all fit in one
     shared = sweep(oracles, methods, steps=30, seeds=3)
     assert shared.labels == alone.labels
     for name in ("grad_norm", "sfo", "max_batch", "mean_error", "last", "sampled", "sampled_step", "diverged"):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh
 
 from gladstorm import BlumGladyshev, Method, nsgdm, run, sgd, sweep
 from gladstorm.core import memory as space
@@ -23,7 +19,7 @@ from gladstorm.methods.schedules import PowerDecay
 from gladstorm.methods.steps import FromOptax, Plain, Step
 from gladstorm.problems import objectives
 from gladstorm.problems.oracles import FiniteSum, Point
-from gladstorm.simulation import engine, layout, programs, simulate
+from gladstorm.simulation import engine, layout, simulate
 from gladstorm.simulation.runs import Recording, Runs
 
 GOOD = objectives.named("cauchy", dim=3, start=1.0)
@@ -350,8 +346,7 @@ def test_of_few_steps_no_more_is_kept_than_there_are() -> None:
 def test_many_configurations_run_in_parts_and_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     methods = {"a": nsgdm(0.1, 0.5), "b": sgd(np.linspace(0.01, 0.1, 24)), "c": nsgdm([0.2, 0.3], 0.5)}
     whole = sweep(ORACLE, methods, steps=20, seeds=2)
-    few = dataclasses.replace(layout.MEASURED, most_configurations=16)
-    monkeypatch.setattr(layout, "MEASURED", few)  # parts of 16 and 8, which is padded to 16
+    monkeypatch.setattr(layout, "RUNS", 16)  # parts of 12 each
     parts = sweep(ORACLE, methods, steps=20, seeds=2)
     assert parts.labels == whole.labels
     np.testing.assert_allclose(parts.grad_norm, whole.grad_norm, rtol=1e-12)
@@ -368,13 +363,3 @@ def test_programs_of_many_shapes_are_not_all_kept(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(engine, "MOST_PROGRAMS", before + 1)
     run(bg(objectives.named("cauchy", dim=5)), sgd(0.2), steps=3)
     assert cached._cache_size() == before  # the last one was kept
-
-
-def test_programs_read_from_files_are_not_all_kept_either(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    shelf = programs._Cache(tmp_path)
-    monkeypatch.setattr(programs, "_CACHE", shelf)
-    monkeypatch.setattr(programs, "_MOST_LOADED", 2)
-    monkeypatch.setattr(programs, "_read", lambda *_: lambda array: array.size)
-    grid = engine.Grid(Mesh(np.array(jax.local_devices()[:1]), ("run",)), "seeds", oracle_per_seed=False)
-    assert [programs.call(engine.start, grid, np.zeros(size)) for size in range(5)] == [0, 1, 2, 3, 4]
-    assert len(shelf.loaded) == 2

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evidence.page import typeset
 from examples import bounded_variance_counterexample as example
 from gladstorm.theory import REGIMES, Problem, Statement, master, theorem
 from gladstorm.theory.class_constants import expected
@@ -61,7 +62,7 @@ def test_the_table_of_numbers_is_recomputed_from_the_theory() -> None:
         method, smoothness, noise = setting
         rows.append(
             [
-                f"{method.upper()}, {statement.classes[smoothness]}",
+                typeset(f"{method.upper()}, {statement.classes[smoothness]}"),
                 NOISE[noise],
                 ", ".join(statement.errata),
                 f"{printed:.6f}",

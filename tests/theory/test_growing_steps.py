@@ -249,15 +249,6 @@ def test_selecting_costs_what_is_said_and_its_price_falls_with_the_batch() -> No
     assert GROWING.select(7, 1).checkpoints == (43, 86, 129, 172, 215, 258, 300)
 
 
-def test_a_gradient_below_a_deviation_can_look_like_zero() -> None:
-    """Why selecting costs σ/√m: all m samples are 0 with probability ≥ ¾ where ‖∇f‖ = σ/(2√m)."""
-    for m in (1, 2, 10, 1000):
-        sigma, gradient = 3.0, 3.0 / (2 * math.sqrt(m))
-        p = gradient**2 / (gradient**2 + sigma**2)  # a sample is ∇f/p with probability p, and otherwise 0
-        assert p * (gradient / p) ** 2 - gradient**2 == pytest.approx(sigma**2)
-        assert (1 - p) ** m >= 0.75
-
-
 def test_where_curvature_feeds_back_too_much_nothing_is_guaranteed() -> None:
     growing = GrowingSteps(LINEAR, 1e-5, 1e6, 400)
     last = max(k for k in range(1, 401) if growing.conditions(k)[0].holds)

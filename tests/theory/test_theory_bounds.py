@@ -20,7 +20,7 @@ from gladstorm.theory import (
     travel_lower_bound,
     wrapped,
 )
-from gladstorm.theory.class_constants import expected, symmetric, young
+from gladstorm.theory.class_constants import symmetric, young
 from gladstorm.theory.master_bounds import (
     MASTERS,
     Bound,
@@ -293,16 +293,6 @@ def test_with_the_mean_square_schedule_the_wrapper_costs_the_same_for_every_alph
         first, second = (of_run(StormOnWrapper, problem, schedule, T).bound for T in (10**12, 10**16))
         rates.append(math.log(first / second) / math.log(1e4))
     assert rates == pytest.approx([0.25] * 3, abs=1e-3)
-
-
-@pytest.mark.parametrize("alpha", [0.05, 0.3, 0.5, 2 / 3, 0.9])
-def test_the_constants_of_the_deterministic_class_are_the_smaller_ones(alpha: float) -> None:
-    small, large = symmetric(1.5, 0.25, alpha), expected(1.5, 0.25, alpha)
-    assert small.base <= large.base
-    assert small.gradient <= large.gradient <= large.moment
-    assert small.distance <= large.distance
-    if alpha == 0.5:
-        assert large.moment / small.gradient == pytest.approx(3.88, abs=5e-3)
 
 
 def test_normalized_descent_on_a_parabola_stays_between_the_travel_and_the_tight_bound() -> None:

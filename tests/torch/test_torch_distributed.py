@@ -4,6 +4,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,11 +14,12 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
-from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from gladstorm.torch import NSGDM, NoiseProbe, by_layer
 from gladstorm.torch.norms import norm_of
+from gladstorm.torch.unit_steps import UNIT_STEPS, unit_steps
 from optimizers import TORCH, UNTUNED
 
 WORLD, STEPS = 2, 6
@@ -26,6 +28,9 @@ OPTIONS: dict[str, Any] = {"lr": 0.1, "momentum": 0.8, "weight_decay": 0.05}
 KINDS = {kind.__name__.lower(): kind for kind in TORCH} | {"nsgdm by layer": NSGDM, "untuned by layer": UNTUNED[0]}
 PAIRS = [slice(i, i + 2) for i in range(0, 8, 2)]  # of the samples of a batch
 MEASURED = ("step", "distance", "groups", "samples", "noise", "gradient2")
+
+PLACEMENTS = {"rows": Shard(0), "columns": Shard(1), "copies": Replicate()}
+MATRIX = torch.randn(6, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 Results = dict[tuple[str, str], list[Tensor]]  # by way and method
 
@@ -180,6 +185,10 @@ def process(rank: int, folder: str) -> None:
     mesh = init_device_mesh("cpu", (WORLD,))
     sizes = (torch.full((5,), 3e38), torch.full((1,), 1e-42), torch.full((3,), 1e200, dtype=torch.float64))
     results["norms", ""] = [norm_of([distribute_tensor(v, mesh, [Shard(0)])]) for v in sizes]  # one shard is empty
+    for norm, (name, cut_) in product(UNIT_STEPS, PLACEMENTS.items()):
+        ((_, (part,)),) = unit_steps([distribute_tensor(MATRIX, mesh, [cut_])], norm)
+        unit = DTensor.from_local(part, mesh, [cut_], shape=MATRIX.shape, stride=MATRIX.stride())
+        results[f"unit step by {name}", norm] = [unit.full_tensor()]
     torch.save(results, Path(folder) / f"rank{rank}")
     dist.barrier()
     os._exit(0)  # not by way of torch's own end, which now and then aborts: tests/test_guide.py says how
@@ -256,3 +265,13 @@ def test_the_norm_over_all_shards_is_right_at_any_size(ranks: list[Results]) -> 
     for rank in ranks:
         found = [norm.item() for norm in rank["norms", ""]]
         assert found == pytest.approx([3e38 * 5**0.5, torch.tensor(1e-42).item(), 1e200 * 3**0.5], rel=1e-6, abs=0)
+
+
+@pytest.mark.parametrize("norm", UNIT_STEPS)
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_a_unit_step_is_that_of_the_whole_matrix_however_it_is_cut(
+    ranks: list[Results], placement: str, norm: str
+) -> None:
+    for rank in ranks:
+        (unit,) = rank[f"unit step by {placement}", norm]
+        torch.testing.assert_close(unit, UNIT_STEPS[norm](MATRIX), rtol=0, atol=1e-13)

@@ -24,8 +24,9 @@ def test_a_fit_is_the_best_member_of_its_family(family: str, name: str) -> None:
     target = TARGETS[name]
     fit = fit_logdensity(target.log_density, target.dim, steps=5000, starts=1, family=FAMILIES[family], progress=False)
     sds = np.sqrt(np.sum(fit.scale_tril**2, axis=1))
-    # A relative error of 0.08 in a deviation is 0.006 nats. Larger families have no noise at a normal density
-    sd_error = 0.08 if name not in NORMAL else 0.02 if family == "mean field" else 0.001
+    # A relative error e in a deviation is e² nats: 0.03 is below what 256 draws see where candidates are compared, and
+    # 0.08 is 0.006 nats. Larger families have no noise at a normal density.
+    sd_error = 0.08 if name not in NORMAL else 0.03 if family == "mean field" else 0.001
     assert np.abs(sds / target.sds[family] - 1).max() <= sd_error
     assert np.abs((fit.location - target.mean) / target.sds[family]).max() <= min(3 * sd_error, 0.1)
     assert fit.elbo == pytest.approx(target.elbo[family], abs=4 * fit.elbo_error + 0.01)

@@ -264,9 +264,9 @@ def test_no_candidate_is_measured_on_a_seed_that_is_reported_or_of_another(monke
         means.extend([(ends[i] + ends[i + 1]) / 2 for i in range(0, len(seeds), 2)])
         return record
 
-    def ordered(norms: np.ndarray, ways: np.ndarray, kind: str) -> np.ndarray:
-        scores.extend(norms.tolist())
-        return worst_first(norms, ways, kind)
+    def ordered(found: np.ndarray, kind: str) -> np.ndarray:
+        scores.extend(found[:, 0].tolist())
+        return worst_first(found, kind)
 
     monkeypatch.setattr(search, "_run", recorded)
     monkeypatch.setattr(search, "worst_first", ordered)
@@ -278,8 +278,7 @@ def test_no_candidate_is_measured_on_a_seed_that_is_reported_or_of_another(monke
     assert reported == range(4)
     assert [len(seeds) for seeds in sought] == [8, 8, 8, 8]  # proposals, a generation, finalists
     assert [seeds.start for seeds in sought] == [10**6, 10**6 + 8, 10**6 + 16, 10**6 + 24]
-    assert scores == pytest.approx(means[: len(scores)])  # of a candidate, over its two seeds
-    assert len(scores) == 16
+    assert scores == pytest.approx(means[:16])  # of a candidate, over its two seeds
 
 
 def test_evolution_leads_from_a_weak_form_of_a_planted_problem_to_a_bad_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,8 +347,9 @@ def test_a_proposal_without_noise_takes_the_whole_gap(kind: str) -> None:
         free = (2, family.FREE)
         shape = Shape(np.ones(free), np.zeros(free), np.zeros((*free, 2)), np.zeros(3), np.array([0.3, 1.0]))
         getattr(proposals, f"_{kind}")(shape, np.random.default_rng(seed), of)
-        gap = instance(shape.to_vector(), of).gap()
-        assert 0.04 < gap <= 0.05 * (1 + 1e-6)  # the valley of a descent, or a bowl whose end is cut off
+        top, width = -shape.start[0] * of.level, shape.widths[1, 0] * of.reach
+        # A slope of this width, or a parabola from f' = −top to top.
+        assert top * width * (1 if kind == "descended" else 1 / 4) == pytest.approx(0.05)
 
 
 def test_a_problem_read_from_its_file_is_measured_to_the_same_bytes(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def compare(
     from gladstorm.methods.method import settings_of
     from gladstorm.methods.text import parse_grid
     from gladstorm.problems import objectives
-    from gladstorm.simulation import cluster, programs
+    from gladstorm.simulation import cluster
 
     for name, count in (("budget", budget), ("seeds", seeds), ("tuning_seeds", tuning_seeds)):
         COUNT.require("compare", name, count)
@@ -88,7 +88,7 @@ def compare(
     several = any(settings_of(candidate) > 1 for candidate in tuned.values())
     problem.require_used("compare", "--decay", decay or None, several, "every method has one setting")
     devices.tune()
-    programs.enable_program_cache()
+    devices.keep_programs()
     posed = objectives.named(objective, seed=instance, dim=dim, start=start)
     source = recipe.of(posed) if start is not None else comparison.from_random_starts(recipe, objective, posed, dim)
     interrupted = False

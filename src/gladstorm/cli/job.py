@@ -29,11 +29,11 @@ def keep_in(folder: Path | None) -> None:
 def computing(store: Path | None, workers: int | None, scheduler: str | None) -> "Iterator[Executor]":
     """Open what computes tasks whose results a folder keeps: JAX made ready in this process, or a cluster."""
     from gladstorm import devices
-    from gladstorm.simulation import cluster, programs
+    from gladstorm.simulation import cluster
 
     keep_in(store)
     devices.tune()
-    programs.enable_program_cache()
+    devices.keep_programs()
     with cluster.open_executor(workers, scheduler) as executor:
         yield executor
 
@@ -98,6 +98,8 @@ def require_file(owner: str, option: str, path: Path | None, endings: tuple[str,
     """
     if path is None:
         return
+    from gladstorm.jobs.files import is_planted  # not before: it loads NumPy, which --help does without
+
     target = Path(os.path.realpath(path))  # a link is followed
     wrong = ""
     if endings and path.suffix.lower() not in endings:
@@ -106,6 +108,8 @@ def require_file(owner: str, option: str, path: Path | None, endings: tuple[str,
         wrong = "must be a file in a folder that exists"
     elif target.is_symlink() or (target.exists() and not target.is_file()):  # a link after all is one to itself
         wrong = "must be a regular file, or none yet"
+    elif is_planted(path):
+        wrong = "must not be another user's link: choose another name"
     elif target.exists() and any(_leads_to(stream, target) for stream in (0, 1, 2)):
         wrong = "must not be where the command prints or reads"
     if wrong:

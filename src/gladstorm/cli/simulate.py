@@ -63,7 +63,7 @@ def simulate(
     from gladstorm.jobs import interrupts
     from gladstorm.methods.text import parse_method
     from gladstorm.problems import objectives
-    from gladstorm.simulation import cluster, programs
+    from gladstorm.simulation import cluster
     from gladstorm.simulation.simulate import Interrupted, sweep
     from gladstorm.simulation.tables import summary
 
@@ -74,7 +74,7 @@ def simulate(
     require_file("simulate", "--page", page, PAGES)
     require_store("simulate", store)
     devices.tune()
-    programs.enable_program_cache()
+    devices.keep_programs()
     oracle, recipe, noise = problem.read_oracle("simulate", objective, oracle, B, G)
     swept = {"gamma": gamma or None, "eta": eta or None}
     given = {name: listed[0] if listed and len(listed) == 1 else listed for name, listed in swept.items()} | {

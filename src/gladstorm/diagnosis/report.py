@@ -97,7 +97,7 @@ class Report:
         return clipping(self.probes, max_norm, np.random.default_rng(0), batch)
 
     def as_dict(self, **questions: Any) -> dict[str, Any]:
-        """The report as JSON-ready data; `asked` goes to `recommend`."""
+        """The report as JSON-ready data; `questions` go to `recommend`."""
         advice = self.recommend(**questions)
         return {
             **{name: finding.as_dict() for name, finding in self.findings.items()},
@@ -160,7 +160,7 @@ class Report:
         Args:
             path: The file to write, such as page.html; one that is there is replaced.
             title: The heading.
-            asked: What `recommend` is asked.
+            questions: Arguments of `recommend`.
 
         Raises:
             MissingExtraError: If Vega, of the extra [page], is not installed.

@@ -13,12 +13,10 @@ import hashlib
 import itertools
 import json
 import os
-import platform
 import secrets
 import stat
 import time
 from collections.abc import Callable, Iterable
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +31,8 @@ _BEFORE = f'"{_SEAL}": "'.encode()
 _KEY = "gladstorm key"  # beside it, of which result this is
 _BLANK = "0" * 64
 _BEGINS = {"parquet": b"PAR1", "JSON": b"{"}
-_DAY = 24 * 3600
-_UNFINISHED = ".gladstorm"  # .gladstorm-MACHINE-PID-…: short, so that any name a file may have leaves room for it
+_UNFINISHED = ".gladstorm-unfinished-"
+_HOUR = 3600  # without a byte: whoever was writing is dead
 _KINDS = {"d": "a folder", "p": "a named pipe", "s": "a socket", "l": "a link to itself"}
 
 
@@ -101,22 +99,32 @@ def write_whole(path: Path, write: Callable[[str], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then rename it: no reader ever sees half a file.
 
     The bytes are on the disk before the name is, and the name when this returns: a power cut leaves the old file or the
-    new one. A link stays a link: what it leads to is replaced. What is there and is no regular file is refused.
+    new one. A link stays a link: what it leads to is replaced. What is there and is no regular file is refused. An
+    OSError names the file.
     """
     require_regular("write", path)
+    if is_planted(path):
+        raise ValueError(f"write: a file must not be another user's link; got {str(path)!r}: choose another name.")
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
-    _remove_abandoned(target.parent)
-    temporary = target.parent / f"{_UNFINISHED}-{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
-    temporary.touch(0o600 if target.exists() else 0o666, exist_ok=False)
+    for unfinished in target.parent.glob(f"{_UNFINISHED}*"):
+        with contextlib.suppress(OSError):  # removed meanwhile, or not ours to remove
+            if time.time() - unfinished.lstat().st_mtime > _HOUR:
+                unfinished.unlink()
+    temporary = target.parent / f"{_UNFINISHED}{secrets.token_hex(8)}"
     try:
+        temporary.touch(0o600 if target.exists() else 0o666, exist_ok=False)  # never through a link
         write(str(temporary))
         if target.exists():
             temporary.chmod(stat.S_IMODE(target.stat().st_mode))
         _sync(temporary)
         temporary.replace(target)
         _sync(target.parent)
+    except OSError as problem:
+        temporary.unlink(missing_ok=True)
+        number = problem.errno or errno.EIO
+        raise OSError(number, os.strerror(number) if problem.errno else str(problem), str(path)) from problem
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -153,6 +161,15 @@ def require_regular(owner: str, path: Path) -> None:
             raise ValueError(
                 f"{owner}: a file must be a regular one; got {_KINDS.get(kind, 'a device')}, {str(path)!r}."
             )
+
+
+def is_planted(path: Path) -> bool:
+    """Whether somebody else has put a link here where everybody may: what Linux itself does not follow."""
+    if not path.is_symlink() or not hasattr(os, "getuid"):
+        return False
+    folder = path.parent.stat()
+    shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+    return bool(shared) and path.lstat().st_uid not in (os.getuid(), folder.st_uid)
 
 
 def _seal(file: str) -> None:
@@ -200,52 +217,3 @@ def _without_identity(owner: str, path: Path, form: str, key: str, content: dict
         raise ValueError(f"{owner}: {path} is whole but holds another result than its name says; got {its_key!r}.")
     printable: dict[str, Any] = harmless(content)
     return printable
-
-
-def _remove_abandoned(folder: Path) -> None:
-    """Remove the unfinished files of killed processes: of this machine's dead ones, and whatever is a day old."""
-    for path in folder.glob(f"{_UNFINISHED}-*-*-*"):
-        machine, pid = path.name.split("-")[1:3]
-        with contextlib.suppress(OSError, ValueError):  # removed meanwhile, or not ours to remove
-            dead = machine == _machine() and not _lives(int(pid))
-            if dead or time.time() - path.stat().st_mtime > _DAY:
-                path.unlink()
-
-
-def mark_as_working(path: Path) -> None:
-    """Leave a file that says which process of which machine is at work on something."""
-    path.write_text(f"{_machine()} {os.getpid()}", encoding="ascii")
-
-
-def is_working(path: Path) -> bool:
-    """Whether such a file is there and its process, another than this one, still runs as far as this machine knows."""
-    try:
-        machine, pid = path.read_text(encoding="ascii").split()
-        if machine == _machine():
-            return int(pid) != os.getpid() and _lives(int(pid))
-        return time.time() - path.stat().st_mtime < _DAY
-    except (OSError, ValueError):  # none, or one that is just being written
-        return False
-
-
-def _lives(pid: int) -> bool:
-    """Whether a process of this machine runs; where asking would be a signal (not on Unix), it may."""
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(pid, 0)
-    except OSError as problem:  # or somebody else's
-        return not isinstance(problem, ProcessLookupError)
-    return True
-
-
-@cache
-def _machine() -> str:
-    """Where a process number means what it means here, in eight letters: this machine since it was started.
-
-    Containers may share a name and number their processes each from 1; the kernel tells them apart.
-    """
-    names = [platform.node()]
-    with contextlib.suppress(OSError):  # Linux only
-        names += [Path("/proc/sys/kernel/random/boot_id").read_text("ascii"), str(Path("/proc/self/ns/pid").readlink())]
-    return hashlib.sha256(" ".join(names).encode()).hexdigest()[:8]

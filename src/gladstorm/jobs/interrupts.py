@@ -28,28 +28,13 @@ _LEFT = 0  # no signal's number: the with-block was left
 class _State:
     handling = False
     received: int | None = None  # the signal
-    stopping = False  # the work knows
+    stopping = False  # the work has heard of it
     kept = NOTHING_KEPT
-    children: set[int] = set()  # processes
-
-    @classmethod
-    def begin(cls) -> None:
-        cls.handling, cls.received, cls.stopping, cls.kept = True, None, False, NOTHING_KEPT
 
 
 def set_kept_message(kept: str) -> None:
     """Set what an interrupt would leave from now on, and how to go on: the line that is written when one comes."""
     _State.kept = kept
-
-
-def kill_with_this_process(pid: int) -> None:
-    """Let a process that this one has started end with it, whatever it is at."""
-    _State.children.add(pid)
-
-
-def forget_process(pid: int) -> None:
-    """Forget such a process, which is gone: its number may be another's by now."""
-    _State.children.discard(pid)
 
 
 def check() -> None:
@@ -61,11 +46,15 @@ def check() -> None:
 
 @contextmanager
 def handle_signals() -> Iterator[None]:
-    """Handle the signals in a with-block, and end the process with their exit code if one interrupted it."""
+    """Handle the signals in a with-block; if one came the process ends with its exit code, whether work heard or not.
+
+    A standard stream that is closed becomes one that nobody reads: the next file to be opened would take its place.
+    """
     if _State.handling or threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers
         return
-    _State.begin()
+    _open_closed_streams()
+    _State.handling, _State.received, _State.stopping, _State.kept = True, None, False, NOTHING_KEPT
     receiver, sender = socket.socketpair()
     sender.setblocking(False)  # a signal's handler never waits
     thread = threading.Thread(target=_wait, args=(receiver,), name="interrupts", daemon=True)
@@ -80,17 +69,19 @@ def handle_signals() -> Iterator[None]:
             signal.signal(number, lambda *_: None)
         yield
     except KeyboardInterrupt:
-        if _State.received is not None:
-            sys.stdout.flush()
-            _end()
-        _write_message()
-        sys.exit(CODE)
+        if _State.received is None:  # nobody's signal: a prompt was left
+            _write_message()
+            sys.exit(CODE)
     finally:
+        sender.send(bytes([_LEFT]))
+        thread.join()
+        if _State.received is not None:
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+            _end()
         signal.set_wakeup_fd(wakeup_fd)
         for number, handler in before.items():
             signal.signal(number, handler)
-        sender.send(bytes([_LEFT]))
-        thread.join()
         receiver.close()
         sender.close()
         _State.handling = False
@@ -132,14 +123,21 @@ def _next(receiver: socket.socket) -> int:
 def _end() -> NoReturn:
     """Leave at once: what Python and JAX do at their exit may wait for a computation."""
     _write_message()
-    for pid in tuple(_State.children):
-        with suppress(ProcessLookupError, ChildProcessError):  # it has ended
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
     os._exit(128 + (_State.received or signal.SIGINT))
 
 
 def _write_message() -> None:
     """Write the line, past Python's buffers, of which another thread may hold the lock."""
-    bar = "\r\x1b[K\x1b[?25h" if os.isatty(2) else ""  # what a progress bar leaves: its line, and no cursor
-    os.write(2, f"{bar}Interrupted: {_State.kept}.\n".encode())
+    with suppress(OSError):  # a full disk, a closed pipe: the exit code says it
+        bar = "\r\x1b[K\x1b[?25h" if os.isatty(2) else ""  # what a progress bar leaves: its line, and no cursor
+        os.write(2, f"{bar}Interrupted: {_State.kept}.\n".encode())
+
+
+def _open_closed_streams() -> None:
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the smallest free number, which this is
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))

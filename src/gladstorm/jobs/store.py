@@ -1,10 +1,9 @@
 """Finished results of a long job's tasks in a folder, so that a killed one resumes.
 
-A result is found by the hash of everything that decides it: what was asked for, the versions, and the source of the
-code that computes it. Its file appears whole and carries its own digest and this hash: one that is damaged, or stands
-under another's name, is named, removed and computed again. Any number of processes may share the folder. Each
-combination of versions and source has a folder of its own inside, so that results of different ones never mix and a
-newer version can say what it does not use.
+A result is found by the hash of everything that decides it: what was asked for, the versions, and the source. Its file
+appears whole and carries its own digest and this hash: one that is damaged, or stands under another's name, is named,
+removed and computed again. Any number of processes may share the folder. Each combination of versions and source has a
+folder of its own inside, so that results of different ones never mix and a newer version can say what it does not use.
 """
 
 from __future__ import annotations
@@ -17,13 +16,12 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from gladstorm.core.screen import shown
-from gladstorm.jobs.files import is_working, load_json, make_folder, mark_as_working, require_regular, save_json
+from gladstorm.jobs.files import load_json, make_folder, require_regular, save_json
 from gladstorm.jobs.progress import log
-from gladstorm.jobs.provenance import digest, versions
+from gladstorm.jobs.provenance import digest, source, versions
 
 _FORMAT = "gladstorm store 1"
 _MADE_WITH = "made-with.json"
-_CLAIM = ".claim"
 _OPENED: set[Path] = set()  # folders of which this process has said what else they hold
 
 
@@ -42,34 +40,28 @@ K = TypeVar("K", bound=Keepable)
 
 
 class Store(Generic[K]):
-    """A folder of results of one kind, computed by the same code (`source_of`); their files end in a suffix."""
+    """A folder of results of one kind; their files end in a suffix."""
 
-    def __init__(self, folder: str | os.PathLike[str], kind: type[K], suffix: str, *, source: str) -> None:
+    def __init__(self, folder: str | os.PathLike[str], kind: type[K], suffix: str) -> None:
         if not isinstance(folder, str | os.PathLike):
             raise ValueError(f"store: must be the path of a folder, or None to keep nothing; got {shown(folder)}.")
         folder = Path(folder)
-        self._kind, self._suffix = kind, suffix
-        made_with = versions() | {"source": source}
+        self._kind, self._suffix, self._full = kind, suffix, False
+        made_with = versions() | {"source": source()}
         self._folder = folder / _key(made_with)
-        self._full = False
         try:
             make_folder(self._folder)
-            if not (self._folder / _MADE_WITH).exists():
+            if not os.path.lexists(self._folder / _MADE_WITH):
                 save_json(self._folder / _MADE_WITH, _FORMAT, {"versions": made_with})
         except OSError as problem:
             raise ValueError(
                 f"store: must be a folder that can be written to; got {str(folder)!r} ({problem.strerror})."
             ) from None
         self._from_before = folder not in _OPENED and any(self._folder.glob(f"*/*{suffix}"))
-        if folder in _OPENED:
-            return
-        _OPENED.add(folder)
-        for claim in self._folder.glob(f"*/*{_CLAIM}"):  # of killed processes
-            if not is_working(claim):
-                _remove(claim)
-        for other in _others(folder, self._folder):
+        for other in _others(folder, self._folder) if folder not in _OPENED else ():
             differs = ", ".join(f"{name} {number}" for name, number in other.items() if made_with.get(name) != number)
             log(f"store: {folder} also holds results made with {differs or 'other code'}; they are left as they are.")
+        _OPENED.add(folder)
 
     def find(self, identity: Any) -> K | None:
         """The result of this identity if it is there whole. A damaged one is logged and removed."""
@@ -80,7 +72,8 @@ class Store(Generic[K]):
             return None
         except ValueError as damage:
             log(f"{damage} It is computed again.")
-            _remove(path)
+            with contextlib.suppress(OSError):  # on a disk that has become read-only, what is kept can still be read
+                path.unlink(missing_ok=True)
             self._from_before = False  # this job has been here
             return None
 
@@ -107,7 +100,6 @@ class Store(Generic[K]):
             if not self._full:
                 log(f"store: results can no longer be kept in {path.parent} ({problem.strerror}); the job goes on.")
             self._full = True
-        self.release(identity)
 
     def recall(self, identity: Any, compute: Callable[[], K]) -> K:
         """The result of this identity: read if it is there whole, else computed and kept."""
@@ -117,25 +109,13 @@ class Store(Generic[K]):
             self.keep(identity, result)
         return result
 
-    def claim(self, identity: Any) -> bool:
-        """Mark it as begun by this process; False if another living one has begun it."""
-        path = self._path(identity).with_suffix(_CLAIM)
-        with contextlib.suppress(OSError):  # who cannot claim computes: twice at worst
-            path.parent.mkdir(exist_ok=True)
-            if is_working(path):
-                return False
-            mark_as_working(path)
-        return True
-
-    def release(self, identity: Any) -> None:
-        """Take back what `claim` marked."""
-        _remove(self._path(identity).with_suffix(_CLAIM))
-
     def _path(self, identity: Any) -> Path:
         """Its file, in one of 256 folders: a folder of 10⁵ files is slow to work in."""
         key = _key(identity)
         path = self._folder / key[:2] / f"{key}{self._suffix}"
         require_regular("store", path)
+        if path.is_symlink():
+            raise ValueError(f"store: a result must not be a link; got {str(path)!r}: remove it.")
         return path
 
     def _key_of(self, path: Path) -> str:
@@ -146,12 +126,6 @@ class Store(Generic[K]):
 def _key(identity: Any) -> str:
     """The name of what some JSON-ready data decides."""
     return digest(json.dumps(identity, sort_keys=True).encode())
-
-
-def _remove(path: Path) -> None:
-    """Remove a file if it is there and may be: on a disk that has become read-only, what is kept can still be read."""
-    with contextlib.suppress(OSError):
-        path.unlink(missing_ok=True)
 
 
 def _others(folder: Path, this: Path) -> list[dict[str, str]]:

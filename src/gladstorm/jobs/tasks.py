@@ -1,8 +1,8 @@
 """Long jobs as lists of tasks: pure functions of a description, computed here or elsewhere, kept as they finish.
 
 `results` is the one way through such a job. What the store has is never computed or sent anywhere; what is missing goes
-to an executor, in this process or on a cluster, and is kept when it arrives. `sweep`, `compare` and the
-studies of `evidence` are all such jobs, so all of them resume and spread.
+to an executor, in this process or others, and is kept when it arrives. `sweep`, `compare` and the studies of `evidence`
+are all such jobs, so all of them resume and spread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Task(Generic[R]):
 
     name: str  # for people
     identity: Any  # everything that decides the result, JSON-ready
-    compute: Callable[[], R]  # can be pickled where the job is to run on a cluster
+    compute: Callable[[], R]  # can be pickled where the job is to run in other processes
 
 
 class Executor(Protocol):
@@ -54,7 +54,8 @@ def results(
 
     Args:
         tasks: What to compute.
-        store: The folder of finished results. Other processes may be working on it as well.
+        store: The folder of finished results. Other processes may be working on it as well: what they finish before it
+            is begun here is not computed again.
         executor: Where what is missing is computed.
 
     Yields:
@@ -73,34 +74,17 @@ def results(
             yield number, result
     if len(missing) == len(tasks):
         store.log_that_none_fits()
-    claimed: set[int] = set()
     finished_elsewhere = []
 
-    def to_compute() -> Iterator[tuple[int, Task[K]]]:
-        """Those nobody else has begun, then the rest: work may be done twice, and none is waited for or lost."""
-        later = []
+    def still_missing() -> Iterator[tuple[int, Task[K]]]:
         for number in missing:
-            if store.claim(tasks[number].identity):
-                claimed.add(number)
-                yield from unless_there(number)
+            if store.has(tasks[number].identity):
+                finished_elsewhere.append(number)
             else:
-                later.append(number)
-        for number in later:
-            yield from unless_there(number)
+                yield number, tasks[number]
 
-    def unless_there(number: int) -> Iterator[tuple[int, Task[K]]]:
-        if store.has(tasks[number].identity):
-            finished_elsewhere.append(number)
-        else:
-            yield number, tasks[number]
-
-    try:
-        for number, result in executor.compute(to_compute()):
-            store.keep(tasks[number].identity, result)
-            claimed.discard(number)
-            yield number, result
-        for number in finished_elsewhere:
-            yield number, store.recall(tasks[number].identity, tasks[number].compute)
-    finally:
-        for number in claimed:  # what was begun and will not be finished here is left to others
-            store.release(tasks[number].identity)
+    for number, result in executor.compute(still_missing()):
+        store.keep(tasks[number].identity, result)
+        yield number, result
+    for number in finished_elsewhere:
+        yield number, store.recall(tasks[number].identity, tasks[number].compute)

@@ -92,12 +92,14 @@ def _covariances(oracle: Oracle, points: np.ndarray) -> np.ndarray:
     """Var g_1, Var g_2 and Cov(g_1, g_2) of one sample's gradient at every point; of one number, zeros beside it."""
     import jax
 
+    from gladstorm.problems.sampling import keys_of
+
     def noise(key: Any, x: Any) -> Any:
         point = oracle.at(x)
         return oracle.grad(point, oracle.sample(key, point)) - oracle.exact(point)
 
     with jax.enable_x64(True):
-        keys = jax.random.split(jax.random.key(0, impl="threefry2x32"), DRAWS)
+        keys = keys_of(0, DRAWS)
         drawn = np.asarray(jax.vmap(jax.vmap(noise, (0, None)), (None, 0))(keys, points))  # (point, draw, entry)
     second = np.einsum("pki,pkj->pij", drawn, drawn) / DRAWS
     if points.shape[1] == 1:

@@ -120,7 +120,11 @@ class Oracle(ABC):
             point: What `at` returned.
             size: How many samples.
         """
-        return self.drawn_at(point, self.batch(self.draw(key), jnp.asarray(size, int)))
+        return self.sample_of(self.draw(key), point, jnp.asarray(size, int))
+
+    def sample_of(self, noise: Any, point: Any, size: Array) -> Any:
+        """What `sample` returns, of randomness that was drawn before."""
+        return self.drawn_at(point, self.batch(noise, size))
 
     def exact(self, point: Any) -> Array:
         """∇f(x), the exact gradient, for the record."""

@@ -1,39 +1,47 @@
 """Where tasks are computed: in this process, in others of this machine, or by the workers of a Dask cluster.
 
-Nothing else imports Dask, and this module only when a cluster is used.
-
-Results come back to this process, which keeps them: a worker that dies costs the task it was at, and another worker
-does that one again. A task that fails three times is reported at the end, after all others are done.
+`--workers N` is `concurrent.futures.ProcessPoolExecutor`, `--scheduler` is `distributed`, which nothing else imports.
+Results come back to this process, which keeps them. A death costs the tasks under way, which are computed again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
-import queue
+import itertools
+import multiprocessing
+import os
+import pickle
+import signal
 import socket
+import sys
+import threading
 import time
-import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gladstorm.core.memory import require_free_memory
 from gladstorm.core.rules import COUNT
 from gladstorm.core.screen import shown
 from gladstorm.jobs import interrupts
-from gladstorm.jobs.progress import log
+from gladstorm.jobs.progress import quietly
+from gladstorm.jobs.provenance import source_of, versions
 from gladstorm.jobs.tasks import HERE, Executor, Here, Task
-from gladstorm.simulation.processes import Processes
-from gladstorm.simulation.worker import GRAIN, TRIES, Tally, compute_on_worker, pack, prepare_worker
+from gladstorm.simulation import devices
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
 R = TypeVar("R")
 
 WORKER_BYTES = 300_000_000  # what a worker's process takes before it has computed anything
 ANSWER_SECONDS = 5  # in which a scheduler must answer
-AHEAD = 2  # tasks that a worker's thread has in hand or waiting: it never waits for this process, and little is held
+GRAIN = 0.1  # seconds between two looks for Ctrl-C
+AHEAD = 2  # tasks that a worker has in hand or waiting: it never waits for this process, and little is held
+DEATHS = 3  # after which processes are made again
 
 
 def choose_executor(given: Any) -> Executor:
@@ -82,72 +90,153 @@ def open_executor(workers: int | None, scheduler: str | None) -> Iterator[Execut
         yield OnDask(client)
 
 
+class Processes:
+    """So many processes in a with-block, joined to this one by pipes: nobody else can send them anything."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __enter__(self) -> Processes:
+        resource_tracker.ensure_running()  # whose start would let processes hear Ctrl-C
+        self._begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)  # an interrupted command has no time to wait
+
+    def compute(self, tasks: Iterable[tuple[int, Task[R]]]) -> Iterator[tuple[int, R]]:
+        """Every task's result with its number, as they arrive."""
+        fresh, deaths = iter(tasks), 0
+        due: list[tuple[int, Task[R]]] = []  # again
+        running: dict[Future[Any], tuple[int, Task[R]]] = {}
+        try:
+            while True:
+                free = AHEAD * self._count - len(running)
+                for number, task in [*due, *itertools.islice(fresh, max(0, free - len(due)))]:
+                    running[self._submit(task)] = number, task
+                due = []
+                if not running:
+                    return
+                interrupts.check()
+                finished = wait(running, GRAIN, FIRST_COMPLETED).done
+                if any(isinstance(future.exception(), BrokenProcessPool) for future in finished):
+                    if (deaths := deaths + 1) > DEATHS:
+                        raise ChildProcessError(
+                            f"--workers: a process must live to compute; {deaths} times one died, as when the memory "
+                            f"is full, the last time with {next(iter(running.values()))[1].name} under way."
+                        )
+                    self._begin()
+                    due, running = list(running.values()), {}
+                    continue
+                for future in finished:
+                    number, _ = running.pop(future)
+                    yield number, future.result()
+        finally:
+            for future in running:
+                future.cancel()
+
+    def _begin(self) -> None:
+        self._pool = ProcessPoolExecutor(
+            self._count,
+            multiprocessing.get_context("spawn"),  # a fork would copy JAX's threads half
+            _begin_worker,
+        )
+
+    def _submit(self, task: Task[Any]) -> Future[Any]:
+        packed = _pack(task, pickle.dumps)
+        with _without_ctrl_c():  # a process may start
+            try:
+                return self._pool.submit(_compute_there, packed, _made_with())
+            except BrokenProcessPool as death:
+                failed: Future[Any] = Future()
+                failed.set_exception(death)
+                return failed
+
+
 class OnDask:
     """The workers of a Dask cluster, however many there are and come to be."""
 
     def __init__(self, client: Client) -> None:
-        from distributed.diagnostics.plugin import WorkerPlugin
-
-        class Prepare(WorkerPlugin):
-            name = "gladstorm"
-
-            def setup(self, worker: Any) -> None:
-                prepare_worker(worker.state.nthreads)
-
         self._client = client
-        self._threads, self._counted = 0, -1.0  # of all workers, and when they were counted
-        self._waiting = False
-        try:
-            client.register_plugin(Prepare())
-        except OSError as problem:  # of the connection, as Dask's CommClosedError is
-            raise ValueError(
-                f"executor: the workers must live and be reachable; one was lost while it was made ready "
-                f"({shown(problem)})."
-            ) from problem
-        except Exception as problem:  # Dask raises here whatever a worker raised there
-            raise ValueError(
-                f"executor: the workers must be able to import this version of gladstorm; one says {shown(problem)}."
-            ) from problem
 
     def compute(self, tasks: Iterable[tuple[int, Task[R]]]) -> Iterator[tuple[int, R]]:
         """Every task's result with its number, as they arrive."""
         import cloudpickle
+        from distributed import KilledWorker, as_completed
 
-        waiting, tally = iter(tasks), Tally()
-        running: dict[Any, tuple[int, Task[R], Future[R]]] = {}
-        finished: queue.SimpleQueue[Future[R]] = queue.SimpleQueue()
+        fresh, completed = iter(tasks), as_completed()
+        numbers: dict[Any, int] = {}
         try:
             while True:
-                most = max(1, AHEAD * self._count_threads())
-                while len(running) < most and (following := next(waiting, None)) is not None:
-                    packed = pack(following[1], cloudpickle.dumps)
-                    future = self._client.submit(compute_on_worker, *packed, pure=False, retries=TRIES - 1)
-                    running[future.key] = *following, future
-                    future.add_done_callback(finished.put)
-                if not running:
-                    break
-                interrupts.check()
+                most = max(1, AHEAD * sum(self._client.nthreads().values()))
+                for number, task in itertools.islice(fresh, max(0, most - len(numbers))):
+                    packed = _pack(task, cloudpickle.dumps)
+                    future = self._client.submit(_compute_there, packed, _made_with(), pure=False, retries=2)
+                    numbers[future] = number
+                    completed.add(future)
+                if not numbers:
+                    return
+                while not completed.has_ready():
+                    interrupts.check()
+                    time.sleep(GRAIN)
+                future = next(completed)
+                number = numbers.pop(future)
                 try:
-                    future = finished.get(timeout=GRAIN)
-                except queue.Empty:
-                    continue
-                number, task, _ = running.pop(future.key)
-                failure = ""
-                if future.status != "finished":
-                    failure = "".join(traceback.format_exception(None, future.exception(), future.traceback()))
-                tally.count(task, len(running), failure)
-                if not failure:
                     yield number, future.result()
+                except KilledWorker as death:
+                    raise ChildProcessError(f"executor: workers must live to compute; {shown(death)}.") from death
         finally:
-            self._client.cancel([future for _, _, future in running.values()])
-        tally.require_all()
+            self._client.cancel(list(numbers))
 
-    def _count_threads(self) -> int:
-        """Threads of all workers, asked for once a second: workers come and go."""
-        now = time.monotonic()
-        if now - self._counted > 1:
-            self._threads, self._counted = sum(self._client.nthreads().values()), now
-            if not self._threads and not self._waiting:
-                log("waiting for workers: the scheduler has none …")
-            self._waiting = not self._threads
-        return self._threads
+
+def _made_with() -> dict[str, str]:
+    return versions() | {"source": source_of("gladstorm")}
+
+
+def _pack(task: Task[Any], dumps: Callable[[Any], bytes]) -> bytes:
+    try:
+        return dumps(task.compute)
+    except Exception as problem:  # whatever the user's object raises
+        raise ValueError(
+            f"executor: what other processes compute must be picklable, and {task.name} is not ({shown(problem)}): "
+            "define objectives, oracles and parts in a module that they can import, without open files, locks or "
+            "generators."
+        ) from problem
+
+
+def _compute_there(packed: bytes, made_with: dict[str, str]) -> Any:
+    """Compute a task in another process, on one device."""
+    if differs := {name: has for name, has in _made_with().items() if made_with[name] != has}:
+        words = ", ".join(f"{name} {has} where {made_with[name]} asks" for name, has in differs.items())
+        raise ValueError(f"executor: workers must have the versions of the process that sends tasks; one has {words}.")
+    with contextlib.suppress(RuntimeError):  # of JAX, which takes no settings after its first computation
+        devices.tune(1)
+    devices.keep_programs()
+    with quietly():
+        return pickle.loads(packed)()
+
+
+def _begin_worker() -> None:
+    """Let a process live as long as the one that started it, and print nothing where a command's answer goes."""
+    sys.stdout = sys.stderr
+    parent = multiprocessing.parent_process()
+
+    def end() -> None:
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
+
+
+@contextlib.contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Let processes that start here ignore Ctrl-C, from their first moment on: who started them ends them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

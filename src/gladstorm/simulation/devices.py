@@ -23,6 +23,7 @@ from gladstorm.jobs.progress import within
 ONE_KERNEL_BYTES = 4_000_000
 MONTH = 30 * 24 * 3600  # how long a program stays on disk
 LEAST = 0.03  # seconds of compiling that are worth a file
+WARNING = "Error (reading|writing) persistent compilation cache"  # a damaged file, a full disk: it is compiled again
 _MINE: ContextVar[list[Any] | None] = ContextVar("_MINE", default=None)
 
 
@@ -74,17 +75,25 @@ def tune(cores: int | None = None) -> None:
         ) from None
 
 
+def keep_programs() -> None:
+    """Let JAX keep programs in a folder of ours from now on, unless it keeps them elsewhere already."""
+    folder = None if jax.config.jax_compilation_cache_dir else _folder()  # type: ignore[attr-defined]  # added by JAX
+    if folder is not None:
+        warnings.filterwarnings("ignore", WARNING)
+        _keep_in(str(folder), LEAST)
+
+
 @contextmanager
 def programs_on_disk() -> Iterator[None]:
-    """Let JAX keep programs in a folder of ours inside a with-block, unless it keeps them elsewhere already."""
+    """Let JAX keep programs there inside a with-block, and leave its settings as they were."""
     settings = jax.config
     folder = None if settings.jax_compilation_cache_dir else _folder()  # type: ignore[attr-defined]  # added by JAX
     if folder is None:
         yield
         return
     before = settings.jax_persistent_cache_min_compile_time_secs  # type: ignore[attr-defined]
-    with warnings.catch_warnings():  # a damaged file, or a full disk, costs a compilation and needs no word
-        warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", WARNING)
         _keep_in(str(folder), LEAST)
         try:
             yield

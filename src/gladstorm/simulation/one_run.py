@@ -183,13 +183,10 @@ def arrive(
 def gradients(oracle: Oracle, estimator: Estimator, point: Any, noise: Any, more: More, batch: Array) -> Gradients:
     """What a step's randomness makes of a batch drawn at a point."""
 
-    def sample(noise: Any) -> Any:
-        return oracle.drawn_at(point, oracle.batch(noise, batch))
-
     if estimator.samples == 1:
-        return Gradients(oracle, sample(noise), 1)
+        return Gradients(oracle, oracle.sample_of(noise, point, batch), 1)
     rows = jax.tree.map(lambda first, further: jnp.concatenate([first[None], further]), noise, more.noise)
-    return Gradients(oracle, jax.vmap(sample)(rows), estimator.samples)
+    return Gradients(oracle, jax.vmap(oracle.sample_of, (0, None, None))(rows, point, batch), estimator.samples)
 
 
 def _affordable(oracle: Any, batch: Array) -> Array:

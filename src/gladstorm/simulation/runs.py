@@ -18,7 +18,7 @@ from gladstorm.jobs import interrupts
 from gladstorm.jobs.progress import report_progress
 from gladstorm.methods import Method
 from gladstorm.problems.oracles import Oracle
-from gladstorm.simulation import devices, engine, layout, programs
+from gladstorm.simulation import devices, engine
 from gladstorm.simulation.configurations import Configured
 from gladstorm.simulation.layout import Chunk, Selection, Sizes, lay_out
 from gladstorm.simulation.one_run import COUNTS, CUMULATIVE, CURVES, Snapshot, State, path_entries
@@ -148,7 +148,7 @@ class Runs:
     def __call__(self) -> Record:
         """The record of the runs; `CutShort` has what there is of them when an interrupt comes."""
         oracles, available = list(self.oracles), devices.available()
-        chunks = lay_out(self.sizes(len(available)), layout.MEASURED)
+        chunks = lay_out(self.sizes(len(available)))
         record = self.blank(np.size(oracles[0].objective.start), f_inf=None)
         stacked = cache(self._stack)
         with jax.enable_x64(True):
@@ -200,7 +200,7 @@ class _Simulation:
         )
         self._stride = engine.block_size(inputs.oracle.objective.start.shape[-1])
         engine.limit_programs()
-        self._state = programs.call(engine.start, self._grid, self._inputs)
+        self._state = engine.start(self._grid, self._inputs)
 
     def advance(self, steps: int) -> Iterator[int]:
         """Run to the last step; now and then yield the steps that are done."""
@@ -209,8 +209,7 @@ class _Simulation:
             interrupts.check()
             begun = time.monotonic()
             k = min(k + stride, steps)
-            later = programs.call(engine.advance, self._grid, self._inputs, self._state, np.int64(k))
-            self._state = jax.block_until_ready(later)
+            self._state = jax.block_until_ready(engine.advance(self._grid, self._inputs, self._state, np.int64(k)))
             yield k
             if time.monotonic() - begun < CALL_SECONDS:
                 stride *= 2

@@ -12,13 +12,13 @@ import numpy as np
 from gladstorm.core.rules import COUNT, STEPS
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.progress import Progress, on_progress
-from gladstorm.jobs.provenance import source_of, versions
+from gladstorm.jobs.provenance import versions
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import Task, results
 from gladstorm.methods import Method, from_plan
 from gladstorm.methods.method import settings_of
 from gladstorm.problems.oracles import Oracle
-from gladstorm.simulation import devices, layout
+from gladstorm.simulation import devices
 from gladstorm.simulation.cluster import choose_executor
 from gladstorm.simulation.configurations import expand, name_methods
 from gladstorm.simulation.fingerprint import fingerprint
@@ -138,11 +138,11 @@ def sweep(
     require_compatible(instances.first, (method for _, method, _ in configured))
     whole = Runs(instances.oracles, instances.bytes_each, configured, tuple(seeds), len(seeds), recording)
     cores = len(devices.available())
-    selections = split_into_tasks(whole.sizes(cores), recording.steps, instances.dim, layout.MEASURED)
+    selections = split_into_tasks(whole.sizes(cores), recording.steps, instances.dim)
     parts = [whole.select(selection) for selection in selections]
     largest = max(parts, key=lambda part: part.weight)
-    fits(at_once=max(chunk.runs for chunk in lay_out(largest.sizes(cores), layout.MEASURED)))
-    kept = None if store is None else Store(store, Record, ".parquet", source=source_of(Runs))
+    fits(at_once=max(chunk.runs for chunk in lay_out(largest.sizes(cores))))
+    kept = None if store is None else Store(store, Record, ".parquet")
     tasks = _tasks(parts, selections, instances, identified=kept is not None)
     record = whole.blank(instances.dim, **_config(instances, seeds, recording))
     where = choose_executor(executor)
@@ -198,10 +198,7 @@ def _tasks(
             described = (
                 instances.described[selection.seeds.start : selection.seeds.stop] if several else instances.described
             )
-            identity = part.identity(described) | {
-                "traced": [prints[structure] for structure in structures],
-                "source": source_of(instances.first, *structures.values()),
-            }
+            identity = part.identity(described) | {"traced": [prints[structure] for structure in structures]}
         names = list(dict.fromkeys(configuration.name for configuration, _, _ in part.configured))
         among = f"{len(names)} methods" if len(names) > 3 else ", ".join(names)
         seeds = f"seed {part.seeds[0]}" if len(part.seeds) == 1 else f"seeds {part.seeds[0]}–{part.seeds[-1]}"

@@ -217,7 +217,7 @@ def _try_out(oracle: Any, method: Any) -> None:
 
 
 def _gradient(oracle: Any, point: Any, noise: Any) -> Any:
-    return oracle.grad(point, oracle.drawn_at(point, oracle.batch(noise, jnp.ones((), int))))
+    return oracle.grad(point, oracle.sample_of(noise, point, jnp.ones((), int)))
 
 
 def _first_direction(oracle: Any, estimator: Any, point: Any, noise: Any, more: Any) -> Any:

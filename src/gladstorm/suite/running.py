@@ -26,6 +26,7 @@ from gladstorm.methods import Method, with_decay
 from gladstorm.methods.method import settings_of
 from gladstorm.methods.text import parse_method
 from gladstorm.problems.oracles import Oracle
+from gladstorm.problems.sampling import keys_of
 from gladstorm.suite.answers import answers
 from gladstorm.suite.problems import PROBLEMS, Role, SuiteProblem
 from gladstorm.suite.result import MethodRow, RowScores, SuiteCase, SuiteConfig, SuiteResult, SuiteSettings
@@ -90,7 +91,7 @@ def gradient_size(oracle: Oracle, seed: int) -> float:
     """The median of ‖∇f(x⁰; ξ)‖ over some samples."""
     with jax.enable_x64(True):
         point = oracle.at(jnp.asarray(oracle.objective.start, float))
-        keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), SAMPLES)
+        keys = keys_of(seed, SAMPLES)
 
         def norm(key: Array) -> Array:
             length: Array = jnp.linalg.norm(oracle.grad(point, oracle.sample(key, point)))

@@ -1,4 +1,4 @@
-"""What a step is: the norm in which it has length 1, and the decay of weights that comes with it."""
+"""Norms in which a step has length 1, and the decay of weights that comes with a step."""
 
 from __future__ import annotations
 
@@ -126,10 +126,10 @@ class Decay:
 
     def mean_distance(self, gamma: float, T: int) -> float:
         """r̄: the mean of R(1 − (1 − γλ)^k), the farthest from x⁰ after k steps, over k < T."""
-        kept = min(1.0, gamma * self.rate)
-        if kept == 1:
+        shrink = min(1.0, gamma * self.rate)
+        if shrink == 1:
             return self.radius * (1 - 1 / T)
-        passed = T * kept
+        passed = T * shrink
         if passed < 1e-5:  # the difference would cancel
-            return self.radius * kept * (T - 1) / 2 * (1 - kept * (T - 2) / 3)
-        return self.radius * (1 + math.expm1(T * math.log1p(-kept)) / passed)
+            return self.radius * shrink * (T - 1) / 2 * (1 - shrink * (T - 2) / 3)
+        return self.radius * (1 + math.expm1(T * math.log1p(-shrink)) / passed)

@@ -204,9 +204,9 @@ def compare(**given: Any) -> tuple[dict[str, Plan], dict[str, str]]:
     own = {"sgd": ("batch", "excess"), "nsgdm": ("gamma0", "eta0"), "nstorm": ("gamma0", "eta0")}
     every = {name for names in own.values() for name in names}
     for method, options in own.items():
-        asked = {name: value for name, value in given.items() if name not in every or name in options}
+        request = {name: value for name, value in given.items() if name not in every or name in options}
         try:
-            plans[method] = plan(method, **(asked | (of_samples if method == "nstorm" else {})))
+            plans[method] = plan(method, **(request | (of_samples if method == "nstorm" else {})))
         except ValueError as refusal:
             if method == "nsgdm":
                 raise

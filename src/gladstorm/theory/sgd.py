@@ -141,7 +141,7 @@ class PlainSgd(OwnSchedule):
         return math.inf
 
     def conditions(self) -> tuple[()]:
-        """None: γ is chosen so that they hold."""
+        """No conditions: γ is chosen so that Theorem S holds."""
         return ()
 
     def _limits(self) -> dict[str, float]:

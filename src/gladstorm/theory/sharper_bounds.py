@@ -260,9 +260,13 @@ def _one_step(run: Bound) -> tuple[Condition, ...]:
 
 
 class ExactLinear(MomentumFeedback):
-    """Normalized gradient descent, f ∈ L*_sym(1), exact gradients: without noise either method is that, S7 at η = 1."""
+    """Normalized gradient descent, f ∈ L*_sym(1), exact gradients: S7 at η = 1, as either method is then."""
 
     source = "S6: deterministic, L*_sym(1)"
+    weights = (0.0, 1 / 2)
+
+    def _stated(self) -> dict[str, float]:
+        return {name: value for name, value in super()._stated().items() if name in ("gap", "curvature")}
 
 
 SECOND_OPINIONS: dict[tuple[str, str, str], type[Bound]] = {

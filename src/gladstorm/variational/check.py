@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gladstorm.core.parts import Array
+from gladstorm.simulation.devices import programs_on_disk
 from gladstorm.variational.programs import Traced, program, sample_noise
 
 CHAINS, TRANSITIONS, LEAPFROGS = 128, 25, 12
@@ -34,6 +35,7 @@ class ChainCheck:
         return self.words
 
 
+@programs_on_disk()
 def check(q: Any, density: Traced, unravel: Callable[[Any], dict[str, np.ndarray]], seed: int) -> ChainCheck:
     """Run chains from draws of a Gaussian, with its covariance as mass matrix, and compare where they are with it.
 
@@ -55,19 +57,23 @@ def check(q: Any, density: Traced, unravel: Callable[[Any], dict[str, np.ndarray
     names = [name + (f"[{','.join(map(str, at))}]" if at else "") for name, each in unravel(sds).items()
              for at in np.ndindex(each.shape)]  # fmt: skip
     far, wide = int(np.argmax(np.abs(shift))), int(np.argmax(np.abs(np.log(spread))))
-    steady = not (after.any() or widened.any())
     numbers = (
         f"after {TRANSITIONS} transitions of HMC from {CHAINS} draws, the mean of {names[far]} is {shift[far]:+.2g} "
         f"standard deviations away, and the standard deviation of {names[wide]} is {spread[wide]:.2g} times as large"
     )
-    stuck = acceptance < TARGET / 2
-    words = f"The fit stays: {numbers}, the farthest of all." if steady else (
-        f"The fit drifts away: {numbers}, and chains this short show only a part of it. Use MCMC, which may begin "
-        "here with fit.mass_matrix(), or a larger family."
-    )  # fmt: skip
-    if stuck:
+    walked = bool(acceptance > TARGET / 2 and np.isfinite(z).all())
+    steady = walked and not (after.any() or widened.any())
+    if not walked:
         words = f"The chains did not move: {100 * acceptance:.0f} % of transitions were accepted. Nothing is known."
-    return ChainCheck(unravel(shift), unravel(spread), float(acceptance), steady and not bool(stuck), words)
+    elif steady:
+        words = f"The fit stays: {numbers}, the farthest of all."
+    else:
+        verdict = "The fit drifts away" if after.any() else "The means stay and deviations do not"
+        words = (
+            f"{verdict}: {numbers}, and chains this short show only a part of it. Use MCMC, which may begin here with "
+            "fit.mass_matrix(), or a larger family."
+        )
+    return ChainCheck(unravel(shift), unravel(spread), float(acceptance), bool(steady), words)
 
 
 def _walk(structure: Any, arrays: Any, loc: Array, tril: Array, y: Array, key: Array) -> tuple[Array, Array]:

@@ -17,7 +17,6 @@ import numpy as np
 
 from gladstorm.core.parts import Array
 from gladstorm.jobs.progress import Progress, annotate, quietly
-from gladstorm.jobs.provenance import source_of
 from gladstorm.jobs.store import Store
 from gladstorm.methods.steps import per_coordinate
 from gladstorm.variational.arrays import Arrays
@@ -115,7 +114,7 @@ def optimize(
         progress: Whether to show progress on standard error.
     """
     number_of_starts = len(jax.tree.leaves(q)[0])
-    blocks = _Blocks(store, progress, target, updates)
+    blocks = _Blocks(store, progress, target)
     total, done, skipped = sum(steps for _, steps in updates), 0, np.zeros(number_of_starts)
     curve, noise, ends, gaps, elbos = [], [], [], [], []
 
@@ -195,12 +194,12 @@ def _reporting(show: bool, label: str, total: int) -> Iterator[Callable[[int, st
 class _Blocks:
     """Blocks of steps, computed, or read from the store of a fit that was interrupted."""
 
-    def __init__(self, store: str | os.PathLike[str] | None, log: bool, target: Target, updates: Sequence[Any]) -> None:
+    def __init__(self, store: str | os.PathLike[str] | None, log: bool, target: Target) -> None:
         self._density, self._log = target.density, log
         self._store = None
         if store is not None:
             with nullcontext() if log else quietly():
-                self._store = Store(store, Arrays, ".parquet", source=source_of(optimize, *updates))
+                self._store = Store(store, Arrays, ".parquet")
             self._identity = target.density.identity
 
     def advance(self, update: Update, starts: int, state: Any, *block: Any) -> tuple[Any, Gain]:
