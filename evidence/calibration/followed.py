@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pydoc_data.topics import topics
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from evidence.calibration.networks import BATCH, CONTEXT, Transformer, loss_of
-from evidence.digits.setting import digits
-from evidence.text.setting import text, windows
+from evidence.calibration.networks import BATCH, CONTEXT, SmallTransformer, digits, loss_of
+from evidence.networks.trainings import characters, windows
 from gladstorm.diagnosis.critical_batch import TradeOff
 from gladstorm.torch import NSGDM, diagnose, trial
 
@@ -76,18 +76,14 @@ class Training:
             yield inputs[chosen], labels[chosen]
 
 
-def _digits() -> dict[str, Batch]:
-    parts = {name: getattr(digits(), name) for name in ("train", "validation", "test")}
-    return {name: (torch.from_numpy(images), torch.from_numpy(labels)) for name, (images, labels) in parts.items()}
-
-
 def _text() -> dict[str, Batch]:
-    parts = {"train": 4096, "validation": 256, "test": 256}
-    cut = {name: getattr(text(), name) for name in parts}
-    return {
-        name: windows(part, torch.linspace(0, len(part) - CONTEXT - 1, parts[name]).long(), CONTEXT)
-        for name, part in cut.items()
-    }
+    whole, data = characters("".join(topics.values())), {}
+    tenth, sizes = len(whole) // 10, {"train": (0, 8, 4096), "validation": (8, 9, 256), "test": (9, 11, 256)}
+    for name, (first, last, count) in sizes.items():
+        stretches = windows(whole[first * tenth : last * tenth], CONTEXT)
+        chosen = stretches[torch.linspace(0, len(stretches) - 1, count).long()]
+        data[name] = chosen[:, :-1], chosen[:, 1:]
+    return data
 
 
 def _perceptron() -> nn.Module:
@@ -95,10 +91,10 @@ def _perceptron() -> nn.Module:
 
 
 TRAININGS = {
-    "vision transformer on digits": Training(Vit, _digits),
-    "perceptron on digits": Training(_perceptron, _digits),
-    "perceptron on digits, noise added that grows": Training(_perceptron, _digits, B=3.0),
-    "transformer on text": Training(Transformer, _text),
+    "vision transformer on digits": Training(Vit, digits),
+    "perceptron on digits": Training(_perceptron, digits),
+    "perceptron on digits, noise added that grows": Training(_perceptron, digits, B=3.0),
+    "transformer on text": Training(SmallTransformer, _text),
 }
 
 

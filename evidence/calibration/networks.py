@@ -63,6 +63,16 @@ def network(name: str) -> nn.Module:
     )
 
 
+def digits() -> dict[str, tuple[Tensor, Tensor]]:
+    """Images of scikit-learn's digits as rows of 64 pixels in [0, 1], and labels, in an order drawn once for all."""
+    pixels, classes = load_digits(return_X_y=True)
+    parts = np.split(np.random.default_rng(0).permutation(len(classes)), [1000, 1300])
+    images, labels = torch.tensor(pixels / 16, dtype=torch.float32), torch.tensor(classes)
+    return {
+        name: (images[part], labels[part]) for name, part in zip(("train", "validation", "test"), parts, strict=True)
+    }
+
+
 def batches(name: str) -> Iterator[tuple[Tensor, Tensor]]:
     """Mini-batches drawn with replacement, without end: inputs and labels."""
     generator = np.random.default_rng(0)
@@ -71,9 +81,7 @@ def batches(name: str) -> Iterator[tuple[Tensor, Tensor]]:
         while True:
             drawn = text[torch.as_tensor(generator.integers(len(text) - 1, size=BATCH))]
             yield drawn[:, :-1], drawn[:, 1:]
-    pixels, classes = load_digits(return_X_y=True)
-    some = np.random.default_rng(0).permutation(len(classes))[:1000]
-    images, labels = torch.tensor(pixels[some] / 16, dtype=torch.float32), torch.tensor(classes[some])
+    images, labels = digits()["train"]
     while True:
         chosen = torch.as_tensor(generator.integers(len(labels), size=BATCH))
         yield images[chosen], labels[chosen]
