@@ -126,9 +126,10 @@ def networks() -> Mapping[str, str]:
 def batches() -> Mapping[str, str]:
     """Return how far the loss of four times larger batches ends above that of small ones: `AdamW.GRU`."""
     from evidence.batches import page
+    from evidence.batches.study import OPTIMIZERS
 
     results = page.load(DOCS / "batches")
-    pairs = product(page.OPTIMIZERS, results.extent.trainings)
+    pairs = product(OPTIMIZERS, results.extent.trainings)
     return {
         f"{optimizer}.{training}".replace(" ", "-"): page.percent(
             page.change(results, training, optimizer, page.OURS, 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -87,21 +88,13 @@ def percent(value: float) -> str:
 def changes_table(results: BatchResults, factor: int) -> str:
     """Table of the changes at one factor: a row for each training, a column for each optimizer with all rules."""
 
-    def cells(of: Callable[[str, str], float]) -> list[str]:
-        return [
-            " / ".join(percent(of(optimizer, rule)).removesuffix(" %") for rule in RULES) for optimizer in OPTIMIZERS
-        ]
+    def row(name: str, change_of: Callable[[str, str], float]) -> list[str]:
+        by_optimizer = ([percent(change_of(optimizer, rule)) for rule in RULES] for optimizer in OPTIMIZERS)
+        return [name, *(" / ".join(each.removesuffix(" %") for each in changes) for changes in by_optimizer)]
 
-    rows = [
-        [
-            training,
-            *cells(lambda optimizer, rule, training=training: change(results, training, optimizer, rule, factor)),
-        ]
-        for training in results.extent.trainings
-    ]
-    return markdown_table(
-        ["", *OPTIMIZERS], [*rows, ["mean", *cells(lambda optimizer, rule: mean_of(results, optimizer, rule, factor))]]
-    )
+    rows = [row(training, partial(change, results, training, factor=factor)) for training in results.extent.trainings]
+    mean = row("mean", partial(mean_of, results, factor=factor))
+    return markdown_table(["", *OPTIMIZERS], [*rows, mean])
 
 
 def render(results: BatchResults) -> str:

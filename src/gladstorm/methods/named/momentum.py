@@ -84,11 +84,12 @@ def from_plan(plan: Plan, **instead: Any) -> Method:
             f"from_plan: norm must be given for a plan in another norm than Euclid's, {problem.norm.name}, as in "
             "from_plan(plan, norm=gladstorm.norms.Spectral()); got none."
         )
-    make = {"nsgdm": nsgdm, "nstorm": nstorm, "sgd": sgd}[plan.statement.method]
-    settings = plan.statement.settings(plan.horizon)
+    make: Any = {"nsgdm": nsgdm, "nstorm": nstorm, "sgd": sgd}[plan.statement.method]
+    settings: dict[str, Any] = {**plan.statement.settings(plan.horizon)}
     if (noise := settings.pop("noise", None)) is not None:
         settings["batch"] = LikeNoise(**noise)
-    return make(**{**settings, **instead})
+    method: Method = make(**{**settings, **instead})
+    return method
 
 
 @declared(f"{cite.UPADHYAY_2026}, Theorem 1", "K + 1", "O(ε^-6)", "BG-0, any smoothness class of the paper")
