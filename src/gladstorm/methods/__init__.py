@@ -26,6 +26,7 @@ from gladstorm.methods.named.momentum import ef21_sgdm as ef21_sgdm
 from gladstorm.methods.named.momentum import from_plan as from_plan
 from gladstorm.methods.named.momentum import mars as mars
 from gladstorm.methods.named.momentum import nigt as nigt
+from gladstorm.methods.named.momentum import nmars as nmars
 from gladstorm.methods.named.momentum import nsgdm as nsgdm
 from gladstorm.methods.named.momentum import nsgdm_agnostic as nsgdm_agnostic
 from gladstorm.methods.named.momentum import nsgdm_by_theory as nsgdm_by_theory

@@ -23,6 +23,7 @@ RULES = {
     "every_k": Rule("a schedule or a whole number ≥ 1", lambda v: v.ndim == 0 and 1 <= v < 2**31 and v % 1 == 0),
     "horizon": Rule("a whole number ≥ 1", lambda v: v.ndim == 0 and v >= 1 and v % 1 == 0),
     "n_init": Rule("a whole number from 1 to 2³¹ − 1", lambda v: v.ndim == 0 and 1 <= v < 2**31 and v % 1 == 0),
+    "scale": Rule("a number, finite and ≥ 0", lambda v: v.ndim == 0 and 0 <= v < math.inf),
     "weight_decay": Rule("a number, finite and ≥ 0", lambda v: v.ndim == 0 and 0 <= v < math.inf),
     "max_grad_norm": Rule("a number, finite and > 0", lambda v: v.ndim == 0 and 0 < v < math.inf),
 }

@@ -9,7 +9,7 @@ import numpy as np
 from gladstorm.core import references as cite
 from gladstorm.core.parts import Numbers
 from gladstorm.methods.batches import BatchSizes, FirstLarge, LikeNoise
-from gladstorm.methods.estimators import ErrorFeedback, Fresh, Mars, Momentum, Storm, Transported
+from gladstorm.methods.estimators import ErrorFeedback, Fresh, LaggedMars, Mars, Momentum, Storm, Transported
 from gladstorm.methods.method import Method, declared, rule
 from gladstorm.methods.norms import Euclid, StepNorm
 from gladstorm.methods.schedules import CubeRootDecay, PowerDecay, SquareOf, Tunable
@@ -152,3 +152,11 @@ def adaptive_storm(gamma: Numbers, offset: Numbers, factor: Numbers, *, batch: B
 def mars(gamma: Tunable, eta: Tunable, *, scale: Tunable = 0.025, batch: BatchSizes = 1) -> Method:
     """MARS: x ← x − γ v, where v is that of STORM with its correction scaled by `scale` and cut to unit length."""
     return Method(Mars(eta, scale), Plain(gamma), rule(batch))
+
+
+@declared(f"{cite.YUAN_2025}, approximate form without preconditioner and cut", "K + 1")
+def nmars(
+    gamma: Tunable, eta: Tunable, *, scale: Tunable = 0.025, norm: StepNorm = EUCLID, batch: BatchSizes = 1
+) -> Method:
+    """NMARS: NSGDM whose gradients g are corrected by the gradient before, g + s (1 − η)/η (g − g⁻), s = `scale`."""
+    return Method(LaggedMars(eta, scale, np.inf), Normalized(gamma, norm), rule(batch))
