@@ -21,7 +21,10 @@ OBJECTIVE = gs.objectives.named("double-well", dim=5, start=1.0)
 ORACLE, START = gs.BlumGladyshev(OBJECTIVE, B, G), np.asarray(OBJECTIVE.start)
 OPTAX: dict[str, Any] = {"nigt": nigt(GAMMA, 1 - ETA), "nmars": nmars(GAMMA, 1 - ETA, scale=SCALE)}
 METHODS = {"nigt": gs.methods.nigt(GAMMA, ETA), "nmars": gs.methods.nmars(GAMMA, ETA, scale=SCALE)}
-BY_HAND = {"nigt": lambda: by_hand.Transported(1 - ETA), "nmars": lambda: by_hand.LaggedMars(1 - ETA, SCALE, np.inf)}
+BY_HAND: dict[str, Any] = {
+    "nigt": lambda: by_hand.Transported(1 - ETA),
+    "nmars": lambda: by_hand.LaggedMars(1 - ETA, SCALE, np.inf),
+}
 BOTH = pytest.mark.parametrize("name", OPTAX)
 
 
@@ -38,8 +41,12 @@ def exact(x: Any) -> np.ndarray:
 
 @cache
 def expected(name: str) -> np.ndarray:
-    step = lambda k, x, v: x - GAMMA * v / np.linalg.norm(v)  # noqa: E731
-    size = lambda k, distance2, afresh: 1  # noqa: E731
+    def step(k: int, x: Any, v: Any) -> Any:
+        return x - GAMMA * v / np.linalg.norm(v)
+
+    def size(k: int, distance2: float, afresh: bool) -> int:
+        return 1
+
     return np.array(by_hand.unrolled_family(BY_HAND[name](), step, exact, START, B, G, STEPS, SEED, size).x)
 
 
@@ -78,7 +85,12 @@ def test_each_is_told_apart_by_far_and_without_its_correction_is_nsgdm() -> None
 
 
 def test_a_schedule_of_the_momentum_moves_the_parameters_ahead_by_the_next_one_and_a_decay_ends_at_x() -> None:
-    rate, momentum = (lambda k: 0.1 * (1 - k / 4)), (lambda k: 0.9 - 0.1 * k)
+    def rate(k: Any) -> Any:
+        return 0.1 * (1 - k / 4)
+
+    def momentum(k: Any) -> Any:
+        return 0.9 - 0.1 * k
+
     visited, states = walk(
         nigt(rate, momentum, norm="tensor"), jnp.array(3.0), jnp.zeros(5), at=lambda p, sample: 1 + 0 * p
     )

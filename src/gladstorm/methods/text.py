@@ -8,6 +8,7 @@ the one written last varies fastest.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping
@@ -43,8 +44,8 @@ def parse_method(
     >>> parse_method("nsgdm(eta=[0.1, 0.2])", {"gamma": [1, 2]}).step.gamma.tolist()
     [1.0, 1.0, 2.0, 2.0]
     """
-    known = Defaults({k: np.asarray(v, float) if isinstance(v, list) else v for k, v in (given or {}).items()})
-    make = partial(_make, given=known, quantities={"grid": grid} | dict(quantities or {}), axes=itertools.count(1))
+    shared = Defaults({k: np.asarray(v, float) if isinstance(v, list) else v for k, v in (given or {}).items()})
+    make = partial(_make, given=shared, quantities={"grid": grid} | dict(quantities or {}), axes=itertools.count(1))
     calls, average = read_calls("method", text, METHODS), None
     if len(calls) > 1 and (":" in calls[-1].name or calls[-1].name in averages.registry()):
         average = make(calls[-1], averages.registry(), "average")
@@ -67,12 +68,12 @@ def parse_method(
         else:
             kind, module = KINDS[len(parts)]
             parts.append(make(call, module.registry(), kind))
-    if len(parts) < len(KINDS) and "batch" in known:
-        known.taken.add("batch")
-        parts.append(known["batch"])
+    if len(parts) < len(KINDS) and "batch" in shared:
+        shared.taken.add("batch")
+        parts.append(shared["batch"])
     if isinstance(given, Defaults):
-        given.taken |= known.taken
-    whole = Method(*parts, average=average if isinstance(average, averages.Average) else None)
+        given.taken |= shared.taken
+    whole = dataclasses.replace(Method(*parts), average=average if isinstance(average, averages.Average) else None)
     shape = np.broadcast_shapes(*(np.shape(number) for number in jax.tree.leaves(whole)))
     crossed: Method = jax.tree.map(
         lambda each: np.broadcast_to(each, shape).ravel("F") if np.ndim(each) else each, whole

@@ -19,7 +19,7 @@ relatives of `nstorm`. In the state of a chain,
 
 `untuned` has no number to tune: it finds the length of its updates itself; `averaged` reads the average that it keeps.
 `diagnose` measures whether the noise of a loss grows at all; `read_noise` measures it inside a training step.
-`scale_batch` gives an optimizer's arguments for larger batches.
+`scale_batch` gives an optimizer's arguments for larger batches, and `from_theory` makes one with its theorem's numbers.
 """
 
 from gladstorm.core.extras import needing_extras
@@ -28,6 +28,7 @@ with needing_extras("gladstorm.optax"):
     import optax  # noqa: F401 - Optax itself, not this package
 
 from gladstorm.optax.diagnosis import diagnose
+from gladstorm.optax.from_theory import from_theory
 from gladstorm.optax.layers import by_layer
 from gladstorm.optax.noise import Reading, probes_of, read_noise
 from gladstorm.optax.nsgdm import NsgdmState, nsgdm
@@ -46,6 +47,7 @@ __all__ = [
     "averaged",
     "by_layer",
     "diagnose",
+    "from_theory",
     "nigt",
     "nmars",
     "nsgdm",
