@@ -97,6 +97,7 @@ def test_what_follows_a_colon_are_the_arguments_in_their_order() -> None:
         ("sgd(gamma=fixed(size=3))", "gamma of sgd must be one of linear, .*; got 'fixed'"),
         ("sgd(gamma=1, batch=power_decay(1,1))", "batch of sgd must be one of fixed, .* got 'power_decay'"),
         ("sgd(gamma=grid(0,1,3))", "grid: must be FROM,TO,HOW MANY .* got 0,1,3"),
+        ("nsgdm(gamma=grid(1,2,200),eta=grid(0.1,0.2,200))", "lists must make at most 10000 settings; got 40000"),
         ("nsgdm_by_theory(gamma0=1,horizon=[1,2],B=1,G=1)", "nsgdm_by_theory cannot compute with these values"),
         ("nowhere:Part(1)", "'nowhere' of 'nowhere:Part' must be a module in this folder"),
     ],

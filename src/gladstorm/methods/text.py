@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -26,7 +27,7 @@ from gladstorm.methods import METHODS, Method, averages, batches, estimators, no
 Maker = Callable[..., Any]  # a named method, or the class of a part
 KINDS: tuple[tuple[str, Any], ...] = (("estimator", estimators), ("step", steps), ("batch rule", batches))
 PULLS: dict[str, Maker] = {"anchored": steps.Anchored, "weight_decay": steps.WeightDecay}  # of a step, written after it
-MOST = 10_000  # numbers of a grid
+MOST = 10_000  # numbers of a grid, or settings of a method
 
 
 def parse_method(
@@ -75,6 +76,8 @@ def parse_method(
         given.taken |= shared.taken
     whole = dataclasses.replace(Method(*parts), average=average if isinstance(average, averages.Average) else None)
     shape = np.broadcast_shapes(*(np.shape(number) for number in jax.tree.leaves(whole)))
+    if math.prod(shape) > MOST:
+        raise ValueError(f"method: lists must make at most {MOST} settings; got {math.prod(shape)}.")
     crossed: Method = jax.tree.map(
         lambda each: np.broadcast_to(each, shape).ravel("F") if np.ndim(each) else each, whole
     )

@@ -101,7 +101,6 @@ def nmars(
         first = jax.tree.map(lambda g: eta * g, g)
         change, after = inner.update(trees.where(state.nsgdm.formed, c, first), state.nsgdm, params)
         like = updates if params is None else trees.drop_without_gradient(params, updates)
-        stale = trees.where(after.formed, g, jax.tree.map(jnp.zeros_like, g))
-        return trees.cast_like(change, like), NmarsState(after, trees.cast_like(stale, state.stale))
+        return trees.cast_like(change, like), NmarsState(after, g)
 
     return optax.GradientTransformationExtraArgs(init, update)
