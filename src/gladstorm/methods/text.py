@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from gladstorm.core.calls import Call, Defaults, bind, find_part, read_call, read_calls
-from gladstorm.core.names import require_known
+from gladstorm.core.names import suggest
 from gladstorm.core.screen import shown
 from gladstorm.methods import METHODS, Method, averages, batches, estimators, norms, schedules, steps
 
@@ -94,10 +94,12 @@ def _make(
         kind, what = str(inspect.signature(function).parameters[argument].annotation), f"{argument} of {call.name}"
         nested = batches.registry() if "Batch" in kind else schedules.registry() | quantities
         nested = norms.registry() if kind == "StepNorm" else nested
+        name = value.name if isinstance(value, Call) else str(value)
+        if name not in nested and ":" not in call.name + name and (isinstance(value, Call) or kind == "StepNorm"):
+            must = f"must be {'' if kind == 'StepNorm' else 'a number, a list or '}one of {', '.join(nested)}"
+            raise ValueError(f"method: {what} {must}; got {suggest(name, nested)}")
         if isinstance(value, Call):
-            value = _make(value, nested, what, given=given, quantities=quantities, axes=axes)
-        elif kind == "StepNorm":
-            require_known(f"method: {what}", str(value), nested)
+            value = _make(value, nested, given=given, quantities=quantities, axes=axes)
         elif kind == "BatchRule":
             value = batches.Fixed(value)
         if isinstance(value, list | tuple) and not kind.startswith("tuple"):  # an axis of its own: NumPy crosses lists
