@@ -28,7 +28,15 @@ from gladstorm.methods import (
     schedule_free,
     untuned,
 )
-from gladstorm.methods.batches import BatchRule, FirstLarge, Fixed, GrowWithDistance, LargeOnRefresh, NestedLoops
+from gladstorm.methods.batches import (
+    BatchRule,
+    FirstLarge,
+    Fixed,
+    GrowWithDistance,
+    LargeOnRefresh,
+    LikeNoise,
+    NestedLoops,
+)
 from gladstorm.methods.estimators import (
     ErrorFeedback,
     Estimator,
@@ -368,7 +376,14 @@ def example(cls: Any) -> Any:
     return cls(**values)
 
 
-RULES: list[BatchRule] = [Fixed(2), FirstLarge(5), GrowWithDistance(B, G, 0.1), LARGE, NestedLoops(9)]
+RULES: list[BatchRule] = [
+    Fixed(2),
+    FirstLarge(5),
+    GrowWithDistance(B, G, 0.1),
+    LikeNoise(2, 1, B, G),
+    LARGE,
+    NestedLoops(9),
+]
 
 
 def test_every_batch_rule_is_composed() -> None:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
+from gladstorm.core import equations
 from gladstorm.core.parts import Array
 from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.norms import PerLayer, StepNorm, is_finite, length, unit
@@ -81,8 +82,7 @@ def clip(gradient: Tree, max_norm: Any, axis_name: AxisName | None) -> Tree:
     """g · min(1, max_norm/‖g‖), if there is a max_norm."""
     if max_norm is None:
         return gradient
-    norm = length(gradient, axis_name)
-    factor = jnp.where(norm > max_norm, max_norm / norm, 1)
+    factor = equations.cut(length(gradient, axis_name), max_norm, jnp)
     return jax.tree.map(lambda g: g * factor, gradient)
 
 

@@ -96,5 +96,5 @@ class Transported(Estimator):
 
     @override
     def update(self, state: Any, grad: Any, previous: Any, point: Any) -> Any:
-        ahead = jax.tree.map(lambda x, before: equations.ahead(x, before, self.eta), point.x, previous.x)
+        ahead = jax.tree.map(lambda x, before: x + equations.lead(x - before, self.eta), point.x, previous.x)
         return jax.tree.map(lambda v, g: equations.momentum(v, g, self.eta), state, grad(grad.at(ahead)))

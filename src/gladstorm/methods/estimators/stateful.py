@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 from typing_extensions import override
 
+from gladstorm.core import equations
 from gladstorm.core.parts import Array, Number, leaf, part, static
 from gladstorm.core.rules import COUNT, SHARE
 from gladstorm.methods.estimators.estimator import Estimator, Grad
@@ -86,7 +87,7 @@ class ErrorFeedback(Estimator):
 
     @override
     def update(self, state: Clients, grad: Grad, previous: Any, point: Any) -> Clients:
-        momentum = (1 - self.eta) * state.momentum + self.eta * grad(point)
+        momentum = equations.momentum(state.momentum, grad(point), self.eta)
         return Clients(momentum, state.sent + largest(momentum - state.sent, self.k))
 
     @override

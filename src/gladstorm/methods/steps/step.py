@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
+from gladstorm.core import equations
 from gladstorm.core.parts import Array, Number, leaf, part
 from gladstorm.core.rules import NEVER_ZERO, STEP_SIZE, UNIT_INTERVAL
 from gladstorm.methods.norms import Euclid, StepNorm, length, unit
@@ -130,7 +131,7 @@ class Clipped(Memoryless):
 
     @override
     def __call__(self, x: Any, v: Any) -> Any:
-        scale = self.gamma * jnp.minimum(1, self.c / length(v))
+        scale = self.gamma * equations.cut(length(v), self.c, jnp)
         return jax.tree.map(lambda x, v: x - scale * v, x, v)
 
 
