@@ -76,21 +76,17 @@ class MomentumOptimizer(Optimizer):
                 self._drop_estimates(p for block in unit for p in block.params)
                 continue
             for block in unit:
-                lr, scale, decay = block.group["lr"] * share, block.group["scale"], block.group["weight_decay"]
                 if good is not True:  # known on the device only: a bad step has length 0, and v is 0 after it
-                    lr, norm = lr * good.to(norm.dtype), torch.where(good, norm, 0)
+                    norm = torch.where(good, norm, 0)
                     set_to_zero_unless(good, block.plain_estimates)
+                scale, decay, maximize = (block.group[key] for key in ("scale", "weight_decay", "maximize"))
+                lr = block.group["lr"] * share * scale
                 normalized_step_(
-                    block.plain_params,
-                    block.plain_estimates,
-                    norm,
-                    lr * scale,
-                    weight_decay=decay / scale,
-                    maximize=block.group["maximize"],
+                    block.plain_params, block.plain_estimates, norm, lr, weight_decay=decay / scale, maximize=maximize
                 )
 
     def _finite_part(self, block: ParamBlock) -> ParamBlock | None:
-        """The tensors of a block whose estimates are finite; where only the device knows, estimates that are not are 0."""
+        """Tensors of a block whose estimates are finite; where only the device knows, bad estimates become 0."""
         if not (norms.readable(block.estimates[0]) if self.skip_nonfinite is None else self.skip_nonfinite):
             return block
         good = [self._is_good(norm_of([v])) for v in block.estimates]

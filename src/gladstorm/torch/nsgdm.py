@@ -47,8 +47,8 @@ class NSGDM(NormalizedOptimizer):
             has a step of its own. A tensor of more dimensions is a matrix, first × rest, or a stack of those.
         maximize: Follow the gradient instead of its negative.
         skip_nonfinite: If v is not finite, do not take the step, count it in `skipped`, and form v anew from the next
-            gradient. None does this on a CPU, where it costs nothing. True does it everywhere, at the price of one more
-            pass over v. False never does it.
+            gradient. None does this on a CPU. True does it everywhere, at the price of one more pass over v; on an
+            accelerator weight decay goes on. False never does it.
 
     >>> import torch
     >>> x = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
@@ -167,9 +167,9 @@ class NIGT(NSGDM):
         self._move(blocks)
         for block, xs in zip(blocks, iterates, strict=True):
             for p, x in zip(block.plain_params, xs, strict=True):
-                ahead = equations.ahead(p, x, 1 - block.group["momentum"])
+                step = p - x
                 x.copy_(p)
-                p.copy_(ahead)
+                p.add_(equations.lead(step, 1 - block.group["momentum"]))
         return loss
 
     def at_iterate(self) -> AbstractContextManager[None]:

@@ -132,17 +132,15 @@ class NSTORM(NormalizedOptimizer):
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
-        started = any(plain(self.state[p]["momentum_buffer"]).any() for p in self._having("momentum_buffer"))
-        self._averaged = self.n_init if started else 0
+        self._averaged = 0 if self._state_is_empty else self.n_init
 
     @override
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # closures, hooks and random states; a compiled model inside stays compiled
     def _step(self, closure: Callable[[], float] | None) -> float | None:
         if closure is None:
-            if not any(
-                float(group["lr"]) for group in self.param_groups
-            ):  # as torch's distributed checkpoints make one
-                return self._start_estimates(self._with_gradients())  # of 0, so that there is a state of that shape
+            if self._state_is_empty:  # torch's distributed checkpoints ask for one
+                self._start_estimates(self._with_gradients())
+                return None
             raise RuntimeError(
                 f"{self._name}: step needs a closure, which it evaluates at two points; got none. A GradScaler cannot "
                 "give one: in float16 multiply the loss by a constant, or use bfloat16."

@@ -16,7 +16,7 @@ from torch.optim.optimizer import ParamsT
 
 from gladstorm.core.rules import Rule
 from gladstorm.torch import norms
-from gladstorm.torch.norms import plains
+from gladstorm.torch.norms import plain, plains
 from gladstorm.torch.options import NON_NEGATIVE_NUMBER, check_number, refuse_flattened, refuse_other_optimizer
 
 
@@ -47,8 +47,9 @@ class Optimizer(torch.optim.Optimizer, ABC):
     needs_closure: ClassVar[bool] = False  # whether a step evaluates the loss itself, more than once
     rules: ClassVar[dict[str, Rule]] = {"lr": NON_NEGATIVE_NUMBER, "weight_decay": NON_NEGATIVE_NUMBER}
     _required: ClassVar[tuple[str, ...]] = ("norm",)  # options that every checkpoint has, and no other optimizer's
-    _copied: ClassVar[tuple[str, ...]] = ("skip_nonfinite", "_skipped")  # torch's copies and pickles would lose these
+    _copied: ClassVar[tuple[str, ...]] = ("skip_nonfinite", "_skipped", "_state_is_empty")  # copies would lose these
     _inside: str = ""  # the method inside which parameters are not those of the run, if any
+    _state_is_empty = False  # whether it was made only so that a checkpoint has its shapes
     _skipped: int | Tensor = 0
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any], skip_nonfinite: bool | None = None) -> None:
@@ -133,6 +134,8 @@ class Optimizer(torch.optim.Optimizer, ABC):
                 dtype = self._state_dtype(p, name)
                 if dtype is not p.dtype and isinstance(value, Tensor):
                     self.state[p][name] = value.to(p.device, dtype, copy=True)
+        learnt = [self.state[p][name] for name in ("momentum_buffer", "squares") for p in self._having(name)]
+        self._state_is_empty = not any(plain(v).any() for v in learnt)
 
     @abstractmethod
     def _state_dtype(self, p: Tensor, name: str) -> torch.dtype:
@@ -166,6 +169,9 @@ class Optimizer(torch.optim.Optimizer, ABC):
             The closure's loss, before the step.
         """
         self._refuse_inside("step()")
+        if self._state_is_empty:
+            self.state.clear()
+        self._state_is_empty = closure is None and self._is_state_init()
         return self._step(closure)
 
     @abstractmethod
@@ -207,6 +213,13 @@ class Optimizer(torch.optim.Optimizer, ABC):
             if params:
                 blocks.append(ParamBlock(group, params, [self.state[p][name] for p in params]))
         return blocks
+
+    def _is_state_init(self) -> bool:
+        """Whether this step only creates state: torch's DCP makes one with lr 0 along gradients of 0."""
+        if torch.compiler.is_compiling() or self.state or any(float(group["lr"]) for group in self.param_groups):
+            return False
+        gradients = [p.grad for p in self._all_params() if p.grad is not None]
+        return bool(gradients) and not any(plain(g).any() for g in gradients)
 
     def _is_good(self, norm: Tensor) -> bool | Tensor:
         """Whether the norm is finite, so that a step may be taken; else it is counted. A tensor on a device."""
