@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import gladstorm as gs
-from evidence.untuned import second
 from evidence.untuned import page as untuned_page
+from evidence.untuned import second
 from gladstorm.methods import rows
 
 ROOT = Path(__file__).parent.parent

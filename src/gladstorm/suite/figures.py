@@ -10,7 +10,7 @@ from matplotlib.ticker import NullFormatter
 from gladstorm.core.estimate import Estimate
 from gladstorm.plotting.styles import LOOKS, method_of, styles
 from gladstorm.suite.result import SuiteResult
-from gladstorm.suite.running import over_cases
+from gladstorm.suite.running import profile, reaching, with_infinities
 
 FARTHEST = 100.0  # factor of the best that is drawn
 # How a row's mark is drawn, by what the figure says about it.
@@ -60,14 +60,14 @@ def profiles(result: SuiteResult) -> Figure:
     left, right = figure.subplots(1, 2, sharey=True)
     cases, longest = result.cases, max(result.config.budgets)
     factors, shares = np.geomspace(1, FARTHEST, 200), np.linspace(0, 1, 201)
-    curves = over_cases(result, factors, shares)
     for place, (name, style) in enumerate(_styles(result).items()):
         # Marks for those who see no colours, each row's elsewhere, so that they do not hide each other.
         look = LOOKS.get(method_of(name) or "")
         style = style | {"marker": look.marker if look else "*", "markersize": 3.2, "markevery": (3 * place, 40)}
-        within, reached = curves[name]
-        left.step(factors, within, where="post", label=name, **style)
-        right.step(longest * shares, reached, where="post", **style)
+        ratios = with_infinities(case.rows[name].to_best for case in cases)
+        times = with_infinities(time for case in cases if case.budget == longest for time in case.rows[name].reached)
+        left.step(factors, profile(ratios, factors), where="post", label=name, **style)
+        right.step(longest * shares, reaching(times, shares, longest), where="post", **style)
     left.set(xscale="log", ylim=(0, 1.02))
     left.set_xlabel("factor of the best ‖∇f‖", fontsize=8)
     left.set_ylabel("share", fontsize=8)
