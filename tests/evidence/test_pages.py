@@ -50,6 +50,11 @@ def test_a_study_says_what_it_asks_in_a_question(name: str) -> None:
     assert "?" in study.about(name)
 
 
+def test_the_index_of_the_evidence_has_a_line_for_every_study() -> None:
+    lines = (ROOT / "docs/evidence.md").read_text("utf-8")
+    assert set(re.findall(r"^- \*\*\[.*\]\(evidence/(\w+)/index\.md\)", lines, re.MULTILINE)) == set(study.names())
+
+
 def test_every_published_folder_is_a_study_s() -> None:
     assert {path.name for path in study.PUBLISHED.iterdir()} == set(study.names())
 
