@@ -182,7 +182,7 @@ def _with_texts_of_the_study(_app: Any, docname: str, source: list[str]) -> None
 
 
 def _with_links_to_figures(app: Any, doctree: Any) -> None:
-    """Let a click on a figure show it alone; one that was not drawn for a phone gets a class. Sphinx links what has a scale."""
+    """Let a click on a figure show it alone, as Sphinx links what has a scale; mark what was not drawn for a phone."""
     if not app.env.docname.startswith("made/"):
         for image in doctree.findall(lambda node: node.tagname == "image"):
             image["scale"] = 100

@@ -31,7 +31,8 @@ return {
   sideways: hidden(document.documentElement),
   tables: [...document.querySelectorAll(".pst-scrollable-table-container")].filter(hidden).length,
   figures: [...document.querySelectorAll("article p > a.reference > img")]
-    .filter(figure => !figure.closest(".start") && !(figure.naturalWidth <= arguments[0])).map(figure => figure.clientWidth),
+    .filter(figure => !figure.closest(".start") && !(figure.naturalWidth <= arguments[0]))
+    .map(figure => figure.clientWidth),
 };
 """
 READABLE = 600  # pixels: narrower, the words of a figure are too small, and it scrolls in its own box
@@ -74,8 +75,9 @@ def test_a_search_leads_to_the_page_that_answers(browser: Browser, words: str, p
 
 FOUND = """
 const done = arguments[arguments.length - 1];
-const look = () => document.querySelector("#search-results .search-summary")?.textContent.includes("found") ?
-  done([...document.querySelectorAll("#search-results li > a")].map(link => link.getAttribute("href"))) : setTimeout(look, 50);
+const links = () => [...document.querySelectorAll("#search-results li > a")].map(link => link.getAttribute("href"));
+const look = () => document.querySelector("#search-results .search-summary")?.textContent.includes("found")
+  ? done(links()) : setTimeout(look, 50);
 look();
 """
 
