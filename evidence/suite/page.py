@@ -43,9 +43,8 @@ def in_short(answers: Sequence[Answer]) -> str:
 
 
 def draw(folder: Path) -> None:
-    """The three figures; without answers, as after --quick, two."""
+    """The two figures; without answers, as after --quick, one."""
     result = load(folder)
     if result.answers:
         figures.save(suite_figures.answers(result), folder / "answers.png")
     figures.save(suite_figures.profiles(result), folder / "profiles.png")
-    figures.save(suite_figures.problems(result), folder / "problems.png")

@@ -347,8 +347,7 @@ def test_a_suite_that_was_killed_and_resumed_gives_the_same_bytes(
     for text in ([*suite_tables.of_case(whole, each)[0]] for each in whole.cases):
         assert text[2:5] == ["‖∇f‖", "relative", "f − inf f"]
     assert [len(row) for row in suite_tables.over_cases(whole)[1]] == [7, 7, 7]
-    for draw in (suite_figures.profiles, suite_figures.problems):
-        assert draw(whole).axes
+    assert suite_figures.profiles(whole).axes
 
 
 def test_the_command_writes_prints_and_refuses(gladstorm: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -359,7 +358,7 @@ def test_the_command_writes_prints_and_refuses(gladstorm: Any, monkeypatch: pyte
     code, printed, err = gladstorm("suite", "--quick", "--out", str(out), "--method", own)
     assert code == 0, err
     assert "cubic (development)" in printed
-    assert {path.name for path in out.iterdir()} == {"suite.json", "profiles.png", "problems.png", "store"}
+    assert {path.name for path in out.iterdir()} == {"suite.json", "profiles.png", "store"}
     code, printed, _ = gladstorm("suite", "--quick", "--out", str(out), "--method", own, "--json")
     assert code == 0
     kept = load(out)

@@ -12,7 +12,7 @@ from gladstorm.cli.output import Table, say, show, show_json
 if TYPE_CHECKING:
     from gladstorm.suite import SuiteResult
 
-OUT, FILES = Path("suite"), ("suite.json", "answers.png", "profiles.png", "problems.png")
+OUT, FILES = Path("suite"), ("suite.json", "answers.png", "profiles.png")
 
 
 @app.command(cls=CommandWithProgress, short_help="Run common methods, and yours, on a suite of problems.")
@@ -72,7 +72,7 @@ def suite(
     from gladstorm.core.results import to_json
     from gladstorm.suite import figures as suite_figures
 
-    figures = {"profiles.png": suite_figures.profiles, "problems.png": suite_figures.problems}
+    figures = {"profiles.png": suite_figures.profiles}
     if result.answers:
         figures["answers.png"] = suite_figures.answers
     drawn = {name: lambda _, draw=draw: draw(result) for name, draw in figures.items()}
