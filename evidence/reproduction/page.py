@@ -79,8 +79,8 @@ def draw(folder: Path) -> None:
     if experiments_in(folder):
         publish(folder)
         return
-    for name, kept in load(folder).items():
-        figures.save(reproduction_figures.sensitivity(kept, {}), folder / name / "sensitivity.png")
+    for name, findings in load(folder).items():
+        figures.save(reproduction_figures.sensitivity(findings, {}), folder / name / "sensitivity.png")
 
 
 def publish(folder: Path) -> dict[str, dict[str, Any]]:

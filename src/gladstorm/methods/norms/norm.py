@@ -110,7 +110,7 @@ class ByTensor(StepNorm):
 
 @part
 class Sign(ByTensor):
-    """‖x‖ = max |x_i|, and d(v) = sign(v) with sign(0) = 0: sign descent."""
+    """‖x‖ = max_i of `|x_i|`, and d(v) = sign(v) with sign(0) = 0: sign descent."""
 
     @override
     def _unit(self, v: Array) -> Array:
