@@ -11,7 +11,7 @@ from gladstorm.cli.job import computing, require_folder
 from gladstorm.cli.output import Table, plus_minus, show
 from gladstorm.core.screen import in_digits
 
-WORK = ("reproduce",)
+WORK = ("run.reproduce",)
 
 
 def command(
@@ -49,7 +49,9 @@ def command(
     """
     from dataclasses import replace
 
-    from evidence.reproduction import QUICK, ReproductionSettings, choose, reproduce
+    from evidence.reproduction.experiment import QUICK, ReproductionSettings
+    from evidence.reproduction.experiments import choose
+    from evidence.reproduction.run import reproduce
 
     chosen = choose(experiments or [])
     given: dict[str, Any] = {"B": B, "sigma2": sigma2, "seeds": seeds, "steps": steps, "grid": _numbers(grid)}

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from evidence.page import read_some, rendered
-from evidence.reproduction import EXPERIMENTS, Experiment, Results, report, summary
 from evidence.reproduction import figures as reproduction_figures
+from evidence.reproduction import report
+from evidence.reproduction.experiment import Experiment
+from evidence.reproduction.experiments import EXPERIMENTS
 from evidence.reproduction.report import by_claim, sentences
-from evidence.reproduction.summary import curves
+from evidence.reproduction.results import Results
+from evidence.reproduction.summary import curves, summary
 from gladstorm.core.results import to_json
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.files import write_text

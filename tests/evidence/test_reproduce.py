@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from browser import chromium, opened
-from evidence.reproduction import EXPERIMENTS, ReproductionSettings, Results, report, reproduce
-from evidence.reproduction.experiment import TUNING_SEEDS
+from evidence.reproduction import report
+from evidence.reproduction.experiment import TUNING_SEEDS, ReproductionSettings
+from evidence.reproduction.experiments import EXPERIMENTS
 from evidence.reproduction.results import (
     BUDGET,
     COMPARED,
@@ -24,7 +25,9 @@ from evidence.reproduction.results import (
     SENSITIVITY,
     TUNED,
     TUNING,
+    Results,
 )
+from evidence.reproduction.run import reproduce
 from evidence.scores import last_tenth
 from gladstorm import theory
 
