@@ -201,20 +201,6 @@ def test_outside_the_command_line_nothing_is_changed() -> None:
     interrupts.check()
 
 
-def test_a_handler_that_somebody_has_set_hears_sigterm_and_stays() -> None:
-    heard: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
-    try:
-        own = signal.getsignal(signal.SIGTERM)
-        with interrupts.sigterm_as_ctrl_c():
-            assert signal.getsignal(signal.SIGTERM) is own
-            signal.raise_signal(signal.SIGTERM)
-        assert heard == [signal.SIGTERM]
-        assert signal.getsignal(signal.SIGTERM) is own
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 # The commands.
 
 SIMULATE = (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gladstorm import BlumGladyshev, Method, nsgdm, run, sgd, sweep
-from gladstorm.core import memory as space
+from gladstorm.core import rules
 from gladstorm.core.parts import leaf, part
 from gladstorm.core.rules import VECTOR
 from gladstorm.methods.batches import Fixed
@@ -166,7 +166,7 @@ ORACLES: list[tuple[Any, str]] = [
     (bg(VectorValue(ONES)), r"VectorValue: value must return one number; got an array of shape \(3,\)"),
     (bg(ShortGradient(ONES)), r"ShortGradient: grad must be float64 of shape \(3,\); got float64 of shape \(1,\)"),
     (AtIsX(GOOD, 0.5, 1.0), r"AtIsX: at must return a point with a field x, .*; got float64 of shape \(3,\)"),
-    (AtIsAnObject(GOOD, 0.5, 1.0), "AtIsAnObject: at must return arrays, or a NamedTuple of them"),
+    (AtIsAnObject(GOOD, 0.5, 1.0), "AtIsAnObject: at must return a point with a field x, .*; got object"),
     (
         FiniteSum(GOOD),
         "FiniteSum: the objective must be a mean of losses, such as dro or matrix-sensing or .*; got Cauchy",
@@ -305,7 +305,7 @@ GIGABYTE = 10**9
 def test_an_instance_that_would_not_fit_is_not_drawn(
     spec: str, dim: int, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(space, "available", lambda: GIGABYTE)
+    monkeypatch.setattr(rules, "free_memory", lambda: GIGABYTE)
     monkeypatch.setattr(np.random, "default_rng", lambda _: pytest.fail("drawn"))
     with pytest.raises(ValueError, match=sentence):
         objectives.named(spec, dim=dim)
@@ -313,13 +313,13 @@ def test_an_instance_that_would_not_fit_is_not_drawn(
 
 def test_cheap_things_are_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(np.random, "default_rng", lambda _: pytest.fail("drawn"))
-    monkeypatch.setattr(space, "available", lambda: 0)  # the same on a machine with little memory
+    monkeypatch.setattr(rules, "free_memory", lambda: 0)  # the same on a machine with little memory
     with pytest.raises(ValueError, match="objective: start must be a vector of finite numbers"):
         objectives.named("power", dim=10**6, start=float("nan"))
 
 
 def test_a_sweep_that_would_not_fit_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(space, "available", lambda: GIGABYTE)
+    monkeypatch.setattr(rules, "free_memory", lambda: GIGABYTE)
     monkeypatch.setattr(Runs, "__call__", lambda _: pytest.fail("begun"))
     ending = r"must fit in memory; it would take [\d.]+ .B, and 1 GB are free: ask for fewer records, configurations"
     with pytest.raises(ValueError, match=rf"sweep: 1 × x of dimension 3, recorded at 200,000,001 steps, {ending}"):
@@ -334,9 +334,9 @@ def test_a_sweep_that_would_not_fit_is_not_begun(monkeypatch: pytest.MonkeyPatch
 
 
 def test_where_the_memory_is_not_known_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr(space, "MEMINFO", tmp_path / "absent")
-    assert space.available() is None
-    space.require_free_memory("anything", "it", 10**30, "take less")
+    monkeypatch.setattr(rules, "MEMINFO", tmp_path / "absent")
+    assert rules.free_memory() is None
+    rules.require_free_memory("anything", "it", 10**30, "take less")
 
 
 def test_of_few_steps_no_more_is_kept_than_there_are() -> None:
