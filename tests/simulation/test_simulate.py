@@ -1,8 +1,6 @@
 """`run` and `sweep`: a run does not depend on what runs beside it or how it is recorded, and no number recompiles."""
 
 import dataclasses
-import os
-import signal
 from typing import Any, ClassVar
 
 import jax
@@ -369,17 +367,6 @@ def test_ctrl_c_before_any_step_has_no_record_and_after_a_method_has_that_one(mo
     assert interrupted.value.record is not None
     assert interrupted.value.record.labels == ("SGD",)
     assert not interrupted.value.record.partial
-
-
-def test_sigterm_is_ctrl_c_and_afterwards_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # coverage has a handler of its own
-    try:
-        monkeypatch.setattr(interrupts, "check", lambda: os.kill(os.getpid(), signal.SIGTERM))
-        with pytest.raises(Interrupted):
-            run(oracle(), sgd(0.1), steps=10)
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize(("steps", "records"), [(0, 5), (1, 5), (10, 5), (11, 5), (1000, 5), (10**7, 100), (123, 1)])

@@ -144,14 +144,20 @@ def bg(objective: Any) -> Any:
 
 ONES = np.ones(3)
 ORACLES: list[tuple[Any, str]] = [
-    (None, "sweep: oracle must be an oracle such as BlumGladyshev.* got None"),
-    ((ORACLE for _ in range(2)), "sweep: oracle must be an oracle .* or a list with one for each seed; got <generator"),
-    (GOOD, r"sweep: oracle must be a source of stochastic gradients, .*wrap it, BlumGladyshev\(objective"),
-    (objectives, "sweep: oracle must be an oracle such as"),
-    ([ORACLE, None], "sweep: oracle must be an oracle"),
+    (None, "sweep: oracle must be of a class that inherits Oracle, .*BlumGladyshev.* got None"),
+    (
+        (ORACLE for _ in range(2)),
+        "sweep: oracle must be of a class .* or a list with one for each seed; got <generator",
+    ),
+    (
+        GOOD,
+        r"sweep: oracle must be of a class that inherits Oracle, such as BlumGladyshev\(objective, B=",
+    ),
+    (objectives, "sweep: oracle must be of a class that inherits Oracle"),
+    ([ORACLE, None], "sweep: oracle must be of a class that inherits Oracle"),
     (
         [ORACLE, bg(objectives.named("cauchy", dim=2))],
-        r"of one structure.* oracle 0 is of shapes \[\(3,\)\], .* oracle 1 is of shapes \[\(2,\)\], Blum",
+        r"of one structure.* oracle 0 is BlumGladyshev.*, oracle 1 is BlumGladyshev",
     ),
     ([ORACLE, bg(objectives.named("cosh", dim=3))], "oracles must be of one structure.* oracle 1 is .*Cosh"),
     (
@@ -181,8 +187,8 @@ ORACLES: list[tuple[Any, str]] = [
     ),
     (bg(objectives.Cosh(ONES, growth=ONES)), r"Cosh: growth must be one number, finite and > 0; got growth=array"),
     (bg(objectives.Cauchy([1.0, 2.0])), r"Cauchy: start must be an array, np.array\(…\); got start=\[1.0, 2.0\]"),  # type: ignore[arg-type]
-    ("cauchy", "sweep: oracle must be an oracle such as BlumGladyshev.* got 'cauchy'"),
-    (DuckTyped(GOOD), "sweep: oracle must be an oracle .* of a class that inherits Oracle"),
+    ("cauchy", "sweep: oracle must be .* got 'cauchy'"),
+    (DuckTyped(GOOD), "sweep: oracle must be of a class that inherits Oracle"),
     (Scalar(GOOD, 0.5, 1.0), r"Scalar: grad must be float64 of shape \(3,\); got float64 of shape \(\)"),
 ]
 
@@ -207,7 +213,7 @@ METHODS: list[tuple[Any, str]] = [
     (Method(Fresh, Plain(0.1)), "Method: estimator must be of a class that inherits Estimator"),  # type: ignore[arg-type]
     (Method(Fresh(), Fresh()), r"Method: step must be of a class that inherits Step, .*; got Fresh\(\)"),  # type: ignore[arg-type]
     (sgd(gamma=Fixed(3)), r"Plain: gamma must be finite and > 0, as a number or a schedule; got gamma=Fixed\(size=3\)"),  # type: ignore[arg-type]
-    (Method(Fresh(), Plain(0.1), Fixed(PowerDecay(1.0, 0.5))), "Method: batch must be .* a batch rule, not a schedule"),
+    (Method(Fresh(), Plain(0.1), Fixed(PowerDecay(1.0, 0.5))), "Fixed: size must be a whole number ≥ 1 at every step"),
     (Method(Fresh(), Plain(0.1), 0), "Fixed: size must be a whole number ≥ 1; got size=0"),  # type: ignore[arg-type]
     (Method(Fresh(), Plain(0.1), Half()), "Half: a batch rule must return one whole number; got float64"),
     (Method(Wide(), Plain(0.1)), r"Wide: direction must be float64 of shape \(3,\); got float64 of shape \(6,\)"),

@@ -33,6 +33,10 @@ class _State:
     kept = NOTHING_KEPT
 
 
+def _reset(*, handling: bool) -> None:
+    _State.handling, _State.received, _State.stopping, _State.kept = handling, None, False, NOTHING_KEPT
+
+
 def set_kept_message(kept: str) -> None:
     """Set what an interrupt would leave from now on, and how to go on: the line that is written when one comes."""
     _State.kept = kept
@@ -55,7 +59,7 @@ def handle_signals() -> Iterator[None]:
         yield  # only the main thread may set handlers
         return
     _open_closed_streams()
-    _State.handling, _State.received, _State.stopping, _State.kept = True, None, False, NOTHING_KEPT
+    _reset(handling=True)
     receiver, sender = socket.socketpair()
     sender.setblocking(False)  # a signal's handler never waits
     thread = threading.Thread(target=_wait, args=(receiver,), name="interrupts", daemon=True)
@@ -83,7 +87,7 @@ def handle_signals() -> Iterator[None]:
             signal.signal(number, handler)
         receiver.close()
         sender.close()
-        _State.handling = False
+        _reset(handling=False)
 
 
 def _wait(receiver: socket.socket) -> None:

@@ -27,7 +27,7 @@ from gladstorm.methods import Method
 from gladstorm.methods.averages import Average
 from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.method import rule
-from gladstorm.methods.schedules import Clock, Schedule, resolved
+from gladstorm.methods.schedules import Clock, resolved
 from gladstorm.methods.steps import Step
 from gladstorm.problems.functions import require_finite, require_result, tree_of
 from gladstorm.problems.oracles import Oracle
@@ -94,7 +94,7 @@ def validate_oracles(oracle: Any, seeds: int) -> Instances:
         if _kind(instance) != _kind(first):
             raise ValueError(
                 "sweep: oracles must be of one structure, and their arrays of one shape; oracle 0 is "
-                f"{_in_short(first)}, oracle {number} is {_in_short(instance)}."
+                f"{shown(first, 60)}, oracle {number} is {shown(instance, 60)}."
             )
         if number == 0:
             require_memory_for_a_run("sweep", np.size(instance.objective.start))  # all that follows copies x
@@ -113,18 +113,11 @@ def validate_method(method: Any) -> Method:
     """The method, its batch size a rule if it was a number."""
     if not isinstance(method, Method):
         raise ValueError(f"sweep: methods must be Method objects such as nsgdm(...); got {shown(method)}.")
-    for name, kind, otherwise in (("estimator", Estimator, ""), ("step", Step, ""), ("average", Average, ", or None")):
-        if not isinstance(value := getattr(method, name), kind) and not (value is None and otherwise):
-            raise ValueError(
-                f"Method: {name} must be of a class that inherits {kind.__name__}, with @part above it{otherwise}; "
-                f"got {shown(value)}."
-            )
+    for name, kind in {"estimator": Estimator, "step": Step, "average": Average | None}.items():
+        if not isinstance(getattr(method, name), kind):
+            inherits = f"must be of a class that inherits {name.capitalize()}, with @part above it"
+            raise ValueError(f"Method: {name} {inherits}; got {shown(getattr(method, name))}.")
     made: Method = dataclasses.replace(method, batch=rule(method.batch))
-    nodes = jax.tree.leaves(made.batch, is_leaf=lambda node: isinstance(node, Schedule))
-    if any(isinstance(node, Schedule) for node in nodes):
-        raise ValueError(
-            f"Method: batch must be a whole number or a batch rule, not a schedule; got {shown(made.batch)}."
-        )
     check(made)
     return made
 
@@ -183,15 +176,10 @@ def require_memory(instances: Instances, runs: int, times: int, capacity: int, a
 
 
 def _require_oracle(oracle: Any) -> None:
-    if not isinstance(oracle, Oracle) and all(hasattr(oracle, name) for name in ("start", "value", "grad")):
-        raise ValueError(
-            "sweep: oracle must be a source of stochastic gradients, not an objective: wrap it, "
-            f"BlumGladyshev(objective, B=0.5, G=1.0); got {shown(oracle, 60)}."
-        )
     if not isinstance(oracle, Oracle):
         raise ValueError(
-            "sweep: oracle must be an oracle such as BlumGladyshev(objective, B, G), of a class that inherits Oracle, "
-            f"or a list with one for each seed; got {shown(oracle, 60)}."
+            "sweep: oracle must be of a class that inherits Oracle, such as BlumGladyshev(objective, B=0.5, G=1.0), or "
+            f"a list with one for each seed; got {shown(oracle, 60)}."
         )
     check(oracle)
     require_single_numbers(oracle)
@@ -208,12 +196,6 @@ def _kind(oracle: Any) -> Any:
     """What the oracles of one program have in common."""
     leaves, structure = jax.tree.flatten(oracle)
     return structure, [np.shape(leaf) for leaf in leaves]
-
-
-def _in_short(oracle: Any) -> str:
-    """An oracle by its shapes first: where two differ in them, it is seen in a line."""
-    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(oracle) if np.ndim(leaf)]
-    return f"of shapes {shown(shapes, 60)}, {shown(oracle, 60)}"
 
 
 def _require_objective(objective: Any) -> None:
