@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
@@ -19,8 +19,8 @@ from gladstorm.methods.schedules import PowerDecay
 from gladstorm.methods.steps import FromOptax, Plain, Step
 from gladstorm.problems import objectives
 from gladstorm.problems.oracles import FiniteSum, Point
-from gladstorm.simulation import engine, layout, simulate
-from gladstorm.simulation.runs import Recording, Runs
+from gladstorm.simulation import engine, simulate
+from gladstorm.simulation.runs import Runs
 
 GOOD = objectives.named("cauchy", dim=3, start=1.0)
 ORACLE = BlumGladyshev(GOOD, 0.5, 1.0)
@@ -241,13 +241,6 @@ def test_a_batch_size_is_a_batch_rule() -> None:
     assert by_number.config["methods"] == by_rule.config["methods"]
 
 
-@pytest.mark.parametrize("bad", [2.0, True, None, "ab", [[1], [2]], 1j, (n for n in range(2))])
-def test_seeds_are_a_number_or_a_list(bad: Any) -> None:
-    with pytest.raises(ValueError, match="sweep: seeds must be a whole number") as error:
-        run(ORACLE, sgd(0.1), steps=5, seeds=bad)
-    assert "\n" not in str(error.value)
-
-
 @pytest.mark.parametrize("seeds", [np.array([2.0, 3.0]), jnp.array([2, 3])])
 def test_whole_numbers_may_be_floats_and_lists_any_arrays(seeds: Any) -> None:
     record = run(ORACLE, sgd(0.1), steps=5.0, seeds=seeds)  # type: ignore[arg-type]  # the point
@@ -276,21 +269,6 @@ def test_where_f_stops_being_finite_a_run_has_diverged_although_its_gradients_ar
     assert lost.max_batch[0, 0, -1] == 1
     assert np.isfinite(record["short"].value).all()
     assert record["short"].sfo[0, 0, -1] == 10
-
-
-def test_nothing_is_traced_twice_for_being_checked() -> None:
-    traces = 0
-
-    def counted(x: Any) -> Any:
-        nonlocal traces
-        traces += 1
-        return jnp.sum(jnp.log1p(x * x))
-
-    objective = objectives.from_function(counted, start=ONES)
-    run(bg(objective), nsgdm(0.1, 0.1), steps=3)
-    before = traces
-    run(BlumGladyshev(replace(objective, start=2 * ONES), 1, 2), nsgdm(1, 1), steps=7)
-    assert traces == before
 
 
 GIGABYTE = 10**9
@@ -343,23 +321,6 @@ def test_where_the_memory_is_not_known_nothing_is_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr(rules, "MEMINFO", tmp_path / "absent")
     assert rules.free_memory() is None
     rules.require_free_memory("anything", "it", 10**30, "take less")
-
-
-def test_of_few_steps_no_more_is_kept_than_there_are() -> None:
-    assert Recording(1000, 10**8).capacity == 4096
-    assert Recording(10**5, 10**8).capacity >= 10**5 + 1
-    record = run(ORACLE, sgd(0.1), steps=20, records=10**8)
-    assert record.steps.tolist() == list(range(21))
-
-
-def test_many_configurations_run_in_parts_and_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    methods = {"a": nsgdm(0.1, 0.5), "b": sgd(np.linspace(0.01, 0.1, 24)), "c": nsgdm([0.2, 0.3], 0.5)}
-    whole = sweep(ORACLE, methods, steps=20, seeds=2)
-    monkeypatch.setattr(layout, "RUNS", 16)  # parts of 12 each
-    parts = sweep(ORACLE, methods, steps=20, seeds=2)
-    assert parts.labels == whole.labels
-    np.testing.assert_allclose(parts.grad_norm, whole.grad_norm, rtol=1e-12)
-    np.testing.assert_allclose(parts.last, whole.last, rtol=1e-12)
 
 
 def test_programs_of_many_shapes_are_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
