@@ -116,6 +116,12 @@ def free_memory() -> int | None:
 def require_free_memory(owner: str, what: str, needed: int, way_out: str) -> None:
     """Raise a ValueError if so many bytes are not there.
 
+    Args:
+        owner: Who needs them.
+        what: What must fit.
+        needed: How many bytes it takes.
+        way_out: What to do otherwise.
+
     >>> require_free_memory("example", "the data", 10**18, "take less of it")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
@@ -123,7 +129,7 @@ def require_free_memory(owner: str, what: str, needed: int, way_out: str) -> Non
     """
     there = free_memory()
     if there is not None and needed > there:
-        sizes = f"it would take {in_words(needed)}, and {in_words(there)} are free"
+        sizes = f"it would take {_in_words(needed)}, and {_in_words(there)} are free"
         raise ValueError(f"{owner}: {what} must fit in memory; {sizes}: {way_out}.")
 
 
@@ -132,10 +138,10 @@ def require_memory_for_a_run(owner: str, dim: int) -> None:
     require_free_memory(owner, f"a run with x of dimension {dim:,}", VECTORS * NUMBER * dim, "choose a smaller dim")
 
 
-def in_words(count: int) -> str:
+def _in_words(count: int) -> str:
     """A number of bytes for people.
 
-    >>> in_words(480_000_000_000), in_words(12)
+    >>> _in_words(480_000_000_000), _in_words(12)
     ('480 GB', '12 bytes')
     """
     units = {18: "EB", 15: "PB", 12: "TB", 9: "GB", 6: "MB", 3: "kB"}

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.core.parts import check, describe, in_float64, require_single_numbers
+from gladstorm.core.parts import check, describe, in_float64
 from gladstorm.core.rules import COUNT, NUMBER, SEED, VECTOR, VECTORS, require_free_memory, require_memory_for_a_run
 from gladstorm.core.screen import shown
 from gladstorm.jobs.provenance import digest, is_followed
@@ -181,8 +181,7 @@ def _require_oracle(oracle: Any) -> None:
             "sweep: oracle must be of a class that inherits Oracle, such as BlumGladyshev(objective, B=0.5, G=1.0), or "
             f"a list with one for each seed; got {shown(oracle, 60)}."
         )
-    check(oracle)
-    require_single_numbers(oracle)
+    check(oracle, single=True)
     owner = type(oracle.objective).__name__
     for name in ("start", "f_inf", "value", "grad"):
         if not hasattr(oracle.objective, name):
