@@ -315,7 +315,8 @@ class Statement(ABC):
     def _cost(self, T: int | None) -> float:
         if T is not None:
             return self.bound(T)
-        return math.fsum(power.coefficient for power in self.powers if power.exponent == self.rate)
+        slowest = float(self.rate) + 1e-12  # exponents that are equal may be rounded differently
+        return math.fsum(power.coefficient for power in self.powers if power.exponent <= slowest)
 
     def _cost_or_infinity(self, T: int | None) -> float:
         try:
