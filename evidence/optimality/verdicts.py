@@ -1,7 +1,7 @@
 """Bounds that are the best possible: upper and lower bounds of every regime, compared in ε and in every constant.
 
 For small ε a number of stochastic gradients is a sum of products of powers, such as L1 B^(1+α) Δ^(2+α) ε^-(4+α). No
-power is typed in: upper bounds are those of the best runs (`free_runs`), lower bounds are formulas, and the powers of
+power is typed in: upper bounds are those of the best runs (`every_setting`), lower bounds are formulas, and the powers of
 both are read off as derivatives of logarithms.
 """
 
@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from gladstorm.core.references import ARJEVANI_2023, CARMON_2020, FAZLA_2026
-from gladstorm.theory.free_runs import best_run, kind_of, run_at
+from gladstorm.theory.every_setting import best_run, kind_of, run_at
 from gladstorm.theory.lower_bounds import lower_bound
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.statement import REGIMES

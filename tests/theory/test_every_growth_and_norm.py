@@ -9,7 +9,7 @@ import pytest
 from gladstorm import theory
 from gladstorm.methods import from_plan
 from gladstorm.theory import GrowingSteps, Norm, Problem, plan, theorem
-from gladstorm.theory.free_runs import FreeRun, free_run
+from gladstorm.theory.every_setting import FreeRun, free_run
 
 T_FAR = 10**60
 

@@ -107,7 +107,7 @@ class Hardness:
         rare, b = 4200 if self.rotated else 2100, "B" if self.growth == 2 else "B′"
         stated = {
             f"(E1) ε² ≤ {b}Δ/{rare}": eps**2 <= B * self.gap / rare,
-            f"(E2) X = L0 + L1 ({b}Δ/(46 ε))^α ≥ {self.density} {b}": X >= self.density * B,
+            f"(E2) X = L0 + L1 ({b}Δ/(46 ε))^α ≥ {self.density} {b}": self.density * B <= X,
         }
         if self.rotated:
             stated[f"(E3) ε² X ≤ 0.78 L0 {b}Δ"] = eps**2 * X <= 0.78 * L0 * B * self.gap

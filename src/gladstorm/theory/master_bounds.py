@@ -310,7 +310,7 @@ MASTERS: dict[tuple[str, str], type[MasterBound]] = {
 
 
 def at_powers(statement: Statement) -> Iterator[PowerOfT]:
-    """The terms of a statement's master bound at its schedule, as powers of T; b0 is G, or the cap that N_init gives."""
+    """The terms of a statement's master bound at its schedule, as powers of T. b0 is G, or the cap due to N_init."""
     problem, cap = statement.problem, statement.n_init_exponent
     gamma, eta = (
         OfHorizon(statement.gamma0, -statement.gamma_exponent),

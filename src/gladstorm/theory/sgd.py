@@ -7,12 +7,11 @@ which is enough up to a = 2 and not beyond. docs/proofs.md has the theorems S an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gladstorm.theory.batches import BATCHES, mean_noise
-from gladstorm.theory.free_runs import OwnSchedule
+from gladstorm.theory.every_setting import OwnSchedule
 from gladstorm.theory.rules import HORIZON, POSITIVE, Exponent
 from gladstorm.theory.search import lowest
 from gladstorm.theory.statement import Prescription, Term
@@ -135,20 +134,6 @@ class PlainSgd(OwnSchedule):
         return self
 
     tune = tune_gamma0
-
-    def largest_gamma0(self) -> float:
-        """Infinite: γ0 plays no role."""
-        return math.inf
-
-    def conditions(self) -> tuple[()]:
-        """No conditions: γ is chosen so that Theorem S holds."""
-        return ()
-
-    def _limits(self) -> dict[str, float]:
-        return {}
-
-    def _printed(self) -> Iterable[Any]:
-        return self._corollary()
 
     def _reach(self, T: int) -> float:
         """D* = 2Δ/ε + (2Δ/L)^½ of Theorem H."""
