@@ -30,7 +30,7 @@ def lower_bound(problem: Problem, eps: float, *, rotated: bool = False, blocks: 
         eps: ε.
         rotated: For all methods (Theorem 1); otherwise for those that respect zeros (Theorem 2), as all here do.
         blocks: r, in another norm than the Euclidean: how many blocks of coordinates with ‖x‖ ≥ max ‖x_i‖₂ and
-            ‖v‖_* = Σ ‖v_i‖₂ it has, each as long as the chain and 1 more. For spectral steps, columns (Theorem 7).
+            ‖v‖_* = Σ ‖v_i‖₂ it has, each as long as the chain and 1 more. For spectral steps, columns (Theorem 10).
 
     >>> least = lower_bound(Problem(alpha=1, L0=1, L1=120, B=0.25, G=0, gap=1), eps=1e-4)
     >>> f"{least.guaranteed:.3g}", all(least.eps <= largest for largest in least.limits().values())
@@ -56,7 +56,7 @@ def smooth_lower_bound(
 
     >>> least = smooth_lower_bound(Problem(alpha=0, L0=1, B=1, G=0, gap=1, growth=1), eps=1e-3)
     >>> f"{least.samples:.3g} samples in {least.rounds:.3g} rounds"
-    '4.71e+06 samples in 6.23 rounds'
+    '4.71e+06 samples in 5.88 rounds'
     """
     problem, eps = _in_block(problem, eps, blocks, sums=False)
     L0, B, D, h = problem.constant("lower_bound", "L0"), problem.B, problem.gap, problem.half_growth
@@ -65,7 +65,7 @@ def smooth_lower_bound(
     long, rare = (97700, 733) if rotated else (41000, 144)
     noisy = (B * D**h * 16 ** (1 - h) / rare) ** (1 / (1 + h))
     return SmoothHardness(
-        samples, 0.0 if rotated else L0 * D / (1.605e5 * eps**2), min(math.sqrt(L0 * D / long), noisy)
+        samples, 0.0 if rotated else L0 * D / (1.7e5 * eps**2), min(math.sqrt(L0 * D / long), noisy)
     )
 
 
