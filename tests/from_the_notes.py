@@ -156,3 +156,61 @@ def uniform_storm(p: dict, eps: float) -> dict:
     price = 10240 / ((1 - p["theta"]) * left**3) if lam else 4480 / eps**3
     cap = 1 + 256 * (tau * p["G"] / left) ** 2 + price * p["gap"] * tau * Q * Lam
     return {"eta": eta, "gamma": gamma, "N": N, "T": math.ceil(4 * p["gap"] / (left * gamma)), "samples": cap}
+
+
+def chen(L0: float, L1: float, alpha: float) -> tuple[float, float, float]:
+    """The constants K0, K1, K2 that the paper takes for f, as in theory.md."""
+    p = alpha / (1 - alpha)
+    power = 2 ** (alpha**2 / (1 - alpha))
+    return L0 * (power + 1), L1 * power * 3**alpha, L1 ** (1 + p) * power * 3**alpha * (1 - alpha) ** p
+
+
+def momentum_long_step(p: dict, gamma: float, eta: float, T: int, b0: float) -> float:
+    """N3 in the paper's constants of the class, with its φ ≤ 1/(ηT) and (η/(2 − η))^½ ≤ √η."""
+    alpha, h = p["alpha"], p["a"] / 2
+    q = alpha / (1 - alpha)
+    K0, K1, K2 = chen(p["L0"], p["L1"], alpha)
+    c = 0.75 - gamma / (4 * eta)
+    if c <= 0 or gamma > 1:
+        return INFINITE
+    C = K2 + 0.5 * (1 - alpha) * (2 * alpha) ** q * K1 ** (1 + q)
+    Ct = K0 + K2 + (1 - alpha) * (8 * alpha) ** q * K1 ** (1 + q)
+    noise = p["tau"] * (p["G"] + p["B"] * gamma**h * mean_of_powers(T - 1.0, h))
+    first = p["gap"] / (gamma * T) + 2 * b0 / (eta * T) + 2 * Ct * gamma / eta
+    return (first + 2 * math.sqrt(eta) * noise + K0 * gamma / 2 + C * gamma ** (1 + q)) / c
+
+
+def storm_powers(p: dict, gamma: float, eta: float, T: int, b0: float) -> float:
+    """N4, with (G + B(Tγ)^h)^α not split."""
+    alpha, tau, kappa = p["alpha"], p["tau"], p["kappa"]
+    q = alpha / (1 - alpha)
+    K0, K1, K2 = chen(p["L0"], p["L1"], alpha)
+    K0, K2, Lam = tau * p["nu"] * K0, tau * p["nu"] * K2, tau * p["nu"] * kappa**alpha * K1
+    young = (1 - alpha) * alpha**q * Lam * (eta / (8 * Lam * gamma)) ** -q
+    Q = p["G"] + p["B"] * (T * gamma) ** (p["a"] / 2)
+    start = 4 * p["gap"] / (gamma * T) + 8 * b0 / (eta * T)
+    differences = 8 * gamma / math.sqrt(eta) * (K0 + young + Lam * (Q / kappa) ** alpha + K2 * gamma**q)
+    last = 2 * gamma * (K0 + young + 2 * K2 * gamma**q) + 2 * Lam * gamma * (Q / kappa) ** alpha
+    return start + differences + 8 * math.sqrt(eta) * tau * Q + last
+
+
+def momentum_batches(p: dict, gamma: float, eta: float, batches: list, b0: float) -> float:
+    """Theorem G for NSGDM, f smooth or of (S_1), for batches that do not fall."""
+    N = sum(batches)
+    beta, last, h = sum(b * b for b in batches) / N, batches[-1], p["a"] / 2
+    L1 = p["L1"] if p["alpha"] else 0.0
+    E = math.exp(L1 * gamma * last)
+    c = 1 - 2 * L1 * gamma * E / eta - L1 * gamma * E * last / 2
+    noise = p["tau"] * (p["G"] + p["B"] * (gamma * N) ** h / (1 + h))
+    right = p["gap"] / (gamma * N) + 2 * b0 * min(1, 1 / (eta * N)) + p["L0"] * E * gamma * (2 / eta - 1.5 * beta)
+    right += 2 * math.sqrt(eta / (2 - eta * last)) * noise
+    return right / c if c > 0 else INFINITE
+
+
+def storm_batches(p: dict, gamma: float, eta: float, batches: list, b0: float) -> float:
+    """Theorem G for NSTORM with mean-square smooth samples, ℓ = νL; noise also at most G + ℓr."""
+    N = sum(batches)
+    beta, last, h, ell = sum(b * b for b in batches) / N, batches[-1], p["a"] / 2, p["nu"] * p["L"]
+    Q = p["G"] + min(p["B"] * (gamma * N) ** h / (1 + h), ell * gamma * N / 2)
+    right = p["gap"] / (gamma * N) + 2 * b0 * min(1, 1 / (eta * N)) + p["tau"] * p["L"] * gamma * beta / 2
+    return right + 2 * p["tau"] * (ell * gamma + eta * Q) / math.sqrt(eta * (2 - eta * last))

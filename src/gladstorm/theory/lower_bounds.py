@@ -12,7 +12,7 @@ from gladstorm.theory.rules import POSITIVE
 
 
 class SmoothHardness(NamedTuple):
-    """What is needed for E‖∇f‖ ≤ ε if only f is smooth."""
+    """Evaluations and rounds that E‖∇f‖ ≤ ε takes at least, if only f is smooth."""
 
     samples: float  # fewer evaluations are not enough
     rounds: float  # nor are fewer rounds, however many evaluations each has; 0 if rotated, where it is not proved

@@ -209,8 +209,8 @@ class MomentumInBatches(MomentumFeedback):
 
     def conditions(self) -> tuple[Condition, ...]:
         """Weights η_k are at most 1; there is no bound with decay."""
-        kept = Condition("no decay", float(self.problem.decay is not None), 0.0)
-        return (*super().conditions(), Condition("η b ≤ 1", self.eta * self.largest_batch, 1.0), kept)
+        still = Condition("no decay", float(self.problem.decay is not None), 0.0)
+        return (*super().conditions(), Condition("η b ≤ 1", self.eta * self.largest_batch, 1.0), still)
 
     @property
     def stride(self) -> float:
