@@ -64,9 +64,7 @@ def smooth_lower_bound(
     samples = L0 * felt**2 * D**3 / ((4.2e11 if rotated else 3.4e9) * eps**6)
     long, rare = (97700, 733) if rotated else (41000, 144)
     noisy = (B * D**h * 16 ** (1 - h) / rare) ** (1 / (1 + h))
-    return SmoothHardness(
-        samples, 0.0 if rotated else L0 * D / (1.7e5 * eps**2), min(math.sqrt(L0 * D / long), noisy)
-    )
+    return SmoothHardness(samples, 0.0 if rotated else L0 * D / (1.7e5 * eps**2), min(math.sqrt(L0 * D / long), noisy))
 
 
 def _in_block(problem: Problem, eps: float, blocks: int | None, *, sums: bool) -> tuple[Problem, float]:
