@@ -30,7 +30,7 @@ from gladstorm.theory.sharper_bounds import (
 
 uniform_forms: Any = sys.modules["gladstorm.theory.uniform"]  # the package has a function of that name
 
-KINDS = {
+KINDS: dict[tuple[str, bool], Any] = {
     ("nsgdm", True): MomentumSmooth,
     ("nsgdm", False): MomentumFeedback,
     ("nstorm", True): StormSmooth,
@@ -200,7 +200,7 @@ def test_plain_sgd_has_the_constant_of_the_theorem(growth: float, constant: floa
 def test_batches_of_plain_sgd_are_those_of_theorem_h(batch: str, growth: float) -> None:
     p = {"L0": 1.5, "B": 0.4, "G": 0.7, "gap": 3.0, "a": growth}
     for eps, excess in ((0.1, 1.0), (1e-3, 0.2), (1e-3, 5.0)):
-        given = {"alpha": 0.0, "L0": 1.5, "B": 0.4, "G": 0.7, "gap": 3.0, "growth": growth}
+        given: dict[str, Any] = {"alpha": 0.0, "L0": 1.5, "B": 0.4, "G": 0.7, "gap": 3.0, "growth": growth}
         ready = plan("sgd", eps=eps, batch=batch, excess=excess, **given)
         wanted = notes.plain_batches(p, eps, {"sigma": 1, "sigma2": 2}[batch], excess)
         answer = ready.as_dict()
@@ -307,11 +307,9 @@ def test_a_covariance_lowers_tau_in_the_noise_and_not_in_the_curvature() -> None
     narrow = whole.of_noise(1.0, 0.0, 0.0, 0.0)
     assert (narrow.tau, narrow.widest) == (1.0, 2.0)
     for method, level in (("nsgdm", "L0"), ("nstorm", "L")):
+        given: dict[str, Any] = {"alpha": 0, "B": 1, "G": 1, "gap": 1, level: 1.0}
         terms = [
-            KINDS[method, True](
-                Problem(alpha=0, B=1, G=1, gap=1, norm=norm, **{level: 1.0}), 0.01, 0.1, 1.0, 100
-            ).terms()
-            for norm in (whole, narrow)
+            KINDS[method, True](Problem(norm=norm, **given), 0.01, 0.1, 1.0, 100).terms() for norm in (whole, narrow)
         ]
         assert terms[0]["noise"] == pytest.approx(2 * terms[1]["noise"])
         assert terms[0]["curvature"] == terms[1]["curvature"]
@@ -369,12 +367,12 @@ MUTATIONS = [
     (BOUNDS, "return min(self.noise_growth(before), allowed), 0.0", "return allowed, 0.0"),
     (BOUNDS, "return min(self.noise_growth(before), allowed), 0.0", "return self.noise_growth(before), 0.0"),
     (BOUNDS, "forgotten = 1.0 if run.eta == 1 else", "forgotten = 1.0 if True else"),
-    (master_bounds, "(updates if h <= 1 else updates + 1) ** h / (1 + h)", "updates ** h / (1 + h)"),
-    (master_bounds, "self.gamma**h * (updates", "self.gamma**(h - 1 / 4) * (updates"),  # the exponent a − ½
-    (master_bounds, "else updates + 1) ** h / (1 + h)", "else updates + 1) ** h"),
-    (master_bounds, "else updates + 1) ** h / (1 + h)", "else updates + 1) ** h / (1 + 2 * h)"),
-    (master_bounds, "(self.mean_distance(updates) if h <= 1 else decay.radius)", "decay.radius"),  # R for r̄
-    (master_bounds, "(self.mean_distance(updates) if h <= 1 else decay.radius)", "self.mean_distance(updates)"),
+    (master_bounds, "updates if h <= 1 else updates + 1, h)", "updates, h)"),
+    (master_bounds, "math.pow(self.gamma, h)", "math.pow(self.gamma, h - 1 / 4)"),  # the exponent a − ½
+    (master_bounds, "else updates + 1, h) / (1 + h)", "else updates + 1, h)"),
+    (master_bounds, "else updates + 1, h) / (1 + h)", "else updates + 1, h) / (1 + 2 * h)"),
+    (master_bounds, "self.mean_distance(updates) if h <= 1 else decay.radius, h", "decay.radius, h"),  # R for r̄
+    (master_bounds, "self.mean_distance(updates) if h <= 1 else decay.radius, h", "self.mean_distance(updates), h"),
     (WAYS, "return 1 / self.rate + self.start", "return 1 / self.rate"),
     (WAYS, "return self.radius * (1 + math.expm1", "return self.radius * (2 + math.expm1"),
     (FORMS, "4 * D / eps if decay", "2 * D / eps if decay"),
@@ -429,8 +427,8 @@ def disagreement() -> float:
         statement: Any = plain_sgd.PlainSgd(Problem(**given), 1.0, batch=batch, excess=0.2)
         T = notes.plain_batches(p, 0.01, q, 0.2)["T"]
         wanted = notes.plain_batches(p, statement.bound(T), q, 0.2)
-        pairs = ((statement.sfo(T), wanted["samples"]), (statement.largest_batch(T), wanted["largest"]))
-        apart += [abs(math.log(mine / other)) for mine, other in pairs if abs(mine - other) > 2]
+        counts = ((statement.sfo(T), wanted["samples"]), (statement.largest_batch(T), wanted["largest"]))
+        apart += [abs(math.log(mine / other)) for mine, other in counts if abs(mine - other) > 2]
         apart.append(abs(math.log(statement.bound(T) / 0.01)) / 10)
     for T in (10, 10**4):
         gamma, reached = plain_sgd.PlainSgd(Problem(**given), 1.0).run(T)

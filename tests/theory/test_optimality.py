@@ -111,7 +111,8 @@ def test_the_growth_of_noise_counts_as_far_as_mean_square_smooth_samples_allow_i
 @pytest.mark.parametrize("rotated", [False, True])
 def test_for_every_growth_both_sides_have_the_same_powers(growth: float, rotated: bool) -> None:
     """Theorem 7: the hard problem has its links where noise is as large as B r^(a/2) allows, and B9's and S's order."""
-    h, alpha, given = growth / 2, 0.5, {"B": 0.3, "G": 0.0, "gap": 2.0, "growth": growth}
+    h, alpha = growth / 2, 0.5
+    given: dict[str, Any] = {"B": 0.3, "G": 0.0, "gap": 2.0, "growth": growth}
     small, smaller = 1e-9, 1e-12
     L1 = 0.0 if growth > 2 else 5.0
     for eps in (small, smaller):
@@ -142,7 +143,8 @@ def test_blocks_multiply_what_is_needed_by_their_number() -> None:
         in_norm = replace(f, norm=norm)
         alone, both = lower_bound(f, 1e-6), lower_bound(in_norm, 1e-6, blocks=32)
         assert both.runway == pytest.approx(alone.runway)
-        assert (both.length, both.guaranteed) == (alone.length, pytest.approx(32 * alone.guaranteed))
+        assert both.length == alone.length
+        assert both.guaranteed == pytest.approx(32 * alone.guaranteed)
         one, many = smooth_lower_bound(f, 1e-6), smooth_lower_bound(in_norm, 1e-6, blocks=32)
         assert many.samples == pytest.approx(32 * one.samples)
         assert many.rounds == pytest.approx(one.rounds)

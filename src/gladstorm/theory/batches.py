@@ -24,8 +24,8 @@ def critical_batch(problem: Problem, distance: float, gradient: float) -> float:
     """
     NON_NEGATIVE.require("critical_batch", "distance", distance)
     POSITIVE.require("critical_batch", "gradient", gradient)
-    noise = problem.G + problem.B * distance**problem.half_growth
-    return (problem.norm.tau * noise / gradient) ** 2
+    noise = problem.G + problem.B * math.pow(distance, problem.half_growth)
+    return math.pow(problem.norm.tau * noise / gradient, 2)
 
 
 def batch_for_time(critical: float, worth: float) -> float:
@@ -66,7 +66,7 @@ def price_of_wrong_batch(factor: float, excess: float = 1.0) -> float:
 def mean_noise(problem: Problem, reach: float, power: int) -> float:
     """Mean of σ(D√t)^q over t in [0, 1] for q = 0, 1 or 2, σ(r) = G + B r^h: along a run that gets as far as D."""
     h, G = problem.half_growth, problem.G
-    grown = problem.B * reach**h
+    grown = problem.B * math.pow(reach, h)
     if power == 0:
         return 1.0
     if power == 1:

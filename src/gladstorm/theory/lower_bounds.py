@@ -41,8 +41,8 @@ def lower_bound(problem: Problem, eps: float, *, rotated: bool = False, blocks: 
     alpha, L1 = (problem.alpha, problem.constant("lower_bound", "L1")) if problem.alpha else (1.0, 0.0)
     if L1 and problem.growth > 2:
         raise ValueError(f"lower_bound: growth must be at most 2 where curvature grows; got growth={problem.growth:g}.")
-    given = {"B": problem.B, "gap": problem.gap, "growth": problem.growth, "rotated": rotated}
-    least = Hardness(eps=eps, alpha=alpha, L0=level, L1=L1, **given)
+    B, gap, growth = problem.B, problem.gap, problem.growth
+    least = Hardness(eps=eps, alpha=alpha, L0=level, L1=L1, B=B, gap=gap, growth=growth, rotated=rotated)
     return least if L1 else least.of_smooth_samples()
 
 

@@ -105,8 +105,8 @@ class Bound(ABC):
         """
         h, decay = self.problem.half_growth, self.problem.decay
         if decay is not None:
-            return self.problem.B * (self.mean_distance(updates) if h <= 1 else decay.radius) ** h
-        return self.problem.B * self.gamma**h * (updates if h <= 1 else updates + 1) ** h / (1 + h)
+            return self.problem.B * math.pow(self.mean_distance(updates) if h <= 1 else decay.radius, h)
+        return self.problem.B * math.pow(self.gamma, h) * math.pow(updates if h <= 1 else updates + 1, h) / (1 + h)
 
     def constant(self, name: str) -> float:
         """L0, L1 or L of the problem."""

@@ -127,7 +127,7 @@ class PlainSgd(OwnSchedule):
         if self.batch == "one" or self.noise == "deterministic":
             return 1
         p, far = self.problem, self._reach(T) + math.sqrt(2 * self.problem.gap / self.L0)
-        return math.ceil(1 + self._factor(T) * (p.G + p.B * far**p.half_growth) ** BATCHES[self.batch])
+        return math.ceil(1 + self._factor(T) * math.pow(p.G + p.B * math.pow(far, p.half_growth), BATCHES[self.batch]))
 
     def tune_gamma0(self, T: int | None = None) -> PlainSgd:  # noqa: ARG002 - as the others'
         """Itself: γ is the best one for every T."""

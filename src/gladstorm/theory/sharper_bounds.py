@@ -326,22 +326,19 @@ class ExactLinear(MomentumFeedback):
         return {name: value for name, value in super()._stated().items() if name in ("gap", "curvature")}
 
 
+_NOISY: dict[tuple[str, str], type[Bound]] = {
+    ("nsgdm", "smooth"): MomentumSmooth,
+    ("nsgdm", "sublinear"): MomentumLongStep,
+    ("nsgdm", "linear"): MomentumFeedback,
+    ("nstorm", "smooth"): StormSmooth,
+    ("nstorm", "sublinear"): StormSmallConstants,
+    ("nstorm", "linear"): StormFeedback,
+}
 SECOND_OPINIONS: dict[tuple[str, str, str], type[Bound]] = {
-    (method, smoothness, noise): kind
-    for method, smoothness, kind in (
-        ("nsgdm", "smooth", MomentumSmooth),
-        ("nsgdm", "sublinear", MomentumLongStep),
-        ("nsgdm", "linear", MomentumFeedback),
-        ("nstorm", "smooth", StormSmooth),
-        ("nstorm", "sublinear", StormSmallConstants),
-        ("nstorm", "linear", StormFeedback),
-    )
-    for noise in ("bg0", "bounded")
-} | {
     ("nsgdm", "smooth", "deterministic"): MomentumSmooth,
     ("nsgdm", "linear", "deterministic"): ExactLinear,
     ("nstorm", "linear", "deterministic"): ExactLinear,
-}
+} | {(*setting, noise): kind for setting, kind in _NOISY.items() for noise in ("bg0", "bounded")}
 
 
 def sharper(statement: Statement, T: int) -> Bound | None:
@@ -359,7 +356,9 @@ def sharper(statement: Statement, T: int) -> Bound | None:
     if not statement.problem.of_paper:
         return None  # its own bound is the sharpest that is known
     method, noise = statement.method, statement.noise
-    wide = SECOND_OPINIONS.get((method, "linear", noise), MASTERS[method, "linear"])
+    wide = SECOND_OPINIONS.get((method, "linear", noise)) or MASTERS.get((method, "linear"))
+    if wide is None:
+        return None
     best = best_linear_class(statement.problem, lambda problem: of_run(wide, problem, statement, T).guaranteed)
     bounds = [] if best is None else [of_run(wide, best, statement, T)]
     if kind := SECOND_OPINIONS.get((method, statement.smoothness, noise)):
