@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gladstorm.torch import NSTORM, NoiseProbe
+from gladstorm.torch import NoiseProbe
 
 DATA = torch.tensor(np.random.default_rng(0).normal(size=(12, 4, 6, 4)))  # steps, micro-batches, samples, columns
 
@@ -108,50 +108,6 @@ def test_a_training_with_a_probe_is_the_same_to_the_bit(way: str) -> None:
         assert probe is None or len(probe.probes) == 6
         ends.append([*model.state_dict().values(), torch.get_rng_state()])
     assert all(torch.equal(a, b) for a, b in zip(*ends, strict=True))
-
-
-def trained_by_nstorm(*, probed: bool) -> tuple[list[Tensor], NoiseProbe | None]:
-    """Where NSTORM evaluated micro-batches, call by call, and its probe."""
-    model = network()
-    optimizer = NSTORM(model.parameters(), lr=0.05, momentum=0.8)
-    probe = NoiseProbe(optimizer, every=3, samples=6) if probed else None
-    points = []
-    for micro_batches in DATA:
-
-        def closure(micro_batches: Tensor = micro_batches) -> float:
-            points.append(nn.utils.parameters_to_vector(model.parameters()).detach())
-            losses = [loss_of(model, batch) / len(micro_batches) for batch in micro_batches]
-            for loss in losses:
-                loss.backward()
-            return sum(loss.item() for loss in losses)
-
-        optimizer.step(closure)
-    return points, probe
-
-
-def gradients_at(x: Tensor, micro_batches: Tensor) -> Tensor:
-    model = network()
-    nn.utils.vector_to_parameters(x, model.parameters())
-    return torch.stack([gradient(model, batch) for batch in micro_batches])
-
-
-def test_nstorm_s_two_evaluations_tell_the_smoothness() -> None:
-    points, probe = trained_by_nstorm(probed=True)
-    assert probe is not None
-    probes = probe.probes
-    assert probes.step.tolist() == [0, 3, 6, 9]
-    assert np.isnan(probes.ell2[0])  # the first step evaluates once
-    x, y = points[5:7]  # of step 3: before it came one evaluation and two pairs
-    here, moved = gradients_at(x, DATA[3]), float((y - x).norm())
-    change = gradients_at(y, DATA[3]) - here
-    products = change @ change.T
-    L2 = float((products.sum() - products.trace()) / 12) / moved**2
-    assert probes.distance[1] == pytest.approx(float((x - points[0]).norm()))
-    assert probes.noise[1] == pytest.approx(6 * float(here.var(dim=0, correction=1).sum()))
-    assert probes.moved[1] == pytest.approx(moved)
-    assert probes.L2[1] == pytest.approx(L2)
-    assert probes.ell2[1] - L2 == pytest.approx(6 * float(change.var(dim=0, correction=1).sum()) / moved**2)
-    assert all(torch.equal(a, b) for a, b in zip(points, trained_by_nstorm(probed=False)[0], strict=True))
 
 
 def scaled(batch: Tensor, factor: float) -> Tensor:

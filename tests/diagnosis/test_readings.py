@@ -17,8 +17,7 @@ from numpy.random import Generator, default_rng
 from torch import Tensor, nn
 
 from gladstorm.diagnosis import READINGS, Probe, Readings, spread
-from gladstorm.diagnosis.critical_sequence import CriticalSequence
-from gladstorm.diagnosis.readings import BURN_IN, GrowthSequence
+from gladstorm.diagnosis.sequences import BURN_IN, CriticalSequence, GrowthSequence
 from gladstorm.optax import Reading, read_noise
 from gladstorm.torch import NSGDM, NoiseProbe
 

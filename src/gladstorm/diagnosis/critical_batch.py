@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from gladstorm.core.statistics import finite
 from gladstorm.diagnosis import resampling
 from gladstorm.diagnosis.finding import Finding, if_narrow, round_up, unknown
-from gladstorm.diagnosis.probes import ON_THE_WAY, Probes
+from gladstorm.diagnosis.probes import ON_THE_WAY, Probe, Probes
 from gladstorm.diagnosis.resampling import LEVEL, Fits, Interval, Strata, mean_of_strata
 
 FEWEST = 8  # probes in a window
@@ -94,8 +95,7 @@ def window(probes: Probes) -> np.ndarray:
 
 def _means(probes: Probes, chosen: np.ndarray, generator: np.random.Generator) -> Fits:
     """Means of V and ‖∇f‖², resampled, probes of one pair together."""
-    columns = {name: getattr(probes, name)[chosen] for name in vars(probes) if name != "remarks"}
-    pairs = Probes(**columns).paired()
+    pairs = replace(probes, **{name: getattr(probes, name)[chosen] for name in Probe._fields}).paired()
     strata = Strata(pairs.distance, resampling.FEWEST)
     values = np.stack([pairs.noise, pairs.gradient2], axis=1)
     return mean_of_strata(values, strata.resample(generator), strata)

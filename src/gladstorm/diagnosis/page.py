@@ -114,7 +114,7 @@ def diagnosis_page(report: Report, title: str, **questions: Any) -> str:
         ]
         form = {"id": key, "title": chart.title, "across": "distance from the start", "logs": {"y": chart.log}}
         content["charts"].append({**form, "points": True, "series": drawn})
-    content["tables"] = [{"title": "Findings", "open": True, "rows": list(map(list, [HEADINGS, *report.rows()]))}]
+    content["tables"] = [{"title": "Findings", "open": True, "rows": list(map(list, [HEADINGS, *report.rows]))}]
     content["sentences"] = [*report.sentences(), *report.recommend(**questions).text.splitlines()]
     content["about"] = f"{len(report.probes)} probes up to {report.probes.radius:.3g} from the start."
     return page(content)

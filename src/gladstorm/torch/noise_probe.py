@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
@@ -17,6 +18,7 @@ from torch.utils.hooks import RemovableHandle
 from gladstorm.core.rules import COUNT, POSITIVE
 from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
 from gladstorm.diagnosis.design import NotFinite
+from gladstorm.diagnosis.probes import EUCLID, LAYERS
 from gladstorm.diagnosis.readings import Readings
 from gladstorm.torch.batch_gradients import (
     LossOf,
@@ -29,19 +31,15 @@ from gladstorm.torch.batch_gradients import (
     split,
     squared,
 )
-from gladstorm.torch.gradient_records import (
-    NEARLY,
-    NO_CHANGE,
-    GradientRecorder,
-    TwoPointRecorder,
-    is_clipped,
-    mean_of_processes,
-)
+from gladstorm.torch.gradient_records import NEARLY, GradientRecorder, is_clipped
 from gladstorm.torch.norms import inner_of, norm_of
-from gladstorm.torch.nstorm import NSTORM
+from gladstorm.torch.options import processes
 from gladstorm.torch.random_state import save_random_state
+from gladstorm.torch.step_norms import IN_LAYERS, LayerNoise, LayerNorms, Norms, WholeNorm
 
 LARGE = 64  # samples, of which eighths are enough
+LAST = 4  # the last part of the looks, of so many, is what layers are measured over
+NOTHING = (math.nan, math.nan, math.nan)  # of what takes a second point
 LOGGER = logging.getLogger(__name__)
 
 
@@ -50,8 +48,7 @@ class NoiseProbe:
 
     **With an optimizer** it costs next to nothing: hooks compare the gradients of a step's micro-batches
     (gradient accumulation) and of the processes (DistributedDataParallel; every process has a probe), before they are
-    averaged. Clipping after `backward` does not matter. NSTORM evaluates its closure at both ends of a step: if the
-    closure has several micro-batches, or there are several processes, the probe reads ℓ, L and ρ from that too.
+    averaged. Clipping after `backward` does not matter. Who evaluates in a closure calls `take()` there.
 
     **With a model** and one mini-batch to a step, call `look(loss_of, batch)` before `optimizer.step()`. At every 20th
     call it evaluates two quarters of the mini-batch, or two eighths where it has 64 samples or more: at most half a
@@ -70,6 +67,9 @@ class NoiseProbe:
         scaler: With an optimizer, the `GradScaler` that scales the losses, if there is one.
         max_norm: The threshold at which the training clips gradients, if it does: readings then have the share of
             looks at which that acts, `clip/share`, and its bias, `clip/bias`.
+        norms: With a model, a function that makes its parameter groups, such as `by_layer`: distances are then in the
+            norm in which that optimizer's steps have length 1, gradients and noise in its dual (`LayerNorms`), and
+            `layers()` has those of each tensor. It may leave parameters out.
         on_reading: Called after every probe with a dict of floats, for a dashboard: the names of
             `gladstorm.diagnosis.READINGS`. What is not known yet is not a number.
 
@@ -93,6 +93,7 @@ class NoiseProbe:
         samples: int = 1,
         scaler: torch.amp.GradScaler | None = None,
         max_norm: float | None = None,
+        norms: Norms | None = None,
         on_reading: Callable[[dict[str, float]], object] | None = None,
     ) -> None:
         self.every, self.samples = (
@@ -106,34 +107,35 @@ class NoiseProbe:
         self._room: list[Tensor] = []  # for numbers like them, during a probe
         self._clipped: list[int] = [0, 0]  # of so many steps, on so many
         self._rows: list[Probe] = []
+        self._of_layers: list[np.ndarray] = []
         self._steps = self._not_finite = self._failed = 0
         self._hooks: list[RemovableHandle] = []
         self._recorder: GradientRecorder | None = None
         self._model: torch.nn.Module | None = None
         self._notes: tuple[str, ...] = ()
-        if isinstance(optimizer_or_model, torch.nn.Module):
-            model = optimizer_or_model
-            self._model = model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else model
-            params = list(model.parameters())
+        given = getattr(optimizer_or_model, "optimizer", optimizer_or_model)  # Accelerate wraps an optimizer
+        if isinstance(given, torch.nn.Module):
+            self._model = given.module if isinstance(given, torch.nn.parallel.DistributedDataParallel) else given
             self._notes = layer_notes(self._model)
+            params = list(self._model.parameters())
         else:
-            optimizer_or_model = getattr(optimizer_or_model, "optimizer", optimizer_or_model)  # Accelerate wraps it
-            params = [p for group in optimizer_or_model.param_groups for p in group["params"]]
-        self._params = [p for p in params if p.requires_grad]
+            params = [p for group in given.param_groups for p in group["params"]]
+        if norms is not None and self._model is None:
+            raise ValueError("NoiseProbe: norms needs a model, whose mini-batches it can look at; got an optimizer.")
+        if norms is None or self._model is None:
+            self._norm: WholeNorm | LayerNorms = WholeNorm(p for p in params if p.requires_grad)
+        else:
+            self._norm, self._notes = LayerNorms(norms(self._model), "NoiseProbe"), (*self._notes, IN_LAYERS)
+        self._params = self._norm.params
         if not self._params:
             raise ValueError("NoiseProbe: some parameters must require gradients; got none that do.")
-        if self._model is None:
-            refuse_sharded("NoiseProbe", self._params, "Give NoiseProbe(model), and call look before each step.")
-        else:
-            self._reduced_over = reduced_over("NoiseProbe", self._model, self._params)
         self._start = [p.detach().clone() for p in self._params]
-        if isinstance(optimizer_or_model, torch.optim.Optimizer):
-            self._hooks = [
-                optimizer_or_model.register_step_pre_hook(self._before_step),
-                optimizer_or_model.register_step_post_hook(self._after_step),
-            ]
-            if not isinstance(optimizer_or_model, NSTORM):
-                self._recorder = GradientRecorder(self._params, halves=self._max_norm is not None)
+        if self._model is not None:
+            self._reduced_over = reduced_over("NoiseProbe", self._model, self._params)
+            return
+        refuse_sharded("NoiseProbe", self._params, "Give NoiseProbe(model), and call look before each step.")
+        self._hooks = [given.register_step_pre_hook(self._before_step), given.register_step_post_hook(self._after_step)]
+        self._listen()
 
     def look(self, loss_of: LossOf, batch: Any) -> None:
         """Take a probe of this mini-batch, at the first call and every 20th after it.
@@ -145,22 +147,20 @@ class NoiseProbe:
         if self._model is None:
             raise ValueError("NoiseProbe: look needs a model to evaluate; got an optimizer. Give NoiseProbe(model).")
         step, self._steps = self._steps, self._steps + 1
-        if step % self.every:
-            self._keep_parameters(self._steps)
-            return
-        with self._counted():
-            self._look(step, loss_of, batch)
+        if step % self.every == 0:
+            with self._counted():
+                self._look(self._model, step, loss_of, batch)
+        self._keep_parameters(self._steps)
 
-    def _look(self, step: int, loss_of: LossOf, batch: Any) -> None:
-        assert self._model is not None
+    def _look(self, model: torch.nn.Module, step: int, loss_of: LossOf, batch: Any) -> None:
         size = size_of(batch)
         if size < 2:
             raise ValueError(
                 f"NoiseProbe: a mini-batch must have at least 2 samples to be compared; got {size}. Accumulate "
                 "gradients, and give the optimizer instead of the model."
             )
-        restore = save_random_state([self._model], {p.device for p in self._params})
-        measured = SampledLoss("NoiseProbe", loss_of, self._model, self._params)
+        restore = save_random_state([model], {p.device for p in self._params})
+        measured = SampledLoss("NoiseProbe", loss_of, model, self._params)
         share = 8 if size >= LARGE else 4 if size >= 8 else 2  # BatchNorm wants two samples
         parts = split(batch, share)[:2]
         try:
@@ -171,22 +171,39 @@ class NoiseProbe:
             return
         finally:
             restore()
-        length, along = self._last_step(self._params, *evaluated)
+        length, along = self._last_step(*evaluated)
         (A, norm_A), (B, norm_B) = evaluated
         norm, samples = norm_of(self._in_room(torch.add, A, B)).item(), size_of(parts[0]) * self._reduced_over
-        noise, gradient2 = spread([squared(norm_A), squared(norm_B)], squared(norm), samples)
+        halves = norm_A, norm_B
+        if isinstance(self._norm, LayerNorms):
+            noise, gradient2, of_layers = self._norm.layers([A, B], samples)
+            self._of_layers.append(of_layers)
+            halves = math.nan, math.nan  # what clipping does is told by Euclidean noise
+        else:
+            noise, gradient2 = spread([squared(norm_A), squared(norm_B)], squared(norm), samples)
         if self._max_norm is not None:  # gradients are as long as that after clipping, and longer before
             now = norm_of([p.grad for p in self._params if p.grad is not None]).item()
             self._count_clipped(now >= NEARLY * self._max_norm)
-        found = (len(parts), samples, noise, gradient2, *NO_CHANGE, norm_A, norm_B)
-        self._add(step, self._params, size * self._reduced_over, found, length, along / norm if norm else math.nan)
-        self._keep_parameters(self._steps)
+        found = (len(parts), samples, noise, gradient2, *NOTHING, *halves)
+        self._add(step, size * self._reduced_over, found, length, along / norm if norm else math.nan)
 
     @property
     def probes(self) -> Probes:
         """All probes so far."""
         lost = ((self._not_finite, "were not finite and are left out"), (self._failed, "or their readings failed"))
-        return Probes.of(self._rows, (*self._notes, *(f"{count} probes {what}." for count, what in lost if count)))
+        remarks = (*self._notes, *(f"{count} probes {what}." for count, what in lost if count))
+        return Probes.of(self._rows, remarks, LAYERS if isinstance(self._norm, LayerNorms) else EUCLID)
+
+    def layers(self) -> dict[str, LayerNoise]:
+        """Noise, gradient and critical batch size of each tensor in its norm, over the last quarter of the looks.
+
+        It needs `norms`. With `lambda model: [{"params": model.parameters(), "norm": "sign"}]` they are those of signs.
+        """
+        if self._model is None or not self._of_layers:
+            raise ValueError("NoiseProbe: layers needs a look with norms, such as NoiseProbe(model, norms=by_layer).")
+        names = {p: name for name, p in self._model.named_parameters()}
+        rows = np.mean(self._of_layers[-max(1, len(self._of_layers) // LAST) :], axis=0).tolist()
+        return {names[p]: LayerNoise(*row) for p, row in zip(self._params, rows, strict=True)}
 
     def save(self, path: str | Path) -> None:
         """Write them to a parquet file, for `gladstorm diagnose`."""
@@ -208,66 +225,59 @@ class NoiseProbe:
         The hooks do so before `optimizer.step()`. Who evaluates inside `optimizer.step(closure)` calls it there, after
         the last `backward`.
         """
-        recorder = self._recorder
-        if recorder is not None and not isinstance(recorder, TwoPointRecorder):
-            self._stop_listening()
+        recorder = self._stop_listening()
+        if recorder is not None:
             with self._counted():
                 self._take(recorder)
             self._keep_parameters(self._steps + 1)
 
-    def _stop_listening(self) -> None:
-        if self._recorder is not None:
-            self._recorder.stop()
-            self._recorder = None
+    def _listen(self) -> None:
+        """Hear the gradients of the next step, if it has a probe."""
+        if self._steps % self.every == 0:
+            self._recorder = GradientRecorder(self._params, halves=self._max_norm is not None)
 
-    def _before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _stop_listening(self) -> GradientRecorder | None:
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.stop()
+        return recorder
+
+    def _before_step(self, _: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         closure = any(map(callable, (*args[1:], kwargs.get("closure"))))  # the first is the optimizer itself
-        if self._steps % self.every or not closure:
-            if self._steps % self.every == 0 and self._recorder is None:
-                self._warn_once("evaluates in two phases, which the hooks do not support")
+        if not closure:
             self.take()
+        if not closure or self._steps % self.every:
             self._keep_parameters(self._steps + 1)
-        elif isinstance(optimizer, NSTORM):
-            self._recorder = TwoPointRecorder(self._params)
 
-    def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        recorder = self._recorder
-        self._stop_listening()
-        if isinstance(recorder, TwoPointRecorder):
-            with self._counted():
-                self._take(recorder)
-        elif recorder is not None:
+    def _after_step(self, *_: Any) -> None:
+        if self._stop_listening() is not None:
             self._warn_once("evaluates in a closure, where nobody called take()")
         self._steps += 1
-        if self._steps % self.every == 0 and not isinstance(optimizer, NSTORM):
-            self._recorder = GradientRecorder(self._params, halves=self._max_norm is not None)
+        self._listen()
 
     def _take(self, recorder: GradientRecorder) -> None:
         """Add a probe, if there were two micro-batches or processes to compare."""
         scale = 1.0 if self._scaler is None else self._scaler.get_scale()
-        groups, noise, gradient2 = recorder.here.spread(self.samples, scale)
-        halves = recorder.here.halves(scale)
+        groups, noise, gradient2 = recorder.spread(self.samples, scale)
         if groups < 2:
             self._warn_once("had one micro-batch in one process, and nothing to compare it with")
             return
-        norm = norm_of(recorder.here.totals).item()
+        norm = norm_of(recorder.totals).item()
         if self._max_norm is not None:
-            self._count_clipped(mean_of_processes(norm) / scale >= NEARLY * self._max_norm)
-        elif not isinstance(recorder, TwoPointRecorder):  # whose gradients are those of the other point by now
+            self._count_clipped(norm / processes() / scale >= NEARLY * self._max_norm)
+        else:
             self._count_clipped(is_clipped(self._params, norm / scale))
-        found = (groups, self.samples, noise, gradient2, *recorder.change(self.samples), *halves)
-        length, along = self._last_step(recorder.x, (recorder.here.totals, norm))
-        self._add(self._steps, recorder.x, groups * self.samples, found, length, along / norm if norm else math.nan)
+        found = (groups, self.samples, noise, gradient2, *NOTHING, *recorder.halves(scale))
+        length, along = self._last_step((recorder.totals, norm))
+        self._add(self._steps, groups * self.samples, found, length, along / norm if norm else math.nan)
 
     def _count_clipped(self, clipped: bool) -> None:
         self._clipped[0] += clipped
         self._clipped[1] += 1
 
-    def _add(
-        self, step: int, x: Sequence[Tensor], batch: int, found: tuple[Any, ...], length: float, cosine: float
-    ) -> None:
-        """Add a probe at x, and read it; a step of this length led there, at this cosine with the gradient."""
-        distance = norm_of(self._in_room(torch.sub, [p.detach() for p in x], self._start)).item()
+    def _add(self, step: int, batch: int, found: tuple[Any, ...], length: float, cosine: float) -> None:
+        """Add a probe, and read it; a step of this length led here, at this cosine with the gradient."""
+        distance = self._norm.length(self._in_room(torch.sub, [p.detach() for p in self._params], self._start))
         self._room = []
         _, _, noise, gradient2, *_ = found
         if not all(map(math.isfinite, (noise, gradient2, distance))):
@@ -298,13 +308,13 @@ class NoiseProbe:
         if self._on_reading is not None and next_step % self.every == 0:
             self._before = [p.detach().clone() for p in self._params]
 
-    def _last_step(self, x: Sequence[Tensor], *parts: tuple[list[Tensor], float]) -> tuple[float, float]:
-        """‖d‖ and ⟨Σ g, d⟩/‖d‖ of the step −d to x, whose direction is the estimate; the g come with their norms."""
+    def _last_step(self, *parts: tuple[list[Tensor], float]) -> tuple[float, float]:
+        """‖d‖ and ⟨Σ g, d⟩/‖d‖ of the last step −d, whose direction is the estimate; the g come with their norms."""
         if self._before is None:
             return math.nan, math.nan
         back, self._before = self._before, None
         self._room = back
-        torch._foreach_sub_(back, [p.detach() for p in x])
+        torch._foreach_sub_(back, [p.detach() for p in self._params])
         length = norm_of(back).item()
         products = (inner_of(gradients, back, norm * length) for gradients, norm in parts)
         return length, sum(products) / length if length else math.nan
