@@ -370,7 +370,6 @@ def test_advice_follows_the_evidence() -> None:
     assert by_theorem.source.startswith(("Theorem", "Corollary"))
     off_the_path = falls.recommend(10_000, gap=3.0, alpha=0)
     assert (off_the_path.method, "meets no growth" in off_the_path.why) == ("adam", True)
-    assert "never diverged there, and SGD diverged on one of them" in fast.recommend(**lowers).why
     too_fast = fast.recommend(1000, gap=3.0, alpha=0)
     assert too_fast.eta is not None
     assert f"grow like r^{fast.findings['power'].high:.2g}" in too_fast.why

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from gladstorm.core.rules import COUNT, POSITIVE, UNIT_INTERVAL
 from gladstorm.diagnosis.clipping import Clipping
-from gladstorm.diagnosis.critical_batch import TradeOff
 from gladstorm.diagnosis.finding import NO_GROWTH
 from gladstorm.diagnosis.probes import EUCLID
-from gladstorm.theory import plan
+from gladstorm.theory import Hyperbola, plan
 
 if TYPE_CHECKING:
     from gladstorm.diagnosis.report import Report
 
-GROWS = 2.0  # times as large a critical batch far from the start, for a batch that grows to pay
 MATTERS = 2.0  # times as large a variance at the end of a path, for its growth to decide the method
 SQUARE = 2.0  # the paper's power of growth
 NETWORKS, SUITE, CHOOSING = "docs/evidence/networks", "docs/evidence/suite", "docs/choosing.md"
@@ -24,8 +22,6 @@ NETWORKS, SUITE, CHOOSING = "docs/evidence/networks", "docs/evidence/suite", "do
 EVIDENCE = {
     "grows": "With a linear decay it never diverged in docs/evidence/suite, while SGD diverged on two of twelve "
     "problems; on the others it was not better than SGD.",
-    "grows faster": "In docs/evidence/suite two problems have such noise: with a decay NSGDM never diverged there, and "
-    "SGD diverged on one of them.",
     "does not grow": "At equal cost it was clearly better than NSGDM in none of the 24 cases of docs/evidence/suite.",
     "network": "On a network, torch.optim.Muon and NSGDM with a norm for each layer are worth a trial: on eleven small "
     "networks they ended at 0.74 and 0.80 times the loss of AdamW, all tuned, in the geometric mean; NSGDM with one "
@@ -150,8 +146,7 @@ def _method(
     lacking = _lacking(report, horizon, gap, alpha)
     if lacking is None and horizon is not None and gap is not None:
         return _by_theorem(report, horizon, gap, batch)
-    evidence = EVIDENCE["grows faster" if report.growth > SQUARE else "grows"]
-    evidence += "" if gap is None else f" {lacking}"
+    evidence = EVIDENCE["grows"] if gap is None else f"{EVIDENCE['grows']} {lacking}"
     matters = _whether_it_matters(report)
     if path is None or path.estimate < MATTERS:
         return adam(f"{matters} Use Adam, or SGD with a decay. {untried}")
@@ -197,7 +192,7 @@ def _actions(advice: Advice, horizon: int | None, norm: str) -> dict[str, str]:
 
 
 def _batching(report: Report, batch: int, wanted: bool) -> str | None:
-    """The critical batch size, what this batch costs beside it, and whether a batch that grows would pay."""
+    """The critical batch size, and what this batch costs beside it (McCandlish et al. 2018)."""
     finding = report.findings["critical_batch"]
     where = "at the end of your path" if report.probes.has_path else "at the start"
     if not finding.low:  # who asks what a batch costs is told what it takes to know
@@ -207,39 +202,19 @@ def _batching(report: Report, batch: int, wanted: bool) -> str | None:
             f"The critical batch size {where} is {finding.low:.2g} or more: up to there a batch twice as large takes "
             f"nearly half the steps. For an upper end: {finding.needs}."
         )
-    steps, samples = TradeOff.of(batch, finding.estimate)
+    steps, samples = Hyperbola(1.0, 1.0).at(batch / finding.estimate)
     if batch < finding.low:
         what = "a larger batch would save steps nearly in proportion"
     elif batch > finding.high:
         what = "a smaller batch would save samples and cost few steps"
     else:
         what = "your batch is about that"
-    text = (
+    return (
         f"The critical batch size {where} is {finding.estimate:.2g} samples ({finding.low:.2g} to {finding.high:.2g}): "
         f"{what}. With mini-batches of {batch} a training takes {steps:.3g} times the fewest steps and {samples:.3g} "
         "times the fewest samples; with the critical size, twice the fewest of either (S/S_min = 1 + B/b, "
         "E/E_min = 1 + b/B)."
     )
-    return f"{text} {_growing(report)}".rstrip()
-
-
-def _growing(report: Report) -> str:
-    """Whether the useful batch grows with the distance, where its intervals near the start and far from it tell."""
-    if len(report.batches) < 2:
-        return ""
-    near, far = report.batches[0].batch, report.batches[-1].batch
-    if far.low > GROWS * near.high:
-        G, B = (report.findings[name].estimate for name in ("G", "B"))
-        rule = "GrowWithDistance"
-        if G and B and report.findings["B"].is_estimated:
-            rule = f"GrowWithDistance(B={B:.3g}, G={G:.3g}, sigma2={G**2 / near.estimate:.3g})"
-        return (
-            f"It grows from {near.estimate:.2g} near the start to {far.low:.2g} or more: a batch that grows would pay, "
-            f"{rule}."
-        )
-    if far.high < GROWS * near.low:
-        return "It does not grow with the distance: a fixed batch is right, and GrowWithDistance would not pay."
-    return ""
 
 
 def _lacking(report: Report, horizon: int | None, gap: float | None, alpha: float | None) -> str | None:

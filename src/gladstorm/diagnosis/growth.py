@@ -103,12 +103,21 @@ def power(probes: Probes, B: Finding, generator: np.random.Generator) -> Finding
         return unknown(f"{distances} distances, needs 3")
     counts = strata.resample(generator, 199)
     relative = pairs.distance / pairs.radius
-    losses = np.stack([_loss(relative**p, pairs, counts, strata) for p in POWERS])
-    _, low, high = interval = percentiles(POWERS[np.argmin(losses, axis=0)])
+    losses = np.stack([_loss(relative**a, pairs, counts, strata) for a in POWERS])
+    _, low, high = interval = percentiles(_best_power(losses))
     if high - low <= NARROW:
         return estimated(interval)
     more = round_up(len(probes) * ((high - low) / NARROW) ** 2)
     return unknown(f"powers from {low:.2g} to {high:.2g} fit; needs about {more} probes or a larger radius", interval)
+
+
+def _best_power(losses: np.ndarray) -> np.ndarray:
+    """The power of the least loss in each resample, where a parabola through the three around the grid's least is."""
+    best = np.clip(np.argmin(losses, axis=0), 1, len(POWERS) - 2)
+    before, least, after = np.take_along_axis(losses, best + np.array([[-1], [0], [1]]), axis=0)
+    bend = before - 2 * least + after
+    aside = np.divide(before - after, 2 * bend, out=np.zeros_like(bend), where=bend > 0)
+    return np.asarray(POWERS[best] * (POWERS[1] / POWERS[0]) ** np.clip(aside, -1, 1))
 
 
 def _loss(column: np.ndarray, pairs: Probes, counts: np.ndarray, strata: Strata) -> np.ndarray:

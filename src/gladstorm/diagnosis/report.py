@@ -18,7 +18,7 @@ from gladstorm.core.rules import COUNT, POSITIVE
 from gladstorm.core.screen import html_picture, html_table, in_digits
 from gladstorm.diagnosis.advice import SQUARE, Advice, Trial, advise
 from gladstorm.diagnosis.clipping import Clipping, clipping
-from gladstorm.diagnosis.critical_batch import Stretch, by_distance, critical_batch
+from gladstorm.diagnosis.critical_batch import critical_batch
 from gladstorm.diagnosis.curvature import curvature, smoothness
 from gladstorm.diagnosis.finding import NO_GROWTH, Finding
 from gladstorm.diagnosis.growth import anchor, constants, end_to_start, power
@@ -52,7 +52,6 @@ class Report:
     probes: Probes  #: the probes it was made from
     findings: dict[str, Finding]  #: a finding for each quantity (G, B and so on), by the names of `MEANINGS`
     path: Interval | None  #: the variance at the end of the path, divided by that at the start
-    batches: list[Stretch]  #: the critical batch size against the distance, along the path if there is one
 
     @property
     def batch(self) -> int:
@@ -142,7 +141,6 @@ class Report:
             "clipping": None if advice.clipping is None else advice.clipping.as_dict(),
             "actions": advice.actions,
             "path": None if self.path is None else self.path._asdict(),
-            "batches": [each.as_dict() for each in self.batches],
             "probes": len(self.probes),
             "radius": self.probes.radius,
             "remarks": list(self.probes.remarks),
@@ -236,7 +234,7 @@ def diagnose(probes: Probes, *, seed: int = 0) -> Report:
         **curvature(probes, smooth["L"], own("alpha")),
         "critical_batch": critical_batch(probes, own("critical_batch")),
     }
-    return Report(probes, findings, end_to_start(probes, own("path")), by_distance(probes, own("batches")))
+    return Report(probes, findings, end_to_start(probes, own("path")))
 
 
 def _interval(finding: Finding) -> str:

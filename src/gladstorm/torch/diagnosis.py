@@ -1,4 +1,4 @@
-"""`diagnose`: probes of a loss around a model's parameters, in a designed experiment; and a short training to try it."""
+"""`diagnose`: probes of a loss around a model's parameters, in a designed experiment, and a short training."""
 
 from __future__ import annotations
 

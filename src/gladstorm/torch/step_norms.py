@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gladstorm.core.equations import spectral_length
 from gladstorm.diagnosis import spread
+from gladstorm.torch.batch_gradients import squared
 from gladstorm.torch.norms import inner_of, norm_of, plain
 from gladstorm.torch.unit_steps import UNIT_STEPS, matrices, unit_steps, whole
 
@@ -62,9 +63,7 @@ class WholeNorm:
     def measure(self, gradients: Sequence[Sequence[Tensor]], samples: int) -> tuple[float, float]:
         """The variance of one sample's gradient and ‖∇f‖², without bias, from the gradients of groups of samples."""
         total = [torch.stack(each).sum(dim=0) for each in zip(*gradients, strict=True)]
-        squares = [np.float64(self.length(each)) ** 2 for each in gradients]
-        with np.errstate(over="ignore", invalid="ignore"):
-            return spread(squares, np.float64(self.length(total)) ** 2, samples)
+        return spread([squared(self.length(each)) for each in gradients], squared(self.length(total)), samples)
 
 
 class LayerNorms:
