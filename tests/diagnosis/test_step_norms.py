@@ -95,7 +95,7 @@ def test_the_norm_over_everything_is_euclidean_and_without_bias() -> None:
     of, gradient = WholeNorm([nn.Parameter(drawn(4))]), torch.tensor([1.0, 2.0, 2.0, 0.0], dtype=torch.float64)
     found = [of.measure([[gradient + drawn(4)] for _ in range(3)], 7) for _ in range(4000)]
     assert np.mean(found, axis=0) == pytest.approx([7 * 4, 9], rel=0.04)
-    assert (of.length([gradient]), of.length(of.unit([gradient]))) == (3, pytest.approx(1))
+    assert [of.length([gradient]), of.length(of.unit([gradient]))] == pytest.approx([3, 1])
 
 
 def network() -> nn.Sequential:
@@ -112,7 +112,7 @@ def test_a_look_measures_in_the_norms_of_the_layers_and_tells_each_of_them() -> 
     model, read = network(), list[dict[str, float]]()
     probe = NoiseProbe(model, every=1, norms=by_layer, max_norm=1.0, on_reading=read.append)
     of, data = LayerNorms(by_layer(model)), drawn(3, 24, 4)
-    names = {p: name for name, p in model.named_parameters()}
+    names: dict[Tensor, str] = {p: name for name, p in model.named_parameters()}
     rows = []
     for batch in data:
         probe.look(loss_of, batch)

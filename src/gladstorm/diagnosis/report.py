@@ -68,8 +68,9 @@ class Report:
     def needs_for_constants(self) -> str | None:
         """What `constants` lacks; None if it is all there."""
         lacking = [name for name in ("B", "ell", "L") if not self.findings[name].is_estimated]
-        missing = self.findings[lacking[0]] if lacking else None
-        return missing and f"{lacking[0]} must be known: {missing.needs or missing.verdict}"
+        if not lacking:
+            return None
+        return f"{lacking[0]} must be known: {self.findings[lacking[0]].needs or self.findings[lacking[0]].verdict}"
 
     def constants(self, batch: int = 1) -> dict[str, Any]:
         """Constants for `gladstorm.theory.plan(method, alpha=0, gap=…, horizon=…, **report.constants())`.
@@ -85,10 +86,9 @@ class Report:
         """
         if (needs := self.needs_for_constants()) is not None:
             raise ValueError(f"constants: {needs}.")
-        found = self.findings
+        found = dict(self.findings)
         if self.growth != SQUARE:
-            G, B = constants(self.probes, generator_of(0, "B"), self.growth)
-            found = {**found, "G": G, "B": B}
+            found["G"], found["B"] = constants(self.probes, generator_of(0, "B"), self.growth)
         G, B, L0, one = (found[name].high or 0.0 for name in ("G", "B", "L", "ell"))
         of_batch = (L0**2 + max(0.0, one**2 - L0**2) / batch) ** 0.5
         given = {"L0": L0, "L": of_batch, "B": B / batch**0.5, "G": G / batch**0.5, "growth": self.growth}

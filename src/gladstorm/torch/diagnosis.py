@@ -101,7 +101,7 @@ def diagnose(
     norm = WholeNorm(named.values()) if norms is None else LayerNorms(norms(model), "diagnose")
     params, notes = norm.params, layer_notes(model)
     start = [p.detach().clone() for p in params]
-    names = {p: name for name, p in named.items()}
+    names: dict[Tensor, str] = {p: name for name, p in named.items()}
     path, reach = _path(checkpoint, {names[p]: p for p in params}, norm)
     restore = save_random_state([model], {p.device for p in params})
     measured = SampledLoss("diagnose", loss_of, model, params)
@@ -240,7 +240,7 @@ def trial(
                     losses = [loss_of(trained, batch) for batch in batches[:HELD]]
                 return float(torch.stack(losses).mean())
 
-            params = (p for p in trained.parameters() if p.requires_grad) if norms is None else norms(trained)
+            params: Any = (p for p in trained.parameters() if p.requires_grad) if norms is None else norms(trained)
             before, optimizer = loss(), NSGDM(params, lr=lr)
             for batch in batches:
                 optimizer.zero_grad()

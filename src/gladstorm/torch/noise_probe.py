@@ -113,7 +113,7 @@ class NoiseProbe:
         self._recorder: GradientRecorder | None = None
         self._model: torch.nn.Module | None = None
         self._notes: tuple[str, ...] = ()
-        given = getattr(optimizer_or_model, "optimizer", optimizer_or_model)  # Accelerate wraps an optimizer
+        given: Any = getattr(optimizer_or_model, "optimizer", optimizer_or_model)  # Accelerate wraps an optimizer
         if isinstance(given, torch.nn.Module):
             self._model = given.module if isinstance(given, torch.nn.parallel.DistributedDataParallel) else given
             self._notes = layer_notes(self._model)
@@ -201,7 +201,7 @@ class NoiseProbe:
         """
         if self._model is None or not self._of_layers:
             raise ValueError("NoiseProbe: layers needs a look with norms, such as NoiseProbe(model, norms=by_layer).")
-        names = {p: name for name, p in self._model.named_parameters()}
+        names: dict[Tensor, str] = {p: name for name, p in self._model.named_parameters()}
         rows = np.mean(self._of_layers[-max(1, len(self._of_layers) // LAST) :], axis=0).tolist()
         return {names[p]: LayerNoise(*row) for p, row in zip(self._params, rows, strict=True)}
 

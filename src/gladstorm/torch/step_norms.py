@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +16,8 @@ from gladstorm.torch.batch_gradients import squared
 from gladstorm.torch.norms import inner_of, norm_of, plain
 from gladstorm.torch.unit_steps import UNIT_STEPS, matrices, unit_steps, whole
 
-Norms = Callable[
-    [torch.nn.Module], Iterable[Mapping[str, Any]]
-]  # parameter groups of a model, as `by_layer` makes them
+# Parameter groups of a model, as `by_layer` makes them.
+Norms = Callable[[torch.nn.Module], Iterable[dict[str, Any]]]
 IN_LAYERS = (
     "Distances are in the norm of the optimizer's steps, noise and gradients in its dual. The gradient is as long as "
     "mini-batches agree on it, so that the critical batch size is an upper end."
@@ -84,7 +83,7 @@ class LayerNorms:
     (6.0, 2.0)
     """
 
-    def __init__(self, groups: Iterable[Mapping[str, Any]], owner: str = "norms") -> None:
+    def __init__(self, groups: Iterable[dict[str, Any]], owner: str = "norms") -> None:
         self.params: list[Tensor] = []
         self._groups: list[tuple[slice, str, float, int]] = []
         for group in groups:
