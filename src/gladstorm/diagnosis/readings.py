@@ -19,8 +19,6 @@ READINGS = (
     "noise/growth_low",
     "noise/growth_high",
     "noise/signal",
-    "step/length",
-    "step/cosine",
     "clip/share",
     "clip/bias",
     "skipped",
@@ -54,7 +52,7 @@ class Readings:
         Args:
             probe: A `Probe`, or what `gladstorm.optax.read_noise` returns.
             batch: Samples in a mini-batch of the training; those of the probe if not given.
-            others: Readings that are known elsewhere, such as step/length.
+            others: Readings that are known elsewhere, such as clip/share.
         """
         distance, noise, gradient2 = map(np.float64, (probe.distance, probe.noise, probe.gradient2))
         self.growth.update(distance, noise)

@@ -17,8 +17,6 @@ from gladstorm.torch.batch_gradients import squared
 from gladstorm.torch.norms import norm_of
 from gladstorm.torch.options import processes
 
-NEARLY = 0.999  # of a threshold: as long as this, a gradient was clipped to it, but for rounding
-
 
 class GradientRecorder:
     """‖g_j‖² of every backward j and Σ g_j, heard parameter by parameter; if asked, also of every second j."""
@@ -74,9 +72,3 @@ class GradientRecorder:
         factor = m / scale / (groups / 2)
         others = torch._foreach_sub(self.totals, self._half)
         return factor * norm_of(self._half).item(), factor * norm_of(others).item()
-
-
-def is_clipped(params: Sequence[Tensor], total: float) -> bool:
-    """Whether gradients are shorter than the total that was recorded, over all processes: something clipped them."""
-    now = norm_of([p.grad.to_dense() for p in params if p.grad is not None]).item()
-    return now < NEARLY * total / processes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,14 @@ from gladstorm.torch.batch_gradients import (
     split,
     squared,
 )
-from gladstorm.torch.gradient_records import NEARLY, GradientRecorder, is_clipped
-from gladstorm.torch.norms import inner_of, norm_of
+from gladstorm.torch.gradient_records import GradientRecorder
+from gladstorm.torch.norms import norm_of
 from gladstorm.torch.options import processes
 from gladstorm.torch.random_state import save_random_state
 from gladstorm.torch.step_norms import IN_LAYERS, LayerNoise, LayerNorms, Norms, WholeNorm
 
 LARGE = 64  # samples, of which eighths are enough
+NEARLY = 0.999  # of a threshold: as long as this, a gradient was clipped to it, but for rounding
 LAST = 4  # the last part of the looks, of so many, is what layers are measured over
 NOTHING = (math.nan, math.nan, math.nan)  # of what takes a second point
 LOGGER = logging.getLogger(__name__)
@@ -103,8 +104,6 @@ class NoiseProbe:
         if max_norm is not None:
             POSITIVE.require("NoiseProbe", "max_norm", max_norm)
         self._max_norm, self._on_reading, self._readings = max_norm, on_reading, Readings(max_norm)
-        self._before: list[Tensor] | None = None  # the parameters a step before a probe
-        self._room: list[Tensor] = []  # for numbers like them, during a probe
         self._clipped: list[int] = [0, 0]  # of so many steps, on so many
         self._rows: list[Probe] = []
         self._of_layers: list[np.ndarray] = []
@@ -112,7 +111,7 @@ class NoiseProbe:
         self._hooks: list[RemovableHandle] = []
         self._recorder: GradientRecorder | None = None
         self._model: torch.nn.Module | None = None
-        self._notes: tuple[str, ...] = ()
+        self._notes: tuple[str, ...] = ()  # remarks
         given: Any = getattr(optimizer_or_model, "optimizer", optimizer_or_model)  # Accelerate wraps an optimizer
         if isinstance(given, torch.nn.Module):
             self._model = given.module if isinstance(given, torch.nn.parallel.DistributedDataParallel) else given
@@ -150,7 +149,6 @@ class NoiseProbe:
         if step % self.every == 0:
             with self._counted():
                 self._look(self._model, step, loss_of, batch)
-        self._keep_parameters(self._steps)
 
     def _look(self, model: torch.nn.Module, step: int, loss_of: LossOf, batch: Any) -> None:
         size = size_of(batch)
@@ -171,21 +169,19 @@ class NoiseProbe:
             return
         finally:
             restore()
-        length, along = self._last_step(*evaluated)
         (A, norm_A), (B, norm_B) = evaluated
-        norm, samples = norm_of(self._in_room(torch.add, A, B)).item(), size_of(parts[0]) * self._reduced_over
-        halves = norm_A, norm_B
+        samples, halves = size_of(parts[0]) * self._reduced_over, (norm_A, norm_B)
         if isinstance(self._norm, LayerNorms):
             noise, gradient2, of_layers = self._norm.layers([A, B], samples)
             self._of_layers.append(of_layers)
             halves = math.nan, math.nan  # what clipping does is told by Euclidean noise
         else:
-            noise, gradient2 = spread([squared(norm_A), squared(norm_B)], squared(norm), samples)
+            torch._foreach_add_(A, B)  # in place: to ask for memory takes time
+            noise, gradient2 = spread([squared(norm_A), squared(norm_B)], squared(norm_of(A).item()), samples)
         if self._max_norm is not None:  # gradients are as long as that after clipping, and longer before
             now = norm_of([p.grad for p in self._params if p.grad is not None]).item()
             self._count_clipped(now >= NEARLY * self._max_norm)
-        found = (len(parts), samples, noise, gradient2, *NOTHING, *halves)
-        self._add(step, size * self._reduced_over, found, length, along / norm if norm else math.nan)
+        self._add(step, size * self._reduced_over, (len(parts), samples, noise, gradient2, *NOTHING, *halves), A)
 
     @property
     def probes(self) -> Probes:
@@ -229,7 +225,6 @@ class NoiseProbe:
         if recorder is not None:
             with self._counted():
                 self._take(recorder)
-            self._keep_parameters(self._steps + 1)
 
     def _listen(self) -> None:
         """Hear the gradients of the next step, if it has a probe."""
@@ -243,11 +238,8 @@ class NoiseProbe:
         return recorder
 
     def _before_step(self, _: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        closure = any(map(callable, (*args[1:], kwargs.get("closure"))))  # the first is the optimizer itself
-        if not closure:
+        if not any(map(callable, (*args[1:], kwargs.get("closure")))):  # the first is the optimizer itself
             self.take()
-        if not closure or self._steps % self.every:
-            self._keep_parameters(self._steps + 1)
 
     def _after_step(self, *_: Any) -> None:
         if self._stop_listening() is not None:
@@ -262,23 +254,21 @@ class NoiseProbe:
         if groups < 2:
             self._warn_once("had one micro-batch in one process, and nothing to compare it with")
             return
-        norm = norm_of(recorder.totals).item()
         if self._max_norm is not None:
-            self._count_clipped(norm / processes() / scale >= NEARLY * self._max_norm)
-        else:
-            self._count_clipped(is_clipped(self._params, norm / scale))
+            norm = norm_of(recorder.totals).item() / processes() / scale
+            self._count_clipped(norm >= NEARLY * self._max_norm)
         found = (groups, self.samples, noise, gradient2, *NOTHING, *recorder.halves(scale))
-        length, along = self._last_step((recorder.totals, norm))
-        self._add(self._steps, groups * self.samples, found, length, along / norm if norm else math.nan)
+        self._add(self._steps, groups * self.samples, found, recorder.totals)
 
     def _count_clipped(self, clipped: bool) -> None:
         self._clipped[0] += clipped
         self._clipped[1] += 1
 
-    def _add(self, step: int, batch: int, found: tuple[Any, ...], length: float, cosine: float) -> None:
-        """Add a probe, and read it; a step of this length led here, at this cosine with the gradient."""
-        distance = self._norm.length(self._in_room(torch.sub, [p.detach() for p in self._params], self._start))
-        self._room = []
+    def _add(self, step: int, batch: int, found: tuple[Any, ...], room: list[Tensor]) -> None:
+        """Add a probe of the parameters as they are now, and read it; `room` is memory like theirs."""
+        for r, p, start in zip(room, self._params, self._start, strict=True):
+            torch.sub(p.detach(), start, out=r)
+        distance = self._norm.length(room)
         _, _, noise, gradient2, *_ = found
         if not all(map(math.isfinite, (noise, gradient2, distance))):
             self._not_finite += 1
@@ -286,7 +276,7 @@ class NoiseProbe:
         self._rows.append(Probe(step, step, "path" if distance else "start", distance, *found))
         if self._on_reading is None:
             return
-        others = {"skipped": float(self._not_finite + self._failed), "step/length": length, "step/cosine": cosine}
+        others = {"skipped": float(self._not_finite + self._failed)}
         if self._clipped[1]:
             others["clip/share"] = self._clipped[0] / self._clipped[1]
         self._on_reading(self._readings.update(self._rows[-1], batch, **others))
@@ -302,27 +292,6 @@ class NoiseProbe:
             self._failed += 1
             if self._failed == 1:
                 LOGGER.exception("NoiseProbe: a probe failed, and the training goes on; later failures are counted.")
-
-    def _keep_parameters(self, next_step: int) -> None:
-        """Keep where the parameters are, if there is a probe after this step."""
-        if self._on_reading is not None and next_step % self.every == 0:
-            self._before = [p.detach().clone() for p in self._params]
-
-    def _last_step(self, *parts: tuple[list[Tensor], float]) -> tuple[float, float]:
-        """‖d‖ and ⟨Σ g, d⟩/‖d‖ of the last step −d, whose direction is the estimate; the g come with their norms."""
-        if self._before is None:
-            return math.nan, math.nan
-        back, self._before = self._before, None
-        self._room = back
-        torch._foreach_sub_(back, [p.detach() for p in self._params])
-        length = norm_of(back).item()
-        products = (inner_of(gradients, back, norm * length) for gradients, norm in parts)
-        return length, sum(products) / length if length else math.nan
-
-    def _in_room(self, operation: Callable[..., Tensor], us: Sequence[Tensor], vs: Sequence[Tensor]) -> list[Tensor]:
-        """The result for each pair of tensors, in memory that the next call uses again: to ask for more takes time."""
-        self._room = self._room or [torch.empty_like(start) for start in self._start]
-        return [operation(u, v, out=out) for u, v, out in zip(us, vs, self._room, strict=True)]
 
     def _warn_once(self, reason: str) -> None:
         message = (
