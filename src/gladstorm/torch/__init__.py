@@ -20,13 +20,12 @@ from gladstorm.core.extras import needing_extras
 with needing_extras("gladstorm.torch"):
     import torch  # noqa: F401 - PyTorch itself, not this package
 
-from gladstorm.torch.diagnosis import diagnose
+from gladstorm.torch.diagnosis import diagnose, trial
 from gladstorm.torch.layers import by_layer
 from gladstorm.torch.noise_probe import NoiseProbe
 from gladstorm.torch.nsgdm import NIGT, NMARS, NSGDM
 from gladstorm.torch.nstorm import NSTORM
 from gladstorm.torch.scale_batch import scale_batch
-from gladstorm.torch.trial import trial
 from gladstorm.torch.untuned import Untuned
 
 __all__ = ["NIGT", "NMARS", "NSGDM", "NSTORM", "NoiseProbe", "Untuned", "by_layer", "diagnose", "scale_batch", "trial"]
