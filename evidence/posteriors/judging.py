@@ -20,9 +20,10 @@ from gladstorm.jobs.provenance import source
 from gladstorm.jobs.store import Store
 from gladstorm.jobs.tasks import HERE, Executor, Task
 from gladstorm.variational import FullRank, MeanField
+from gladstorm.variational.conclusion import updates
 from gladstorm.variational.driver import BLOCKS, COMPARED
 from gladstorm.variational.programs import ROWS
-from gladstorm.variational.updates import SHARES, NewtonUpdate, updates
+from gladstorm.variational.updates import SHARES, NewtonUpdate
 
 PACKAGES = ("gladstorm", "numpyro", "jax", "optax", "numpy", "scipy")
 TIMED = (

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gladstorm.methods.steps import per_coordinate
+from gladstorm.variational.conclusion import updates
 from gladstorm.variational.families import Diagonal, Factored, FullRank, LowRank, MeanField, Triangular, largest_family
 from gladstorm.variational.updates import (
     Draw,
@@ -19,7 +20,6 @@ from gladstorm.variational.updates import (
     MeanFieldUpdate,
     NewtonUpdate,
     Update,
-    updates,
 )
 from targets import correlated, gaussian
 
