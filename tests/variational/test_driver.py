@@ -107,8 +107,8 @@ def test_a_step_has_the_draws_of_its_number_however_many_are_drawn_together(
     ends = []
     for together in (driver.CHUNK, 4):
         monkeypatch.setattr(driver, "CHUNK", together)
-        ends.append(advance(density, update, starts, states, key, 5, 10, 20))
-    keys = jax.random.split(jax.random.wrap_key_data(key), starts)
+        ends.append(advance(density, update, starts, states, None, key, 5, 10, 20))
+    keys = jax.random.split(jax.random.wrap_key_data(jnp.asarray(key)), starts)
     step = jax.jit(partial(update.step, noisy))
     for start, start_key in enumerate(keys):
         state = jax.tree.map(lambda leaf, at=start: leaf[at], states)
@@ -163,7 +163,7 @@ class Compiled:
         jax.monitoring.register_event_duration_secs_listener(self._hear)
         return self.names
 
-    def _hear(self, event: str, _: float, **about: Any) -> None:
+    def _hear(self, event: str, duration_secs: float, **about: Any) -> None:
         if event == "/jax/core/compile/backend_compile_duration":
             self.names.append(str(about))
 

@@ -174,4 +174,7 @@ def test_draws_by_importance_have_the_moments_of_the_density_where_q_has_not() -
     assert np.corrcoef(draws.T)[0, 1] == pytest.approx(0.5, abs=0.05)
     assert fit.efficiency is not None
     assert 0.5 < fit.efficiency < 0.9
+    assert fit.log_weights is not None
+    assert fit.elbo_error == pytest.approx(fit.log_weights.std() / np.sqrt(1024), rel=0.15)
+    assert fit.elbo == pytest.approx(fit.log_weights.mean(), abs=4 * fit.elbo_error)
     assert not np.array_equal(fit.resample(10, seed=2)["z"], draws[:10])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -53,20 +53,20 @@ class Anchor(NamedTuple):
 
 
 def gaussian_target(density: Traced, on_all_data: Traced | None = None) -> Target:
-    """Return the target of a Gaussian that is fitted to a log density in unconstrained space."""
+    """Return the target of a Gaussian that is fitted to a log density, which may be that of a subsample."""
+
+    def correction(q: Any, z: Any, key: Any) -> Any:
+        if on_all_data is None:
+            return 0.0
+        value, slope = on_all_data.value_and_gradient(q.loc)
+        values, slopes = density.values_and_gradients(np.broadcast_to(q.loc, z.shape), key)
+        return value - values + np.sum((slope - slopes) * (z - q.loc), axis=1)
 
     def weights(q: Any, draws: Draw) -> Any:
-        return density.over(q.place(draws.noise), draws.key) - q.log_density_at(draws.noise)
+        z = q.place(draws.noise)
+        return density.over(z, draws.key) + correction(q, z, draws.key) - q.log_density_at(draws.noise)
 
-    def corrected_weights(q: Any, draws: Draw) -> Any:
-        value, slope = on_all_data.value_and_gradient(q.loc)
-        z, key = q.place(draws.noise), draws.key
-        at_mean, slopes = density.values_and_gradients(np.broadcast_to(q.loc, z.shape), key)
-        correction = value - at_mean + np.sum((slope - slopes) * (z - q.loc), axis=1)
-        return density.over(z, key) + correction - q.log_density_at(draws.noise)
-
-    chosen = weights if on_all_data is None else corrected_weights
-    return Target(density, lambda q: int(q.noise_size), chosen, on_all_data)
+    return Target(density, lambda q: int(q.noise_size), weights, on_all_data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +130,10 @@ def optimize(
         progress: Whether to show progress on standard error.
     """
     number_of_starts = len(jax.tree.leaves(q)[0])
-    blocks = _Blocks(store, progress, target)
     total, done, skipped = sum(steps for _, steps in updates), 0, np.zeros(number_of_starts)
-    curve, noise, ends, gaps, elbos = [], [], [], [], []
+    curve, noise, ends = [], [], []
+    gaps: list[np.ndarray] = []
+    elbos: list[np.ndarray] = []
 
     @cache
     def look(size: int | None, number: int) -> Draw:
@@ -149,7 +150,8 @@ def optimize(
     def compare_starts(q: Any, times: int) -> np.ndarray:
         return np.stack([compare(_row(q, start), times) for start in range(number_of_starts)])
 
-    with _reporting(progress, label, total) as report:
+    with nullcontext() if progress else quietly(), Progress(label, total) as report:
+        blocks = _Blocks(store, target)
         for number, (update, steps) in enumerate(updates):
             key, at, looks = _key(seed, number), 0, Looks(steps)
             state = program(_begin, update, number_of_starts, quick=True)(q, key)
@@ -160,7 +162,8 @@ def optimize(
                 curve.append(gain.elbo / length)
                 noise.append(gain.noise / length)
                 ends.append(done)
-                report(done, f"ELBO {curve[-1].max():.6g}")
+                annotate(f"ELBO {curve[-1].max():.6g}")
+                report(done)
                 q = update.candidates(state)[0]
                 if looks.nothing_left(at, compare_starts(q, 1)):
                     break
@@ -196,38 +199,19 @@ def _best(candidates: tuple[Any, ...], of_starts: Callable[[Any, int], np.ndarra
     return jax.tree.map(lambda *leaves: np.stack(leaves)[chosen, at], *candidates), elbos[chosen, at]
 
 
-@contextmanager
-def _reporting(show: bool, label: str, total: int) -> Iterator[Callable[[int, str], None]]:
-    """Yield what takes the steps that are done and a note, and shows them if wanted."""
-    if not show:
-        yield lambda _done, _note: None
-        return
-    with Progress(label, total) as progress:
-
-        def report(done: int, note: str) -> None:
-            annotate(note)
-            progress(done)
-
-        yield report
-
-
 class _Blocks:
     """Blocks of steps, computed, or read from the store of a fit that was interrupted."""
 
-    def __init__(self, store: str | os.PathLike[str] | None, log: bool, target: Target) -> None:
-        self._density, self._log = target.density, log
-        self._store = None
-        if store is not None:
-            with nullcontext() if log else quietly():
-                self._store = Store(store, Arrays, ".parquet")
-            self._identity = target.density.identity
+    def __init__(self, store: str | os.PathLike[str] | None, target: Target) -> None:
+        self._density = target.density
+        self._store = None if store is None else Store(store, Arrays, ".parquet")
 
     def advance(self, update: Update, starts: int, state: Any, anchor: Anchor | None, *block: Any) -> tuple[Any, Gain]:
         """Return the states after a block of steps, and the sums of its gains."""
         leaves, tree = jax.tree.flatten(state)
 
         def compute() -> Arrays:
-            return Arrays(advance(self._density, update, starts, state, *block, anchor=anchor), {})
+            return Arrays(advance(self._density, update, starts, state, anchor, *block), {})
 
         if self._store is None:
             values = compute().values
@@ -235,9 +219,8 @@ class _Blocks:
             given = [*leaves, *(anchor or ())]
             before = hashlib.sha256(b"".join(np.asarray(leaf).tobytes() for leaf in given)).hexdigest()
             key, *numbers = block
-            identity = [self._identity, repr(update), before, key.tolist(), *numbers]
-            with nullcontext() if self._log else quietly():
-                values = self._store.recall(identity, compute).values
+            identity = [self._density.identity, repr(update), before, key.tolist(), *numbers]
+            values = self._store.recall(identity, compute).values
         return jax.tree.unflatten(tree, values[:-3]), Gain(*values[-3:])
 
 
@@ -253,7 +236,8 @@ def _corrected(log_density: LogDensity, anchor: Anchor) -> LogDensity:
 
     def corrected(z: Any, key: Array) -> Array:
         value, slope = jax.value_and_grad(log_density)(anchor.z, key)
-        return log_density(z, key) + anchor.value - value + (anchor.slope - slope) @ (z - anchor.z)
+        off: Array = anchor.value - value + (anchor.slope - slope) @ (z - anchor.z)
+        return log_density(z, key) + off
 
     return corrected
 
@@ -263,11 +247,11 @@ def advance(
     update: Update,
     starts: int,
     state: Any,
+    anchor: Anchor | None,
     key: np.ndarray,
     at: int,
     length: int,
     steps: int,
-    anchor: Anchor | None = None,
 ) -> tuple[np.ndarray, ...]:
     """Advance every start through a block of steps; the leaves of their states, and the sums of their gains."""
     size = update.noise_size(state)

@@ -47,8 +47,8 @@ def fit_logdensity(
         dim: d.
         steps: The number of steps of every start, each with one gradient.
         seed: The same seed gives the same bits.
-        family: `MeanField()`, `FullRank()` or `LowRank(rank)`. By default full rank where the run has steps enough for
-            d(d + 3)/2 numbers, and low rank elsewhere; both begin with a mean field.
+        family: `MeanField()`, `FullRank()`, `LowRank(rank)` or `Flow()`. By default full rank where the run has steps
+            enough for d(d + 3)/2 numbers, and low rank elsewhere; both begin with a mean field.
         starts: How many runs to make at once. The best by ELBO is kept; starts that disagree are a warning.
         start: Where the means begin: a vector for all starts, or one for each. By default uniform in ± 2.
         transform: From z to a dictionary of what it means, for `Fit.sample` and `Fit.summary`.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import jax
@@ -19,7 +19,6 @@ import numpy as np
 from jax import export
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from gladstorm.methods.norms import is_finite
 from gladstorm.simulation.devices import programs_on_disk
 
 ROWS = 64  # points at which a function is evaluated together
@@ -56,7 +55,7 @@ class Traced:
             lambda leaf: jax.ShapeDtypeStruct((ROWS, *np.shape(leaf)), jnp.result_type(leaf)), examples
         )
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """Digest of the structure and its arrays."""
         digest = hashlib.sha256(self.structure.text.encode())
@@ -79,8 +78,9 @@ class Traced:
 
     def is_finite(self, *rows: Any) -> np.ndarray:
         """Return at which rows of arguments the number and its gradient are finite."""
-        finite: np.ndarray = self._over(_is_finite, rows)
-        return finite
+        values, gradients = self.values_and_gradients(*rows)
+        leaves = [np.isfinite(leaf).reshape(len(leaf), -1).all(axis=1) for leaf in jax.tree.leaves(gradients)]
+        return np.all([np.isfinite(values), *leaves], axis=0)
 
     def values_and_gradients(self, *rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the number and its gradient at rows of arguments."""
@@ -182,11 +182,6 @@ def _value_and_gradient(structure: _Structure, arrays: list[Any], *at: Any) -> A
 
 def _values_and_gradients(structure: _Structure, arrays: list[Any], *rows: Any) -> Any:
     return jax.vmap(partial(_value_and_gradient, structure, arrays))(*rows)
-
-
-def _is_finite(structure: _Structure, arrays: list[Any], *rows: Any) -> Any:
-    values, gradients = _values_and_gradients(structure, arrays, *rows)
-    return jnp.isfinite(values) & jax.vmap(is_finite)(gradients)
 
 
 def _paged(run: Callable[..., Any], rows: Any) -> Any:

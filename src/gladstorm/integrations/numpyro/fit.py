@@ -53,9 +53,9 @@ def fit(
         args: What it is called with. An argument that has the name of one of `fit` is given by `functools.partial`.
         steps: The number of steps of every start, each with one gradient.
         seed: The same seed gives the same bits.
-        guide: `MeanField()`, `FullRank()`, `LowRank(rank)`, or a guide of your own: an autoguide or a function. By
-            default full rank where the run has steps enough for its d(d + 3)/2 numbers, and low rank elsewhere; both
-            begin with a mean field.
+        guide: `MeanField()`, `FullRank()`, `LowRank(rank)`, `Flow()`, or a guide of your own: an autoguide or a
+            function. By default full rank where the run has steps enough for its d(d + 3)/2 numbers, and low rank
+            elsewhere; both begin with a mean field.
         starts: How many runs to make at once. The best by ELBO is kept; starts that disagree are a warning.
         init: numpyro's strategy for where the locations begin, such as `init_to_median`. By default `init_to_uniform`.
         store: A folder. A fit that was interrupted goes on from its last finished block of steps.
