@@ -11,7 +11,8 @@
 `NSTORM` evaluates each mini-batch at two points and therefore takes a closure.
 `Untuned` has no number to tune: it finds the length of its steps itself, and keeps an average of the iterates.
 `diagnose` measures whether the noise of a model grows, and `NoiseProbe` measures it during a training.
-`scale_batch` changes an optimizer for larger batches, so that the training keeps its course.
+`scale_batch` changes an optimizer for larger batches, so that the training keeps its course, and `AutoBatch` lets them
+grow while one trains.
 """
 
 from gladstorm.core.extras import needing_extras
@@ -19,6 +20,7 @@ from gladstorm.core.extras import needing_extras
 with needing_extras("gladstorm.torch"):
     import torch  # noqa: F401 - PyTorch itself, not this package
 
+from gladstorm.torch.auto_batch import AutoBatch
 from gladstorm.torch.diagnosis import diagnose
 from gladstorm.torch.layers import by_layer
 from gladstorm.torch.noise_probe import NoiseProbe
@@ -28,4 +30,4 @@ from gladstorm.torch.scale_batch import scale_batch
 from gladstorm.torch.trial import trial
 from gladstorm.torch.untuned import Untuned
 
-__all__ = ["NSGDM", "NSTORM", "NoiseProbe", "Untuned", "by_layer", "diagnose", "scale_batch", "trial"]
+__all__ = ["NSGDM", "NSTORM", "AutoBatch", "NoiseProbe", "Untuned", "by_layer", "diagnose", "scale_batch", "trial"]
