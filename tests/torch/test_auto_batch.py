@@ -51,7 +51,8 @@ def schedule_of(optimizer: torch.optim.Optimizer) -> LambdaLR:
 
 
 def train(kind: str = "AdamW", **options: Any) -> tuple[torch.nn.Module, AutoBatch, list[dict[str, Any]]]:
-    model, read = network(), []
+    model = network()
+    read: list[dict[str, Any]] = []
     optimizer = KINDS[kind](model)
     auto = AutoBatch(optimizer, budget=BUDGET, micro=MICRO, on_reading=read.append, **options)
     schedule = schedule_of(optimizer)
