@@ -412,7 +412,7 @@ TWO: Any = [1, 2]  # a list where one number belongs
         (Method(ErrorFeedback(0.1, 4), PLAIN), r"ErrorFeedback: k must be at most the dimension, 3; got k=4\."),
         (
             Method(ErrorFeedback(0.1, 1, clients=TWO), PLAIN),
-            r"ErrorFeedback: clients must be one number.* got \[1, 2\]",
+            r"ErrorFeedback: clients must be one number.* got clients=\[1, 2\]",
         ),
         (Method(Snvrg((2, 0)), PLAIN), r"Snvrg: loops must be a whole number ≥ 1; got loops=0\."),
         (Method(Fresh(), Plain(PowerDecay(-1.0, 0.5))), r"PowerDecay: initial must be finite and > 0; got initial=-1"),
