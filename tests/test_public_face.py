@@ -28,7 +28,7 @@ DELIBERATELY_NOT = {
     "simulation.record": set(),
     "simulation.simulate": set(),
 }
-PACKAGES = ("diagnosis", "lightning", "numpyro", "optax", "torch", "transformers")
+PACKAGES = ("diagnosis", "lightning", "numpyro", "optax", "pymc", "torch", "transformers")
 GROUPS: dict[str, ModuleType] = {name: each for name in gs.__all__ if isinstance(each := getattr(gs, name), ModuleType)}
 PARTS = ("averages", "batches", "estimators", "norms", "objectives", "oracles", "schedules", "steps")
 MOST = 34  # at the top: 24 names, and ten groups of all others
@@ -45,7 +45,7 @@ def public_names(module: ModuleType) -> set[str]:
 
 @pytest.mark.parametrize("name", dir(gs))
 def test_every_name_shown_resolves(name: str) -> None:
-    if name in ("lightning", "numpyro", "transformers"):
+    if name in ("lightning", "numpyro", "pymc", "transformers"):
         pytest.importorskip(name)
     assert getattr(gs, name) is not None
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import gladstorm as gs
-from evidence.reproduction import Results
+from evidence.reproduction.results import Results
 from fuzz_files import damaged_files, summary_line
 from gladstorm.jobs.files import load_json, load_table, save_json, save_table, write_text, write_whole
 from gladstorm.simulation.record import Record

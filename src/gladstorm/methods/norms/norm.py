@@ -132,7 +132,7 @@ class Euclid(StepNorm):
 
 @part
 class Sign(StepNorm):
-    """‖x‖ = max |x_i|, and d(v) = sign(v) with sign(0) = 0: sign descent."""
+    """‖x‖ = max_i of `|x_i|`, and d(v) = sign(v) with sign(0) = 0: sign descent."""
 
     def _unit(self, v: Array) -> Array:
         return jnp.sign(v)
