@@ -130,18 +130,6 @@ def test_the_bound_of_one_length_is_S1() -> None:
     assert one_length(SMOOTH, 0.01, 0.1, 50) == pytest.approx(MomentumSmooth(SMOOTH, 0.01, 0.1, 0.7, 50).bound)
 
 
-def test_a_range_of_six_orders_of_magnitude_costs_a_run_of_a_seventh() -> None:
-    """The sentence of docs/theory.md: K = 10⁶ growing steps are no worse than 2K/log ϱ = 144 764 tuned ones."""
-    growing = GrowingSteps(SMOOTH, first=1e-9, ratio=1e6, steps=10**6)
-    T = round(growing.effective_steps(10**6))
-    assert T * math.log(1e6) / 2 == pytest.approx(10**6, rel=1e-5)
-
-    def tuned(gamma: float) -> float:
-        return MomentumSmooth(SMOOTH, gamma, growing.eta, SMOOTH.G, T).bound
-
-    assert growing.bound(growing.best()) <= tuned(lowest(tuned, 1e-9, 1.0))
-
-
 @pytest.mark.parametrize(("L0", "B"), [(1.5, 0.4), (0.01, 3.0)])
 def test_to_leading_order_the_bound_is_that_of_the_page(L0: float, B: float) -> None:
     """2 √(Δ (B/√2 + 2 L0)) T^(−1/6), and with the best η of the order (L0 B² Δ³/T)^(1/6)."""

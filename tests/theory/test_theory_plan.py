@@ -451,16 +451,6 @@ def test_every_regime_names_its_source(regime: type[theory.Statement]) -> None:
     assert "app_" not in regime.source  # what only the paper's LaTeX knows
 
 
-@pytest.mark.parametrize(("method", "needed"), [("nsgdm", {"gamma", "eta"}), ("nstorm", {"gamma", "eta", "n_init"})])
-def test_a_statement_says_what_its_method_takes(method: str, needed: set[str]) -> None:
-    statement = theorem(method, Problem(L0=1.0, L=1.0, alpha=0, B=1.0, G=3.0, gap=1.0), gamma0=0.5)
-    settings = statement.settings(100)
-    schedule = statement.schedule(100)
-    assert set(settings) == needed
-    assert settings["gamma"] == schedule.gamma
-    assert settings.get("n_init", schedule.n_init) == schedule.n_init
-
-
 # Noise that is smallest elsewhere than at x⁰.
 
 

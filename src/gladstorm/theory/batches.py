@@ -10,10 +10,9 @@ import math
 from dataclasses import dataclass
 
 from gladstorm.theory.problem import Problem
-from gladstorm.theory.rules import NON_NEGATIVE, POSITIVE, NumberRule
+from gladstorm.theory.rules import NON_NEGATIVE, POSITIVE
 
 BATCHES = {"one": 0, "sigma": 1, "sigma2": 2}  # the power q of the noise's deviation that a batch grows like
-AT_LEAST_1 = NumberRule("finite and ≥ 1", lambda v: 1 <= v < math.inf)
 
 
 def critical_batch(problem: Problem, distance: float, gradient: float) -> float:
@@ -34,8 +33,6 @@ def batch_for_time(critical: float, worth: float) -> float:
     >>> batch_for_time(critical=400, worth=4)
     40.0
     """
-    NON_NEGATIVE.require("batch_for_time", "critical", critical)
-    POSITIVE.require("batch_for_time", "worth", worth)
     return math.sqrt(worth * critical)
 
 
@@ -45,8 +42,6 @@ def batch_for_samples(critical: float, excess: float) -> float:
     >>> batch_for_samples(critical=400, excess=0.25)
     100.0
     """
-    NON_NEGATIVE.require("batch_for_samples", "critical", critical)
-    POSITIVE.require("batch_for_samples", "excess", excess)
     return excess * critical
 
 
