@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from gladstorm import BlumGladyshev, nsgdm, run
-from gladstorm.methods.schedules import GeometricGrowth
-from gladstorm.problems import objectives
 from gladstorm.theory import GrowingSteps, Problem
 from gladstorm.theory.class_constants import in_linear_class
 from gladstorm.theory.rules import OutOfRange
@@ -212,21 +209,6 @@ def test_every_inequality_of_the_proof_holds_in_runs(name: str, first: float, ra
 def upper(values: np.ndarray) -> np.ndarray:
     """The mean over seeds and four of its standard errors."""
     return np.asarray(values.mean(axis=-1) + 4 * values.std(axis=-1) / math.sqrt(values.shape[-1]))
-
-
-def test_the_schedule_of_the_simulator_has_these_steps_and_stays_below_the_bound() -> None:
-    """Where curvature grows with the gradient, on cosh: python -m evidence verification."""
-    objective = objectives.named("quadratic", dim=2, start=1.0)
-    growing = replace(GROWING, problem=Problem(alpha=0, L0=1.0, B=0.4, G=0.7, gap=1.0))
-    method = nsgdm(GeometricGrowth(growing.first, growing.ratio), growing.eta)
-    record = run(BlumGladyshev(objective, 0.4, 0.7), method, steps=300, seeds=200, records=1000, progress=False)
-    norms, gamma = record.grad_norm[0, :, :300].T, 1e-3 * 100 ** (np.arange(300) / 300)
-    assert record.steps[:301].tolist() == list(range(301))
-    distance = np.sqrt(record.drift2[0])
-    assert distance[:, 1] == pytest.approx(1e-3)
-    assert distance.max() <= growing.length(300)
-    for k in range(1, 301):
-        assert upper(gamma[:k] @ norms[:k] / growing.length(k)) <= growing.bound(k)
 
 
 # Edges.

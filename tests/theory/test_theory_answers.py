@@ -141,14 +141,6 @@ def test_bounds_near_alpha_one_are_finite_or_refused(
     assert all(number is None or math.isfinite(number) for number in numbers)
 
 
-def test_small_growth_brings_alpha_near_one_back_into_range() -> None:
-    statement = theorem("nsgdm", Problem(alpha=0.97, L0=1, L1=1e-9, B=1, G=1, gap=1))
-    assert math.isfinite(statement.bound(10**6))
-    assert not statement.violations()
-    storm = theorem("nstorm", Problem(alpha=0.99, L0=1, L1=1, B=1, G=1, gap=1))
-    assert math.isfinite(storm.bound(10**6))
-
-
 def test_a_gamma0_whose_power_overflows_is_refused() -> None:
     problem = Problem(alpha=0.9, L0=1, L1=1, B=1, G=1, gap=1)
     with pytest.raises(OutOfRange, match=r"nstorm: gamma0 must be small enough .* got gamma0=1e\+100\."):

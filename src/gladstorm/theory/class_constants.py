@@ -122,9 +122,12 @@ ABOVE_0 = 1e-300  # an α so small that the constants of its class are their lim
 def weaken(constants: Constants, alpha: float, *, scale: float = 1.0) -> Constants:
     """The constants of f for a larger α: every f in L*_sym(a) is also in L*_sym(α) for α ≥ a.
 
-    With r = a/α and any s > 0, the scale, t^a ≤ s^a (1 − r) + s^(a−α) r t^α: the weighted mean of 1 and (t/s)^α. So L0
-    grows by L1 s^a (1 − r), and L1 becomes L1 s^(a−α) r; at gradients of norm s nothing is lost. A smooth f (a = 0) is
-    in every class with L1 = 0. The converse is false.
+    With r = a/α and any s > 0, t^a ≤ s^a (1 − r) + s^(a−α) r t^α: the weighted mean of 1 and (t/s)^α. So L0 grows by
+    L1 s^a (1 − r), and L1 becomes L1 s^(a−α) r. A smooth f (a = 0) is in every class with L1 = 0.
+
+    Args:
+        constants, alpha: Those of f, with its own α, here a; and the larger α.
+        scale: s > 0: at gradients of this norm nothing is lost.
 
     >>> weaken(Constants(L0=0.0, L1=4.0, alpha=0.5, f_inf=0.0), alpha=1)
     Constants(L0=2.0, L1=2.0, alpha=1, f_inf=0.0)

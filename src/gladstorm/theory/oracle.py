@@ -55,8 +55,12 @@ def for_oracle(
 ) -> Statement:
     """State the paper's theorem about a method on this oracle: NSGDM with f's own constants, NSTORM with the oracle's.
 
-    Method, γ0 and η0 are as in `theorem`, α as in `problem_of`. If the noise is smallest at another point than x⁰, its
-    constants are moved to x⁰ and become larger; `cost_of_moving(oracle.bg0, oracle.objective.start)` says by how much.
+    Args:
+        oracle, alpha: As in `problem_of`.
+        method, gamma0, eta0: As in `theorem`; `tune(T)` then improves γ0 for one horizon.
+
+    If the noise is smallest at another point than x⁰, its constants are moved to x⁰ and become larger;
+    `cost_of_moving(oracle.bg0, oracle.objective.start)` says by how much.
 
     >>> import gladstorm as gs
     >>> oracle = gs.BlumGladyshev(gs.objectives.named("quadratic", dim=2, start=1.0), B=0.5, G=0.5)
