@@ -6,7 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from gladstorm.theory import nsgdm, nstorm  # noqa: F401 - importing a module makes its regimes known
+from gladstorm.theory import nstorm  # noqa: F401 - its regimes come first: seeds of the verification count them
+
+# isort: split
+from gladstorm.theory import nsgdm  # noqa: F401 - makes its regimes known
 from gladstorm.theory.class_constants import best_linear_class, flat_classes, in_norm, wrapped
 from gladstorm.theory.every_setting import OwnSchedule, free_run, takes_own
 from gladstorm.theory.geometry import EUCLID, Decay, Norm
