@@ -163,7 +163,7 @@ def _of_norm(problem: Problem, constants: str | None, *, of_samples: bool) -> Pr
     return in_norm(problem, of_samples=of_samples)
 
 
-def compare(**given: Any) -> tuple[dict[str, Plan], dict[str, str]]:
+def compare_plans(**given: Any) -> tuple[dict[str, Plan], dict[str, str]]:
     """Plans of all methods from the constants of f, as `plan` takes them; and why it refuses a method, where it does.
 
     Where `plan` keeps to the paper's schedule there is a second one with the best schedule for our sharper bound.
@@ -171,7 +171,7 @@ def compare(**given: Any) -> tuple[dict[str, Plan], dict[str, str]]:
     NSTORM has the constants of f with the paper's noise added (`wrapped`) if that is the growth; otherwise those of
     samples are as given.
 
-    >>> plans, refused = compare(alpha=0, L0=1, B=0.5, G=1, gap=1, eps=0.1, growth=2)
+    >>> plans, refused = compare_plans(alpha=0, L0=1, B=0.5, G=1, gap=1, eps=0.1, growth=2)
     >>> for method, made in plans.items():
     ...     print(f"{method}: {made.horizon:.1g}")
     sgd: 9e+05
