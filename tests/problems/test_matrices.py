@@ -67,7 +67,7 @@ def test_constants_in_the_spectral_norm_hold_and_are_attained(name: str, rows: i
 @pytest.mark.parametrize("shape", [(4, 3), (5,)])
 def test_the_noise_grows_exactly_with_the_spectral_distance(shape: tuple[int, ...]) -> None:
     start = np.ones(shape)
-    oracle = oracles.SpectralBg0(objectives.from_function(lambda X: jnp.sum(X**2), start), B=0.7, G=0.3)
+    oracle = oracles.NormNoise(objectives.from_function(lambda X: jnp.sum(X**2), start), B=0.7, G=0.3)
     x = np.random.default_rng(0).normal(size=shape)
     far = np.linalg.norm((x - start).reshape(shape[0], -1), 2)
     _, (measured,) = oracles.measured_variance(oracle, x.reshape(1, -1), draws=20_000)

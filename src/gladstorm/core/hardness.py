@@ -17,6 +17,7 @@ LEVELS: Final = 24  # the chain is 24 κ T deep, κ = k ε λ
 SHARE: Final = 5 / 8  # of the gap Δ, for the chain; the runway has the other 3/8
 LINK: Final = 131  # ‖∇M_i‖² ≤ 131 (k ε)²
 RARITY: Final = 8  # p = 131 · 8 (k ε)²/(B R)²
+FARTHEST: Final = 575.0  # of log ε from 0, in the search for the largest ε
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +28,9 @@ class Hardness:
     alpha: Any  #: α in (0, 1]
     L0: Any  #: L0 > 0 of the class E L*_sym(α)
     L1: Any  #: L1 ≥ 0 of the class
-    B: Any  #: B > 0: the noise has variance at most B²‖x − x⁰‖²
+    B: Any  #: B > 0: the noise has variance at most B²‖x − x⁰‖^a
     gap: Any  #: Δ > 0
+    growth: Any = 2.0  #: a in [0, 2]
     rotated: bool = False  #: whether for all methods (Theorem 1), or for those that respect zeros (Theorem 2)
 
     @property
@@ -42,19 +44,28 @@ class Hardness:
         return self.gap / (RUNWAY * self.eps)
 
     @property
+    def steep(self) -> Any:
+        """B̃ = B (R/2)^(a/2 − 1): noise of B̃ r is as large as that of B r^(a/2) where the chain begins, at R/2.
+
+        This is all that a growth a < 2 changes: closer to x⁰ it allows more than B̃ r, and farther away the carrier no
+        longer grows. What is said for a = 2 holds with B̃ in place of B.
+        """
+        return self.B * (self.runway / 2) ** (self.growth / 2 - 1)
+
+    @property
     def curvature(self) -> Any:
-        """X = L0 + L1 (BΔ/(46 ε))^α, what the class permits at the end of the runway."""
-        return self.L0 + self.L1 * (self.B * self.gap / (REACHED * self.eps)) ** self.alpha
+        """X = L0 + L1 (B̃Δ/(46 ε))^α, what the class permits at the end of the runway."""
+        return self.L0 + self.L1 * (self.steep * self.gap / (REACHED * self.eps)) ** self.alpha
 
     @property
     def scale(self) -> Any:
-        """λ = 5BR/(0.45 X), how far a coordinate of the chain has to be moved."""
-        return DENSITY * self.B * self.runway / (PERMITTED * self.curvature)
+        """λ = 5B̃R/(0.45 X), how far a coordinate of the chain has to be moved."""
+        return DENSITY * self.steep * self.runway / (PERMITTED * self.curvature)
 
     @property
     def p(self) -> Any:
         """The probability with which a sample shows the next link."""
-        return LINK * RARITY * (self.steepness * self.eps) ** 2 / (self.B * self.runway) ** 2
+        return LINK * RARITY * (self.steepness * self.eps) ** 2 / (self.steep * self.runway) ** 2
 
     @property
     def length(self) -> int:
@@ -68,12 +79,12 @@ class Hardness:
 
     @property
     def guaranteed(self) -> float:
-        """X B Δ²/(1.2·10⁸ ε⁴), or with 2·10⁹ for the rotated one: at most `needed`, in closed form."""
-        return float(self.curvature * self.B * self.gap**2 / ((2e9 if self.rotated else 1.2e8) * self.eps**4))
+        """X B̃ Δ²/(1.2·10⁸ ε⁴), or with 2·10⁹ for the rotated one: at most `needed`, in closed form."""
+        return float(self.curvature * self.steep * self.gap**2 / ((2e9 if self.rotated else 1.2e8) * self.eps**4))
 
     def of_smooth_samples(self) -> "Hardness":
-        """Hardness where L1 = 0: the largest growth of the noise, up to B, for which (E2), X = L0 ≥ 107 B, holds."""
-        return replace(self, B=min(self.B, (1 - 1e-15) * self.L0 / self.density))
+        """Hardness where L1 = 0: the largest noise, up to B, for which (E2), X = L0 ≥ 107 B̃, holds."""
+        return replace(self, B=min(1.0, (1 - 1e-15) * self.L0 / (self.density * self.steep)) * self.B)
 
     @property
     def density(self) -> int:
@@ -86,24 +97,35 @@ class Hardness:
         return 1 + T + math.ceil(1.06e7 * T * math.log(16 * (evaluations + 1) * T))
 
     def limits(self) -> dict[str, float]:
-        """The conditions of the theorem, each with the largest ε for which it holds: 0 if it holds for none."""
-        L0, L1, B, noise = self.L0, self.L1, self.B, self.B * self.gap
-        rare, dense = 4200 if self.rotated else 2100, self.density
-        long = math.inf if dense * B <= L0 else noise / REACHED * _root(L1 / (dense * B - L0), self.alpha)
-        bend = math.inf if B <= 0.35 * L0 else L0 * self.gap / 128 * _root(L1 / (2 * math.sqrt(2) * B), self.alpha)
-        stated = {
-            f"(E1) ε² ≤ BΔ/{rare}": math.sqrt(noise / rare),
-            f"(E2) X = L0 + L1 (BΔ/(46 ε))^α ≥ {dense} B": long,
+        """The conditions of the theorem, each with the largest ε up to which it holds: 0 if it holds for none."""
+
+        def flat(at: Hardness) -> bool:
+            bend = self.L1 / (2 * math.sqrt(2) * at.steep)
+            return bool(
+                at.steep <= 0.35 * self.L0 or at.eps <= self.L0 * self.gap / 128 * _root(bend, self.alpha)
+            )
+
+        rare, dense, B = 4200 if self.rotated else 2100, self.density, "B" if self.growth == 2 else "B̃"
+        stated: dict[str, Callable[[Hardness], bool]] = {
+            f"(E1) ε² ≤ {B}Δ/{rare}": lambda at: at.eps * at.eps <= at.steep * self.gap / rare,
+            f"(E2) X = L0 + L1 ({B}Δ/(46 ε))^α ≥ {dense} {B}": lambda at: at.curvature >= dense * at.steep,
+            f"(E4) {B} ≤ 0.35 L0 or ε ≤ (L0Δ/128) (L1/(2√2 {B}))^(1/α)": flat,
         }
         if self.rotated:
-            most, largest = 0.78 * L0 * B * self.gap, math.sqrt(0.78 * noise)  # there L0 ε² alone is as large
+            stated[f"(E3) ε² X ≤ 0.78 L0 {B}Δ"] = lambda at: (
+                at.eps * at.eps * at.curvature <= 0.78 * self.L0 * at.steep * self.gap
+            )
+        return {words: self._largest(holds) for words, holds in sorted(stated.items())}
 
-            def flat(log_eps: float) -> bool:
-                eps = math.exp(log_eps)
-                return bool(L0 * eps**2 + L1 * (noise / REACHED) ** self.alpha * eps ** (2 - self.alpha) <= most)
+    def _largest(self, holds: Callable[["Hardness"], bool]) -> float:
+        """The ε up to which a condition holds; infinite or 0 if it holds for all ε or for none."""
 
-            stated["(E3) ε² X ≤ 0.78 L0 BΔ"] = math.exp(_last(flat, -700.0, math.log(largest), 1e-13))
-        return stated | {"(E4) B ≤ 0.35 L0 or ε ≤ (L0Δ/128) (L1/(2√2 B))^(1/α)": bend}
+        def at(log_eps: float) -> bool:
+            return holds(replace(self, eps=math.exp(log_eps)))
+
+        if at(FARTHEST):
+            return math.inf
+        return math.exp(_last(at, -FARTHEST, FARTHEST, 1e-13)) if at(-FARTHEST) else 0.0
 
     def unreachable(self, evaluations: float) -> float:
         """The largest ε for which the theorem says that so many evaluations are not enough; 0 if it does for none."""
@@ -134,7 +156,5 @@ def _last(holds: Callable[[float], bool], low: float, high: float, within: float
 
 def _root(base: float, alpha: float) -> float:
     """base^(1/α), 0 or infinite where doubles end."""
-    if base <= 0:
-        return 0.0
-    exponent = math.log(base) / alpha
+    exponent = math.log(base) / alpha if base > 0 else -math.inf
     return math.exp(exponent) if exponent < 700 else math.inf
