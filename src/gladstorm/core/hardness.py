@@ -101,9 +101,7 @@ class Hardness:
 
         def flat(at: Hardness) -> bool:
             bend = self.L1 / (2 * math.sqrt(2) * at.steep)
-            return bool(
-                at.steep <= 0.35 * self.L0 or at.eps <= self.L0 * self.gap / 128 * _root(bend, self.alpha)
-            )
+            return bool(at.steep <= 0.35 * self.L0 or at.eps <= self.L0 * self.gap / 128 * _root(bend, self.alpha))
 
         rare, dense, B = 4200 if self.rotated else 2100, self.density, "B" if self.growth == 2 else "B̃"
         stated: dict[str, Callable[[Hardness], bool]] = {

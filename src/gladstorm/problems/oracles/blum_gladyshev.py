@@ -139,11 +139,11 @@ class LargestSingularValue:
 
 
 class FarPoint(NamedTuple):
-    """x and ∇f(x), and how large the noise is there."""
+    """x and ∇f(x), and how far x is from x⁰."""
 
     x: Array
     grad: Array
-    grown: Array  # ‖x − x⁰‖^(a/2)
+    distance: Array  # ‖x − x⁰‖ in the norm
 
 
 @part
@@ -157,6 +157,11 @@ class NormNoise(ExactBg0):
     """
 
     norm: Any = LargestSingularValue()  #: one of gs.norms; the spectral norm if not given
+    growth: Number = dataclasses.field(default=2.0, kw_only=True, metadata={"rule": NON_NEGATIVE})  #: a
+
+    def grown(self, point: FarPoint) -> Array:
+        """‖x − x⁰‖^(a/2), the noise's deviation where B = 1 and G = 0."""
+        return point.distance ** (self.growth / 2)
 
     @override
     def draw(self, key: Array) -> Array:
@@ -169,15 +174,15 @@ class NormNoise(ExactBg0):
     @override
     def at(self, x: Array) -> FarPoint:
         distance = self.norm.length(unflatten(tree_of(self.objective), x - self.objective.start))
-        return FarPoint(x, self.objective.grad(x), distance ** (self.growth / 2))
+        return FarPoint(x, self.objective.grad(x), distance)
 
     @override
     def grad(self, point: FarPoint, sample: Array) -> Array:
-        return point.grad + self.B * point.grown * sample[0] + self.G * sample[1]
+        return point.grad + self.B * self.grown(point) * sample[0] + self.G * sample[1]
 
     @override
     def variance(self, point: FarPoint) -> Array:
-        return (self.B * point.grown) ** 2 + self.G**2
+        return (self.B * self.grown(point)) ** 2 + self.G**2
 
     @property
     @override
