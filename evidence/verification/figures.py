@@ -18,12 +18,6 @@ SMOOTHNESS = ("smooth", "sublinear", "linear")
 NOISES = ("bg0", "bounded", "deterministic")
 MARKS = ("o", "s", "^", "D")
 STYLE: dict[str, Any] = {"markersize": 3, "linewidth": 1.0}
-RING: dict[str, Any] = {
-    "marker": "o",
-    "markersize": 8,
-    "markerfacecolor": "none",
-    "linestyle": "",
-}  # around what tuning chose
 COLOUR_COUNT = 64
 DPI = 150  # sharp at a page's width; the numbers are in verify.json
 
@@ -31,9 +25,8 @@ DPI = 150  # sharp at a page's width; the numbers are in verify.json
 def draw(report: Row, folder: Path) -> None:
     """Write every figure."""
     studies, drawn = report["studies"], {"tightness": tightness(report), "ladders": ladders(report)}
-    for table, figure_of in {"hard instances": hard, "inertia": inertia}.items():
-        if table in studies:
-            drawn[figure_of.__name__] = figure_of(studies[table])
+    if "hard instances" in studies:
+        drawn["hard"] = hard(studies["hard instances"])
     for name, figure in drawn.items():
         drawing = io.BytesIO()
         figure.savefig(drawing, dpi=DPI, format="png")
@@ -112,46 +105,6 @@ def hard(rows: Sequence[Row]) -> Figure:
         _plain_ticks(ax)
         ax.legend(fontsize=6, frameon=False)
     figure.supylabel("stochastic gradients until ‖∇f‖ ≤ ε, median", fontsize=7)
-    return figure
-
-
-def inertia(rows: Sequence[Row]) -> Figure:
-    """‖∇f‖ over the last tenth against η, or μ of STORM with inertia: a column for each size and γ."""
-    noises = distinct(rows, "noise")
-    columns = list(dict.fromkeys((row["d"], row["T"], row["multiple"]) for row in rows))
-    figure = Figure(figsize=(11, 4.4), layout="constrained")
-    axes = figure.subplots(len(noises), len(columns), sharex=True)
-    for row in rows:
-        ax: Axes = axes[noises.index(row["noise"]), columns.index((row["d"], row["T"], row["multiple"]))]
-        looks = styles(row["grids"])
-        for (method, grid), mark in zip(row["grids"].items(), MARKS, strict=False):
-            colour = looks[method]["color"]
-            means, errors = (np.array(row[key][method]) for key in ("last_tenth", "standard_error"))
-            eta, mu = np.array(grid).T
-            for same in np.unique(eta) if method == "STORM with inertia" else [None]:
-                chosen = slice(None) if same is None else eta == same
-                x = (eta if method == "STORM" else mu)[chosen]
-                label = method if same is None else f"{method}, η = {same:g}"
-                dashed = "--" if same == eta.min() else "-"
-                line: dict[str, Any] = {
-                    "linestyle": dashed,
-                    "color": colour,
-                    "marker": mark,
-                    "label": label,
-                    "capsize": 1.5,
-                    "markerfacecolor": colour if same is None else "white",
-                }
-                ax.errorbar(x, means[chosen], errors[chosen], **STYLE, **line)
-            best = grid.index(row["best"][method]["eta_mu"])
-            ax.plot((eta if method == "STORM" else mu)[best], means[best], color=colour, **RING)
-        ax.set(xscale="log", yscale="log")
-        noise = "added noise" if row["noise"] == "wrapper" else f"{row['noise']} noise"
-        ax.set_title(f"{noise}, T = {row['T']:,}, {row['multiple']:g} × scheduled γ", fontsize=6.5)
-        _plain_ticks(ax)
-    handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=7, frameon=False)
-    figure.supxlabel("η of momentum and of STORM; μ of STORM with inertia (○: chosen by tuning)", fontsize=7)
-    figure.supylabel("‖∇f‖ over the last tenth of the run (smaller is better)", fontsize=7)
     return figure
 
 

@@ -123,7 +123,7 @@ PROBLEMS: Final = (
     NoiseProblem("nstorm", 1 / 2, B=1.0, G=0.01),
     NoiseProblem("nstorm", 2 / 3, B=1.0, G=0.01),
     NoiseProblem("nstorm", 1, B=1.0, G=0.01),
-    *(NoiseProblem("nsgdm", 0, B=1.0, G=0.01, growth=a) for a in (0.5, 1.0, 1.5, 3.0)),
+    *(NoiseProblem("nsgdm", 0, B=1.0, G=0.01, growth=a) for a in (0.5, 1.0, 1.5)),
     *(NoiseProblem("nstorm", 0, B=1.0, G=0.01, growth=a) for a in (0.5, 1.0, 1.5)),
 )
 

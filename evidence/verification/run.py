@@ -12,7 +12,6 @@ from evidence.verification import (
     growing_steps,
     hardness,
     identities,
-    inertia_study,
     lower_bound,
     noise_exponents,
     oracle_variance,
@@ -39,7 +38,7 @@ OF_REGIMES: Final = (
     lower_bound,
     wider,
 )
-STUDIES: Final = (hardness, feedback, inertia_study)
+STUDIES: Final = (hardness, feedback)
 MEANING: Final = {
     kind: words for module in (*OF_REGIMES, *STUDIES) for kind, words in getattr(module, "MEANING", {}).items()
 }

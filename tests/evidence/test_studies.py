@@ -1,4 +1,4 @@
-"""The studies of docs/evidence/verification: inertia between momentum and STORM, results at equal SFO, shares."""
+"""Studies: inertia between momentum and STORM, results at equal SFO, and what a budget pays for."""
 
 import math
 from dataclasses import replace
@@ -15,7 +15,7 @@ from evidence.reproduction.design import Design
 from evidence.reproduction.results import NSGDM, NSTORM
 from evidence.reproduction.run import Tuning
 from evidence.scores import best, last_tenth, scores
-from evidence.verification import hardness, inertia_study
+from evidence.verification import hardness
 from gladstorm import BlumGladyshev, Method, run, sgd
 from gladstorm.comparison.scores import failed, reported, reported_scores, within
 from gladstorm.methods.batches import FirstLarge
@@ -86,33 +86,8 @@ def test_what_a_method_reports_is_read_where_the_budget_ends_and_an_accuracy_is_
         assert count == (arrived[0] if arrived else np.inf)
 
 
-@pytest.mark.parametrize("below", [0, 3, 8])
-def test_a_share_s_interval_is_clopper_and_pearson_s(below: int) -> None:
-    from scipy.stats import binomtest
-
-    one = np.where(np.arange(8) < below, 0.0, 2.0)
-    level = 1 - 0.01 / inertia_study.SHARES
-    exact = binomtest(below, 8).proportion_ci(level, "exact")
-    assert inertia_study.share_below(one, np.ones(8)) == pytest.approx([below / 8, exact.low, exact.high], rel=1e-6)
-
-
-def test_a_comparison_of_inertia_is_of_the_two_it_names() -> None:
-    levels = {"momentum": 2.0, "STORM": 3.0, "STORM with inertia": 1.0}
-    late = {key: np.full(8, levels[name]) for name, grid in inertia_study.GRIDS.items() for key in grid}
-    best = dict(zip(inertia_study.GRIDS, [(1.0, 5e-3), (1e-3, 1.0), (2.2e-3, 1e-3)], strict=True))
-    for key in best.values():
-        late[key] = late[key] - 0.1
-    late[best["STORM"]][4:] = 1.5  # on the instances that judge it is below momentum
-    found = inertia_study._compared(late)
-    shares = {question: share for question, (share, _, _) in found["below"].items()}
-    assert shares == {"scheduled": 0.0, "best_storm": 1.0, "best_inertia": 1.0, "gained": 1.0}
-    assert {name: each["eta_mu"] for name, each in found["best"].items()} == best
-    assert [each["mean"] for each in found["best"].values()] == pytest.approx([1.9, 1.5, 0.9])
-
-
 def test_methods_of_a_study_are_tuned_over_equally_many_configurations() -> None:
     assert len({tuned.grid()[0].size for tuned in hardness.chain(0.0057).methods().values()}) == 1
-    assert len({len(grid) for grid in inertia_study.GRIDS.values()}) == 1
 
 
 def test_the_horizon_a_budget_pays_for_is_the_largest() -> None:

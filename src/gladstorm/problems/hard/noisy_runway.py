@@ -1,6 +1,7 @@
 """The problem on which no method is faster than ε^−(4+α): a runway, a gate and a chain, with noise of its own.
 
-It is in the class E L*_sym(α), under BG-0 noise or noise of a smaller growth. docs/optimal.md explains it, docs/lower_bound_proof.md has the proof.
+It is in the class E L*_sym(α), under BG-0 noise or noise of a smaller growth. docs/optimal.md explains it, and
+docs/lower_bound_proof.md has the proof.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class NoisyRunway(GatedChain):
     is the sign of the carrier φ, about (B/(2√2)) ‖x − x⁰‖². The carrier tells nothing, but it makes sample gradients
     large, so that the class E L*_sym(α) admits a chain that is denser by (BΔ/ε)^α.
 
-    A method that respects zeros needs T/(2p) stochastic gradients, of the order L1 B^(1+α) Δ^(2+α) ε^−(4+α); with growth a,
-    ε^−(3 + a/2 + αa/2).
+    A method that respects zeros needs T/(2p) stochastic gradients, of the order L1 B^(1+α) Δ^(2+α) ε^−(4+α); under
+    noise of growth a of the order ε^−(3 + a/2 + αa/2).
     """
 
     start: Data = leaf(VECTOR)  #: x⁰ = 0 in 1 + T dimensions

@@ -19,8 +19,8 @@ from gladstorm.problems.oracle import Streamed as Streamed
 from gladstorm.problems.oracles.blum_gladyshev import BlumGladyshev as BlumGladyshev
 from gladstorm.problems.oracles.blum_gladyshev import ExactBg0 as ExactBg0
 from gladstorm.problems.oracles.blum_gladyshev import FullRankOracle as FullRankOracle
-from gladstorm.problems.oracles.blum_gladyshev import Skewed as Skewed
 from gladstorm.problems.oracles.blum_gladyshev import NormNoise as NormNoise
+from gladstorm.problems.oracles.blum_gladyshev import Skewed as Skewed
 from gladstorm.problems.oracles.finite_sum import FiniteSum as FiniteSum
 from gladstorm.problems.oracles.finite_sum import finite_sum as finite_sum
 from gladstorm.problems.oracles.finite_sum import measured_variance as measured_variance

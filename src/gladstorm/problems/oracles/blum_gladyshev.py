@@ -1,4 +1,4 @@
-"""Noise that is added to exact gradients, of exactly the variance that is allowed: the paper's oracle and four others."""
+"""Noise added to exact gradients, of exactly the variance that is allowed: the paper's oracle and four others."""
 
 import dataclasses
 from typing import Any, NamedTuple
