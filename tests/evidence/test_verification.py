@@ -310,7 +310,8 @@ def test_every_regime_passes_every_check_of_quick_and_a_second_call_reads_what_t
     assert all(check["holds"] for check in answer["checks"])
     assert all(check["check"].startswith(tuple(answer["meaning"])) for check in answer["checks"])
     assert {check["check"] for check in answer["checks"]} >= {"bound", "slope", "noise exponent", "travel"}
-    measured = [check["measured"] for check in answer["checks"] if check["low"] < check["high"]]
+    random = [check for check in answer["checks"] if check["low"] < check["high"]]
+    measured = [check["measured"] for check in random if "noise in" not in check["instance"]]  # equal at r = 0, 1
     assert len(set(measured)) == len(measured) <= answer["confidence"]["random_numbers"]  # one number is one check
     for regime in ("nsgdm/smooth/bg0", "nstorm/smooth/bg0"):
         own = {case["instance"] for case in answer["cases"] if case["regime"] == regime}
@@ -452,9 +453,11 @@ def test_noise_of_another_growth_or_in_another_norm_is_found(wrong: str, monkeyp
         longer = 1.5 * point.distance if wrong == "norm" else point.distance ** (1 + 1 / (2 * self.growth))
         return point._replace(distance=longer)  # a + ½
 
-    monkeypatch.setattr(wider.NormNoise, "at", at)
+    with monkeypatch.context() as changed:
+        changed.setattr(wider.NormNoise, "at", at)
+        jax.clear_caches()
+        assert "oracle variance" in failures(wider.laws(QUICK))
     jax.clear_caches()
-    assert failures(wider.laws(QUICK)) == {"oracle variance"}
 
 
 # What follows from the construction is no check of `verify`, but it is so.
