@@ -312,4 +312,4 @@ class BlocksOracle(Oracle):
 
     @override
     def variance(self, point: OfBlocks) -> Array:
-        return jnp.sum(jax.vmap(self.single.variance)(point.blocks))
+        return jnp.sum(jnp.asarray(jax.vmap(self.single.variance)(point.blocks)))

@@ -36,7 +36,15 @@ CLAIMS: Final = {
     "gradient": adversary.stationarity,
     "gap": adversary.depth,
 }
-SMOOTH: Final = {"eps": 0.0018, "alpha": 1.0, "L0": 1.0, "L1": 0.0, "B": 1.0, "gap": 1.0, "dim": 6}  # three links
+SMOOTH: Final[dict[str, Any]] = {
+    "eps": 0.0018,
+    "alpha": 1.0,
+    "L0": 1.0,
+    "L1": 0.0,
+    "B": 1.0,
+    "gap": 1.0,
+    "dim": 6,
+}  # three links
 GROWTHS: Final = (1.0, 3.0)  # a of the noise there
 MEANING: Final = {
     "hard problem": "The problem of the lower bound is what its proof says. At no point that a search finds does the "

@@ -101,7 +101,8 @@ class NoiseProblem:
     def L0(self, T: int) -> float:
         """The curvature that pulls back half as strongly as the noise pushes at a distance of γT."""
         eta, gamma, *_ = self._for_schedule().schedule(T)
-        return math.sqrt(RARE * eta) / 2 * max(self.B * (gamma * T) ** (self.growth / 2 - 1), self.G / (gamma * T))
+        reach = gamma * T
+        return float(math.sqrt(RARE * eta) / 2 * max(self.B * reach ** (self.growth / 2 - 1), self.G / reach))
 
     def _for_schedule(self) -> Statement:
         if self.growth == 2:

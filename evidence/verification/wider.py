@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
@@ -111,7 +112,8 @@ class Wider:
         E‖∇f(y; ξ) − ∇f(x; ξ)‖² = ‖∇f(y) − ∇f(x)‖² + B² ‖y − x‖² at most, and ‖∇f‖_* ≤ τ E‖∇f(x; ξ)‖ in the class.
         """
         f, c = NORMS[self.norm][1][self.alpha]
-        value = float(f.value(jnp.asarray(f.start)))
+        with jax.enable_x64(True):
+            value = float(f.value(jnp.asarray(f.start)))
         L0, L1 = c.L0, c.L1
         if self.method == "nstorm":
             L0, L1 = float(np.hypot(L0, B)), L1 * NORMS[self.norm][0].in_theory(_like(f)).tau ** self.alpha
@@ -127,7 +129,7 @@ class Wider:
             return from_plan(planned) if self.method == "sgd" else from_plan(planned, norm=step)
         eta, gamma, n_init, _ = planned.schedule
         free = nsgdm(gamma, eta, norm=step) if self.method == "nsgdm" else nstorm(gamma, eta, n_init=n_init, norm=step)
-        return Method(free.estimator, WeightDecay(free.step, LAMBDA, centre=1.0), free.batch)  # type: ignore[arg-type]
+        return Method(free.estimator, WeightDecay(free.step, LAMBDA, centre=1.0), free.batch)
 
 
 def _like(f: Any) -> Any:

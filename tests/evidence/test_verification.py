@@ -54,7 +54,7 @@ from gladstorm.core.parts import part
 from gladstorm.core.statistics import Mean, mean_of
 from gladstorm.methods import Method, nstorm
 from gladstorm.problems import objectives
-from gladstorm.problems.oracles import BlumGladyshev, StreamingLeastSquaresOracle
+from gladstorm.problems.oracles import BlumGladyshev, NormNoise, StreamingLeastSquaresOracle
 
 Said = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]
@@ -434,7 +434,7 @@ def test_every_wider_row_is_in_the_class_that_its_plan_is_about() -> None:
             away = float(oracle.norm.length(_like(oracle.objective, jnp.asarray(y - x))))
             assert abs(float(oracle.grown(there) - oracle.grown(here))) <= away
         problem = row.plan(0.5, 100).problem
-        f = oracle.objective
+        f: Any = oracle.objective
         assert problem.gap == pytest.approx(float(f.value(jnp.asarray(f.start))) - f.f_inf, rel=1e-5)
         assert problem.norm.tau**2 == pytest.approx({"eu": 1, "si": 4, "sp": 3}[row.norm[:2]])
 
@@ -446,7 +446,7 @@ def _like(f: Any, x: Any) -> Any:
 @pytest.mark.parametrize("wrong", ["growth", "norm"])
 def test_noise_of_another_growth_or_in_another_norm_is_found(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not failures(wider.laws(QUICK))
-    right = wider.NormNoise.at
+    right = NormNoise.at
 
     def at(self: Any, x: Any) -> Any:
         point = right(self, x)
@@ -454,7 +454,7 @@ def test_noise_of_another_growth_or_in_another_norm_is_found(wrong: str, monkeyp
         return point._replace(distance=longer)  # a + ½
 
     with monkeypatch.context() as changed:
-        changed.setattr(wider.NormNoise, "at", at)
+        changed.setattr(NormNoise, "at", at)
         jax.clear_caches()
         assert "oracle variance" in failures(wider.laws(QUICK))
     jax.clear_caches()

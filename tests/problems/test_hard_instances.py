@@ -230,7 +230,8 @@ def test_blocks_are_as_smooth_and_as_noisy_as_one_instance_in_the_norm_of_rows(g
     rows, L, gap, eps, B = 3, 1.0, 1.0, 2e-3, 0.2
     f: Any = Blocks.of(rows, GatedRunway.of, L=L, gap=gap, eps=eps)
     far, one = float(f.single.runway), GatedRunway.of(L=L, gap=gap, eps=eps)
-    assert (far, f.single.start.size) == (pytest.approx(float(one.runway)), one.start.size)
+    assert far == pytest.approx(float(one.runway))
+    assert f.single.start.size == one.start.size
     noise = B**2 * (far / 2) ** growth
     single = ChainOracle.with_variance(f.single, noise / rows)
     oracle: Any = BlocksOracle(f, single)

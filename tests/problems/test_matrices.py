@@ -24,7 +24,7 @@ def _double() -> Any:
 @pytest.mark.parametrize("kind", ["full", "rank one", "badly scaled", "huge", "zero"])
 def test_singular_values_are_those_of_lapack(shape: tuple[int, int], kind: str) -> None:
     A = np.random.default_rng(0).normal(size=shape)
-    factors = {"huge": 1e200, "zero": 0.0, "badly scaled": np.geomspace(1, 1e-9, shape[1])}
+    factors: dict[str, Any] = {"huge": 1e200, "zero": 0.0, "badly scaled": np.geomspace(1, 1e-9, shape[1])}
     A = np.outer(A[:, 0], A[0]) if kind == "rank one" else A * factors.get(kind, 1.0)
     u, sigma, vt = map(np.asarray, svd(jnp.asarray(A)))
     expected = np.linalg.svd(A, compute_uv=False)

@@ -122,7 +122,7 @@ def closed_forms(c: C) -> None:
 
 
 CHECKS = (theorems_2a_and_1a, theorem_6a, theorem_6a_for_all_methods, theorem_4a, closed_forms)
-RIGHT = {name: stated for name, (stated, _) in CONSTANTS.items()}
+RIGHT: dict[str, str | float] = {name: stated for name, (stated, _) in CONSTANTS.items()}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -157,7 +157,7 @@ class NormNoise(ExactBg0):
     """
 
     norm: Any = LargestSingularValue()  #: one of gs.norms; the spectral norm if not given
-    growth: Number = dataclasses.field(default=2.0, kw_only=True, metadata={"rule": NON_NEGATIVE})  #: a
+    growth: float = dataclasses.field(default=2.0, kw_only=True, metadata={"rule": NON_NEGATIVE})  #: a
 
     def grown(self, point: FarPoint) -> Array:
         """‖x − x⁰‖^(a/2), the noise's deviation where B = 1 and G = 0."""
