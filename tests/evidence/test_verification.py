@@ -50,11 +50,10 @@ from evidence.verification.identities import conditional_variance
 from evidence.verification.instances import INSTANCES, NOISE, ON_A_LINE, ON_A_PLANE, OneOf, OwnInstance, Tilted
 from evidence.verification.settings import Builder, noisy_runway, planned
 from gladstorm import theory
-from gladstorm.core.parts import part
 from gladstorm.core.statistics import Mean, mean_of
 from gladstorm.methods import Method, nstorm
 from gladstorm.problems import objectives
-from gladstorm.problems.oracles import BlumGladyshev, NormNoise, StreamingLeastSquaresOracle
+from gladstorm.problems.oracles import BlumGladyshev, NormNoise
 
 Said = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]
@@ -501,32 +500,6 @@ def test_the_feedback_s_exponent_is_that_of_the_term_under_either_schedule(alpha
     own, smooth = feedback.FeedbackProblem(alpha, alpha), feedback.FeedbackProblem(alpha, 0.0)
     assert own.exponent == pytest.approx(1 / (4 + alpha))
     assert smooth.exponent == pytest.approx((1 - alpha) / 4)
-
-
-# Noise that problems have by themselves.
-
-
-@part
-class Louder(StreamingLeastSquaresOracle):
-    """Samples whose noise is a tenth larger than its closed form says."""
-
-    def grad(self, point: Any, sample: Any) -> Any:
-        return point.grad + 1.1 * (StreamingLeastSquaresOracle.grad(self, point, sample) - point.grad)
-
-
-class LouderInstance(OwnInstance):
-    """Its noise is declared as that of the quiet one."""
-
-    def _noisy(self, distance: float, noise: str, wrapper: Any = None) -> Any:
-        return Louder(self.at_distance(distance))
-
-
-def test_noise_that_is_larger_than_its_closed_form_is_found() -> None:
-    case = next(case for case in cases(("nsgdm",), INSTANCES) if case.instance.name.startswith("streaming"))
-    (law,) = oracle_variance.laws([case], QUICK).values()
-    assert not failures(oracle_variance.checks(law, QUICK))
-    (louder,) = oracle_variance.laws([replace(case, instance=LouderInstance(**vars(case.instance)))], QUICK).values()
-    assert "oracle variance" in failures(oracle_variance.checks(louder, QUICK))
 
 
 def test_a_problem_outside_the_model_is_refused() -> None:

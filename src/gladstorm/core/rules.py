@@ -85,12 +85,3 @@ VECTOR = Rule("a vector of finite numbers", lambda v: v.ndim == 1 and np.isfinit
 MATRIX = Rule("a matrix of finite numbers", lambda v: v.ndim == 2 and np.isfinite(v).all())
 STEPS = Rule("a whole number from 0 to 2³² − 2", lambda v: (v >= 0) & (v == np.floor(v)) & (v <= 2**32 - 2))
 SEED = Rule("a whole number from 0 to 2³² − 1", lambda v: (v >= 0) & (v == np.floor(v)) & (v <= 2**32 - 1))
-
-
-def unlike_shapes(owner: str, **arrays: Any) -> str | None:
-    """Return a sentence that says so unless these arrays have the same shape."""
-    shapes = [np.shape(array) for array in arrays.values()]
-    if len(set(shapes)) == 1:
-        return None
-    *others, last = arrays
-    return f"{owner}: {', '.join(others)} and {last} must have one shape; got {', '.join(map(str, shapes))}."
