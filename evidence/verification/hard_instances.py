@@ -190,7 +190,7 @@ class ChainOracle(Oracle):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SmoothHardness(Hardness):
+class RotatedSmoothHardness(Hardness):
     """Theorem 6 for all methods, and for every growth a ≥ 0 of the noise: f is L0-smooth, samples need not be."""
 
     rotated: bool = True
@@ -203,7 +203,7 @@ class SmoothHardness(Hardness):
     @property
     @override
     def p(self) -> Any:
-        return LINK * (self.steepness * self.eps) ** 2 / (self.steep * self.runway / 2) ** 2
+        return LINK * (self.steepness * self.eps) ** 2 / (self.felt * self.runway / 2) ** 2
 
     @property
     @override
@@ -213,10 +213,13 @@ class SmoothHardness(Hardness):
         return float(self.L0 * self.B**2 * self.gap * (far / 16) ** a / (1.7e9 * self.eps**4))
 
     @override
-    def limits(self) -> dict[str, float]:
+    def conditions(self) -> dict[str, bool]:
         h = self.growth / 2
-        rare = (self.B * self.gap**h / (46 * 16**h)) ** (1 / (1 + h))
-        return {"ε² ≤ L0Δ/97700": math.sqrt(self.L0 * self.gap / 97700), "ε^(1+a/2) ≤ BΔ^(a/2)/(46·4^a)": rare}
+        rare = self.B * self.gap**h / (46 * 16**h)
+        return {
+            "ε² ≤ L0Δ/97700": bool(self.eps**2 <= self.L0 * self.gap / 97700),
+            "ε^(1+a/2) ≤ BΔ^(a/2)/(46·4^a)": bool(self.eps ** (1 + h) <= rare),
+        }
 
 
 @part
@@ -229,7 +232,7 @@ class SmoothRunway(RotatedRunway):
     @override
     def numbers(self) -> Hardness:
         names = [field.name for field in dataclasses.fields(Hardness) if field.name != "rotated"]
-        return SmoothHardness(**{name: getattr(self, name) for name in names})
+        return RotatedSmoothHardness(**{name: getattr(self, name) for name in names})
 
     @property
     @override

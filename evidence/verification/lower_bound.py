@@ -26,7 +26,7 @@ REGIME: Final = "lower bound"
 SEARCHED: Final = {  # three links each; the second chain needs the carrier to be in its class
     "noisy runway, α = 1/4": {"eps": 0.008, "alpha": 0.25, "L0": 1.0, "L1": 130.0, "B": 0.3, "gap": 1.0},
     "noisy runway, α = 1": {"eps": 1e-4, "alpha": 1.0, "L0": 1.0, "L1": 1.6, "B": 0.3, "gap": 1.0},
-    "noisy runway, α = 1, a = 1": {"eps": 1e-4, "alpha": 1.0, "L0": 1.0, "L1": 1.6, "B": 7.5, "gap": 1.0}
+    "noisy runway, α = 1, a = 1": {"eps": 1e-4, "alpha": 1.0, "L0": 1.0, "L1": 2.3, "B": 7.5, "gap": 1.0}
     | {"growth": 1.0},
 }
 WALKED: Final = {"eps": 0.0109, "alpha": 1.0, "L0": 1.0, "L1": 1080.0, "B": 0.25, "gap": 1.0}  # 20 links, p = 0.06

@@ -37,7 +37,7 @@ from gladstorm.core.statistics import mean_of
 from gladstorm.problems.objectives import Quadratic
 from gladstorm.problems.oracles import Skewed
 from gladstorm.theory import Problem, Statement, for_schedule, for_wrapper
-from gladstorm.theory.free_runs import free_run
+from gladstorm.theory.every_setting import free_run
 
 RARE: Final = 0.01  # q/η. The less rare, the more often a run is turned back, and the later the exponents are exact
 MARGIN: Final = 0.05  # closer to the term's exponent than to any other noise term's

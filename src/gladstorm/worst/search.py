@@ -18,7 +18,7 @@ from gladstorm.methods import from_plan
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import run
 from gladstorm.theory import Plan, Problem, Statement, lower_bound, sharper, theorem
-from gladstorm.theory.free_runs import free_run
+from gladstorm.theory.every_setting import free_run
 from gladstorm.worst.family import ProblemClass, instance
 from gladstorm.worst.line import LineNoise, LineProblem, audit
 from gladstorm.worst.proposals import propose

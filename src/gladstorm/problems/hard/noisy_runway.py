@@ -160,14 +160,14 @@ class NoisyRunway(GatedChain):
         return self._grad_with(x, chain_value(omega) - DEPTH * omega.size - value, left)
 
     def carrier(self, x: Array) -> tuple[Array, Array]:
-        """φ(x) = ∫₀^{‖x‖} w and its gradient, w(r) = s r + (b − s)(r − r0)₊, b = B̃/√2, s = min{b, L0/4}.
+        """φ(x) = ∫₀^{‖x‖} w and its gradient, w(r) = s r + (b − s)(r − r0)₊, s = min{b, L0/4}, b = B R^(a/2 − 1)/√2.
 
-        For a < 2, w stays beyond R/2 what it is there.
+        For a < 2, w stays beyond R what it is there.
         """
-        b, r = self.numbers.steep / math.sqrt(2), jnp.linalg.norm(x)
+        b, r = self.numbers.carried / math.sqrt(2), jnp.linalg.norm(x)
         slope = jnp.minimum(b, self.L0 / 4)
         bend = jnp.where(b > slope, jnp.divide(4 * b, self.L1) ** (1 / self.alpha) / slope, 0.0)
-        growing = r if self.growth == 2 else jnp.minimum(r, self.runway / 2)
+        growing = r if self.growth == 2 else jnp.minimum(r, self.runway)
         beyond, length = jnp.maximum(growing - bend, 0.0), jnp.where(r > 0, r, 1.0)
         share = slope * (growing / length) + (b - slope) * beyond / length  # w/r
         value = slope * growing**2 / 2 + (b - slope) * beyond**2 / 2 + share * r * (r - growing)
