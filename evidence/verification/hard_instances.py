@@ -264,7 +264,7 @@ class Blocks:
 
     @property
     def tree(self) -> Tree | None:
-        """One matrix."""
+        """How x is read as the matrix X."""
         size = np.size(self.single.start)
         return flatten("Blocks", {"X": np.zeros((np.size(self.start) // size, size))})[1]
 

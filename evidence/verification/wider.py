@@ -62,7 +62,7 @@ def euclidean(start: float, dim: int) -> dict[float, tuple[Any, Constants]]:
 
 
 def by_entries(start: float, dim: int) -> dict[float, tuple[Any, Constants]]:
-    """Those of them that are sums over entries, with their constants from ‖·‖_∞ to ‖·‖_1: L0 is d times as large."""
+    """Functions that are sums over entries, with constants from ‖·‖_∞ to ‖·‖_1: L0 is d times as large."""
     every = euclidean(start, dim)
     return {alpha: (f, replace(c, L0=dim * c.L0)) for alpha, (f, c) in every.items() if alpha != 1 / 2}
 

@@ -201,7 +201,7 @@ def test_no_point_violates_a_claim_of_the_runway_under_noise_of_a_smaller_growth
     f = NoisyRunway.from_eps(**LATE, L1=1.6 * 2**less, B=0.3 * 625**less, growth=growth)  # as many links as for a = 2
     assert f.links == 3
     assert 0.49 < largest(adversary.variance, f) <= 1
-    assert 0.01 < largest(adversary.close_pairs, f) <= 1
+    assert 0.005 < largest(adversary.close_pairs, f) <= 1
     assert 0.9 < largest(adversary.stationarity, f) <= 1
     assert 0.5 < largest(adversary.depth, f) <= 1
 

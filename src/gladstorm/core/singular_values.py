@@ -79,8 +79,8 @@ def singular_values(matrix: Array) -> Array:
     [[0.0, 1.0], [-1.0, 0.0]]
     """
     _, sigma, _ = svd(matrix)
-    found: Array = sigma
-    return found
+    values: Array = sigma
+    return values
 
 
 @singular_values.defjvp

@@ -166,7 +166,7 @@ class MatrixSensing(Differentiated):
 
     @property
     def tree(self) -> Tree:
-        """U and V."""
+        """How x is read as U and V."""
         return _tree(U=(self.A.shape[-2], self.rank), V=(self.A.shape[-1], self.rank))
 
     def losses(self, x: Array) -> Array:

@@ -31,11 +31,11 @@ class ExactBg0(Oracle):
 
     def away(self, x: Array) -> Array:
         """(x − x⁰) ‖x − x⁰‖^(a/2 − 1), whose length is that of the noise where B = 1 and G = 0."""
-        moved = x - self.objective.start
+        offset = x - self.objective.start
         if self.growth == 2:
-            return moved
-        length = jnp.linalg.norm(moved)
-        return moved * jnp.where(length > 0, length, 1.0) ** (self.growth / 2 - 1)
+            return offset
+        length = jnp.linalg.norm(offset)
+        return offset * jnp.where(length > 0, length, 1.0) ** (self.growth / 2 - 1)
 
     @override
     def variance(self, point: Any) -> Array:
