@@ -140,6 +140,13 @@ class LayerNorms:
         return self.layers(gradients, samples)[:2]
 
 
+def norm_for(model: torch.nn.Module, norms: Norms | None, owner: str) -> WholeNorm | LayerNorms:
+    """The norm that distances and noise of a model are measured in."""
+    if norms is None:
+        return WholeNorm(p for p in model.parameters() if p.requires_grad)
+    return LayerNorms(norms(model), owner)
+
+
 def _length(x: Tensor, norm: str, stack: int) -> float:
     """The norm of a tensor, whose unit ball the unit steps of this norm span."""
     if norm == "sign":
