@@ -168,18 +168,18 @@ class NoiseProbe:
         finally:
             restore()
         (A, norm_A), (B, norm_B) = evaluated
+        both = [torch.add(a, b) for a, b in zip(A, B, strict=True)]
         samples, halves = size_of(parts[0]) * self._reduced_over, (norm_A, norm_B)
         if isinstance(self._norm, LayerNorms):
             noise, gradient2, of_layers = self._norm.layers([A, B], samples)
             self._of_layers.append(of_layers)
             halves = math.nan, math.nan  # what clipping does is told by Euclidean noise
         else:
-            torch._foreach_add_(A, B)  # in place: to ask for memory takes time
-            noise, gradient2 = spread([squared(norm_A), squared(norm_B)], squared(norm_of(A).item()), samples)
+            noise, gradient2 = spread([squared(norm_A), squared(norm_B)], squared(norm_of(both).item()), samples)
         if self._max_norm is not None:  # gradients are as long as that after clipping, and longer before
             now = norm_of([p.grad for p in self._params if p.grad is not None]).item()
             self._count_clipped(now >= NEARLY * self._max_norm)
-        self._add(step, size * self._reduced_over, (len(parts), samples, noise, gradient2, *NOTHING, *halves), A)
+        self._add(step, size * self._reduced_over, (len(parts), samples, noise, gradient2, *NOTHING, *halves), both)
 
     @property
     def probes(self) -> Probes:
