@@ -40,7 +40,7 @@ class LayerNoise(NamedTuple):
     @property
     def tau(self) -> float:
         """√(V_*/tr Σ): how much this norm makes of the noise; tr C^½ of its covariance C, scaled to tr C = 1, but for
-        a factor of 0.8 to 1 where noise is normal."""
+        a factor of 0.7 to 1 where noise is normal."""
         return math.sqrt(self.noise / self.variance) if self.variance > 0 else math.nan
 
 
