@@ -97,6 +97,16 @@ class Probes:
         """Whether some probes lie on a path; probes at the start and in random directions tell nothing about one."""
         return bool(np.isin(self.direction, ON_THE_WAY).any())
 
+    def ends(self, share: int, fewest: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Indices of the probes at the start and at the end of the path; of a run, those of its first and last part."""
+        along = self.direction == "along"
+        if along.any():
+            farthest = along & (self.distance > 0.999 * self.distance[along].max())
+            return np.flatnonzero(self.direction == "start"), np.flatnonzero(farthest)
+        run = np.flatnonzero(np.isin(self.direction, ("start", "path")))
+        ordered, count = run[np.argsort(self.step[run], kind="stable")], max(len(run) // share, min(len(run), fewest))
+        return ordered[:count], ordered[len(run) - count :]
+
     def paired(self) -> Self:
         """The table with one row for each pair of probes at x⁰ ± r u: their mean, with the degrees of freedom of both.
 
