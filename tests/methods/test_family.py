@@ -28,7 +28,15 @@ from gladstorm.methods import (
     schedule_free,
     untuned,
 )
-from gladstorm.methods.batches import BatchRule, FirstLarge, Fixed, GrowWithDistance, LargeOnRefresh, NestedLoops
+from gladstorm.methods.batches import (
+    BatchRule,
+    FirstLarge,
+    Fixed,
+    GrowWithDistance,
+    LargeOnRefresh,
+    LikeNoise,
+    NestedLoops,
+)
 from gladstorm.methods.estimators import (
     ErrorFeedback,
     Estimator,
@@ -44,7 +52,7 @@ from gladstorm.methods.estimators import (
     Svrg,
     Transported,
 )
-from gladstorm.methods.estimators.stateful import SagaState
+from gladstorm.methods.estimators.refreshing import SagaState
 from gladstorm.methods.norms import Sign
 from gladstorm.methods.schedules import CosineDecay, CubeRootDecay, LinearDecay, PowerDecay, SquareOf
 from gladstorm.methods.steps import (
@@ -309,6 +317,7 @@ FRESH = sgd(GAMMA)
         (Method(Page(1.0), PLAIN, LARGE), sgd(GAMMA, batch=GrowWithDistance(B, G, 0.05))),
         (pasta(GAMMA, B, G, 0.05), sgd(GAMMA, batch=GrowWithDistance(B, G, 0.05))),
         (Method(Storm(1.0), PLAIN), FRESH),
+        (Method(Momentum(1.0), PLAIN), FRESH),
         (Method(Spider(1), PLAIN), FRESH),
         (Method(ErrorFeedback(ETA, 3), UNIT), nsgdm(GAMMA, ETA)),
         (Method(Fresh(), PowerNormalized(GAMMA, 1.0)), Method(Fresh(), UNIT)),
@@ -368,7 +377,14 @@ def example(cls: Any) -> Any:
     return cls(**values)
 
 
-RULES: list[BatchRule] = [Fixed(2), FirstLarge(5), GrowWithDistance(B, G, 0.1), LARGE, NestedLoops(9)]
+RULES: list[BatchRule] = [
+    Fixed(2),
+    FirstLarge(5),
+    GrowWithDistance(B, G, 0.1),
+    LikeNoise(2, 1, B, G),
+    LARGE,
+    NestedLoops(9),
+]
 
 
 def test_every_batch_rule_is_composed() -> None:
