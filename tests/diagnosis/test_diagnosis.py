@@ -13,12 +13,10 @@ import pyarrow as pa
 import pytest
 
 from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
-from gladstorm.diagnosis.curvature import _ratio
 from gladstorm.diagnosis.design import places
-from gladstorm.diagnosis.finding import Finding
 from gladstorm.diagnosis.probes import FORM
 from gladstorm.diagnosis.report import MEANINGS
-from gladstorm.diagnosis.resampling import Fits, Strata, fit_noise, mean_of_strata
+from gladstorm.diagnosis.resampling import Strata, fit_noise, mean_of_strata
 from gladstorm.jobs.files import save_table
 from gladstorm.theory import plan
 
@@ -309,18 +307,6 @@ def test_curvature_that_follows_the_gradient_is_found_where_a_decade_was_seen() 
     for count, clear in {9: 0, 20: 3}.items():
         few = diagnose(steps_along_a_path(0.5, 0.0, 3.0, 2, count)).findings["alpha"]
         assert (few.needs or "").startswith(f"curvature is clear at {clear} distances")
-
-
-@pytest.mark.parametrize(("error", "together", "known"), [(5.0, 0.0, True), (6.0, 0.0, False), (6.0, 1.0, True)])
-def test_the_error_of_a_ratio_is_none_where_both_err_together(error: float, together: float, known: bool) -> None:
-    """Resamples lie a tenth of their error away from 1 + ρ = 2; the sample's error is `error`, or none."""
-    own = np.diag([4.0, 0.0])
-    first = error**2 * (np.array([[4.0, 2.0], [2.0, 1.0]]) if together else own)
-    means = Fits(np.array([[2.0, 1.0], [2 * np.exp(0.1), 1.0]]), np.stack([first, np.exp(0.2) * own]))
-    rho = _ratio(means, Finding(1.0, 0.9, 1.1, "estimated"))
-    reach = 0.0 if together else 0.1 * error
-    assert (rho.low, rho.high) == pytest.approx((2 * np.exp(-reach) - 1, 2 * np.exp(reach) - 1), abs=1e-6)
-    assert rho.is_estimated == known
 
 
 def test_advice_follows_the_evidence() -> None:
