@@ -77,7 +77,13 @@ class Probes:
 
     @classmethod
     def of(cls, rows: Iterable[Probe], remarks: Iterable[str] = (), norm: str = EUCLID) -> Self:
-        """Make the table of these probes."""
+        """Make a table of probes.
+
+        Args:
+            rows: The probes, at least one.
+            remarks: Sentences about what happened while they were taken.
+            norm: In which norm they are: "euclid", or "layers".
+        """
         taken = list(rows)
         if not taken:
             raise ValueError("probes: there must be at least one probe; got none.")
