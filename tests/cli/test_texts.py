@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gladstorm import nsgdm, sgd
-from gladstorm.core import memory
+from gladstorm.core import rules
 from gladstorm.methods import METHODS, Method, batches, estimators, schedules, steps
 from gladstorm.methods.averages import PolynomialAverage, TailAverage
 from gladstorm.methods.batches import Fixed, GrowWithDistance, LargeOnRefresh
@@ -278,7 +278,7 @@ def test_a_dimension_that_does_not_fit_is_refused_before_anything_is_made(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     cls = objectives.registry()[name]
-    monkeypatch.setattr(memory, "available", lambda: 20 * 10**9)
+    monkeypatch.setattr(rules, "free_memory", lambda: 20 * 10**9)
     monkeypatch.setattr(cls, "from_seed", lambda *_, **__: pytest.fail("it is being made"))
     with pytest.raises(ValueError, match=r"a run with x of dimension 1,000,000,000 must fit in memory; .* 96 GB"):
         objectives.named(name, dim=10**9)
@@ -286,10 +286,10 @@ def test_a_dimension_that_does_not_fit_is_refused_before_anything_is_made(
 
 @pytest.mark.parametrize("spec", ["variational-gaussian:full-rank", "temporal-differences:1e5", "dro:1e8", "dro:1e6"])
 def test_data_that_do_not_fit_are_refused_before_they_are_drawn(monkeypatch: pytest.MonkeyPatch, spec: str) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 10**9)
+    monkeypatch.setattr(rules, "free_memory", lambda: 10**9)
     with pytest.raises(ValueError, match="must fit in memory"):
         objectives.named(spec, dim=10**4)
     oracle = oracles.named("blum-gladyshev(B=1, G=1)", objectives.named("cauchy", dim=1000))
-    monkeypatch.setattr(memory, "available", lambda: 12 * 8 * 1000 - 1)
+    monkeypatch.setattr(rules, "free_memory", lambda: 12 * 8 * 1000 - 1)
     with pytest.raises(ValueError, match="sweep: a run with x of dimension 1,000 must fit in memory"):
         simulating.sweep(oracle, [sgd(1.0)], steps=1)

@@ -18,7 +18,7 @@ from gladstorm.comparison import compare as comparison
 from gladstorm.comparison.compare import ComparisonInterrupted, compare, methods_from
 from gladstorm.comparison.compared import Compared, against_first
 from gladstorm.comparison.scores import reported_scores
-from gladstorm.core import memory
+from gladstorm.core import rules
 from gladstorm.methods import METHODS, from_plan
 from gladstorm.methods.estimators import Fresh, Saga
 from gladstorm.methods.steps import Plain
@@ -180,7 +180,7 @@ def test_a_comparison_is_of_methods(methods: Any) -> None:
 
 def test_what_does_not_fit_is_known_before_anything_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "sweep", lambda *_, **__: pytest.fail("begun"))
-    monkeypatch.setattr(memory, "available", lambda: 10**9)
+    monkeypatch.setattr(rules, "free_memory", lambda: 10**9)
     oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), 0.5, 0.5)
     with pytest.raises(ValueError, match="Saga: the oracle must be a FiniteSum"):
         compare(oracle, {"SGD": sgd([0.1, 0.2]), "SAGA": Method(Saga(), Plain([0.1, 0.2]))}, budget=10)

@@ -27,7 +27,7 @@ from gladstorm.core.extras import needing_extras
 with needing_extras("gladstorm.optax"):
     import optax  # noqa: F401 - Optax itself, not this package
 
-from gladstorm.optax.diagnosis import diagnose
+from gladstorm.optax.diagnosis import diagnose, trial
 from gladstorm.optax.from_theory import from_theory
 from gladstorm.optax.layers import by_layer
 from gladstorm.optax.noise import Reading, probes_of, read_noise
@@ -35,7 +35,6 @@ from gladstorm.optax.nsgdm import NsgdmState, nsgdm
 from gladstorm.optax.nstorm import NstormState, nstorm
 from gladstorm.optax.one_gradient import NigtState, NmarsState, nigt, nmars
 from gladstorm.optax.scale_batch import scale_batch
-from gladstorm.optax.trial import trial
 from gladstorm.optax.untuned import averaged, untuned, untuned_per_coordinate
 
 __all__ = [
