@@ -82,7 +82,8 @@ def test_a_flow_bends_where_a_gaussian_cannot() -> None:
     assert best.elbo + 0.25 < flow.elbo < evidence
     assert "guide=Flow()" not in flow.khat_in_words
     assert flow.warnings == ()
-    straight, bends = (np.polyfit(*fit.sample(4000)["z"].T, 2)[0] for fit in (best, flow))
+    pairs = [fit.sample(4000)["z"].T for fit in (best, flow)]
+    straight, bends = (np.polyfit(z1, z2, 2)[0] for z1, z2 in pairs)
     assert abs(straight) < 0.1 < 0.5 < bends < 1.2
     draws = flow.sample(4000)["z"]
     assert draws.mean(axis=0) == pytest.approx(flow.location, abs=0.15)
