@@ -24,10 +24,7 @@ from gladstorm.methods import METHODS
 # What a module has for others besides what is shown at the top: states, markers, checks, tables and files of a command.
 DELIBERATELY_NOT = {
     "comparison.compare": {"ComparisonInterrupted", "configured", "from_random_starts", "methods_from"},
-    "core.parts": {
-        *("C", "Data", "Varying", "as_data", "check", "describe", "in_float64", "is_part", "parts_of"),
-        "require_single_numbers",
-    },
+    "core.parts": {"C", "Data", "Varying", "as_data", "check", "describe", "in_float64", "is_part", "parts_of"},
     "simulation.record": set(),
     "simulation.simulate": set(),
 }

@@ -17,8 +17,7 @@ from evidence.posteriors.problems import MODELS, SMALL
 from evidence.results import versions_of
 from gladstorm.core.statistics import significant
 from gladstorm.jobs.provenance import source
-from gladstorm.jobs.store import Store
-from gladstorm.jobs.tasks import HERE, Executor, Task
+from gladstorm.jobs.tasks import HERE, Executor, Store, Task
 from gladstorm.variational import FullRank, MeanField
 from gladstorm.variational.conclusion import updates
 from gladstorm.variational.driver import BLOCKS, COMPARED

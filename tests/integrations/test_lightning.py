@@ -265,16 +265,15 @@ def test_a_two_point_module_refuses_other_optimizers_and_a_missing_loss(tmp_path
 
 
 class Untuning(Module):
-    def __init__(self, warn: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.seen: list[float] = []
-        self.warn = warn
 
     def validation_step(self, batch: Any, k: int) -> None:
         self.seen.append(float((self.network(batch[0]) - batch[1]).square().mean()))
 
     def configure_optimizers(self) -> Any:
-        return Untuned(self.parameters(), horizon=12, model=self if self.warn else None)
+        return Untuned(self.parameters(), horizon=12)
 
 
 def fit_and_validate(module: Any, folder: Path, callbacks: list[Any], **options: Any) -> Any:
@@ -311,12 +310,6 @@ def test_the_average_is_evaluated_saved_and_left_in_the_module_and_the_run_resum
         assert torch.equal(p, q)
     with pytest.raises(TypeError, match=r"^EvaluateAverage: an optimizer must be an Untuned; got NSGDM"):
         fit(Module(NSGDM), tmp_path, callbacks=[EvaluateAverage()])
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_module_evaluated_at_the_last_iterate_warns(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="Untuned: the model is evaluated at the last iterate"):
-        fit_and_validate(Untuning(warn=True), tmp_path, [])
 
 
 def test_a_monitor_looks_every_so_many_steps() -> None:

@@ -1,6 +1,7 @@
 """One recursion, four times: torch, Optax, the simulator and NumPy by hand visit the same points on the same noise."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,7 @@ import gladstorm.optax
 from optimizers import OPTAX, TORCH, optax_optimizer
 from optimizers import UNTUNED as UNTUNED_KINDS
 from unrolled import Batch, noise, unrolled
+from unrolled_family import LaggedMars, Transported
 from unrolled_parameter_free import Untuned
 from whole_step import begun, whole_step
 
@@ -26,8 +28,13 @@ METHODS = {
     "nsgdm": gs.nsgdm(GAMMA, ETA),
     "nstorm": gs.nstorm(GAMMA, ETA, n_init=N_INIT),
     "untuned": gs.untuned(),
+    "nmars": gs.Method(gs.estimators.LaggedMars(ETA, 0.4, np.inf), gs.steps.Normalized(GAMMA)),
+    "nigt": gs.Method(gs.estimators.Transported(ETA), gs.steps.Normalized(GAMMA)),
 }  # in the simulator, by the names that Optax has for them and, in capitals or not, torch
-BY_HAND: dict[str, Callable[[], Any]] = {"untuned": lambda: Untuned(STEPS)}  # those `unrolled` has not
+RECURSIONS: dict[str, Callable[[], Any]] = {
+    "nmars": lambda: LaggedMars(1 - ETA, 0.4, np.inf),
+    "nigt": lambda: Transported(1 - ETA),
+}
 UNTUNED = [kind.__name__.lower() for kind in UNTUNED_KINDS]
 START = np.asarray(OBJECTIVE.start)
 CUT = 2  # the libraries hold x as two tensors, so that the norm over both is put to the test
@@ -55,11 +62,18 @@ def by_hand(name: str) -> list[Vector]:
     def batch_size(k: int, distance2: float) -> int:
         return size(name, k)
 
-    if name in BY_HAND:
-        step = BY_HAND[name]()
-        visited: list[Vector] = [START]
+    visited: list[Vector] = [START]
+    if name in UNTUNED:
+        step = Untuned(STEPS)
         for k in range(STEPS):
             visited.append(step(k, visited[-1], sample(name, k)(visited[-1])))
+        return visited
+    if name in RECURSIONS:
+        v: Any = RECURSIONS[name]()
+        for k in range(STEPS):
+            xi = sample(name, k)
+            direction = v.first(xi, START) if k == 0 else v.then(xi, visited[-2], visited[-1])
+            visited.append(visited[-1] - GAMMA * direction / np.linalg.norm(direction))
         return visited
     return unrolled(name, exact, START, B, G, STEPS, SEED, gamma=GAMMA, eta=ETA, size=batch_size).x
 
@@ -78,6 +92,7 @@ def by_simulator(name: str) -> list[Vector]:
 
 def by_optax(name: str) -> list[Vector]:
     options: dict[str, Any] = {"horizon": STEPS} if name in UNTUNED else {"momentum": 1 - ETA}
+    options |= {"scale": 0.4} if name == "nmars" else {}
     optimizer = optax_optimizer(name, GAMMA, **options)
 
     def grads(params: list[jax.Array], xi: Batch) -> list[jax.Array]:
@@ -93,7 +108,7 @@ def by_optax(name: str) -> list[Vector]:
             stale = {"prev_grads": grads(state.previous, xi)} if name == "nstorm" else {}
             updates, state = update(grads(params, xi), state, params, **stale)
             params = optax.apply_updates(params, updates)
-            visited.append(np.concatenate(params))
+            visited.append(np.concatenate(state.iterate if name == "nigt" else params))
         if name in UNTUNED:
             AVERAGES["optax", name] = np.concatenate(gladstorm.optax.averaged(state, params))
     return visited
@@ -115,14 +130,16 @@ def by_torch(name: str) -> list[Vector]:
 
     kind = next(kind for kind in TORCH if kind.__name__.lower() == name)
     untuned = {"horizon": STEPS}
-    optimizer = kind(params, **untuned if name in UNTUNED else {"lr": GAMMA, "momentum": 1 - ETA})
+    options = {"lr": GAMMA, "momentum": 1 - ETA} | ({"correction": 0.4} if name == "nmars" else {})
+    optimizer = kind(params, **untuned if name in UNTUNED else options)
     if kind.needs_closure:
         optimizer.initialize([closure(0)])
     visited = [START]
     for k in range(STEPS):
         optimizer.zero_grad()
         optimizer.step(closure(k + kind.needs_closure))
-        visited.append(x())
+        with optimizer.at_iterate() if name == "nigt" else nullcontext():
+            visited.append(x())
     if name in UNTUNED:
         with optimizer.averaged():
             AVERAGES["torch", name] = x()
@@ -142,17 +159,18 @@ def iterates(arm: str, name: str) -> Vector:
 
 
 def test_every_optimizer_of_torch_and_optax_is_here() -> None:
-    assert {kind.__name__.lower() for kind in TORCH} == set(OPTAX) == set(METHODS)
+    assert {kind.__name__.lower() for kind in TORCH} == set(METHODS)
+    assert set(OPTAX) == set(METHODS)
 
 
-@pytest.mark.parametrize("name", list(METHODS))
+@pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("arm", ["simulator", "optax", "torch"])
 def test_every_iterate_is_that_of_the_recursion_by_hand(arm: str, name: str) -> None:
     np.testing.assert_allclose(iterates(arm, name), iterates("hand", name), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in UNTUNED])
-@pytest.mark.parametrize("arm", list(ARMS))
+@pytest.mark.parametrize("arm", ARMS)
 def test_every_step_is_as_long_as_the_learning_rate(arm: str, name: str) -> None:
     lengths = np.linalg.norm(np.diff(iterates(arm, name), axis=0), axis=1)
     np.testing.assert_allclose(lengths, GAMMA, rtol=0, atol=1e-12)

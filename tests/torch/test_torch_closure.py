@@ -62,7 +62,7 @@ def test_a_closure_that_adds_to_earlier_gradients_is_refused_and_a_step_leaves_n
     optimizer.step(closure_of(x, 0.5))
     evaluate(x, 0.6)  # as Lightning does with all micro-batches but the last
     before = x.tolist()
-    for refused in (optimizer.step, lambda closure: optimizer.initialize([closure])):
+    for refused in (optimizer.step, lambda closure: NSTORM([x], lr=LR).initialize([closure])):
         x.grad = torch.ones_like(x)
         with pytest.raises(RuntimeError, match=r"^NSTORM: the closure must compute all gradients of a step; got some"):
             refused(closure_of(x, 0.7))

@@ -74,11 +74,10 @@ def trajectory(name: str, **options: Any) -> Iterator[tuple[np.ndarray, np.ndarr
             yield joined(params), estimate(recursive, params)
 
 
-@pytest.mark.parametrize("foreach", [False, True])
 @pytest.mark.parametrize("name", ["nsgdm", "nstorm"])
-def test_two_hundred_steps_are_the_hand_unrolled_ones(name: str, foreach: bool) -> None:
+def test_two_hundred_steps_are_the_hand_unrolled_ones(name: str) -> None:
     by_hand = unrolled(name, double_well, START, B, G, STEPS, SEED, gamma=GAMMA, eta=ETA)
-    for k, (x, v) in enumerate(trajectory(name, foreach=foreach)):
+    for k, (x, v) in enumerate(trajectory(name)):
         np.testing.assert_allclose(x, by_hand.x[k], rtol=0, atol=1e-12, err_msg=f"x at {k}")
         np.testing.assert_allclose(v, by_hand.v[k], rtol=0, atol=1e-12, err_msg=f"v at {k}")
     assert k == STEPS
@@ -137,12 +136,9 @@ def test_a_closure_may_accumulate_over_micro_batches() -> None:
 
 
 @pytest.mark.parametrize("optimizer", [NSGDM, NSTORM])
-@pytest.mark.parametrize("foreach", [False, True])
-def test_where_the_estimate_is_zero_the_parameters_stay_bit_for_bit(
-    optimizer: type[NSGDM | NSTORM], foreach: bool
-) -> None:
+def test_where_the_estimate_is_zero_the_parameters_stay_bit_for_bit(optimizer: type[NSGDM | NSTORM]) -> None:
     params = two_params()
-    made = optimizer(params, lr=0.1, foreach=foreach)
+    made = optimizer(params, lr=0.1)
     for _ in range(3):
         made.step(closure_of(params, np.zeros_like, []))
     assert joined(params).tolist() == START.tolist()
@@ -158,8 +154,7 @@ def displacement(params: Params, gradient: np.ndarray, **options: Any) -> Any:
 GRADIENT = np.array([3.0, 0.0, 0.0, 0.0, 4.0])
 
 
-@pytest.mark.parametrize("foreach", [False, True])
-def test_the_norm_is_over_everything_or_each_group_or_each_tensor(foreach: bool) -> None:
+def test_the_norm_is_over_everything_or_each_group_or_each_tensor() -> None:
     a, b = two_params()
     kinds: dict[str, Any] = {norm: [{"params": [a, b], "norm": norm}] for norm in ("global", "tensor")}
     kinds["group"] = [{"params": [a], "norm": "group"}, {"params": [b], "norm": "group"}]
@@ -168,7 +163,7 @@ def test_the_norm_is_over_everything_or_each_group_or_each_tensor(foreach: bool)
         for p, value in zip((a, b), two_params(), strict=True):
             p.data = value.data
         set_gradients([a, b], GRADIENT)
-        NSGDM(groups, lr=0.1, foreach=foreach).step()
+        NSGDM(groups, lr=0.1).step()
         np.testing.assert_allclose(joined([a, b]) - START, -0.1 * expected[norm], atol=1e-15, err_msg=norm)
 
 
@@ -181,11 +176,10 @@ def test_groups_share_the_global_norm_and_keep_their_own_lr() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*lr · weight_decay")
-@pytest.mark.parametrize("foreach", [False, True])
 @pytest.mark.parametrize("lr", [0.1, torch.tensor(0.1, dtype=torch.float64), torch.tensor([0.1], dtype=torch.float64)])
-def test_weight_decay_shrinks_the_parameters_and_never_enters_the_estimate(foreach: bool, lr: Any) -> None:
+def test_weight_decay_shrinks_the_parameters_and_never_enters_the_estimate(lr: Any) -> None:
     params = two_params()
-    optimizer = NSGDM(params, lr=lr, weight_decay=0.3, foreach=foreach)
+    optimizer = NSGDM(params, lr=lr, weight_decay=0.3)
     set_gradients(params, GRADIENT)
     optimizer.step()
     np.testing.assert_allclose(joined(params), (1 - 0.1 * 0.3) * START - 0.1 * GRADIENT / 5, atol=1e-15)
@@ -236,10 +230,8 @@ def test_the_float32_norm_of_ten_million_entries_is_good_to_a_part_in_a_million(
 def test_a_kernel_on_mixed_types_rounds_the_parameters_once() -> None:
     x, v = torch.tensor([1.0, -2.0], dtype=torch.bfloat16), torch.tensor([0.3, 0.4])
     by_hand = (x.float() - 0.125 * v / v.norm()).bfloat16()
-    for foreach in (False, True):
-        moved = x.clone()
-        normalized_step_([moved], [v], norm_of([v]), 0.125, foreach=foreach)
-        assert torch.equal(moved, by_hand)
+    normalized_step_([x], [v], norm_of([v]), 0.125)
+    assert torch.equal(x, by_hand)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 0.999, 1.0])

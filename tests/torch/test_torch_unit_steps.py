@@ -169,7 +169,8 @@ def test_a_bad_gradient_is_skipped_for_its_tensor_only_and_soon_forgotten(
     if where == "device":
         monkeypatch.setattr(norms, "readable", lambda tensor: False)
     params = start("matrices")
-    optimizer = NSGDM(params, 0.1, norm=norm, weight_decay=0.05, skip_nonfinite=None if where == "CPU" else True)
+    options: dict[str, Any] = {"weight_decay": 0.05} if where == "CPU" else {"skip_nonfinite": True}
+    optimizer = NSGDM(params, 0.1, norm=norm, **options)
     optimizer.step(closure_of(params, 0))
     before = [p.detach().clone() for p in params]
     closure_of(params, 1)()

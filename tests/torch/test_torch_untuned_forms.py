@@ -146,7 +146,7 @@ def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one_also_past_the_horizo
             train(model, optimizer, steps)
         sentences = {str(one.message) for one in told}
         assert sentences == (
-            {"Untuned: horizon=10 steps were taken; further ones only become shorter."} if HORIZON in steps else set()
+            {"Untuned: horizon=10 was reached; further steps only become shorter."} if HORIZON in steps else set()
         )
 
     model, optimizer = made(form)

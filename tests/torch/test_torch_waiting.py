@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gladstorm.torch import NSGDM, NSTORM, Untuned
+from gladstorm.torch import NIGT, NMARS, NSGDM, NSTORM, Untuned
 
 WAITING = {"_local_scalar_dense", "equal", "is_nonzero", "item", "masked_select", "nonzero", "unique_dim"}
 
@@ -41,9 +41,10 @@ def layers(params: Params) -> list[dict[str, Any]]:
     [
         lambda params: NSGDM(params, lr=0.1),
         lambda params: NSGDM(params, lr=0.1, weight_decay=0.01, norm="tensor", skip_nonfinite=True),
-        lambda params: NSGDM(params, lr=0.1, foreach=True),
+        lambda params: NMARS(params, lr=0.1),
+        lambda params: NIGT(params, lr=0.1),
         lambda params: NSTORM(params, lr=0.1),
-        lambda params: NSTORM(params, lr=0.1, norm="group", foreach=True, skip_nonfinite=True),
+        lambda params: NSTORM(params, lr=0.1, norm="group", skip_nonfinite=True),
         lambda params: NSGDM(layers(params), skip_nonfinite=True, weight_decay=0.01),
         lambda params: NSTORM(layers(params)),
         lambda params: Untuned(layers(params), horizon=9),
@@ -53,7 +54,8 @@ def layers(params: Params) -> list[dict[str, Any]]:
     ids=[
         "nsgdm",
         "nsgdm, all options",
-        "nsgdm, foreach",
+        "mars",
+        "nigt",
         "nstorm",
         "nstorm, all options",
         "nsgdm by layer",

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gladstorm.jobs.store import Store
+from gladstorm.jobs.tasks import Store
 from gladstorm.variational import Fit, FullRank, MeanField, driver, fit_logdensity
 from gladstorm.variational.conclusion import updates
 from gladstorm.variational.driver import advance, gaussian_target, optimize

@@ -38,14 +38,19 @@ def storm(v: Any, g: Any, stale: Any, eta: Any) -> Any:
     return g + (1 - eta) * (v - stale)
 
 
-def ahead(x: Any, previous: Any, eta: Any) -> Any:
-    """x + (1 − η)/η (x − x⁻): where implicit gradient transport takes the gradient."""
-    return x + (1 - eta) / eta * (x - previous)
+def lead(step: Any, eta: Any) -> Any:
+    """(1 − η)/η (x − x⁻): how far beyond x, after a step from x⁻, implicit gradient transport looks."""
+    return (1 - eta) / eta * step
 
 
 def mars_corrected(g: Any, stale: Any, eta: Any, scale: Any) -> Any:
     """g + s (1 − η)/η (g − g'): the gradient that MARS averages, before it is cut."""
     return g + scale * (1 - eta) / eta * (g - stale)
+
+
+def cut(size: Any, longest: Any, xp: Any) -> Any:
+    """min{1, c/‖v‖}: the factor that cuts v, whose length is `size`, to the length c; 1 where v is 0."""
+    return xp.where(size > longest, longest / xp.where(size == 0, 1.0, size), 1.0)
 
 
 def usual_size(usual: Any, size: Any, k: Any, xp: Any) -> Any:

@@ -1,31 +1,29 @@
-"""Optimizers that keep an estimate of each parameter's gradient, and step along it in the norm that its group names."""
+"""The base classes of optimizers that average gradients, and step along the average in the norm that a group names."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from typing import Any, ClassVar, cast
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import ParamsT
 from typing_extensions import override
 
+from gladstorm import theory
 from gladstorm.core.rules import COUNT
 from gladstorm.torch import norms
-from gladstorm.torch.norms import RowNorms, norm_of, normalized_step_, normalized_steps_, norms_of, plain
+from gladstorm.torch.norms import norm_of, normalized_step_
 from gladstorm.torch.optimizer import Optimizer, ParamBlock
-from gladstorm.torch.options import NORMS, POSITIVE_NUMBER, estimate_dtype
+from gladstorm.torch.options import MOMENTUM, POSITIVE_NUMBER, estimate_dtype, warn_of_fast_decay
 from gladstorm.torch.unit_steps import OF_MATRICES, UNIT_STEPS, layer_steps_
 
 
 class MomentumOptimizer(Optimizer):
-    """x ← x − γ d(v), d(v) the unit step along v = `state[p]["momentum_buffer"]` in a norm of the group's choice."""
+    """x ← (1 − γλ) x − γ s d(v), d(v) the unit step along v = `state[p]["momentum_buffer"]` in a group's norm."""
 
     rules = {**Optimizer.rules, "scale": POSITIVE_NUMBER, "stack": COUNT}
-    _copied = (*Optimizer._copied, "_state_is_empty")
-    _state_is_empty = False  # whether the estimates are 0 only so that a checkpoint has their shapes
-    _rows: RowNorms | None = None  # of the estimates as they were last renewed
-    _norms: ClassVar[tuple[str | None, ...]] = NORMS
+    _norms: ClassVar[tuple[str | None, ...]] = ("global", "group", "tensor", *UNIT_STEPS)
 
     @override
     def _check_group(self, group: dict[str, Any]) -> None:
@@ -48,146 +46,151 @@ class MomentumOptimizer(Optimizer):
                 )
 
     @override
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        estimates = [v for p in self._all_params() if (v := self._estimate(p)) is not None]
-        self._state_is_empty = bool(estimates) and not any(plain(v).any() for v in estimates)
-
-    @override
     def _state_dtype(self, p: Tensor, name: str) -> torch.dtype:
         return estimate_dtype(p) if name == "momentum_buffer" else p.dtype
-
-    def _estimate(self, p: Tensor) -> Tensor | None:
-        """v, if there is one yet."""
-        state: dict[str, Tensor] | None = self.state.get(p)
-        return None if state is None else state.get("momentum_buffer")
 
     def _start_estimates(self, params: Iterable[Tensor]) -> None:
         """v⁰ = g⁰, a copy, where there is no estimate yet."""
         for p in params:
             if "momentum_buffer" not in self.state.get(p, ()):
-                self.state[p]["momentum_buffer"] = first_estimate(p)
-
-    def _average_gradients_into(self, blocks: list[ParamBlock], momentum: float | None = None) -> None:
-        """v ← (1 − η) v + η g with 1 − η = momentum, the group's if None."""
-        self._rows = RowNorms()
-        for block in blocks:
-            eta = 1 - (block.group["momentum"] if momentum is None else momentum)
-            vs, gs = block.plain_estimates, block.plain_grads
-            if block.foreach:
-                torch._foreach_lerp_(vs, gs, eta)
-            else:
-                for v, g in zip(vs, gs, strict=True):
-                    v.lerp_(g, eta)
-                    self._rows.take(v)
-
-    def _init_state_only(self) -> bool:
-        """Create estimates of 0 if that is what this step is for."""
-        if self.state or not self._is_state_init():
-            return False
-        self._start_estimates(self._with_gradients())
-        self._state_is_empty = True
-        return True
-
-    def _drop_empty_state(self) -> None:
-        if self._state_is_empty:
-            self._drop_estimates(self._all_params())
-            self._state_is_empty = False
+                gradient = cast(Tensor, p.grad).detach()
+                self.state[p]["momentum_buffer"] = gradient.to(estimate_dtype(p), copy=True)
 
     def _drop_estimates(self, params: Iterable[Tensor]) -> None:
+        """Forget v, and nothing that others keep in the state."""
         for p in params:
-            if self._estimate(p) is not None:
-                self.state[p].pop("momentum_buffer")  # and nothing that others keep there
+            if p in self.state:
+                self.state[p].pop("momentum_buffer", None)
             if not self.state.get(p, True):
                 self.state.pop(p)
 
-    def _move(
-        self, blocks: list[ParamBlock], share: float | Tensor = 1.0, *, subtract: bool = False
-    ) -> list[ParamBlock]:
-        """x ← (1 − γλ) x − γ s d(v) with γ = lr · share, then v ← v − g if that is to follow; returns what has moved.
-
-        One norm over all blocks of norm="global", one for each block of "group", one for each parameter of all others.
-        """
-        pool = [block for block in blocks if block.group["norm"] == "global"]
-        moved = []
-        units = [pool] if pool else []
+    def _move(self, blocks: list[ParamBlock], share: float | Tensor = 1.0) -> None:
+        """x ← (1 − γλ) x − γ s d(v) with γ = lr · share; where v is not finite it is dropped, and x stays."""
         for block in blocks:
-            if block.group["norm"] == "group":
-                units.append([block])
-            elif block.group["norm"] != "global" and block.is_readable:
-                moved += self._move_each(block, share, subtract)
-            elif block.group["norm"] in UNIT_STEPS and not self._checks(block):
-                self._step_along(block, block.group["lr"] * share, None, subtract)
-                moved.append(block)
-            elif block.group["norm"] != "global":
-                pairs = zip(block.params, block.estimates, strict=True)
-                units += [[ParamBlock(block.group, [p], [v])] for p, v in pairs]
-        for unit in units:
-            norm = norm_of(
-                [v for b in unit for v in b.estimates],
-                foreach=all(b.foreach for b in unit),
-                rows=self._rows,
-            )
+            if block.group["norm"] in UNIT_STEPS and (part := self._finite_part(block)):
+                layer_steps_(part.params, part.estimates, block.group["lr"] * share, part.group)
+        for unit in with_one_norm(blocks):
+            norm = norm_of([v for block in unit for v in block.estimates])
             good = self._is_good(norm)
             if good is False:
                 self._drop_estimates(p for block in unit for p in block.params)
                 continue
             for block in unit:
-                lr = block.group["lr"] * share
                 if good is not True:  # known on the device only: a bad step has length 0, and v is 0 after it
-                    lr = lr * good.to(norm.dtype)
-                    for v in block.plain_estimates:
-                        v.copy_(torch.where(good.to(v.device), v, 0))
-                self._step_along(block, lr, norm if good is True else torch.where(good, norm, 0), subtract)
-            moved += unit
-        return moved
+                    norm = torch.where(good, norm, 0)
+                    set_to_zero_unless(good, block.plain_estimates)
+                scale, decay, maximize = (block.group[key] for key in ("scale", "weight_decay", "maximize"))
+                lr = block.group["lr"] * share * scale
+                normalized_step_(
+                    block.plain_params, block.plain_estimates, norm, lr, weight_decay=decay / scale, maximize=maximize
+                )
 
-    def _checks(self, block: ParamBlock) -> bool:
-        """Whether a step must ask if the estimates of a block are finite."""
-        return norms.readable(block.estimates[0]) if self.skip_nonfinite is None else self.skip_nonfinite
+    def _finite_part(self, block: ParamBlock) -> ParamBlock | None:
+        """Tensors of a block whose estimates are finite; where only the device knows, bad estimates become 0."""
+        if not (norms.readable(block.estimates[0]) if self.skip_nonfinite is None else self.skip_nonfinite):
+            return block
+        good = [self._is_good(norm_of([v])) for v in block.estimates]
+        for v, finite in zip(block.plain_estimates, good, strict=True):
+            if isinstance(finite, Tensor):
+                set_to_zero_unless(finite, [v])
+        rows = [(p, v) for p, v, finite in zip(block.params, block.estimates, good, strict=True) if finite is not False]
+        if len(rows) == len(block.params):
+            return block
+        self._drop_estimates(p for p, finite in zip(block.params, good, strict=True) if finite is False)
+        return ParamBlock(block.group, [p for p, _ in rows], [v for _, v in rows]) if rows else None
 
-    def _move_each(self, block: ParamBlock, share: float | Tensor, subtract: bool) -> list[ParamBlock]:
-        """Move each parameter by a norm of its own, where Python may read its values."""
-        lengths = norms_of(block.plain_estimates, self._rows or RowNorms())
-        if self.skip_nonfinite is not False and not all(map(math.isfinite, lengths)):
-            bad = [p for p, length in zip(block.params, lengths, strict=True) if not math.isfinite(length)]
-            self._skipped += len(bad)
-            self._drop_estimates(bad)
-            good = [(p, v) for p, v in zip(block.params, block.estimates, strict=True) if self._estimate(p) is not None]
-            block = ParamBlock(block.group, [p for p, _ in good], [v for _, v in good])
-            lengths = [length for length in lengths if math.isfinite(length)]
-            if not lengths:
-                return []
-        self._step_along(block, float(block.group["lr"] * share), lengths, subtract)
-        return [block]
 
-    def _step_along(
-        self, block: ParamBlock, lr: float | Tensor, norm: Tensor | list[float] | None, subtract: bool
+class NormalizedOptimizer(MomentumOptimizer):
+    """x ← x − γ v/‖v‖ with γ = lr; a subclass says how v, `state[p]["momentum_buffer"]`, follows the gradients.
+
+    It writes `_step`, as NSGDM does, and says in `method` whose schedule `from_theory` takes. An optimizer without an
+    estimate to normalize inherits `Optimizer`. A method has three forms: write it in the simulator first, then here and
+    in `gladstorm.optax`; one test compares them step by step, in float64.
+    """
+
+    method: ClassVar[str]  # its name in gladstorm.theory
+    rules = {**MomentumOptimizer.rules, "momentum": MOMENTUM}
+    _required = ("momentum", "norm")
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        momentum: float = 0.9,
+        *,
+        weight_decay: float = 0.0,
+        norm: str = "global",
+        scale: float = 1.0,
+        stack: int = 1,
+        maximize: bool = False,
+        skip_nonfinite: bool | None = None,
     ) -> None:
-        """One block's step, and v ← v − g if that is to follow; `norm` is that of all its estimates, or of each."""
-        group, subtracted = block.group, block.plain_grads if subtract else None
-        kind, scale, decay, maximize = (group[key] for key in ("norm", "scale", "weight_decay", "maximize"))
-        if kind in UNIT_STEPS:
-            layer_steps_(
-                block.params,
-                block.estimates,
-                lr,
-                kind,
-                stack=group["stack"],
-                scale=scale,
-                weight_decay=decay,
-                maximize=maximize,
-            )
-            if subtracted is not None:
-                torch._foreach_sub_(block.plain_estimates, subtracted)
-            return
-        tensors, options = (block.plain_params, block.plain_estimates), {"maximize": maximize, "subtracted": subtracted}
-        if isinstance(norm, list):
-            normalized_steps_(*tensors, norm, float(lr) * scale, weight_decay=decay / scale, **options)
-        elif norm is not None:
-            normalized_step_(*tensors, norm, lr * scale, weight_decay=decay / scale, foreach=block.foreach, **options)
+        defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "maximize": maximize}
+        defaults |= {"norm": norm, "scale": scale, "stack": stack}
+        super().__init__(params, defaults, skip_nonfinite)
+        warn_of_fast_decay(self._name, self.param_groups)
+
+    @classmethod
+    def from_theory(
+        cls,
+        params: ParamsT,
+        *,
+        horizon: int,
+        alpha: float,
+        gamma0: float,
+        G: float,
+        B: float = 1.0,
+        eta0: float = 1.0,
+        **options: Any,
+    ) -> Self:
+        """Make the optimizer with lr, momentum and NSTORM's n_init as the theorem sets them.
+
+        `gladstorm.theory.plan` says what the theorem asks of gamma0, and what it then guarantees.
+
+        Args:
+            params: As in the constructor.
+            horizon: T, the number of iterates.
+            alpha: α in [0, 1] of f ∈ L*_sym(α) for NSGDM, of E L*_sym(α) for NSTORM.
+            gamma0: γ0 of the theorem's schedule.
+            G: The standard deviation of a mini-batch's gradient at the start.
+            B: Only its sign matters: with B > 0 the noise grows with the distance, with B = 0 it does not; B = G = 0
+                means no noise.
+            eta0: η0 of the theorem's schedule.
+            **options: Any other options of the constructor.
+
+        >>> import torch
+        >>> from gladstorm.torch import NSTORM
+        >>> x = torch.nn.Parameter(torch.zeros(2))
+        >>> optimizer = NSTORM.from_theory([x], horizon=10**4, alpha=0, gamma0=1.0, G=0.7)
+        >>> optimizer.defaults["lr"], optimizer.defaults["momentum"], optimizer.n_init  # T^(−3/4), 1 − 1/T, G² T^(1/2)
+        (0.001, 0.9999, 49)
+        """
+        statement = theory.for_schedule(cls.method, alpha=alpha, gamma0=gamma0, B=B, G=G, eta0=eta0)
+        eta, gamma, n_init, _ = statement.schedule(horizon)
+        if n_init > 1:  # NSTORM only: NSGDM's theorems start from one sample
+            options = {"n_init": n_init, **options}
+        return cls(params, lr=gamma, momentum=1 - eta, **options)
 
 
-def first_estimate(p: Tensor) -> Tensor:
-    """v⁰ = g⁰, a copy."""
-    return cast(Tensor, p.grad).detach().to(estimate_dtype(p), copy=True)
+def average_gradients_into(blocks: Iterable[ParamBlock], momentum: float | None = None) -> None:
+    """v ← (1 − η) v + η g with 1 − η = momentum, the group's if None."""
+    for block in blocks:
+        eta = 1 - (block.group["momentum"] if momentum is None else momentum)
+        torch._foreach_lerp_(block.plain_estimates, block.plain_grads, eta)
+
+
+def with_one_norm(blocks: list[ParamBlock]) -> Iterator[list[ParamBlock]]:
+    """Lists of blocks with one Euclidean norm together: all of "global", each of "group", each tensor of "tensor"."""
+    if together := [block for block in blocks if block.group["norm"] == "global"]:
+        yield together
+    for block in blocks:
+        if block.group["norm"] == "group":
+            yield [block]
+        elif block.group["norm"] == "tensor":
+            yield from ([ParamBlock(block.group, [p], [v])] for p, v in zip(block.params, block.estimates, strict=True))
+
+
+def set_to_zero_unless(good: Tensor, vs: list[Tensor]) -> None:
+    """v ← 0 in place where a number on the device says that v is not good."""
+    for v in vs:
+        v.copy_(torch.where(good.to(v.device), v, 0))

@@ -1,7 +1,6 @@
 """Norms over lists of tensors, the shards of other processes included, and the normalized step x ← x − γ v/‖v‖.
 
-No state, no groups, no wait for the device. `foreach` asks for torch's horizontally fused kernels, one launch for many
-tensors; the equations are the same.
+No state, no groups, no wait for the device.
 """
 
 from __future__ import annotations
@@ -24,28 +23,7 @@ WITHOUT_FLOAT64 = ("mps", "xpu")  # devices, or some of their kind, that cannot 
 ORDINARY = (Tensor, torch.nn.Parameter)  # types that need no asking; a step asks often
 
 
-class RowNorms:
-    """Norms of rows, taken right after their tensor was written, while that is in the processor's cache.
-
-    They count only while their tensor is not written again.
-    """
-
-    def __init__(self) -> None:
-        self._taken: dict[int, tuple[Tensor, int, list[Tensor]]] = {}  # tensor, its version, what `of` returns
-        self._compiling = torch.compiler.is_compiling()
-
-    def take(self, v: Tensor) -> None:
-        """Take them now, on a CPU; an accelerator takes all norms at once later, a compiler as it sees fit."""
-        if v.numel() > SHORT and v.is_cpu and not self._compiling:
-            self._taken[id(v)] = (v, v._version, row_norms(v))
-
-    def of(self, v: Tensor) -> list[Tensor]:
-        """Vectors that together have the norm of v and are much shorter than it, taken anew if need be."""
-        tensor, version, vectors = self._taken.get(id(v), (None, 0, []))
-        return vectors if tensor is v and version == v._version else row_norms(v)
-
-
-def norm_of(estimates: Sequence[Tensor], *, foreach: bool = False, rows: RowNorms | None = None) -> Tensor:
+def norm_of(tensors: Sequence[Tensor]) -> Tensor:
     """‖v‖ over all entries of all tensors, the other processes' shards included; no dimensions, on the first's device.
 
     In float64 where the device has it, whatever the tensors are in: the norm of float32 entries can exceed float32.
@@ -54,17 +32,15 @@ def norm_of(estimates: Sequence[Tensor], *, foreach: bool = False, rows: RowNorm
     tensor(5.0000e+25, dtype=torch.float64)
     """
     kinds: defaultdict[Any, list[Tensor]] = defaultdict(list)
-    for v in estimates:
-        is_plain = type(v) in ORDINARY and not v.is_complex()
-        kinds[None if is_plain else sharding(v), v.device, v.dtype].append(v if is_plain else plain(v))
+    for v in tensors:
+        kinds[sharding(v), v.device, v.dtype].append(plain(v))
     if not kinds:
         return torch.zeros((), dtype=torch.float64)
     _, device, _ = next(iter(kinds))
     lengths = []
     for (where, *_), vs in kinds.items():
-        length = _norm_of_kind(vs, foreach, rows or RowNorms())
-        everywhere = length if where is None else _gather(length, *where)
-        lengths.append(everywhere.to(device, widest(device)))
+        length = _norm_of_kind(vs)
+        lengths.append((length if where is None else _gather(length, *where)).to(device, widest(device)))
     return lengths[0] if len(lengths) == 1 and lengths[0].dim() == 0 else _scaled_norm(lengths)
 
 
@@ -85,31 +61,15 @@ def inner_of(us: Sequence[Tensor], vs: Sequence[Tensor], size: float) -> float:
     return _total({key: torch.stack(each).to(widest(key[1])).sum() for key, each in products.items()}).item()
 
 
-def norms_of(estimates: Iterable[Tensor], rows: RowNorms) -> list[float]:
-    """‖v‖ of each tensor; plain real tensors on a CPU.
-
-    >>> norms_of([torch.tensor([3.0, 4.0]), torch.tensor([1e-30])], RowNorms())
-    [5.0, 1.0000000031710769e-30]
-    """
-    norms = []
-    for v in estimates:
-        square = math.nan
-        if v.numel() <= SHORT:
-            (flat,) = row_norms(v)
-            square = torch.dot(flat, flat).item()
-        norms.append(math.sqrt(square) if _in_range(square, v.dtype) else norm_of([v], rows=rows).item())
-    return norms
-
-
 def plain(tensor: Tensor) -> Tensor:
-    """The tensor's entries on this process as real numbers, in the same memory: a DTensor's shard, complex as pairs."""
+    """Entries of a tensor on this process as real numbers, in the same memory: a DTensor's shard, complex as pairs."""
     if type(tensor) not in ORDINARY and sharding(tensor):
         tensor = tensor.to_local()  # type: ignore[attr-defined]  # a DTensor's
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def plains(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Each tensor's `plain`, at a third of the price for ordinary ones."""
+    """Entries of each tensor on this process as real numbers, at a third of the price for ordinary ones."""
     return [t if type(t) in ORDINARY and not t.is_complex() else plain(t) for t in tensors]
 
 
@@ -136,18 +96,18 @@ def widest(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64
 
 
-def _norm_of_kind(vs: list[Tensor], foreach: bool, rows: RowNorms) -> Tensor:
+def _norm_of_kind(vs: list[Tensor]) -> Tensor:
     """‖v‖ over tensors of one kind: by their squares where those stay in range, else by wider or by smaller numbers."""
-    device, dtype = vs[0].device, vs[0].dtype
-    wide = widest(device)
+    dtype, wide = vs[0].dtype, widest(vs[0].device)
     if readable(vs[0]):
-        square = _square(torch.cat([vector for v in vs for vector in rows.of(v)]))
+        square = _square(torch.cat([vector for v in vs for vector in row_norms(v)]))
         if _in_range(square.item(), dtype):
             return square.to(wide).sqrt()
     if dtype is wide:
         return _scaled_norm(vs)
-    fused = foreach and device.type != "cpu"
-    return _combine(torch._foreach_norm(vs, dtype=wide) if fused else [_norm(v, dtype=wide) for v in vs])
+    if torch.compiler.is_compiling():  # which cannot fuse a norm of a list
+        return _combine([_norm(v, dtype=wide) for v in vs])
+    return _combine(torch._foreach_norm(vs, dtype=wide))
 
 
 def _in_range(square: float, dtype: torch.dtype) -> bool:
@@ -186,19 +146,11 @@ def row_norms(v: Tensor) -> list[Tensor]:
     """Vectors that together have the norm of v: the norms of its rows and what no row holds, or v if it is short."""
     if not v.is_contiguous():  # in the order of memory: no copy of a dense tensor, whatever its memory format
         v = v.permute(sorted(range(v.dim()), key=v.stride, reverse=True)).contiguous()
-    flat = v if v.dim() == 1 else v.view(-1)
-    entries = flat.numel()
-    if entries <= SHORT:
+    flat = v.view(-1)
+    if flat.numel() <= SHORT:
         return [flat]
-    row, left = _row(entries)
-    rows = torch.linalg.vector_norm(flat.unfold(0, row, row), 2, 1)
-    return [rows, flat[-left:]] if left else [rows]
-
-
-@cache
-def _row(entries: int) -> tuple[int, int]:
-    """How long to make the rows, and how many entries are then in none: 0 if any length from ROW/4 to ROW divides."""
-    return next(((row, 0) for row in range(ROW, ROW // 4, -1) if entries % row == 0), (ROW, entries % ROW))
+    in_rows = flat.numel() // ROW * ROW
+    return [torch.linalg.vector_norm(flat[:in_rows].view(-1, ROW), 2, 1), flat[in_rows:]]
 
 
 def sharding(tensor: Tensor) -> tuple[Any, tuple[bool, ...]] | None:
@@ -227,13 +179,10 @@ def normalized_step_(
     *,
     weight_decay: float = 0.0,
     maximize: bool = False,
-    foreach: bool = False,
-    subtracted: Sequence[Tensor] | None = None,
 ) -> None:
     """x ← (1 − γλ) x − γ v/‖v‖ in place, with γ = lr and λ = weight_decay; where ‖v‖ = 0 the second term is 0.
 
-    Plain real tensors; each x may be narrower than its v, and is then rounded once. What is to be `subtracted` from
-    each v afterwards is so at once, while v is in the processor's cache.
+    Plain real tensors; each x may be narrower than its v, and is then rounded once.
 
     >>> x, v = torch.tensor([1.0, 1.0]), torch.tensor([3.0, -4.0])
     >>> normalized_step_([x], [v], norm_of([v]), lr=0.5)
@@ -243,83 +192,35 @@ def normalized_step_(
     if isinstance(lr, Tensor):
         lr = lr.to(norm.device).reshape(())
     numbers = factors(norm, -lr if maximize else lr)
-    lists = (params, estimates) if subtracted is None else (params, estimates, subtracted)
-    for device, (xs, vs, *gs) in alike(*lists):
+    for (device, *_), (xs, vs) in alike(params, estimates):
         if weight_decay:
             torch._foreach_mul_(xs, (torch.ones_like(norm) - lr * weight_decay).to(device, vs[0].dtype))
-        *before, last = (f if isinstance(f, float) else f.to(device, vs[0].dtype) for f in numbers)
-        if gs and isinstance(last, float) and not before and not foreach:
-            for x, v, g in zip(xs, vs, *gs, strict=True):
-                x.add_(v, alpha=-last)
-                v.sub_(g)
-            continue
-        scaled = vs
+        *before, last = (f.to(device, vs[0].dtype) if isinstance(f, Tensor) else f for f in numbers)
         for factor in before:
-            scaled = list(torch._foreach_mul(scaled, factor))
-        if isinstance(last, float):  # backwards: the estimates written last are in the processor's cache
-            torch._foreach_add_(xs[::-1], scaled[::-1], alpha=-last)
-        elif foreach:
-            torch._foreach_sub_(xs, torch._foreach_mul(scaled, last))
+            vs = list(torch._foreach_mul(vs, factor))
+        if isinstance(last, Tensor):
+            torch._foreach_sub_(xs, torch._foreach_mul(vs, last))
         else:
-            for x, v in zip(xs, scaled, strict=True):
-                x.addcmul_(v, last, value=-1)
-        if gs:
-            torch._foreach_sub_(vs, *gs)
+            torch._foreach_add_(xs, vs, alpha=-last)
 
 
-def normalized_steps_(
-    params: Sequence[Tensor],
-    estimates: Sequence[Tensor],
-    norms: Sequence[float],
-    lr: float,
-    *,
-    weight_decay: float = 0.0,
-    maximize: bool = False,
-    subtracted: Sequence[Tensor] | None = None,
-) -> None:
-    """As `normalized_step_`, with a norm for each tensor; on a CPU.
-
-    >>> x, y, v = torch.zeros(1), torch.zeros(1), torch.tensor([3.0])
-    >>> normalized_steps_([x, y], [v, -v], [3.0, 6.0], lr=1.0)
-    >>> x, y
-    (tensor([-1.]), tensor([0.5000]))
-    """
-    if weight_decay:
-        torch._foreach_mul_(list(params), 1 - lr * weight_decay)
-    for i, (x, v, norm) in enumerate(zip(params, estimates, norms, strict=True)):
-        *before, last = factors_of(norm, -lr if maximize else lr)
-        x.add_(v * before[0] if before else v, alpha=-last)
-        if subtracted is not None:
-            v.sub_(subtracted[i])
-
-
-def alike(*lists: Sequence[Tensor]) -> Iterator[tuple[torch.device, tuple[list[Tensor], ...]]]:
-    """The lists cut into runs of equal device and types, as the foreach kernels want them."""
-    first = lists[0][0].device
-    if all(t.dtype is column[0].dtype and t.device == first for column in lists for t in column):
-        yield first, tuple(list(column) for column in lists)
-        return
+def alike(*lists: Sequence[Tensor]) -> Iterator[tuple[tuple[Any, ...], list[list[Tensor]]]]:
+    """Runs of equal device and types of these lists, as torch's kernels for lists want them."""
     kinds: defaultdict[Any, list[tuple[Tensor, ...]]] = defaultdict(list)
     for row in zip(*lists, strict=True):
         kinds[row[0].device, *(tensor.dtype for tensor in row)].append(row)
-    for (device, *_), rows in kinds.items():
-        yield device, tuple(list(column) for column in zip(*rows, strict=True))
+    for kind, rows in kinds.items():
+        yield kind, [list(column) for column in zip(*rows, strict=True)]
 
 
-def factors(norm: float | Tensor, lr: float | Tensor) -> list[Tensor] | list[float]:
+def factors(norm: float | Tensor, lr: float | Tensor) -> list[Any]:
     """Numbers whose product is γ/‖v‖, or 0 where ‖v‖ = 0, and that float32 holds, as it may not hold γ/‖v‖."""
-    if not isinstance(norm, Tensor):
-        return factors_of(float(norm), float(lr))
-    if readable(norm):  # a dozen operations on tensors of no dimensions would cost more than a small model's step
-        return factors_of(norm.item(), float(lr))
-    close = torch.exp2(-norm.log2().round().clamp(-127, 126))  # to 1/‖v‖, if float32 holds that
-    return [close, torch.where(norm == 0, 0.0, lr / (norm * close))]
-
-
-def factors_of(norm: float, lr: float) -> list[float]:
-    """`factors` for floats: one number, or two when one would underflow."""
-    per_unit = lr / norm if norm else 0.0
+    if isinstance(norm, Tensor) and not readable(norm):
+        near = torch.exp2(-norm.log2().round().clamp(-127, 126))  # to 1/‖v‖, if float32 holds that
+        return [near, torch.where(norm == 0, 0.0, lr / (norm * near))]
+    length = float(norm)  # a dozen operations on tensors of no dimensions would cost more than a small model's step
+    per_unit = float(lr) / length if length else 0.0
     if not (0 < abs(per_unit) <= 1e-30 or abs(per_unit) >= 1e30):
         return [per_unit]
-    close = 2.0 ** -min(max(round(math.log2(norm)), -127), 126)
-    return [close, lr / (norm * close)]
+    close = 2.0 ** -min(max(round(math.log2(length)), -127), 126)
+    return [close, float(lr) / (length * close)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -11,10 +11,8 @@ from torch.optim.optimizer import ParamsT
 from typing_extensions import override
 
 from gladstorm.core.rules import COUNT, POSITIVE
-from gladstorm.torch.momentum import first_estimate
-from gladstorm.torch.normalized import NormalizedOptimizer
-from gladstorm.torch.norms import RowNorms, plain
-from gladstorm.torch.optimizer import ParamBlock
+from gladstorm.torch.momentum import NormalizedOptimizer
+from gladstorm.torch.norms import plain
 from gladstorm.torch.options import NormalizedOptions
 from gladstorm.torch.random_state import SameSample
 
@@ -55,8 +53,8 @@ class NSTORM(NormalizedOptimizer):
         n_init: How many mini-batches v⁰ is to be averaged over, N_init: those of the first calls, or those you give to
             `initialize` before them. A checkpoint taken in between resumes with the mean so far.
         model: A module, or several, whose buffers are restored before the second evaluation.
-        **options: weight_decay, norm, scale, stack, maximize, foreach, capturable, differentiable, fused and
-            skip_nonfinite, as in `NSGDM`; an estimate that is not finite is formed anew from the next evaluation.
+        **options: weight_decay, norm, scale, stack, maximize and skip_nonfinite, as in `NSGDM`; an estimate that is not
+            finite is formed anew from the next evaluation.
 
     >>> x = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
     >>> optimizer = NSTORM([x], lr=1.0)
@@ -105,96 +103,83 @@ class NSTORM(NormalizedOptimizer):
         Returns:
             The mean loss.
         """
+        self._drop_estimates(self._all_params())
+        self._averaged = 0
         try:
-            loss = self._average_gradients(closures)
-        finally:
-            self.zero_grad()
-        if loss is None:
+            losses = [loss for closure in closures if (loss := self._add_to_average(closure)) is not None]
+        except BaseException:
+            self._drop_estimates(self._all_params())
+            self._averaged = 0
+            raise
+        if not losses:
             raise ValueError(f"{self._name}: closures must hold at least one closure; got none.")
         self._averaged = self.n_init
-        return loss
+        return float(sum(losses)) / len(losses)
 
-    def _average_gradients(self, closures: Iterable[Callable[[], float]]) -> float | None:
-        estimates: dict[Tensor, Tensor] = {}
-        total: Any = 0.0
-        count = 0
-        for closure in closures:
-            loss: Any = self._evaluate(closure)
-            if loss is None:
-                continue
-            total, count = total + (loss.detach() if isinstance(loss, Tensor) else loss), count + 1
-            for p in self._with_gradients():
-                if p in estimates:
-                    estimates[p] += cast(Tensor, p.grad)
-                else:
-                    estimates[p] = first_estimate(p)
+    def _add_to_average(self, closure: Callable[[], float]) -> float | None:
+        """v⁰ ← v⁰ + (g − v⁰)/n with the gradient g of the n-th mini-batch."""
+        try:
+            loss = self._evaluate(closure)
+            if loss is not None:
+                self._averaged += 1
+                for block in self._blocks("momentum_buffer"):
+                    torch._foreach_lerp_(block.plain_estimates, block.plain_grads, 1 / self._averaged)
+                self._start_estimates(self._with_gradients())
+            return loss
+        finally:
             self.zero_grad()
-        for p, v in estimates.items():
-            self.state[p]["momentum_buffer"] = v.div_(count)
-        return total / count if count else None
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
-        self._averaged = 0 if self._state_is_empty or not self.state else self.n_init
+        self._averaged = 0 if self._state_is_empty else self.n_init
 
     @override
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # closures, hooks and random states; a compiled model inside stays compiled
     def _step(self, closure: Callable[[], float] | None) -> float | None:
         if closure is None:
-            if self._init_state_only():
+            if self._state_is_empty:  # torch's distributed checkpoints ask for one
+                self._start_estimates(self._with_gradients())
                 return None
             raise RuntimeError(
                 f"{self._name}: step needs a closure, which it evaluates at two points; got none. A GradScaler cannot "
                 "give one: in float16 multiply the loss by a constant, or use bfloat16."
             )
-        self._drop_empty_state()
+        if self._averaged < self.n_init or not self._having("momentum_buffer"):
+            return self._add_to_average(closure)
         try:
             return self._step_with(closure)
         finally:
             self.zero_grad()
 
     def _step_with(self, closure: Callable[[], float]) -> float | None:
-        if all(self._estimate(p) is None for p in self._all_params()):
-            loss = self._average_gradients([closure])
-            self._averaged = max(self._averaged, 0 if loss is None else 1)
-            return loss
-        if self._averaged < self.n_init:
-            return self._add_to_average(closure)
         restore = self._same_sample.save(self._all_params())
         loss = self._evaluate(closure)  # at xᵏ
         if loss is None:
             return None
         blocks = self._blocks("momentum_buffer")
         try:
-            blocks = self._move(blocks, subtract=True)  # to xᵏ⁺¹, and v ← v − g(xᵏ; ξ)
+            self._move(blocks)  # to xᵏ⁺¹
+            for block in blocks:  # v ← v − g(xᵏ; ξ)
+                torch._foreach_sub_(block.plain_estimates, block.plain_grads)
             torch.clear_autocast_cache()  # or, all inside one autocast block, the next evaluation would see casts of xᵏ
             restore()
             self.zero_grad()
             if self._evaluate(closure) is None:  # at xᵏ⁺¹
                 raise ValueError(f"{self._name}: the closure must return the loss at both points; got None at one.")
-            self._rows = add_gradients(blocks)
+            for block in blocks:  # v ← g(xᵏ⁺¹; ξ) + (1 − η) v
+                torch._foreach_mul_(block.plain_estimates, block.group["momentum"])
+                torch._foreach_add_(block.plain_estimates, block.plain_grads)
             self._start_estimates(self._with_gradients())
         except BaseException:
             self._drop_estimates(self._all_params())  # half renewed: estimates of nothing
             raise
         return loss
 
-    def _add_to_average(self, closure: Callable[[], float]) -> float | None:
-        loss = self._evaluate(closure)
-        if loss is None:
-            return None
-        self._averaged += 1
-        for block in self._blocks("momentum_buffer"):
-            for v, g in zip(block.plain_estimates, block.plain_grads, strict=True):
-                v.lerp_(g, 1 / self._averaged)
-        self._start_estimates(self._with_gradients())
-        return loss
-
     def _evaluate(self, closure: Callable[[], float]) -> float | None:
         """The loss; None if the closure has computed nothing, as Lightning's does to leave a mini-batch out."""
         early = {p: p.grad for p in self._all_params() if p.grad is not None and bool(plain(p.grad).any())}
-        with self._same_sample.checking_buffers(self._name), torch.enable_grad():
+        with torch.enable_grad():
             loss: float | None = closure()
         if any(p.grad is gradient for p, gradient in early.items()):
             raise RuntimeError(
@@ -209,21 +194,3 @@ class NSTORM(NormalizedOptimizer):
         if self.max_grad_norm is not None:
             torch.nn.utils.clip_grad_norm_(params, self.max_grad_norm)
         return loss
-
-
-def add_gradients(blocks: list[ParamBlock]) -> RowNorms:
-    """v ← g(xᵏ⁺¹; ξ) + (1 − η) v, the second half of vᵏ⁺¹ = g(xᵏ⁺¹; ξ) + (1 − η) (vᵏ − g(xᵏ; ξ)).
-
-    Returns what is then known of ‖v‖.
-    """
-    rows = RowNorms()
-    for block in blocks:
-        momentum = block.group["momentum"]  # 1 − η
-        if block.foreach:
-            torch._foreach_mul_(block.plain_estimates, momentum)
-            torch._foreach_add_(block.plain_estimates, block.plain_grads)
-        else:
-            for v, g in zip(block.plain_estimates, block.plain_grads, strict=True):
-                torch.add(g, v, alpha=momentum, out=v)  # in place, and one pass over memory
-                rows.take(v)
-    return rows

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, ClassVar, Never, cast, overload
+from typing import Any, ClassVar, cast, overload
 
 import torch
 from torch import Tensor
@@ -15,89 +16,50 @@ from torch.optim.optimizer import ParamsT
 
 from gladstorm.core.rules import Rule
 from gladstorm.torch import norms
-from gladstorm.torch.norms import ORDINARY, SHORT, plain, plains
-from gladstorm.torch.options import (
-    NON_NEGATIVE_NUMBER,
-    check_implementation,
-    check_number,
-    refuse_flattened,
-    refuse_other_optimizer,
-)
+from gladstorm.torch.norms import plain, plains
+from gladstorm.torch.options import NON_NEGATIVE_NUMBER, check_number, refuse_flattened, refuse_other_optimizer
 
 
 @dataclass
 class ParamBlock:
-    """Parameters of one group that move together, and one state tensor of each, as the kernels want them."""
+    """Parameters of one group that move together, and one state tensor of each, as torch's kernels want them."""
 
     group: dict[str, Any]
     params: list[Tensor]
     estimates: list[Tensor]  # v
     plain_params: list[Tensor] = field(init=False)
     plain_estimates: list[Tensor] = field(init=False)
-    foreach: bool = field(init=False)  # what the group asks for; if it does not, fused kernels where they are faster
 
     def __post_init__(self) -> None:
         self.plain_params, self.plain_estimates = plains(self.params), plains(self.estimates)
-        option: bool | None = self.group["foreach"]
-        self.foreach = all(map(_suits_foreach, self.params)) if option is None else option
-
-    @property
-    def is_readable(self) -> bool:
-        """Whether every estimate is whole here, and Python may read its values."""
-        return all(type(v) in ORDINARY and norms.readable(v) for v in self.estimates)
-
-    @property
-    def grads(self) -> list[Tensor]:
-        """The gradients in the precision of v; 0 for a parameter that has none."""
-        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.params]
-        pairs = zip(gradients, self.estimates, strict=True)
-        return [g if g.dtype is v.dtype else g.to(v.dtype) for g, v in pairs]
 
     @property
     def plain_grads(self) -> list[Tensor]:
-        """The gradients as the kernels want them."""
-        return plains(self.grads)
-
-
-def _suits_foreach(p: Tensor) -> bool:
-    """On a CPU fused kernels are loops that cost less than Python's; but a long tensor is better done with in cache."""
-    return p.numel() <= SHORT if p.is_cpu else p.device.type in ("cuda", "xpu")
+        """Gradients in the precision of v, as the kernels want them; 0 for a parameter that has none."""
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.params]
+        pairs = zip(gradients, self.estimates, strict=True)
+        return plains(g if g.dtype is v.dtype else g.to(v.dtype) for g, v in pairs)
 
 
 class Optimizer(torch.optim.Optimizer, ABC):
     """An optimizer of dense parameters. A subclass writes `_step`, and says the rest in its class attributes."""
 
     needs_closure: ClassVar[bool] = False  # whether a step evaluates the loss itself, more than once
-    supports_weight_decay: ClassVar[bool] = True
     rules: ClassVar[dict[str, Rule]] = {"lr": NON_NEGATIVE_NUMBER, "weight_decay": NON_NEGATIVE_NUMBER}
-    _required: ClassVar[tuple[str, ...]] = ("lr",)  # options that every checkpoint has
-    _copied: ClassVar[tuple[str, ...]] = ("skip_nonfinite", "_skipped")  # torch's copies and pickles would lose these
-    skip_nonfinite: bool | None = None
+    _required: ClassVar[tuple[str, ...]] = ("norm",)  # options that every checkpoint has, and no other optimizer's
+    _copied: ClassVar[tuple[str, ...]] = ("skip_nonfinite", "_skipped", "_state_is_empty")  # copies would lose these
+    _inside: str = ""  # the method inside which parameters are not those of the run, if any
+    _state_is_empty = False  # whether it was made only so that a checkpoint has its shapes
     _skipped: int | Tensor = 0
 
-    def __init__(
-        self,
-        params: ParamsT,
-        defaults: dict[str, Any],
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        capturable: bool = False,  # noqa: ARG002 - every step is
-        differentiable: bool = False,
-        fused: bool | None = None,
-        skip_nonfinite: bool | None = None,
-        **unknown: Never,
-    ) -> None:
-        for name in unknown:  # torch's sentence, under the name the caller knows
-            raise TypeError(f"{self._name}.__init__() got an unexpected keyword argument {name!r}")
-        check_implementation(self._name, foreach, differentiable, fused)
+    def __init__(self, params: ParamsT, defaults: dict[str, Any], skip_nonfinite: bool | None = None) -> None:
         self.skip_nonfinite = skip_nonfinite
         if not isinstance(params, Tensor):  # torch has a sentence of its own for a bare tensor
             listed = list(params)
             if not listed:
                 raise ValueError(f"{self._name}: params must hold at least one tensor; got params=[].")
             params = cast(ParamsT, listed)
-        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach})
+        super().__init__(params, defaults)
 
     @property
     def _name(self) -> str:
@@ -123,12 +85,34 @@ class Optimizer(torch.optim.Optimizer, ABC):
             check_number(self._name, key, rule, group[key])
         refuse_flattened(self._name, group["params"])
 
-    def _refuse_saving(self, what: str) -> None:
-        """Raise a RuntimeError while parameters and state are not those of a run between steps."""
+    @contextmanager
+    def _holding(self, name: str, method: str) -> Iterator[None]:
+        """Put state tensors of this name into the parameters while a public method's block lasts."""
+        self._refuse_inside(method)
+        with torch.no_grad():
+            held = [(p, p.clone()) for p in self._having(name)]
+            for p, _ in held:
+                p.copy_(self.state[p][name])
+        self._inside = method
+        try:
+            yield
+        finally:
+            self._inside = ""
+            with torch.no_grad():
+                for p, before in held:
+                    p.copy_(before)
+
+    def _refuse_inside(self, what: str) -> None:
+        """Raise a RuntimeError while parameters are not those of the run."""
+        if self._inside:
+            raise RuntimeError(
+                f"{self._name}: {what} must stand outside {self._inside}, where the parameters are those of the run; "
+                "got it inside. Save the model alone there, to use it, and a checkpoint to resume from outside."
+            )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state as torch does; not inside `averaged`, where parameters are not those of the run."""
-        self._refuse_saving("state_dict")
+        """Return the state as torch does; refused where parameters are not those of the run, as inside `averaged`."""
+        self._refuse_inside("state_dict")
         return super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -139,10 +123,10 @@ class Optimizer(torch.optim.Optimizer, ABC):
                 does not have take their defaults.
 
         Raises:
-            ValueError: If it is another optimizer's, whose learning rate and state mean something else.
+            ValueError: If it is of another kind, whose learning rate and state mean something else.
         """
-        options = chain(self.defaults, *self.param_groups)
-        refuse_other_optimizer(self._name, state_dict["param_groups"], self._required, options)
+        self._refuse_inside("load_state_dict")
+        refuse_other_optimizer(self._name, state_dict["param_groups"], self._required)
         super().load_state_dict(state_dict)
         saved = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
         for key, p in zip(saved, self._all_params(), strict=True):
@@ -150,6 +134,8 @@ class Optimizer(torch.optim.Optimizer, ABC):
                 dtype = self._state_dtype(p, name)
                 if dtype is not p.dtype and isinstance(value, Tensor):
                     self.state[p][name] = value.to(p.device, dtype, copy=True)
+        learnt = [self.state[p][name] for name in ("momentum_buffer", "squares") for p in self._having(name)]
+        self._state_is_empty = not any(plain(v).any() for v in learnt)
 
     @abstractmethod
     def _state_dtype(self, p: Tensor, name: str) -> torch.dtype:
@@ -163,7 +149,7 @@ class Optimizer(torch.optim.Optimizer, ABC):
                 group.setdefault(key, default)
 
     def __getstate__(self) -> dict[str, Any]:
-        self._refuse_saving("a copy")
+        self._refuse_inside("a copy")
         return {**super().__getstate__(), **{name: getattr(self, name) for name in self._copied}}
 
     @overload
@@ -182,6 +168,10 @@ class Optimizer(torch.optim.Optimizer, ABC):
         Returns:
             The closure's loss, before the step.
         """
+        self._refuse_inside("step()")
+        if self._state_is_empty:
+            self.state.clear()
+        self._state_is_empty = closure is None and self._is_state_init()
         return self._step(closure)
 
     @abstractmethod
@@ -195,6 +185,10 @@ class Optimizer(torch.optim.Optimizer, ABC):
 
     def _all_params(self) -> Iterable[Tensor]:
         return chain.from_iterable(group["params"] for group in self.param_groups)
+
+    def _having(self, name: str) -> list[Tensor]:
+        """The parameters whose state has this tensor."""
+        return [p for p in self._all_params() if name in self.state.get(p, ())]
 
     def _with_gradients(self) -> list[Tensor]:
         """The parameters that have a gradient, which must be dense."""
@@ -222,7 +216,7 @@ class Optimizer(torch.optim.Optimizer, ABC):
 
     def _is_state_init(self) -> bool:
         """Whether this step only creates state: torch's DCP makes one with lr 0 along gradients of 0."""
-        if torch.compiler.is_compiling() or any(float(group["lr"]) for group in self.param_groups):
+        if torch.compiler.is_compiling() or self.state or any(float(group["lr"]) for group in self.param_groups):
             return False
         gradients = [p.grad for p in self._all_params() if p.grad is not None]
         return bool(gradients) and not any(plain(g).any() for g in gradients)

@@ -1,8 +1,7 @@
-"""The options of the torch optimizers: their rules, and the errors and warnings of a constructor."""
+"""Rules of the torch optimizers' options, and what a constructor refuses or warns of."""
 
 from __future__ import annotations
 
-import inspect
 import math
 import warnings
 from collections.abc import Iterable
@@ -13,70 +12,28 @@ from torch import Tensor
 
 from gladstorm.core.rules import NEVER_ZERO, NON_NEGATIVE, Rule
 from gladstorm.torch.norms import norm_of
-from gladstorm.torch.unit_steps import UNIT_STEPS, typical_entry
 
 NON_NEGATIVE_NUMBER = Rule("one number, finite and ≥ 0", lambda v: v.ndim == 0 and NON_NEGATIVE.holds(v))
 MOMENTUM = Rule("one number in [0, 1)", lambda v: v.ndim == 0 and (v >= 0) & (v < 1))
 POSITIVE_NUMBER = Rule("one number, finite and > 0", lambda v: v.ndim == 0 and NEVER_ZERO.holds(v))
-NORMS = ("global", "group", "tensor", *UNIT_STEPS)
-OPTIONS_OF_TORCH = {
-    name
-    for kind in vars(torch.optim).values()
-    if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer) and kind is not torch.optim.Optimizer
-    for name in inspect.signature(kind).parameters
-} - {"params", "capturable", "differentiable", "fused"}
 FAST_DECAY = 0.01  # of the parameters in one step: they halve in 70
 
 
-class SharedOptions(TypedDict, total=False):
-    """Options that every optimizer takes by name, as `NSGDM` describes them."""
-
-    maximize: bool
-    foreach: bool | None
-    capturable: bool
-    differentiable: bool
-    fused: bool | None
-    skip_nonfinite: bool | None
-
-
-class NormalizedOptions(SharedOptions, total=False):
-    """Options of NSGDM and NSTORM."""
+class NormalizedOptions(TypedDict, total=False):
+    """Options that NSGDM and its relatives take by name, as `NSGDM` describes them."""
 
     weight_decay: float
     norm: str
     scale: float
     stack: int
+    maximize: bool
+    skip_nonfinite: bool | None
 
 
 def check_number(owner: str, key: str, rule: Rule, value: float | Tensor) -> None:
     """Raise a ValueError unless the rule holds, for a number or a tensor of one entry."""
     entries = value if not isinstance(value, Tensor) else value.item() if value.numel() == 1 else value.tolist()
     rule.require(owner, key, entries)
-
-
-def check_implementation(owner: str, foreach: bool | None, differentiable: bool, fused: bool | None) -> None:
-    """Refuse what torch.optim offers and these optimizers do not have."""
-    if differentiable:
-        raise RuntimeError(f"{owner}: differentiable must be False, a step writes in place; got differentiable=True.")
-    if fused and foreach:
-        raise RuntimeError(f"{owner}: one of foreach and fused may be True; got both.")
-    if fused:
-        raise RuntimeError(f"{owner}: fused must be None or False, foreach=True fuses what there is; got fused=True.")
-
-
-def refuse_other_optimizer(
-    owner: str, groups: list[dict[str, Any]], required: Iterable[str], options: Iterable[str]
-) -> None:
-    """Raise a ValueError for saved groups that lack a required option, or have one of torch's that is not an option."""
-    saved = {key for group in groups for key in group}
-    others = (saved & OPTIONS_OF_TORCH) - set(options)
-    lacking = [key for key in required if any(key not in group for group in groups)]
-    if others or lacking:
-        evidence = ", ".join(sorted(others)) or f"no {lacking[0]}"
-        raise ValueError(
-            f"{owner}: state_dict must be one of {owner}'s; got another optimizer's, with {evidence} in its groups. "
-            f"Load the model's parameters only and begin with a new {owner}."
-        )
 
 
 def refuse_flattened(owner: str, params: Iterable[Tensor]) -> None:
@@ -94,6 +51,16 @@ def processes() -> int:
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
+def refuse_other_optimizer(owner: str, groups: list[dict[str, Any]], required: Iterable[str]) -> None:
+    """Raise a ValueError for saved groups without an option that all of this optimizer's have."""
+    lacking = [key for key in required if any(key not in group for group in groups)]
+    if lacking:
+        raise ValueError(
+            f"{owner}: state_dict must be one of {owner}'s; got another optimizer's, with no {lacking[0]} in its "
+            f"groups. Load the model's parameters only and begin with a new {owner}."
+        )
+
+
 def warn_of_fast_decay(owner: str, groups: Iterable[dict[str, Any]]) -> None:
     """Warn where a habit from AdamW, whose lr is hundreds of times smaller, would empty the parameters."""
     part = max((float(group["lr"]) * float(group["weight_decay"]) for group in groups), default=0.0)
@@ -101,29 +68,6 @@ def warn_of_fast_decay(owner: str, groups: Iterable[dict[str, Any]]) -> None:
         warnings.warn(
             f"{owner}: lr · weight_decay = {part:.3g} is the part of the parameters that every step takes away; lr is "
             "the length of a step here, so a weight_decay that is usual for AdamW is too much.",
-            stacklevel=3,
-        )
-
-
-def warn_of_swallowed_steps(owner: str, groups: list[dict[str, Any]]) -> None:
-    """Warn where a step moves most entries by less than rounding does."""
-    total = sum(p.numel() for group in groups for p in group["params"])
-    swallowed = []
-    for group in groups:
-        in_group = sum(p.numel() for p in group["params"])
-        for p in filter(Tensor.numel, group["params"]):
-            if group["norm"] in UNIT_STEPS:
-                entry = typical_entry(p, group["norm"], group["stack"])
-            else:
-                entry = {"global": total, "group": in_group, "tensor": p.numel()}[group["norm"]] ** -0.5
-            if rounding_swallows(float(group["lr"]) * group["scale"] * entry, p.detach()):
-                swallowed.append(p)
-    if swallowed:
-        kinds = ", ".join(sorted({str(p.dtype) for p in swallowed}))
-        warnings.warn(
-            f"{owner}: a step moves an entry by lr/√d on average, which is below half an ulp of "
-            f"{len(swallowed)} parameter tensor(s) of {kinds}, and rounding swallows it; "
-            "keep the parameters in float32 (autocast computes in half precision) or raise lr.",
             stacklevel=3,
         )
 

@@ -5,9 +5,9 @@ No state, no groups, no wait for the device. A tensor that is cut over processes
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -94,18 +94,6 @@ def matrices(v: Tensor, stack: int) -> Tensor:
     return (pieces.squeeze(1) if stack > 1 and v.dim() > 2 else pieces).flatten(2)
 
 
-def typical_entry(p: Tensor, norm: str, stack: int) -> float:
-    """Root mean square of the entries of a unit step, for gradients of full rank."""
-    if norm not in OF_MATRICES:
-        return 1.0
-    m, n = matrices(torch.empty(p.shape, device="meta"), stack).shape[1:]
-    return {
-        "spectral": spectral_length(m, n) / math.sqrt(max(m, n)),
-        "rows": 1 / math.sqrt(n),
-        "columns": 1 / math.sqrt(m),
-    }[norm]
-
-
 def whole(v: Tensor) -> Tensor:
     """A tensor with the parts of it that other processes have."""
     return v if sharding(v) is None else v.full_tensor()  # type: ignore[attr-defined]  # a DTensor's
@@ -123,28 +111,20 @@ def part_of(unit: Tensor, v: Tensor) -> Tensor:
 
 
 def layer_steps_(
-    params: Sequence[Tensor],
-    estimates: Sequence[Tensor],
-    lr: float | Tensor,
-    norm: str,
-    *,
-    stack: int = 1,
-    scale: float = 1.0,
-    weight_decay: float = 0.0,
-    maximize: bool = False,
+    params: Sequence[Tensor], estimates: Sequence[Tensor], lr: float | Tensor, group: Mapping[str, Any]
 ) -> None:
-    """x ← (1 − γλ) x − γ s d(v) for each tensor, in place, with γ = lr, s = scale and λ = weight_decay.
+    """x ← (1 − γλ) x − γ s d(v) for each tensor, in place, with γ = lr, s = scale, λ = weight_decay of its group.
 
     >>> x, v = torch.tensor([1.0, 1.0]), torch.tensor([3.0, -4.0])
-    >>> layer_steps_([x], [v], 0.5, "sign")
+    >>> layer_steps_([x], [v], 0.5, {"norm": "sign", "stack": 1, "scale": 0.5, "weight_decay": 0.0, "maximize": False})
     >>> x
-    tensor([0.5000, 1.5000])
+    tensor([0.7500, 1.2500])
     """
-    length, decay = lr * (scale if maximize else -scale), 1 - lr * weight_decay
-    for indices, units in unit_steps(estimates, norm, stack):
+    length, decay = lr * (group["scale"] if group["maximize"] else -group["scale"]), 1 - lr * group["weight_decay"]
+    for indices, units in unit_steps(estimates, group["norm"], group["stack"]):
         for i, unit in zip(indices, units, strict=True):
             x = plain(params[i])
-            if weight_decay:
+            if group["weight_decay"]:
                 x.mul_(_number(decay, unit))
             x.add_(unit.mul_(_number(length, unit)))
 

@@ -1,28 +1,29 @@
-"""The method with nothing to tune, as a torch optimizer."""
+"""The method with nothing to tune, as a torch optimizer, in both its forms."""
 
 from __future__ import annotations
 
 import warnings
-import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Unpack, cast
-from weakref import WeakKeyDictionary
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from typing_extensions import override
 
+from gladstorm.core import equations
 from gladstorm.core.rules import COUNT
 from gladstorm.torch import norms
+from gladstorm.torch.momentum import MomentumOptimizer, average_gradients_into
 from gladstorm.torch.norms import norm_of, plain, widest
-from gladstorm.torch.options import SharedOptions, estimate_dtype
-from gladstorm.torch.untuned_layers import ScheduledOptimizer
-from gladstorm.torch.untuned_step import BUFFERS, Number, RunNumbers, advance, first_numbers
+from gladstorm.torch.options import estimate_dtype
+from gladstorm.torch.unit_steps import UNIT_STEPS
+from gladstorm.torch.untuned_step import BUFFERS, RunNumbers, advance, first_numbers
 
 
-class Untuned(ScheduledOptimizer):
+class Untuned(MomentumOptimizer):
     """Steps that find their length, and when to shorten it: nothing has to be tuned, only the number of steps be known.
 
         x ← x − m,  m ← m/2 + δ/2,  δ = lr · r · horizon^(−0.4 τ) · u/√(dE)
@@ -52,14 +53,16 @@ class Untuned(ScheduledOptimizer):
     Args:
         params: Parameters or groups, as in `NSGDM`.
         lr: 1 is the method, for all groups or for each; a scheduler multiplies the length.
-        horizon: The number of steps there will be. It is an option of the groups, and saved with them.
+        horizon: The number of steps there will be, or of samples if `batch` says how many a step has. It is saved with
+            the groups.
+        batch: The samples of a step, if the horizon counts samples. By layer it may be changed between steps, in
+            `param_groups`; otherwise it stays.
         weight_decay: λ ≥ 0; a step multiplies x by 1 − λ‖δ‖/√d. A coordinate moves by about ‖δ‖/√d, and by lr in AdamW:
             so λ means here what it means there. The decay is decoupled: it enters neither E nor m. By layer it is that
             of `NSGDM`, and parameters stay within scale/λ of 0 in their norm; where data are few, try 0.1.
-        model: Warn once if it, or one of its children, is evaluated in the mode of `model.eval()` without `averaged`.
-        **options: maximize, foreach, capturable, differentiable, fused and skip_nonfinite, as in `NSGDM`. Nothing is
-            remembered of a gradient that is not finite; x goes half the way back to x̄, where gradients were finite. By
-            layer its tensor rests for one step, as in `NSGDM`.
+        maximize: Follow the gradient instead of its negative.
+        skip_nonfinite: When to check that gradients are finite, as in `NSGDM`. One that is not is not remembered, and x
+            goes half the way back to x̄, where gradients were finite. By layer its tensor rests for one step.
 
     >>> x = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
     >>> optimizer = Untuned([x], horizon=200)
@@ -76,7 +79,9 @@ class Untuned(ScheduledOptimizer):
     >>> optimizer = Untuned(by_layer(model), horizon=1000)
     """
 
-    _inside_averaged = False  # whether the parameters are the average now
+    rules = {**MomentumOptimizer.rules, "batch": COUNT}
+    _norms = (None, *UNIT_STEPS)
+    _required = ("horizon", "norm")
     _warned_of_schedule = False
 
     def __init__(
@@ -85,18 +90,20 @@ class Untuned(ScheduledOptimizer):
         lr: float | Tensor = 1.0,
         *,
         horizon: int,
+        batch: int = 1,
         weight_decay: float = 0.0,
-        model: torch.nn.Module | None = None,
-        **options: Unpack[SharedOptions],
+        maximize: bool = False,
+        skip_nonfinite: bool | None = None,
     ) -> None:
         horizon = COUNT.whole(self._name, "horizon", horizon)
-        if model is not None and not isinstance(model, torch.nn.Module):
-            raise TypeError(f"{self._name}: model must be a torch.nn.Module or None; got model={model!r}.")
-        defaults = {"lr": lr, "weight_decay": weight_decay, "horizon": horizon}
-        super().__init__(params, {**defaults, "norm": None, "scale": 1.0, "stack": 1}, **options)
-        for module in () if model is None else (model, *model.children()):  # a LightningModule itself is never called
-            _REMINDED[module] = weakref.ref(self)
-            module.register_forward_pre_hook(_remind_of_average)
+        defaults = {"lr": lr, "weight_decay": weight_decay, "maximize": maximize, "horizon": horizon, "batch": batch}
+        super().__init__(params, {**defaults, "norm": None, "scale": 1.0, "stack": 1}, skip_nonfinite)
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps of the run, or of samples, which all groups share."""
+        horizon: int = self.param_groups[0]["horizon"]
+        return horizon
 
     @override
     def _check_group(self, group: dict[str, Any]) -> None:
@@ -109,13 +116,12 @@ class Untuned(ScheduledOptimizer):
 
     @override
     def _state_dtype(self, p: Tensor, name: str) -> torch.dtype:
-        if name == "numbers":
+        if name in ("numbers", "step"):
             return widest(p.device)
         return estimate_dtype(p) if name in BUFFERS[:3] else super()._state_dtype(p, name)
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._refuse_saving("load_state_dict")
         for state in state_dict["state"].values():
             for name in (*BUFFERS, "numbers") if isinstance(state, dict) and "numbers" in state else ():
                 if not plain(state[name]).isfinite().all():
@@ -130,56 +136,30 @@ class Untuned(ScheduledOptimizer):
                 f"{self._name}: the checkpoint's horizon={self.horizon} takes the place of horizon={before}.",
                 stacklevel=2,
             )
-        if started := self._started():
-            self._share("numbers", self.state[started[0]]["numbers"], started)
+        for name in ("numbers", "step"):
+            if having := self._having(name):
+                self._share(name, self.state[having[0]][name], having)
 
-    @override
-    def _refuse_saving(self, what: str) -> None:
-        if self._inside_averaged:
-            raise RuntimeError(
-                f"{self._name}: {what} must stand outside averaged(), where the parameters are those of the run; got "
-                "it inside. Save the model alone there, to use it, and a checkpoint to resume from outside."
-            )
-
-    @contextmanager
-    def averaged(self) -> Iterator[None]:
+    def averaged(self) -> AbstractContextManager[None]:
         """Inside, the parameters are the average x̄ of late iterates; afterwards they are what they were.
 
         Buffers stay as they are: for BatchNorm's statistics at x̄ see `torch.optim.swa_utils.update_bn`. Costs a copy of
         the parameters while it lasts.
         """
-        if self._inside_averaged:
-            raise RuntimeError(f"{self._name}: averaged() must not stand inside another; got two.")
-        started = self._started()
-        with torch.no_grad():
-            saved = [(p, p.clone()) for p in started]
-            for p in started:
-                p.copy_(self.state[p]["average"])
-        self._inside_averaged = True
-        try:
-            yield
-        finally:
-            self._inside_averaged = False
-            with torch.no_grad():
-                for p, before in saved:
-                    p.copy_(before)
+        return self._holding("average", "averaged()")
 
     @override
     def _step(self, closure: Callable[[], float] | None) -> float | None:
-        if self._inside_averaged:
-            raise RuntimeError(f"{self._name}: step() must come after averaged(); got one inside.")
         loss = self._loss(closure)
         if not self._with_gradients():  # before any state is read, or torch.compile compiles every step anew
             return loss
         self._warn_of_schedule()
-        initial = closure is None and not self.state and self._is_state_init()
         if others := [p for p in self._in_groups(by_layer=False) if p.grad is not None]:
             norm = norm_of([p.grad.to(estimate_dtype(p)) for p in others if p.grad is not None])
             self._start(others, norm)
-            if not initial:
-                self._advance(norm)
+            self._advance(norm)
         if layers := [p for p in self._in_groups(by_layer=True) if p.grad is not None]:
-            self._step_by_layer(layers, initial=initial)
+            self._step_by_layer(layers)
         return loss
 
     def _warn_of_schedule(self) -> None:
@@ -187,7 +167,7 @@ class Untuned(ScheduledOptimizer):
         if self._warned_of_schedule or torch.compiler.is_compiling():
             return
         for lr, first in ((group["lr"], group.get("initial_lr")) for group in self.param_groups):
-            if isinstance(lr, float) and isinstance(first, float) and lr != first:
+            if isinstance(lr, float) and isinstance(first, float) and lr not in (first, 0.0):
                 self._warned_of_schedule = True
                 warnings.warn(
                     f"{self._name}: a scheduler has changed lr from {first:g} to {lr:g}; {self._name} shortens its "
@@ -195,12 +175,56 @@ class Untuned(ScheduledOptimizer):
                     stacklevel=3,
                 )
 
+    @property
+    def _steps(self) -> float:
+        """The horizon counted in steps."""
+        return self.horizon / int(self.param_groups[0]["batch"])
+
+    def _warn_past_horizon(self, k: float) -> None:
+        if k - 1 < self._steps <= k:
+            warnings.warn(
+                f"{self._name}: horizon={self.horizon} was reached; further steps only become shorter.", stacklevel=4
+            )
+
+    def _in_groups(self, *, by_layer: bool) -> list[Tensor]:
+        """Parameters of the groups that name a norm, or of the others."""
+        return [p for group in self.param_groups if (group["norm"] is not None) is by_layer for p in group["params"]]
+
+    def _share(self, name: str, value: Tensor, params: list[Tensor]) -> list[Tensor]:
+        """Give all parameters of a device the same tensor, and return one for each device."""
+        on = {device: value.to(device) for device in dict.fromkeys(p.device for p in params)}
+        for p in params:
+            self.state[p][name] = on[p.device]
+        return list(on.values())
+
+    def _step_by_layer(self, params: list[Tensor]) -> None:
+        """Move parameters whose groups name a norm: x ← (1 − Lλ) x − L s d(v), L = lr · 0.02 · max{1 − k/K, 1/(k + 1)}.
+
+        v is the mean of gradients with momentum 0.9, K the horizon, and k, the steps before this one or their samples,
+        a tensor `state[p]["step"]` that all these parameters share.
+        """
+        counted = self._having("step")
+        count = self.state[counted[0]]["step"] if counted else params[0].new_zeros((), dtype=widest(params[0].device))
+        counts = self._share("step", count, [*counted, *params])
+        self._start_estimates(params)
+        blocks = self._blocks("momentum_buffer")
+        average_gradients_into(blocks, equations.LAYER_MOMENTUM)
+        batch: int = self.param_groups[0]["batch"]
+        if norms.readable(count):
+            k = count.item() / batch
+            self._warn_past_horizon(k)
+            self._move(blocks, float(equations.layer_length(k, self._steps, np)))
+        else:
+            self._move(blocks, equations.layer_length(count / batch, self._steps, torch))
+        for one in counts:
+            one.add_(batch)
+
     def _start(self, params: list[Tensor], norm: Tensor) -> None:
         """Give a state to parameters whose first gradient this is; `norm` is that of all gradients."""
         new = [p for p in params if "numbers" not in self.state.get(p, ())]
         if not new:
             return
-        started = self._started()
+        started = self._having("numbers")
         if started:
             numbers = self.state[started[0]]["numbers"]
         else:
@@ -232,43 +256,19 @@ class Untuned(ScheduledOptimizer):
             squares.append(n * mean * (r / first_numbers(x)[RunNumbers._fields.index("r")]) ** 2)
         return squares
 
-    def _started(self) -> list[Tensor]:
-        """The parameters that have a state."""
-        return self._having("numbers")
-
     def _advance(self, norm: Tensor) -> None:
-        started = self._started()
+        """Move the parameters whose groups name no norm; `norm` is that of all their gradients."""
+        started = self._having("numbers")
         shared = list({id(t): t for p in started for t in [self.state[p]["numbers"]]}.values())
         norm = norm.to(shared[0].device)
         good = self._is_good(norm)
         moving, resting = self._blocks("squares"), self._blocks("squares", resting=True)
-        numbers: RunNumbers
-        size: Number
         if norms.readable(norm):
-            numbers, size = RunNumbers(*shared[0].tolist()), norm.item()
+            numbers = RunNumbers(*shared[0].tolist())
             self._warn_past_horizon(numbers.k)
+            after = advance(numbers, norm.item(), good, moving, resting, self.state, self._steps)
         else:
-            numbers, size = RunNumbers(*shared[0].unbind()), norm
-        after = advance(numbers, size, good, moving, resting, self.state, self.horizon)
+            after = advance(RunNumbers(*shared[0].unbind()), norm, good, moving, resting, self.state, self._steps)
         whole = torch.stack([torch.as_tensor(n, dtype=shared[0].dtype, device=shared[0].device) for n in after])
         for numbers_on_device in shared:
             numbers_on_device.copy_(whole)
-
-
-_REMINDED: WeakKeyDictionary[torch.nn.Module, weakref.ref[Untuned]] = WeakKeyDictionary()
-
-
-def _remind_of_average(model: torch.nn.Module, _: object) -> None:
-    """Warn once if a model, not a copy of it, is evaluated in eval mode by parameters that are not the average."""
-    reference = None if model.training else _REMINDED.get(model)
-    optimizer = None if reference is None else reference()
-    if optimizer is None or optimizer._inside_averaged or not optimizer._started():
-        return
-    for module in [module for module, watching in _REMINDED.items() if watching() is optimizer]:
-        del _REMINDED[module]
-    name = type(optimizer).__name__
-    warnings.warn(
-        f"{name}: the model is evaluated at the last iterate; the average that {name} keeps is in the parameters "
-        "inside `with optimizer.averaged():`. To evaluate the last iterate, leave model= out.",
-        stacklevel=2,
-    )

@@ -70,7 +70,7 @@ def advance(
     moving: list[ParamBlock],
     resting: list[ParamBlock],
     state: Any,
-    horizon: int,
+    horizon: float,
 ) -> RunNumbers:
     """Make a step of all tensors in place, and return the numbers after it.
 
@@ -202,12 +202,10 @@ def buffers(state: Any, block: ParamBlock, *names: str) -> list[list[Tensor]]:
 
 
 def together(block: ParamBlock, *lists: list[Tensor]) -> Iterator[tuple[Any, list[list[Tensor]]]]:
-    """Lists that kernels take together: on a CPU pieces that fit its cache, elsewhere tensors alike or each alone."""
+    """Lists that kernels take together: tensors that are alike, and on a CPU pieces that fit its cache."""
     kinds: defaultdict[Any, list[tuple[Tensor, ...]]] = defaultdict(list)
     for p, row in zip(block.params, zip(*lists, strict=True), strict=True):
-        on_host = norms.readable(row[0])
-        kind = sharding(p), p.device, p.dtype, on_host or block.foreach or id(p)
-        kinds[kind] += _pieces(row) if on_host else [row]
+        kinds[sharding(p), p.device, p.dtype] += _pieces(row) if norms.readable(row[0]) else [row]
     for (cut, *_), rows in kinds.items():
         begin, entries = 0, 0
         for i, row in enumerate(rows):

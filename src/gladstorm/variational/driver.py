@@ -17,7 +17,7 @@ import numpy as np
 
 from gladstorm.core.parts import Array
 from gladstorm.jobs.progress import Progress, annotate, quietly
-from gladstorm.jobs.store import Store
+from gladstorm.jobs.tasks import Store
 from gladstorm.variational.arrays import Arrays
 from gladstorm.variational.judgement import CLEARLY, Looks, gain_by_widening
 from gladstorm.variational.programs import Traced, look_draws, program, sample_noise, step_draws

@@ -80,8 +80,7 @@ class Mars(Estimator):
         return jax.tree.map(lambda v, c: equations.momentum(v, c, self.eta), v, self._cut(c))
 
     def _cut(self, c: Any) -> Any:
-        size = length(c)
-        shortened = jnp.where(size > self.clip, self.clip / jnp.where(size == 0, 1, size), 1)
+        shortened = equations.cut(length(c), self.clip, jnp)
         return jax.tree.map(lambda c: shortened * c, c)
 
 

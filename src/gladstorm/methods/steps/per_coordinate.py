@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
+from gladstorm.core import equations
 from gladstorm.core.parts import Array, Number, leaf, part
 from gladstorm.core.rules import ABOVE_ZERO, NON_NEGATIVE
 from gladstorm.methods.norms import is_finite, length
@@ -43,8 +44,7 @@ class Bounded(Untuned):
 
     @override
     def _bounded(self, step: Any) -> Any:
-        size = length(step)
-        factor = jnp.where(size > self.longest, self.longest / jnp.where(size == 0, 1.0, size), 1.0)
+        factor = equations.cut(length(step), self.longest, jnp)
         return jax.tree.map(lambda step: step * factor, step)
 
 
