@@ -31,7 +31,10 @@ METHODS = {
     "mars": gs.Method(gs.estimators.LaggedMars(ETA, 0.4, np.inf), gs.steps.Normalized(GAMMA)),
     "nigt": gs.Method(gs.estimators.Transported(ETA), gs.steps.Normalized(GAMMA)),
 }  # in the simulator, by the names that Optax has for them and, in capitals or not, torch
-RECURSIONS = {"mars": lambda: LaggedMars(1 - ETA, 0.4, np.inf), "nigt": lambda: Transported(1 - ETA)}
+RECURSIONS: dict[str, Callable[[], Any]] = {
+    "mars": lambda: LaggedMars(1 - ETA, 0.4, np.inf),
+    "nigt": lambda: Transported(1 - ETA),
+}
 UNTUNED = [kind.__name__.lower() for kind in UNTUNED_KINDS]
 START = np.asarray(OBJECTIVE.start)
 CUT = 2  # the libraries hold x as two tensors, so that the norm over both is put to the test
