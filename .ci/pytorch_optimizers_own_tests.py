@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from gladstorm.torch import MARS, NSGDM
+from gladstorm.torch import NMARS, NSGDM
 from optimizers import TORCH, UNTUNED
 
 
@@ -35,7 +35,7 @@ UNDER_TEST: list[tuple[Any, dict[str, Any], int]] = [
     *((kind, {"lr": 0.5}, 20) for kind in TUNED),
     *((ALL[kind], options, 40) for kind in UNTUNED for options in ({}, {"horizon": 40})),
     *((kind, {"lr": 0.5, "weight_decay": 1e-3, "momentum": 0.5}, 20) for kind in TUNED if not kind.needs_closure),
-    *((ALL[kind], {"lr": 0.5, "norm": "tensor"}, 20) for kind in (NSGDM, MARS)),  # NIGT's parameters are ahead by 9 lr
+    *((ALL[kind], {"lr": 0.5, "norm": "tensor"}, 20) for kind in (NMARS, NSGDM)),  # NIGT's parameters are ahead by 9 lr
 ]
 NEED_CLOSURE = [kind.__name__ for kind in TORCH if kind.needs_closure]
 FILES = ("test_optimizers.py", "test_gradients.py")

@@ -14,8 +14,8 @@ import numpy as np
 
 from benchmarks.measuring import TOLERATED, Row, expected, faster, seconds
 from benchmarks.numpy_loops import Arm, Problem, plain
-from evidence.reproduction import EXPERIMENTS, Results
-from evidence.reproduction.results import MAIN, NSGDM, NSTORM, STORM_DYNAMIC
+from evidence.reproduction.experiments import EXPERIMENTS
+from evidence.reproduction.results import MAIN, NSGDM, NSTORM, STORM_DYNAMIC, Results
 
 ROOT = Path(__file__).parent.parent  # where evidence is
 STEPS = 60

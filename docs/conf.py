@@ -14,6 +14,7 @@ import click
 import typer
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
+from sphinx.util.images import get_image_size
 
 import gladstorm
 from gladstorm.cli.app import app as command_line
@@ -125,6 +126,15 @@ to standard error. The exit code is 0 if all went well, 1 if a check failed, 2 i
     return "\n".join([opening, *(f"## {name}\n\n```text\n{text}\n```\n" for name, text in texts.items())])
 
 
+# What readers search for, beside the words of titles, and the pages that answer.
+SOUGHT = {
+    "start_training": ("learning rate",),
+    "training": ("Muon",),
+    "batch": ("batch size",),
+    "numpyro": ("PyMC", "pm.fit"),
+}
+FOR_A_PHONE = 1300  # pixels: figures of at most 6.5 inches have words that can be read at a phone's width
+
 # Folders whose docstring tells contributors how they are arranged; their page says what they are for.
 GROUPS = ("problems.objectives", "problems.oracles", "methods", "methods.estimators", "methods.steps")
 FOLDERS = {f"gladstorm.{name}" for name in GROUPS}
@@ -155,6 +165,13 @@ def _without_blank_ends(_app: Any, _docname: str, source: list[str]) -> None:
     source[0] = source[0].replace("\n\n```\n", "\n```\n")
 
 
+def _with_sought_words(_app: Any, docname: str, source: list[str]) -> None:
+    """Make what readers search for main entries of the index of the page that answers: the search ranks them first."""
+    if docname in SOUGHT:
+        entries = "".join(f"   single: ! {words}\n" for words in SOUGHT[docname])
+        source[0] += f"\n```{{eval-rst}}\n.. index::\n{entries}```\n"
+
+
 def _with_texts_of_the_study(_app: Any, docname: str, source: list[str]) -> None:
     """Put what a study registered below its page in the order of the site: every text of its folder has a place."""
     if docname.startswith("evidence/") and docname.endswith("/index"):
@@ -165,10 +182,13 @@ def _with_texts_of_the_study(_app: Any, docname: str, source: list[str]) -> None
 
 
 def _with_links_to_figures(app: Any, doctree: Any) -> None:
-    """Let a click on a figure show it alone: on a phone's page it is small. Sphinx links images that have a scale."""
+    """Let a click on a figure show it alone, as Sphinx links what has a scale; mark what was not drawn for a phone."""
     if not app.env.docname.startswith("made/"):
         for image in doctree.findall(lambda node: node.tagname == "image"):
             image["scale"] = 100
+            size = get_image_size(str(DOCS / image["uri"].lstrip("/")))
+            if size is None or size[0] > FOR_A_PHONE:
+                image["classes"].append("wide")
 
 
 class _Anchors(SphinxTransform):  # type: ignore[misc]  # where Sphinx is not installed, its classes have no type
@@ -196,6 +216,7 @@ def setup(app: Any) -> None:
     _QUIET.enter_context(quietly())  # how long a script took to simulate is no part of its page
     (MADE / "command_line.md").write_text(_command_line_page(), encoding="utf-8")
     app.connect("source-read", _without_blank_ends)
+    app.connect("source-read", _with_sought_words)
     app.connect("source-read", _with_texts_of_the_study)
     app.connect("doctree-read", _with_links_to_figures)
     app.connect("autodoc-process-docstring", _prepare_docstring)

@@ -30,11 +30,11 @@ def _number(study: str, name: str) -> str:
 
 @cache
 def untuned() -> Mapping[str, str]:
-    """Return what the second judgement of the untuned method found."""
+    """Return what the judgement of the untuned method found."""
     from evidence.untuned import page
     from evidence.untuned.rivals import COSINE
 
-    results = page.load(DOCS / "untuned")["second"]
+    results = page.load(DOCS / "untuned")
     verdicts = [sentence.verdict.strip("*") for sentence in page.sentences(results)]
     near = {name: str(count) for name, count in page.near_the_best(results, 1.5).items()}
     return {

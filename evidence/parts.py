@@ -6,8 +6,7 @@ from typing import Any, Self
 
 from gladstorm.jobs.files import load_json, save_json
 from gladstorm.jobs.progress import Progress, annotate
-from gladstorm.jobs.store import K, Store
-from gladstorm.jobs.tasks import Executor, Task, results
+from gladstorm.jobs.tasks import Executor, K, Store, Task, results
 
 PART_FORMAT = "gladstorm evidence part 1"
 

@@ -131,7 +131,7 @@ DEEDS = {"normalizing": "normalize", "clipping": "clip", "variance_reduction": "
 
 
 def _untuned() -> dict[str, str]:
-    results = untuned.load(PUBLISHED / "untuned")["second"]
+    results = untuned.load(PUBLISHED / "untuned")
     found = untuned.summary(results, "second")
     verdicts = [sentence.verdict.strip("*") for sentence in found["sentences"]]
 
@@ -139,7 +139,7 @@ def _untuned() -> dict[str, str]:
         return ", ".join(f"{untuned.shown(mean)} at {budget:,} gradients" for budget, mean in means.items())
 
     return {
-        "untuned_problems": str(untuned.PROBLEMS["second"]),
+        "untuned_problems": str(untuned.PROBLEMS),
         "untuned_cases": str(found["cases"]),
         "untuned_registered_cases": str(found["registered"]),
         "untuned_median": f"{found['median']:.2f}",

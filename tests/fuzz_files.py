@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from evidence.reproduction import Results
+from evidence.reproduction.results import Results
 from evidence.verification.checks import AtMost, Check, PartResult
 from gladstorm import BlumGladyshev, nsgdm, sgd, sweep
 from gladstorm.comparison import compared as comparison

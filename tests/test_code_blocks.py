@@ -42,7 +42,7 @@ NAMED = {
     ("docs/cluster.md", "run by the tests, on a local cluster"): "tests/simulation/test_cluster.py",
     ("docs/lightning.md", "run by the tests, make test-integrations"): "tests/integrations/test_guides.py",
     ("docs/training.md", "run by the tests, make test-integrations"): "tests/integrations/test_guides.py",
-    ("docs/numpyro.md", "run by the tests, where PyMC is installed"): "tests/integrations/test_numpyro_fit.py",
+    ("docs/numpyro.md", "run by the tests, where PyMC is installed"): "tests/integrations/test_pymc.py",
     ("docs/training.md", "run by the tests, on two processes"): "tests/test_guide.py",
 }
 STUDIES = "docs/evidence/"

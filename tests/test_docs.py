@@ -72,7 +72,7 @@ def resolves(name: str) -> bool:
     """Whether a dotted name is there; what needs a package that is not installed here counts."""
     place = name.replace("gs.", "gladstorm.", 1)
     package = place.split(".")[1]
-    if package in ("lightning", "transformers", "numpyro") and not find_spec(package):
+    if package in ("lightning", "transformers", "numpyro", "pymc") and not find_spec(package):
         return True
     try:
         pkgutil.resolve_name(place)

@@ -11,7 +11,7 @@ import gladstorm
 from gladstorm.jobs.provenance import LAYERS
 
 SOURCE = Path(gladstorm.__file__).parent
-PUBLIC_PATHS = ("lightning", "numpyro", "transformers")  # modules that only name what `integrations` has
+PUBLIC_PATHS = ("lightning", "numpyro", "pymc", "transformers")  # modules that only name what `integrations` has
 
 # A record and a plan draw themselves for people: the steps back, made when they are asked for.
 STEPS_BACK = {("simulation/record.py", "plotting"), ("theory/plans.py", "plotting")}

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import gladstorm as gs
-from evidence.untuned import families, second
 from evidence.untuned import page as untuned_page
+from evidence.untuned import second
 from gladstorm.methods import rows
 
 ROOT = Path(__file__).parent.parent
@@ -24,18 +24,14 @@ def page(name: str) -> str:
     return " ".join((ROOT / name).read_text().split())
 
 
-@pytest.mark.parametrize(
-    ("judgement", "file", "problems"),
-    [("first", "registered.md", families.cases), ("second", "second/registered.md", second.cases)],
-)
-def test_the_registered_sentences_are_judged_as_they_were_registered(judgement: str, file: str, problems: Any) -> None:
-    registered = (ROOT / "docs/evidence/untuned" / file).read_text()
+def test_the_registered_sentences_are_judged_as_they_were_registered() -> None:
+    registered = (ROOT / "docs/evidence/untuned/second/registered.md").read_text()
     numbered = re.findall(r"^(\d+)\. (.+)$", registered, re.MULTILINE)
-    results = untuned_page.load(ROOT / "docs/evidence/untuned")[judgement]
-    verdicts = untuned_page.sentences(results, judgement)
+    results = untuned_page.load(ROOT / "docs/evidence/untuned")
+    verdicts = untuned_page.sentences(results)
     assert [number for number, _ in numbered] == [str(place) for place in range(1, len(verdicts) + 1)]
-    known = problems().keys() - {untuned_page.VOID}
-    assert len(known) == untuned_page.PROBLEMS[judgement]
+    known = second.cases().keys() - {untuned_page.VOID}
+    assert len(known) == untuned_page.PROBLEMS
     for result in results:  # no case counts twice, and each has its seeds
         assert result.problem in known
         assert {len(each.norm) for each in result.scores.values()} == {result.seeds}

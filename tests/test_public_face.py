@@ -24,14 +24,11 @@ from gladstorm.methods import METHODS
 # What a module has for others besides what is shown at the top: states, markers, checks, tables and files of a command.
 DELIBERATELY_NOT = {
     "comparison.compare": {"ComparisonInterrupted", "configured", "from_random_starts", "methods_from"},
-    "core.parts": {
-        *("C", "Data", "Varying", "as_data", "check", "describe", "in_float64", "is_part", "parts_of"),
-        "require_single_numbers",
-    },
+    "core.parts": {"C", "Data", "Varying", "as_data", "check", "describe", "in_float64", "is_part", "parts_of"},
     "simulation.record": set(),
     "simulation.simulate": set(),
 }
-PACKAGES = ("diagnosis", "lightning", "numpyro", "optax", "torch", "transformers")
+PACKAGES = ("diagnosis", "lightning", "numpyro", "optax", "pymc", "torch", "transformers")
 GROUPS: dict[str, ModuleType] = {name: each for name in gs.__all__ if isinstance(each := getattr(gs, name), ModuleType)}
 PARTS = ("averages", "batches", "estimators", "norms", "objectives", "oracles", "schedules", "steps")
 MOST = 34  # at the top: 24 names, and ten groups of all others
@@ -48,7 +45,7 @@ def public_names(module: ModuleType) -> set[str]:
 
 @pytest.mark.parametrize("name", dir(gs))
 def test_every_name_shown_resolves(name: str) -> None:
-    if name in ("lightning", "numpyro", "transformers"):
+    if name in ("lightning", "numpyro", "pymc", "transformers"):
         pytest.importorskip(name)
     assert getattr(gs, name) is not None
 

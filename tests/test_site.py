@@ -30,10 +30,13 @@ const hidden = box => box.scrollWidth > box.clientWidth;
 return {
   sideways: hidden(document.documentElement),
   tables: [...document.querySelectorAll(".pst-scrollable-table-container")].filter(hidden).length,
-  figures: [...document.querySelectorAll("article p > a.reference > img")].map(figure => figure.clientWidth),
+  figures: [...document.querySelectorAll("article p > a.reference > img")]
+    .filter(figure => !figure.closest(".start") && !(figure.naturalWidth <= arguments[0]))
+    .map(figure => figure.clientWidth),
 };
 """
 READABLE = 600  # pixels: narrower, the words of a figure are too small, and it scrolls in its own box
+FOR_A_PHONE = 1300  # pixels of a figure that is drawn to be read at any width
 
 
 @built
@@ -44,7 +47,7 @@ def test_no_page_scrolls_sideways_or_complains_and_every_figure_can_be_read(
     wrong = {}
     for name in PAGES:
         browser.open(SITE / name, width=width, scheme=scheme)
-        seen = browser.run(SEEN)
+        seen = browser.run(SEEN, FOR_A_PHONE)
         errors = [entry["message"] for entry in browser.log("browser") if entry["level"] == "SEVERE"]
         narrow = [figure for figure in seen["figures"] if figure < READABLE]
         whole = width < 1280 or name != "methods.html" or seen["tables"] == 0
@@ -52,6 +55,31 @@ def test_no_page_scrolls_sideways_or_complains_and_every_figure_can_be_read(
             wrong[name] = (seen, errors)
     assert wrong == {}
 
+
+@built
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("Muon", "training.html"),
+        ("learning rate", "start_training.html"),
+        ("batch size", "batch.html"),
+        ("pm.fit", "numpyro.html"),
+        ("PyMC", "numpyro.html"),
+    ],
+)
+def test_a_search_leads_to_the_page_that_answers(browser: Browser, words: str, page: str) -> None:
+    browser.post("url", url=f"{(SITE / 'search.html').as_uri()}?q={words.replace(' ', '+')}")
+    found = browser.post("execute/async", script=FOUND, args=[])
+    assert page in [address.partition("?")[0].partition("#")[0] for address in found[:3]], found
+
+
+FOUND = """
+const done = arguments[arguments.length - 1];
+const links = () => [...document.querySelectorAll("#search-results li > a")].map(link => link.getAttribute("href"));
+const look = () => document.querySelector("#search-results .search-summary")?.textContent.includes("found")
+  ? done(links()) : setTimeout(look, 50);
+look();
+"""
 
 TYPESET = """
 const done = arguments[arguments.length - 1];
@@ -108,7 +136,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 def test_every_page_has_its_place_in_the_order_of_the_site() -> None:
     listed = set()
-    for page in (ROOT / "docs/index.md", ROOT / "docs/api/index.md"):
+    for page in (ROOT / "docs" / name for name in ("index.md", "evidence.md", "api/index.md")):
         for block in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
             names = (line for line in block.splitlines() if line and not line.startswith(":"))
             listed |= {(page.parent / name).relative_to(ROOT / "docs").as_posix() for name in names}

@@ -31,7 +31,7 @@ def package(path: Path) -> str:
 
 
 PACKAGES = sorted({package(path) for path in FILES})
-NOT_YET = {"gladstorm/jobs", "gladstorm/simulation", "gladstorm/torch", "evidence/networks"}
+NOT_YET = {"gladstorm/jobs", "gladstorm/simulation", "gladstorm/torch"}
 
 
 def files(name: str) -> list[Path]:

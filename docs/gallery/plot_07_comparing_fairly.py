@@ -29,7 +29,7 @@ methods = {
 }
 results = gs.compare(problem, methods, budget=1000, seeds=20)
 first = results["NSGDM"]
-relative = {name: results[name].relative_to(first, comparisons=2)["grad_norm"] for name in ("NSTORM", "SGD")}
+relative = {name: results[name].relative_to(first, comparisons=2).grad_norm for name in ("NSTORM", "SGD")}
 
 # %%
 # Left: the score of a method is ‖∇f‖ when its budget is spent; smaller is better. Right: the ratio to NSGDM, seed by
@@ -44,8 +44,8 @@ for place, (name, each) in enumerate(results.items()):
 left.set(yscale="log", ylabel="‖∇f‖ after 1,000 gradients, 20 seeds")
 left.set_xticks(range(3), [f"{name}\n{each.tuned}" for name, each in results.items()])
 for place, (name, ratio) in enumerate(relative.items()):
-    right.plot([ratio["low"], ratio["high"]], [place, place], color=LOOKS[name].colour, linewidth=2)
-    right.plot(ratio["mean"], place, LOOKS[name].marker, color=LOOKS[name].colour, markersize=8)
+    right.plot([ratio.low, ratio.high], [place, place], color=LOOKS[name].colour, linewidth=2)
+    right.plot(ratio.value, place, LOOKS[name].marker, color=LOOKS[name].colour, markersize=8)
 right.axvline(1, color="#777777", linestyle=":")
 right.set_yticks(range(2), list(relative))
 right.set(xscale="log", xlabel="‖∇f‖ relative to NSGDM", ylim=(-0.6, 1.6))

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from evidence.calibration.networks import BATCH, CONTEXT, SmallTransformer, digits, loss_of
 from evidence.networks.trainings import characters, windows
-from gladstorm.diagnosis.critical_batch import TradeOff
+from gladstorm.theory import Hyperbola
 from gladstorm.torch import NSGDM, diagnose, trial
 
 STEPS, SHORT, BUDGET = 600, 120, 160  # of a run, of the run that is diagnosed, of the diagnosis
@@ -142,7 +142,7 @@ def followed(name: str, training: Training) -> dict[str, Any]:
     critical = report.findings["critical_batch"]
     known = (critical.estimate if critical.high else critical.low) or BATCH  # "or more" is advice up to there
     size = advised_batch(known)
-    steps = STEPS * TradeOff.of(size, known).steps / TradeOff.of(BATCH, known).steps
+    steps = STEPS * Hyperbola(1.0, 1.0).at(size / known)[0] / Hyperbola(1.0, 1.0).at(BATCH / known)[0]
     return {
         "training": name,
         "distance": report.probes.radius,

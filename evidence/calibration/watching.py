@@ -12,8 +12,7 @@ from gladstorm.core.statistics import finite, share_interval, significant
 from gladstorm.diagnosis import Probe, Probes, spread
 from gladstorm.diagnosis.clipping import clipping
 from gladstorm.diagnosis.critical_batch import critical_batch
-from gladstorm.diagnosis.critical_sequence import CriticalSequence
-from gladstorm.diagnosis.readings import GrowthSequence
+from gladstorm.diagnosis.sequences import CriticalSequence, GrowthSequence
 from gladstorm.jobs.progress import annotate
 from gladstorm.problems.objectives import Power, Quadratic
 from gladstorm.problems.oracles import BlumGladyshev, FullRankOracle, Oracle, Skewed

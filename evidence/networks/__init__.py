@@ -1,1 +1,1 @@
-"""Which norm should a step have on networks? NSGDM by layer against AdamW, Muon and methods that need no tuning."""
+"""Should every layer have a norm of its own? NSGDM by layer against AdamW, Muon and methods that need no tuning."""

@@ -29,7 +29,7 @@ WARMUP = 0.05  # share of the steps, of Schedule-Free, whose rate does not fall
 
 
 class RateAndDecay(NamedTuple):
-    """What is tuned: a learning rate or length of a step, and a weight decay."""
+    """A setting: a learning rate or length of a step, and a weight decay."""
 
     rate: float
     decay: float = 0.0

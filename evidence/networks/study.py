@@ -62,7 +62,7 @@ class NetworkResults:
 
     @property
     def extent(self) -> Extent:
-        """What was to be run."""
+        """Extent of what was to be run."""
         return from_json(Extent, self.settings["extent"])
 
     def loss(self, training: str, optimizer: str, chosen: RateAndDecay, seed: int) -> float:
@@ -147,8 +147,8 @@ def _state(optimizers: list[torch.optim.Optimizer]) -> float:
     """Numbers in tensors of a state, but for single ones, per weight."""
     weights = sum(p.numel() for each in optimizers for group in each.param_groups for p in group["params"])
     tensors = [each for optimizer in optimizers for state in optimizer.state.values() for each in state.values()]
-    kept = sum(each.numel() for each in tensors if isinstance(each, torch.Tensor) and each.numel() > 1)
-    return significant(kept / weights, 3)
+    numbers = sum(each.numel() for each in tensors if isinstance(each, torch.Tensor) and each.numel() > 1)
+    return significant(numbers / weights, 3)
 
 
 def described(extent: Extent) -> dict[str, Any]:

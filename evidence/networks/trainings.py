@@ -128,7 +128,7 @@ def pretrained(steps: int = 600) -> dict[str, Tensor]:
 
 
 def fine_tuning() -> NetworkTask:
-    """The same transformer, trained on the help topics, on Python's own source."""
+    """A transformer that was trained on the help topics, on Python's own source."""
     model = _language_model()
     model.load_state_dict(pretrained())
     files = (argparse.__file__, json.decoder.__file__, pickle.__file__, tarfile.__file__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -14,7 +15,9 @@ from evidence.optimality.measuring import counted
 from gladstorm.plotting.styles import BLUE, COLOURS, GREEN, GREY, VERMILION
 from gladstorm.problems.objectives import NoisyRunway
 from gladstorm.problems.oracles import NoisyRunwayOracle
+from gladstorm.theory import Problem, trade_off
 
+ACCURACY = 1e-6  # of the curves of batches: so small that only leading terms are left
 LETTERS = {"L0": "L0", "L1": "L1", "B": "B", "G": "G", "gap": "Δ", "alpha": "α"}
 SCHEDULES = {"Theorem 2(ii)": (GREY, "^:"), "paper's best": (BLUE, "o-"), "S9": (VERMILION, "s--")}
 SHOWN = {"eps": 0.005, "alpha": 1.0, "L0": 1.0, "L1": 120.0, "B": 0.25, "gap": 1.0}  # of docs/optimal.md
@@ -35,6 +38,30 @@ def schedules(result: Mapping[str, Any]) -> Figure:
         ax.tick_params(labelsize=7)
     panels[0].legend(frameon=False, fontsize=7)
     figure.supylabel(f"iterates T that guarantee ε = {result['eps']:g}", fontsize=8)
+    return figure
+
+
+def batches() -> Figure:
+    """Steps against samples of SGD with three kinds of batches, and what the growth of a batch is worth, against a."""
+    figure = Figure(figsize=(8, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    growths, excess = np.linspace(0, 2, 41), np.geomspace(0.05, 20, 60)
+    looks = {
+        "sigma": ("b like the deviation", VERMILION, "-"),
+        "sigma2": ("b constant, or like the variance", BLUE, "--"),
+    }
+    problem = Problem(alpha=0, L0=1.0, B=1.0, G=0.0, gap=1.0)
+    fewest = trade_off(problem, ACCURACY, "sigma").samples
+    for batch, (label, colour, line) in looks.items():
+        curve = trade_off(problem, ACCURACY, batch)
+        steps, samples = np.array([curve.at(float(x)) for x in excess]).T
+        left.loglog(samples / fewest, steps / curve.steps, color=colour, linestyle=line, label=label)
+        prices = [trade_off(replace(problem, growth=float(a)), ACCURACY, batch).samples for a in growths]
+        best = [trade_off(replace(problem, growth=float(a)), ACCURACY, "sigma").samples for a in growths]
+        right.plot(growths, np.divide(prices, best), color=colour, linestyle=line)
+    left.set(xlabel="samples, in units of the fewest", ylabel="steps, in units of the fewest", title="a = 2")
+    left.legend(frameon=False, fontsize=7)
+    right.set(xlabel="a, growth of the variance", ylabel="price in samples at the same steps")
     return figure
 
 

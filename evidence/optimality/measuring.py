@@ -21,8 +21,7 @@ from evidence.verification.checks import rounded
 from evidence.verification.hardness import sfo_until
 from gladstorm import theory
 from gladstorm.jobs.provenance import versions
-from gladstorm.jobs.store import Store
-from gladstorm.jobs.tasks import HERE, Executor, Task
+from gladstorm.jobs.tasks import HERE, Executor, Store, Task
 from gladstorm.methods import Method, normalized_spider, nsgdm, nstorm, pasta, sgd
 from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.problems.objectives import NoisyRunway

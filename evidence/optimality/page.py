@@ -5,11 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evidence.optimality.figures import LETTERS, SCHEDULES, costs, instance, schedules
+from evidence.optimality.figures import ACCURACY, LETTERS, SCHEDULES, batches, costs, instance, schedules
 from evidence.optimality.measuring import FORMAT, HARD, METHODS, PLANNED, SEEDS, TUNING_SEEDS, counted, exponents
 from evidence.page import log_slope_weights, of, rendered
 from gladstorm.jobs.files import load_json
 from gladstorm.plotting import figures
+from gladstorm.theory import Problem, trade_off
+
+TRADED = Problem(alpha=0, L0=1.0, B=1.0, G=0.0, gap=1.0)
 
 
 def load(folder: Path) -> dict[str, Any]:
@@ -18,9 +21,10 @@ def load(folder: Path) -> dict[str, Any]:
 
 
 def draw(folder: Path) -> None:
-    """The three figures."""
+    """The four figures."""
     result = load(folder)
-    for name, figure in {"schedules": schedules(result), "instance": instance(), "costs": costs(result)}.items():
+    drawn = {"schedules": schedules(result), "batches": batches(), "instance": instance(), "costs": costs(result)}
+    for name, figure in drawn.items():
         figures.save(figure, folder / f"{name}.png")
 
 
@@ -33,6 +37,7 @@ def render(result: Mapping[str, Any]) -> str:
     ]
     values = {
         "planned": PLANNED,
+        "growth_of_batch": trade_off(TRADED, ACCURACY, "sigma2").samples / trade_off(TRADED, ACCURACY, "sigma").samples,
         "letters": LETTERS,
         "methods": METHODS,
         "powers": powers,

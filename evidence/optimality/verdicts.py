@@ -1,8 +1,8 @@
 """Bounds that are the best possible: upper and lower bounds of every regime, compared in ε and in every constant.
 
 For small ε a number of stochastic gradients is a sum of products of powers, such as L1 B^(1+α) Δ^(2+α) ε^-(4+α). No
-power is typed in: upper bounds are those of the best runs (`free_runs`), lower bounds are formulas, and the powers of
-both are read off as derivatives of logarithms.
+power is typed in: upper bounds are those of the best runs (`every_setting`), lower bounds are formulas, and the powers
+of both are read off as derivatives of logarithms.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 from gladstorm.core.references import ARJEVANI_2023, CARMON_2020, FAZLA_2026
-from gladstorm.theory.free_runs import best_run, kind_of, run_at
-from gladstorm.theory.lower_bounds import lower_bound
+from gladstorm.theory.every_setting import best_run, kind_of, run_at
+from gladstorm.theory.lower_bounds import lower_bound, smooth_lower_bound
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.statement import REGIMES
 from gladstorm.theory.table import ALPHAS, NOISE, NOISES, in_alpha
@@ -49,7 +49,7 @@ def _without_runway(problem: Problem, eps: float) -> float:
 LOWER: dict[tuple[str, str], tuple[str, Count]] = {  # by method and noise; constant factors do not matter
     ("nsgdm", "bg0"): (
         f"{OURS} (Theorem 6); in ε also {FAZLA_2026}",
-        lambda p, eps: _level(p) * p.B**2 * p.gap**3 / (3.4e9 * eps**6),
+        lambda p, eps: smooth_lower_bound(p, eps).samples,
     ),
     ("nsgdm", "bounded"): (str(ARJEVANI_2023), lambda p, eps: _level(p) * p.gap * (p.G / eps**2) ** 2),
     ("nsgdm", "deterministic"): (str(CARMON_2020), lambda p, eps: _level(p) * p.gap / eps**2),

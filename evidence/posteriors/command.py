@@ -11,7 +11,6 @@ from gladstorm.cli.app import AsJson, StoreFolder
 from gladstorm.cli.job import computing
 
 WORK = ("judging.Study.run",)
-PARTS = ("time", "minibatches", "second", "bias")
 
 
 def command(
@@ -19,10 +18,6 @@ def command(
     posteriordb: Annotated[Path | None, typer.Option(help="A clone of the repository stan-dev/posteriordb.")] = None,
     quick: Quick = False,
     model: Annotated[list[str] | None, typer.Option(help="Run only this model; repeatable.")] = None,
-    part: Annotated[
-        str | None,
-        typer.Option(help="Run only time, minibatches, second or bias, and put it beside the results in --out."),
-    ] = None,
     seed: Seed = 0,
     store: StoreFolder = None,
     as_json: AsJson = False,  # noqa: ARG001 - for StudyCommand
@@ -35,15 +30,12 @@ def command(
     Example: python -m evidence posteriors --quick
     """
     folder = kept_in("posteriors", out, store, "store", files=["results.json"])
-    from evidence.page import read
     from evidence.posteriors import judging
     from evidence.posteriors.problems import require_database
     from evidence.results import save
 
     judging.require_known(model or ())
     database = None if quick else require_database(posteriordb)
-    if part not in (None, *PARTS):
-        raise ValueError(f"posteriors: --part must be one of {', '.join(PARTS)}; got {part!r}.")
 
     def chosen(size: judging.PosteriorsSize) -> judging.PosteriorsSize:
         return replace(size, models=tuple(name for name in size.models if not model or quick or name in model))
@@ -53,9 +45,7 @@ def command(
             judging.Study(database, chosen(size), folder, seed, executor)
             for size in (judging.QUICK if quick else judging.FULL, judging.AGAIN)
         )
-        made = {"time": first.time, "minibatches": first.minibatches, "second": again.second, "bias": first.bias}
-        results = first.run() if part is None else {}
-        wanted = [part] if part else [] if quick else ["second", "bias"]
-        results |= {name: made[name]() for name in wanted}
-    rest = read(out / "results.json") if part else {}
-    save(out / "results.json", rest | results)
+        results = first.run()
+        if not quick:
+            results |= {"second": again.second(), "bias": first.bias()}
+    save(out / "results.json", results)

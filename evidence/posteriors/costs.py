@@ -46,7 +46,8 @@ def timed(name: str, database: Path | None, seed: int) -> dict[str, float]:
         numbers = jnp.arange(TIMED_STEPS)
 
         def ours(state: Any) -> Any:
-            return advance(density, update, 1, state, np.asarray(jax.random.key_data(key)), 0, TIMED_STEPS, TIMED_STEPS)
+            block = np.asarray(jax.random.key_data(key)), 0, TIMED_STEPS, TIMED_STEPS
+            return advance(density, update, 1, state, None, *block)
 
         programs: dict[str, tuple[Callable[[Any], Any], Any]] = {
             "ours": (ours, state),

@@ -17,12 +17,12 @@ from evidence.posteriors.problems import MODELS, SMALL
 from evidence.results import versions_of
 from gladstorm.core.statistics import significant
 from gladstorm.jobs.provenance import source
-from gladstorm.jobs.store import Store
-from gladstorm.jobs.tasks import HERE, Executor, Task
+from gladstorm.jobs.tasks import HERE, Executor, Store, Task
 from gladstorm.variational import FullRank, MeanField
+from gladstorm.variational.conclusion import updates
 from gladstorm.variational.driver import BLOCKS, COMPARED
 from gladstorm.variational.programs import ROWS
-from gladstorm.variational.updates import SHARES, NewtonUpdate, updates
+from gladstorm.variational.updates import SHARES, NewtonUpdate
 
 PACKAGES = ("gladstorm", "numpyro", "jax", "optax", "numpy", "scipy")
 TIMED = (

@@ -13,12 +13,12 @@ from evidence.posteriors.families import FIRST_SCALE, MEAN_FIELD, antithetic, el
 from evidence.posteriors.problems import PosteriorProblem, made
 from evidence.posteriors.rivals import JUDGED_BY, Ends, best_of, listed
 from gladstorm.variational import FullRank, MeanField
+from gladstorm.variational.conclusion import updates
 from gladstorm.variational.driver import DRAWS, STARTS, gaussian_target, optimize
 from gladstorm.variational.families import Diagonal
 from gladstorm.variational.judgement import judge, khat
 from gladstorm.variational.modes import groups, in_words
 from gladstorm.variational.programs import Traced
-from gladstorm.variational.updates import updates
 
 POLISHED_BY = 2000  # draws
 POLISHES = 200  # evaluations of L-BFGS

@@ -339,13 +339,12 @@ def _again(second: Results) -> dict[str, Any]:
 
 
 def draw(folder: Path) -> None:
-    """The profile of gaps, the gaps model by model, and the bias of normalized steps."""
+    """The profile of gaps, and the bias of normalized steps."""
     results = load(folder)
     many = results["settings"]["budgets"][-1]
     cases = [case for case in results["cases"] if case["family"] == MEAN_FIELD]
     judged = [case for case in cases if case["set"] == "validation"] or cases
     _save(folder / "profile.svg", (6.5, 4.2), lambda ax: _profile(ax, judged, many))
-    _save(folder / "gaps.svg", (8, 1.6 + 0.25 * len(cases)), lambda ax: _by_model(ax, cases, many))
     if "bias" in results:
         _save(folder / "bias.svg", (6.5, 3.8), lambda ax: _bias(ax, results["bias"]))
 
@@ -373,19 +372,6 @@ def _profile(ax: Any, cases: Cases, budget: int) -> None:
     ax.set(xscale="log", xlim=(SMALLEST, 1e4), ylim=(0, 1.02))
     ax.set(xlabel=f"gap after {budget:,} gradients, nats", ylabel="share of runs within it (higher is better)")
     ax.legend(loc="lower right", frameon=False, fontsize=8)
-
-
-def _by_model(ax: Any, cases: Cases, budget: int) -> None:
-    for (name, (colour, _)), mark in zip(_looks(cases).items(), "oDsv^<>P", strict=False):
-        medians = [float(np.median(gaps(case, name, budget))) for case in cases]
-        filled = colour if name == OURS else "none"
-        ax.plot(medians, range(len(cases)), mark, color=colour, markerfacecolor=filled, label=name)
-    ax.axvline(NEAR, color=GREY, linewidth=0.8, linestyle=":")
-    ax.set(xscale="log", xlim=(SMALLEST / 1.3, LARGEST * 1.3), xlabel=f"median gap after {budget:,} gradients, nats")
-    ax.set_yticks(range(len(cases)))
-    ax.set_yticklabels([f"{_short(case['model'])} ({case['set'][:3]}.)" for case in cases])
-    ax.invert_yaxis()
-    ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, frameon=False, fontsize=8)
 
 
 def _bias(ax: Any, bias: Results) -> None:

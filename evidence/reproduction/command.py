@@ -11,7 +11,7 @@ from gladstorm.cli.job import computing, require_folder
 from gladstorm.cli.output import Table, plus_minus, show
 from gladstorm.core.screen import in_digits
 
-WORK = ("reproduce",)
+WORK = ("run.reproduce",)
 
 
 def command(
@@ -49,8 +49,9 @@ def command(
     """
     from dataclasses import replace
 
-    from evidence.reproduction import QUICK, ReproductionSettings, choose, reproduce
-    from evidence.reproduction.publication import publish, require_own_report
+    from evidence.reproduction.experiment import QUICK, ReproductionSettings
+    from evidence.reproduction.experiments import choose
+    from evidence.reproduction.run import reproduce
 
     chosen = choose(experiments or [])
     given: dict[str, Any] = {"B": B, "sigma2": sigma2, "seeds": seeds, "steps": steps, "grid": _numbers(grid)}
@@ -59,7 +60,6 @@ def command(
     cache = kept_in("reproduction", out, store, "cache", files=["report.html"])
     names = [experiment.name for experiment in chosen]
     require_folder("reproduction", "--out", out, folders=[*names, *(f"cache/{name}" for name in names)], files=[])
-    require_own_report("reproduction", out)
     if find_spec("vl_convert") is None:
         raise ValueError("reproduction: report.html needs Vega, not installed here; pip install 'gladstorm[page]'.")
     with computing(cache, workers, scheduler) as executor:
@@ -67,6 +67,8 @@ def command(
             (out / experiment.name).mkdir(parents=True, exist_ok=True)
             results = reproduce(experiment, settings, cache / experiment.name, executor)
             results.save(out / experiment.name / "results.parquet")
+    from evidence.reproduction.page import publish  # not before: Matplotlib takes long to load
+
     summaries = publish(out)
     if not as_json:
         _show_verdicts({name: summaries[name] for name in names}, verbose)

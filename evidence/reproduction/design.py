@@ -6,14 +6,30 @@ from functools import cached_property, partial
 from typing import Any
 
 from evidence.reproduction.experiment import PAPER_SEEDS, TUNING_SEEDS, Experiment, ReproductionSettings
-from evidence.reproduction.jobs import Job
 from evidence.reproduction.results import NORMALIZED, STORM_ETA, TUNED
 from gladstorm.jobs.provenance import versions
-from gladstorm.methods import from_plan
+from gladstorm.methods import Method, from_plan
 from gladstorm.methods.batches import GrowWithDistance
 from gladstorm.problems.objectives import Objective
 from gladstorm.problems.oracles import BlumGladyshev
 from gladstorm.theory import Plan, Problem, Statement, for_wrapper, problem_of
+
+
+@dataclass(frozen=True)
+class Job:
+    """A method at some step sizes, on some seeds, for some steps."""
+
+    stage: str
+    method: str
+    parts: Method  # its numbers arrays, one entry per step size
+    gammas: tuple[float, ...]
+    seeds: tuple[int, ...]
+    steps: int
+
+    @property
+    def name(self) -> str:
+        """Name of the job among those that are simulated together."""
+        return f"{self.stage}, {self.method}"
 
 
 def _noisy(instance: Callable[[int], Objective], B: float, G: float, seed: int) -> BlumGladyshev:

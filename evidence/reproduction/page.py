@@ -1,16 +1,27 @@
-"""The page of the reproduction, from the summaries of its experiments."""
+"""The page of the reproduction, its figures and report.html, from the results and summaries of its experiments."""
 
+import json
+import os
 from pathlib import Path
 from typing import Any
 
 from evidence.page import read_some, rendered
-from evidence.reproduction import EXPERIMENTS
 from evidence.reproduction import figures as reproduction_figures
-from evidence.reproduction.publication import experiments_in, publish, require_own_report
+from evidence.reproduction import report
+from evidence.reproduction.experiment import Experiment
+from evidence.reproduction.experiments import EXPERIMENTS
 from evidence.reproduction.report import by_claim, sentences
+from evidence.reproduction.results import Results
+from evidence.reproduction.summary import curves, summary
+from gladstorm.core.results import to_json
+from gladstorm.jobs import interrupts
+from gladstorm.jobs.files import write_text
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import in_words
 
+REPORT = "report.html"
+FIGURES = ("figure", "budget", "sensitivity")  # functions of `reproduction.figures`, and names of files
+SUFFIXES = (".png", ".pdf")
 # What the estimate of a claim is, by the claim's id.
 MEASURED = {
     "nstorm-below-nsgdm": "share of seeds on which NSTORM's last iterate is lower",
@@ -69,8 +80,34 @@ def load(folder: Path) -> dict[str, dict[str, Any]]:
 def draw(folder: Path) -> None:
     """Draw all figures and the report where the runs are; of what is published, which has none, the sensitivity."""
     if experiments_in(folder):
-        require_own_report("reproduction", folder)
         publish(folder)
         return
-    for name, summary in load(folder).items():
-        figures.save(reproduction_figures.sensitivity(summary, {}), folder / name / "sensitivity.png")
+    for name, findings in load(folder).items():
+        figures.save(reproduction_figures.sensitivity(findings, {}), folder / name / "sensitivity.png")
+
+
+def publish(folder: Path) -> dict[str, dict[str, Any]]:
+    """Write summaries, figures and the report of the results in a folder; return the summaries by experiment."""
+    reported = []
+    for experiment in experiments_in(folder):
+        results = Results.load(folder / experiment.name / "results.parquet", experiment.name)
+        findings, drawn = summary(experiment, results), curves(results)
+        text = json.dumps(to_json(findings, experiment.name), indent=2, ensure_ascii=False)
+        write_text(folder / experiment.name / "summary.json", text + "\n")
+        reported.append(report.Reported(findings, results))
+        for name in FIGURES:
+            interrupts.check()
+            figure = getattr(reproduction_figures, name)(findings, drawn)
+            for suffix in SUFFIXES:
+                figures.save(figure, folder / experiment.name / f"{name}{suffix}")
+    write_text(folder / REPORT, report.page(reported))
+    return {each.summary["experiment"]: dict(each.summary) for each in reported}
+
+
+def experiments_in(folder: Path) -> list[Experiment]:
+    """The experiments a folder has results of, or something in their place that reading them will refuse."""
+    return [
+        experiment
+        for experiment in EXPERIMENTS.values()
+        if os.path.lexists(folder / experiment.name / "results.parquet")
+    ]

@@ -60,8 +60,6 @@ def runs(experiment: Reported) -> list[tuple[explore.Setting, Record]]:
 
 def tables_of(summary: Data) -> list[tuple[str, Rows]]:
     """Return the tables of one experiment, each with its title and a first row of headings."""
-    config, schedule, travel = summary["config"], summary["schedule"], summary["travel"]
-    distance = travel["distance_to_solution"]
     tables = {
         "verdicts on the paper’s sentences": [
             ["the paper says", "read as", "seeds", "verdict", "estimate", "in words"],
@@ -80,29 +78,7 @@ def tables_of(summary: Data) -> list[tuple[str, Rows]]:
                     " ".join(plan["violations"]),
                     plan["source"],
                 ]
-                for method, plan in schedule.items()
-            ),
-        ],
-        "the theorems’ conditions": [
-            ["method", "condition", "left", "right", "holds"],
-            *(
-                [
-                    method,
-                    each["statement"],
-                    in_digits(each["left"]),
-                    in_digits(each["right"]),
-                    "yes" if each["holds"] else "no",
-                ]
-                for method, plan in schedule.items()
-                for each in plan["conditions"]
-            ),
-        ],
-        f"how far normalized steps lead; the solution is {plus_minus(distance, 3)} away": [
-            ["method", "γT", "share of the distance"],
-            *(
-                [method, in_digits(reach), f"{reach / distance['mean']:.0%}"]
-                for method, reach in travel.items()
-                if method in schedule
+                for method, plan in summary["schedule"].items()
             ),
         ],
         "methods at equal iterations": _methods(summary["methods"]),
@@ -121,28 +97,6 @@ def tables_of(summary: Data) -> list[tuple[str, Rows]]:
                 for method, tuning in summary["tuning"].items()
                 for row in tuning["grid"]
             ),
-        ],
-        "sensitivity to γ₀": [
-            ["method", "γ₀", "γ", "‖∇f‖, last tenth", "‖∇f‖ at x^K"],
-            *(
-                [
-                    method,
-                    in_digits(row["gamma0"]),
-                    in_digits(row["step_size"]),
-                    plus_minus(row["last10_grad_norm"], 3),
-                    plus_minus(row["final_grad_norm"], 3),
-                ]
-                for method, rows in summary["sensitivity"].items()
-                for row in rows
-            ),
-        ],
-        "our choices, where the paper is silent": [
-            ["what", "value", "why"],
-            *(list(choice.values()) for choice in config["choices"]),
-        ],
-        "the whole configuration": [
-            ["entry", "value"],
-            *([key, f"{value}"] for key, value in config.items() if key != "choices"),
         ],
     }
     return [(f"{summary['title']}: {title}", rows) for title, rows in tables.items()]

@@ -34,9 +34,7 @@ def in_short(answers: Sequence[Answer]) -> str:
     parts = []
     for answer in answers:
         deed = answer.deed
-        if answer.where is not None:
-            parts.append(f"{deed} where {answer.where.words}")
-        elif answer.clearest_for is not None:
+        if answer.clearest_for is not None:
             parts.append(f"{deed} only where a trial of your own shows that it helps")
         else:
             parts.append(f"do not {deed}" if answer.clearest_against else f"try for yourself whether to {deed}")
@@ -45,9 +43,8 @@ def in_short(answers: Sequence[Answer]) -> str:
 
 
 def draw(folder: Path) -> None:
-    """The three figures; without answers, as after --quick, two."""
+    """The two figures; without answers, as after --quick, one."""
     result = load(folder)
     if result.answers:
         figures.save(suite_figures.answers(result), folder / "answers.png")
     figures.save(suite_figures.profiles(result), folder / "profiles.png")
-    figures.save(suite_figures.problems(result), folder / "problems.png")

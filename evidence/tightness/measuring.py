@@ -20,8 +20,7 @@ from gladstorm.core.estimate import Estimate
 from gladstorm.core.results import from_json, to_json
 from gladstorm.core.statistics import Mean
 from gladstorm.jobs.provenance import versions
-from gladstorm.jobs.store import Store
-from gladstorm.jobs.tasks import HERE, Executor, Task
+from gladstorm.jobs.tasks import HERE, Executor, Store, Task
 from gladstorm.theory import Problem, Statement, sharper
 from gladstorm.theory.planning import regime
 from gladstorm.worst.search import QUICK, Kind, SearchSettings, WorstProblem, stated, worst

@@ -1,6 +1,6 @@
 """`python -m evidence untuned`."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -14,7 +14,6 @@ def command(
     out: Out,
     budget: Annotated[list[int] | None, typer.Option(help="Stochastic gradients per run; repeatable.")] = None,
     problem: Annotated[list[str] | None, typer.Option(help="Run only this problem; repeatable.")] = None,
-    judgement: Annotated[Literal["first", "second"], typer.Option(help="The registered set of problems.")] = "second",
 ) -> None:
     """Judge the untuned method on registered problems, then change its parts one by one; what is there stays.
 
@@ -26,7 +25,7 @@ def command(
     for gradients in budget or ():
         COUNT.require("untuned", "budget", gradients)
     with computing(out, None, None):
-        judging.require_known(problem or (), judging.JUDGEMENTS[judgement])
-        judging.run(out, judging.JUDGEMENTS[judgement], problem or (), budget or judging.BUDGETS)
+        judging.require_known(problem or ())
+        judging.run(out, problem or (), budget or judging.BUDGETS)
         if not problem:
             ablation.run(out)

@@ -7,16 +7,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evidence.untuned import families, second
-from evidence.untuned.families import JudgedProblem
+from evidence.untuned import second
 from evidence.untuned.results import EndScores, JudgedCase
 from evidence.untuned.rivals import LAST, OURS, TUNED, TWO_GRADIENTS, UNTUNED
+from evidence.untuned.second import JudgedProblem
 from gladstorm import Method, sweep, untuned
 from gladstorm.core.parts import in_float64
 from gladstorm.core.results import to_json
@@ -27,63 +27,44 @@ from gladstorm.simulation.record import Record
 
 BUDGETS = (10**3, 10**4, 10**5)  # stochastic gradients
 FIRST_TUNING_SEED, TUNING_SEEDS = 1000, 3  # rivals are tuned on starts and noise that are not reported
-SEEDS, NOISY_SEEDS, FEWER_SEEDS = 12, 30, 6  # reported; where noise is added; of large problems at 10⁵ gradients
+SEEDS, NOISY_SEEDS = 12, 30  # reported; where noise is added
+FOLDER = "second"  # inside that of the study: a first judgement was about an earlier method
 
 
-class Judgement(NamedTuple):
-    """A registered set of problems, and by which scores rivals are tuned."""
-
-    cases: Callable[[], dict[str, Callable[[], JudgedProblem]]]
-    tuned_by: tuple[str, ...]
-    folder: str  # inside that of the study
-
-
-JUDGEMENTS = {
-    "first": Judgement(families.cases, ("norm", "loss"), ""),
-    "second": Judgement(second.cases, ("loss",), "second"),
-}
-
-
-def require_known(names: Sequence[str], judgement: Judgement) -> None:
+def require_known(names: Sequence[str]) -> None:
     """Refuse names of no problem."""
     for name in names:
-        if name not in (cases := judgement.cases()):
+        if name not in (cases := second.cases()):
             raise ValueError(f"untuned: the problems are {', '.join(cases)}; got {name!r}.")
 
 
-def run(folder: Path, judgement: Judgement, names: Sequence[str] = (), budgets: Sequence[int] = BUDGETS) -> None:
+def run(folder: Path, names: Sequence[str] = (), budgets: Sequence[int] = BUDGETS) -> None:
     """Judge what is asked for and not there."""
-    cases = {name: cache(made) for name, made in judgement.cases().items()}
+    cases = {name: cache(made) for name, made in second.cases().items()}
     for budget in budgets:
         for name, made in cases.items():
             file = f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{budget}.json"
-            path = folder / judgement.folder / file
+            path = folder / FOLDER / file
             if not path.exists() and (not names or name in names):
-                case = made()
-                result = judge(case, name, budget, judgement.tuned_by)
+                result = judge(made(), name, budget)
                 path.parent.mkdir(exist_ok=True)
                 write_text(path, json.dumps(to_json(result, path.name), ensure_ascii=False) + "\n")
 
 
-def judge(case: JudgedProblem, name: str, budget: int, tuned_by: Sequence[str]) -> JudgedCase:
-    """‖∇f‖ and the loss of every reported seed: ours, the rivals with their best settings, the untuned ones."""
+def judge(case: JudgedProblem, name: str, budget: int) -> JudgedCase:
+    """‖∇f‖ and f of every reported seed: ours, the rivals with the settings of the smallest f, the untuned ones."""
     seeds = NOISY_SEEDS if case.family == "added noise" else SEEDS
-    if case.is_large and budget > 10**4:
-        seeds = FEWER_SEEDS
     tuning = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + TUNING_SEEDS)
-    grids = {name: make(settings) for name, (settings, make) in TUNED.items()}
-    trials = _ends(case, grids, budget, tuning)
+    trials = _ends(case, {name: make(settings) for name, (settings, make) in TUNED.items()}, budget, tuning)
     chosen: dict[str, Method] = {OURS: untuned(), **UNTUNED}
     settings: dict[str, dict[str, list[float]]] = {}
     for rival, (grid, make) in TUNED.items():
-        best = {score: int(np.argmin(_means(trials[rival][score]))) for score in tuned_by}
-        settings[rival] = {score: grid[row].tolist() for score, row in best.items()}
-        for score, row in best.items():
-            chosen[f"{rival}, by {score}"] = make(grid[row : row + 1])
-    ends = _ends(case, chosen, budget, range(seeds))
+        row = int(np.argmin(_means(trials[rival]["loss"])))
+        settings[rival] = {"loss": grid[row].tolist()}
+        chosen[f"{rival}, by loss"] = make(grid[row : row + 1])
     scores = {
         method: EndScores(**{score: finite_list(rows[0]) for score, rows in of_method.items()})
-        for method, of_method in ends.items()
+        for method, of_method in _ends(case, chosen, budget, range(seeds)).items()
     }
     return JudgedCase(name, case.family, budget, seeds, case.f_inf, settings, scores)
 
@@ -97,7 +78,7 @@ def _means(scores: np.ndarray) -> np.ndarray:
 def _ends(
     case: JudgedProblem, methods: Mapping[str, Method], budget: int, seeds: Sequence[int]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return ‖∇f‖ and the loss of every method, (setting, seed), where its runs end; NaN where they diverged."""
+    """Return ‖∇f‖ and f of every method, (setting, seed), where its runs end; NaN where they diverged."""
     oracles = [case.make(seed) for seed in seeds]
     ends: dict[str, dict[str, np.ndarray]] = {}
     for gradients in (1, 2):
@@ -106,9 +87,9 @@ def _ends(
             steps = (budget - 1) // gradients
             record = sweep(oracles, some, steps=steps, seeds=list(seeds), records=1, progress=False)
             for name in some:
-                ends[name] = _scores(case, record[name], oracles)
+                ends[name] = _scores(record[name], oracles)
             if OURS in some:
-                ends[LAST] = _scores(case, record[OURS], oracles, last=True)
+                ends[LAST] = _scores(record[OURS], oracles, last=True)
     return ends
 
 
@@ -116,18 +97,15 @@ def _gradients_a_step(name: str) -> int:
     return 2 if name.split(",")[0] in TWO_GRADIENTS else 1
 
 
-def _scores(
-    case: JudgedProblem, record: Record, oracles: Sequence[Oracle], *, last: bool = False
-) -> dict[str, np.ndarray]:
+def _scores(record: Record, oracles: Sequence[Oracle], *, last: bool = False) -> dict[str, np.ndarray]:
     return {
         "norm": reported_norms(record, oracles, last=last),
-        "loss": _at_the_ends(record, oracles, _loss_of(case), last=last),
+        "loss": _at_the_ends(record, oracles, _value, last=last),
     }
 
 
-@cache  # one function for each problem, so that it is compiled once
-def _loss_of(case: JudgedProblem) -> Callable[[Any, Any], Any]:
-    return lambda oracle, x: (case.held_out or oracle.objective.value)(x)
+def _value(oracle: Any, x: Any) -> Any:
+    return oracle.objective.value(x)
 
 
 def _norm(oracle: Any, x: Any) -> Any:

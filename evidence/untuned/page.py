@@ -13,30 +13,26 @@ import numpy as np
 from evidence.page import markdown_table, rendered
 from evidence.study import PUBLISHED
 from evidence.untuned import ablation, figures
-from evidence.untuned.judging import BUDGETS, JUDGEMENTS
+from evidence.untuned.judging import BUDGETS, FOLDER
 from evidence.untuned.results import JudgedCase
 from evidence.untuned.rivals import COSINE, LAST, OURS, TUNED, UNTUNED
 from gladstorm.core.results import from_json
 
 VOID = "factor analysis, d = 12, added noise"  # registered, but rounding makes f very negative where some rivals went
-PROBLEMS = {"first": 16, "second": 7}  # registered and not void
+PROBLEMS = 7  # registered and not void
 
 
-def load(folder: Path) -> dict[str, list[JudgedCase]]:
-    """The results of both judgements, by problem and budget."""
-    judged = {name: _load(folder / judgement.folder) for name, judgement in JUDGEMENTS.items()}
-    if not any(judged.values()):
-        raise FileNotFoundError(2, "no results", str(folder / "*.json"))
-    lowest: dict[str, float] = {}  # f* is the lowest value known, of whatever run
-    for result in judged["second"]:
-        lowest[result.problem] = min(_lowest(result), lowest.get(result.problem, np.inf))
-    return judged | {"second": [replace(result, f_inf=lowest[result.problem]) for result in judged["second"]]}
-
-
-def _load(folder: Path) -> list[JudgedCase]:
-    paths = [path for path in sorted(folder.glob("*.json")) if path.name != ablation.FILE]
+def load(folder: Path) -> list[JudgedCase]:
+    """The results of the judgement, by problem and budget."""
+    paths = sorted((folder / FOLDER).glob("*.json"))
     results = [from_json(JudgedCase, json.loads(path.read_text("utf-8")), path.name) for path in paths]
     results = [result for result in results if result.problem != VOID]
+    if not results:
+        raise FileNotFoundError(2, "no results", str(folder / FOLDER / "*.json"))
+    lowest: dict[str, float] = {}  # f* is the lowest value known, of whatever run
+    for result in results:
+        lowest[result.problem] = min(_lowest(result), lowest.get(result.problem, np.inf))
+    results = [replace(result, f_inf=lowest[result.problem]) for result in results]
     return sorted(results, key=lambda result: (result.family, result.problem, result.budget))
 
 
@@ -46,11 +42,10 @@ def _lowest(result: JudgedCase) -> float:
 
 
 def draw(folder: Path) -> None:
-    """Ratios, and the profile, of the second judgement."""
-    results = load(folder)["second"]
-    if results:
-        figures.draw_ratios(folder / "ratios.svg", results)
-        figures.draw_profile(folder / "profile.svg", results)
+    """Ratios, and the profile."""
+    results = load(folder)
+    figures.draw_ratios(folder / "ratios.svg", results)
+    figures.draw_profile(folder / "profile.svg", results)
 
 
 def shown(ratio: float) -> str:
@@ -78,62 +73,45 @@ class Sentence(NamedTuple):
     verdict: str
 
 
-def sentences(results: list[JudgedCase], judgement: str = "second") -> list[Sentence]:
-    """The registered sentences, in the order of registered.md."""
+def sentences(results: list[JudgedCase]) -> list[Sentence]:
+    """The registered sentences, in the order of registered.md; none before all cases were run."""
     at = by_budget(results)
     verdicts: list[Sentence] = []
-    whole = [budget for budget, some in at.items() if len(some) == PROBLEMS[judgement]]
-    is_first = judgement == "first"
-    score, by_score = ("norm", "") if is_first else ("loss", " of f − f*")
+    if len(results) < PROBLEMS * len(BUDGETS):
+        return verdicts
 
-    def judge(
-        words: str, measured: str, holds: bool, budgets: Iterable[int] = BUDGETS, *, for_all: bool = False
-    ) -> None:
-        """Until all cases were run a sentence is undecided; one about every case is false with the first that fails."""
-        finished = all(budget in whole for budget in budgets)
-        is_false = not holds and (finished or for_all)
-        verdicts.append(
-            Sentence(words, measured or "–", "**false**" if is_false else "true" if finished else "undecided")
-        )
+    def judge(words: str, measured: str, holds: bool) -> None:
+        verdicts.append(Sentence(words, measured, "true" if holds else "**false**"))
 
-    def at_most(words: str, values: Mapping[str, float], most: float, *budgets: int, for_all: bool = False) -> None:
+    def at_most(words: str, values: Mapping[str, float], most: float) -> None:
         measured = ", ".join(f"{name} {shown(value)}".strip() for name, value in values.items())
-        judge(words, measured, all(value <= most for value in values.values()), budgets or BUDGETS, for_all=for_all)
+        judge(words, measured, all(value <= most for value in values.values()))
 
     for budget, most in ((10**4, 1.0), (10**5, 1.0), (10**3, 1.1)):
-        mean = {"": geometric(result.ratio() for result in at[budget])} if budget in at else {}
         words = f"At {budget:,} gradients the geometric mean of the ratios of ‖∇f‖ is at most {most:g}."
-        at_most(words, mean, most, budget)
+        at_most(words, {"": geometric(result.ratio() for result in at[budget])}, most)
     losses = {f"{budget:,}:": geometric(result.ratio("loss") for result in some) for budget, some in at.items()}
-    at_most(
-        f"The geometric mean of the ratios of {'the loss' if is_first else 'f'} is at most 1.1 at each budget.",
-        losses,
-        1.1,
-        for_all=any(losses[f"{budget:,}:"] > 1.1 for budget in whole),
-    )
+    at_most("The geometric mean of the ratios of f is at most 1.1 at each budget.", losses, 1.1)
     families = {
         f"{family}, {budget:,}:": geometric(result.ratio() for result in some if result.family == family)
         for budget, some in at.items()
         for family in {result.family for result in some}
     }
-    at_most("No family is worse than 1.5 in the geometric mean of ‖∇f‖.", _largest(families), 1.5, for_all=True)
-    counted = ("norm",) if is_first else ("norm", "loss")
+    at_most("No family is worse than 1.5 in the geometric mean of ‖∇f‖.", _largest(families), 1.5)
     problems = {
-        f"{result.problem}, {result.budget:,}:": max(result.ratio(each) for each in counted) for result in results
+        f"{result.problem}, {result.budget:,}:": max(result.ratio("norm"), result.ratio("loss")) for result in results
     }
-    words = f"No problem is worse than 2{'' if is_first else ' in ‖∇f‖ or in f'}."
-    at_most(words, _largest(problems), 2.0, for_all=True)
+    at_most("No problem is worse than 2 in ‖∇f‖ or in f.", _largest(problems), 2.0)
     diverged = sum(result.diverged for result in results)
-    judge("No run of ours diverged.", str(diverged), diverged == 0, for_all=True)
+    judge("No run of ours diverged.", str(diverged), diverged == 0)
     rivals = {
-        f"{name}, {budget:,}:": geometric(result.ratio(score, to=name) for result in some)
+        f"{name}, {budget:,}:": geometric(result.ratio("loss", to=name) for result in some)
         for budget, some in at.items()
         for name in UNTUNED
     }
-    words = f"In the geometric mean{by_score} it is better than every untuned rival at each budget."
-    lost = any(rivals[f"{name}, {budget:,}:"] > 1 for name in UNTUNED for budget in whole)
-    at_most(words, _largest(rivals), 1.0, for_all=lost)
-    wins = sum(result.ratio(score, to=COSINE) < 1 for result in results)
+    words = "In the geometric mean of f − f* it is better than every untuned rival at each budget."
+    at_most(words, _largest(rivals), 1.0)
+    wins = sum(result.ratio("loss", to=COSINE) < 1 for result in results)
     words = f"It is better than {COSINE} in at least 80 % of the cases."
     judge(words, f"{wins} of {len(results)}", wins >= 0.8 * len(results))
     return verdicts
@@ -163,7 +141,7 @@ def with_intervals(results: list[JudgedCase], score: str) -> str:
         ratio, low, high = (
             shown(np.nan if end is None else end) for end in (estimate.value, estimate.low, estimate.high)
         )
-        return f"{ratio} ({low}–{high}), {result.best(score)}"
+        return f"{ratio} ({low}–{high}), {result.best}"
 
     return crossed(results, cell, score)
 
@@ -199,29 +177,6 @@ def ablated() -> dict[str, Any]:
     return {"changes": table, "development": len(norms_of), "idle": idle}
 
 
-def summary(results: list[JudgedCase], judgement: str) -> dict[str, Any]:
-    """Return the numbers of a judgement that the page shows; nothing if no case was run."""
-    if not results:
-        return {}
-    at = by_budget(results)
-    ratios = [result.ratio() for result in results]
-    intervals = [result.interval() for result in results]
-    return {
-        "cases": len(results),
-        "registered": PROBLEMS[judgement] * len(BUDGETS),
-        "left": {budget: PROBLEMS[judgement] - len(at.get(budget, [])) for budget in BUDGETS},
-        "means": {budget: geometric(result.ratio() for result in some) for budget, some in at.items()},
-        "worst": {budget: max(result.ratio() for result in some) for budget, some in at.items()},
-        "losses": {budget: geometric(result.ratio("loss") for result in some) for budget, some in at.items()},
-        "median": float(np.median(ratios)),
-        "better": sum(each.high is not None and each.high < 1 for each in intervals),
-        "worse": sum(each.low is not None and each.low > 1 for each in intervals),
-        "sentences": sentences(results, judgement),
-        "norms_table": with_intervals(results, "norm"),
-        "losses_table": with_intervals(results, "loss"),
-    }
-
-
 def near_the_best(results: list[JudgedCase], factor: float) -> dict[str, int]:
     """In how many cases the f − f* of each method of the profile is within a factor of the best of them."""
     methods = (OURS, *TUNED, COSINE)
@@ -232,7 +187,7 @@ def near_the_best(results: list[JudgedCase], factor: float) -> dict[str, int]:
 def apart(results: list[JudgedCase]) -> dict[str, Any]:
     """Count the runs that end above, and below, all runs of the best tuned rival in the case whose f is worst."""
     worst = max(results, key=lambda result: result.ratio("loss"))
-    ours, rival = worst.by_seed(OURS, "loss"), worst.by_seed(worst.best("loss"), "loss")
+    ours, rival = worst.by_seed(OURS, "loss"), worst.by_seed(worst.best, "loss")
     return {
         "case": f"{worst.problem}, at {worst.budget:,} gradients",
         "runs": ours.size,
@@ -241,19 +196,25 @@ def apart(results: list[JudgedCase]) -> dict[str, Any]:
     }
 
 
-def render(judged: Mapping[str, list[JudgedCase]]) -> str:
+def render(results: list[JudgedCase]) -> str:
     """Return the page, in Markdown."""
-    first = judged["first"]
-    untrapped = by_budget([result for result in first if not result.is_trap])
+    at, intervals = by_budget(results), [result.interval() for result in results]
     values = {
         "shown": shown,
         "problems": PROBLEMS,
-        **{name: summary(results, name) for name, results in judged.items()},
-        "near": near_the_best(judged["second"], 1.5),
-        "apart": apart(judged["second"]) if judged["second"] else {},
-        "rivals": untuned_rivals(judged["second"]) if judged["second"] else "",
+        "cases": len(results),
+        "registered": PROBLEMS * len(BUDGETS),
+        "means": {budget: geometric(result.ratio() for result in some) for budget, some in at.items()},
+        "worst": {budget: max(result.ratio() for result in some) for budget, some in at.items()},
+        "losses": {budget: geometric(result.ratio("loss") for result in some) for budget, some in at.items()},
+        "better": sum(each.high is not None and each.high < 1 for each in intervals),
+        "worse": sum(each.low is not None and each.low > 1 for each in intervals),
+        "sentences": sentences(results),
+        "norms_table": with_intervals(results, "norm"),
+        "losses_table": with_intervals(results, "loss"),
+        "near": near_the_best(results, 1.5),
+        "apart": apart(results),
+        "rivals": untuned_rivals(results),
         "void": VOID,
-        "traps": sum(result.is_trap for result in first),
-        "without_traps": {budget: geometric(result.ratio() for result in some) for budget, some in untrapped.items()},
     }
     return rendered(__file__, values | ablated())

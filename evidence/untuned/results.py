@@ -32,39 +32,30 @@ class JudgedCase:
     settings: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     scores: dict[str, EndScores] = field(default_factory=dict)
 
-    def _chosen_by(self, score: str) -> str:
-        """The score that rivals are tuned and chosen by: in the second judgement always the loss."""
-        return score if f"{next(iter(TUNED))}, by {score}" in self.scores else "loss"
-
-    def by_seed(self, name: str, score: str = "norm", *, by: str | None = None) -> np.ndarray:
-        """The scores of a method, a tuned one with the setting that was chosen; infinite if diverged."""
-        key = f"{name}, by {by or self._chosen_by(score)}" if name in TUNED else name
-        values = np.array(getattr(self.scores[key], score), float)
+    def by_seed(self, name: str, score: str = "norm") -> np.ndarray:
+        """The scores of a method, a tuned one with the setting that was chosen by f; infinite if diverged."""
+        values = np.array(getattr(self.scores[f"{name}, by loss" if name in TUNED else name], score), float)
         return np.where(np.isfinite(values), values, np.inf) - (self.f_inf if score == "loss" else 0.0)
 
-    def mean(self, name: str, score: str = "norm", *, by: str | None = None) -> float:
+    def mean(self, name: str, score: str = "norm") -> float:
         """The mean over seeds."""
-        return float(self.by_seed(name, score, by=by).mean())
+        return float(self.by_seed(name, score).mean())
 
-    def best(self, score: str = "norm") -> str:
-        """The tuned family that did best."""
-        return min(TUNED, key=lambda name: self.mean(name, self._chosen_by(score)))
+    @property
+    def best(self) -> str:
+        """The tuned family that did best in f."""
+        return min(TUNED, key=lambda name: self.mean(name, "loss"))
 
     def ratio(self, score: str = "norm", *, ours: str = OURS, to: str | None = None) -> float:
         """Ours divided by the best tuned rival's, or by another method's."""
-        return self.mean(ours, score) / self.mean(to or self.best(score), score)
+        return self.mean(ours, score) / self.mean(to or self.best, score)
 
     def interval(self, score: str = "norm") -> Estimate:
         """The ratio with its 95 % bootstrap interval, over seeds that both methods share."""
-        ours, rival = self.by_seed(OURS, score), self.by_seed(self.best(score), score)
+        ours, rival = self.by_seed(OURS, score), self.by_seed(self.best, score)
         drawn = np.random.default_rng(0).integers(ours.size, size=(DRAWS, ours.size))
         low, high = np.quantile(ours[drawn].mean(axis=1) / rival[drawn].mean(axis=1), [0.025, 0.975])
         return Estimate(self.ratio(score), float(low), float(high))
-
-    @property
-    def is_trap(self) -> bool:
-        """Whether the loss of the rival with the smallest ‖∇f‖ is more than twice ours."""
-        return self.mean(self.best(), "loss", by="norm") > 2 * self.mean(OURS, "loss")
 
     @property
     def diverged(self) -> int:

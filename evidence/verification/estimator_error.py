@@ -9,8 +9,7 @@ from typing import Final
 
 from gladstorm import theory
 from gladstorm.theory import Statement
-from gladstorm.theory.master_bounds import Bound, MomentumLinear, MomentumSublinear, StormLinear, StormSublinear
-from gladstorm.theory.nstorm import S
+from gladstorm.theory.master_bounds import Bound, MomentumLinear, MomentumSublinear, S, StormLinear, StormSublinear
 from gladstorm.theory.sharper_bounds import MomentumSmooth, StormSmooth
 
 TERMS: Final = ("initial error", "drift", "difference", "noise")  # how the terms begin that pay for the error of v

@@ -24,8 +24,7 @@ from evidence.verification.checks import Check, PartResult, Verdict, confidence,
 from evidence.verification.settings import VerificationSettings
 from gladstorm.jobs.files import write_text
 from gladstorm.jobs.provenance import versions
-from gladstorm.jobs.store import Store
-from gladstorm.jobs.tasks import HERE, Executor, Task
+from gladstorm.jobs.tasks import HERE, Executor, Store, Task
 
 # What is checked: each module has `parts`, what there is to do for the cases selected, and `MEANING`, what each kind of
 # its checks says and what it does not say. The second tuple takes long, or no theorem's bound is about it.

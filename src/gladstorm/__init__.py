@@ -29,7 +29,7 @@ _MODULE_OF = {
     for alias in node.names
 }
 # Packages for other libraries, and the diagnosis: reached as attributes, but no part of `from gladstorm import *`.
-_PACKAGES = ("diagnosis", "lightning", "numpyro", "optax", "torch", "transformers")
+_PACKAGES = ("diagnosis", "lightning", "numpyro", "optax", "pymc", "torch", "transformers")
 __all__ = [name for name in _MODULE_OF if name not in _PACKAGES]
 
 

@@ -5,6 +5,7 @@ from gladstorm import lightning as lightning
 from gladstorm import methods as methods
 from gladstorm import numpyro as numpyro
 from gladstorm import optax as optax
+from gladstorm import pymc as pymc
 from gladstorm import theory as theory
 from gladstorm import torch as torch
 from gladstorm import transformers as transformers

@@ -2,6 +2,7 @@
 
 from gladstorm.integrations.numpyro import (  # noqa: I001 - one statement
     Fit as Fit,
+    Flow as Flow,
     FullRank as FullRank,
     LowRank as LowRank,
     MeanField as MeanField,

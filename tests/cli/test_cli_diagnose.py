@@ -42,7 +42,7 @@ def test_the_table_figure_and_page_say_the_same(gladstorm: Command, probes: Path
             "return document.getElementById('words').innerText"
         )
         cells = shown.run("return [...document.querySelectorAll('#words tbody tr')].map((e) => e.innerText)")
-        assert [row.split("\t")[:3] for row in cells] == [list(row[:3]) for row in diagnose(Probes.load(probes)).rows()]
+        assert [row.split("\t")[:3] for row in cells] == [list(row[:3]) for row in diagnose(Probes.load(probes)).rows]
         drawn = "return charts[0].view.data('rows').filter(({s}) => s === arguments[0]).map(({x, y}) => [x, y])"
         read = Probes.load(probes)
         dots = [[float(f"{x:.4g}"), float(f"{y:.4g}")] for x, y in zip(read.distance, read.noise, strict=True)]

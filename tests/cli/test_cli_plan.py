@@ -93,6 +93,19 @@ def test_another_growth_and_norm_have_their_own_bound_and_say_so(gladstorm: Said
         assert words in err
 
 
+def test_batches_come_with_the_curve_of_steps_against_samples(gladstorm: Said) -> None:
+    given = "plan sgd --alpha 0 --L0 1 --B 1 --G 0.1 --gap 1 --eps 0.01 --growth 1 --batch sigma".split()
+    code, text, _ = gladstorm(*given)
+    assert code == 0
+    assert "(S/S0 − 1)(N/N0 − 1) = 1" in text
+    for excess in (0.3, 3.0):
+        answer = json.loads(gladstorm(*given, "--excess", str(excess), "--json")[1])
+        (point,) = [point for point in answer["trade_off"] if point["excess"] == excess]
+        assert point["steps"] == pytest.approx(answer["horizon"], rel=1e-3)
+        assert point["samples"] + point["steps"] == pytest.approx(answer["sfo"], rel=1e-3)  # at least one each step
+    assert "trade_off" not in json.loads(gladstorm(*given[:-2], "--json")[1])
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

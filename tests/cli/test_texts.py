@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gladstorm import nsgdm, sgd
-from gladstorm.core import memory
+from gladstorm.core import rules
 from gladstorm.methods import METHODS, Method, batches, estimators, schedules, steps
 from gladstorm.methods.averages import PolynomialAverage, TailAverage
 from gladstorm.methods.batches import Fixed, GrowWithDistance, LargeOnRefresh
@@ -76,37 +76,27 @@ def test_what_follows_a_colon_are_the_arguments_in_their_order() -> None:
     assert oracles.read("skewed:0.5,1,0.1") == oracles.read("skewed(B=0.5, G=1, q=0.1)")
 
 
-BAD = "must be a number of at most 1.8e308, or several in brackets"
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         *(
-            (text, r"must be NAME\(argument=value, …\)")
-            for text in ("storm(eta=", "", "1", "sgd+", "sgd(1\0)", "\udcff")
+            (text, r"must be NAME\(argument=value, …\) with numbers")
+            for text in ("storm(eta=", "", "1", "sgd+", "sgd(1\0)", "\udcff", "sgd(gamma=1, gamma=2)")
         ),
+        *((f"sgd(gamma={bad})", "must be NAME") for bad in ("'1'", "True", "1j", "1e400", "9" * 400, "[]", "[[1]]")),
         *(("sgd(gamma=" + "-" * 9000 + "1)", "must be NAME"), ("+".join("a" * 4999), "must be NAME")),
-        ("s" * 10_001, "a text must have at most 10000 characters; got 10001"),
         ("nadam(gamma=1)", "must be one of .* got 'nadam'"),
         ("storm(eta=0.1)+storm(eta=0.1)", "step must be one of anchored, .*; got 'storm'"),
-        ("storm(eta=0.1)+anchored(weight=1)", r"anchored must follow the step that it pulls, as in storm"),
-        ("fresh+plain(gamma=1)+fixed(size=1)+fixed(size=1)", "an estimator, a step and a batch rule; got 4 parts"),
+        ("storm(eta=0.1)+anchored(weight=1)", "a step, what pulls it, .* in this order; got anchored after 1 of them"),
+        ("fresh+plain(gamma=1)+fixed(size=1)+fixed(size=1)", "an estimator, a step, .*; got fixed after 3 of them"),
         ("sgd", r"sgd needs gamma, as in sgd\(gamma=0\.1\); got none"),
         ("sgd(gama=1)", "sgd takes gamma, batch; got 'gama'; did you mean gamma?"),
         ("sgd(0.1, 2)", "sgd takes gamma, batch; got too many positional arguments"),
         ("sgd(0.1, gamma=2)", "sgd takes gamma, batch; got multiple values for argument 'gamma'"),
-        ("sgd(gamma=1, gamma=2)", "sgd must get every argument once; got sgd"),
-        ("sgd(gamma=foo)", "gamma of sgd must be a number, a list or one of linear, .*; got 'foo'"),
-        ("sgd(gamma=fixed(size=3))", "gamma of sgd must be a number, a list or one of linear, .*; got 'fixed'"),
-        ("sgd(gamma=1, batch=power_decay(1,1))", "batch of sgd must be .* one of fixed, .* got 'power_decay'"),
-        ("sgd(gamma=(1,2))", r"gamma of sgd must be a number, .*; got \(1, 2\)"),
-        *(
-            (f"sgd(gamma={bad})", f"gamma of sgd {BAD}")
-            for bad in ("'1'", "True", "1j", "1e400", "9" * 400, "[]", "[[1]]")
-        ),
+        ("sgd(gamma=foo)", "gamma of sgd must be one of linear, .*; got 'foo'"),
+        ("sgd(gamma=fixed(size=3))", "gamma of sgd must be one of linear, .*; got 'fixed'"),
+        ("sgd(gamma=1, batch=power_decay(1,1))", "batch of sgd must be one of fixed, .* got 'power_decay'"),
         ("sgd(gamma=grid(0,1,3))", "grid: must be FROM,TO,HOW MANY .* got 0,1,3"),
-        ("nsgdm(gamma=grid(1,2,200),eta=grid(0.1,0.2,200))", "lists must make at most 10000 settings; got 40000"),
         ("nsgdm_by_theory(gamma0=1,horizon=[1,2],B=1,G=1)", "nsgdm_by_theory cannot compute with these values"),
         ("nowhere:Part(1)", "'nowhere' of 'nowhere:Part' must be a module in this folder"),
     ],
@@ -288,7 +278,7 @@ def test_a_dimension_that_does_not_fit_is_refused_before_anything_is_made(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     cls = objectives.registry()[name]
-    monkeypatch.setattr(memory, "available", lambda: 20 * 10**9)
+    monkeypatch.setattr(rules, "free_memory", lambda: 20 * 10**9)
     monkeypatch.setattr(cls, "from_seed", lambda *_, **__: pytest.fail("it is being made"))
     with pytest.raises(ValueError, match=r"a run with x of dimension 1,000,000,000 must fit in memory; .* 96 GB"):
         objectives.named(name, dim=10**9)
@@ -296,10 +286,10 @@ def test_a_dimension_that_does_not_fit_is_refused_before_anything_is_made(
 
 @pytest.mark.parametrize("spec", ["variational-gaussian:full-rank", "temporal-differences:1e5", "dro:1e8", "dro:1e6"])
 def test_data_that_do_not_fit_are_refused_before_they_are_drawn(monkeypatch: pytest.MonkeyPatch, spec: str) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 10**9)
+    monkeypatch.setattr(rules, "free_memory", lambda: 10**9)
     with pytest.raises(ValueError, match="must fit in memory"):
         objectives.named(spec, dim=10**4)
     oracle = oracles.named("blum-gladyshev(B=1, G=1)", objectives.named("cauchy", dim=1000))
-    monkeypatch.setattr(memory, "available", lambda: 12 * 8 * 1000 - 1)
+    monkeypatch.setattr(rules, "free_memory", lambda: 12 * 8 * 1000 - 1)
     with pytest.raises(ValueError, match="sweep: a run with x of dimension 1,000 must fit in memory"):
         simulating.sweep(oracle, [sgd(1.0)], steps=1)

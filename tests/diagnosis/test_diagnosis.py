@@ -108,7 +108,7 @@ def test_probes_come_back_from_their_file(tmp_path: Path) -> None:
 
 def test_what_a_table_of_a_training_cannot_tell_for_one_reason_shares_a_row() -> None:
     nothing = np.full(len(table().noise), np.nan)
-    rows = diagnose(Probes(**{**vars(table()), "moved": nothing, "ell2": nothing, "L2": nothing})).rows()
+    rows = diagnose(Probes(**{**vars(table()), "moved": nothing, "ell2": nothing, "L2": nothing})).rows
     assert [row[0] for row in rows] == ["G", "B", "power", "anchor", "ell, L, rho, alpha, L0, L1", "critical_batch"]
     assert rows[4][4].count("; ") == 5
 
@@ -356,22 +356,6 @@ def test_the_errors_of_a_curvature_law_are_as_large_as_its_estimates_vary() -> N
     assert _fits(cells).values.mean(axis=0) == pytest.approx([0.5, 2.0, np.log(3.0)], rel=0.02)
 
 
-def verdicts(probes: Probes) -> dict[str, str]:
-    return {each.model: each.verdict for each in diagnose(probes).alternatives}
-
-
-def test_alternatives_are_told_apart_where_they_predict_better_and_only_there() -> None:
-    grows = verdicts(table())
-    assert grows["constant"] == "worse"
-    assert "better" not in grows.values()
-    assert verdicts(table(least=2.0))["anchored elsewhere"] == "better"
-    assert verdicts(table(power=5.0))["G² + c r^p"] == "better"
-    probes = table(B=0.0)
-    gradient2 = np.where(probes.distance == probes.radius / 2, 9.0, 1.0)  # largest half-way
-    coupled = {**vars(probes), "noise": probes.noise * (1 + gradient2), "gradient2": gradient2}
-    assert verdicts(Probes(**coupled))["σ² + c‖∇f‖²"] == "better"
-
-
 def test_advice_follows_the_evidence() -> None:
     grows, falls, fast = diagnose(table()), diagnose(table(least=2.0)), diagnose(table(power=5.0))
     undecided = diagnose(table(least=1.5, budget=96)).recommend(10_000, gap=3.0, alpha=0)  # as far at the end as before
@@ -386,8 +370,9 @@ def test_advice_follows_the_evidence() -> None:
     assert by_theorem.source.startswith(("Theorem", "Corollary"))
     off_the_path = falls.recommend(10_000, gap=3.0, alpha=0)
     assert (off_the_path.method, "meets no growth" in off_the_path.why) == ("adam", True)
-    too_fast = fast.recommend(**lowers, gap=3.0, alpha=0)
-    assert (too_fast.method, too_fast.eta, "None of the theorems" in too_fast.why) == ("nsgdm", None, True)
+    too_fast = fast.recommend(1000, gap=3.0, alpha=0)
+    assert too_fast.eta is not None
+    assert f"grow like r^{fast.findings['power'].high:.2g}" in too_fast.why
 
 
 def test_numbers_are_those_of_the_theorem_for_the_mini_batch_and_the_upper_ends() -> None:

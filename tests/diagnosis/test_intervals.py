@@ -12,14 +12,26 @@ from numpy.random import Generator, default_rng
 from scipy.special import fdtrc
 
 from gladstorm.core.statistics import f_tail
-from gladstorm.diagnosis import Alternative, Probe, Probes, diagnose
-from gladstorm.diagnosis.along_path import _lack_of_fit, _least, _log_ratio, _resampled_mean, anchor, end_to_start
-from gladstorm.diagnosis.alternatives import _folds, _losses, alternatives
+from gladstorm.diagnosis import Probe, Probes, diagnose
 from gladstorm.diagnosis.curvature import _cells, _means, _roots, _slopes, curvature
 from gladstorm.diagnosis.curvature import _fits as _laws
 from gladstorm.diagnosis.design import places
 from gladstorm.diagnosis.finding import ESTIMATED, NO_GROWTH, UNKNOWN, Finding, if_narrow
-from gladstorm.diagnosis.growth import POWERS, _fits, _loss, constants, curve, power
+from gladstorm.diagnosis.growth import (
+    POWERS,
+    _best_power,
+    _fits,
+    _lack_of_fit,
+    _least,
+    _log_ratio,
+    _loss,
+    _resampled_mean,
+    anchor,
+    constants,
+    curve,
+    end_to_start,
+    power,
+)
 from gladstorm.diagnosis.resampling import (
     LEVEL,
     Estimates,
@@ -116,15 +128,23 @@ def test_the_interval_of_a_power_holds_95_of_100_resamples() -> None:
     pairs = probes.paired()
     strata = Strata(pairs.distance, 6)
     counts = strata.resample(default_rng(0), 199)
-    powers = POWERS[np.argmin([_loss(pairs.distance**p, pairs, counts, strata) for p in POWERS], axis=0)]
+    powers = _best_power(np.stack([_loss(pairs.distance**a, pairs, counts, strata) for a in POWERS]))
     low, high = np.quantile(powers[1:], [0.025, 0.975])
     found = power(probes, KNOWN, default_rng(0))
     assert (found.estimate, found.low, found.high) == pytest.approx((powers[0], low, high))
     assert low < np.quantile(powers[1:], 0.05)  # another level would be noticed
     assert high > np.quantile(powers[1:], 0.95)
-    for seed, verdict in ((4, UNKNOWN), (5, ESTIMATED)):  # they are 1.54 and 0.77 wide
+    for seed, verdict in ((0, UNKNOWN), (5, ESTIMATED)):  # they are 1.54 and 0.74 wide
         wide = power(designed(lambda s: 1 + 4 * s**2, error=gamma(20), seed=seed), KNOWN, default_rng(0))
         assert (wide.verdict, (wide.high or 0) - (wide.low or 0) > 1.5) == (verdict, verdict == UNKNOWN)
+
+
+@pytest.mark.parametrize("truth", [1.04, 2.0, 2.09, 5.0])
+def test_a_power_between_those_that_are_tried_is_found_and_its_interval_has_width(truth: float) -> None:
+    exact = power(designed(lambda s: 1 + 4 * np.abs(s) ** truth), KNOWN, default_rng(0))
+    assert exact.estimate == pytest.approx(truth, rel=0.005)
+    found = power(designed(lambda s: 1 + 4 * np.abs(s) ** truth, error=gamma(1e4)), KNOWN, default_rng(0))
+    assert 0 < (found.high or 0) - (found.low or 0) < 0.2 * truth
 
 
 def test_intervals_of_a_fit_and_of_a_mean_hold_the_truth_as_often_as_they_say() -> None:
@@ -334,10 +354,9 @@ def test_what_two_groups_say_hardly_counts_beside_what_a_million_do() -> None:
     probes = mixed(lambda s: 1 + 4 * s**2, designed(lambda s: 4 - 3 * np.abs(s), budget=96))
     G, B = constants(probes, default_rng(0))
     assert (G.estimate, B.estimate) == pytest.approx((1.0, 2.0), rel=1e-4)
-    assert power(probes, KNOWN, default_rng(0)).estimate == pytest.approx(2.0)
+    assert power(probes, KNOWN, default_rng(0)).estimate == pytest.approx(2.0, rel=0.005)
     least = mixed(lambda s: 1 + (s - 0.25) ** 2, designed(lambda s: 1 + (s - 0.25) ** 2, budget=96, error=gamma(20)))
     assert anchor(least, default_rng(0)).estimate == pytest.approx(0.25, abs=1e-4)
-    assert {each.model: each.verdict for each in alternatives(probes, default_rng(0))}["constant"] == "worse"
 
 
 def test_curvature_is_called_flat_only_where_the_upper_end_of_its_slope_is() -> None:
@@ -418,7 +437,7 @@ def test_the_interval_of_a_power_of_the_gradient_holds_it_as_often_as_it_says(al
     assert np.mean(held) >= 0.9
 
 
-# ---- the path and other models
+# ---- the path
 
 
 @pytest.mark.parametrize("budget", [16, 32, 40, 48])
@@ -436,67 +455,6 @@ def test_a_ratio_of_ends_holds_the_truth_as_often_as_it_says() -> None:
         assert ratio is not None
         held.append(ratio.low <= 5.5 / 1.5 <= ratio.high)
     assert 0.9 <= np.mean(held) <= 0.99
-
-
-def test_a_prediction_of_a_probe_does_not_know_it() -> None:
-    """Loss w (V/F + log F): where F does not depend on V, it is linear in it with slope w/F."""
-    probes = designed(lambda s: 1 + 2 * s**2, error=gamma(9))
-    strata = Strata(probes.distance)
-    fold = _folds(strata, default_rng(0))
-    s2 = probes.distance**2
-    i = int(np.flatnonzero(probes.distance == 1)[0])
-    slopes = []
-    for h in (0.01, 1.0):
-        noise = np.array(probes.noise)
-        noise[i] += h
-        more = _losses([s2], Probes(**{**vars(probes), "noise": noise}), strata, fold)[1]
-        slopes.append((more - _losses([s2], probes, strata, fold)[1])[i] / h)
-    assert slopes[0] == pytest.approx(slopes[1], rel=1e-3)
-
-
-@pytest.mark.parametrize("model", ["constant", "σ² + c‖∇f‖²", "G² + c r^p", "anchored elsewhere"])
-def test_a_model_that_is_exactly_right_predicts_as_well_as_can_be(model: str) -> None:
-    """A loss w (V/F + log F) is least at F = V. Single squared gradients are far off; their mean at a distance is not.
-
-    Off the path an anchor on it, seen from the start, lies neither before nor behind.
-    """
-    probes = designed(np.ones_like, budget=96)
-    strata, s = Strata(probes.distance), probes.distance / probes.radius
-    gradient2 = np.cos(9 * s) ** 2 + np.where(probes.pair % 2, 0.4, -0.4)
-    sign = np.select([probes.direction == "along", probes.direction == "against"], [1.0, -1.0])
-    law = {
-        "constant": np.ones_like(s),
-        "σ² + c‖∇f‖²": 1 + 2 * np.maximum(strata.means(gradient2), 0.0),
-        "G² + c r^p": 1 + 2 * s ** POWERS[-1],
-        "anchored elsewhere": 2 + 2 * s**2 + sign * s,
-    }
-    exact = Probes(**{**vars(probes), "noise": law[model], "gradient2": gradient2})
-    losses = _losses([s**2], exact, strata, _folds(strata, default_rng(0)))[1]
-    least = (exact.groups - 1) * (1 + np.log(exact.noise))
-    excess = {each.model: each.excess for each in alternatives(exact, default_rng(0))}
-    assert excess[model] == pytest.approx(np.mean(least - losses), rel=1e-3, abs=1e-9)
-    assert (excess[model] < -1e-3) == (model != "constant")
-
-
-def test_models_that_fit_no_worse_do_not_predict_better_for_it() -> None:
-    """60 tables: of two models that are both true, the one with fewer numbers predicts better in the mean."""
-    steady = [designed(np.ones_like, error=gamma(9), seed=seed) for seed in range(60)]
-    grows = [designed(lambda s: 1 + 2 * s**2, error=gamma(9), seed=seed) for seed in range(60)]
-    compared = [[alternatives(probes, default_rng(0)) for probes in tables] for tables in (steady, grows)]
-    excess = [[{each.model: each.excess for each in models} for models in of_tables] for of_tables in compared]
-    assert np.mean([each["constant"] for each in excess[0]]) < 0
-    assert np.mean([each["anchored elsewhere"] for each in excess[1]]) > 0
-    assert np.mean([each["G² + c r^p"] for each in excess[1]]) > 0
-    assert np.mean([each["constant"] for each in excess[1]]) > 0.1
-    errors = [models[0].error for models in compared[1]]  # of the constant
-    assert np.std([each["constant"] for each in excess[1]]) == pytest.approx(np.mean(errors), rel=0.5)
-
-
-@pytest.mark.parametrize(
-    ("excess", "verdict"), [(-2.1, "better"), (-1.9, "cannot tell"), (1.9, "cannot tell"), (2.1, "worse")]
-)
-def test_a_model_is_better_or_worse_from_two_errors_on(excess: float, verdict: str) -> None:
-    assert Alternative("another", excess, 1.0).verdict == verdict
 
 
 def test_a_report_is_made_of_these() -> None:

@@ -16,10 +16,9 @@ from evidence.calibration.coverage import draw_probes, problems
 from evidence.calibration.networks import loss_of as plain_loss
 from evidence.study import PUBLISHED
 from gladstorm.diagnosis import Finding, diagnose
-from gladstorm.diagnosis.along_path import anchor
 from gladstorm.diagnosis.curvature import curvature, smoothness
 from gladstorm.diagnosis.finding import ESTIMATED, NO_GROWTH
-from gladstorm.diagnosis.growth import constants
+from gladstorm.diagnosis.growth import anchor, constants
 
 TABLES = 40
 MISSES = 6  # of 40 intervals of 95 %, more than so many miss with probability 1/300; at 80 %, with 0.71

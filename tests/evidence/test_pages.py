@@ -1,6 +1,8 @@
 """What every study obeys: its page is made from the results beside it, and its command says what it does."""
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,8 +52,24 @@ def test_a_study_says_what_it_asks_in_a_question(name: str) -> None:
     assert "?" in study.about(name)
 
 
+def test_the_index_of_the_evidence_has_a_line_for_every_study() -> None:
+    lines = (ROOT / "docs/evidence.md").read_text("utf-8")
+    assert set(re.findall(r"^- \*\*\[.*\]\(evidence/(\w+)/index\.md\)", lines, re.MULTILINE)) == set(study.names())
+
+
 def test_every_published_folder_is_a_study_s() -> None:
     assert {path.name for path in study.PUBLISHED.iterdir()} == set(study.names())
+
+
+def test_starting_a_study_imports_that_study_only_and_nothing_heavy() -> None:
+    asked = """import sys
+from evidence.app import app, typer
+typer.main.get_command(app).get_command(None, sys.argv[1])
+print(*{name.split(".")[1] for name in sys.modules if name.count(".") > 1 and name.startswith("evidence.")})
+print(*{"torch", "matplotlib"} & set(sys.modules))"""
+    for name in study.names():
+        run = subprocess.run([sys.executable, "-c", asked, name], capture_output=True, text=True, check=True)
+        assert run.stdout == f"{name}\n\n"
 
 
 def test_nothing_that_ships_imports_evidence() -> None:

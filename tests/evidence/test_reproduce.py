@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from browser import chromium, opened
-from evidence.reproduction import EXPERIMENTS, ReproductionSettings, Results, report, reproduce
-from evidence.reproduction.experiment import TUNING_SEEDS
+from evidence.reproduction import report
+from evidence.reproduction.experiment import TUNING_SEEDS, ReproductionSettings
+from evidence.reproduction.experiments import EXPERIMENTS
 from evidence.reproduction.results import (
     BUDGET,
     COMPARED,
@@ -24,7 +25,9 @@ from evidence.reproduction.results import (
     SENSITIVITY,
     TUNED,
     TUNING,
+    Results,
 )
+from evidence.reproduction.run import reproduce
 from evidence.scores import last_tenth
 from gladstorm import theory
 
@@ -104,8 +107,6 @@ def test_the_report_has_every_verdict_and_number_of_the_summaries_in_its_tables(
                 pytest.approx(tuning["best_at_budget"], rel=1e-2),
             )
         assert [row[0] for row in by_title["methods at equal iterations"][1:]] == list(COMPARED)
-        violated = {row[0] for row in by_title["the theorems’ conditions"][1:] if row[4] == "no"}
-        assert violated <= {row[0] for row in by_title["what the theorems prescribe"][1:] if row[7]}
 
 
 def test_the_tally_counts_each_sentence_once_on_the_most_seeds() -> None:
@@ -130,7 +131,7 @@ def test_the_report_draws_the_runs_and_asks_nobody_for_anything(out: Path, tmp_p
             last = shown.run(f"set({json.dumps(state)}); {rows}")
             record = Results.load(out / name / "results.parquet").runs(MAIN, NSGDM).on_seeds(3)
             assert last == float(f"{record.grad_norm[0, :, -1].mean():.4g}")
-        assert shown.run("return document.querySelectorAll('#words details').length") >= 16
+        assert shown.run("return document.querySelectorAll('#words details').length") == 10
         assert shown.run("return document.documentElement.scrollWidth") <= 1280
 
 
@@ -224,7 +225,7 @@ def test_page_only_draws_again_without_computing(out: Path, evidence: Said, monk
     def computed(*_: Any, **__: Any) -> None:
         raise AssertionError("--page-only simulated")
 
-    monkeypatch.setattr("evidence.reproduction.jobs.sweep", computed)
+    monkeypatch.setattr("evidence.reproduction.run.sweep", computed)
     code, printed, _ = evidence("reproduction", "--page-only", "--out", str(out))
     assert code == 0
     assert printed == f"Results, figures and the page index.md are in {out}.\n"

@@ -10,8 +10,9 @@ import pytest
 
 from evidence import study
 from evidence.optimality.measuring import HARD, counted, exponents, measured
-from evidence.reproduction import EXPERIMENTS, ReproductionSettings
 from evidence.reproduction.design import Design
+from evidence.reproduction.experiment import ReproductionSettings
+from evidence.reproduction.experiments import EXPERIMENTS
 from evidence.reproduction.results import NSGDM, NSTORM
 from evidence.reproduction.run import Tuning
 from evidence.scores import best, last_tenth, scores

@@ -38,3 +38,8 @@ def test_no_table_shows_a_power_or_an_index_as_it_is_typed() -> None:
 def test_what_is_typeset_keeps_code_and_takes_a_star_for_a_star() -> None:
     assert typeset("f* and `f* x^2`") == r"f\* and `f* x^2`"
     assert typeset("ε^-(4+α), x^k. [g]_i") == "ε<sup>−(4+α)</sup>, x<sup>k</sup>. [g]<sub>i</sub>"
+
+
+@pytest.mark.parametrize("name", ["evidence.md", "choosing.md", "index.md", "start_training.md"])
+def test_no_line_begins_with_a_mark_which_would_end_the_paragraph_before_it(name: str) -> None:
+    assert re.findall(r"^ *<!--[a-z]+\..*", (tables.ROOT / "docs" / name).read_text("utf-8"), re.MULTILINE) == []

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 numpyro = pytest.importorskip("numpyro")
-from numpyro.distributions import Bernoulli, HalfCauchy, HalfNormal, LogNormal, Normal  # noqa: E402
+from numpyro.distributions import (  # noqa: E402
+    Bernoulli,
+    HalfCauchy,
+    HalfNormal,
+    LKJCholesky,
+    LogNormal,
+    MultivariateNormal,
+    Normal,
+)
 from numpyro.infer import importance  # noqa: E402
 
 from gladstorm.numpyro import MeanField, fit  # noqa: E402
@@ -97,6 +105,56 @@ def test_two_modes_are_named_and_mixed() -> None:
     assert draws.mean() == pytest.approx(1.0, abs=0.15)  # 2/3 · 3 − 1/3 · 3, but for the prior
     assert draws.std() == pytest.approx(np.sqrt(8 + 1 / 16), rel=0.03)
     assert found.mixture().check().steady
+
+
+def drugs(x: Any, y: Any) -> None:
+    intercept, slope = (numpyro.sample(name, Normal(0.0, 100.0)) for name in ("intercept", "slope"))
+    numpyro.sample("y", Normal(intercept + slope * x, numpyro.sample("sigma", HalfCauchy(5.0))), obs=y)
+
+
+def test_a_simple_regression_has_the_right_slope() -> None:
+    """PyMC #2162: ADVI, mean field and full rank, found a slope of the wrong sign, without a word."""
+    x = np.array([1.17, 2.97, 3.26, 4.69, 5.83, 6.0, 6.41])
+    y = np.array([78.93, 58.2, 67.47, 37.47, 45.65, 32.92, 29.97])
+    for guide in (None, MeanField()):
+        found = fit(drugs, x, y, guide=guide, steps=5000, progress=False)
+        assert found.summary()["slope"]["mean"] == pytest.approx(np.polyfit(x, y, 1)[0], abs=0.3)
+        assert found.converged
+
+
+def growth(first: Any, days: Any, stage: Any, weight: Any) -> None:
+    power = numpyro.sample("power", LogNormal(np.log(1 / 3), 0.5))
+    rate = several("rate", HalfNormal(1.0), 2)
+    mean = (first**power + rate[stage] / 100 * days) ** (1 / power)
+    numpyro.sample("weight", Normal(mean, numpyro.sample("sigma", HalfNormal(100.0))), obs=weight)
+
+
+def test_a_power_of_a_parameter_gives_numbers_and_a_warning_or_the_posterior() -> None:
+    """PyMC #1565: a growth curve with a power to be found gave NaN."""
+    rng = np.random.default_rng(0)
+    first, days = np.repeat([28.6, 590.8], 7), np.tile(np.linspace(250.0, 2000.0, 7), 2)
+    stage = np.repeat([0, 1], 7)
+    weight = (first ** (1 / 3) + np.array([0.2, 0.14])[stage] / 100 * days) ** 3 + rng.normal(size=14) * 5
+    found = fit(growth, first, days, stage, weight, steps=5000, progress=False)
+    assert all(np.isfinite(draws).all() for draws in found.sample(1000).values())
+    near = found.summary()["power"]["mean"] == pytest.approx(1 / 3, abs=0.03)
+    assert near or not found.converged
+
+
+def covariances(data: Any) -> None:
+    theta = several("theta", HalfCauchy(1.0), 3)
+    omega = numpyro.sample("omega", LKJCholesky(3, 1.0))
+    numpyro.sample("data", MultivariateNormal(0.0, scale_tril=jnp.sqrt(theta)[:, None] * omega), obs=data)
+
+
+def test_positive_scales_of_a_covariance_stay_positive_and_finite() -> None:
+    """Pyro #1755: scales that were constrained to be positive became NaN, and a Cholesky decomposition failed."""
+    data = np.random.default_rng(0).normal(size=(50, 3)) * [0.01, 1.0, 100.0]
+    found = fit(covariances, data, steps=5000, progress=False)
+    theta = found.summary()["theta"]
+    assert found.converged
+    assert theta["mean"] == pytest.approx(data.var(axis=0), rel=0.3)
+    assert (found.sample(4000)["theta"] > 0).all()
 
 
 @pytest.mark.parametrize("shape", [0.2, 0.6, 1.1])

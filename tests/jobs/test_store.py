@@ -23,10 +23,8 @@ from gladstorm.jobs import interrupts, provenance
 from gladstorm.jobs.files import save_json
 from gladstorm.jobs.progress import quietly
 from gladstorm.jobs.provenance import versions
-from gladstorm.jobs.store import Store
-from gladstorm.jobs.tasks import HERE, Task, results
-from gladstorm.simulation import layout, runs
-from gladstorm.simulation.fingerprint import fingerprint
+from gladstorm.jobs.tasks import HERE, Store, Task, results
+from gladstorm.simulation import layout, runs, validation
 from gladstorm.simulation.record import Record
 
 CHECK = Check("regime", "instance", "bound", 10, Mean(1.25, 0.5, 30), AtMost(3.5))
@@ -49,12 +47,6 @@ def _only(folder: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def opened_anew(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Forget what this process has said of stores, as the next process has."""
-    return lambda: monkeypatch.setattr("gladstorm.jobs.store._OPENED", set())
-
-
 # One result.
 
 
@@ -66,7 +58,7 @@ def test_a_result_is_found_by_its_identity_versions_and_source_and_by_nothing_el
     assert _stored(tmp_path).recall({"b": {"d": 3, "c": 2}, "a": 1}, _refused) == RESULT
     for name, value in (("versions", lambda: versions() | {"jax": "0.0"}), ("source", lambda: "other")):
         with monkeypatch.context() as changed:
-            changed.setattr(f"gladstorm.jobs.store.{name}", value)
+            changed.setattr(f"gladstorm.jobs.tasks.{name}", value)
             assert _stored(tmp_path).find(identity) is None
     with pytest.raises(AssertionError, match="not computed"):
         _stored(tmp_path).recall({"a": 2}, _refused)
@@ -160,7 +152,7 @@ def test_two_whole_files_that_changed_places_are_noticed(
     its_class, suffix, make = KINDS[kind]
     stores: list[tuple[Store[Any], str]] = []
     for result, other in zip(make(), (versions(), versions() | ({"jax": jax} if jax else {})), strict=True):
-        monkeypatch.setattr("gladstorm.jobs.store.versions", lambda other=other: other)
+        monkeypatch.setattr("gladstorm.jobs.tasks.versions", lambda other=other: other)
         stores.append((Store(tmp_path, its_class, suffix), "task" if jax else f"task {len(stores)}"))
         stores[-1][0].keep(stores[-1][1], result)
         assert stores[-1][0].find(stores[-1][1]) is not None
@@ -168,22 +160,6 @@ def test_two_whole_files_that_changed_places_are_noticed(
     capsys.readouterr()
     assert [store.find(task) for store, task in stores] == [None, None]
     assert capsys.readouterr().err.count("is whole but holds another result than its name says") == 2
-
-
-def test_what_a_folder_was_made_with_is_not_believed_under_another_s_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], opened_anew: Any
-) -> None:
-    for number in ("0.1", "0.2"):
-        monkeypatch.setattr("gladstorm.jobs.store.versions", lambda number=number: {"jax": number})
-        _stored(tmp_path)
-    opened_anew()
-    monkeypatch.setattr("gladstorm.jobs.store.versions", lambda: {"jax": "0.3"})
-    _stored(tmp_path)
-    assert capsys.readouterr().err.count("also holds results made with jax 0.") == 2
-    _swap(*[path for path in tmp_path.glob("*/made-with.json") if b"0.3" not in path.read_bytes()])
-    opened_anew()
-    _stored(tmp_path)
-    assert capsys.readouterr().err == ""
 
 
 def test_what_stands_where_a_result_belongs_is_neither_followed_nor_removed(tmp_path: Path) -> None:
@@ -281,7 +257,7 @@ def test_what_another_process_finishes_meanwhile_is_read(tmp_path: Path) -> None
 
 SHARED = """
 import sys
-from gladstorm.jobs.store import Store
+from gladstorm.jobs.tasks import Store
 from evidence.verification.checks import PartResult
 
 for number in range(100):
@@ -301,20 +277,28 @@ def test_processes_that_share_a_folder_disturb_no_result_of_each_other(tmp_path:
 
 
 def test_a_store_of_other_jobs_or_versions_only_says_so_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], opened_anew: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def of(job: str) -> list[Task[PartResult]]:
         return [Task(task.name, {"job": job}, task.compute) for task in _tasks([])[:1]]
 
-    list(results(of("first"), _stored(tmp_path)))
-    for job, lines, anew in (("second", 0, False), ("first", 0, True), ("third", 1, True), ("fourth", 0, False)):
+    for job, lines, anew in (
+        ("first", 0, False),
+        ("second", 0, False),
+        ("first", 0, True),
+        ("third", 1, True),
+        ("fourth", 0, False),
+        ("of another version", 1, True),
+    ):
         if anew:  # in one process nothing has changed between its jobs
-            opened_anew()
+            monkeypatch.setattr("gladstorm.jobs.tasks._OPENED", set())
+        if "version" in job:
+            monkeypatch.setattr("gladstorm.jobs.tasks.versions", lambda: {"jax": "0.3"})
         list(results(of(job), _stored(tmp_path)))
         said = capsys.readouterr().err
-        assert said.count("holds results of other jobs and none of this one, whose problem, methods") == lines
+        assert said.count("holds results of other jobs, versions or source and none of this job") == lines
         assert said.count("\n") == lines
-    assert len(list(tmp_path.glob("*/*/*.json"))) == 4
+    assert len(list(tmp_path.glob("*/*/*.json"))) == 5
 
 
 # A sweep.
@@ -379,15 +363,16 @@ def _own(captured: Any) -> gs.BlumGladyshev:
 
 
 def test_what_a_users_function_does_decides_and_its_name_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hashed(captured: Any) -> str | None:
-        return fingerprint(_own(captured), gs.sgd(0.1))
+    def hashed(oracle: gs.BlumGladyshev) -> str | None:
+        (traced,) = validation.require_compatible(oracle, [gs.sgd(0.1)]).values()
+        return validation.fingerprint(traced)
 
-    first = hashed(np.zeros(3))
-    assert first == hashed(np.zeros(3)) is not None
-    assert hashed(np.array([0.0, 0.0, 1e-9])) != first  # an array it captures
+    first = hashed(_own(np.zeros(3)))
+    assert first == hashed(_own(np.zeros(3))) is not None
+    assert hashed(_own(np.array([0.0, 0.0, 1e-9]))) != first  # an array it captures
     monkeypatch.setattr(sys.modules[__name__], "SCALE", 2.0)
-    assert hashed(np.zeros(3)) != first  # a global it reads
-    assert fingerprint(ORACLE, gs.sgd(0.1)) is None  # this package's parts are known by source and numbers
+    assert hashed(_own(np.zeros(3))) != first  # a global it reads
+    assert hashed(ORACLE) is None  # this package's parts are known by source and numbers
 
 
 def test_a_part_of_verify_is_found_by_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gladstorm import BlumGladyshev, Method, nsgdm, part, run, sgd, sweep
-from gladstorm.methods.averages import Average, PolynomialAverage, ScheduleFreeAverage, TailAverage
+from gladstorm.methods.averages import Average, PolynomialAverage, TailAverage
 from gladstorm.methods.schedules import PowerDecay
 from gladstorm.problems import objectives
 from gladstorm.simulation import layout
@@ -56,18 +56,6 @@ def test_what_is_reported_is_the_weighted_mean_of_the_iterates(name: str, iterat
     np.testing.assert_allclose(record.reported_value[0, 0], np.sum(means**2, axis=1) / 2, rtol=1e-12)
     np.testing.assert_array_equal(record.last[0, 0], iterates[-1])  # it moves nothing
     np.testing.assert_allclose(record.grad_norm[0, 0], np.linalg.norm(iterates, axis=1), rtol=1e-14)
-
-
-def test_the_x_of_schedule_free_is_an_average_of_its_y() -> None:
-    beta, gamma, rng = 0.8, 0.1, np.random.default_rng(0)
-    x = z = y = average = rng.normal(size=3)
-    for k in range(1, 30):
-        z = z - gamma * rng.normal(size=3)
-        x = (1 - 1 / k) * x + z / k
-        y = (1 - beta) * z + beta * x
-        weight = float(ScheduleFreeAverage(beta).weight(np.float64(k), np.float64(30)))  # type: ignore[arg-type]
-        average = (1 - weight) * average + weight * y
-        np.testing.assert_allclose(average, x, rtol=1e-5, atol=1e-6)  # the weights are in single precision here
 
 
 def test_a_method_without_an_average_reports_its_iterates_and_shares_programs_with_one_that_has(

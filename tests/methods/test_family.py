@@ -52,7 +52,7 @@ from gladstorm.methods.estimators import (
     Svrg,
     Transported,
 )
-from gladstorm.methods.estimators.stateful import SagaState
+from gladstorm.methods.estimators.refreshing import SagaState
 from gladstorm.methods.norms import Sign
 from gladstorm.methods.schedules import CosineDecay, CubeRootDecay, LinearDecay, PowerDecay, SquareOf
 from gladstorm.methods.steps import (
@@ -317,6 +317,7 @@ FRESH = sgd(GAMMA)
         (Method(Page(1.0), PLAIN, LARGE), sgd(GAMMA, batch=GrowWithDistance(B, G, 0.05))),
         (pasta(GAMMA, B, G, 0.05), sgd(GAMMA, batch=GrowWithDistance(B, G, 0.05))),
         (Method(Storm(1.0), PLAIN), FRESH),
+        (Method(Momentum(1.0), PLAIN), FRESH),
         (Method(Spider(1), PLAIN), FRESH),
         (Method(ErrorFeedback(ETA, 3), UNIT), nsgdm(GAMMA, ETA)),
         (Method(Fresh(), PowerNormalized(GAMMA, 1.0)), Method(Fresh(), UNIT)),

@@ -1,5 +1,6 @@
 """A norm for each leaf: step by step as by hand in float64, inside other transformations, by names and shapes."""
 
+import warnings
 from functools import partial
 from typing import Any
 
@@ -12,8 +13,8 @@ import torch
 
 from gladstorm.core.equations import newton_schulz
 from gladstorm.methods.norms import Columns, Euclid, Layers, NewtonSchulz, Rows, Sign, Spectral, Stacked, StepNorm
-from gladstorm.optax import by_layer, nsgdm, nstorm
-from gladstorm.torch import NSGDM
+from gladstorm.optax import averaged, by_layer, nsgdm, nstorm, untuned
+from gladstorm.torch import NSGDM, Untuned
 from optax_walks import assert_close, walk
 
 RNG = np.random.default_rng(0)
@@ -32,7 +33,7 @@ def _double() -> Any:
         yield
 
 
-def by_hand(name: str, v: np.ndarray) -> np.ndarray:
+def by_hand(name: str, v: np.ndarray) -> Any:
     """The unit step of a leaf times its length, for weights that are inputs × outputs."""
     if "bias" in name or "embedding" in name:
         return np.sign(v) / 4
@@ -72,21 +73,30 @@ def test_every_step_by_layer_is_that_by_hand_with_decay_as_a_radius(recursion: s
 TORCHED = {"conv": (5, 2, 3, 3), "W": (6, 4), "narrow": (3, 7), "bias": (5,), "embedding": (6, 4)}  # outputs first
 
 
-def test_optax_and_torch_agree_step_by_step() -> None:
+@pytest.mark.parametrize("name", ["nsgdm", "untuned"])
+def test_optax_and_torch_agree_step_by_step_also_past_the_horizon(name: str) -> None:
     start = {name: RNG.normal(size=shape) for name, shape in TORCHED.items()}
-    samples = RNG.normal(size=8)
-    ours = nsgdm(GAMMA, MOMENTUM, weight_decay=DECAY, norm=partial(by_layer, inputs_first=False))
-    at = lambda params, sample: jax.tree.map(lambda p: sample_gradient(p, sample, jnp), params)  # noqa: E731
-    visited, _ = walk(ours, jax.tree.map(jnp.asarray, start), samples, at=at)
+    samples, layers = RNG.normal(size=8), partial(by_layer, inputs_first=False)
     theirs = {name: torch.nn.Parameter(torch.tensor(x)) for name, x in start.items()}
-    signs = {"params": [theirs["bias"], theirs["embedding"]], "norm": "sign", "scale": 0.25}
-    matrices = {"params": [theirs[name] for name in ("conv", "W", "narrow")], "norm": "spectral"}
-    optimizer = NSGDM([matrices, signs], lr=GAMMA, momentum=MOMENTUM, weight_decay=DECAY)
+    signs: dict[str, Any] = {"params": [theirs["bias"], theirs["embedding"]], "norm": "sign", "scale": 0.25}
+    matrices: dict[str, Any] = {"params": [theirs[name] for name in ("conv", "W", "narrow")], "norm": "spectral"}
+    optimizer: Any
+    if name == "nsgdm":
+        ours = nsgdm(GAMMA, MOMENTUM, weight_decay=DECAY, norm=layers)
+        optimizer = NSGDM([matrices, signs], lr=GAMMA, momentum=MOMENTUM, weight_decay=DECAY)
+    else:
+        ours = untuned(6, learning_rate=lambda k: jnp.where(k < 9, 2.0, 0.0), weight_decay=DECAY, layers=layers)
+        optimizer = Untuned([matrices, signs], lr=2.0, horizon=6, weight_decay=DECAY)
+    at = lambda params, sample: jax.tree.map(lambda p: sample_gradient(p, sample, jnp), params)  # noqa: E731
+    visited, states = walk(ours, jax.tree.map(jnp.asarray, start), samples, at=at)
     for sample, point in zip(samples, visited, strict=True):
         for p in theirs.values():
             p.grad = sample_gradient(p.detach(), float(sample), torch)
-        optimizer.step()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's says that the horizon has passed
+            optimizer.step()
         assert_close(point, {name: p.detach().numpy() for name, p in theirs.items()}, atol=1e-12)
+    assert_close(averaged(states[-1], visited[-1]), visited[-1], atol=0)
 
 
 def one_update(optimizer: Any, params: Any, grads: Any) -> Any:
@@ -141,7 +151,7 @@ def test_a_model_of_equinox_takes_spectral_steps() -> None:
 )
 def test_the_choice_knows_matrices_by_name_and_shape(path: str, shape: tuple[int, ...], norm: StepNorm) -> None:
     assert by_layer(path, np.zeros(shape)) == norm
-    wide = norm._matrix(np.zeros(shape)).shape if isinstance(norm, NewtonSchulz) else None
+    wide = norm._matrix(jnp.zeros(shape)).shape if isinstance(norm, NewtonSchulz) else None
     assert wide in (None, (4, 3), (5, 36), (8, 8))
 
 

@@ -19,7 +19,7 @@ from gladstorm import nstorm
 from gladstorm.core.parts import Number, in_float64, leaf, part
 from gladstorm.core.rules import NON_NEGATIVE, POSITIVE, PROBABILITY
 from gladstorm.problems import objectives, oracles
-from gladstorm.simulation.validation import _try_out
+from gladstorm.simulation.validation import _first_steps
 
 Said = Callable[..., tuple[int, str, str]]
 
@@ -161,7 +161,7 @@ def test_methods_run_on_every_oracle_and_texts_name_it(name: str) -> None:
     short: Any = oracles.named(f"{name}:{','.join(map(str, numbers.values()))}", objective)
     assert {field: getattr(short, field) for field in numbers} == numbers
     with jax.enable_x64(True):
-        _try_out(in_float64(named), in_float64(nstorm(1e-3, 0.5)))  # abstractly: compiling takes seconds
+        _first_steps.trace(in_float64(named), in_float64(nstorm(1e-3, 0.5)))  # abstractly: compiling takes seconds
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ GOOD = objectives.named("cauchy", dim=2, start=1.0)
 
 
 BATCHES: list[Any] = [0, -3, 1.5, NAN]
+SEEDS: list[Any] = [0, -2, [], [-1], [0.5], [2**32], 2.0, True, None, "ab", [[1], [2]], 1j]
 
 
 def go(objective: Any = GOOD, B: Any = 1.0, G: Any = 1.0, method: Any = None, steps: Any = 5, **rest: Any) -> None:
@@ -43,7 +44,10 @@ CASES: list[tuple[Any, str]] = [
     ({"method": sgd(np.array([[0.1, 0.2]]))}, "must be single or a plain list"),
     ({"method": "sgd"}, "must be Method objects"),
     *(({"steps": bad}, "sweep: steps must be a whole number from 0 to") for bad in (-1, 1.5, NAN, 2**32, [3])),
-    *(({"seeds": bad}, "sweep: seeds must be a whole number") for bad in (0, -2, [], [-1], [0.5], [2**32])),
+    *(
+        ({"seeds": bad}, "sweep: seeds must be a whole number")
+        for bad in (0, -2, [], [-1], [0.5], [2**32], 2.0, True, None, "ab", [[1], [2]], 1j)
+    ),
     ({"seeds": [3, 4, 3]}, r"sweep: seeds must be distinct, .* got seeds=\[3, 4, 3\]"),
     ({"seeds": 2**32 + 1}, "sweep: the last seed must be a whole number from 0 to 2³² − 1"),
     *(({"records": bad}, "sweep: records must be a whole number ≥ 1") for bad in (0, -1, [3])),

@@ -1,8 +1,9 @@
 """`run` and `sweep`: a run does not depend on what runs beside it or how it is recorded, and no number recompiles."""
 
 import dataclasses
-import os
-import signal
+import sys
+from pathlib import Path
+from types import FrameType
 from typing import Any, ClassVar
 
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import gladstorm
 from gladstorm import BlumGladyshev, Method, Oracle, nsgdm, nstorm, run, sgd, storm, sweep
 from gladstorm.core.parts import part
 from gladstorm.jobs import interrupts
@@ -276,19 +278,6 @@ def test_the_step_at_which_a_run_diverges_draws_nothing_however_far_it_is(gamma:
     np.testing.assert_array_equal(record.sfo, np.cumsum(record.batch, axis=-1))
 
 
-def test_zero_steps_leave_the_start_and_the_first_estimate() -> None:
-    record = run(oracle(), nstorm(0.1, 0.1, n_init=3), steps=0, seeds=2)
-    assert record.steps.tolist() == [0]
-    assert record.sfo[0, :, 0].tolist() == [3, 3]
-    np.testing.assert_array_equal(record.last, np.ones((1, 2, 3)))
-    np.testing.assert_array_equal(record.sampled, np.ones((1, 2, 3)))
-
-
-def test_one_step_in_one_dimension_works() -> None:
-    record = run(oracle(dim=1), nsgdm(0.25, 1.0), steps=1)
-    assert abs(record.last[0, 0, 0] - 1.0) == pytest.approx(0.25)
-
-
 def test_a_start_without_gradient_or_noise_stays() -> None:
     flat = BlumGladyshev(objectives.named("power:3", dim=2, start=0.0), 0.0, 0.0)
     record = sweep(flat, [nsgdm(0.1, 0.5), nstorm(0.1, 0.5), sgd(0.1)], steps=20)
@@ -371,17 +360,6 @@ def test_ctrl_c_before_any_step_has_no_record_and_after_a_method_has_that_one(mo
     assert not interrupted.value.record.partial
 
 
-def test_sigterm_is_ctrl_c_and_afterwards_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # coverage has a handler of its own
-    try:
-        monkeypatch.setattr(interrupts, "check", lambda: os.kill(os.getpid(), signal.SIGTERM))
-        with pytest.raises(Interrupted):
-            run(oracle(), sgd(0.1), steps=10)
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 @pytest.mark.parametrize(("steps", "records"), [(0, 5), (1, 5), (10, 5), (11, 5), (1000, 5), (10**7, 100), (123, 1)])
 def test_record_times_have_both_ends_increase_and_fit(steps: int, records: int) -> None:
     times = record_times(steps, records)
@@ -425,3 +403,21 @@ def test_methods_whose_names_are_equal_as_text_are_refused_and_others_are_all_ru
         sweep(oracle(), dict.fromkeys(names, sgd(0.1)), steps=1)
     assert "\n" not in str(error.value)
     assert sweep(oracle(), {names[0]: sgd(0.1), "other": sgd(0.2)}, steps=1).labels == (str(names[0]), "other")
+
+
+def test_a_sweep_walks_through_eighteen_files_of_the_package() -> None:
+    """Those of the problem's and the method's own equations included, once a program of that shape is compiled."""
+    methods, source = [nsgdm([0.01, 0.02], 0.1)], oracle()
+    sweep(source, methods, steps=200, seeds=3)
+    files: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and "gladstorm" in frame.f_code.co_filename:
+            files.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        sweep(source, methods, steps=200, seeds=3)
+    finally:
+        sys.setprofile(None)
+    assert len({file for file in files if f"{Path(gladstorm.__file__).parent}/" in file}) <= 18, sorted(files)

@@ -11,7 +11,7 @@ from gladstorm.core.hardness import Hardness
 from gladstorm.methods import from_plan
 from gladstorm.theory import Plan, Problem, plan, sharper, theorem, uniform
 from gladstorm.theory.class_constants import in_linear_class
-from gladstorm.theory.free_runs import FAR, FreeRun, best_run, free_run, takes_own
+from gladstorm.theory.every_setting import FAR, FreeRun, best_run, free_run, takes_own
 from gladstorm.theory.sharper_bounds import StormFeedback
 
 CONSTANTS: dict[str, Any] = {"L0": 1.5, "L1": 0.25, "B": 0.4, "G": 0.7, "gap": 3.0}

@@ -27,8 +27,9 @@ from evidence.verification.adversary import (
 )
 from evidence.verification.hard_instances import ChainOracle, GatedRunway
 from gladstorm.core.parts import part
-from gladstorm.problems.hard.noisy_runway import QUIET, Coins, noisy_link
+from gladstorm.problems.hard.noisy_runway import QUIET, SQUASHED, Coins, link_noise, noisy_link
 from gladstorm.problems.hard.noisy_runway import NoisyRunwayOracle as Oracle
+from gladstorm.problems.hard.zero_chain import chain_value
 from gladstorm.problems.objectives import NoisyRunway, RotatedRunway
 
 # Three links each, so that a claim is compiled once for all of them.
@@ -152,6 +153,93 @@ def test_a_zero_respecting_method_sees_one_coordinate_more_only_if_its_coin_says
                 shown = np.where(np.arange(T) == opened, coin, 1.0)  # those of later links are 1 and show nothing
                 told = np.asarray(answer(oracle, x, Coins(jnp.asarray(shown), jnp.asarray(1.0)))[1])
             assert np.count_nonzero(told[1:]) == opened + coin
+
+
+# Theorem 4, for every growth up to 2: every sample in L*_sym(1).
+
+
+class EverySample:
+    """Samples of Theorem 4 with two links in four hidden dimensions; h = a/2, and all constants but L0 are 1."""
+
+    def __init__(self, growth: float, L0: float = 0.25, tightness: float = 1.0) -> None:
+        self.h, self.L0, self.eps, self.length = growth / 2, L0, 1 / (1536 * 2.5), 2
+        self.R, self.b, self.scale = 1 / (8 * self.eps), math.sqrt(1 / 2), 10.0
+        self.root_p = 16 * math.sqrt(131) * self.eps / (self.b * (self.R / 2) ** self.h) / tightness
+        self.frame = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 2)))[0]
+        self.most = SQUASHED * math.sqrt(2)  # P
+
+    def carrier(self, r: Any) -> Any:
+        power = self.b * r**self.h / self.root_p
+        return jnp.minimum(self.L0 * jnp.expm1(jnp.minimum(r / 4, 300.0)), power)
+
+    def parts(self, x: Any) -> tuple[Any, Any]:
+        """f without the carrier, and M, the sum of the links' noise."""
+        y, u = x[0], x[1:] / self.scale
+        length = jnp.sqrt(jnp.sum(u * u) + 1e-300)
+        omega = (u / jnp.sqrt(1 + length**2 / self.most**2)) @ self.frame
+        t = jnp.clip(2 * y / self.R - 1, 0, 1)
+        gate = t**3 * (10 - 15 * t + 6 * t * t)
+        behind = jnp.clip(y / self.R - 1, 0, 1)
+        runway = -2 * self.eps * (jnp.minimum(y, self.R) + self.R * (behind - behind**2 / 2))
+        half = self.most / 2
+        confined = jnp.where(length <= half, length**2 / 10, self.most / 10 * (length - half / 2))
+        kappa = 4 * self.eps * self.scale
+        value = runway + gate * kappa * (chain_value(omega) - 12 * self.length) + kappa * confined
+        return value, gate * kappa * link_noise(omega)
+
+    def worst(self, x: Any) -> dict[str, Any]:
+        """Every claim at x, relative to what is allowed: at most 1."""
+        r = jnp.linalg.norm(x)
+        slope, noise = (jax.grad(lambda x, i=i: self.parts(x)[i])(x) for i in (0, 1))
+        bend, noisy = (jax.hessian(lambda x, i=i: self.parts(x)[i])(x) for i in (0, 1))
+        w, along = self.carrier(r), x / r
+        steeper = jax.grad(self.carrier)(r)
+        of_carrier = w / r * jnp.eye(5) + (steeper - w / r) * jnp.outer(along, along)
+        p, sample = self.root_p**2, {}
+        for shown, sign in ((0.0, 0.0), (1.0, 1.0), (1.0, -1.0)):
+            gradient = slope + (shown / p - 1) * noise + sign * w * along
+            curvature = jnp.linalg.norm(bend + (shown / p - 1) * noisy + sign * of_carrier, 2)
+            sample[f"class, {shown:g}, {sign:g}"] = curvature / (self.L0 + jnp.linalg.norm(gradient))
+        variance = (1 - p) / p * jnp.sum(noise**2) + p * w**2
+        omega = (x[1:] / self.scale / jnp.sqrt(1 + jnp.sum((x[1:] / self.scale) ** 2) / self.most**2)) @ self.frame
+        hidden = (jnp.abs(omega[-1]) < 1) | (x[0] <= self.R)
+        return sample | {
+            "variance": variance / r ** (2 * self.h),
+            "stationarity": jnp.where(hidden, 2 * self.eps / jnp.linalg.norm(slope), 0.0),
+            "depth": -self.parts(x)[0],
+        }
+
+
+@cache
+def worst_sample(growth: float, L0: float = 0.25, tightness: float = 1.0) -> dict[str, float]:
+    """The largest of each claim over 20,000 points: on the way, at the gate, along the chain, near, far and beside."""
+    problem, rng, n = EverySample(growth, L0, tightness), np.random.default_rng(1), 20_000
+    y = problem.R * np.where(
+        rng.random(n) < 0.5, rng.uniform(0, 2.2, n), 10 ** rng.uniform(-6, 2, n) * rng.choice([-1, 1], n)
+    )
+    omega = rng.choice([0.0, 0.05, 0.3, 0.5, 0.8, 1.0, 1.5, 4.0], (n, 2)) * rng.choice([-1, 1], (n, 2))
+    z = (omega + rng.normal(0, 0.1, (n, 2))) @ problem.frame.T + rng.normal(0, 1, (n, 4)) * 10 ** rng.uniform(
+        -6, 3, (n, 1)
+    )
+    with jax.enable_x64(True):
+        claims = jax.jit(jax.vmap(problem.worst))(jnp.asarray(np.column_stack([y, problem.scale * z])))
+        return {name: float(jnp.max(value)) for name, value in claims.items()}
+
+
+@pytest.mark.parametrize("growth", [0.0, 0.5, 1.0, 1.5, 2.0])
+def test_every_sample_of_theorem_4_is_in_the_class_and_within_the_noise(growth: float) -> None:
+    """The one theorem of the notes that its author had not checked by a machine."""
+    largest = worst_sample(growth)
+    assert max(largest.values()) <= 1
+    assert largest["variance"] > 0.49
+    assert largest["stationarity"] > 0.5
+    assert max(value for name, value in largest.items() if name.startswith("class")) > 0.2
+
+
+def test_the_search_finds_what_would_break_theorem_4() -> None:
+    """Coins that are 400 times as rare exceed the noise; a class with a small L0 does not permit the chain."""
+    assert worst_sample(1.0, tightness=20.0)["variance"] > 1
+    assert worst_sample(1.0, L0=0.004)["class, 0, 0"] > 1
 
 
 # Theorem 6: only f is smooth.

@@ -1,13 +1,14 @@
 """Upper against lower bounds: powers are computed, so a wrong one on either side shows."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from evidence.optimality.verdicts import ACCURACY, LOWER, best_cost, verdict, verdicts
 from gladstorm.problems.hard.noisy_runway import QUIET, SQUASHED
-from gladstorm.theory import REGIMES, Problem, lower_bound, plan, theorem
+from gladstorm.theory import REGIMES, Norm, Problem, lower_bound, plan, smooth_lower_bound, theorem, uniform
 from gladstorm.theory.table import ALPHAS, NOISES
 
 PROBLEM = Problem(alpha=1, L0=1, L1=120, B=0.25, G=0, gap=1)
@@ -104,6 +105,53 @@ def test_the_growth_of_noise_counts_as_far_as_mean_square_smooth_samples_allow_i
     assert flat.horizon <= at_L.horizon
     assert plan("nstorm", eps=0.1, alpha=1, L0=1.0, L1=0.1, B=10.0, G=1.0, gap=1.0).statement.problem.B == 10
     assert theorem("nstorm", Problem(B=10.0, **given)).tune_gamma0(10**8).bound(10**8) > 0.1
+
+
+@pytest.mark.parametrize("growth", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0])
+@pytest.mark.parametrize("rotated", [False, True])
+def test_for_every_growth_both_sides_have_the_same_powers(growth: float, rotated: bool) -> None:
+    """Theorem 7: the hard problem has its links where noise is as large as B r^(a/2) allows, and B9's and S's order."""
+    h, alpha = growth / 2, 0.5
+    given: dict[str, Any] = {"B": 0.3, "G": 0.0, "gap": 2.0, "growth": growth}
+    small, smaller = 1e-9, 1e-12
+    L1 = 0.0 if growth > 2 else 5.0
+    for eps in (small, smaller):
+        least = lower_bound(Problem(alpha=alpha, L0=1.0, L1=L1, **given), eps, rotated=rotated)
+        assert least.needed >= least.guaranteed
+        assert all(least.conditions().values())
+        assert all(eps <= largest for largest in least.limits().values())
+        level = min(0.3 * (2 / (16 * eps)) ** h, 2.0 / (16 * (214 if rotated else 107) * eps)) if not L1 else None
+        noise = level or 0.3 * (2 / (16 * eps)) ** h
+        assert (2 if L1 else 1) * least.felt * least.runway / 2 == pytest.approx((2 if L1 else 1) * noise)
+        assert least.guaranteed == pytest.approx(
+            16 * least.curvature * noise * 2.0 / (2e9 if rotated else 1.2e8) / eps**3
+        )
+        one = smooth_lower_bound(Problem(alpha=0, L0=1.0, **given), eps, rotated=rotated)
+        wanted = 2.0 * (0.3 * (2 / (16 * eps)) ** h) ** 2 / ((4.2e11 if rotated else 3.4e9) / 256 * eps**4)
+        assert one.samples == pytest.approx(wanted)
+        assert one.largest_eps >= eps
+        if growth <= 2:  # an upper bound is above
+            assert 2 * 2.0 * (0.3 * (2 * 2.0 / eps) ** h) ** 2 / eps**4 > one.samples
+            assert uniform("nstorm", Problem(alpha=alpha, L0=1.0, L1=L1, **given), eps).samples > least.guaranteed
+
+
+def test_blocks_multiply_what_is_needed_by_their_number() -> None:
+    """Theorem 10."""
+    norm = Norm.from_text("spectral(64, 32)")
+    for growth in (1.0, 2.0):
+        f = Problem(alpha=0, L0=200.0, L=200.0, B=0.3, G=0, gap=2.0, growth=growth)
+        in_norm = replace(f, norm=norm)
+        alone, both = lower_bound(f, 1e-6), lower_bound(in_norm, 1e-6, blocks=32)
+        assert both.runway == pytest.approx(alone.runway)
+        assert both.length == alone.length
+        assert both.guaranteed == pytest.approx(32 * alone.guaranteed)
+        one, many = smooth_lower_bound(f, 1e-6), smooth_lower_bound(in_norm, 1e-6, blocks=32)
+        assert many.samples == pytest.approx(32 * one.samples)
+        assert many.rounds == pytest.approx(one.rounds)
+    with pytest.raises(ValueError, match="blocks must be given in another norm than euclid"):
+        lower_bound(in_norm, 0.1)
+    with pytest.raises(ValueError, match="growth must be at most 2 where curvature grows"):
+        lower_bound(Problem(alpha=1, L0=1, L1=1, B=1, G=0, gap=1, growth=3), 0.1)
 
 
 @pytest.mark.parametrize("evaluations", [10.0, 1e12])

@@ -111,26 +111,6 @@ def test_tuning_survives_extreme_gaps(gap: float) -> None:
     assert statement.gamma0 == pytest.approx(math.sqrt(gap / 12.4), rel=1e-6)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize(("gap", "L0", "L1"), [(1e-300, 1e160, 0), (1e-250, 1e250, 0.25)])
-def test_tuning_finds_a_best_number_below_1e_minus_200(
-    setting: tuple[str, str, str], gap: float, L0: float, L1: float
-) -> None:
-    quiet = {"B": 1e-300 * NOISE[setting[2]][0], "G": 1e-300 * NOISE[setting[2]][1]}
-    tuned = statement_of(setting, gamma0=1e-250, gap=gap, L0=L0, L1=L1, L=L0, **quiet).tune_gamma0(100)
-    assert not tuned.violations()
-    for factor in (0.5, 2):
-        neighbour = replace(tuned, gamma0=tuned.gamma0 * factor)
-        assert neighbour.violations() or tuned.bound(100) <= neighbour.bound(100)
-
-
-def test_tuning_is_exact_far_below_1e_minus_200_and_refused_where_no_double_is_the_best() -> None:
-    exact = theorem("nstorm", Problem(alpha=0, L=1e250, B=0, G=0, gap=1e-250))  # Δ/γ0 + L γ0/2
-    assert exact.gamma0 == pytest.approx(math.sqrt(2) * 1e-250, rel=1e-6)
-    with pytest.raises(ValueError, match=r"gamma0 must be given, as no gamma0 has the least bound; got gamma0=None\."):
-        theorem("nstorm", Problem(alpha=0, L=1e307, B=0, G=0, gap=1e-320))
-
-
 def test_the_overtaking_horizon_is_where_the_bounds_cross() -> None:
     problem = Problem(alpha=0, L0=1.5, L=1e3, B=0.4, G=0.7, gap=3)
     momentum, storm = theorem("nsgdm", problem), theorem("nstorm", problem)

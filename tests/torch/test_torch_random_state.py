@@ -1,7 +1,6 @@
 """Both evaluations of an NSTORM step see one sample: the same draws, and buffers as if there had been only one."""
 
 import random
-import warnings
 from functools import partial
 from typing import Any
 
@@ -121,39 +120,6 @@ def test_a_buffer_that_is_replaced_counts_one_evaluation_too_and_modules_may_be_
     for _ in range(5):
         optimizer.step(lambda: sum(backward(model, batch(0)) for model in models))
     assert [model.calls.item() for model in models] == [5, 5]
-
-
-@pytest.mark.parametrize("model", [normalized_network(), Counting()])
-def test_buffers_that_only_the_closure_reaches_are_announced_once(model: torch.nn.Module) -> None:
-    optimizer = NSTORM(model.parameters(), lr=0.1)
-    name = "Counting" if isinstance(model, Counting) else "BatchNorm1d"
-    with pytest.warns(
-        UserWarning, match=rf"NSTORM: {name} writes its buffers at both points .* pass NSTORM\(\.\.\., model"
-    ):
-        optimizer.step(lambda: backward(model, batch(0)))
-    optimizer.step(lambda: backward(model, batch(1)))  # a second warning would be an error
-
-
-def test_a_batch_norm_inside_a_compiled_model_is_announced_as_well() -> None:
-    model = normalized_network()
-    compiled: Any = torch.compile(model, backend="eager")
-    optimizer = NSTORM(model.parameters(), lr=0.1)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        optimizer.step(lambda: backward(compiled, batch(0)))
-    assert any("BatchNorm1d writes its buffers" in str(warning.message) for warning in caught)
-
-
-@pytest.mark.parametrize("quiet", ["eval", "covered", "no statistics"])
-def test_nothing_is_announced_where_nothing_is_written_twice(quiet: str) -> None:
-    model = normalized_network()
-    if quiet == "eval":
-        model.eval()
-    if quiet == "no statistics":
-        model[1] = torch.nn.BatchNorm1d(4, track_running_stats=False)
-    optimizer = NSTORM(model.parameters(), lr=0.1, model=model if quiet == "covered" else None)
-    for k in range(2):
-        optimizer.step(partial(backward, model, batch(k)))
 
 
 class Generators:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gladstorm.torch import MARS, NIGT, NSGDM, NSTORM, Untuned
+from gladstorm.torch import NIGT, NMARS, NSGDM, NSTORM, Untuned
 
 WAITING = {"_local_scalar_dense", "equal", "is_nonzero", "item", "masked_select", "nonzero", "unique_dim"}
 
@@ -41,7 +41,7 @@ def layers(params: Params) -> list[dict[str, Any]]:
     [
         lambda params: NSGDM(params, lr=0.1),
         lambda params: NSGDM(params, lr=0.1, weight_decay=0.01, norm="tensor", skip_nonfinite=True),
-        lambda params: MARS(params, lr=0.1),
+        lambda params: NMARS(params, lr=0.1),
         lambda params: NIGT(params, lr=0.1),
         lambda params: NSTORM(params, lr=0.1),
         lambda params: NSTORM(params, lr=0.1, norm="group", skip_nonfinite=True),
@@ -54,7 +54,7 @@ def layers(params: Params) -> list[dict[str, Any]]:
     ids=[
         "nsgdm",
         "nsgdm, all options",
-        "mars",
+        "nmars",
         "nigt",
         "nstorm",
         "nstorm, all options",

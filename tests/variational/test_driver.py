@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gladstorm.jobs.store import Store
+from gladstorm.jobs.tasks import Store
 from gladstorm.variational import Fit, FullRank, MeanField, driver, fit_logdensity
+from gladstorm.variational.conclusion import updates
 from gladstorm.variational.driver import advance, gaussian_target, optimize
 from gladstorm.variational.families import Diagonal
 from gladstorm.variational.programs import Traced, look_draws, program, sample_noise, step_draws
-from gladstorm.variational.updates import Draw, MeanFieldUpdate, updates
+from gladstorm.variational.updates import Draw, MeanFieldUpdate
 
 SCALES = np.array([1.0, 100.0])
 
@@ -106,8 +107,8 @@ def test_a_step_has_the_draws_of_its_number_however_many_are_drawn_together(
     ends = []
     for together in (driver.CHUNK, 4):
         monkeypatch.setattr(driver, "CHUNK", together)
-        ends.append(advance(density, update, starts, states, key, 5, 10, 20))
-    keys = jax.random.split(jax.random.wrap_key_data(key), starts)
+        ends.append(advance(density, update, starts, states, None, key, 5, 10, 20))
+    keys = jax.random.split(jax.random.wrap_key_data(jnp.asarray(key)), starts)
     step = jax.jit(partial(update.step, noisy))
     for start, start_key in enumerate(keys):
         state = jax.tree.map(lambda leaf, at=start: leaf[at], states)
@@ -162,7 +163,7 @@ class Compiled:
         jax.monitoring.register_event_duration_secs_listener(self._hear)
         return self.names
 
-    def _hear(self, event: str, _: float, **about: Any) -> None:
+    def _hear(self, event: str, duration_secs: float, **about: Any) -> None:
         if event == "/jax/core/compile/backend_compile_duration":
             self.names.append(str(about))
 
@@ -209,6 +210,13 @@ def test_functions_with_the_same_value_and_other_derivatives_share_nothing() -> 
     one, other = (Traced(with_factor(factor), example) for factor in (2.0, 3.0))
     assert one.structure != other.structure
     assert one.structure == Traced(with_factor(2.0), example).structure
+
+
+def test_functions_that_close_over_arrays_without_use_share_nothing_with_those_that_do_not() -> None:
+    """Text of XLA leaves out what is not used, and the program of one would get the arrays of the other."""
+    unused, example = jnp.arange(4.0), np.ones(3, np.float32)
+    for function in (lambda z: z * 2, lambda z: (jnp.sin(unused), z * 2)[1], lambda z: z * 2):
+        np.testing.assert_array_equal(Traced(function, example).over(example[None]), [[2, 2, 2]])
 
 
 def test_a_traced_function_is_evaluated_at_any_number_of_rows() -> None:

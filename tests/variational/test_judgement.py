@@ -45,12 +45,12 @@ def test_a_run_is_stopped_too_early_in_at_most_five_of_a_hundred(c: float, noise
     """After k steps c(K − k)/(kK) nats are left; a stop where that is more than 0.001 is wrong. 400 runs each."""
     steps, rng = 1000, np.random.default_rng(int(100 * c) + int(1e6 * noise))
     at = np.arange(50, 1000, 50)
-    wrong, runs = 0, 400
+    runs, wrong = 400, 0
     for _ in range(runs):
         looks, base = Looks(steps), rng.normal(size=(1, 64))
         for k in at:
             if looks.nothing_left(int(k), base - c / k + noise * rng.normal(size=(1, 64))):
-                wrong += c * (steps - k) / (k * steps) > LEAST_GAIN
+                wrong += int(c * (steps - k) / (k * steps) > LEAST_GAIN)
                 break
     assert wrong <= ERROR * runs + 2 * np.sqrt(ERROR * runs)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gladstorm.methods.steps import per_coordinate
+from gladstorm.variational.conclusion import updates
 from gladstorm.variational.families import Diagonal, Factored, FullRank, LowRank, MeanField, Triangular, largest_family
 from gladstorm.variational.updates import (
     Draw,
@@ -19,7 +20,6 @@ from gladstorm.variational.updates import (
     MeanFieldUpdate,
     NewtonUpdate,
     Update,
-    updates,
 )
 from targets import correlated, gaussian
 
@@ -104,7 +104,9 @@ def test_path_gradients_have_no_noise_at_the_posterior_and_the_mean_of_the_elbo_
     q = Diagonal(jnp.asarray(MEAN + 1.0), jnp.asarray(np.diagonal(precision) ** -0.5))
     noises = jax.random.normal(KEY, (4000, D))
     first = MeanFieldUpdate().begin(q, KEY)
-    gain_at = jax.jit(jax.vmap(lambda noise: MeanFieldUpdate().step(log_density, first, Draw(noise, None), 50.0)[1]))
+    gain_at = jax.jit(
+        jax.vmap(lambda noise: MeanFieldUpdate().step(log_density, first, Draw(noise, None), jnp.asarray(50.0))[1])
+    )
     recorded = gain_at(noises)
     by_hand = np.asarray(-jax.vmap(jax.grad(DENSITY))(q.place(noises)) - noises / q.scale)
     expected = precision @ np.ones(D)
@@ -112,7 +114,9 @@ def test_path_gradients_have_no_noise_at_the_posterior_and_the_mean_of_the_elbo_
     assert np.abs((by_hand.mean(axis=0) - expected) / error).max() < 4
     assert np.asarray(recorded.noise) == pytest.approx(np.sum((by_hand * np.asarray(q.scale)) ** 2, axis=1), rel=1e-3)
     exact = Triangular(jnp.asarray(MEAN), jnp.asarray(np.linalg.cholesky(COVARIANCE)))
-    _, gain = FullRankUpdate().step(log_density, FullRankUpdate().begin(exact, KEY), Draw(noises[0], None), 50.0)
+    _, gain = FullRankUpdate().step(
+        log_density, FullRankUpdate().begin(exact, KEY), Draw(noises[0], None), jnp.asarray(50.0)
+    )
     assert float(gain.noise) < 1e-6
 
 
@@ -185,17 +189,18 @@ def test_a_gradient_that_is_not_finite_is_counted_and_does_no_harm() -> None:
     def broken(z: Any, _: Any) -> Any:
         return DENSITY(z) * jnp.where(z[0] > 1.0, jnp.nan, 1.0)
 
-    for update, q in (
+    cases: list[tuple[Any, Any]] = [
         (MeanFieldUpdate(), Diagonal(jnp.zeros(D), jnp.ones(D))),
         (LowRankUpdate(rank=1), Diagonal(jnp.zeros(D), jnp.ones(D))),
         (FullRankUpdate(), Triangular(jnp.zeros(D), jnp.eye(D))),
         (NewtonUpdate(), Triangular(jnp.zeros(D), jnp.eye(D))),
-    ):
+    ]
+    for update, q in cases:
         state = update.begin(q, KEY)
         noise = jnp.zeros(update.noise_size(state))
         skipped = []
         for first in (0.3, 5.0, -0.2):
-            state, gain = update.step(broken, state, Draw(noise.at[0].set(first), None), 50.0)
+            state, gain = update.step(broken, state, Draw(noise.at[0].set(first), None), jnp.asarray(50.0))
             skipped.append(float(gain.skipped))
         assert skipped == [0, 1, 0]
         stacked = jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)

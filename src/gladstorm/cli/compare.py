@@ -111,7 +111,8 @@ def compare(
         from gladstorm.plotting import figures
         from gladstorm.plotting.styles import legend_names
 
-        names = legend_names(list(results), compared.briefly(results), [result.tuned for result in results.values()])
+        texts, tuned = ([getattr(each, name) for each in results.values()] for name in ("text", "tuned"))
+        names = legend_names(list(results), texts, tuned)
         names = [" ".join([name, *result.marks]) for name, result in zip(names, results.values(), strict=True)]
         curves = zip(names, (result.curves() for result in results.values()), strict=True)
         words = "; ".join([title, *_legend(results.values())])
@@ -188,14 +189,14 @@ def _print_table(title: str, field: str, results: "dict[str, Compared]", against
                 cells += [estimates[key].text(), relative]
         cells += [] if "gap" in estimates else [estimates["value"].text()]
         cells += [estimates["drift2"].text(), f"{result.steps:,}", f"{result.max_batch:,}", str(result.diverged)]
-        rows.append([" ".join([result.named_as_tuned().configurations[0].text, *result.marks]), *cells])
+        rows.append([" ".join([result.text, *result.marks]), *cells])
     values = ("f − inf f", "relative") if results[first].gap is not None else ("f",)
     headings = ["method, as tuned", f"‖{field}‖", "relative", *values, "‖x−x⁰‖²", "steps", "max batch", "diverged"]
     drop = range(len(headings) - 2, 2, -1)  # batch, steps and distance first
     show(Table(title, headings, rows, "; ".join([*remarks, *_legend(results.values())]), drop=drop))
     for result in results.values():
         for warning in result.warnings:
-            say(f"Warning: {result.named_as_tuned().configurations[0].text}: {warning}")
+            say(f"Warning: {result.text}: {warning}")
 
 
 def _legend(results: "Iterable[Compared]") -> list[str]:

@@ -63,7 +63,7 @@ def _print(report: "Report", content: dict[str, Any], questions: dict[str, Any])
     from gladstorm.diagnosis.report import HEADINGS
 
     title = f"{len(report.probes)} probes up to {report.probes.radius:.3g} from the start"
-    show(Table(title, HEADINGS, report.rows(), words=5, drop=(4,)))
+    show(Table(title, HEADINGS, report.rows, words=5, drop=(4,)))
     for line in (*report.sentences(), *report.recommend(**questions).text.splitlines()):
         say(line)
     numbers = {name: value for name, value in content["recommendation"].items() if name != "why" and value is not None}

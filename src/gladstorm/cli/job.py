@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gladstorm.jobs.tasks import Executor
 
 FIGURES = (".png", ".pdf", ".svg")  # as in `figures`, which takes matplotlib to import
-PAGES = (".html", ".htm")
+PAGES = (".html",)
 
 
 def keep_in(folder: Path | None) -> None:
@@ -42,34 +42,19 @@ def computing(store: Path | None, workers: int | None, scheduler: str | None) ->
 def saving(option: str, path: Path | None, write: Callable[[Path], object]) -> Iterator[None]:
     """Let `write` write a result into a file, if one is asked for, before a with-block that prints it.
 
-    What the disk does not take, as a full one, goes to another place, and a line says where; the exit code is then 2.
+    What the disk does not take, as a full one, is printed all the same; the exit code is then 2.
     """
-    failure = ""
+    failed = False
     if path is not None:
         try:
             write(path)
             interrupts.set_kept_message(f"{path} is written")
         except OSError as problem:
-            failure = f"{option}: {path} cannot be written ({problem.strerror}); {_elsewhere(path.name, write)}."
-            typer.echo(f"Error: {failure}", err=True)
+            failed = True
+            typer.echo(f"Error: {option}: {path} cannot be written ({problem.strerror}).", err=True)
     yield
-    if failure:
+    if failed:
         raise typer.Exit(2)
-
-
-def _elsewhere(name: str, write: Callable[[Path], object]) -> str:
-    import tempfile
-
-    for folder in (tempfile.gettempdir(), Path("~").expanduser(), Path.cwd()):
-        with contextlib.suppress(OSError):
-            other = Path(tempfile.mkdtemp(prefix="gladstorm-", dir=folder)) / name
-            try:
-                write(other)
-            except OSError:
-                other.parent.rmdir()
-                raise
-            return f"it is in {other}"
-    return "no other place takes it, and what is printed is all there is"
 
 
 @contextlib.contextmanager
@@ -103,7 +88,7 @@ def require_file(owner: str, option: str, path: Path | None, endings: tuple[str,
     target = Path(os.path.realpath(path))  # a link is followed
     wrong = ""
     if endings and path.suffix.lower() not in endings:
-        wrong = f"must end in {', '.join(FIGURES) if endings is FIGURES else '.html'}"
+        wrong = f"must end in {', '.join(endings[:3])}"
     elif target.is_dir() or not target.parent.is_dir():
         wrong = "must be a file in a folder that exists"
     elif target.is_symlink() or (target.exists() and not target.is_file()):  # a link after all is one to itself

@@ -69,8 +69,11 @@ def plan(
         from gladstorm.plotting import figures
 
         figures.save(figures.bounds(plans, crossing), plot)
+    curve = _trade_off(made["sgd"], batch) if "sgd" in made and batch != "one" else []
     if as_json:
         answers: dict[str, Any] = {name: planned.as_dict() for name, planned in made.items()}
+        if curve:
+            answers["sgd"]["trade_off"] = curve
         show_json(answers | {"nstorm_ahead_from": crossing, "refused": refused} if compare else answers[method])
     elif compare:
         show(_side_by_side(made, refused))
@@ -82,6 +85,10 @@ def plan(
             say("The constants that were given are f's; NSTORM's are those of f with BG-0 noise added.")
     else:
         show(*_tables(plans[0]))
+    if curve and not as_json:
+        rows = [[f"{point['excess']:g}", f"{point['steps']:.4g}", f"{point['samples']:.4g}"] for point in curve]
+        title = "steps against samples for this bound: (S/S0 − 1)(N/N0 − 1) = 1"
+        show(Table(title, ("--excess", "steps", "stochastic gradients"), rows))
     violations = [sentence for planned in plans for sentence in planned.statement.violations()]
     for sentence in (*(remark for planned in plans for remark in planned.remarks), *violations):
         echo(sentence, err=True)
@@ -103,6 +110,15 @@ def table(as_json: AsJson = False) -> None:
         return
     cells = [list(row.values()) for row in rows]
     show(Table("Stochastic gradients for E‖∇f‖ ≤ ε", list(rows[0]), cells, words=len(rows[0])))
+
+
+def _trade_off(planned: "Plan", batch: str) -> list[dict[str, float]]:
+    """Points of the curve of steps against samples, for the plan's own bound."""
+    from gladstorm import theory
+
+    curve = theory.trade_off(planned.problem, planned.statement.bound(planned.horizon), batch)
+    points = {excess: curve.at(excess) for excess in (0.1, 0.3, 1.0, 3.0, 10.0)}
+    return [{"excess": x, "steps": steps, "samples": samples} for x, (steps, samples) in points.items()]
 
 
 def _side_by_side(made: "Mapping[str, Plan]", refused: Mapping[str, str]) -> Table:

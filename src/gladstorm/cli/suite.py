@@ -6,23 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option, echo
 
 from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
-from gladstorm.cli.job import (
-    PAGES,
-    computing,
-    require_file,
-    require_folder,
-    require_matplotlib,
-    require_store,
-    saving,
-    saving_study,
-)
+from gladstorm.cli.job import computing, require_folder, require_matplotlib, require_store, saving_study
 from gladstorm.cli.output import Table, say, show, show_json
-from gladstorm.cli.problem import Page
 
 if TYPE_CHECKING:
     from gladstorm.suite import SuiteResult
 
-OUT, FILES = Path("suite"), ("suite.json", "answers.png", "profiles.png", "problems.png")
+OUT, FILES = Path("suite"), ("suite.json", "answers.png", "profiles.png")
 
 
 @app.command(cls=CommandWithProgress, short_help="Run common methods, and yours, on a suite of problems.")
@@ -48,7 +38,6 @@ def suite(
         bool, Option("--quick", help="Two problems, small budgets, few seeds: a trial of the program, no evidence.")
     ] = False,
     out: Annotated[Path, Option(help="Folder for suite.json and the figures; a second run with it resumes.")] = OUT,
-    page: Page = None,
     store: StoreFolder = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
@@ -75,31 +64,19 @@ def suite(
     settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
     settings.check()
     require_folder("suite", "--out", out, folders=["store"], files=FILES)
-    require_file("suite", "--page", page, PAGES)
     require_store("suite", store)
     require_matplotlib("suite")
     folder = store or out / "store"
     with computing(folder, workers, scheduler) as executor:
-        runs: list[Any] = []
-
-        def keep(name: str, budget: int, results: Any) -> None:
-            if page is not None:
-                setting = {"problem": name, "budget": budget}
-                runs.extend((setting, each.named_as_tuned(swept=False)) for each in results.values())
-
-        result = study.run(rows, settings, store=folder, executor=executor, on_case=keep)
+        result = study.run(rows, settings, store=folder, executor=executor)
     from gladstorm.core.results import to_json
     from gladstorm.suite import figures as suite_figures
-    from gladstorm.suite.page import suite_page
 
-    figures = {"profiles.png": suite_figures.profiles, "problems.png": suite_figures.problems}
+    figures = {"profiles.png": suite_figures.profiles}
     if result.answers:
         figures["answers.png"] = suite_figures.answers
     drawn = {name: lambda _, draw=draw: draw(result) for name, draw in figures.items()}
-    with (
-        saving_study(out, "suite.json", study.SUITE_FORMAT, to_json(result), drawn),
-        saving("--page", page, lambda path: suite_page(result, runs, path)),
-    ):
+    with saving_study(out, "suite.json", study.SUITE_FORMAT, to_json(result), drawn):
         show_json(to_json(result)) if as_json else _print(result)
     if not as_json:
         echo(f"suite.json and the figures are in {out}.")

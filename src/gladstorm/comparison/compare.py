@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gladstorm.comparison.budget import alike, pilot, require_a_first_step, setting, spend
-from gladstorm.comparison.compared import Compared, briefly
+from gladstorm.comparison.compared import Compared
 from gladstorm.comparison.scores import reported_scores
 from gladstorm.core.calls import Defaults
 from gladstorm.core.parts import describe
@@ -103,7 +103,7 @@ def compare(
     try:
         for group in alike(instances.first, methods):
             if progress:
-                log(f"compare: {len(group)} of {len(methods)} methods, {', '.join(briefly(group))} …")
+                log(f"compare: {len(group)} of {len(methods)} methods, {', '.join(group)} …")
             tuning = spend(tune, group, budget, apart)
             rows = {name: int(np.argmin(reported_scores(tuning[name], budget))) for name in group}
             chosen = {tuning[name].labels[row]: setting(group[name], row) for name, row in rows.items()}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -131,19 +130,22 @@ class Compared:
             reasons.append(f"f ended above f(x⁰), or the run diverged, on {seeds}; a small ‖∇f‖ there is no solution.")
         return reasons
 
-    def named_as_tuned(self, *, swept: bool = True) -> Record:
-        """The reported runs under the name that the method has in `tuning`, with the tuned numbers as swept ones.
-
-        Without them as swept ones, what tuning chose is no number by which a page tells runs apart.
-        """
+    @property
+    def as_tuned(self) -> Record:
+        """The reported runs under the name that the method has in `tuning`, with the tuned numbers as swept ones."""
         tried = self.tuning.configurations[0]
-        chosen = replace(self.record.configurations[0], name=tried.name, swept=tried.swept if swept else ())
+        chosen = replace(self.record.configurations[0], name=tried.name, swept=tried.swept)
         return replace(self.record, configurations=(chosen,))
+
+    @property
+    def text(self) -> str:
+        """The method's text with the values that tuning chose."""
+        return self.as_tuned.configurations[0].text
 
     def runs(self) -> list[tuple[dict[str, str], Record]]:
         """Return the runs that a page shows: the reported ones, and all that were tried."""
         return [
-            ({"runs": "on the reported seeds, as tuned"}, self.named_as_tuned()),
+            ({"runs": "on the reported seeds, as tuned"}, self.as_tuned),
             ({"runs": "on the tuning seeds, every setting"}, self.tuning),
         ]
 
@@ -244,34 +246,3 @@ def save(results: Mapping[str, Compared], path: Path, config: Mapping[str, Any])
         for stage, record in (("tuning", result.tuning), ("reported", result.record))
     ]
     save_table(path, [pa.concat_tables(tables, promote_options="default")], COMPARISON_FORMAT, {"config": dict(config)})
-
-
-def briefly(texts: Iterable[str]) -> list[str]:
-    """The names in each method's text without the numbers; what repeats is told apart by what it alone is given.
-
-    >>> briefly(["storm(eta=1e-3) + plain(gamma=power_decay(initial=1,exponent=0.5))", "sgd(gamma=1)", "sgd"])
-    ['storm+plain', 'sgd (gamma=1)', 'sgd']
-    """
-    texts = [re.sub(r"\s", "", text) for text in texts]
-    names, given, brief = list(texts), [_arguments(text) for text in texts], []
-    while (shorter := [re.sub(r"\([^()]*\)", "", name) for name in names]) != names:
-        names = shorter
-    for text, name, arguments in zip(texts, names, given, strict=True):
-        same = [other for plain, other in zip(names, given, strict=True) if plain == name]
-        alone = [argument for argument in arguments if sum(argument in other for other in same) == 1]
-        apart = f"{name} ({', '.join(alone)})" if alone else text
-        brief.append(name if len(same) == 1 else apart)
-    return brief
-
-
-def _arguments(text: str) -> list[str]:
-    """Return the arguments of all parts: what stands between the outermost parentheses, cut at the outermost commas."""
-    depth, arguments = 0, [""]
-    for character in text:
-        depth -= character in ")]"
-        if (depth == 1 and character == ",") or (depth == 0 and character in "()"):
-            arguments.append("")
-        elif depth:
-            arguments[-1] += character
-        depth += character in "(["
-    return [argument for argument in arguments if argument]

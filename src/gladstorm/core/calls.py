@@ -16,9 +16,8 @@ import numpy as np
 from gladstorm.core.extras import import_own
 from gladstorm.core.names import require_known, shortened, suggest
 
-LONGEST = 10_000  # characters of a text
-EXACT = 2**53  # whole numbers beyond are floats
-FORM = "NAME(argument=value, …), for short NAME:value,…, or such parts joined by +"
+FORM = "NAME(argument=value, …) with numbers, lists of numbers or calls, NAME:value,…, or such parts joined by +"
+LISTS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _OWN = re.compile(r"\b([A-Za-z_][\w.]*):([A-Za-z_]\w*)")  # MODULE:NAME
 
 
@@ -41,13 +40,9 @@ class Defaults(dict[str, Any]):
 def read_calls(owner: str, text: str, names: Collection[str] = ()) -> list[Call]:
     """Read a text; `owner` is whose text it is, for errors. After one of the `names`, a colon begins its values.
 
-    >>> [call.name for call in read_calls("method", "storm(eta=1e-3) + three-way-clipped")]
-    ['storm', 'three_way_clipped']
-    >>> read_calls("objective", "power:3") == read_calls("objective", "power(3)")
-    True
+    >>> read_calls("objective", "power:3"), [call.name for call in read_calls("method", "storm(eta=1) + three-way")]
+    ([Call(name='power', arguments={}, positional=(3,))], ['storm', 'three_way'])
     """
-    if len(text) > LONGEST:
-        raise ValueError(f"{owner}: a text must have at most {LONGEST} characters; got {len(text)}.")
     written = re.sub(r"(?<=[A-Za-z])-(?=[A-Za-z])", "_", text.strip())
     name, colon, values = written.partition(":")
     if colon and (name in {each.replace("-", "_") for each in names} or not _OWN.search(written)):
@@ -60,49 +55,36 @@ def read_calls(owner: str, text: str, names: Collection[str] = ()) -> list[Call]
         while isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add):
             parts.insert(0, tree.right)
             tree = tree.left
-        return [_call(owner, part) for part in (tree, *parts)]
-    except (SyntaxError, UnicodeError, MemoryError, RecursionError):
-        raise ValueError(f"{owner}: must be {FORM}; got {shortened(text)!r}.") from None
+        calls = [_value(part) for part in (tree, *parts)]
+        if all(isinstance(call, Call) for call in calls):
+            return calls
+    except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError):
+        pass
+    raise ValueError(f"{owner}: must be {FORM}; got {shortened(text)!r}.")
 
 
 def read_call(owner: str, text: str, names: Collection[str] = ()) -> Call:
-    """Read a text that is one call, as `read_calls` does.
-
-    >>> read_call("oracle", "mine.noise:Mine(B=0.5)")
-    Call(name='mine.noise:Mine', arguments={'B': 0.5}, positional=())
-    """
+    """Read a text that is one call, as `read_calls` does."""
     call, *more = read_calls(owner, text, names)
     if more:
         raise ValueError(f"{owner}: must be one part; got {len(more) + 1} joined by +.")
     return call
 
 
-def _call(owner: str, tree: ast.expr) -> Call:
+def _value(tree: ast.expr) -> Any:
+    """A call, a number or several; a ValueError if it is none of these."""
     function = tree.func if isinstance(tree, ast.Call) else tree
-    if not isinstance(function, ast.Name | ast.Attribute):
-        raise SyntaxError
-    name, keywords, values = ":".join(ast.unparse(function).rsplit(".", 1)), [], []
-    if isinstance(tree, ast.Call):
-        keywords, values = tree.keywords, tree.args
-    arguments = {str(each.arg): _value(owner, f"{each.arg} of {name}", each.value) for each in keywords}
-    if len(arguments) < len(keywords):
-        raise ValueError(f"{owner}: {name} must get every argument once; got {shortened(ast.unparse(tree))}.")
-    return Call(name, arguments, tuple(_value(owner, f"a value of {name}", each) for each in values))
-
-
-def _value(owner: str, what: str, tree: ast.expr) -> Any:
-    if isinstance(tree, ast.Name | ast.Attribute | ast.Call):
-        return _call(owner, tree)
-    try:
-        value = ast.literal_eval(tree)
-        listed = value if isinstance(value, list | tuple) else [value]
-        if listed and all(type(number) in (int, float) and np.isfinite(float(number)) for number in listed):
-            exact = [number if abs(number) <= EXACT else float(number) for number in listed]
-            return exact[0] if listed is not value else type(value)(exact)
-    except (ValueError, OverflowError):
-        pass
-    must_be = "must be a number of at most 1.8e308, or several in brackets"
-    raise ValueError(f"{owner}: {what} {must_be}; got {shortened(ast.unparse(tree))}.")
+    if isinstance(function, ast.Name | ast.Attribute):
+        keywords, values = (tree.keywords, tree.args) if isinstance(tree, ast.Call) else ([], [])
+        arguments = {str(each.arg): _value(each.value) for each in keywords}
+        if len(arguments) < len(keywords):
+            raise ValueError("an argument is given twice")
+        return Call(":".join(ast.unparse(function).rsplit(".", 1)), arguments, tuple(map(_value, values)))
+    value = ast.literal_eval(tree)
+    numbers = value if isinstance(value, list | tuple) else [value]
+    if not numbers or not all(type(number) in (int, float) and np.isfinite(float(number)) for number in numbers):
+        raise ValueError("it must be a number, or several")
+    return value
 
 
 def find_part(owner: str, call: Call, names: Mapping[str, Any], what: str = "") -> tuple[Any, Call]:
@@ -127,21 +109,20 @@ def bind(
     `convert` makes a value of an argument's name and what is written. `given` has values for arguments that are left
     out. The `hidden` arguments cannot be written.
     """
-    signature = inspect.signature(function)
-    parameters = {name: each for name, each in signature.parameters.items() if name not in hidden}
-    named = [name for name, each in parameters.items() if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
-    takes = f"{owner}: {call.name} takes {', '.join(named) or 'no arguments'}"
-    if unknown := [name for name in call.arguments if name not in named]:
-        raise ValueError(f"{takes}; got {suggest(unknown[0], named)}")
+    whole = inspect.signature(function)
+    signature = whole.replace(parameters=[each for each in whole.parameters.values() if each.name not in hidden])
+    takes = f"{owner}: {call.name} takes {', '.join(signature.parameters) or 'no arguments'}"
+    if unknown := [name for name in call.arguments if name not in signature.parameters]:
+        raise ValueError(f"{takes}; got {suggest(unknown[0], signature.parameters)}")
     try:
-        bound = signature.replace(parameters=[*parameters.values()]).bind_partial(*call.positional, **call.arguments)
+        bound = signature.bind_partial(*call.positional, **call.arguments)
     except TypeError as problem:
         raise ValueError(f"{takes}; got {problem}.") from None
     bound.arguments = {name: convert(name, value) for name, value in bound.arguments.items()}
-    for name in named:
+    for name, parameter in signature.parameters.items():
         if name not in bound.arguments and given is not None and name in given:
             bound.arguments[name] = given[name]
             given.taken.add(name)
-        elif name not in bound.arguments and parameters[name].default is inspect.Parameter.empty:
+        elif name not in bound.arguments and parameter.default is parameter.empty and parameter.kind not in LISTS:
             raise ValueError(f"{owner}: {call.name} needs {name}, as in {call.name}({name}=0.1); got none.")
     return bound

@@ -22,6 +22,7 @@ EXTRAS = {
     "optax": ("optax", "Optax"),
     "distributed": ("dask", "Dask"),
     "numpyro": ("numpyro", "numpyro"),
+    "pymc": ("pymc", "PyMC"),
     "lightning": ("lightning", "Lightning"),
     "transformers": ("transformers", "transformers"),
     "sklearn": ("data", "scikit-learn"),

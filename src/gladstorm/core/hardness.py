@@ -7,28 +7,34 @@ rotation `RotatedRunway`; the theorem as a statement is `gladstorm.theory.lower_
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 RUNWAY: Final = 8  # R = Δ/(8 ε)
-REACHED: Final = 46  # where the noise is felt, sample gradients are at least BΔ/(46 ε) for one of two signs
+REACHED: Final = 46  # where the noise is felt, sample gradients are at least B′Δ/(46 ε) for one of two signs
 PERMITTED: Final = 0.45  # L̄ = 0.45 X: the share of the class's curvature that chain and link noise may use
-DENSITY: Final = 5  # λ = 5 B R/L̄
+DENSITY: Final = 5  # λ = 5 B′R/L̄
 LEVELS: Final = 24  # the chain is 24 κ T deep, κ = k ε λ
 SHARE: Final = 5 / 8  # of the gap Δ, for the chain; the runway has the other 3/8
 LINK: Final = 131  # ‖∇M_i‖² ≤ 131 (k ε)²
-RARITY: Final = 8  # p = 131 · 8 (k ε)²/(B R)²
+RARITY: Final = 8  # p = 131 · 8 (k ε)²/(B′R)²
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hardness:
-    """The hard problem for one ε: how long its runway and its chain are, and how rarely a sample shows a link."""
+    """The hard problem for one ε: how long its runway and its chain are, and how rarely a sample shows a link.
+
+    With another growth a of the noise it is the same problem for B′ = B (R/2)^(a/2 − 1) in the place of B, which has as
+    much noise in the middle of the runway; only the carrier has the slope B R^(a/2 − 1), and ends at R.
+    """
 
     eps: Any  #: ε > 0
     alpha: Any  #: α in (0, 1]
     L0: Any  #: L0 > 0 of the class E L*_sym(α)
-    L1: Any  #: L1 ≥ 0 of the class
-    B: Any  #: B > 0: the noise has variance at most B²‖x − x⁰‖²
+    L1: Any  #: L1 ≥ 0 of the class; 0 if growth > 2
+    B: Any  #: B > 0: the noise has variance at most B²‖x − x⁰‖^a
     gap: Any  #: Δ > 0
+    growth: float = 2.0  #: a ≥ 0
     rotated: bool = False  #: whether for all methods (Theorem 1), or for those that respect zeros (Theorem 2)
 
     @property
@@ -42,19 +48,29 @@ class Hardness:
         return self.gap / (RUNWAY * self.eps)
 
     @property
+    def felt(self) -> Any:
+        """B′ = B (R/2)^(a/2 − 1): noise that grows like B′r has the same size at R/2. It is B for a = 2."""
+        return self.B * (self.runway / 2) ** (self.growth / 2 - 1)
+
+    @property
+    def carried(self) -> Any:
+        """B R^(a/2 − 1), √2 times the slope of the carrier. It is B for a = 2."""
+        return self.B * self.runway ** (self.growth / 2 - 1)
+
+    @property
     def curvature(self) -> Any:
-        """X = L0 + L1 (BΔ/(46 ε))^α, what the class permits at the end of the runway."""
-        return self.L0 + self.L1 * (self.B * self.gap / (REACHED * self.eps)) ** self.alpha
+        """X = L0 + L1 (B R^(a/2 − 1) Δ/(46 ε))^α, what the class permits at the end of the runway."""
+        return self.L0 + self.L1 * (self.carried * self.gap / (REACHED * self.eps)) ** self.alpha
 
     @property
     def scale(self) -> Any:
-        """λ = 5BR/(0.45 X), how far a coordinate of the chain has to be moved."""
-        return DENSITY * self.B * self.runway / (PERMITTED * self.curvature)
+        """λ = 5B′R/(0.45 X), how far a coordinate of the chain has to be moved."""
+        return DENSITY * self.felt * self.runway / (PERMITTED * self.curvature)
 
     @property
     def p(self) -> Any:
         """The probability with which a sample shows the next link."""
-        return LINK * RARITY * (self.steepness * self.eps) ** 2 / (self.B * self.runway) ** 2
+        return LINK * RARITY * (self.steepness * self.eps) ** 2 / (self.felt * self.runway) ** 2
 
     @property
     def length(self) -> int:
@@ -68,16 +84,16 @@ class Hardness:
 
     @property
     def guaranteed(self) -> float:
-        """X B Δ²/(1.2·10⁸ ε⁴), or with 2·10⁹ for the rotated one: at most `needed`, in closed form."""
-        return float(self.curvature * self.B * self.gap**2 / ((2e9 if self.rotated else 1.2e8) * self.eps**4))
+        """X B′ Δ²/(1.2·10⁸ ε⁴), or with 2·10⁹ for the rotated one: at most `needed`, in closed form."""
+        return float(self.curvature * self.felt * self.gap**2 / ((2e9 if self.rotated else 1.2e8) * self.eps**4))
 
     def of_smooth_samples(self) -> "Hardness":
-        """Hardness where L1 = 0: the largest growth of the noise, up to B, for which (E2), X = L0 ≥ 107 B, holds."""
-        return replace(self, B=min(self.B, (1 - 1e-15) * self.L0 / self.density))
+        """Hardness where L1 = 0: the largest B, up to the given one, for which (E2), X = L0 ≥ 107 B′, holds."""
+        return replace(self, B=self.B * min(1.0, (1 - 1e-15) * self.L0 / (self.density * self.felt)))
 
     @property
     def density(self) -> int:
-        """X/B has to be at least 107, or 214 for the rotated problem: then the chain has a link."""
+        """X/B′ has to be at least 107, or 214 for the rotated problem: then the chain has a link."""
         return 214 if self.rotated else 107
 
     def dimension(self, evaluations: float) -> int:
@@ -85,56 +101,61 @@ class Hardness:
         T = self.length
         return 1 + T + math.ceil(1.06e7 * T * math.log(16 * (evaluations + 1) * T))
 
-    def limits(self) -> dict[str, float]:
-        """The conditions of the theorem, each with the largest ε for which it holds: 0 if it holds for none."""
-        L0, L1, B, noise = self.L0, self.L1, self.B, self.B * self.gap
-        rare, dense = 4200 if self.rotated else 2100, self.density
-        long = math.inf if dense * B <= L0 else noise / REACHED * _root(L1 / (dense * B - L0), self.alpha)
-        bend = math.inf if B <= 0.35 * L0 else L0 * self.gap / 128 * _root(L1 / (2 * math.sqrt(2) * B), self.alpha)
+    def conditions(self) -> dict[str, bool]:
+        """The conditions of the theorem and whether they hold; what holds for one ε holds for every smaller one."""
+        eps, X, L0, B = self.eps, self.curvature, self.L0, self.felt
+        rare, b = 4200 if self.rotated else 2100, "B" if self.growth == 2 else "B′"
         stated = {
-            f"(E1) ε² ≤ BΔ/{rare}": math.sqrt(noise / rare),
-            f"(E2) X = L0 + L1 (BΔ/(46 ε))^α ≥ {dense} B": long,
+            f"(E1) ε² ≤ {b}Δ/{rare}": eps**2 <= B * self.gap / rare,
+            f"(E2) X = L0 + L1 ({b}Δ/(46 ε))^α ≥ {self.density} {b}": self.density * B <= X,
         }
         if self.rotated:
-            most, largest = 0.78 * L0 * B * self.gap, math.sqrt(0.78 * noise)  # there L0 ε² alone is as large
+            stated[f"(E3) ε² X ≤ 0.78 L0 {b}Δ"] = eps**2 * X <= 0.78 * L0 * B * self.gap
+        if self.L1:
+            bent = _root(self.L1 / (2 * math.sqrt(2) * self.carried), self.alpha)
+            words = f"(E4) {b} ≤ 0.35 L0 or ε ≤ (L0Δ/128) (L1/(2√2 {b}))^(1/α)"
+            stated[words] = self.carried <= 0.35 * L0 or eps <= L0 * self.gap / 128 * bent
+        return stated
 
-            def flat(log_eps: float) -> bool:
-                eps = math.exp(log_eps)
-                return bool(L0 * eps**2 + L1 * (noise / REACHED) ** self.alpha * eps ** (2 - self.alpha) <= most)
-
-            stated["(E3) ε² X ≤ 0.78 L0 BΔ"] = math.exp(_last(flat, -700.0, math.log(largest), 1e-13))
-        return stated | {"(E4) B ≤ 0.35 L0 or ε ≤ (L0Δ/128) (L1/(2√2 B))^(1/α)": bend}
+    def limits(self) -> dict[str, float]:
+        """The conditions of the theorem, each with the largest ε for which it holds: 0 if it holds for none."""
+        return {words: _largest(partial(self._holds, words)) for words in self.conditions()}
 
     def unreachable(self, evaluations: float) -> float:
         """The largest ε for which the theorem says that so many evaluations are not enough; 0 if it does for none."""
 
-        def too_few(log_eps: float) -> bool:
-            return replace(self, eps=math.exp(log_eps)).guaranteed >= evaluations
+        def too_few(eps: float) -> bool:
+            there = replace(self, eps=eps)
+            return there.guaranteed >= evaluations and all(there.conditions().values())
 
-        low, high = math.log(1e-60), math.log(max(min(self.limits().values()), 1e-60))
-        if not too_few(low) or high == low:
-            return 0.0
-        return math.exp(high if too_few(high) else _last(too_few, low, high, 1e-9))
+        return _largest(too_few)
 
     def require(self, owner: str) -> None:
         """Raise a ValueError that names the condition that fails, and the largest ε that would do."""
+        if all(self.conditions().values()):
+            return
         words, largest = min(self.limits().items(), key=lambda limit: limit[1])
-        if not self.eps <= largest:
-            way_out = f"the largest eps that does is {largest:.4g}" if largest > 0 else "no eps does"
-            raise ValueError(f"{owner}: eps must satisfy {words}; got eps={self.eps}: {way_out}.")
+        way_out = f"the largest eps that does is {largest:.4g}" if largest > 0 else "no eps does"
+        raise ValueError(f"{owner}: eps must satisfy {words}; got eps={self.eps}: {way_out}.")
+
+    def _holds(self, words: str, eps: float) -> bool:
+        return replace(self, eps=eps).conditions()[words]
 
 
-def _last(holds: Callable[[float], bool], low: float, high: float, within: float) -> float:
-    """Find where something that holds at `low` and not at `high` ceases to hold, by halving."""
-    while high - low > within:
+def _largest(holds: Callable[[float], bool]) -> float:
+    """Find the largest ε of something that holds for every smaller one, by halving; infinite if it holds for all."""
+    low, high = -140.0, 140.0  # log ε: beyond, powers of ε leave double precision
+    if holds(math.exp(high)):
+        return math.inf
+    if not holds(math.exp(low)):
+        return 0.0
+    while high - low > 1e-13:
         middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+        low, high = (middle, high) if holds(math.exp(middle)) else (low, middle)
+    return math.exp(low)
 
 
 def _root(base: float, alpha: float) -> float:
     """base^(1/α), 0 or infinite where doubles end."""
-    if base <= 0:
-        return 0.0
     exponent = math.log(base) / alpha
     return math.exp(exponent) if exponent < 700 else math.inf

@@ -115,30 +115,42 @@ def _remade(cls: type[Any], fields: dict[str, Any]) -> Any:
     return self
 
 
-def check(part: Any) -> None:
-    """Raise a ValueError for the first number, here or in a nested part, that breaks its field's rule."""
+def check(part: Any, *, single: bool = False) -> None:
+    """Raise a ValueError for the first number, here or in a nested part, that breaks its field's rule.
+
+    Args:
+        part: A part, or what is given for one.
+        single: Whether a field has one number only. Only methods are swept: of an oracle, two numbers would be taken
+            for one of each coordinate. Nor is a list an array: to JAX it is as many numbers.
+    """
     owner, wanted = type(part).__name__, "must be a part, with @gladstorm.part above its class"
     if not is_part(part):
         raise ValueError(f"{owner}: {wanted}, so that JAX can look into it; got {shown(part)}.")
     for field in dataclasses.fields(part):
         value, name = getattr(part, field.name), field.name
         rule, is_static = field.metadata.get("rule"), field.metadata.get("static")
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            if rule and not isinstance(value, Varying):
-                must_be = f"{rule.words}, as a number or a schedule"
-                raise ValueError(f"{owner}: {name} must be {must_be}; got {name}={shown(value)}.")
+        nested = dataclasses.is_dataclass(value) and not isinstance(value, type)
+        is_number = getattr(field.type, "__name__", field.type) in ("Number", "float")
+        must_be = ""
+        if single and rule and is_number and (np.ndim(value) or nested):
+            must_be = f"must be one number, {rule.words}"
+        elif single and rule and not is_static and isinstance(value, list | tuple):
+            must_be = "must be an array, np.array(…)"
+        elif nested and rule and not isinstance(value, Varying):
+            must_be = f"must be {rule.words}, as a number or a schedule"
+        elif nested:
             if not is_static:
-                check(value)
-            if rule and isinstance(value, Varying):
+                check(value, single=single)
+            if rule:
                 _require_throughout(rule, owner, name, *value.reach())
+        elif rule and is_static and isinstance(value, list | np.ndarray):
+            must_be = "must be one number, as it decides the program"
         elif rule:
-            if is_static and isinstance(value, list | np.ndarray):
-                raise ValueError(f"{owner}: {name} must be one number, as it decides the program; got {list(value)}.")
             rule.require(owner, name, value)
-        elif not is_static:
-            for leaf_value in jax.tree.leaves(value):
-                if np.asarray(leaf_value).dtype.kind == "O":
-                    raise ValueError(f"{owner}: {name} {wanted}, or arrays; got {shown(leaf_value)}.")
+        elif not is_static and any(np.asarray(each).dtype.kind == "O" for each in jax.tree.leaves(value)):
+            must_be = f"{wanted}, or arrays"
+        if must_be:
+            raise ValueError(f"{owner}: {name} {must_be}; got {name}={shown(value)}.")
 
 
 def _require_throughout(rule: Rule, owner: str, name: str, low: Any, high: Any) -> None:
@@ -146,26 +158,6 @@ def _require_throughout(rule: Rule, owner: str, name: str, low: Any, high: Any) 
     between = low + (high - low) / np.sqrt(2)  # a whole number only where `low` and `high` are one
     for stage, value in ((rule, high), (rule.with_zero or rule, low), (rule.with_zero or rule, between)):
         dataclasses.replace(stage, words=f"{stage.words} at every step").require(owner, name, value)
-
-
-def require_single_numbers(part: Any) -> None:
-    """Raise a ValueError for the first field, here or in a nested part, that has several numbers where one is meant.
-
-    Only methods are swept: of an oracle, two numbers would be taken for one of each coordinate. Nor is a list an array:
-    to JAX it is as many numbers.
-    """
-    for field in dataclasses.fields(part):
-        value, rule, must_be = getattr(part, field.name), field.metadata.get("rule"), ""
-        is_number = getattr(field.type, "__name__", field.type) in ("Number", "float")
-        if rule and is_number and (np.ndim(value) or is_part(value)):
-            must_be = f"one number, {rule.words}"
-        elif rule and not field.metadata.get("static") and isinstance(value, list | tuple):
-            must_be = "an array, np.array(…)"
-        if must_be:
-            got = f"{field.name}={shown(value)}"
-            raise ValueError(f"{type(part).__name__}: {field.name} must be {must_be}; got {got}.")
-        if is_part(value):
-            require_single_numbers(value)
 
 
 def is_part(value: Any) -> bool:

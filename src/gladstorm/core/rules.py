@@ -1,12 +1,20 @@
-"""The rules that arguments must obey, and the error if they do not: it names owner, argument, rule and value."""
+"""The rules that arguments must obey, and the error if they do not: it names owner, argument, rule and value.
+
+One of them is that what is asked for fits in memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+NUMBER = 8  # bytes
+VECTORS = 12  # of x's size that a run has at once: x, ∇f, v, what is remembered and drawn, before and after a step
+MEMINFO = Path("/proc/meminfo")  # Linux only: elsewhere nothing is known, and nothing refused
 
 
 @dataclass(frozen=True)
@@ -94,3 +102,48 @@ def unlike_shapes(owner: str, **arrays: Any) -> str | None:
         return None
     *others, last = arrays
     return f"{owner}: {', '.join(others)} and {last} must have one shape; got {', '.join(map(str, shapes))}."
+
+
+def free_memory() -> int | None:
+    """Bytes a process can still get without others being paged out; None where that is not known."""
+    try:
+        lines = MEMINFO.read_text("ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return None
+
+
+def require_free_memory(owner: str, what: str, needed: int, way_out: str) -> None:
+    """Raise a ValueError if so many bytes are not there.
+
+    Args:
+        owner: Who needs them.
+        what: What must fit.
+        needed: How many bytes it takes.
+        way_out: What to do otherwise.
+
+    >>> require_free_memory("example", "the data", 10**18, "take less of it")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: example: the data must fit in memory; it would take 1 EB, and ... free: take less of it.
+    """
+    there = free_memory()
+    if there is not None and needed > there:
+        sizes = f"it would take {_in_words(needed)}, and {_in_words(there)} are free"
+        raise ValueError(f"{owner}: {what} must fit in memory; {sizes}: {way_out}.")
+
+
+def require_memory_for_a_run(owner: str, dim: int) -> None:
+    """Raise a ValueError if not even one run fits, before the first vector of this dimension is made."""
+    require_free_memory(owner, f"a run with x of dimension {dim:,}", VECTORS * NUMBER * dim, "choose a smaller dim")
+
+
+def _in_words(count: int) -> str:
+    """A number of bytes for people.
+
+    >>> _in_words(480_000_000_000), _in_words(12)
+    ('480 GB', '12 bytes')
+    """
+    units = {18: "EB", 15: "PB", 12: "TB", 9: "GB", 6: "MB", 3: "kB"}
+    power = next((power for power in units if count >= 10**power), None)
+    return f"{count} bytes" if power is None else f"{count / 10**power:.3g} {units[power]}"

@@ -6,7 +6,6 @@ neither JAX nor torch.
 """
 
 from gladstorm.diagnosis.advice import Advice
-from gladstorm.diagnosis.alternatives import Alternative
 from gladstorm.diagnosis.clipping import Clipping
 from gladstorm.diagnosis.finding import Finding
 from gladstorm.diagnosis.probes import Probe, Probes, spread
@@ -16,7 +15,6 @@ from gladstorm.diagnosis.report import Report, diagnose
 __all__ = [
     "READINGS",
     "Advice",
-    "Alternative",
     "Clipping",
     "Finding",
     "Probe",

@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from gladstorm.core.rules import COUNT, POSITIVE, UNIT_INTERVAL
 from gladstorm.diagnosis.clipping import Clipping
-from gladstorm.diagnosis.critical_batch import TradeOff
 from gladstorm.diagnosis.finding import NO_GROWTH
-from gladstorm.theory import Plan, plan
+from gladstorm.diagnosis.probes import EUCLID
+from gladstorm.theory import Hyperbola, plan
 
 if TYPE_CHECKING:
     from gladstorm.diagnosis.report import Report
 
-GROWS = 2.0  # times as large a critical batch far from the start, for a batch that grows to pay
 MATTERS = 2.0  # times as large a variance at the end of a path, for its growth to decide the method
+SQUARE = 2.0  # the paper's power of growth
 NETWORKS, SUITE, CHOOSING = "docs/evidence/networks", "docs/evidence/suite", "docs/choosing.md"
 # What studies found, by what the noise does; tests/diagnosis/test_advice.py compares it with their results.
 EVIDENCE = {
     "grows": "With a linear decay it never diverged in docs/evidence/suite, while SGD diverged on two of twelve "
     "problems; on the others it was not better than SGD.",
-    "grows faster": "In docs/evidence/suite two problems have such noise: with a decay NSGDM never diverged there, and "
-    "SGD diverged on one of them.",
     "does not grow": "At equal cost it was clearly better than NSGDM in none of the 24 cases of docs/evidence/suite.",
     "network": "On a network, torch.optim.Muon and NSGDM with a norm for each layer are worth a trial: on eleven small "
     "networks they ended at 0.74 and 0.80 times the loss of AdamW, all tuned, in the geometric mean; NSGDM with one "
@@ -43,11 +41,11 @@ ACTIONS = {
         "# without tuning: optimizer = gladstorm.optax.untuned({steps})",
     },
     "nsgdm": {
-        "torch": "optimizer = gladstorm.torch.NSGDM(model.parameters(), lr={lr:.3g})  # tune lr\n" + _LINEAR,
+        "torch": "optimizer = gladstorm.torch.NSGDM({params}, lr={lr:.3g})  # tune lr\n" + _LINEAR,
         "optax": "optimizer = gladstorm.optax.nsgdm(optax.linear_schedule({lr:.3g}, 0.0, {steps}))  # tune {lr:.3g}",
     },
     "theorem": {
-        "torch": "optimizer = gladstorm.torch.{Method}(model.parameters(), {gamma:.6g}, momentum={momentum:.6g}{init})",
+        "torch": "optimizer = gladstorm.torch.{Method}({params}, {gamma:.6g}, momentum={momentum:.6g}{init})",
         "optax": "optimizer = gladstorm.optax.{method}({gamma:.6g}, momentum={momentum:.6g}{init})",
     },
 }
@@ -103,35 +101,39 @@ def advise(
         if value is not None:
             rule.require("recommend", name, value)
     size = batch or report.batch
-    advice = _method(report, horizon, gap, alpha, size, trial)
+    advice = replace(_method(report, horizon, gap, alpha, size, trial), batch=size)
     return replace(
         advice,
         batching=_batching(report, size, wanted=batch is not None),
         clipping=None if max_norm is None else report.clipping(max_norm, batch),
-        actions=_actions(advice, horizon),
+        actions=_actions(advice, horizon, report.probes.norm),
     )
 
 
 def _method(
     report: Report, horizon: int | None, gap: float | None, alpha: float | None, batch: int, trial: Trial | None
 ) -> Advice:
-    path, growth, power = report.path, report.findings["B"], report.findings["power"]
-    adam = Advice(method="adam", batch=batch, why="", source=NETWORKS)
+    path, growth, radius = report.path, report.findings["B"], report.probes.radius
+
+    def adam(why: str, source: str = CHOOSING) -> Advice:
+        return Advice(method="adam", why=why, source=source)
+
     if path is not None and path.high < 1:
-        why = (
+        return adam(
             f"At the end of your path the variance is {path.estimate:.2g} times that at the start: your training meets "
             "no growth, and what the noise does in other directions does not matter to it. Use Adam, or SGD with a "
-            f"decay. {EVIDENCE['network']} {EVIDENCE['untuned']}"
+            f"decay. {EVIDENCE['network']} {EVIDENCE['untuned']}",
+            NETWORKS,
         )
-        return replace(adam, why=why)
     grows_on_the_way = path is not None and path.low > 1
     if not grows_on_the_way and growth.verdict == NO_GROWTH:
-        why = (
-            f"Your noise does not grow within {report.probes.radius:.3g} of the start: use Adam, or SGD with a decay. "
+        return adam(
+            f"Your noise does not grow within {radius:.3g} of the start: use Adam, or SGD with a decay. "
             f"NSTORM would cost you twice as much per step. {EVIDENCE['does not grow']} {EVIDENCE['network']} "
-            f"{EVIDENCE['untuned']}"
+            f"{EVIDENCE['untuned']}",
+            NETWORKS,
         )
-        return replace(adam, why=why)
+    untried = f"{EVIDENCE['not known']} {EVIDENCE['untuned']}"
     if not grows_on_the_way and (path is not None or not growth.is_estimated):
         why = f"The probes do not show whether the noise grows: {growth.needs}."
         if path is not None and growth.is_estimated:
@@ -140,41 +142,35 @@ def _method(
                 f"({path.low:.2g} to {path.high:.2g}) times that at the start. This does not show whether it grows on "
                 "the way; needs more probes along the path."
             )
-        why = f"{why} Until you know, use Adam, or SGD with a decay. {EVIDENCE['not known']} {EVIDENCE['untuned']}"
-        return replace(adam, why=why, source=CHOOSING)
+        return adam(f"{why} Until you know, use Adam, or SGD with a decay. {untried}")
     lacking = _lacking(report, horizon, gap, alpha)
-    too_fast = power.is_estimated and (power.low or 0) > 2
-    if lacking is None and not too_fast and horizon is not None and gap is not None:
-        return _by_theorem(_plans(report, horizon, gap, batch), batch)
-    evidence = EVIDENCE["grows faster" if too_fast else "grows"]
-    if gap is not None:
-        evidence += " None of the theorems applies to noise with such a power." if too_fast else f" {lacking}"
-    matters, untried = _whether_it_matters(report), f"{EVIDENCE['not known']} {EVIDENCE['untuned']}"
+    if lacking is None and horizon is not None and gap is not None:
+        return _by_theorem(report, horizon, gap, batch)
+    evidence = EVIDENCE["grows"] if gap is None else f"{EVIDENCE['grows']} {lacking}"
+    matters = _whether_it_matters(report)
     if path is None or path.estimate < MATTERS:
-        return replace(adam, why=f"{matters} Use Adam, or SGD with a decay. {untried}", source=CHOOSING)
+        return adam(f"{matters} Use Adam, or SGD with a decay. {untried}")
     if trial is None or horizon is None:
-        why = (
+        return adam(
             f"{matters} NSGDM may be better, and whether it trains at all shows in a short trial: give horizon and "
             f"trial=gladstorm.torch.trial(loss_of, model, loader). Until then use Adam, or SGD with a decay. {evidence}"
         )
-        return replace(adam, why=why, source=CHOOSING)
-    gamma = 2 * report.probes.radius * horizon**-0.75
+    gamma = 2 * radius * horizon**-0.75
     before, after = trial(gamma)
     tried = f"A short trial at {gamma:.3g} changed the loss from {before:.4g} to {after:.4g}"
     if not after < before:
-        return replace(adam, why=f"{matters} {tried}: use Adam, or SGD with a decay. {untried}", source=CHOOSING)
+        return adam(f"{matters} {tried}: use Adam, or SGD with a decay. {untried}")
     use = "use NSGDM, tune its step size and let it decay linearly."
-    return Advice(method="nsgdm", gamma=gamma, batch=batch, why=f"{matters} {tried}: {use} {evidence}", source=SUITE)
+    return Advice(method="nsgdm", gamma=gamma, why=f"{matters} {tried}: {use} {evidence}", source=SUITE)
 
 
 def _whether_it_matters(report: Report) -> str:
     """Whether noise that grows matters within the distance that this run travels."""
-    path, radius = report.path, report.probes.radius
+    path = report.path
     if path is not None:
-        words = (
-            f"At the end of your path, {radius:.3g} away, the variance is {path.estimate:.2g} times that at the start"
-        )
-        return f"{words}." if path.estimate >= MATTERS else f"{words}: less than twice, which decides no method."
+        away, times = f"{report.probes.radius:.3g} away", f"{path.estimate:.2g} times that at the start"
+        little = "" if path.estimate >= MATTERS else ": less than twice, which decides no method"
+        return f"At the end of your path, {away}, the variance is {times}{little}."
     G, B = report.findings["G"].estimate, report.findings["B"].estimate
     where = f": its variance doubles at {G / B:.2g} from the start" if G and B else ""
     return (
@@ -183,23 +179,20 @@ def _whether_it_matters(report: Report) -> str:
     )
 
 
-def _actions(advice: Advice, horizon: int | None) -> dict[str, str]:
+def _actions(advice: Advice, horizon: int | None, norm: str) -> dict[str, str]:
     """Code to paste, by library; `model`, `loss_of`, `loader` and, without a horizon, `steps` are yours."""
-    numbers: dict[str, Any] = {"steps": horizon or "steps", "lr": advice.gamma}
-    if advice.gamma is None or advice.eta is None:
-        return {library: code.format(**numbers) for library, code in ACTIONS[advice.method].items()}
-    init = f", n_init={advice.n_init}" if (advice.n_init or 1) > 1 else ""
-    numbers |= {
-        "method": advice.method,
-        "Method": advice.method.upper(),
-        "gamma": advice.gamma,
-        "momentum": 1 - advice.eta,
-    }
-    return {library: code.format(init=init, **numbers) for library, code in ACTIONS["theorem"].items()}
+    params = "model.parameters()" if norm == EUCLID else "gladstorm.torch.by_layer(model)"
+    numbers: dict[str, Any] = {"steps": horizon or "steps", "lr": advice.gamma, "params": params}
+    kind = advice.method
+    if advice.gamma is not None and advice.eta is not None:
+        kind, n_init = "theorem", advice.n_init or 1
+        numbers |= {"method": advice.method, "Method": advice.method.upper(), "gamma": advice.gamma}
+        numbers |= {"momentum": 1 - advice.eta, "init": f", n_init={n_init}" if n_init > 1 else ""}
+    return {library: code.format(**numbers) for library, code in ACTIONS[kind].items()}
 
 
 def _batching(report: Report, batch: int, wanted: bool) -> str | None:
-    """The critical batch size, what this batch costs beside it, and whether a batch that grows would pay."""
+    """The critical batch size, and what this batch costs beside it (McCandlish et al. 2018)."""
     finding = report.findings["critical_batch"]
     where = "at the end of your path" if report.probes.has_path else "at the start"
     if not finding.low:  # who asks what a batch costs is told what it takes to know
@@ -209,39 +202,19 @@ def _batching(report: Report, batch: int, wanted: bool) -> str | None:
             f"The critical batch size {where} is {finding.low:.2g} or more: up to there a batch twice as large takes "
             f"nearly half the steps. For an upper end: {finding.needs}."
         )
-    steps, samples = TradeOff.of(batch, finding.estimate)
+    steps, samples = Hyperbola(1.0, 1.0).at(batch / finding.estimate)
     if batch < finding.low:
         what = "a larger batch would save steps nearly in proportion"
     elif batch > finding.high:
         what = "a smaller batch would save samples and cost few steps"
     else:
         what = "your batch is about that"
-    text = (
+    return (
         f"The critical batch size {where} is {finding.estimate:.2g} samples ({finding.low:.2g} to {finding.high:.2g}): "
         f"{what}. With mini-batches of {batch} a training takes {steps:.3g} times the fewest steps and {samples:.3g} "
         "times the fewest samples; with the critical size, twice the fewest of either (S/S_min = 1 + B/b, "
         "E/E_min = 1 + b/B)."
     )
-    return f"{text} {_growing(report)}".rstrip()
-
-
-def _growing(report: Report) -> str:
-    """Whether the useful batch grows with the distance, where its intervals near the start and far from it tell."""
-    if len(report.batches) < 2:
-        return ""
-    near, far = report.batches[0].batch, report.batches[-1].batch
-    if far.low > GROWS * near.high:
-        G, B = (report.findings[name].estimate for name in ("G", "B"))
-        rule = "GrowWithDistance"
-        if G and B and report.findings["B"].is_estimated:
-            rule = f"GrowWithDistance(B={B:.3g}, G={G:.3g}, sigma2={G**2 / near.estimate:.3g})"
-        return (
-            f"It grows from {near.estimate:.2g} near the start to {far.low:.2g} or more: a batch that grows would pay, "
-            f"{rule}."
-        )
-    if far.high < GROWS * near.low:
-        return "It does not grow with the distance: a fixed batch is right, and GrowWithDistance would not pay."
-    return ""
 
 
 def _lacking(report: Report, horizon: int | None, gap: float | None, alpha: float | None) -> str | None:
@@ -254,27 +227,15 @@ def _lacking(report: Report, horizon: int | None, gap: float | None, alpha: floa
         return f"For numbers from a theorem, give alpha, which is not identifiable: {measured.needs}."
     if (measured.estimate if alpha is None else alpha) != 0:
         return "For curvature that grows with the gradient, call gladstorm.theory.plan with your own constants."
-    for name in ("B", "ell", "L"):
-        if not (finding := report.findings[name]).is_estimated:
-            return f"For numbers from a theorem, {name} must be known: {finding.needs or finding.verdict}."
-    return None
+    needs = report.needs_for_constants()
+    return needs and f"For numbers from a theorem, {needs}."
 
 
-def _plans(report: Report, horizon: int, gap: float, batch: int) -> list[Plan]:
-    """NSGDM's and NSTORM's plan at the same number of stochastic gradients, with the upper ends of all intervals.
-
-    A mini-batch of b has a b-th of a sample's variance, and of what its change has beyond the mean's.
-    """
-    B, G = ((report.findings[name].high or 0.0) / batch**0.5 for name in ("B", "G"))
-    L0, one = (report.findings[name].high or 0.0 for name in ("L", "ell"))
-    of_batch = (L0**2 + max(0.0, one**2 - L0**2) / batch) ** 0.5
-    return [
-        plan("nsgdm", horizon=horizon, alpha=0, L0=L0, B=B, G=G, gap=gap),
-        plan("nstorm", horizon=max(1, horizon // 2), alpha=0, L=of_batch, B=B, G=G, gap=gap),
-    ]
-
-
-def _by_theorem(plans: list[Plan], batch: int) -> Advice:
+def _by_theorem(report: Report, horizon: int, gap: float, batch: int) -> Advice:
+    """The better of NSGDM's and NSTORM's plan at the same number of stochastic gradients."""
+    given = report.constants(batch)
+    horizons = {"nsgdm": horizon, "nstorm": max(1, horizon // 2)}
+    plans = [plan(method, horizon=T, alpha=0, gap=gap, **given) for method, T in horizons.items()]
     bounds = {each.statement.method: each.statement.bound(each.horizon) for each in plans}
     best = min(plans, key=lambda each: bounds[each.statement.method])
     eta, gamma, n_init, _ = best.schedule
@@ -283,5 +244,8 @@ def _by_theorem(plans: list[Plan], batch: int) -> Advice:
         f"It has the smaller of two guarantees on E‖∇f‖ for the same number of gradients, {values}, provided that the "
         "upper ends of the intervals hold wherever the run goes."
     )
-    method, source = best.statement.method, best.statement.source
-    return Advice(method=method, gamma=gamma, eta=eta, n_init=n_init, batch=batch, why=why, source=source)
+    if report.growth != SQUARE:
+        why += f" The variance is taken to grow like r^{report.growth:.2g}."
+    return Advice(
+        method=best.statement.method, gamma=gamma, eta=eta, n_init=n_init, why=why, source=best.statement.source
+    )

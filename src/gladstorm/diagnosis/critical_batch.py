@@ -4,46 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
-from gladstorm.core.statistics import finite
 from gladstorm.diagnosis import resampling
 from gladstorm.diagnosis.finding import Finding, if_narrow, round_up, unknown
-from gladstorm.diagnosis.probes import ON_THE_WAY, Probes
+from gladstorm.diagnosis.probes import Probe, Probes
 from gladstorm.diagnosis.resampling import LEVEL, Fits, Interval, Strata, mean_of_strata
 
 FEWEST = 8  # probes in a window
 SHARE = 4  # the last part of a run, of so many, is its window
 HALVINGS = 40  # of an angle, to find an end of an interval
-
-
-class Stretch(NamedTuple):
-    """The critical batch size at about one distance from the start."""
-
-    distance: float  #: the mean distance of its probes
-    batch: Interval  #: tr Σ/‖∇f‖²; an end may be infinite
-
-    def as_dict(self) -> dict[str, float | None]:
-        """As JSON-ready data: what is infinite is None."""
-        return {"distance": self.distance, **{name: finite(end) for name, end in self.batch._asdict().items()}}
-
-
-class TradeOff(NamedTuple):
-    """Cost of a batch of b: S/S_min = 1 + B/b steps and E/E_min = 1 + b/B samples (McCandlish et al. 2018).
-
-    >>> TradeOff.of(batch=32, critical=96)
-    TradeOff(steps=4.0, samples=1.3333333333333333)
-    """
-
-    steps: float  #: as a multiple of the fewest, which an infinite batch takes
-    samples: float  #: as a multiple of the fewest, which single samples take
-
-    @classmethod
-    def of(cls, batch: float, critical: float) -> TradeOff:
-        """At this batch, if the critical one is B."""
-        return cls(1 + critical / batch, 1 + batch / critical)
 
 
 def critical_batch(probes: Probes, generator: np.random.Generator) -> Finding:
@@ -66,20 +38,6 @@ def critical_batch(probes: Probes, generator: np.random.Generator) -> Finding:
     return unknown(lack, interval)
 
 
-def by_distance(probes: Probes, generator: np.random.Generator) -> list[Stretch]:
-    """The critical batch size against the distance, along the path if there is one: a stretch for each stratum."""
-    on_path = np.isin(probes.direction, ("start", *ON_THE_WAY))
-    places = np.flatnonzero(on_path | (not probes.has_path))
-    strata = Strata(probes.distance[places], FEWEST)
-    stretches = []
-    for i in range(len(strata.sizes)):
-        chosen = places[strata.label == i]
-        if len(chosen) >= FEWEST and probes.noise[chosen].any():
-            interval = _ratio(_means(probes, chosen, generator))
-            stretches.append(Stretch(float(probes.distance[chosen].mean()), interval))
-    return sorted(stretches)
-
-
 def window(probes: Probes) -> np.ndarray:
     """Whether each probe says where a training is now: the end of the path, or the start where there is none."""
     if not probes.has_path:
@@ -94,8 +52,7 @@ def window(probes: Probes) -> np.ndarray:
 
 def _means(probes: Probes, chosen: np.ndarray, generator: np.random.Generator) -> Fits:
     """Means of V and ‖∇f‖², resampled, probes of one pair together."""
-    columns = {name: getattr(probes, name)[chosen] for name in vars(probes) if name != "remarks"}
-    pairs = Probes(**columns).paired()
+    pairs = replace(probes, **{name: getattr(probes, name)[chosen] for name in Probe._fields}).paired()
     strata = Strata(pairs.distance, resampling.FEWEST)
     values = np.stack([pairs.noise, pairs.gradient2], axis=1)
     return mean_of_strata(values, strata.resample(generator), strata)

@@ -24,7 +24,7 @@ LABELS = {
     "random": "random directions",
     "path": "along the training run",
 }
-FIT, SAMPLE, MEAN, CRITICAL = "G² + B² r²", "one sample, ℓ", "their mean, L", "critical batch"
+FIT, SAMPLE, MEAN = "G² + B² r²", "one sample, ℓ", "their mean, L"
 CURVED = 30.0  # a ratio of noises from which on their axis is logarithmic
 
 
@@ -45,7 +45,7 @@ class Chart(NamedTuple):
 
 
 def charts(report: Report) -> dict[str, Chart]:
-    """Noise with its fit, gradient norm, smoothness of a sample and of the mean, critical batch; each by distance."""
+    """Noise with its fit, gradient norm, smoothness of a sample and of the mean; each by distance."""
     probes = report.probes
     noise: dict[str, Series] = {}
     gradient: dict[str, Series] = {}
@@ -62,13 +62,11 @@ def charts(report: Report) -> dict[str, Chart]:
     pairs = np.isfinite(probes.ell2) & np.isfinite(probes.L2)
     squares = {SAMPLE: probes.ell2, MEAN: probes.L2} if pairs.any() else {}
     smooth = {name: Series(_roots(probes, each, pairs), dots=True, line=True) for name, each in squares.items()}
-    batches = np.array([(each.distance, *each.batch) for each in report.batches]).reshape(-1, 4)
     spread = bool(probes.noise.min() > 0 and probes.noise.max() > CURVED * probes.noise.min())
     return {
         "noise": Chart("variance of one sample's gradient", noise, log=spread),
         "gradient": Chart("‖∇f‖, root of means of ‖∇f‖²", gradient),
         "smooth": Chart("smoothness, by distance", smooth),
-        "batch": Chart("critical batch size, tr Σ/‖∇f‖²", {CRITICAL: Series(batches, dots=True, line=True)}, log=True),
     }
 
 
@@ -85,7 +83,7 @@ def diagnosis_figure(report: Report) -> Figure:
     from gladstorm.plotting.styles import COLOURS
 
     figure = Figure(figsize=(10.5, 3.6), layout="constrained")
-    for ax, chart in zip(figure.subplots(1, 3), charts(report).values(), strict=False):
+    for ax, chart in zip(figure.subplots(1, 3), charts(report).values(), strict=True):
         for colour, (name, series) in zip(COLOURS, chart.series.items(), strict=False):
             ink, dots = "black" if name == FIT else colour, "o" if series.line else "."
             form = {"marker": dots if series.dots else "", "linestyle": "-" if series.line else "", "markersize": 3.5}
@@ -114,7 +112,7 @@ def diagnosis_page(report: Report, title: str, **questions: Any) -> str:
         ]
         form = {"id": key, "title": chart.title, "across": "distance from the start", "logs": {"y": chart.log}}
         content["charts"].append({**form, "points": True, "series": drawn})
-    content["tables"] = [{"title": "Findings", "open": True, "rows": list(map(list, [HEADINGS, *report.rows()]))}]
+    content["tables"] = [{"title": "Findings", "open": True, "rows": list(map(list, [HEADINGS, *report.rows]))}]
     content["sentences"] = [*report.sentences(), *report.recommend(**questions).text.splitlines()]
     content["about"] = f"{len(report.probes)} probes up to {report.probes.radius:.3g} from the start."
     return page(content)

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
 
 FORM = "gladstorm probes 1"
+EUCLID, LAYERS = "euclid", "layers"  # norms in which distances, and gradients in the dual, are measured
 DIRECTIONS = ("start", "along", "against", "random", "path")  # where a probe lies, seen from x⁰
 ON_THE_WAY = ("along", "path")  # those of a path: towards a checkpoint, or during a training
 
@@ -72,15 +73,16 @@ class Probes:
     first: np.ndarray
     second: np.ndarray
     remarks: tuple[str, ...] = ()  #: sentences about what happened while the probes were taken
+    norm: str = EUCLID  #: "euclid", or "layers" where noise and distances are in the norms of each layer
 
     @classmethod
-    def of(cls, rows: Iterable[Probe], remarks: Iterable[str] = ()) -> Self:
+    def of(cls, rows: Iterable[Probe], remarks: Iterable[str] = (), norm: str = EUCLID) -> Self:
         """Make the table of these probes."""
         taken = list(rows)
         if not taken:
             raise ValueError("probes: there must be at least one probe; got none.")
         columns = dict(zip(Probe._fields, map(np.asarray, zip(*taken, strict=True)), strict=True))
-        return cls(**columns, remarks=tuple(remarks))
+        return cls(**columns, remarks=tuple(remarks), norm=norm)
 
     def __len__(self) -> int:
         return len(self.noise)
@@ -107,7 +109,7 @@ class Probes:
         for name in ("distance", "noise", "gradient2", "ell2", "L2"):
             columns[name] = np.bincount(member, getattr(self, name)) / sizes
         columns["groups"] = 1 + np.bincount(member, self.groups - 1).astype(int)
-        return type(self)(**columns, remarks=self.remarks)
+        return replace(self, **columns)
 
     def save(self, path: str | Path) -> None:
         """Write the table as a parquet file; never half a file."""
@@ -116,7 +118,7 @@ class Probes:
         from gladstorm.jobs.files import save_table
 
         columns = {name: getattr(self, name) for name in Probe._fields}
-        save_table(Path(path), [pa.table(columns)], FORM, {"remarks": list(self.remarks)})
+        save_table(Path(path), [pa.table(columns)], FORM, {"remarks": list(self.remarks), "norm": self.norm})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -129,7 +131,7 @@ class Probes:
             name: table[name].to_numpy() if name in table.column_names else np.full(len(table), defaults[name])
             for name in Probe._fields
         }
-        probes = cls(**columns, remarks=tuple(metadata["remarks"]))
+        probes = cls(**columns, remarks=tuple(metadata["remarks"]), norm=metadata.get("norm", EUCLID))
         if not len(probes) or min(probes.groups) < 2 or min(probes.samples) < 1 or min(probes.distance) < 0:
             raise ValueError(
                 f"diagnose: {path} must hold probes of two groups or more, with samples in each; got others, or none. "

@@ -1,4 +1,4 @@
-"""From a table of probes to a report: what was found, what else would explain it, what to do.
+"""From a table of probes to a report: what was found, and what to do.
 
 A quantity is a function from `Probes` to a `Finding` that `diagnose` calls, with a line in `MEANINGS` and in
 docs/formats.md. Each resamples with a generator of its own, so that no other quantity changes its numbers.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +16,15 @@ import numpy as np
 
 from gladstorm.core.rules import COUNT, POSITIVE
 from gladstorm.core.screen import html_picture, html_table, in_digits
-from gladstorm.diagnosis.advice import Advice, Trial, advise
-from gladstorm.diagnosis.along_path import anchor, end_to_start
-from gladstorm.diagnosis.alternatives import Alternative, alternatives
+from gladstorm.diagnosis.advice import SQUARE, Advice, Trial, advise
 from gladstorm.diagnosis.clipping import Clipping, clipping
-from gladstorm.diagnosis.critical_batch import Stretch, by_distance, critical_batch
+from gladstorm.diagnosis.critical_batch import critical_batch
 from gladstorm.diagnosis.curvature import curvature, smoothness
 from gladstorm.diagnosis.finding import NO_GROWTH, Finding
-from gladstorm.diagnosis.growth import constants, power
-from gladstorm.diagnosis.probes import Probes
+from gladstorm.diagnosis.growth import anchor, constants, end_to_start, power
+from gladstorm.diagnosis.probes import EUCLID, Probes
 from gladstorm.diagnosis.resampling import Interval, generator_of
+from gladstorm.theory import Norm
 
 if TYPE_CHECKING:
     from gladstorm.plotting.figures import Figure
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MEANINGS = {
     "G": "noise at the start: the standard deviation of one sample's gradient",
     "B": "growth of the noise: the variance is G² + B² r² at distance r",
-    "power": "p, if the variance is G² + c r^p",
+    "power": "a, if the variance is G² + B² r^a",
     "anchor": "where the noise is smallest, as a distance along the path",
     "ell": "ℓ, smoothness of one sample's gradient",
     "L": "smoothness of the mean gradient",
@@ -51,14 +51,49 @@ class Report:
 
     probes: Probes  #: the probes it was made from
     findings: dict[str, Finding]  #: a finding for each quantity (G, B and so on), by the names of `MEANINGS`
-    alternatives: list[Alternative]  #: other models of the noise, compared with G² + B² r²
     path: Interval | None  #: the variance at the end of the path, divided by that at the start
-    batches: list[Stretch]  #: the critical batch size against the distance, along the path if there is one
 
     @property
     def batch(self) -> int:
         """The number of samples in the mini-batch of a probe."""
         return int(np.median(self.probes.groups * self.probes.samples))
+
+    @property
+    def growth(self) -> float:
+        """The power a of growth: 2, or the upper end of its interval where that excludes 2."""
+        a = self.findings["power"]
+        excludes = a.is_estimated and a.low is not None and a.high is not None and not a.low <= SQUARE <= a.high
+        return float(a.high or SQUARE) if excludes else SQUARE
+
+    def needs_for_constants(self) -> str | None:
+        """What `constants` lacks; None if it is all there."""
+        lacking = [name for name in ("B", "ell", "L") if not self.findings[name].is_estimated]
+        if not lacking:
+            return None
+        return f"{lacking[0]} must be known: {self.findings[lacking[0]].needs or self.findings[lacking[0]].verdict}"
+
+    def constants(self, batch: int = 1) -> dict[str, Any]:
+        """Constants for `gladstorm.theory.plan(method, alpha=0, gap=…, horizon=…, **report.constants())`.
+
+        They are the upper ends of all intervals, with `growth` and, if noise was measured in it, the optimizer's norm.
+        A mini-batch of b samples has a b-th of a sample's variance, and of what its change has beyond the mean's.
+
+        Args:
+            batch: samples in a mini-batch.
+
+        Raises:
+            ValueError: If one of them is not known.
+        """
+        if (needs := self.needs_for_constants()) is not None:
+            raise ValueError(f"constants: {needs}.")
+        found = dict(self.findings)
+        if self.growth != SQUARE:
+            found["G"], found["B"] = constants(self.probes, generator_of(0, "B"), self.growth)
+        G, B, L0, one = (found[name].high or 0.0 for name in ("G", "B", "L", "ell"))
+        of_batch = (L0**2 + max(0.0, one**2 - L0**2) / batch) ** 0.5
+        given = {"L0": L0, "L": of_batch, "B": B / batch**0.5, "G": G / batch**0.5, "growth": self.growth}
+        in_norm = {"norm": Norm("as measured", nu=2.0), "constants": "norm"}  # sums of noise as if it were normal
+        return given if self.probes.norm == EUCLID else {**given, **in_norm}
 
     def recommend(
         self,
@@ -106,13 +141,12 @@ class Report:
             "clipping": None if advice.clipping is None else advice.clipping.as_dict(),
             "actions": advice.actions,
             "path": None if self.path is None else self.path._asdict(),
-            "alternatives": {each.model: each.as_dict() for each in self.alternatives},
-            "batches": [each.as_dict() for each in self.batches],
             "probes": len(self.probes),
             "radius": self.probes.radius,
             "remarks": list(self.probes.remarks),
         }
 
+    @cached_property
     def rows(self) -> list[tuple[str, str, str, str, str]]:
         """For each finding the quantity, estimate, interval, verdict and meaning, as texts.
 
@@ -128,7 +162,7 @@ class Report:
         return rows
 
     def __str__(self) -> str:
-        rows = self.rows()
+        rows = self.rows
         widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:3]] + [0]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
         return "\n".join([self._title(), *lines, *self.sentences(), self.recommend().text])
@@ -137,7 +171,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         lines = (*self.sentences(), *self.recommend().text.splitlines())
-        table = html_table(self._title(), [HEADINGS, *self.rows()], lines)
+        table = html_table(self._title(), [HEADINGS, *self.rows], lines)
         return table + html_picture(self.plot, "noise, gradient norm and smoothness against the distance")
 
     def plot(self) -> Figure:
@@ -171,15 +205,12 @@ class Report:
         write_text(Path(path), diagnosis_page(self, title or "Noise", **questions))
 
     def sentences(self) -> list[str]:
-        """Sentences about the alternatives, about the noise along the path, and about the probes themselves."""
-        compared = ", ".join(f"{each.model}: {each.verdict}" for each in self.alternatives)
-        sentences = [f"Predicting left-out probes, against G² + B² r²: {compared}."] if compared else []
-        if self.path is not None:
-            ratio, low, high = (in_digits(each) for each in self.path)
-            sentences.append(
-                f"At the end of the path the variance is {ratio} ({low} to {high}) times that at the start."
-            )
-        return [*sentences, *self.probes.remarks]
+        """Sentences about the noise along the path and about the probes themselves."""
+        if self.path is None:
+            return list(self.probes.remarks)
+        ratio, low, high = (in_digits(each) for each in self.path)
+        along = f"At the end of the path the variance is {ratio} ({low} to {high}) times that at the start."
+        return [along, *self.probes.remarks]
 
 
 def diagnose(probes: Probes, *, seed: int = 0) -> Report:
@@ -203,8 +234,7 @@ def diagnose(probes: Probes, *, seed: int = 0) -> Report:
         **curvature(probes, smooth["L"], own("alpha")),
         "critical_batch": critical_batch(probes, own("critical_batch")),
     }
-    others, path = alternatives(probes, own("alternatives")), end_to_start(probes, own("path"))
-    return Report(probes, findings, others, path, by_distance(probes, own("batches")))
+    return Report(probes, findings, end_to_start(probes, own("path")))
 
 
 def _interval(finding: Finding) -> str:

@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import secrets
+import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable
@@ -33,32 +34,29 @@ _BLANK = "0" * 64
 _BEGINS = {"parquet": b"PAR1", "JSON": b"{"}
 _UNFINISHED = ".gladstorm-unfinished-"
 _HOUR = 3600  # without a byte: whoever was writing is dead
-_KINDS = {"d": "a folder", "p": "a named pipe", "s": "a socket", "l": "a link to itself"}
+_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+_KINDS |= {stat.S_IFLNK: "a link to itself"}
 
 
 def save_table(path: Path, pieces: Iterable[pa.Table], form: str, metadata: dict[str, Any], key: str = "") -> None:
     """Write tables of one schema after each other as a parquet file, its form, key, metadata and digest in the schema.
 
-    It is there whole or not at all, and no more than one piece is held at a time.
+    It is there whole or not at all, and no more than one piece is held at a time beside the file's bytes.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     text = json.dumps({**metadata, **_identity(form, key)}, sort_keys=True, allow_nan=False)
-
-    def write(temporary: str) -> None:
-        remaining = iter(pieces)
-        first = next(remaining)
-        repeated = [field.name for field in first.schema if not pa.types.is_floating(field.type)]
-        # Measured numbers seldom repeat: to look for those that do would take two thirds of the time.
-        options = {"compression": "zstd", "use_dictionary": repeated, "store_schema": False}
-        with pq.ParquetWriter(temporary, first.schema, **options) as writer:
-            for piece in itertools.chain([first], remaining):
-                writer.write_table(piece)
-            writer.add_key_value_metadata({_METADATA: text.encode()})  # once: Arrow's own schema would repeat it
-        _seal(temporary)
-
-    write_whole(path, write)
+    remaining, sink = iter(pieces), pa.BufferOutputStream()
+    first = next(remaining)
+    # Measured numbers seldom repeat: looking for repetitions would take two thirds of the time.
+    repeated = [field.name for field in first.schema if not pa.types.is_floating(field.type)]
+    options = {"compression": "zstd", "use_dictionary": repeated, "store_schema": False}
+    with pq.ParquetWriter(sink, first.schema, **options) as writer:
+        for piece in itertools.chain([first], remaining):
+            writer.write_table(piece)
+        writer.add_key_value_metadata({_METADATA: text.encode()})  # once: Arrow's own schema would repeat it
+    _write_sealed(path, sink.getvalue().to_pybytes())
 
 
 def load_table(owner: str, path: Path, form: str, key: str = "") -> tuple[pa.Table, dict[str, Any]]:
@@ -72,13 +70,7 @@ def load_table(owner: str, path: Path, form: str, key: str = "") -> tuple[pa.Tab
 
 def save_json(path: Path, form: str, content: dict[str, Any], key: str = "") -> None:
     """Write a JSON file with its form, key and digest; whole or not at all."""
-    text = json.dumps({**content, **_identity(form, key)})
-
-    def write(temporary: str) -> None:
-        Path(temporary).write_text(text, encoding="utf-8")
-        _seal(temporary)
-
-    write_whole(path, write)
+    _write_sealed(path, json.dumps({**content, **_identity(form, key)}).encode())
 
 
 def load_json(owner: str, path: Path, form: str, key: str = "") -> dict[str, Any]:
@@ -117,25 +109,15 @@ def write_whole(path: Path, write: Callable[[str], object]) -> None:
         temporary.touch(0o600 if target.exists() else 0o666, exist_ok=False)  # never through a link
         write(str(temporary))
         if target.exists():
-            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            shutil.copymode(target, temporary)
         _sync(temporary)
         temporary.replace(target)
         _sync(target.parent)
-    except OSError as problem:
+    except BaseException as problem:
         temporary.unlink(missing_ok=True)
-        number = problem.errno or errno.EIO
-        raise OSError(number, os.strerror(number) if problem.errno else str(problem), str(path)) from problem
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it, where they are missing; a power cut leaves them."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for folder in missing:
-        _sync(folder.parent)
+        if not isinstance(problem, OSError):
+            raise
+        raise OSError(problem.errno or errno.EIO, problem.strerror or str(problem), str(path)) from problem
 
 
 def _sync(path: Path) -> None:
@@ -153,14 +135,11 @@ def _sync(path: Path) -> None:
 
 
 def require_regular(owner: str, path: Path) -> None:
-    """Refuse a path that is there and leads to no regular file; reading a pipe waits, replacing a device removes it."""
+    """Refuse a path that leads to what is no regular file: reading a pipe waits, replacing a device removes it."""
     target = Path(os.path.realpath(path))
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        kind = stat.filemode(target.lstat().st_mode)[0]
-        if kind != "-":
-            raise ValueError(
-                f"{owner}: a file must be a regular one; got {_KINDS.get(kind, 'a device')}, {str(path)!r}."
-            )
+    if os.path.lexists(target) and (target.is_symlink() or not target.is_file()):
+        kind = _KINDS.get(stat.S_IFMT(target.lstat().st_mode), "a device")
+        raise ValueError(f"{owner}: a file must be a regular one; got {kind}, {str(path)!r}.")
 
 
 def is_planted(path: Path) -> bool:
@@ -172,13 +151,11 @@ def is_planted(path: Path) -> bool:
     return bool(shared) and path.lstat().st_uid not in (os.getuid(), folder.st_uid)
 
 
-def _seal(file: str) -> None:
-    """Put the digest of a file's bytes where the zeros are."""
-    with Path(file).open("r+b") as opened:
-        data = opened.read()
-        at = data.rindex(_BEFORE) + len(_BEFORE)
-        opened.seek(at)
-        opened.write(_digest(data, at))
+def _write_sealed(path: Path, data: bytes) -> None:
+    """Write the bytes of a file with their digest where the zeros are."""
+    at = data.rindex(_BEFORE) + len(_BEFORE)
+    sealed = data[:at] + _digest(data, at) + data[at + len(_BLANK) :]
+    write_whole(path, lambda temporary: Path(temporary).write_bytes(sealed))
 
 
 def _verified_bytes(owner: str, path: Path, kind: str) -> bytes:
@@ -195,10 +172,9 @@ def _verified_bytes(owner: str, path: Path, kind: str) -> bytes:
 
 def _digest(data: bytes, at: int) -> bytes:
     """The SHA-256 of some bytes, as if those of the digest at `at` were zeros."""
-    view = memoryview(data)
-    digest = hashlib.sha256(view[:at])
+    digest = hashlib.sha256(data[:at])
     digest.update(_BLANK.encode())
-    digest.update(view[at + len(_BLANK) :])
+    digest.update(memoryview(data)[at + len(_BLANK) :])
     return digest.hexdigest().encode()
 
 

@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import NoReturn
 
 CODE = 130  # of Ctrl-C, 128 + SIGINT as shells have it; SIGTERM's is 143
@@ -30,6 +31,10 @@ class _State:
     received: int | None = None  # the signal
     stopping = False  # the work has heard of it
     kept = NOTHING_KEPT
+
+
+def _reset(*, handling: bool) -> None:
+    _State.handling, _State.received, _State.stopping, _State.kept = handling, None, False, NOTHING_KEPT
 
 
 def set_kept_message(kept: str) -> None:
@@ -54,16 +59,14 @@ def handle_signals() -> Iterator[None]:
         yield  # only the main thread may set handlers
         return
     _open_closed_streams()
-    _State.handling, _State.received, _State.stopping, _State.kept = True, None, False, NOTHING_KEPT
+    _reset(handling=True)
     receiver, sender = socket.socketpair()
     sender.setblocking(False)  # a signal's handler never waits
     thread = threading.Thread(target=_wait, args=(receiver,), name="interrupts", daemon=True)
-    thread.start()
-    # One that is ignored stays so: a shell's background job is not interrupted from the keyboard.
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
-    # The thread first: a signal that only the handlers received, which do nothing, would be lost.
+    thread.start()  # first: a signal that only the handlers received, which do nothing, would be lost
     wakeup_fd = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+    # One that is ignored stays so: a shell's background job is not interrupted from the keyboard.
+    before = {number: signal.getsignal(number) for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN}
     try:
         for number in before:
             signal.signal(number, lambda *_: None)
@@ -84,20 +87,7 @@ def handle_signals() -> Iterator[None]:
             signal.signal(number, handler)
         receiver.close()
         sender.close()
-        _State.handling = False
-
-
-@contextmanager
-def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM raise KeyboardInterrupt in a with-block, where nobody has said yet what it should do."""
-    mine = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if mine:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        if mine:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _reset(handling=False)
 
 
 def _wait(receiver: socket.socket) -> None:
@@ -114,10 +104,8 @@ def _wait(receiver: socket.socket) -> None:
 
 
 def _next(receiver: socket.socket) -> int:
-    """The next of the signals that matter here."""
-    while (number := receiver.recv(1)[0]) not in (_LEFT, *_SIGNALS):
-        pass
-    return number
+    """Return the next of the signals that matter here; others have handlers too."""
+    return next(number for [number] in iter(partial(receiver.recv, 1), b"") if number in (_LEFT, *_SIGNALS))
 
 
 def _end() -> NoReturn:
@@ -134,7 +122,8 @@ def _write_message() -> None:
 
 
 def _open_closed_streams() -> None:
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+    """Let standard streams that were closed lead nowhere."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
             os.fstat(number)
         except OSError:

@@ -66,7 +66,9 @@ class Progress:
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
         self._bar = Bar(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
         self._task = self._bar.add_task(label, total=total)
-        self._in_notebook = _is_notebook()
+        # A kernel of Jupyter runs this process; IPython in a terminal has none.
+        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+        self._in_notebook = getattr(shell, "kernel", None) is not None
         self._cell: Any = None  # what a notebook shows
         self._pause = NOTEBOOK_SECONDS if self._in_notebook else LINE_SECONDS
 
@@ -112,12 +114,6 @@ class Progress:
         _NOTE.reset(self._before)
 
 
-def _is_notebook() -> bool:
-    """Whether a kernel of Jupyter runs this process: IPython in a terminal has none."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    return getattr(shell, "kernel", None) is not None
-
-
 @contextmanager
 def within(variable: ContextVar[T], value: T) -> Iterator[None]:
     """Give a variable this value inside a with-block, in its thread only.
@@ -126,8 +122,6 @@ def within(variable: ContextVar[T], value: T) -> Iterator[None]:
     >>> with within(depth, 1):
     ...     depth.get()
     1
-    >>> depth.get()
-    0
     """
     before = variable.set(value)
     try:

@@ -1,7 +1,7 @@
 """What a result depends on besides its inputs: the versions and the source.
 
 The source is one hash of all files of this package and of those that joined it (`follow`). An installed release is what
-its version says. What parts of one's own do is hashed beside it (`simulation/fingerprint.py`).
+its version says. What parts of one's own do is hashed beside it (`simulation/validation.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ LAYERS = {
     "cli": "the command line: thin, one file per family of commands",
 }
 _FOLLOWED = ["gladstorm"]
-_DIGITS = 16
 
 
 def versions() -> dict[str, str]:
@@ -53,7 +52,7 @@ def versions() -> dict[str, str]:
 
 def digest(data: bytes) -> str:
     """The first digits of the SHA-256 of some bytes: enough to tell files apart."""
-    return hashlib.sha256(data).hexdigest()[:_DIGITS]
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def follow(package: str) -> None:

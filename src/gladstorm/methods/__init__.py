@@ -22,17 +22,25 @@ from gladstorm.methods.method import declared as declared
 from gladstorm.methods.method import rows as rows
 from gladstorm.methods.method import with_decay as with_decay
 from gladstorm.methods.named.momentum import adaptive_storm as adaptive_storm
+from gladstorm.methods.named.momentum import clipped_spider as clipped_spider
 from gladstorm.methods.named.momentum import ef21_sgdm as ef21_sgdm
 from gladstorm.methods.named.momentum import from_plan as from_plan
 from gladstorm.methods.named.momentum import mars as mars
 from gladstorm.methods.named.momentum import nigt as nigt
+from gladstorm.methods.named.momentum import nmars as nmars
+from gladstorm.methods.named.momentum import normalized_page as normalized_page
+from gladstorm.methods.named.momentum import normalized_spider as normalized_spider
+from gladstorm.methods.named.momentum import normalized_svrg as normalized_svrg
 from gladstorm.methods.named.momentum import nsgdm as nsgdm
 from gladstorm.methods.named.momentum import nsgdm_agnostic as nsgdm_agnostic
 from gladstorm.methods.named.momentum import nsgdm_by_theory as nsgdm_by_theory
 from gladstorm.methods.named.momentum import nstorm as nstorm
 from gladstorm.methods.named.momentum import nstorm_by_theory as nstorm_by_theory
+from gladstorm.methods.named.momentum import page as page
 from gladstorm.methods.named.momentum import sgd as sgd
+from gladstorm.methods.named.momentum import spiderboost as spiderboost
 from gladstorm.methods.named.momentum import storm as storm
+from gladstorm.methods.named.momentum import svrg as svrg
 from gladstorm.methods.named.other_steps import adam as adam
 from gladstorm.methods.named.other_steps import beta_ngd as beta_ngd
 from gladstorm.methods.named.other_steps import clipped_sgd as clipped_sgd
@@ -46,13 +54,6 @@ from gladstorm.methods.named.other_steps import prodigy as prodigy
 from gladstorm.methods.named.other_steps import schedule_free as schedule_free
 from gladstorm.methods.named.other_steps import stochastic_halpern as stochastic_halpern
 from gladstorm.methods.named.other_steps import untuned as untuned
-from gladstorm.methods.named.refreshing import clipped_spider as clipped_spider
-from gladstorm.methods.named.refreshing import normalized_page as normalized_page
-from gladstorm.methods.named.refreshing import normalized_spider as normalized_spider
-from gladstorm.methods.named.refreshing import normalized_svrg as normalized_svrg
-from gladstorm.methods.named.refreshing import page as page
-from gladstorm.methods.named.refreshing import spiderboost as spiderboost
-from gladstorm.methods.named.refreshing import svrg as svrg
 from gladstorm.problems import objectives, oracles
 
 

@@ -13,12 +13,13 @@
 >>> bool(jnp.linalg.norm(params - 1) < 0.1)
 True
 
-`nsgdm` explains the options, and what becomes of gradients that are not finite. In the state of a chain,
+`nsgdm` explains the options, and what becomes of gradients that are not finite. `nigt` and `nmars` are one-gradient
+relatives of `nstorm`. In the state of a chain,
 `optax.tree_utils.tree_get(state, "skipped")` reads how many updates were skipped.
 
 `untuned` has no number to tune: it finds the length of its updates itself; `averaged` reads the average that it keeps.
 `diagnose` measures whether the noise of a loss grows at all; `read_noise` measures it inside a training step.
-`scale_batch` gives an optimizer's arguments for larger batches.
+`scale_batch` gives an optimizer's arguments for larger batches, and `from_theory` makes one with its theorem's numbers.
 """
 
 from gladstorm.core.extras import needing_extras
@@ -26,22 +27,28 @@ from gladstorm.core.extras import needing_extras
 with needing_extras("gladstorm.optax"):
     import optax  # noqa: F401 - Optax itself, not this package
 
-from gladstorm.optax.diagnosis import diagnose
+from gladstorm.optax.diagnosis import diagnose, trial
+from gladstorm.optax.from_theory import from_theory
 from gladstorm.optax.layers import by_layer
 from gladstorm.optax.noise import Reading, probes_of, read_noise
 from gladstorm.optax.nsgdm import NsgdmState, nsgdm
 from gladstorm.optax.nstorm import NstormState, nstorm
+from gladstorm.optax.one_gradient import NigtState, NmarsState, nigt, nmars
 from gladstorm.optax.scale_batch import scale_batch
-from gladstorm.optax.trial import trial
 from gladstorm.optax.untuned import averaged, untuned, untuned_per_coordinate
 
 __all__ = [
+    "NigtState",
+    "NmarsState",
     "NsgdmState",
     "NstormState",
     "Reading",
     "averaged",
     "by_layer",
     "diagnose",
+    "from_theory",
+    "nigt",
+    "nmars",
     "nsgdm",
     "nstorm",
     "probes_of",

@@ -1,4 +1,4 @@
-"""`diagnose`: probes of a loss around a tree of parameters, in a designed experiment."""
+"""`diagnose`: probes of a loss around a tree of parameters, in a designed experiment, and a short training."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -6,12 +6,14 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+import optax
 
 from gladstorm.core.parts import Array
+from gladstorm.core.rules import COUNT
 from gladstorm.diagnosis import Probe, Probes, Report
 from gladstorm.diagnosis import diagnose as fit
 from gladstorm.diagnosis.design import (
+    HELD,
     OWN_PATH,
     STEP,
     NotFinite,
@@ -23,6 +25,7 @@ from gladstorm.diagnosis.design import (
     usable_batches,
 )
 from gladstorm.optax.noise import cut_into_groups, group_gradients, length, spread
+from gladstorm.optax.nsgdm import nsgdm
 from gladstorm.optax.trees import Tree
 
 
@@ -40,20 +43,14 @@ def diagnose(
 ) -> Report:
     """Probe a loss around the parameters x⁰ and report on its noise and smoothness.
 
-    A probe takes a mini-batch, cuts it into groups, and evaluates the gradients of all groups at a point x⁰ ± r u and,
-    on the same samples, at a point a step further out. With a checkpoint or a radius, r is 0, ¼, ½ or 1 times the
-    radius; u is the direction of the path for a third of the probes, and random for the others. Without, it looks
-    further and further out until it can tell whether the noise grows. It says on standard error how many gradients that
-    takes at most. A probe is one compiled program.
+    As `gladstorm.torch.diagnose`, whose docstring explains probes; each is one compiled program. Norms are Euclidean.
 
     Args:
-        loss_fn: `loss_fn(params, batch)` returns the mean loss over the samples of a mini-batch. Do not scale it: a
-            factor enters the noise squared. With `key` it is `loss_fn(params, batch, key)`, and what it draws is part
-            of the noise.
-        params: x⁰, a tree of arrays.
-        batches: Mini-batches, as trees of arrays with the samples along the first dimension. They are used again if
-            they end before the budget. Those of another size than the first, such as the last of an epoch, are left
-            out.
+        loss_fn: `loss_fn(params, batch)` returns the mean loss over the samples of a mini-batch, unscaled. With `key`
+            it is `loss_fn(params, batch, key)`, and what it draws is part of the noise.
+        params: x⁰, a tree of floating-point arrays.
+        batches: Mini-batches, as trees of arrays with the samples along the first dimension, used again if they end
+            before the budget. Those of another size than the first, such as the last of an epoch, are left out.
         budget: How many mini-batches to look at, at most; each is evaluated at two points.
         checkpoint: Parameters later in the training, a tree like params; the path leads from x⁰ to there.
         radius: How far from x⁰ to look. By default as far as the checkpoint or, without one, as far as it takes.
@@ -70,7 +67,6 @@ def diagnose(
     'not identifiable'
     """
     check(budget, groups, radius)
-    _require_floats(params)
     path, reach = _path(checkpoint, params)
     measured = jax.jit(partial(_measured, loss_fn, groups))
     cut = enumerate(_batches(batches, budget, groups))
@@ -109,7 +105,6 @@ def _measured(
     loss_fn: Callable[..., Array], groups: int, x: Tree, y: Tree, batch: Tree, key: Array | None
 ) -> tuple[Array, list[Array]]:
     """The mean loss at x; V and ‖∇f‖² there; and the same two of how the samples' gradients change from x to y."""
-
     losses, here, there = group_gradients(loss_fn, (x, y), batch, key)
     change = jax.tree.map(jnp.subtract, there, here)
     samples = jax.tree.leaves(batch)[0].shape[1]
@@ -139,22 +134,15 @@ def _path(checkpoint: Tree | None, params: Tree) -> tuple[Tree | None, float]:
     return jax.tree.map(lambda a: a / jnp.asarray(distance, a.dtype), apart), distance
 
 
-def _size(batch: Tree) -> int:
-    sizes = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(batch)}
-    if len(sizes) != 1 or () in sizes:
-        raise ValueError("diagnose: every leaf of a mini-batch must have its samples along its first dimension.")
-    ((size,),) = sizes
-    return int(size)
-
-
 def _batches(batches: Iterable[Tree], count: int, groups: int) -> Iterator[Tree]:
     """Yield so many mini-batches of the size of the first, cut into groups."""
     first: int | None = None
 
     def usable(batch: Tree) -> bool:
         nonlocal first
-        first = first or _size(batch)
-        return groups <= first == _size(batch)
+        size = len(jax.tree.leaves(batch)[0])
+        first = first or size
+        return groups <= first == size
 
     needs = f"at least {groups} samples, one for each group"
     return (cut_into_groups(batch, groups) for batch in usable_batches(batches, count, usable, needs))
@@ -169,13 +157,41 @@ def _require_precision(x: Tree, y: Tree, move: float) -> None:
         )
 
 
-def _require_floats(params: Tree) -> None:
-    leaves = jax.tree.leaves(params)
-    if not leaves:
-        raise ValueError("diagnose: params must hold at least one array; got none.")
-    for leaf in leaves:
-        if not jnp.issubdtype(jnp.result_type(leaf), jnp.inexact):
-            raise ValueError(
-                f"diagnose: params must hold floating-point numbers only; got {jnp.result_type(leaf)}. Leave what is "
-                "not trained out of params and put it into loss_fn."
-            )
+def trial(
+    loss_fn: Callable[[Tree, Tree], Array], params: Tree, batches: Iterable[Tree], steps: int = 100
+) -> Callable[[float], tuple[float, float]]:
+    """Make a short training with nsgdm into a function of its learning rate, to be given to `report.recommend`.
+
+    Called with a learning rate, it trains and returns the mean loss over the first eight mini-batches before and after.
+
+    Args:
+        loss_fn: The mean loss over the samples of a mini-batch, `loss_fn(params, batch)`.
+        params: The parameters to begin with.
+        batches: Mini-batches; gone through again if they end before the steps.
+        steps: How many steps to make.
+
+    >>> data = jax.random.normal(jax.random.key(0), (50, 16, 3))
+    >>> before, after = trial(lambda x, batch: jnp.mean((batch @ x) ** 2), jnp.ones(3), data)(0.01)
+    >>> after < before
+    True
+    """
+    steps = COUNT.whole("trial", "steps", steps)
+
+    def train(learning_rate: float) -> tuple[float, float]:
+        optimizer, x = nsgdm(learning_rate), params
+        taken, state = list(usable_batches(batches, steps, lambda _: True, "samples", "trial")), optimizer.init(params)
+
+        @jax.jit
+        def step(x: Tree, state: Tree, batch: Tree) -> tuple[Tree, Tree]:
+            updates, state = optimizer.update(jax.grad(loss_fn)(x, batch), state, x)
+            return optax.apply_updates(x, updates), state
+
+        def loss(x: Tree) -> float:
+            return float(jnp.mean(jnp.stack([loss_fn(x, batch) for batch in taken[:HELD]])))
+
+        before = loss(x)
+        for batch in taken:
+            x, state = step(x, state, batch)
+        return before, loss(x)
+
+    return train

@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from gladstorm.core import equations
 from gladstorm.core.parts import Array
-from gladstorm.methods.estimators import Momentum
 from gladstorm.optax import trees
-from gladstorm.optax.from_theory import FromTheory
 from gladstorm.optax.options import AxisName, NormOption, UpdateSchedule, at, check, require_axes
 from gladstorm.optax.trees import Tree
 
@@ -23,7 +22,14 @@ class NsgdmState(NamedTuple):
     skipped: Array  # updates that moved nothing, because v was not finite; leaves, if each has its own norm
 
 
-class _Nsgdm(FromTheory):
+def nsgdm(
+    learning_rate: float | Array | UpdateSchedule,
+    momentum: float | Array | UpdateSchedule = 0.9,
+    *,
+    weight_decay: float | Array = 0.0,
+    norm: NormOption = "global",
+    axis_name: AxisName | None = None,
+) -> optax.GradientTransformationExtraArgs:
     """NSGDM, normalized SGD with momentum: v ← momentum · v + (1 − momentum) · grads, x ← x − learning_rate · v/‖v‖.
 
     v⁰ is the first gradient, without bias correction. To accumulate gradients, put `optax.MultiSteps` around it.
@@ -53,43 +59,26 @@ class _Nsgdm(FromTheory):
     >>> [round(entry, 6) for entry in updates.tolist()], state.estimate.tolist()
     ([-0.3, -0.4], [3.0, 4.0])
     """
+    check("nsgdm", norm, axis_name, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay)
 
-    method = "nsgdm"
+    def init(params: Tree) -> NsgdmState:
+        v = trees.zero_estimate(params)
+        return NsgdmState(jnp.zeros((), jnp.int32), v, *trees.initial_flags(v, norm, axis_name))
 
-    def __call__(
-        self,
-        learning_rate: float | Array | UpdateSchedule,
-        momentum: float | Array | UpdateSchedule = 0.9,
-        *,
-        weight_decay: float | Array = 0.0,
-        norm: NormOption = "global",
-        axis_name: AxisName | None = None,
-    ) -> optax.GradientTransformationExtraArgs:
-        """Make the transformation."""
-        check("nsgdm", norm, axis_name, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay)
+    def update(updates: Tree, state: NsgdmState, params: Tree = None, **_: Any) -> tuple[Tree, NsgdmState]:
+        require_axes("nsgdm", axis_name, state.estimate)
+        params = None if params is None else trees.drop_without_gradient(params, updates)
+        g, eta = trees.cast_like(updates, state.estimate), 1 - at(momentum, state.count)
+        v = jax.tree.map(lambda v, g: equations.momentum(v, g, eta), state.estimate, g)
+        v = trees.cast_like(trees.where(state.formed, v, g), g)
+        good, zero = trees.finite_flags(v, norm, axis_name), jax.tree.map(jnp.zeros_like, v)
+        gamma = at(learning_rate, state.count)
+        change = trees.normalized_update("nsgdm", gamma, v, params, weight_decay, norm, axis_name)
+        return trees.cast_like(trees.where(good, change, zero), updates if params is None else params), NsgdmState(
+            count=optax.safe_increment(state.count),
+            estimate=trees.where(good, v, zero),
+            formed=good,
+            skipped=state.skipped + trees.count_true(jax.tree.map(jnp.logical_not, good)),
+        )
 
-        def init(params: Tree) -> NsgdmState:
-            v = trees.zero_estimate(params)
-            return NsgdmState(jnp.zeros((), jnp.int32), v, *trees.initial_flags(v, norm, axis_name))
-
-        def update(updates: Tree, state: NsgdmState, params: Tree = None, **_: Any) -> tuple[Tree, NsgdmState]:
-            require_axes("nsgdm", axis_name, state.estimate)
-            params = None if params is None else trees.drop_without_gradient(params, updates)
-            estimator = Momentum(1 - at(momentum, state.count))
-            v = trees.estimate(
-                estimator, state.formed, state.estimate, {trees.NOW: trees.cast_like(updates, state.estimate)}
-            )
-            good, zero = trees.finite_flags(v, norm, axis_name), jax.tree.map(jnp.zeros_like, v)
-            gamma = at(learning_rate, state.count)
-            change = trees.normalized_update("nsgdm", gamma, v, params, weight_decay, norm, axis_name)
-            return trees.cast_like(trees.where(good, change, zero), updates if params is None else params), NsgdmState(
-                count=optax.safe_increment(state.count),
-                estimate=trees.where(good, v, zero),
-                formed=good,
-                skipped=state.skipped + trees.count_true(jax.tree.map(jnp.logical_not, good)),
-            )
-
-        return optax.GradientTransformationExtraArgs(init, update)
-
-
-nsgdm = _Nsgdm()
+    return optax.GradientTransformationExtraArgs(init, update)

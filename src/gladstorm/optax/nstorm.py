@@ -8,12 +8,14 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from gladstorm.core import equations
 from gladstorm.core.parts import Array
-from gladstorm.methods.estimators import Storm
-from gladstorm.optax import second_gradient, trees
-from gladstorm.optax.from_theory import FromTheory
+from gladstorm.methods.norms import length
+from gladstorm.optax import trees
 from gladstorm.optax.options import AxisName, NormOption, UpdateSchedule, at, check, require_axes
 from gladstorm.optax.trees import Tree
+
+AGREEMENT = 0.05  # of two gradients of one sample at one point, as a part of their length: half precision rounds
 
 
 class NstormState(NamedTuple):
@@ -30,7 +32,17 @@ class NstormState(NamedTuple):
     skipped: Array  # updates that moved nothing, because v was not finite; leaves, if each has its own norm
 
 
-class _Nstorm(FromTheory):
+def nstorm(
+    learning_rate: float | Array | UpdateSchedule,
+    momentum: float | Array | UpdateSchedule = 0.9,
+    *,
+    max_grad_norm: float | Array | None = None,
+    n_init: int | Array = 1,
+    every_k: int | Array | UpdateSchedule = 1,
+    weight_decay: float | Array = 0.0,
+    norm: NormOption = "global",
+    axis_name: AxisName | None = None,
+) -> optax.GradientTransformationExtraArgs:
     """NSTORM, normalized STORM: v ← grads + momentum · (v − prev_grads), x ← x − learning_rate · v/‖v‖.
 
     `update(grads, state, params, ...)` needs the gradient of one sample, with the same dropout masks, at two points:
@@ -58,81 +70,97 @@ class _Nstorm(FromTheory):
         norm: As in `nsgdm`.
         axis_name: As in `nsgdm`.
     """
+    limits = {} if max_grad_norm is None else {"max_grad_norm": max_grad_norm}
+    numbers = {"learning_rate": learning_rate, "momentum": momentum, "weight_decay": weight_decay, **limits}
+    check("nstorm", norm, axis_name, **numbers, n_init=n_init, every_k=every_k)
 
-    method = "nstorm"
+    def init(params: Tree) -> NstormState:
+        count, micro_step = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)  # two: a state may be donated
+        v = trees.zero_estimate(params)
+        formed, skipped = trees.initial_flags(v, norm, axis_name)
+        return NstormState(count, micro_step, v, jax.tree.map(trees.copy, params), formed, skipped)
 
-    def __call__(
-        self,
-        learning_rate: float | Array | UpdateSchedule,
-        momentum: float | Array | UpdateSchedule = 0.9,
+    def update(
+        updates: Tree,
+        state: NstormState,
+        params: Tree = None,
         *,
-        max_grad_norm: float | Array | None = None,
-        n_init: int | Array = 1,
-        every_k: int | Array | UpdateSchedule = 1,
-        weight_decay: float | Array = 0.0,
-        norm: NormOption = "global",
-        axis_name: AxisName | None = None,
-    ) -> optax.GradientTransformationExtraArgs:
-        """Make the transformation."""
-        limits = {} if max_grad_norm is None else {"max_grad_norm": max_grad_norm}
-        numbers = {"learning_rate": learning_rate, "momentum": momentum, "weight_decay": weight_decay, **limits}
-        check("nstorm", norm, axis_name, **numbers, n_init=n_init, every_k=every_k)
+        grad_fn: Callable[[Tree], Tree] | None = None,
+        prev_grads: Tree = None,
+        **_: Any,
+    ) -> tuple[Tree, NstormState]:
+        if params is None:
+            raise ValueError("nstorm: params must be given to update; got params=None.")
+        params = trees.drop_without_gradient(params, updates)
+        require_axes("nstorm", axis_name, params)
+        count, micro_step, v, previous, formed, skipped = state
+        stale = _previous_gradient(updates, params, state, grad_fn, prev_grads)
+        agreed = jnp.array(True) if grad_fn is None else _agreed(updates, stale, count)
+        calls = at(every_k, count) * jnp.where(count == 0, n_init, 1)
+        first, last = micro_step == 0, micro_step + 1 >= calls
 
-        def init(params: Tree) -> NstormState:
-            count, micro_step = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)  # two: a state may be donated
-            v = trees.zero_estimate(params)
-            formed, skipped = trees.initial_flags(v, norm, axis_name)
-            return NstormState(count, micro_step, v, jax.tree.map(trees.copy, params), formed, skipped)
+        # The recursion is linear in v and the gradients together: it is applied to v with the first k-th of the
+        # means, to 0 with each of the others, and the results add up. That spares a tree to accumulate in.
+        g, old = (
+            jax.tree.map(lambda g: g / calls, trees.clip(trees.cast_like(gradient, v), max_grad_norm, axis_name))
+            for gradient in (updates, stale)
+        )
+        eta, zero = 1 - at(momentum, count), jax.tree.map(jnp.zeros_like, v)
+        before = trees.where(first, v, zero)
+        part = trees.where(formed, jax.tree.map(lambda v, g, old: equations.storm(v, g, old, eta), before, g, old), g)
+        v = jax.tree.map(jnp.add, trees.cast_like(part, v), trees.where(first, zero, v))
 
-        def update(
-            updates: Tree,
-            state: NstormState,
-            params: Tree = None,
-            *,
-            grad_fn: Callable[[Tree], Tree] | None = None,
-            prev_grads: Tree = None,
-            **_: Any,
-        ) -> tuple[Tree, NstormState]:
-            if params is None:
-                raise ValueError("nstorm: params must be given to update; got params=None.")
-            params = trees.drop_without_gradient(params, updates)
-            require_axes("nstorm", axis_name, params)
-            count, micro_step, v, previous, formed, skipped = state
-            stale = second_gradient.previous_gradient(updates, state.count, previous, grad_fn, prev_grads)
-            honest = grad_fn is None or second_gradient.check_agreement(updates, stale, count, params, previous)
-            calls = at(every_k, count) * jnp.where(count == 0, n_init, 1)
-            first, last = micro_step == 0, micro_step + 1 >= calls
+        good = trees.finite_flags(v, norm, axis_name)
+        moves = jax.tree.map(lambda flag: last & flag, good)
+        lost = jax.tree.map(lambda flag: last & ~flag, good)
+        gamma = at(learning_rate, count)
+        change = trees.normalized_update("nstorm", gamma, v, params, weight_decay, norm, axis_name)
+        change = trees.where(moves, change, zero)
+        change = jax.tree.map(lambda leaf: jnp.where(agreed, leaf, jnp.nan), change)
+        return trees.cast_like(change, params), NstormState(
+            count=jnp.where(last, optax.safe_increment(count), count),
+            micro_step=jnp.where(last, 0, micro_step + 1),
+            estimate=trees.where(lost, zero, v),
+            previous=trees.cast_like(trees.where(last, params, previous), previous),
+            formed=jax.tree.map(partial(jnp.where, last), good, formed),
+            skipped=skipped + trees.count_true(lost),
+        )
 
-            # The recursion is linear in v and the gradients together: it is applied to v with the first k-th of the
-            # means, to 0 with each of the others, and the results add up. That spares a tree to accumulate in.
-            share = {
-                point: jax.tree.map(
-                    lambda g: g / calls, trees.clip(trees.cast_like(gradient, v), max_grad_norm, axis_name)
-                )
-                for point, gradient in ((trees.BEFORE, stale), (trees.NOW, updates))
-            }
-            zero = jax.tree.map(jnp.zeros_like, v)
-            part = trees.estimate(Storm(1 - at(momentum, count)), formed, trees.where(first, v, zero), share)
-            v = jax.tree.map(jnp.add, part, trees.where(first, zero, v))
-
-            good = trees.finite_flags(v, norm, axis_name)
-            moves = jax.tree.map(lambda flag: last & flag, good)
-            lost = jax.tree.map(lambda flag: last & ~flag, good)
-            gamma = at(learning_rate, count)
-            change = trees.normalized_update("nstorm", gamma, v, params, weight_decay, norm, axis_name)
-            change = trees.where(moves, change, zero)
-            if honest is not True:
-                change = jax.tree.map(lambda leaf: jnp.where(honest, leaf, jnp.nan), change)
-            return trees.cast_like(change, params), NstormState(
-                count=jnp.where(last, optax.safe_increment(count), count),
-                micro_step=jnp.where(last, 0, micro_step + 1),
-                estimate=trees.where(lost, zero, v),
-                previous=trees.cast_like(trees.where(last, params, previous), previous),
-                formed=jax.tree.map(partial(jnp.where, last), good, formed),
-                skipped=skipped + trees.count_true(lost),
-            )
-
-        return optax.GradientTransformationExtraArgs(init, update)
+    return optax.GradientTransformationExtraArgs(init, update)
 
 
-nstorm = _Nstorm()
+def _previous_gradient(
+    grads: Tree, params: Tree, state: NstormState, grad_fn: Callable[[Tree], Tree] | None, prev_grads: Tree
+) -> Tree:
+    """Return the sample's gradient at the previous parameters, at first those of now."""
+    if grad_fn is not None:
+        return grad_fn(jax.tree.map(lambda now, old: jnp.where(state.count == 0, now, old), params, state.previous))
+    if prev_grads is not None:
+        return jax.tree.map(lambda g, old: g if _is_masked(g) else old, grads, prev_grads, is_leaf=_is_masked)
+    if isinstance(state.count, jax.core.Tracer) or state.count > 0:
+        raise ValueError(
+            "nstorm: grad_fn or prev_grads must be given to update, from the second one on and always under jax.jit; "
+            "got neither."
+        )
+    return grads
+
+
+def _agreed(grads: Tree, stale: Tree, count: Array) -> Array:
+    """Whether both gradients are of one sample, as far as it shows: while they are at one point."""
+
+    def compare(grads: Tree, stale: Tree) -> Array:
+        # NaN where a gradient is not finite, which is another matter.
+        return ~(length(jax.tree.map(jnp.subtract, stale, grads)) > AGREEMENT * length(stale))
+
+    agreed: Array = jax.lax.cond(count == 0, compare, lambda *_: jnp.array(True), grads, stale)
+    if not isinstance(agreed, jax.core.Tracer) and not agreed:
+        raise ValueError(
+            "nstorm: grads must be what grad_fn returns at params; got others at the first update, as happens with "
+            "another sample or key, behind clipping or another transformation of a chain, and inside optax.MultiSteps. "
+            "nstorm(..., max_grad_norm=…) clips at both points, and nstorm(..., every_k=…) accumulates at both."
+        )
+    return agreed
+
+
+def _is_masked(node: Any) -> bool:
+    return isinstance(node, optax.MaskedNode)

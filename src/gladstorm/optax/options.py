@@ -1,7 +1,6 @@
 """The options of the transformations: their rules, and numbers that may be schedules."""
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -23,15 +22,15 @@ RULES = {
     "every_k": Rule("a schedule or a whole number ≥ 1", lambda v: v.ndim == 0 and 1 <= v < 2**31 and v % 1 == 0),
     "horizon": Rule("a whole number ≥ 1", lambda v: v.ndim == 0 and v >= 1 and v % 1 == 0),
     "n_init": Rule("a whole number from 1 to 2³¹ − 1", lambda v: v.ndim == 0 and 1 <= v < 2**31 and v % 1 == 0),
+    "scale": Rule("a number, finite and ≥ 0", lambda v: v.ndim == 0 and 0 <= v < math.inf),
     "weight_decay": Rule("a number, finite and ≥ 0", lambda v: v.ndim == 0 and 0 <= v < math.inf),
     "max_grad_norm": Rule("a number, finite and > 0", lambda v: v.ndim == 0 and 0 < v < math.inf),
 }
-FAST_DECAY = 0.01  # of the parameters in one update: they halve in 70
 SCHEDULED = ("learning_rate", "momentum", "every_k")
 
 
 def check(owner: str, norm: NormOption, axis_name: AxisName | None, **values: Any) -> None:
-    """Raise a ValueError for the first option that breaks its rule, and warn of a habit from adamw."""
+    """Raise a ValueError for the first option that breaks its rule."""
     if norm not in NORMS and (isinstance(norm, str) or not (callable(norm) or isinstance(norm, StepNorm))):
         raise ValueError(
             f"{owner}: norm must be one of {', '.join(NORMS)}, a norm of gladstorm.norms, or a function of a leaf's "
@@ -44,14 +43,6 @@ def check(owner: str, norm: NormOption, axis_name: AxisName | None, **values: An
         )
     for name, value in values.items():
         require(owner, name, value)
-    gamma, decay = values["learning_rate"], values["weight_decay"]
-    if isinstance(gamma, int | float) and isinstance(decay, int | float) and gamma * decay > FAST_DECAY:
-        warnings.warn(
-            f"{owner}: learning_rate · weight_decay = {gamma * decay:.3g} is the part of the parameters that every "
-            "update takes away; learning_rate is the length of an update here, so a weight_decay that is usual for "
-            "adamw is too much.",
-            stacklevel=3,
-        )
 
 
 def require(owner: str, name: str, value: Any) -> None:
@@ -63,21 +54,14 @@ def require(owner: str, name: str, value: Any) -> None:
 
 
 def require_axes(owner: str, axis_name: AxisName | None, tree: Any) -> None:
-    """Raise a ValueError if leaves are parts, along axes of `jax.shard_map` that nobody has named, or only some are."""
+    """Raise a ValueError if leaves are parts, along axes of `jax.shard_map` that nobody has named."""
     kinds = [getattr(jax.typeof(leaf), "manual_axis_type", None) for leaf in jax.tree.leaves(tree)]
-    cut = [frozenset() if kind is None else kind.varying for kind in kinds]  # empty where JAX does not keep track
-    axes = sorted(frozenset().union(*cut))
+    axes = sorted({axis for kind in kinds if kind is not None for axis in kind.varying})
     if axis_name is None and axes:
         raise ValueError(
             f"{owner}: axis_name must name the axes that parameters are cut along inside jax.shard_map, or the norm "
             f"would be that of a part; got None for {', '.join(axes)}. Where devices train models of their own, give "
             "axis_name=()."
-        )
-    named = frozenset({axis_name} if isinstance(axis_name, str) else axis_name or ())
-    if len({named & each for each in cut}) > 1:
-        raise ValueError(
-            f"{owner}: every leaf must be cut along axis_name, or whole leaves count once for each device; got some "
-            f"that are not cut along {', '.join(sorted(named))}."
         )
 
 

@@ -7,15 +7,7 @@ from typing import Any
 
 import optax
 
-from gladstorm.core.batch_scaling import (
-    BatchScaling,
-    averaging,
-    for_momentum,
-    for_normalized,
-    for_squares,
-    lion,
-    nesterov,
-)
+from gladstorm.core.batch_scaling import BatchScaling, for_momentum, for_normalized, for_squares, lion
 from gladstorm.core.rules import ABOVE_ZERO, POSITIVE
 from gladstorm.optax.nsgdm import nsgdm
 
@@ -85,8 +77,7 @@ def _lion(before: Arguments, factor: float, critical: float) -> tuple[float, Arg
 
 
 def _normalized(before: Arguments, factor: float, critical: float) -> tuple[float, Arguments]:
-    share = nesterov if before.get("nesterov") else averaging
-    scaling = for_normalized(factor, critical, (before["momentum"],), share)
+    scaling = for_normalized(factor, critical, (before["momentum"],))
     return scaling.length, _with_decay(before, scaling, ("momentum",))
 
 

@@ -1,6 +1,6 @@
-"""Operations on trees: estimates by the simulator's equations, normalized updates, types and flags."""
+"""Operations on trees: normalized updates, types and flags."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,20 +11,10 @@ from typing_extensions import override
 
 from gladstorm.core import equations
 from gladstorm.core.parts import Array
-from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.norms import PerLayer, StepNorm, is_finite, length, unit
 from gladstorm.optax.options import AxisName, Choice, NormOption
 
 Tree = Any
-
-# An estimator asks for the sample's gradient at a point and never looks at the point: here a name stands for it.
-BEFORE, NOW = "x^{k-1}", "x^k"
-
-
-def estimate(estimator: Estimator, formed: Tree, v: Tree, gradients: Mapping[str, Tree]) -> Tree:
-    """The next v; the first one where none is formed yet."""
-    begun = estimator.init(gradients.__getitem__, NOW)
-    return cast_like(where(formed, estimator.update(v, gradients.__getitem__, BEFORE, NOW), begun), v)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ import jax.numpy as jnp
 import optax
 from typing_extensions import override
 
+from gladstorm.core import equations
 from gladstorm.core.parts import Array
 from gladstorm.methods.norms import length
 from gladstorm.methods.steps import Untuned, per_coordinate
 from gladstorm.methods.steps.untuned import UntunedState
-from gladstorm.optax.options import AxisName, UpdateSchedule, at, require, require_axes
+from gladstorm.optax.nsgdm import NsgdmState, nsgdm
+from gladstorm.optax.options import AxisName, NormOption, UpdateSchedule, at, require, require_axes
 from gladstorm.optax.trees import Tree, cast_like, copy, drop_without_gradient, zero_estimate
 
 
@@ -20,6 +22,7 @@ def untuned(
     *,
     learning_rate: float | Array | UpdateSchedule = 1.0,
     weight_decay: float | Array = 0.0,
+    layers: NormOption | None = None,
     axis_name: AxisName | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """A method with nothing to tune: it finds the length of its updates, and when to shorten them.
@@ -38,6 +41,9 @@ def untuned(
         learning_rate: A factor of δ. 1 is the method.
         weight_decay: λ ≥ 0; an update multiplies x by 1 − λ‖δ‖/√d, where ‖δ‖/√d is about how far a coordinate moves: so
             λ means what it means in adamw. `update` takes the parameters in any case.
+        layers: For networks: the norm of each layer, `by_layer` or another of `nsgdm`'s. This is `nsgdm` with momentum
+            0.9 and one length for all networks, which falls linearly: L = 0.02 · learning_rate · max{1 − k/horizon,
+            1/(k + 1)}. Its state is one tree, and there is no average. λ is then that of `nsgdm`.
         axis_name: As in `nsgdm`.
 
     >>> from gladstorm.optax import averaged
@@ -52,6 +58,14 @@ def untuned(
     """
     for name, value in (("horizon", horizon), ("learning_rate", learning_rate), ("weight_decay", weight_decay)):
         require("untuned", name, value)
+    if layers is not None:
+
+        def length_of_step(k: Array) -> Any:
+            return at(learning_rate, k) * equations.layer_length(k.astype(jnp.result_type(float)), horizon, jnp)
+
+        return nsgdm(
+            length_of_step, equations.LAYER_MOMENTUM, weight_decay=weight_decay, norm=layers, axis_name=axis_name
+        )
     decays = not isinstance(weight_decay, int | float) or weight_decay > 0
 
     class Decayed(Untuned):
@@ -115,7 +129,7 @@ def untuned_per_coordinate(horizon: int | Array) -> optax.GradientTransformation
 
 
 def averaged(state: Any, params: Tree) -> Tree:
-    """The average x̄ of late iterates; parameters that no `untuned` leads stay as they are.
+    """The average x̄ of late iterates; parameters that no `untuned` leads, or one by layer, stay as they are.
 
     Args:
         state: That of `untuned` or `untuned_per_coordinate`, or of a chain or any transformation around them:
@@ -123,9 +137,9 @@ def averaged(state: Any, params: Tree) -> Tree:
         params: The parameters, whose dtypes the average takes. A whole equinox model will do; of a flax model
             `nnx.as_pure(nnx.state(model, nnx.Param))`.
     """
-    nodes = jax.tree.leaves(state, is_leaf=_is_untuned)
-    averages = [node.average for node in nodes if _is_untuned(node)]
-    if not averages:
+    nodes = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, UntunedState | NsgdmState))
+    averages = [node.average for node in nodes if isinstance(node, UntunedState)]
+    if not averages and not any(isinstance(node, NsgdmState) for node in nodes):  # by layer it is an nsgdm
         raise ValueError("averaged: state must be of untuned, or of a transformation around it; got another.")
 
     def latest(leaf: Any, *candidates: Any) -> Any:
@@ -139,7 +153,3 @@ def averaged(state: Any, params: Tree) -> Tree:
             "averaged: params must be a tree of arrays like the one that init of the transformation got; got another. "
             "Of a flax model, give nnx.as_pure(optimizer.opt_state) and nnx.as_pure(nnx.state(model, nnx.Param))."
         ) from None
-
-
-def _is_untuned(node: Any) -> bool:
-    return isinstance(node, UntunedState)

@@ -1,9 +1,7 @@
 """Results as one HTML file to explore offline: sliders for what was swept, linked charts, a table behind each.
 
-Vega draws; it comes with vl-convert. It is 0.90 MB in a page, its SVG has labels for screen readers, and it needs no
-server. Bokeh 3.9 with its widgets and tables is 1.95 MB and draws on a canvas, Plotly 7.1 is 4.82 MB. The numbers are
-embedded to four significant digits, as a whole number and a power of ten each, in planes of bytes that gzip shortens:
-the page shows what the record has, digit by digit, at about two bytes a number.
+Vega draws; it comes with vl-convert, takes 0.9 MB of a page, and its SVG has labels for screen readers. Numbers have
+four significant digits, each a whole number and a power of ten, in planes of bytes that gzip shortens to about two.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,15 +43,8 @@ DASHES = {"-": (), "--": (3.7, 1.6), "-.": (6.4, 1.6, 1, 1.6), ":": (1, 1.65)}
 Setting = Mapping[str, float | str]  # what tells a record from the others of a page, such as {"B": 0.5}
 
 
-class HasRuns(Protocol):
-    """A method's runs in a comparison, as `compare` returns them."""
-
-    def runs(self) -> Sequence[tuple[Setting, Record]]:
-        """Return records, each with what tells it from the others."""
-
-
 def explore(
-    records: Record | Sequence[tuple[Setting, Record]] | Mapping[str, HasRuns],
+    records: Record | Sequence[tuple[Setting, Record]] | Mapping[str, Any],
     path: str | os.PathLike[str],
     *,
     title: str = "",

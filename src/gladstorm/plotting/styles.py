@@ -58,7 +58,6 @@ USUAL_NAMES = {
     "svrg": "SVRG",
 }
 SYMBOLS = {"gamma": "γ", "eta": "η", "sigma2": "σ²", "beta": "β", "size": "batch", "large.size": "large batch"}
-LISTED = re.compile(r",? ?\w+=(\[[^\]]*\]|grid\([^()]*\))")  # numbers of a method's text that are tuned
 _BY_NAME = {name.lower(): name for name in LOOKS} | OTHER_NAMES
 
 
@@ -81,28 +80,20 @@ def in_words(label: str) -> str:
     return label.replace(beginning, method_of(label) or USUAL_NAMES.get(beginning, beginning), 1)
 
 
-def legend_names(texts: Sequence[str], brief: Sequence[str], tuned: Sequence[str]) -> list[str]:
-    """Names of compared methods for a legend: in words where that tells them apart, with the numbers tuning chose.
+def legend_names(texts: Sequence[str], as_tuned: Sequence[str], tuned: Sequence[str]) -> list[str]:
+    """Names of compared methods for a legend: in words with the numbers that tuning chose, else the text as tuned.
 
-    >>> legend_names(["sgd", "sgd(batch=grow_with_distance(B=1))"], ["sgd", "sgd"], ["gamma=0.1", "gamma=0.0316228"])
+    >>> texts, tuned = ["sgd", "sgd(batch=grow_with_distance(B=1))"], ["gamma=0.1", "gamma=0.0316228"]
+    >>> legend_names(texts, texts, tuned)
     ['SGD (γ = 0.1)', 'SGD, dynamic batch (γ = 0.0316)']
-    >>> legend_names(["sgd(batch=[1,4])", "sgd(batch=2)"], ["sgd (batch=[1,4])", "sgd (batch=2)"], ["size=4", ""])
-    ['SGD (batch = 4)', 'SGD (batch=2)']
+    >>> legend_names(["sgd(batch=[1,4])", "sgd(batch=2)"], ["sgd(batch=4)", "sgd(batch=2)"], ["size=4", ""])
+    ['sgd(batch=4)', 'sgd(batch=2)']
     """
-    plain = [in_words(re.split(r"[(:]", name)[0].strip()) for name in brief]
-    words = [name + ", dynamic batch" * ("grow_with_distance" in text) for name, text in zip(plain, texts, strict=True)]
-    alike = Counter(words)
-    chosen = [f" ({in_symbols(numbers)})" if numbers else "" for numbers in tuned]
-
-    def named(brief: Sequence[str]) -> list[str]:
-        apart = [word if alike[word] == 1 else in_words(name) for word, name in zip(words, brief, strict=True)]
-        return list(map(str.__add__, apart, chosen))
-
-    without_lists = [
-        LISTED.sub("", name).replace("(, ", "(").replace(" ()", "") for name in brief
-    ]  # tuned has one each
-    names = named(without_lists)
-    return names if len({*names}) == len(names) else named(brief)
+    words = [in_words(_beginning(text)) + ", dynamic batch" * ("grow_with_distance" in text) for text in texts]
+    return [
+        text if words.count(word) > 1 else f"{word} ({in_symbols(numbers)})" if numbers else word
+        for word, text, numbers in zip(words, as_tuned, tuned, strict=True)
+    ]
 
 
 def in_symbols(numbers: str) -> str:
@@ -121,7 +112,10 @@ def in_symbols(numbers: str) -> str:
 
 
 def _beginning(label: str) -> str:
-    return re.split(r"[,:]| \(| with ", label)[0].strip()
+    """Return a label up to a remark, without what stands in parentheses."""
+    while (shorter := re.sub(r"\s*\([^()]*\)", "", label)) != label:
+        label = shorter
+    return re.split(r"[,:]| with ", label)[0].strip()
 
 
 def styles(labels: Iterable[str]) -> dict[str, dict[str, Any]]:

@@ -23,8 +23,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gladstorm.core.memory import require_free_memory
-from gladstorm.core.rules import COUNT
+from gladstorm.core.rules import COUNT, require_free_memory
 from gladstorm.core.screen import shown
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.progress import quietly
@@ -58,9 +57,6 @@ def choose_executor(given: Any) -> Executor:
 @contextlib.contextmanager
 def open_executor(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
     """What --workers N or --scheduler ADDRESS asks for: so many processes of this machine, or a cluster's workers."""
-    if workers is None and scheduler is None:
-        yield HERE
-        return
     if workers is not None and scheduler is not None:
         raise ValueError(f"--workers and --scheduler exclude each other; got {workers} and {scheduler!r}.")
     if workers is not None:
@@ -68,26 +64,26 @@ def open_executor(workers: int | None, scheduler: str | None) -> Iterator[Execut
         require_free_memory("cluster", f"{workers:,} workers", workers * WORKER_BYTES, "ask for fewer")
         with Processes(workers) as processes:
             yield processes
-        return
+    elif scheduler is not None:
+        with _connected(scheduler) as client:
+            yield OnDask(client)
+    else:
+        yield HERE
+
+
+def _connected(scheduler: str) -> Client:
     if importlib.util.find_spec("distributed") is None:
         raise ValueError("--scheduler needs Dask, which is not installed; pip install 'gladstorm[dask]'.")
     import distributed
     from distributed.comm.addressing import get_address_host_port, parse_address
 
     try:
-        address = str(scheduler)
-        if parse_address(address)[0] in ("tcp", "tls"):  # a Client that fails to connect goes on in the background
-            socket.create_connection(get_address_host_port(address), timeout=ANSWER_SECONDS).close()
-        client = distributed.Client(scheduler, timeout=ANSWER_SECONDS)
-    except (OSError, ValueError, MemoryError) as problem:
-        # Dask takes the greeting of another kind of server for the length of a message, of exabytes.
-        other = "what answers there is no scheduler; a dashboard's address is not its scheduler's"
-        why = other if isinstance(problem, MemoryError) else shown(problem)
-        raise ValueError(
-            f"--scheduler: a Dask scheduler must answer within {ANSWER_SECONDS} seconds; got {scheduler!r} ({why})."
-        ) from None
-    with client:
-        yield OnDask(client)
+        if parse_address(scheduler)[0] in ("tcp", "tls"):  # a Client that fails to connect goes on in the background
+            socket.create_connection(get_address_host_port(scheduler), timeout=ANSWER_SECONDS).close()
+        return distributed.Client(scheduler, timeout=ANSWER_SECONDS)
+    except (OSError, ValueError, MemoryError) as problem:  # a dashboard's greeting is read as a length of exabytes
+        why = f"must be the address of a Dask scheduler that answers within {ANSWER_SECONDS} seconds"
+        raise ValueError(f"--scheduler: {why}; got {scheduler!r} ({shown(problem)}).") from None
 
 
 class Processes:
@@ -136,21 +132,22 @@ class Processes:
                 future.cancel()
 
     def _begin(self) -> None:
-        self._pool = ProcessPoolExecutor(
-            self._count,
-            multiprocessing.get_context("spawn"),  # a fork would copy JAX's threads half
-            _begin_worker,
-        )
+        spawn = multiprocessing.get_context("spawn")  # a fork would copy JAX's threads half
+        self._pool = ProcessPoolExecutor(self._count, spawn, _begin_worker)
 
     def _submit(self, task: Task[Any]) -> Future[Any]:
         packed = _pack(task, pickle.dumps)
-        with _without_ctrl_c():  # a process may start
-            try:
-                return self._pool.submit(_compute_there, packed, _made_with())
-            except BrokenProcessPool as death:
-                failed: Future[Any] = Future()
-                failed.set_exception(death)
-                return failed
+        # Processes that start here ignore Ctrl-C from their first moment on: who started them ends them.
+        mask = getattr(signal, "pthread_sigmask", lambda *_: ())
+        before = mask(getattr(signal, "SIG_BLOCK", 0), [signal.SIGINT])
+        try:
+            return self._pool.submit(_compute_there, packed, _made_with())
+        except BrokenProcessPool as death:
+            failed: Future[Any] = Future()
+            failed.set_exception(death)
+            return failed
+        finally:
+            mask(getattr(signal, "SIG_SETMASK", 0), before)
 
 
 class OnDask:
@@ -227,16 +224,3 @@ def _begin_worker() -> None:
         os._exit(1)
 
     threading.Thread(target=end, daemon=True).start()
-
-
-@contextlib.contextmanager
-def _without_ctrl_c() -> Iterator[None]:
-    """Let processes that start here ignore Ctrl-C, from their first moment on: who started them ends them."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

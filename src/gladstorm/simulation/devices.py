@@ -8,15 +8,11 @@ import platform
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from contextvars import ContextVar
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
-
-from gladstorm.jobs.progress import within
 
 # Loops that touch less than this many bytes become one kernel each. XLA's own limit of 1 kB leaves the dozen small
 # kernels of a cheap objective's step to be launched one by one, which takes longer than what they compute.
@@ -24,17 +20,6 @@ ONE_KERNEL_BYTES = 4_000_000
 MONTH = 30 * 24 * 3600  # how long a program stays on disk
 LEAST = 0.03  # seconds of compiling that are worth a file
 WARNING = "Error (reading|writing) persistent compilation cache"  # a damaged file, a full disk: it is compiled again
-_MINE: ContextVar[list[Any] | None] = ContextVar("_MINE", default=None)
-
-
-def available() -> list[Any]:
-    """The devices that runs are spread over: all of JAX's, or inside a with-block of `only`, those given there."""
-    return _MINE.get() or jax.local_devices()
-
-
-def only(devices: list[Any]) -> AbstractContextManager[None]:
-    """A with-block in which this thread spreads runs over these devices only."""
-    return within(_MINE, devices)
 
 
 def tune(cores: int | None = None) -> None:
@@ -86,19 +71,13 @@ def keep_programs() -> None:
 @contextmanager
 def programs_on_disk() -> Iterator[None]:
     """Let JAX keep programs there inside a with-block, and leave its settings as they were."""
-    settings = jax.config
-    folder = None if settings.jax_compilation_cache_dir else _folder()  # type: ignore[attr-defined]  # added by JAX
-    if folder is None:
-        yield
-        return
-    before = settings.jax_persistent_cache_min_compile_time_secs  # type: ignore[attr-defined]
+    before = jax.config.jax_compilation_cache_dir, jax.config.jax_persistent_cache_min_compile_time_secs  # type: ignore[attr-defined]  # added by JAX
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", WARNING)
-        _keep_in(str(folder), LEAST)
+        keep_programs()
         try:
             yield
         finally:
-            _keep_in(None, before)
+            _keep_in(*before)
 
 
 def _keep_in(folder: str | None, least: float) -> None:

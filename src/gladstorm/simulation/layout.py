@@ -79,7 +79,7 @@ def split_into_tasks(sizes: Sizes, steps: int, dim: int) -> list[Selection]:
     selections = []
     for stacks in _programs(sizes, max(RUNS, int(runs))):
         rows = tuple(index for stack in stacks for index in stack)
-        at_once = max(1, RUNS // len(rows)) if sizes.cheap else _seeds_at_once(sizes, len(rows))
+        at_once = _seeds_at_once(sizes, len(rows))
         most = min(runs / len(rows), TASK_BYTES / sizes.oracle_bytes if sizes.oracle_per_seed else runs, sizes.seeds)
         tasks = -(-sizes.seeds // max(min(at_once, sizes.seeds), int(most)))
         size = min(sizes.seeds, _up_to(-(-sizes.seeds // tasks), min(at_once, sizes.seeds)))  # of whole chunks

@@ -63,12 +63,12 @@ class Record(Snapshot[np.ndarray]):
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """A name for each configuration, with the numbers that tell it from others of that name."""
-        return tuple(configuration.label for configuration in self.configurations)
+        return tuple(each.label for each in self.configurations)
 
     @property
     def swept(self) -> list[str]:
         """The fields for which `sweep` was given lists of numbers, such as gamma."""
-        return list(dict.fromkeys(field for configuration in self.configurations for field in configuration.swept))
+        return list(dict.fromkeys(field for each in self.configurations for field in each.swept))
 
     @property
     def field(self) -> str:
@@ -93,17 +93,16 @@ class Record(Snapshot[np.ndarray]):
         Raises:
             ValueError: If no configuration has the field.
         """
-        known = dict.fromkeys(name for configuration in self.configurations for name in configuration.numbers)
+        known = dict.fromkeys(name for each in self.configurations for name in each.numbers)
         if field not in known:
             raise ValueError(f"Record: the field must be one of {', '.join(known)}; got {field!r}.")
-        return np.array([configuration.numbers.get(field, np.nan) for configuration in self.configurations])
+        return np.array([each.numbers.get(field, np.nan) for each in self.configurations])
 
     def __getitem__(self, name: str) -> Record:
         """The runs of the method that had this name in `sweep`, or of one label."""
-        named = enumerate(self.configurations)
-        rows = [row for row, configuration in named if name in (configuration.name, configuration.label)]
+        rows = [row for row, each in enumerate(self.configurations) if name in (each.name, each.label)]
         if not rows:
-            known = list(dict.fromkeys(configuration.name for configuration in self.configurations))
+            known = list(dict.fromkeys(each.name for each in self.configurations))
             raise ValueError(f"Record: the name must be one of {shown(known, 300)} or a label; got {name!r}.")
         return self.select(rows)
 
@@ -124,7 +123,7 @@ class Record(Snapshot[np.ndarray]):
         """The runs of the configurations with these indices, in the order given."""
         chosen = tuple(self.configurations[row] for row in rows)
         arrays = {name: getattr(self, name)[list(rows)] for name in ARRAYS}
-        methods = {label: self.config["methods"][label] for label in (configuration.label for configuration in chosen)}
+        methods = {each.label: self.config["methods"][each.label] for each in chosen}
         return dataclasses.replace(self, configurations=chosen, config=self.config | {"methods": methods}, **arrays)
 
     def on_seeds(self, count: int) -> Record:
@@ -164,9 +163,6 @@ class Record(Snapshot[np.ndarray]):
 
         Args:
             plan: What `run(oracle, plan)` was given.
-
-        Returns:
-            The measured mean with its 95 % interval over seeds, the bound, and their ratio.
 
         Raises:
             ValueError: If the record has several configurations, or another number of iterates than the plan.
@@ -256,10 +252,7 @@ class Record(Snapshot[np.ndarray]):
 
     def metadata(self) -> dict[str, Any]:
         """What `from_arrow` needs besides the table, as JSON-ready data."""
-        return {
-            "config": self.config,
-            "configurations": [configuration.as_dict() for configuration in self.configurations],
-        }
+        return {"config": self.config, "configurations": [each.as_dict() for each in self.configurations]}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, key: str = "") -> Record:
@@ -297,9 +290,9 @@ class Record(Snapshot[np.ndarray]):
         _require_same("Record.stacked", records, "seeds", "steps")
         arrays = {name: np.concatenate([getattr(record, name) for record in records]) for name in ARRAYS}
         methods = {label: method for record in records for label, method in record.config["methods"].items()}
-        configurations = tuple(configuration for record in records for configuration in record.configurations)
+        configurations = tuple(each for record in records for each in record.configurations)
         if len(methods) < len(configurations):
-            labels = shown([configuration.label for configuration in configurations])
+            labels = shown([each.label for each in configurations])
             raise ValueError(f"Record.stacked: every configuration must have its own label; got {labels}.")
         config = records[0].config | {"methods": methods}
         return dataclasses.replace(records[0], configurations=configurations, config=config, **arrays)
@@ -317,8 +310,8 @@ class Record(Snapshot[np.ndarray]):
             name: np.concatenate([getattr(record, name) for record in records], axis) for name, axis in axes.items()
         }
         infima = {record.config["f_inf"] for record in records}
-        config = records[0].config | {"seeds": arrays["seeds"].tolist()}
-        config |= {"f_inf": infima.pop() if len(infima) == 1 else None}
+        f_inf = infima.pop() if len(infima) == 1 else None
+        config = records[0].config | {"seeds": arrays["seeds"].tolist(), "f_inf": f_inf}
         config |= _described([oracle for record in records for oracle in record._oracles()])
         return dataclasses.replace(records[0], config=config, **arrays)
 

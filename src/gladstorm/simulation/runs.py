@@ -18,7 +18,7 @@ from gladstorm.jobs import interrupts
 from gladstorm.jobs.progress import report_progress
 from gladstorm.methods import Method
 from gladstorm.problems.oracles import Oracle
-from gladstorm.simulation import devices, engine
+from gladstorm.simulation import engine
 from gladstorm.simulation.configurations import Configured
 from gladstorm.simulation.layout import Chunk, Selection, Sizes, lay_out
 from gladstorm.simulation.one_run import COUNTS, CUMULATIVE, CURVES, Snapshot, State, path_entries
@@ -147,7 +147,7 @@ class Runs:
 
     def __call__(self) -> Record:
         """The record of the runs; `CutShort` has what there is of them when an interrupt comes."""
-        oracles, available = list(self.oracles), devices.available()
+        oracles, available = list(self.oracles), jax.local_devices()
         chunks = lay_out(self.sizes(len(available)))
         record = self.blank(np.size(oracles[0].objective.start), f_inf=None)
         stacked = cache(self._stack)

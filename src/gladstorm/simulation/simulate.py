@@ -7,26 +7,23 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 
 from gladstorm.core.rules import COUNT, STEPS
-from gladstorm.jobs import interrupts
 from gladstorm.jobs.progress import Progress, on_progress
 from gladstorm.jobs.provenance import versions
-from gladstorm.jobs.store import Store
-from gladstorm.jobs.tasks import Task, results
+from gladstorm.jobs.tasks import HERE, Executor, Store, Task, results
 from gladstorm.methods import Method, from_plan
 from gladstorm.methods.method import settings_of
 from gladstorm.problems.oracles import Oracle
-from gladstorm.simulation import devices
-from gladstorm.simulation.cluster import choose_executor
 from gladstorm.simulation.configurations import expand, name_methods
-from gladstorm.simulation.fingerprint import fingerprint
 from gladstorm.simulation.layout import Selection, lay_out, split_into_tasks
 from gladstorm.simulation.record import ARRAYS, Record
 from gladstorm.simulation.runs import CutShort, Recording, Runs, write
 from gladstorm.simulation.validation import (
     Instances,
+    fingerprint,
     require_compatible,
     require_memory,
     validate_oracles,
@@ -119,7 +116,7 @@ def sweep(
 
     Raises:
         ValueError: If an argument is not valid, or the sweep would not fit in memory.
-        Interrupted: On Ctrl-C and SIGTERM; its `record` holds all that was recorded until then.
+        Interrupted: On Ctrl-C; its `record` holds all that was recorded until then.
 
     >>> from gladstorm import BlumGladyshev, nsgdm, objectives, sgd
     >>> oracle = BlumGladyshev(objectives.named("quadratic", dim=2, start=1.0), B=0.1, G=0.1)
@@ -135,17 +132,16 @@ def sweep(
     fits = partial(require_memory, instances, count, recording.most, recording.capacity)
     fits()  # what is recorded of them, before any of them is made
     configured = tuple(expand(named))
-    require_compatible(instances.first, (method for _, method, _ in configured))
+    traces = require_compatible(instances.first, (row.method for row in configured))
     whole = Runs(instances.oracles, instances.bytes_each, configured, tuple(seeds), len(seeds), recording)
-    cores = len(devices.available())
+    cores = jax.local_device_count()
     selections = split_into_tasks(whole.sizes(cores), recording.steps, instances.dim)
     parts = [whole.select(selection) for selection in selections]
     largest = max(parts, key=lambda part: part.weight)
     fits(at_once=max(chunk.runs for chunk in lay_out(largest.sizes(cores))))
     kept = None if store is None else Store(store, Record, ".parquet")
-    tasks = _tasks(parts, selections, instances, identified=kept is not None)
+    tasks = _tasks(parts, selections, instances, None if kept is None else traces)
     record = whole.blank(instances.dim, **_config(instances, seeds, recording))
-    where = choose_executor(executor)
     done = 0
 
     def place(number: int, part: Record) -> None:
@@ -153,12 +149,11 @@ def sweep(
         write(record, rows, first, {name: getattr(part, name) for name in ARRAYS})
 
     with (
-        interrupts.sigterm_as_ctrl_c(),
         Progress("simulating", whole.weight) as shown,
         on_progress(lambda more: shown(done + more) if progress else None),
     ):
         try:
-            for number, part in results(tasks, kept, where):
+            for number, part in results(tasks, kept, _where(executor)):
                 place(number, part)
                 done += parts[number].weight
                 if progress:
@@ -183,27 +178,31 @@ class Interrupted(KeyboardInterrupt):
 
 
 def _tasks(
-    parts: list[Runs], selections: list[Selection], instances: Instances, *, identified: bool
+    parts: list[Runs], selections: list[Selection], instances: Instances, traces: dict[Any, Any] | None
 ) -> list[Task[Record]]:
-    """The tasks with names for people and, if they will be kept, what decides them."""
-    prints: dict[int, str | None] = {}
+    """The tasks with names for people and, given the traces of the methods, with what decides them."""
+    prints = {structure: fingerprint(traced) for structure, traced in (traces or {}).items()}
     tasks = []
     for part, selection in zip(parts, selections, strict=True):
         identity = None
-        if identified:
-            structures = {structure: method for _, method, structure in part.configured}
-            for structure in structures.keys() - prints.keys():
-                prints[structure] = fingerprint(instances.first, structures[structure])
-            several = len(instances.described) > 1
-            described = (
-                instances.described[selection.seeds.start : selection.seeds.stop] if several else instances.described
-            )
+        if traces is not None:
+            own = instances.described
+            described = own if len(own) == 1 else own[selection.seeds.start : selection.seeds.stop]
+            structures = dict.fromkeys(jax.tree.structure(row.method) for row in part.configured)
             identity = part.identity(described) | {"traced": [prints[structure] for structure in structures]}
-        names = list(dict.fromkeys(configuration.name for configuration, _, _ in part.configured))
+        names = list(dict.fromkeys(row.configuration.name for row in part.configured))
         among = f"{len(names)} methods" if len(names) > 3 else ", ".join(names)
         seeds = f"seed {part.seeds[0]}" if len(part.seeds) == 1 else f"seeds {part.seeds[0]}–{part.seeds[-1]}"
         tasks.append(Task(f"{among}, {seeds}", identity, part))
     return tasks
+
+
+def _where(executor: Any) -> Executor:
+    if executor is None:
+        return HERE
+    from gladstorm.simulation.cluster import choose_executor  # not before: most sweeps stay in this process
+
+    return choose_executor(executor)
 
 
 def _config(instances: Instances, seeds: Sequence[int], recording: Recording) -> dict[str, Any]:

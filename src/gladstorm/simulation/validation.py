@@ -1,36 +1,51 @@
 """Validates what a sweep is given before it runs: seeds, oracles, methods, memory.
 
-Parts of this package are compatible by its tests. A user's own are evaluated once abstractly, which costs nothing: it
-is the trace that the program is made from. Of every objective, f and ∇f are evaluated at x⁰.
+Parts of this package are compatible by its tests, and described by their numbers and the package's source. A user's own
+are traced once, abstractly, which costs nothing: the trace of the first steps says whether everything has the shape of
+what it replaces, and the hash of its operations and of the arrays it captures is what a store knows the parts by. Of
+every objective, f and ∇f are evaluated at x⁰.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.core.memory import NUMBER, VECTORS, require_free_memory, require_memory_for_a_run
-from gladstorm.core.parts import check, describe, in_float64, require_single_numbers
-from gladstorm.core.rules import COUNT, SEED, VECTOR
+from gladstorm.core.parts import check, describe, in_float64
+from gladstorm.core.rules import COUNT, NUMBER, SEED, VECTOR, VECTORS, require_free_memory, require_memory_for_a_run
 from gladstorm.core.screen import shown
+from gladstorm.jobs.provenance import digest, is_followed
 from gladstorm.methods import Method
 from gladstorm.methods.averages import Average
 from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.method import rule
-from gladstorm.methods.schedules import Clock, Schedule, resolved
+from gladstorm.methods.schedules import Clock, resolved
 from gladstorm.methods.steps import Step
 from gladstorm.problems.functions import require_finite, require_result, tree_of
 from gladstorm.problems.oracles import Oracle
-from gladstorm.simulation.fingerprint import is_user_defined
-from gladstorm.simulation.one_run import CURVES, arrive, begin, draw, draw_more, gradients, move, path_entries
+from gladstorm.simulation.one_run import (
+    CURVES,
+    arrive,
+    begin,
+    draw,
+    draw_more,
+    gradients,
+    move,
+    path_entries,
+    report,
+    snapshot,
+)
 
 COPIES = 3  # of what has been recorded so far: before and after a call of the program, and taken out of it
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of functions, in the text of some operations: another in every process
 
 
 def validate_seeds(seeds: Any) -> Sequence[int]:
@@ -79,14 +94,14 @@ def validate_oracles(oracle: Any, seeds: int) -> Instances:
         if _kind(instance) != _kind(first):
             raise ValueError(
                 "sweep: oracles must be of one structure, and their arrays of one shape; oracle 0 is "
-                f"{_in_short(first)}, oracle {number} is {_in_short(instance)}."
+                f"{shown(first, 60)}, oracle {number} is {shown(instance, 60)}."
             )
         if number == 0:
             require_memory_for_a_run("sweep", np.size(instance.objective.start))  # all that follows copies x
         with jax.enable_x64(True):
             exact = in_float64(instance)
-            if number == 0:
-                _require_gradients(exact)
+            if number == 0 and is_user_defined(exact):
+                _require_objective(exact.objective)
             require_finite(exact.objective)
         described.append(describe(instance))
         infima.add(instance.objective.f_inf)
@@ -98,34 +113,54 @@ def validate_method(method: Any) -> Method:
     """The method, its batch size a rule if it was a number."""
     if not isinstance(method, Method):
         raise ValueError(f"sweep: methods must be Method objects such as nsgdm(...); got {shown(method)}.")
-    for name, kind, otherwise in (("estimator", Estimator, ""), ("step", Step, ""), ("average", Average, ", or None")):
-        if not isinstance(value := getattr(method, name), kind) and not (value is None and otherwise):
-            raise ValueError(
-                f"Method: {name} must be of a class that inherits {kind.__name__}, with @part above it{otherwise}; "
-                f"got {shown(value)}."
-            )
+    for name, kind in {"estimator": Estimator, "step": Step, "average": Average | None}.items():
+        if not isinstance(getattr(method, name), kind):
+            inherits = f"must be of a class that inherits {name.capitalize()}, with @part above it"
+            raise ValueError(f"Method: {name} {inherits}; got {shown(getattr(method, name))}.")
     made: Method = dataclasses.replace(method, batch=rule(method.batch))
-    nodes = jax.tree.leaves(made.batch, is_leaf=lambda node: isinstance(node, Schedule))
-    if any(isinstance(node, Schedule) for node in nodes):
-        raise ValueError(
-            f"Method: batch must be a whole number or a batch rule, not a schedule; got {shown(made.batch)}."
-        )
     check(made)
     return made
 
 
-def require_compatible(oracle: Oracle, methods: Iterable[Method]) -> None:
-    """Raise a ValueError if a method, its numbers single ones, cannot be run on the oracle."""
+def require_compatible(oracle: Oracle, methods: Iterable[Method]) -> dict[Any, Any]:
+    """Raise a ValueError if a method, its numbers single ones, cannot be run on the oracle.
+
+    Returns:
+        By the methods' structures, the trace of the first steps of a run; None where no part is a user's own.
+    """
     structures = {}
     for method in methods:
         structures[jax.tree.structure(method)] = method
         for part in (method.estimator, method.step):
             if why := part.incompatible(oracle):
                 raise ValueError(why)
-    for method in structures.values():
-        if is_user_defined(oracle) or is_user_defined(method):
-            with jax.enable_x64(True):
-                _try_out(in_float64(oracle), in_float64(method))
+    return {structure: _trace(oracle, method) for structure, method in structures.items()}
+
+
+def _trace(oracle: Oracle, method: Method) -> Any:
+    if not (is_user_defined(oracle) or is_user_defined(method)):
+        return None
+    with jax.enable_x64(True):
+        return _first_steps.trace(in_float64(oracle), in_float64(method)).jaxpr
+
+
+def fingerprint(traced: Any) -> str | None:
+    """A hash of what a trace computes: every operation and every array it captures, wherever they are written."""
+    if traced is None:
+        return None
+    arrays = map(np.asarray, _constants(traced))
+    captured = (f"{array.dtype}{array.shape}".encode() + array.tobytes() for array in arrays)
+    return digest(_ADDRESS.sub("", str(traced)).encode() + b"".join(captured))
+
+
+def is_user_defined(value: Any) -> bool:
+    """Whether a class or function takes part whose source is not followed: a user's own."""
+    if isinstance(value, FunctionType):
+        return not is_followed(str(value.__module__))
+    if not dataclasses.is_dataclass(value):
+        return callable(value)
+    held = (getattr(value, field.name) for field in dataclasses.fields(value))
+    return not is_followed(type(value).__module__) or any(map(is_user_defined, held))
 
 
 def require_memory(instances: Instances, runs: int, times: int, capacity: int, at_once: int = 1) -> None:
@@ -141,18 +176,12 @@ def require_memory(instances: Instances, runs: int, times: int, capacity: int, a
 
 
 def _require_oracle(oracle: Any) -> None:
-    if not isinstance(oracle, Oracle) and all(hasattr(oracle, name) for name in ("start", "value", "grad")):
-        raise ValueError(
-            "sweep: oracle must be a source of stochastic gradients, not an objective: wrap it, "
-            f"BlumGladyshev(objective, B=0.5, G=1.0); got {shown(oracle, 60)}."
-        )
     if not isinstance(oracle, Oracle):
         raise ValueError(
-            "sweep: oracle must be an oracle such as BlumGladyshev(objective, B, G), of a class that inherits Oracle, "
-            f"or a list with one for each seed; got {shown(oracle, 60)}."
+            "sweep: oracle must be of a class that inherits Oracle, such as BlumGladyshev(objective, B=0.5, G=1.0), or "
+            f"a list with one for each seed; got {shown(oracle, 60)}."
         )
-    check(oracle)
-    require_single_numbers(oracle)
+    check(oracle, single=True)
     owner = type(oracle.objective).__name__
     for name in ("start", "f_inf", "value", "grad"):
         if not hasattr(oracle.objective, name):
@@ -168,61 +197,53 @@ def _kind(oracle: Any) -> Any:
     return structure, [np.shape(leaf) for leaf in leaves]
 
 
-def _in_short(oracle: Any) -> str:
-    """An oracle by its shapes first: where two differ in them, it is seen in a line."""
-    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(oracle) if np.ndim(leaf)]
-    return f"of shapes {shown(shapes, 60)}, {shown(oracle, 60)}"
+def _require_objective(objective: Any) -> None:
+    """Raise a ValueError unless f(x) is a number and ∇f(x) is like x."""
+    x, its = np.asarray(objective.start), type(objective).__name__
+    require_result(its, "value", jax.eval_shape(partial(_call, "value"), objective, x))
+    _require_like(its, "grad", jax.eval_shape(partial(_call, "grad"), objective, x), x)
 
 
-def _require_gradients(oracle: Any) -> None:
-    """That f(x) is a number and ∇f(x) is like x, and that the oracle finds them at a point."""
-    objective, x = oracle.objective, np.asarray(oracle.objective.start)
-    owner, its = type(oracle).__name__, type(objective).__name__
-    require_result(its, "value", _shape_of(objective, "value", x))
-    _require_like(its, "grad", _shape_of(objective, "grad", x), x)
-    point = _shape_of(oracle, "at", x)
+@partial(jax.jit, static_argnums=0)
+def _call(name: str, owner: Any, argument: Any) -> Any:
+    return getattr(owner, name)(argument)
+
+
+@jax.jit
+def _first_steps(oracle: Any, method: Any) -> Any:
+    """Two steps of a run, in which everything must have the shape of what it replaces."""
+    x, zero, one, seed = jnp.asarray(oracle.objective.start), jnp.int64(0), jnp.int64(1), jnp.uint32(0)
+    owner, estimating, stepping = (type(part).__name__ for part in (oracle, method.estimator, method.step))
+    point = oracle.at(x)
     if not hasattr(point, "x"):
         raise ValueError(f"{owner}: at must return a point with a field x, a NamedTuple; got {_what(point)}.")
     _require_like(owner, "at(x).x", point.x, x)
-    _require_like(owner, "exact", _shape_of(oracle, "exact", point), x)
-
-
-def _try_out(oracle: Any, method: Any) -> None:
-    """One step of one run, abstractly: everything has the shape of what it replaces."""
-    x, zero, seed = np.asarray(oracle.objective.start), np.int64(0), np.uint32(0)
-    names = {role: type(getattr(method, role)).__name__ for role in ("estimator", "step", "batch")}
-    point = _shape_of(oracle, "at", x)
-    noise = jax.eval_shape(draw, oracle, seed, zero)
-    gradient = jax.eval_shape(_gradient, oracle, point, noise)
-    _require_like(type(oracle).__name__, "grad", gradient, x)
-    size = jax.eval_shape(lambda rule: rule(jnp.zeros((), int), jnp.zeros(())), method.batch)
-    if getattr(size, "shape", None) != () or not np.issubdtype(size.dtype, np.integer):
-        raise ValueError(f"{names['batch']}: a batch rule must return one whole number; got {_what(size)}.")
-    more = jax.eval_shape(draw_more, oracle, method.estimator, seed, zero)
-    v = jax.eval_shape(_first_direction, oracle, method.estimator, point, noise, more)
-    _require_like(names["estimator"], "direction", v, x)
-    state = jax.eval_shape(begin, oracle, method, seed, zero, zero)
+    _require_like(owner, "exact", oracle.exact(point), x)
+    noise = draw(oracle, seed, one)
+    _require_like(owner, "grad", oracle.grad(point, oracle.sample_of(noise, point, one)), x)
+    size = method.batch(zero, jnp.zeros(()))
+    if np.shape(size) or not jnp.issubdtype(jnp.result_type(size), np.integer):
+        whose = type(method.batch).__name__
+        raise ValueError(f"{whose}: a batch rule must return one whole number; got {_what(size)}.")
+    more = draw_more(oracle, method.estimator, seed, one)
+    now = resolved(method.estimator, Clock(zero, jnp.zeros(()), zero))
+    v = now.direction(now.init(gradients(oracle, now, point, noise, more, one), point))
+    _require_like(estimating, "direction", v, x)
+    state = begin(oracle, method, seed, zero, one)
     try:
-        moved, memory = jax.eval_shape(move, oracle, method, state, zero, zero)
+        x, memory = move(oracle, method, state, one, one)
     except TypeError as problem:
         if tree_of(oracle.objective) is None:
             raise
         way_out = "x and v are the tree that f takes, so move them by jax.tree.map"
-        raise ValueError(f"{names['step']}: {way_out}; got {problem}.") from None
-    _require_like(names["step"], "move", moved, x)
-    _require_like(names["step"], "what move remembers", memory, state.memory)
-    later = jax.eval_shape(arrive, oracle, method, state, memory, point, noise, more, zero, zero, zero)
-    _require_like(names["estimator"], "update", later.estimate, state.estimate)
+        raise ValueError(f"{stepping}: {way_out}; got {problem}.") from None
+    _require_like(stepping, "move", x, state.point.x)
+    _require_like(stepping, "what move remembers", memory, state.memory)
+    later = arrive(oracle, method, state, memory, oracle.at(x), noise, more, one, one, one)
+    _require_like(estimating, "update", later.estimate, state.estimate)
     _require_like(type(method.average).__name__, "weight times x", later.average, state.average)
-
-
-def _gradient(oracle: Any, point: Any, noise: Any) -> Any:
-    return oracle.grad(point, oracle.sample_of(noise, point, jnp.ones((), int)))
-
-
-def _first_direction(oracle: Any, estimator: Any, point: Any, noise: Any, more: Any) -> Any:
-    now = resolved(estimator, Clock(jnp.zeros((), int), jnp.zeros(()), jnp.zeros((), int)))
-    return now.direction(now.init(gradients(oracle, now, point, noise, more, jnp.ones((), int)), point))
+    reported = ((), ()) if method.average is None else report(oracle, later)
+    return snapshot(oracle, method, later, oracle.objective.value(later.point.x), reported, one)
 
 
 def _require_like(owner: str, name: str, value: Any, model: Any) -> None:
@@ -233,24 +254,18 @@ def _require_like(owner: str, name: str, value: Any, model: Any) -> None:
 
 def _what(tree: Any) -> str:
     """The shape and type of an array, or of all arrays of a tree."""
-    leaves = jax.tree.leaves(tree)
-    arrays = [f"{np.dtype(leaf.dtype).name} of shape {leaf.shape}" for leaf in leaves]
+    arrays = [
+        f"{getattr(leaf, 'dtype', type(leaf).__name__)} of shape {np.shape(leaf)}" for leaf in jax.tree.leaves(tree)
+    ]
     if jax.tree_util.all_leaves([tree]):
         return arrays[0]
     return "None" if tree is None else f"{type(tree).__name__} of {', '.join(arrays) or 'nothing'}"
 
 
-def _shape_of(owner: Any, name: str, argument: Any) -> Any:
-    """What a method of a part returns, abstractly."""
-    try:
-        return jax.eval_shape(partial(_call, name), owner, argument)
-    except TypeError as problem:
-        if "not a valid JAX type" not in str(problem):
-            raise
-        whose = type(owner).__name__
-        raise ValueError(f"{whose}: {name} must return arrays, or a NamedTuple of them; got something else.") from None
-
-
-@partial(jax.jit, static_argnums=0)
-def _call(name: str, owner: Any, argument: Any) -> Any:
-    return getattr(owner, name)(argument)
+def _constants(traced: Any) -> Iterator[Any]:
+    """The arrays that a traced function and all functions inside it capture."""
+    yield from getattr(traced, "consts", ())
+    for equation in getattr(traced, "jaxpr", traced).eqns:
+        for held in jax.tree.leaves(equation.params, is_leaf=lambda node: hasattr(node, "eqns")):
+            if hasattr(held, "eqns"):
+                yield from _constants(held)

@@ -6,7 +6,6 @@ ratio has no mean, of the share of paired seeds that did better, on one side of 
 intervals of the three questions are valid at the same time.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 from gladstorm.comparison.scores import CONFIDENCE, ratio
 from gladstorm.core.estimate import Estimate
 from gladstorm.core.statistics import share_interval, significant
-from gladstorm.suite.result import Answer, CaseAnswer, ProblemFacts, SeedShare, SeparatingFact, SuiteCase, SuiteResult
+from gladstorm.suite.result import Answer, CaseAnswer, SeedShare, SuiteCase, SuiteResult
 
 DIGITS = 4  # that answers keep
 
@@ -33,14 +32,6 @@ QUESTIONS = (
     Question("clip", "clipped SGD", "SGD"),
     Question("reduce variance", "NSTORM", "NSGDM"),
 )
-# Facts by which cases may be told apart, in words that follow "where".
-FACTS: dict[str, Callable[[ProblemFacts, int], bool]] = {
-    "the noise grows faster than BG-0 allows": lambda facts, _: bool(facts.outside) and facts.field == "∇f",
-    "the noise is the problem's own": lambda facts, _: facts.natural,
-    "the start is far": lambda facts, _: facts.far,
-    "x has 20 numbers or more": lambda facts, _: facts.dim >= 20,
-    "the budget is 1,000 or less": lambda _, budget: budget <= 1000,
-}
 
 
 def answers(result: SuiteResult) -> list[Answer]:
@@ -64,7 +55,7 @@ def _answer(result: SuiteResult, question: Question, comparisons: int) -> Answer
         cases.append(CaseAnswer(case.problem, case.budget, (chosen, other), lost, rounded, shown, judged))
     better, worse = (_clearest([case for case in cases if case.verdict == word]) for word in ("better", "worse"))
     deed, does, does_not = question
-    return Answer(deed, does, does_not, cases, better, worse, _where(result, cases))
+    return Answer(deed, does, does_not, cases, better, worse)
 
 
 def share_of_seeds(scores: np.ndarray, other: np.ndarray, comparisons: int) -> SeedShare:
@@ -110,20 +101,3 @@ def _preferred(result: SuiteResult, case: SuiteCase, method: str) -> str:
     rows: list[str] = [name for name, row in result.methods.items() if row.method == method]
     scores = np.array([case.rows[name].tuning_score for name in rows], float)  # None is NaN
     return rows[int(np.argmin(np.where(np.isnan(scores), np.inf, scores)))]
-
-
-def _where(result: SuiteResult, cases: list[CaseAnswer]) -> SeparatingFact | None:
-    """The fact that separates the cases where it is better from the others most, if it is so more often than not."""
-    best: SeparatingFact | None = None
-    for words, holds in FACTS.items():
-        such = [case for case in cases if holds(result.problems[case.problem], case.budget)]
-        others = [case for case in cases if case not in such]
-        if not such or not others:
-            continue
-        here, elsewhere = ([case for case in some if case.verdict == "better"] for some in (such, others))
-        lead = len(here) / len(such) - len(elsewhere) / len(others)
-        if 2 * len(here) > len(such) and lead > (best.lead if best else 0):
-            counts = (len(here), len(such)), (len(elsewhere), len(others))
-            worse = sum(case.verdict == "worse" for case in such)
-            best = SeparatingFact(words, significant(lead, DIGITS), *counts, worse, _clearest(here))
-    return best

@@ -1,4 +1,4 @@
-"""The figures of `gladstorm suite`: over all problems, and problem by problem."""
+"""The figures of `gladstorm suite`: the answers case by case, and profiles over all cases."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +10,9 @@ from matplotlib.ticker import NullFormatter
 from gladstorm.core.estimate import Estimate
 from gladstorm.plotting.styles import LOOKS, method_of, styles
 from gladstorm.suite.result import SuiteResult
-from gladstorm.suite.running import over_cases
+from gladstorm.suite.running import profile, reaching, with_infinities
 
 FARTHEST = 100.0  # factor of the best that is drawn
-# How a row's mark is drawn, by what the figure says about it.
-DOUBTS = {"": "o", "a square: tuned to the edge of its grid": "s", "a triangle: f ended above f(x⁰)": "^"}
 WIDEST = 1000.0  # ratio to the reference that is drawn: intervals of few seeds go on for ever
 
 
@@ -60,14 +58,14 @@ def profiles(result: SuiteResult) -> Figure:
     left, right = figure.subplots(1, 2, sharey=True)
     cases, longest = result.cases, max(result.config.budgets)
     factors, shares = np.geomspace(1, FARTHEST, 200), np.linspace(0, 1, 201)
-    curves = over_cases(result, factors, shares)
     for place, (name, style) in enumerate(_styles(result).items()):
         # Marks for those who see no colours, each row's elsewhere, so that they do not hide each other.
         look = LOOKS.get(method_of(name) or "")
         style = style | {"marker": look.marker if look else "*", "markersize": 3.2, "markevery": (3 * place, 40)}
-        within, reached = curves[name]
-        left.step(factors, within, where="post", label=name, **style)
-        right.step(longest * shares, reached, where="post", **style)
+        ratios = with_infinities(case.rows[name].to_best for case in cases)
+        times = with_infinities(time for case in cases if case.budget == longest for time in case.rows[name].reached)
+        left.step(factors, profile(ratios, factors), where="post", label=name, **style)
+        right.step(longest * shares, reaching(times, shares, longest), where="post", **style)
     left.set(xscale="log", ylim=(0, 1.02))
     left.set_xlabel("factor of the best ‖∇f‖", fontsize=8)
     left.set_ylabel("share", fontsize=8)
@@ -81,51 +79,10 @@ def profiles(result: SuiteResult) -> Figure:
     return figure
 
 
-def problems(result: SuiteResult) -> Figure:
-    """Every row's ‖∇f‖ relative to the reference's with its interval, a panel for each problem."""
-    names, rows = list(result.problems), _styles(result)
-    columns = min(4, len(names))
-    lines = -(-len(names) // columns)
-    figure = Figure(figsize=(1.2 + 1.9 * columns, 0.7 + 2.1 * lines), layout="constrained")
-    axes = figure.subplots(lines, columns, squeeze=False, sharey=True)
-    budgets, reference = result.config.budgets, result.config.reference
-    doubts, (none, edge, ascends) = set[str](), DOUBTS
-    for ax, name in zip(axes.flat, names, strict=False):
-        ax.set_xscale("log")
-        cases = [case for case in result.cases if case.problem == name]
-        for case in cases:
-            longer = case.budget == budgets[-1]
-            for place, (row, style) in enumerate(rows.items()):
-                face = style["color"] if longer else "white"
-                dot = {"color": style["color"], "markerfacecolor": face, "markeredgewidth": 0.8}
-                of, height = case.rows[row], place + (0.17 if longer else -0.17)
-                doubt = ascends if "ascends" in of.flags else edge if of.at_edge else none
-                doubts.add(doubt)
-                if of.relative.grad_norm.value is not None:
-                    _interval(ax, of.relative.grad_norm, height, dot, marker=DOUBTS[doubt])
-                elif of.diverged:
-                    ax.plot([0.97], [height], "X", markersize=4, transform=ax.get_yaxis_transform(), **dot)
-        lost = [case.rows[reference].diverged for case in cases]
-        if any(lost):
-            words = f"{reference} lost\n{' and '.join(map(str, lost))} seeds:\nno ratios to it"
-            ax.text(0.5, 0.5, words, fontsize=7, ha="center", va="center", transform=ax.transAxes)
-        _show_ratios(ax)
-        ax.set_title(f"{name}, d = {result.problems[name].dim}", fontsize=7)
-        ax.tick_params(labelsize=6)
-        ax.set_yticks(range(len(rows)), list(rows))
-    axes[0, 0].invert_yaxis()  # shared: the first row is on top everywhere
-    for ax in list(axes.flat)[len(names) :]:
-        ax.set_visible(False)
-    caption = f"‖∇f‖ relative to {reference}, left of 1 is better; ○ {budgets[0]:,}"
-    caption += f" ● {budgets[-1]:,} stochastic gradients; a cross: some seed diverged"
-    figure.supxlabel("\n".join([caption, *(doubt for doubt in DOUBTS if doubt and doubt in doubts)]), fontsize=7)
-    return figure
-
-
-def _interval(ax: Any, ratio: Estimate, place: float, style: Mapping[str, Any], *, marker: str = "o") -> None:
+def _interval(ax: Any, ratio: Estimate, place: float, style: Mapping[str, Any]) -> None:
     if ratio.low is not None:
         ax.plot([ratio.low, ratio.high], [place, place], color=style["color"], linewidth=0.9)
-    ax.plot([ratio.value], [place], marker, markersize=3.2, **style)
+    ax.plot([ratio.value], [place], "o", markersize=3.2, **style)
 
 
 def _show_ratios(ax: Any) -> None:

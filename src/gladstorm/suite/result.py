@@ -10,7 +10,7 @@ from gladstorm.core.results import from_json, to_json
 from gladstorm.core.rules import COUNT
 from gladstorm.jobs.files import load_json, save_json
 
-SUITE_FORMAT = "gladstorm suite 2"
+SUITE_FORMAT = "gladstorm suite 3"
 Numbers = list[float | None]  # one for each seed; None where it is not finite
 
 
@@ -68,18 +68,6 @@ class CaseAnswer:
 
 
 @dataclass(frozen=True)
-class SeparatingFact:
-    """The fact that separates the cases where a method is better from the others most."""
-
-    words: str
-    lead: float
-    better: tuple[int, int]  # of so many cases for which it holds
-    better_elsewhere: tuple[int, int]
-    worse: int
-    clearest: CaseAnswer | None
-
-
-@dataclass(frozen=True)
 class Answer:
     """Whether to do something: the method that does, the one that does not, and the verdict of each case."""
 
@@ -89,7 +77,6 @@ class Answer:
     cases: list[CaseAnswer]
     clearest_for: CaseAnswer | None
     clearest_against: CaseAnswer | None
-    where: SeparatingFact | None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ The rows are methods by text, each with a constant step size and with a linear d
 from __future__ import annotations  # `gradient_size` is called by text: its kinds of arguments are read as text
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, get_args
 
@@ -121,7 +121,6 @@ def run(
     progress: bool = True,
     store: str | os.PathLike[str] | None = None,
     executor: Any = None,
-    on_case: Callable[[str, int, Mapping[str, Compared]], object] = lambda *_: None,
 ) -> SuiteResult:
     """Run some rows on every problem and budget, and answer the questions.
 
@@ -129,7 +128,6 @@ def run(
         rows: By name, as `entries` makes them.
         settings: How much is run.
         progress, store, executor: Those of `sweep`.
-        on_case: Called with the problem's name, the budget and what `compare` returned, case by case.
     """
     settings.check()
     posed = [(PROBLEMS[name], budget) for name in settings.problems for budget in settings.budgets]
@@ -143,7 +141,6 @@ def run(
         size = gradient_size(problem.oracle(FIRST_TUNING_SEED), FIRST_TUNING_SEED)
         methods = made(rows.values(), np.geomspace(low, high, settings.step_sizes).tolist(), size)
         results = compare(problem.oracle, dict(zip(rows, methods, strict=True)), budget=budget, **how)
-        on_case(problem.name, budget, results)
         cases.append(case(problem, budget, results, comparisons, size))
     config = SuiteConfig(**asdict(settings), target=TARGET, reference=reference(list(rows)), versions=versions())
     result = SuiteResult(config, dict(rows), {name: PROBLEMS[name].facts for name in settings.problems}, cases)
@@ -256,17 +253,6 @@ def reached(grad_norm: np.ndarray, sfo: np.ndarray, budget: int, target: float) 
 def reaching(times: np.ndarray, shares: np.ndarray, budget: int) -> np.ndarray:
     """The share of all runs, those that never reach their target included, that have by each share of the budget."""
     return np.asarray((times[:, None] <= shares * budget).mean(axis=0))
-
-
-def over_cases(result: SuiteResult, factors: np.ndarray, shares: np.ndarray) -> dict[str, list[np.ndarray]]:
-    """Return for each row its `profile` over all cases, and its `reaching` over all runs with the largest budget."""
-    longest, curves = max(result.config.budgets), {}
-    for row in result.methods:
-        ratios = with_infinities(case.rows[row].to_best for case in result.cases)
-        late = [case.rows[row].reached for case in result.cases if case.budget == longest]
-        times = with_infinities(time for times in late for time in times)
-        curves[row] = [profile(ratios, factors), reaching(times, shares, longest)]
-    return curves
 
 
 def with_infinities(values: Iterable[float | None]) -> np.ndarray:

@@ -3,7 +3,6 @@
 import numpy as np
 
 from gladstorm.core.screen import in_digits
-from gladstorm.suite.answers import FACTS
 from gladstorm.suite.result import Answer, CaseAnswer, SuiteCase, SuiteResult
 from gladstorm.suite.running import profile, with_infinities
 
@@ -71,8 +70,8 @@ def over_cases(result: SuiteResult) -> Table:
 
 
 def sentence(answer: Answer) -> str:
-    """How often it is better, where, how often it diverges, and the clearest cases for and against."""
-    does, does_not, where = answer.does, answer.does_not, answer.where
+    """How often it is better, how often it diverges, and the clearest cases for and against."""
+    does, does_not = answer.does, answer.does_not
     verdicts = [case.verdict for case in answer.cases]
     better, worse, rest = (verdicts.count(word) for word in ("better", "worse", "cannot tell"))
     lost = [sum(case.diverged[place] for case in answer.cases) for place in (0, 1)]
@@ -80,17 +79,8 @@ def sentence(answer: Answer) -> str:
         f"{does[:1].upper()}{does[1:]} is better than {does_not} in {better} of {len(verdicts)} cases and worse in "
         f"{worse}; in {rest} the intervals cannot tell"
     ]
-    if where is not None:
-        (good, such), (others, elsewhere) = where.better, where.better_elsewhere
-        sentences.append(
-            f"Where {where.words}, it is better in {good} of {such} cases and worse in {where.worse}; elsewhere "
-            f"better in {others} of {elsewhere}"
-        )
-    elif better:
-        sentences.append(f"None of the {len(FACTS)} facts about problems that we tried says where it is better")
     sentences.append(f"Runs that diverged: {lost[0]} with {does}, {lost[1]} with {does_not}")
-    best = answer.clearest_for if where is None else where.clearest  # where the fact holds, if one is named
-    for word, case in (("for", best), ("against", answer.clearest_against)):
+    for word, case in (("for", answer.clearest_for), ("against", answer.clearest_against)):
         if case is not None:
             sentences.append(f"The clearest case {word} it: {row_of(case)}")
     return ". ".join(sentences) + "."

@@ -15,23 +15,19 @@ method needs. The package is plain Python and needs neither JAX nor NumPy.
 """
 
 from gladstorm.theory.batches import (
-    Hyperbola,
     batch_for_samples,
     batch_for_time,
     critical_batch,
-    doubling_distance,
     price_of_wrong_batch,
     trade_off,
 )
-from gladstorm.theory.class_constants import in_norm, weaken, wrapped
+from gladstorm.theory.class_constants import weaken, wrapped
 from gladstorm.theory.geometry import Decay, Norm
 from gladstorm.theory.growing_steps import GrowingSteps
-from gladstorm.theory.lower_bounds import lower_bound
+from gladstorm.theory.lower_bounds import lower_bound, smooth_lower_bound
 from gladstorm.theory.master_bounds import master
 from gladstorm.theory.oracle import around_start, cost_of_moving, for_oracle, problem_of
 from gladstorm.theory.planning import (
-    COVERED_METHODS,
-    PLANNED_METHODS,
     compare,
     for_schedule,
     for_wrapper,
@@ -42,37 +38,29 @@ from gladstorm.theory.planning import (
 from gladstorm.theory.plans import Plan
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.sharper_bounds import sharper, travel_lower_bound
-from gladstorm.theory.statement import REGIMES, Condition, PowerOfT, Prescription, Statement, Term
+from gladstorm.theory.statement import REGIMES, Condition, Prescription, Statement
 from gladstorm.theory.table import rows
-from gladstorm.theory.uniform import Uniform, uniform
+from gladstorm.theory.uniform import uniform
 
 __all__ = [
-    "COVERED_METHODS",
-    "PLANNED_METHODS",
     "REGIMES",
     "Condition",
     "Decay",
     "GrowingSteps",
-    "Hyperbola",
     "Norm",
     "Plan",
-    "PowerOfT",
     "Prescription",
     "Problem",
     "Statement",
-    "Term",
-    "Uniform",
     "around_start",
     "batch_for_samples",
     "batch_for_time",
     "compare",
     "cost_of_moving",
     "critical_batch",
-    "doubling_distance",
     "for_oracle",
     "for_schedule",
     "for_wrapper",
-    "in_norm",
     "lower_bound",
     "master",
     "overtakes",
@@ -81,6 +69,7 @@ __all__ = [
     "problem_of",
     "rows",
     "sharper",
+    "smooth_lower_bound",
     "theorem",
     "trade_off",
     "travel_lower_bound",

@@ -24,8 +24,8 @@ def critical_batch(problem: Problem, distance: float, gradient: float) -> float:
     """
     NON_NEGATIVE.require("critical_batch", "distance", distance)
     POSITIVE.require("critical_batch", "gradient", gradient)
-    noise = problem.G + problem.B * distance**problem.half_growth
-    return (problem.norm.tau * noise / gradient) ** 2
+    noise = problem.G + problem.B * math.pow(distance, problem.half_growth)
+    return math.pow(problem.norm.tau * noise / gradient, 2)
 
 
 def batch_for_time(critical: float, worth: float) -> float:
@@ -63,22 +63,10 @@ def price_of_wrong_batch(factor: float, excess: float = 1.0) -> float:
     return 1 + excess * (factor + 1 / factor - 2) / (1 + excess) ** 2
 
 
-def doubling_distance(problem: Problem, doublings: float) -> float:
-    """Distance from x⁰ at which a batch like σ has doubled j times while ‖∇f‖ stays: σ(r) = 2^j G.
-
-    >>> doubling_distance(Problem(alpha=0, L0=1, B=0.5, G=2, gap=1), 1)
-    4.0
-    """
-    POSITIVE.require("doubling_distance", "doublings", doublings)
-    if not (problem.B and problem.growth):
-        return math.inf
-    return ((2**doublings - 1) * problem.G / problem.B) ** (2 / problem.growth)
-
-
 def mean_noise(problem: Problem, reach: float, power: int) -> float:
     """Mean of σ(D√t)^q over t in [0, 1] for q = 0, 1 or 2, σ(r) = G + B r^h: along a run that gets as far as D."""
     h, G = problem.half_growth, problem.G
-    grown = problem.B * reach**h
+    grown = problem.B * math.pow(reach, h)
     if power == 0:
         return 1.0
     if power == 1:
@@ -90,9 +78,8 @@ def mean_noise(problem: Problem, reach: float, power: int) -> float:
 class Hyperbola:
     """Steps against samples, (S/S0 − 1)(N/N0 − 1) = 1: what all batches of one shape can reach.
 
-    >>> curve = Hyperbola(steps=100.0, samples=1000.0)
-    >>> curve.at(1.0), curve.samples_for(400.0), curve.steps_for(4000.0)
-    ((200.0, 2000.0), 1333.3333333333333, 133.33333333333331)
+    >>> Hyperbola(steps=100.0, samples=1000.0).at(1.0)
+    (200.0, 2000.0)
     """
 
     steps: float  #: S0, the fewest steps, of infinite batches
@@ -102,14 +89,6 @@ class Hyperbola:
         """Steps and samples where 1 + x times the fewest samples are taken, and so 1 + 1/x times the fewest steps."""
         POSITIVE.require("Hyperbola", "excess", excess)
         return self.steps * (1 + 1 / excess), self.samples * (1 + excess)
-
-    def samples_for(self, steps: float) -> float:
-        """Samples that so many steps take; infinite where no batch is large enough."""
-        return self.samples * (1 + 1 / (steps / self.steps - 1)) if steps > self.steps else math.inf
-
-    def steps_for(self, samples: float) -> float:
-        """Steps that so many samples take; infinite where they are too few."""
-        return self.steps * (1 + 1 / (samples / self.samples - 1)) if samples > self.samples else math.inf
 
 
 def trade_off(problem: Problem, eps: float, batch: str = "sigma") -> Hyperbola:

@@ -45,6 +45,12 @@ class Expected:
     moment: float  # L_α: the factor of ‖∇f‖^α and of the noise scale^α once the sample moment is bounded
     young: float  # c_α: x^α ≤ λ x + c_α λ^{−p}
 
+    def in_norm(self, problem: Problem) -> Expected:
+        """The constants times τν, and L_α also times κ^α: how they enter in the problem's norm."""
+        norm, times = problem.norm, problem.norm.tau * problem.norm.nu
+        moment = times * norm.kappa**problem.alpha * self.moment
+        return replace(self, base=times * self.base, distance=times * self.distance, moment=moment)
+
 
 @lru_cache(maxsize=256)
 def symmetric(L0: float, L1: float, alpha: float) -> Symmetric:

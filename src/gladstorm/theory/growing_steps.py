@@ -123,14 +123,6 @@ class GrowingSteps:
         valley = lowest(self._bound_or_infinity, 1.0, float(self.steps))
         return min((math.floor(valley), min(math.ceil(valley), int(self.steps))), key=self._bound_or_infinity)
 
-    def overhead(self, gamma: float) -> float:
-        """c(γ): the bound at the best k is at most c(γ) times S1 of T_K steps of length γ, for smooth f and every γ."""
-        POSITIVE.require(type(self).__name__, "gamma", gamma)
-        if gamma > (longest := self.mean_step(self.steps)):
-            return gamma / longest
-        start = self.first / gamma
-        return (1 + start) * (math.exp(self.rate) + start / self.effective_steps(self.steps))
-
     def select(self, candidates: int, batch: int) -> SelectedPoint:
         """Candidates x̂_k at evenly spaced k, a batch of new gradients at each, and the one with the shortest mean.
 

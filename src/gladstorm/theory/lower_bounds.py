@@ -1,35 +1,86 @@
-"""Lower bounds: what every method needs, in stochastic gradients, under BG-0 noise."""
+"""Lower bounds: what every method needs, in stochastic gradients, where noise grows with the distance from x⁰."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
 
 from gladstorm.core.hardness import Hardness
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.rules import POSITIVE
 
 
-def lower_bound(problem: Problem, eps: float, *, rotated: bool = False) -> Hardness:
-    """Count what every method needs for E‖∇f‖ ≤ ε under BG-0 noise, if samples are in E L*_sym(α).
+class SmoothHardness(NamedTuple):
+    """Evaluations and rounds that E‖∇f‖ ≤ ε takes at least, if only f is smooth."""
+
+    samples: float  # fewer evaluations are not enough
+    rounds: float  # nor are fewer rounds, however many evaluations each has; 0 if rotated, where it is not proved
+    largest_eps: float  # ε up to which both hold
+
+
+def lower_bound(problem: Problem, eps: float, *, rotated: bool = False, blocks: int | None = None) -> Hardness:
+    """Count what every method needs for E‖∇f‖ ≤ ε if samples are in E L*_sym(α) and noise grows like r^a.
 
     Where curvature does not grow (α = 0 or L1 = 0), samples of L allow noise that grows like L‖x − x⁰‖ and no faster:
-    then the problem has the smaller growth of B and L/107 (L/214 if rotated).
+    then the problem has the smaller growth of B and L/107 (L/214 if rotated), at half the length of the runway.
 
     Args:
         problem: The constants, those of the oracle; α = 0 is read as L1 = 0. G does not matter.
         eps: ε.
         rotated: For all methods (Theorem 1); otherwise for those that respect zeros (Theorem 2), as all here do.
+        blocks: r, in another norm than the Euclidean: how many blocks of coordinates with ‖x‖ ≥ max ‖x_i‖₂ and
+            ‖v‖_* = Σ ‖v_i‖₂ it has, each as long as the chain and 1 more. For spectral steps, columns (Theorem 10).
 
     >>> least = lower_bound(Problem(alpha=1, L0=1, L1=120, B=0.25, G=0, gap=1), eps=1e-4)
     >>> f"{least.guaranteed:.3g}", all(least.eps <= largest for largest in least.limits().values())
     ('1.36e+11', True)
     """
-    if not problem.of_paper:
-        raise ValueError(
-            f"lower_bound: problem must have growth=2 in the Euclidean norm; got growth={problem.growth:g}, "
-            f"norm={problem.norm.name}."
-        )
-    POSITIVE.require("lower_bound", "eps", eps)
-    POSITIVE.require("lower_bound", "B", problem.B)
+    problem, eps = _in_block(problem, eps, blocks, sums=True)
     level = problem.constant("lower_bound", "L0" if problem.L is None else "L")
     alpha, L1 = (problem.alpha, problem.constant("lower_bound", "L1")) if problem.alpha else (1.0, 0.0)
-    least = Hardness(eps=eps, alpha=alpha, L0=level, L1=L1, B=problem.B, gap=problem.gap, rotated=rotated)
+    if L1 and problem.growth > 2:
+        raise ValueError(f"lower_bound: growth must be at most 2 where curvature grows; got growth={problem.growth:g}.")
+    B, gap, growth = problem.B, problem.gap, problem.growth
+    least = Hardness(eps=eps, alpha=alpha, L0=level, L1=L1, B=B, gap=gap, growth=growth, rotated=rotated)
     return least if L1 else least.of_smooth_samples()
+
+
+def smooth_lower_bound(
+    problem: Problem, eps: float, *, rotated: bool = False, blocks: int | None = None
+) -> SmoothHardness:
+    """Count what every method needs for E‖∇f‖ ≤ ε if f is L0-smooth, noise grows like r^a, and samples may be anything.
+
+    With B′ = B (Δ/(16ε))^(a/2 − 1) it is L0 B′² Δ³/(3.4·10⁹ ε⁶) (Theorem 6), or 4.2·10¹¹ for all methods (Theorem 8).
+    The arguments are those of `lower_bound`.
+
+    >>> least = smooth_lower_bound(Problem(alpha=0, L0=1, B=1, G=0, gap=1, growth=1), eps=1e-3)
+    >>> f"{least.samples:.3g} samples in {least.rounds:.3g} rounds"
+    '4.71e+06 samples in 5.88 rounds'
+    """
+    problem, eps = _in_block(problem, eps, blocks, sums=False)
+    L0, B, D, h = problem.constant("lower_bound", "L0"), problem.B, problem.gap, problem.half_growth
+    felt = B * (D / (16 * eps)) ** (h - 1)
+    samples = L0 * felt**2 * D**3 / ((4.2e11 if rotated else 3.4e9) * eps**6)
+    long, rare = (97700, 733) if rotated else (41000, 144)
+    noisy = (B * D**h * 16 ** (1 - h) / rare) ** (1 / (1 + h))
+    return SmoothHardness(samples, 0.0 if rotated else L0 * D / (1.7e5 * eps**2), min(math.sqrt(L0 * D / long), noisy))
+
+
+def _in_block(problem: Problem, eps: float, blocks: int | None, *, sums: bool) -> tuple[Problem, float]:
+    """Constants of one of r equal blocks whose sum is the problem. With `sums` L is that of samples in mean square."""
+    POSITIVE.require("lower_bound", "eps", eps)
+    POSITIVE.require("lower_bound", "B", problem.B)
+    if problem.decay is not None or not (problem.norm.euclidean or blocks):
+        raise ValueError(
+            "lower_bound: problem must have no decay, and blocks must be given in another norm than euclid; got "
+            f"decay={problem.decay}, norm={problem.norm.name}."
+        )
+    r = blocks or 1
+    if r == 1:
+        return problem, eps
+    if sums and problem.alpha and problem.L1:
+        raise ValueError(f"lower_bound: L1 must be 0 in blocks, for samples; got L1={problem.L1}.")
+    level = math.sqrt(r) if sums else r
+    smoothness = {name: value / level for name in ("L0", "L") if (value := getattr(problem, name)) is not None}
+    return replace(problem, B=problem.B / math.sqrt(r), gap=problem.gap / r, **smoothness), eps / r

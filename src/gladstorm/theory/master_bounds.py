@@ -7,14 +7,29 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from fractions import Fraction
+from typing import Any, ClassVar
 
 from gladstorm.theory.class_constants import Expected, expected, symmetric
-from gladstorm.theory.nstorm import SQRT2, S
 from gladstorm.theory.problem import Problem
-from gladstorm.theory.rules import FRACTION, HORIZON, NON_NEGATIVE, POSITIVE, OutOfRange, in_range, ratio
-from gladstorm.theory.statement import Condition, Statement
+from gladstorm.theory.rules import (
+    FRACTION,
+    HORIZON,
+    NON_NEGATIVE,
+    POSITIVE,
+    OfHorizon,
+    OutOfRange,
+    exact,
+    in_range,
+    ratio,
+)
+from gladstorm.theory.statement import Condition, PowerOfT, Statement
+
+HALF = Fraction(1, 2)
+SQRT2 = math.sqrt(2)
+S = math.sqrt(2 * math.exp(3 / 4))  # √(2 e^{3/4}), the growth of E L*_sym(1) over one admissible step
 
 
 @dataclass(frozen=True)
@@ -90,15 +105,26 @@ class Bound(ABC):
         """
         h, decay = self.problem.half_growth, self.problem.decay
         if decay is not None:
-            return self.problem.B * (self.mean_distance(updates) if h <= 1 else decay.radius) ** h
-        return self.problem.B * self.gamma**h * (updates if h <= 1 else updates + 1) ** h / (1 + h)
+            return self.problem.B * math.pow(self.mean_distance(updates) if h <= 1 else decay.radius, h)
+        return self.problem.B * math.pow(self.gamma, h) * math.pow(updates if h <= 1 else updates + 1, h) / (1 + h)
 
     def constant(self, name: str) -> float:
         """L0, L1 or L of the problem."""
         return self.problem.constant(self.method, name)
 
 
-class MomentumLinear(Bound):
+class MasterBound(Bound):
+    """A theorem of the paper for any γ and η. The corollaries are its formula at powers of T (`at_powers`)."""
+
+    @abstractmethod
+    def formula(self, gamma: Any, eta: Any, b0: Any, T: Any) -> dict[str, Any]:
+        """The terms as the theorem writes them, for numbers or for powers of T."""
+
+    def _stated(self) -> dict[str, float]:
+        return self.formula(self.gamma, self.eta, self.initial_error, float(self.horizon))
+
+
+class MomentumLinear(MasterBound):
     """NSGDM for L*_sym(1), and with L1 = 0 for L0-smooth f."""
 
     method = "nsgdm"
@@ -118,28 +144,25 @@ class MomentumLinear(Bound):
         feedback = 32 * reach * reach * float(self.horizon) / self.eta
         return Condition("γ L1 ≤ 1/2", reach, 0.5), Condition("32 L1² γ² T/η ≤ 1/2", feedback, 0.5)
 
-    def _stated(self) -> dict[str, float]:
+    def formula(self, gamma: Any, eta: Any, b0: Any, T: Any) -> dict[str, Any]:
+        """Equation (20)."""
         D, B, G, L0 = self.problem.gap, self.problem.B, self.problem.G, self.constant("L0")
-        gamma, eta, b0, T, K = self.gamma, self.eta, self.initial_error, float(self.horizon), self.updates
-        c = 64 * self.L1**2 * gamma / eta
-        return {
+        alone = {
             "gap": 2 * D / (gamma * T),
             "initial error": 4 * b0 / (eta * T),
             "drift": 16 * L0 * gamma / eta,
             "curvature": 2 * L0 * gamma,
-            "noise": 4 * math.sqrt(eta) * G,
-            "noise growth": 4 * math.sqrt(eta) * B * gamma * K / 2,
-            "coupled gap": c * 4 * D,
-            "coupled initial error": c * 4 * gamma * b0 / eta,
-            "coupled drift": c * 16 * L0 * gamma**2 * T / eta,
-            "coupled noise": c * 4 * gamma * math.sqrt(eta) * T * G,
-            "coupled noise growth": c * 2 * B * gamma**2 * math.sqrt(eta) * K * T,
-            "coupled curvature": c * 2 * L0 * gamma**2 * T,
+            "noise": 4 * G * eta**HALF,
+            "noise growth": 4 * B * eta**HALF * gamma * (T - 1) / 2,
         }
+        if self.problem.smoothness == "smooth":
+            return alone
+        coupling = 64 * self.L1**2 * gamma / eta * (gamma * T)
+        return alone | {f"coupled {name}": coupling * term * (1 + (name == "gap")) for name, term in alone.items()}
 
 
-class MomentumSublinear(Bound):
-    """NSGDM for L*_sym(α), 0 < α < 1."""
+class MomentumSublinear(MasterBound):
+    """NSGDM for L*_sym(α), 0 < α < 1; for any growth of the noise and any norm, if the constants are those of it."""
 
     method = "nsgdm"
     source = "Theorem 4 (Single-sample master bound under L*_sym(α)), equation (32)"
@@ -149,46 +172,48 @@ class MomentumSublinear(Bound):
         """A unit of length is in the first: it is there to bound γ^(1/(1−α)) by γ."""
         return Condition("γ ≤ 1", self.gamma, 1.0), Condition("γ ≤ η", self.gamma, self.eta)
 
-    def _stated(self) -> dict[str, float]:
-        D, B, G, alpha = self.problem.gap, self.problem.B, self.problem.G, self.problem.alpha
-        gamma, eta, b0, T, K = self.gamma, self.eta, self.initial_error, float(self.horizon), self.updates
-        k = symmetric(self.constant("L0"), self.constant("L1"), alpha)
+    def formula(self, gamma: Any, eta: Any, b0: Any, T: Any) -> dict[str, Any]:
+        """Equation (32)."""
+        p, alpha, h = self.problem, self.problem.exact_alpha, exact(self.problem.half_growth)
+        passed = gamma * (T - 1 if h <= 1 else T)
+        k = symmetric(self.constant("L0"), self.constant("L1"), p.alpha)
         return {
-            "gap": 2 * D / (gamma * T),
+            "gap": 2 * p.gap / (gamma * T),
             "initial error": 4 * b0 / (eta * T),
             "drift": 4 * k.drift * gamma / eta,
-            "noise": 4 * math.sqrt(eta) * G,
-            "noise growth": 4 * math.sqrt(eta) * B * gamma * K / 2,
+            "noise": 4 * p.norm.tau * p.G * eta**HALF,
+            "noise growth": 4 * p.norm.tau * p.B * eta**HALF * passed**h / (1 + h),
             "curvature": k.base * gamma,
             "growing curvature": 2 * k.descent * gamma ** (1 / (1 - alpha)),
         }
 
 
-class StormMeanSquare(Bound):
+class StormMeanSquare(MasterBound):
     """NSTORM for mean-square smooth oracles."""
 
     method = "nstorm"
     source = "Theorem 5(i) (Single-sample NSTORM master bounds), equation (49)"
     label = "eq:app_nstorm_master_mss"
 
-    def _stated(self) -> dict[str, float]:
+    def formula(self, gamma: Any, eta: Any, b0: Any, T: Any) -> dict[str, Any]:
+        """Equation (49)."""
         D, B, G, L = self.problem.gap, self.problem.B, self.problem.G, self.constant("L")
-        gamma, eta, b0, T = self.gamma, self.eta, self.initial_error, float(self.horizon)
         return {
             "gap": D / (gamma * T),
             "initial error": 2 * b0 / (eta * T),
-            "difference": 2 * L * gamma / math.sqrt(eta),
-            "noise": 2 * math.sqrt(eta) * G,
-            "noise growth": 2 * math.sqrt(eta) * B * T * gamma,
+            "difference": 2 * L * gamma / eta**HALF,
+            "noise": 2 * G * eta**HALF,
+            "noise growth": 2 * B * eta**HALF * T * gamma,
             "curvature": L / 2 * gamma,
         }
 
 
 @dataclass(frozen=True)
-class StormSublinear(Bound):
-    """NSTORM for E L*_sym(α), 0 < α < 1. The bound falls in λ; without one it takes the largest, η/(8 L_α γ).
+class StormSublinear(MasterBound):
+    """NSTORM for E L*_sym(α), 0 < α < 1, for any growth of the noise and any norm, if the constants are those of it.
 
-    The paper's mean of E q_k^α over the run is taken at its largest, Q_T^α.
+    The bound falls in λ; without one it takes the largest, η/(8 L_α γ). The paper's mean of E q_k^α over the run is
+    taken at its largest, Q_T^α.
     """
 
     young_weight: float | None = None  # λ
@@ -197,15 +222,10 @@ class StormSublinear(Bound):
     source = "Theorem 5(ii) (Single-sample NSTORM master bounds), equation (50)"
     label = "eq:app_nstorm_master_alpha"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.young_weight is not None:
-            POSITIVE.require(type(self).__name__, "young_weight", self.young_weight)
-
     @property
     def constants(self) -> Expected:
         """K0, K1, K2, L_α and c_α."""
-        return expected(self.constant("L0"), self.constant("L1"), self.problem.alpha)
+        return expected(self.constant("L0"), self.constant("L1"), self.problem.alpha).in_norm(self.problem)
 
     @property
     def largest_young_weight(self) -> float:
@@ -220,31 +240,33 @@ class StormSublinear(Bound):
         one_step = Condition("λ ≤ 1/(L_α γ)", weight, ratio(1, self.constants.moment * self.gamma))
         return one_step, Condition("λ ≤ η/(8 L_α γ)", weight, self.largest_young_weight)
 
-    def _stated(self) -> dict[str, float]:
-        D, G, alpha, k = self.problem.gap, self.problem.G, self.problem.alpha, self.constants
-        gamma, eta, b0, T = self.gamma, self.eta, self.initial_error, float(self.horizon)
-        p, root = alpha / (1 - alpha), math.sqrt(eta)
-        Q = G + self.problem.B * T * gamma  # Q_T, the noise scale as far as T steps can go
-        weight = self.young_weight or self.largest_young_weight
-        young = k.young * k.moment * weight**-p
-        distance = k.distance * gamma**p
-        return {
-            "gap": 4 * D / (gamma * T),
+    def formula(self, gamma: Any, eta: Any, b0: Any, T: Any) -> dict[str, Any]:
+        """Equation (50)."""
+        problem, alpha, k, root = self.problem, self.problem.exact_alpha, self.constants, eta**HALF
+        p, kappa, tau = alpha / (1 - alpha), problem.norm.kappa, problem.norm.tau
+        grown = problem.B * (T * gamma) ** exact(problem.half_growth)
+        young = k.young * k.moment * (1 / self.young_weight if self.young_weight else 8 * k.moment * gamma / eta) ** p
+        if isinstance(grown, OfHorizon):  # as powers of T: (G + B T γ)^α ≤ G^α + (B T γ)^α
+            noises = {"noise": (problem.G / kappa) ** alpha, "noise growth": (grown / kappa) ** alpha}
+        else:
+            noises = {"noise": ((problem.G + grown) / kappa) ** alpha}
+        of_noise = {f"difference, {name}": 8 * k.moment * gamma / root * moment for name, moment in noises.items()}
+        of_noise |= {f"curvature, {name}": 2 * k.moment * gamma * moment for name, moment in noises.items()}
+        return of_noise | {
+            "gap": 4 * problem.gap / (gamma * T),
             "initial error": 8 * b0 / (eta * T),
-            "difference": 8 * gamma / root * k.base,
-            "difference, Young": 8 * gamma / root * young,
-            "difference, noise": 8 * gamma / root * k.moment * Q**alpha,
-            "difference, distance": 8 * gamma / root * distance,
-            "noise": 8 * root * G,
-            "noise growth": 8 * root * (Q - G),
-            "curvature": 2 * gamma * k.base,
-            "curvature, Young": 2 * gamma * young,
-            "curvature, distance": 2 * gamma * 2 * distance,
-            "curvature, noise": 2 * k.moment * gamma * Q**alpha,
+            "difference": 8 * k.base * gamma / root,
+            "difference, Young": 8 * young * gamma / root,
+            "difference, distance": 8 * k.distance * gamma ** (1 + p) / root,
+            "noise": 8 * tau * problem.G * root,
+            "noise growth": 8 * tau * root * grown,
+            "curvature": 2 * k.base * gamma,
+            "curvature, Young": 2 * young * gamma,
+            "curvature, distance": 4 * k.distance * gamma ** (1 + p),
         }
 
 
-class StormLinear(Bound):
+class StormLinear(MasterBound):
     """NSTORM for E L*_sym(1). The paper's mean of E q_k over the run is taken at its largest, Q_T."""
 
     method = "nstorm"
@@ -259,25 +281,25 @@ class StormLinear(Bound):
         feedback = Condition("γ ≤ η/(16 √(2e^(3/4)) L1)", self.gamma, ratio(self.eta, 16 * S * L1))
         return Condition("γ ≤ 1/(4√2 L1)", self.gamma, ratio(1, 4 * SQRT2 * L1)), feedback
 
-    def _stated(self) -> dict[str, float]:
+    def formula(self, gamma: Any, eta: Any, b0: Any, T: Any) -> dict[str, Any]:
+        """Equation (51)."""
         D, G, L0, L1 = self.problem.gap, self.problem.G, self.constant("L0"), self.constant("L1")
-        gamma, eta, b0, T = self.gamma, self.eta, self.initial_error, float(self.horizon)
-        growth, root = self.problem.B * T * gamma, math.sqrt(eta)
+        growth, root = self.problem.B * T * gamma, eta**HALF
         return {
             "gap": 4 * D / (gamma * T),
             "initial error": 8 * b0 / (eta * T),
-            "difference": 8 * S * gamma / root * L0,
-            "difference, noise": 8 * S * gamma / root * 2 * L1 * G,
-            "difference, noise growth": 8 * S * gamma / root * 2 * L1 * growth,
-            "noise": 8 * root * G,
+            "difference": 8 * S * L0 * gamma / root,
+            "difference, noise": 16 * S * L1 * G * gamma / root,
+            "difference, noise growth": 16 * S * L1 * gamma / root * growth,
+            "noise": 8 * G * root,
             "noise growth": 8 * root * growth,
             "curvature": 4 * SQRT2 * L0 * gamma,
-            "curvature, noise": 8 * SQRT2 * L1 * gamma * G,
+            "curvature, noise": 8 * SQRT2 * L1 * G * gamma,
             "curvature, noise growth": 8 * SQRT2 * L1 * gamma * growth,
         }
 
 
-MASTERS: dict[tuple[str, str], type[Bound]] = {
+MASTERS: dict[tuple[str, str], type[MasterBound]] = {
     ("nsgdm", "smooth"): MomentumLinear,
     ("nsgdm", "sublinear"): MomentumSublinear,
     ("nsgdm", "linear"): MomentumLinear,
@@ -285,6 +307,20 @@ MASTERS: dict[tuple[str, str], type[Bound]] = {
     ("nstorm", "sublinear"): StormSublinear,
     ("nstorm", "linear"): StormLinear,
 }
+
+
+def at_powers(statement: Statement) -> Iterator[PowerOfT]:
+    """The terms of a statement's master bound at its schedule, as powers of T. b0 is G, or the cap due to N_init."""
+    problem, cap = statement.problem, statement.n_init_exponent
+    gamma, eta = (
+        OfHorizon(statement.gamma0, -statement.gamma_exponent),
+        OfHorizon(statement.eta0, -statement.eta_exponent),
+    )
+    b0 = OfHorizon(problem.G, 0) if cap is None else OfHorizon(1.0, -cap / 2)
+    formula = MASTERS[statement.method, statement.smoothness](problem, 1.0, 1.0, 0.0, 1).formula
+    for name, term in formula(gamma, eta, b0, OfHorizon(1.0, 1)).items():
+        if problem.B or not name.endswith("noise growth"):
+            yield PowerOfT(name, term.coefficient, -term.exponent)
 
 
 def master(statement: Statement, T: int) -> Bound:

@@ -13,10 +13,9 @@ from fractions import Fraction
 from typing import ClassVar
 
 from gladstorm.theory.class_constants import Symmetric, symmetric
+from gladstorm.theory.master_bounds import HALF, at_powers
 from gladstorm.theory.rules import ratio
 from gladstorm.theory.statement import PowerOfT, Statement
-
-HALF = Fraction(1, 2)
 
 
 class Nsgdm(Statement):
@@ -32,16 +31,8 @@ class Nsgdm(Statement):
     calls_per_step = 1
     corrects_drift = False
 
-    def _noisy(self, drift: float, curvature: float) -> Iterator[PowerOfT]:
-        D, B, G, g0 = self.problem.gap, self.problem.B, self.problem.G, self.gamma0
-        a, c = self.eta_exponent, self.gamma_exponent
-        yield PowerOfT("gap", 2 * D / g0, 1 - c)
-        yield PowerOfT("drift", drift, c - a)
-        if B:
-            yield PowerOfT("noise growth", 2 * B * g0, c + a / 2 - 1)
-        yield PowerOfT("initial error", 4 * G, 1 - a)
-        yield PowerOfT("noise", 4 * G, a / 2)
-        yield PowerOfT("curvature", curvature, c)
+    def _corollary(self) -> Iterator[PowerOfT]:
+        return at_powers(self)
 
 
 class GrowingNoise(Nsgdm):
@@ -76,9 +67,6 @@ class Smooth(Nsgdm):
     """Regimes of L0-smooth f."""
 
     smoothness = "smooth"
-
-    def _corollary(self) -> Iterator[PowerOfT]:
-        return self._noisy(16 * self.L0 * self.gamma0, 2 * self.L0 * self.gamma0)
 
 
 class SmoothGrowingNoise(Smooth, GrowingNoise):
@@ -125,13 +113,6 @@ class Sublinear(Nsgdm):
     def _limits(self) -> dict[str, float]:
         return {"γ0 ≤ 1": 1.0}
 
-    def _corollary(self) -> Iterator[PowerOfT]:
-        k, g0, p1 = self.constants, self.gamma0, 1 / (1 - self.problem.exact_alpha)
-        top, bottom = self.gamma_exponent.as_integer_ratio()
-        yield from self._noisy(4 * k.drift * g0, k.base * g0)
-        growing = p1 * top * Fraction(1, bottom)  # p1 c, rounded where α is no simple fraction
-        yield PowerOfT("growing curvature", 2 * k.descent * g0 ** float(p1), growing)
-
 
 class SublinearGrowingNoise(Sublinear, GrowingNoise):
     """f ∈ L*_sym(α), BG-0 noise. The proof needs only γ ≤ min(1, η), that is γ0 ≤ T^(1/6) at horizon T."""
@@ -161,22 +142,13 @@ class SublinearNoNoise(Sublinear, NoNoise):
         yield PowerOfT("growing curvature", 4 * k.descent * g0 ** float(p1) / 3, p1 * HALF)
 
 
-class Linear(Smooth):
+class Linear(Nsgdm):
     """f ∈ L*_sym(1): the smooth bound, and once more coupled to the growth of the curvature."""
 
     smoothness = "linear"
 
     def _limits(self) -> dict[str, float]:
         return {"γ0 ≤ 1/(8 L1)": ratio(1, 8 * self.L1)}
-
-    def _corollary(self) -> Iterator[PowerOfT]:
-        D, B, G, L0, g0 = self.problem.gap, self.problem.B, self.problem.G, self.L0, self.gamma0
-        c = 64 * self.L1**2 * g0
-        coupled = {"gap": c * 4 * D, "drift": c * 16 * L0 * g0**2, "noise growth": c * 2 * B * g0**2}
-        coupled |= {"initial error": c * 4 * g0 * G, "noise": c * 4 * g0 * G, "curvature": c * 2 * L0 * g0**2}
-        alone = tuple(super()._corollary())
-        yield from alone
-        yield from (PowerOfT(f"coupled {name}", coupled[name], exponent) for name, _, exponent in alone)
 
 
 class LinearGrowingNoise(Linear, GrowingNoise):

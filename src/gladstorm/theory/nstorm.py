@@ -17,13 +17,12 @@ from fractions import Fraction
 from typing import ClassVar
 
 from gladstorm.theory.class_constants import Expected, expected, wrapped
+from gladstorm.theory.master_bounds import HALF, SQRT2, S, at_powers
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.rules import Exponent, ratio
 from gladstorm.theory.statement import Condition, PowerOfT, Statement
 
-THIRD, HALF = Fraction(1, 3), Fraction(1, 2)
-SQRT2 = math.sqrt(2)
-S = math.sqrt(2 * math.exp(3 / 4))  # √(2 e^{3/4}), the growth of E L*_sym(1) over one admissible step
+THIRD = Fraction(1, 3)
 
 
 class Nstorm(Statement):
@@ -38,6 +37,9 @@ class Nstorm(Statement):
     level = "L"
     calls_per_step = 2
     corrects_drift = True
+
+    def _corollary(self) -> Iterator[PowerOfT]:
+        return at_powers(self)
 
     @classmethod
     def reads(cls, problem: Problem) -> Problem:
@@ -83,19 +85,6 @@ class MeanSquare(Nstorm):
     """E‖∇f(y; ξ) − ∇f(x; ξ)‖² ≤ L²‖y − x‖²."""
 
     smoothness = "smooth"
-
-    def _corollary(self) -> Iterator[PowerOfT]:
-        B, G, L, g0, root = self.problem.B, self.problem.G, self.L, self.gamma0, math.sqrt(self.eta0)
-        a, c = self.eta_exponent, self.gamma_exponent
-        yield PowerOfT("gap", self.problem.gap / g0, 1 - c)
-        yield PowerOfT(
-            "initial error", 2 if B else 2 * G / self.eta0, 1 - a + (self.n_init_exponent or Fraction(0)) / 2
-        )
-        yield PowerOfT("difference", 2 * L * g0 / root, c - a / 2)
-        if B:
-            yield PowerOfT("noise growth", 2 * B * g0, c + a / 2 - 1)
-        yield PowerOfT("noise", 2 * root * G, a / 2)
-        yield PowerOfT("curvature", L * g0 / 2, c)
 
 
 class MeanSquareGrowingNoise(MeanSquare):
@@ -202,52 +191,12 @@ class ExpectedSublinearGrowingNoise(ExpectedSublinear):
         """Power (1 − α)θ of 1/T in λ."""
         return (1 - self.problem.exact_alpha) * self.theta
 
-    def _corollary(self) -> Iterator[PowerOfT]:
-        D, B, G, k = self.problem.gap, self.problem.B, self.problem.G, self.constants
-        g0, e0, a, th = self.gamma0, self.eta0, self.problem.exact_alpha, self.theta
-        alpha, p, root = float(a), float(self.p), math.sqrt(e0)
-        young = k.young * k.moment * self.feedback**p  # c_α L_α λ0^(−p)
-        growth, level = k.moment * (B * g0) ** alpha, k.moment * G**alpha
-        distance = k.distance * g0 ** (1 + p)
-        yield PowerOfT("gap", 4 * D / g0, th)
-        yield PowerOfT("initial error", 8 / e0, th)
-        yield PowerOfT("difference, Young", 8 * young * g0 / root, th)
-        yield PowerOfT("difference, noise growth", 8 * growth * g0 / root, th)
-        yield PowerOfT("noise growth", 8 * root * B * g0, th)
-        yield PowerOfT("difference", 8 * k.base * g0 / root, (1 + a) * th)
-        yield PowerOfT("difference, noise", 8 * level * g0 / root, (1 + a) * th)
-        yield PowerOfT("noise", 8 * root * G, 2 * th)
-        yield PowerOfT("difference, distance", 8 * distance / root, (1 + 3 * a) / (1 - a) * th)
-        yield PowerOfT("curvature", 2 * k.base * g0, (3 + a) * th)
-        yield PowerOfT("curvature, noise", 2 * level * g0, (3 + a) * th)
-        yield PowerOfT("curvature, Young", 2 * young * g0, 3 * th)
-        yield PowerOfT("curvature, noise growth", 2 * growth * g0, 3 * th)
-        yield PowerOfT("curvature, distance", 4 * distance, (3 + a) / (1 - a) * th)
-
 
 class ExpectedSublinearBoundedNoise(ExpectedSublinear, StormBoundedNoise):
     """E L*_sym(α), bounded variance; λ does not depend on T."""
 
     source = "Corollary 5.5 (Expected α-symmetric generalized smoothness under bounded variance), equation (53)"
     label = "eq:app_nstorm_alpha_bv_final"
-
-    def _corollary(self) -> Iterator[PowerOfT]:
-        D, G, k, g0, e0 = self.problem.gap, self.problem.G, self.constants, self.gamma0, self.eta0
-        alpha, p, root = self.problem.alpha, self.p, math.sqrt(e0)
-        young = k.young * k.moment * self.feedback ** float(p)  # c_α L_α λ0^(−p)
-        level = k.moment * G**alpha
-        distance = k.distance * g0 ** float(1 + p)
-        yield PowerOfT("gap", 4 * D / g0, THIRD)
-        yield PowerOfT("initial error", 8 * G / e0, THIRD)
-        yield PowerOfT("difference", 8 * k.base * g0 / root, THIRD)
-        yield PowerOfT("difference, Young", 8 * young * g0 / root, THIRD)
-        yield PowerOfT("difference, noise", 8 * level * g0 / root, THIRD)
-        yield PowerOfT("noise", 8 * root * G, THIRD)
-        yield PowerOfT("difference, distance", 8 * distance / root, (1 + 2 * p) * THIRD)
-        yield PowerOfT("curvature", 2 * k.base * g0, 2 * THIRD)
-        yield PowerOfT("curvature, Young", 2 * young * g0, 2 * THIRD)
-        yield PowerOfT("curvature, noise", 2 * level * g0, 2 * THIRD)
-        yield PowerOfT("curvature, distance", 4 * distance, 2 * (1 + p) * THIRD)
 
 
 class ExpectedSublinearNoNoise(ExpectedSublinear, StormNoNoise):
@@ -271,22 +220,6 @@ class ExpectedLinear(Nstorm):
     """Regimes of E L*_sym(1)."""
 
     smoothness = "linear"
-
-    def _corollary(self) -> Iterator[PowerOfT]:
-        D, B, G, L0, L1, g0 = self.problem.gap, self.problem.B, self.problem.G, self.L0, self.L1, self.gamma0
-        a, c, root = self.eta_exponent, self.gamma_exponent, math.sqrt(self.eta0)
-        yield PowerOfT("gap", 4 * D / g0, 1 - c)
-        yield PowerOfT("initial error", 8 * G / self.eta0, 1 - a)
-        if B:
-            yield PowerOfT("noise growth", 8 * B * g0, c + a / 2 - 1)
-            yield PowerOfT("difference, noise growth", 16 * S * L1 * B * g0**2, 2 * c - a / 2 - 1)
-        yield PowerOfT("difference", 8 * S * g0 * L0 / root, c - a / 2)
-        yield PowerOfT("difference, noise", 16 * S * g0 * L1 * G / root, c - a / 2)
-        yield PowerOfT("noise", 8 * root * G, a / 2)
-        if B:
-            yield PowerOfT("curvature, noise growth", 8 * SQRT2 * L1 * B * g0**2, 2 * c - 1)
-        yield PowerOfT("curvature", 4 * SQRT2 * L0 * g0, c)
-        yield PowerOfT("curvature, noise", 8 * SQRT2 * L1 * G * g0, c)
 
 
 class ExpectedLinearGrowingNoise(ExpectedLinear):

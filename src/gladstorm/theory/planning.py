@@ -8,7 +8,7 @@ from typing import Any
 
 from gladstorm.theory import nsgdm, nstorm  # noqa: F401 - importing a module makes its regimes known
 from gladstorm.theory.class_constants import best_linear_class, flat_classes, in_norm, wrapped
-from gladstorm.theory.free_runs import OwnSchedule, free_run, takes_own
+from gladstorm.theory.every_setting import OwnSchedule, free_run, takes_own
 from gladstorm.theory.geometry import EUCLID, Decay, Norm
 from gladstorm.theory.nstorm import Nstorm
 from gladstorm.theory.plans import Plan
@@ -23,13 +23,10 @@ PLANNED_METHODS = (*COVERED_METHODS, PlainSgd.method)
 
 
 def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
-    """The paper's statement about a method on a problem. The numbers of the problem decide which theorem applies.
+    """The paper's statement about "nsgdm" or "nstorm" on a problem, whose numbers decide which theorem applies.
 
-    Args:
-        method: "nsgdm" or "nstorm".
-        problem: the constants of the problem.
-        gamma0: γ0 of the schedule. If not given, the admissible one with the smallest leading coefficient.
-        eta0: η0 in (0, 1] of the schedule, if it has one.
+    Without γ0 it is the admissible one with the smallest leading coefficient. η0 in (0, 1] is for schedules that have
+    one.
 
     >>> theorem("nsgdm", Problem(alpha=0, L0=1, B=0, G=1, gap=2)).source
     'Corollary 4.2 (Standard smoothness under bounded variance), equation (36)'
@@ -40,15 +37,8 @@ def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0:
 def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float = 1.0, eta0: float = 1.0) -> Statement:
     """A statement for its η, γ and N_init only, which do not depend on the smoothness constants or the gap.
 
-    Do not use its bound and conditions: they are for made-up constants. `plan` has those for yours.
-
-    Args:
-        method: "nsgdm" or "nstorm".
-        alpha: α in [0, 1] of the smoothness class.
-        gamma0: γ0 of the schedule.
-        G: Standard deviation of the noise at x⁰.
-        B: Growth of the noise; only whether it is 0 matters.
-        eta0: η0 in (0, 1] of the schedule, if it has one.
+    Do not use its bound and conditions: they are for made-up constants. `plan` has those for yours. Of B only whether
+    it is 0 matters.
 
     >>> for_schedule("nstorm", alpha=0, gamma0=1.0, G=0.7).schedule(10_000).n_init
     49
@@ -57,13 +47,7 @@ def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float
 
 
 def for_wrapper(method: str, problem: Problem, *, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
-    """The statement about a method if the noise of `BlumGladyshev` is added to f.
-
-    Args:
-        method: "nsgdm" or "nstorm".
-        problem: The problem with f's own constants.
-        gamma0: As in `theorem`.
-        eta0: As in `theorem`.
+    """The statement about a method if the noise of `BlumGladyshev` is added to f, whose own constants are given.
 
     >>> for_wrapper("nstorm", Problem(alpha=0, L0=3, B=4, G=1, gap=1), gamma0=1.0).problem.L
     5.0
@@ -129,7 +113,8 @@ def plan(
     problem = Problem(alpha=alpha, L0=L0, L1=L1, L=L, B=B, G=G, gap=gap, growth=growth, norm=step, decay=decay)
     problem = _of_norm(problem, constants, of_samples=method == Nstorm.method)
     of_paper = problem.of_paper and method in COVERED_METHODS
-    if not of_paper and (gamma0 is not None or eta0 is not None):
+    free = gamma0 is None and eta0 is None
+    if not (of_paper or free):
         raise ValueError(
             "plan: gamma0 and eta0 must be left out with another growth than 2 or another norm than euclid, with decay "
             f"and for sgd, where the schedule is searched; got gamma0={gamma0}, eta0={eta0}."
@@ -147,7 +132,6 @@ def plan(
         if eta0 != 1 and not regime(method, problem).has_eta0:
             remarks.append(f"eta0 is not used, as this schedule has none; got eta0={eta0}.")
             eta0 = None
-    free = gamma0 is None and eta0 is None
     if method in COVERED_METHODS:
         covered = regime(method, problem).within_class(problem)
         own: OwnSchedule | None = free_run(method, covered) if free and takes_own(method, covered) else None
@@ -201,10 +185,10 @@ def compare(**given: Any) -> tuple[dict[str, Plan], dict[str, str]]:
     if given.get("growth", PAPER_GROWTH) == PAPER_GROWTH and given.get("norm", EUCLID) == EUCLID:
         oracle = wrapped(f)
         of_samples = {"L0": oracle.L0, "L1": oracle.L1, "L": oracle.L if f.L is None else f.L}
-    own = {"sgd": ("batch", "excess"), "nsgdm": ("gamma0", "eta0"), "nstorm": ("gamma0", "eta0")}
-    every = {name for names in own.values() for name in names}
-    for method, options in own.items():
-        request = {name: value for name, value in given.items() if name not in every or name in options}
+    options = {"sgd": ("batch", "excess"), "nsgdm": ("gamma0", "eta0"), "nstorm": ("gamma0", "eta0")}
+    for method, taken in options.items():
+        left_out = {name for names in options.values() for name in names} - set(taken)
+        request = {name: value for name, value in given.items() if name not in left_out}
         try:
             plans[method] = plan(method, **(request | (of_samples if method == "nstorm" else {})))
         except ValueError as refusal:
@@ -214,8 +198,8 @@ def compare(**given: Any) -> tuple[dict[str, Plan], dict[str, str]]:
     if given.get("gamma0") is None and given.get("eta0") is None:
         for method in [name for name, made in plans.items() if made.statement.of_paper]:
             problem = plans[method].statement.problem
-            own = _Choice(method, problem, None, 1.0, free_run(method, problem), alone=True)
-            plans[f"{method}, own schedule"] = Plan(*own.at(given.get("horizon"), given.get("eps")))
+            choice = _Choice(method, problem, None, 1.0, free_run(method, problem), alone=True)
+            plans[f"{method}, own schedule"] = Plan(*choice.at(given.get("horizon"), given.get("eps")))
     return plans, refused
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 from gladstorm.theory.geometry import EUCLID, Decay, Norm
-from gladstorm.theory.rules import ALPHA, NON_NEGATIVE, POSITIVE, Exponent
+from gladstorm.theory.rules import ALPHA, NON_NEGATIVE, POSITIVE, Exponent, exact
 
 PAPER_GROWTH = 2.0  # a: the paper's noise has a variance that grows like the square of the distance
 
@@ -88,13 +87,8 @@ class Problem:
 
     @cached_property
     def exact_alpha(self) -> Exponent:
-        """α as a fraction of small whole numbers, if it is one; otherwise the float.
-
-        >>> Problem(alpha=2 / 3, B=0, G=0, gap=1).exact_alpha
-        Fraction(2, 3)
-        """
-        simple = Fraction(self.alpha).limit_denominator(10**6)
-        return simple if float(simple) == self.alpha else self.alpha
+        """α as a fraction of small whole numbers, if it is one; otherwise the float."""
+        return exact(self.alpha)
 
     def constant(self, owner: str, name: str) -> float:
         """L0, L1 or L by name; a ValueError that names `owner` if it was not given."""

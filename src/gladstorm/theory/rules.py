@@ -44,6 +44,43 @@ ALPHA = NumberRule("in [0, 1]", lambda v: 0 <= v <= 1)
 HORIZON = NumberRule("a whole number from 1 to 10^300", lambda v: 1 <= v <= LONGEST and v == math.floor(v))
 
 
+@dataclass(frozen=True)
+class OfHorizon:
+    """The number coefficient · T^exponent: formulas that are given γ, η and T as such numbers give powers of T."""
+
+    coefficient: float
+    exponent: Exponent
+
+    def __mul__(self, other: Any) -> OfHorizon:
+        if isinstance(other, OfHorizon):
+            return OfHorizon(self.coefficient * other.coefficient, self.exponent + other.exponent)
+        return OfHorizon(self.coefficient * other, self.exponent)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> OfHorizon:
+        return self * other**-1 if isinstance(other, OfHorizon) else OfHorizon(self.coefficient / other, self.exponent)
+
+    def __rtruediv__(self, other: float) -> OfHorizon:
+        return OfHorizon(other / self.coefficient, -self.exponent)
+
+    def __sub__(self, _less: float) -> OfHorizon:
+        return self  # T − 1 is rounded up to T
+
+    def __pow__(self, power: Exponent) -> OfHorizon:
+        return OfHorizon(math.pow(self.coefficient, power), self.exponent * power)
+
+
+def exact(number: float) -> Exponent:
+    """The number as a fraction of small whole numbers, if it is one; otherwise itself.
+
+    >>> exact(2 / 3)
+    Fraction(2, 3)
+    """
+    simple = Fraction(number).limit_denominator(10**6)
+    return simple if float(simple) == number else number
+
+
 def in_range(owner: str, name: str, value: float) -> float:
     """The value, refused where it overflowed.
 

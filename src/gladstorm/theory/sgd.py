@@ -7,12 +7,11 @@ which is enough up to a = 2 and not beyond. docs/proofs.md has the theorems S an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gladstorm.theory.batches import BATCHES, mean_noise
-from gladstorm.theory.free_runs import OwnSchedule
+from gladstorm.theory.every_setting import OwnSchedule
 from gladstorm.theory.rules import HORIZON, POSITIVE, Exponent
 from gladstorm.theory.search import lowest
 from gladstorm.theory.statement import Prescription, Term
@@ -128,27 +127,13 @@ class PlainSgd(OwnSchedule):
         if self.batch == "one" or self.noise == "deterministic":
             return 1
         p, far = self.problem, self._reach(T) + math.sqrt(2 * self.problem.gap / self.L0)
-        return math.ceil(1 + self._factor(T) * (p.G + p.B * far**p.half_growth) ** BATCHES[self.batch])
+        return math.ceil(1 + self._factor(T) * math.pow(p.G + p.B * math.pow(far, p.half_growth), BATCHES[self.batch]))
 
     def tune_gamma0(self, T: int | None = None) -> PlainSgd:  # noqa: ARG002 - as the others'
         """Itself: γ is the best one for every T."""
         return self
 
     tune = tune_gamma0
-
-    def largest_gamma0(self) -> float:
-        """Infinite: γ0 plays no role."""
-        return math.inf
-
-    def conditions(self) -> tuple[()]:
-        """No conditions: γ is chosen so that Theorem S holds."""
-        return ()
-
-    def _limits(self) -> dict[str, float]:
-        return {}
-
-    def _printed(self) -> Iterable[Any]:
-        return self._corollary()
 
     def _reach(self, T: int) -> float:
         """D* = 2Δ/ε + (2Δ/L)^½ of Theorem H."""

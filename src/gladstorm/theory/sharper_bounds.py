@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from gladstorm.theory.class_constants import Expected, best_linear_class, symmetric, young
-from gladstorm.theory.master_bounds import MASTERS, Bound, MomentumSublinear, StormSublinear, of_run
+from gladstorm.theory.master_bounds import (
+    MASTERS,
+    Bound,
+    MomentumSublinear,
+    StormMeanSquare,
+    StormSublinear,
+    of_run,
+)
 from gladstorm.theory.rules import HORIZON, NON_NEGATIVE, POSITIVE
 from gladstorm.theory.statement import Condition, Statement
 
@@ -107,13 +115,9 @@ class MomentumFeedback(Feedback):
 
 
 class MomentumSmooth(MomentumFeedback):
-    """NSGDM, L0-smooth f, any γ and η: S7 without feedback, not led through the paper's proof for L1 > 0.
-
-    Two times less for the gap and the noise, eight times less for the drift; at η = 1 without noise it is tight.
-    """
+    """NSGDM, L0-smooth f, any γ and η: S7 without feedback. At η = 1 without noise it is tight."""
 
     source = "S1: NSGDM, smooth"
-    growing = 0.0
 
 
 class StormFeedback(Feedback):
@@ -176,7 +180,6 @@ class StormSmooth(StormFeedback):
     """
 
     source = "S2: NSTORM, mean-square smooth"
-    growing = 0.0
 
     @property
     def base(self) -> float:
@@ -189,6 +192,69 @@ class StormSmooth(StormFeedback):
         before = max(0.0, self.updates - 1)
         allowed = self.problem.norm.nu * self.base * self.mean_distance(before)
         return min(self.noise_growth(before), allowed), 0.0
+
+
+@dataclass(frozen=True)
+class MomentumInBatches(MomentumFeedback):
+    """NSGDM with batches b_0 ≤ b_1 ≤ … fixed before the run: T = Σ b_k counts samples, γ_k = γ b_k and η_k = η b_k ≤ 1.
+
+    x̂ = x^k with probability b_k/T. Relative to single samples the drift falls and the noise grows by √2 at most, while
+    the steps may be as few as ηT: only samples count.
+    """
+
+    mean_batch: float = 1.0  #: β = Σ b_k²/T
+    largest_batch: float = 1.0  #: the last batch
+
+    source = "G: NSGDM, batches"
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """Weights η_k are at most 1; there is no bound with decay."""
+        still = Condition("no decay", float(self.problem.decay is not None), 0.0)
+        return (*super().conditions(), Condition("η b ≤ 1", self.eta * self.largest_batch, 1.0), still)
+
+    @property
+    def stride(self) -> float:
+        """How many times γ a step may be long: the largest batch."""
+        return self.largest_batch
+
+    @property
+    def feedback(self) -> float:
+        """L1 γ e^{L1 γ b} (2/η + b/2)."""
+        return self.growing * self.bent * (2 / self.eta + self.largest_batch / 2) if self.growing else 0.0
+
+    def _stated(self) -> dict[str, float]:
+        p, N, bent = self.problem, float(self.horizon), self.constant("L0") * self.bent
+        scale = 2 * p.norm.tau * math.sqrt(self.eta / (2 - self.eta * self.largest_batch))
+        terms = {
+            "gap": p.gap / (self.gamma * N),
+            "initial error": 2 * self.initial_error * min(1.0, 1 / (self.eta * N)),
+            "drift": 2 * bent * (1 / self.eta - self.mean_batch),
+            "noise": scale * p.G,
+            "noise growth": scale * p.B * (self.gamma * N) ** p.half_growth / (1 + p.half_growth),
+            "curvature": bent * self.mean_batch / 2,
+        }
+        return self._per_gradient_left(terms)
+
+
+@dataclass(frozen=True)
+class StormInBatches(MomentumInBatches):
+    """NSTORM with such batches and mean-square smooth samples; it takes 2T stochastic gradients."""
+
+    method = "nstorm"
+    source = "G: NSTORM, batches"
+
+    def _stated(self) -> dict[str, float]:
+        p, N, L = self.problem, float(self.horizon), self.constant("L")
+        difference = 2 * p.norm.tau / math.sqrt(self.eta * (2 - self.eta * self.largest_batch))
+        grown = p.B * (self.gamma * N) ** p.half_growth / (1 + p.half_growth)
+        return {
+            "gap": p.gap / (self.gamma * N),
+            "initial error": 2 * self.initial_error * min(1.0, 1 / (self.eta * N)),
+            "difference": difference * p.norm.nu * L * self.gamma,
+            "noise": difference * self.eta * p.G,
+            "noise growth": difference * self.eta * min(grown, p.norm.nu * L * self.gamma * N / 2),
+            "curvature": p.norm.widest * L * self.gamma * self.mean_batch / 2,
+        }
 
 
 class MomentumLongStep(MomentumSublinear):
@@ -218,7 +284,7 @@ class StormSmallConstants(StormSublinear):
         """K0, K1, K2 of L*_sym(α), and L_α = K1."""
         alpha = self.problem.alpha
         k = symmetric(self.constant("L0"), self.constant("L1"), alpha)
-        return Expected(k.base, k.gradient, k.distance, moment=k.gradient, young=young(alpha))
+        return Expected(k.base, k.gradient, k.distance, k.gradient, young(alpha)).in_norm(self.problem)
 
 
 class StormOnWrapper(Bound):
@@ -233,30 +299,21 @@ class StormOnWrapper(Bound):
 
     def conditions(self) -> tuple[Condition, ...]:
         """For α = 1 a step must not outrun the curvature's growth."""
-        return _one_step(self) if self.problem.smoothness == "linear" else ()
+        linear = self.problem.smoothness == "linear"
+        return (Condition("γ L1 ≤ 1/2", self.gamma * self.constant("L1"), 0.5),) if linear else ()
 
     def _stated(self) -> dict[str, float]:
-        D, B, G, alpha = self.problem.gap, self.problem.B, self.problem.G, self.problem.alpha
-        gamma, eta, b0, T = self.gamma, self.eta, self.initial_error, float(self.horizon)
-        terms = {
-            "gap": D / (gamma * T),
-            "initial error": 2 * b0 / (eta * T),
-            "difference": 2 * B * gamma / math.sqrt(eta),
-            "noise": 2 * math.sqrt(eta) * G,
-            "noise growth": 2 * math.sqrt(eta) * B * T * gamma,
-        }
-        if self.problem.smoothness == "smooth":
+        p, gamma = self.problem, self.gamma
+        as_samples = replace(p, alpha=0.0, L=p.B)  # a difference of their noise is B ρ (x⁺ − x)
+        terms = StormMeanSquare(as_samples, gamma, self.eta, self.initial_error, self.horizon).terms()
+        if p.smoothness == "smooth":
             return terms | {"curvature": self.constant("L0") * gamma / 2}
-        if self.problem.smoothness == "linear":
+        if p.smoothness == "linear":
             factor, curvature = 2.0, {"curvature": self.constant("L0") * gamma}
         else:
-            factor, k = 4 / 3, symmetric(self.constant("L0"), self.constant("L1"), alpha)
-            curvature = {"curvature": k.base * gamma / 2, "growing curvature": k.descent * gamma ** (1 / (1 - alpha))}
+            factor, k = 4 / 3, symmetric(self.constant("L0"), self.constant("L1"), p.alpha)
+            curvature = {"curvature": k.base * gamma / 2, "growing curvature": k.descent * gamma ** (1 / (1 - p.alpha))}
         return {name: factor * value for name, value in (terms | curvature).items()}
-
-
-def _one_step(run: Bound) -> tuple[Condition, ...]:
-    return (Condition("γ L1 ≤ 1/2", run.gamma * run.constant("L1"), 0.5),)
 
 
 class ExactLinear(MomentumFeedback):
@@ -269,19 +326,19 @@ class ExactLinear(MomentumFeedback):
         return {name: value for name, value in super()._stated().items() if name in ("gap", "curvature")}
 
 
-SECOND_OPINIONS: dict[tuple[str, str, str], type[Bound]] = {
-    (method, smoothness, noise): kind
-    for noise in ("bg0", "bounded", "deterministic")
-    for method, smoothness, noisy, exact in (
-        ("nsgdm", "smooth", MomentumSmooth, MomentumSmooth),
-        ("nsgdm", "sublinear", MomentumLongStep, None),
-        ("nsgdm", "linear", MomentumFeedback, ExactLinear),
-        ("nstorm", "smooth", StormSmooth, None),
-        ("nstorm", "sublinear", StormSmallConstants, None),
-        ("nstorm", "linear", StormFeedback, ExactLinear),
-    )
-    if (kind := exact if noise == "deterministic" else noisy) is not None
+_NOISY: dict[tuple[str, str], type[Bound]] = {
+    ("nsgdm", "smooth"): MomentumSmooth,
+    ("nsgdm", "sublinear"): MomentumLongStep,
+    ("nsgdm", "linear"): MomentumFeedback,
+    ("nstorm", "smooth"): StormSmooth,
+    ("nstorm", "sublinear"): StormSmallConstants,
+    ("nstorm", "linear"): StormFeedback,
 }
+SECOND_OPINIONS: dict[tuple[str, str, str], type[Bound]] = {
+    ("nsgdm", "smooth", "deterministic"): MomentumSmooth,
+    ("nsgdm", "linear", "deterministic"): ExactLinear,
+    ("nstorm", "linear", "deterministic"): ExactLinear,
+} | {(*setting, noise): kind for setting, kind in _NOISY.items() for noise in ("bg0", "bounded")}
 
 
 def sharper(statement: Statement, T: int) -> Bound | None:
@@ -298,19 +355,17 @@ def sharper(statement: Statement, T: int) -> Bound | None:
     """
     if not statement.problem.of_paper:
         return None  # its own bound is the sharpest that is known
-    setting, linear = (
-        (statement.method, smoothness, statement.noise) for smoothness in (statement.smoothness, "linear")
-    )
-    in_wider = None
-    if wide := SECOND_OPINIONS.get(linear) or MASTERS.get(linear[:2]):
-        best = best_linear_class(statement.problem, lambda problem: of_run(wide, problem, statement, T).guaranteed)
-        bound = None if best is None else of_run(wide, best, statement, T)
-        in_wider = bound if bound is not None and bound.guaranteed < math.inf else None
-    kind = SECOND_OPINIONS.get(setting)
-    if kind is None:
-        return in_wider if in_wider is not None and in_wider.bound < statement.bound(T) else None
-    in_class = of_run(kind, statement.problem, statement, T)
-    return in_class if in_wider is None or in_class.guaranteed <= in_wider.bound else in_wider
+    method, noise = statement.method, statement.noise
+    wide = SECOND_OPINIONS.get((method, "linear", noise)) or MASTERS.get((method, "linear"))
+    if wide is None:
+        return None
+    best = best_linear_class(statement.problem, lambda problem: of_run(wide, problem, statement, T).guaranteed)
+    bounds = [] if best is None else [of_run(wide, best, statement, T)]
+    if kind := SECOND_OPINIONS.get((method, statement.smoothness, noise)):
+        bounds.insert(0, of_run(kind, statement.problem, statement, T))
+    elif bounds and bounds[0].guaranteed >= statement.bound(T):
+        return None
+    return min(bounds, key=lambda bound: bound.guaranteed, default=None)
 
 
 def travel_lower_bound(L0: float, gamma: float, T: int, descent: float) -> float:

@@ -21,7 +21,7 @@ class SampledLoss:
     """A loss of a model, and its gradients with regard to some parameters; `where` they are is said in errors."""
 
     def __init__(
-        self, owner: str, loss_of: LossOf, model: torch.nn.Module, params: list[torch.nn.Parameter], where: str = ""
+        self, owner: str, loss_of: LossOf, model: torch.nn.Module, params: list[Tensor], where: str = ""
     ) -> None:
         self.owner, self.loss_of, self.model, self.params, self.where = owner, loss_of, model, params, where
 

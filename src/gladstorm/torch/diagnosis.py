@@ -1,17 +1,20 @@
-"""`diagnose`: probes of a loss around the parameters of a model, in a designed experiment."""
+"""`diagnose`: probes of a loss around a model's parameters, in a designed experiment, and a short training."""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from gladstorm.diagnosis import Probe, Probes, Report, spread
+from gladstorm.core.rules import COUNT
+from gladstorm.diagnosis import Probe, Probes, Report
 from gladstorm.diagnosis import diagnose as fit
 from gladstorm.diagnosis.design import (
+    HELD,
     OWN_PATH,
     STEP,
     NotFinite,
@@ -22,6 +25,7 @@ from gladstorm.diagnosis.design import (
     take_probes,
     usable_batches,
 )
+from gladstorm.diagnosis.probes import LAYERS
 from gladstorm.torch.batch_gradients import (
     LossOf,
     SampledLoss,
@@ -30,11 +34,11 @@ from gladstorm.torch.batch_gradients import (
     refuse_sharded,
     size_of,
     split,
-    squared,
 )
-from gladstorm.torch.norms import norm_of
+from gladstorm.torch.nsgdm import NSGDM
 from gladstorm.torch.options import rounding_swallows
 from gladstorm.torch.random_state import save_random_state
+from gladstorm.torch.step_norms import IN_LAYERS, LayerNorms, Norms, WholeNorm
 
 
 def diagnose(
@@ -46,6 +50,7 @@ def diagnose(
     checkpoint: Mapping[str, Tensor] | None = None,
     radius: float | None = None,
     groups: int = 4,
+    norms: Norms | None = None,
     seed: int = 0,
 ) -> Report:
     """Probe a loss around the model's parameters x⁰ and report on its noise and smoothness.
@@ -67,6 +72,9 @@ def diagnose(
         checkpoint: A state_dict of the model later in its training; the path leads from x⁰ to there.
         radius: How far from x⁰ to look. By default as far as the checkpoint or, without one, as far as it takes.
         groups: Into how many groups a mini-batch is cut, at least 2.
+        norms: A function that makes parameter groups of the model, such as `by_layer`: distances are then in the norm
+            in which that optimizer's steps have length 1, gradients and noise in its dual (`LayerNorms`). Parameters
+            that it leaves out stay where they are: give one layer's group to diagnose that layer.
         seed: The seed of the directions and the resamples.
 
     Returns:
@@ -90,10 +98,11 @@ def diagnose(
     if not named:
         raise ValueError("diagnose: some parameters of the model must require gradients; got a model with none.")
     refuse_sharded("diagnose", named.values(), "Diagnose the model before it is sharded.")
-    params = list(named.values())
-    notes = layer_notes(model)
+    norm = WholeNorm(named.values()) if norms is None else LayerNorms(norms(model), "diagnose")
+    params, notes = norm.params, layer_notes(model)
     start = [p.detach().clone() for p in params]
-    path, reach = _path(checkpoint, named)
+    names: dict[Tensor, str] = {p: name for name, p in named.items()}
+    path, reach = _path(checkpoint, {names[p]: p for p in params}, norm)
     restore = save_random_state([model], {p.device for p in params})
     measured = SampledLoss("diagnose", loss_of, model, params)
     smallest = groups * min_group_size(model)
@@ -103,29 +112,31 @@ def diagnose(
     def take(place: Place, radius: float) -> Probe:
         _require_precision(params, STEP * radius)
         step, batch = next(batches)
-        direction = path if place.draw == OWN_PATH and path is not None else _random(params, seed, place.draw)
+        direction = path if place.draw == OWN_PATH and path is not None else _random(norm, seed, place.draw)
         measured.where = f", at distance {place.radius * radius:.3g} from the start"
         if step == 0:
             with torch.no_grad():
                 whole = measured.loss(split(batch, 1, size_of(batch) // groups * groups)[0]).item()
                 mean = sum(measured.loss(part).item() for part in split(batch, groups)) / groups
             refuse_sum("loss_of", whole, mean, groups)
-        return _probe(measured, step, place, batch, start, direction, radius, groups)
+        return _probe(measured, norm, step, place, batch, start, direction, radius, groups)
 
     try:
         rows = take_probes(
-            take, budget, path=path is not None, radius=radius or reach or None, size=norm_of(start).item(), seed=seed
+            take, budget, path=path is not None, radius=radius or reach or None, size=norm.length(start), seed=seed
         )
     finally:
         with torch.no_grad():
             for p, value in zip(params, start, strict=True):
                 p.copy_(value)
         restore()
-    return fit(Probes.of(rows, notes), seed=seed)
+    table = Probes.of(rows, notes) if norms is None else Probes.of(rows, (*notes, IN_LAYERS), LAYERS)
+    return fit(table, seed=seed)
 
 
 def _probe(
     measured: SampledLoss,
+    norm: WholeNorm | LayerNorms,
     step: int,
     place: Place,
     batch: Any,
@@ -136,37 +147,35 @@ def _probe(
 ) -> Probe:
     moved = STEP * radius
     here, there = place.sign * place.radius * radius, place.sign * (place.radius * radius + moved)
-    squares, changes = [], []
-    total = change = [torch.zeros_like(u) for u in direction]
+    gradients, changes = [], []
     for part in split(batch, groups):
         _move(measured.params, start, direction, here)
         restore = save_random_state([measured.model], {p.device for p in measured.params})
-        at_x, norm = measured.gradients(part)
+        at_x, _ = measured.gradients(part)
         _move(measured.params, start, direction, there)
         restore()
-        difference = [b - a for a, b in zip(at_x, measured.gradients(part)[0], strict=True)]
-        squares.append(squared(norm))
-        changes.append(squared(norm_of(difference).item()))
-        total = [a + b for a, b in zip(total, at_x, strict=True)]
-        change = [a + b for a, b in zip(change, difference, strict=True)]
+        changes.append([b - a for a, b in zip(at_x, measured.gradients(part)[0], strict=True)])
+        gradients.append(at_x)
     samples = size_of(batch) // groups
-    noise, gradient2 = spread(squares, squared(norm_of(total).item()), samples)
-    of_change, mean_change2 = spread(changes, squared(norm_of(change).item()), samples)
-    if not all(map(math.isfinite, (noise, gradient2, of_change, mean_change2))):
+    numbers = *norm.measure(gradients, samples), *norm.measure(changes, samples)
+    if not all(map(math.isfinite, numbers)):
         raise NotFinite(f"diagnose: squares of gradients must be finite; got some that are not{measured.where}.")
+    noise, gradient2, of_change, mean_change2 = numbers
     ell2, L2 = (of_change + mean_change2) / moved**2, mean_change2 / moved**2
     at = place.radius * radius
     return Probe(step, place.pair, place.direction, at, groups, samples, noise, gradient2, moved, ell2, L2)
 
 
 @torch.no_grad()
-def _move(params: list[torch.nn.Parameter], start: list[Tensor], direction: list[Tensor], distance: float) -> None:
+def _move(params: list[Tensor], start: list[Tensor], direction: list[Tensor], distance: float) -> None:
     """To x⁰ + distance · u, from x⁰: nothing accumulates."""
     for p, x, u in zip(params, start, direction, strict=True):
         p.copy_(x + distance * u)
 
 
-def _path(checkpoint: Mapping[str, Tensor] | None, named: dict[str, torch.nn.Parameter]) -> tuple[Any, float]:
+def _path(
+    checkpoint: Mapping[str, Tensor] | None, named: dict[str, Tensor], norm: WholeNorm | LayerNorms
+) -> tuple[Any, float]:
     """The direction from the parameters to the checkpoint's, a unit vector, and how far that is."""
     if checkpoint is None:
         return None, 0.0
@@ -174,19 +183,21 @@ def _path(checkpoint: Mapping[str, Tensor] | None, named: dict[str, torch.nn.Par
     if missing:
         raise ValueError(f"diagnose: checkpoint must hold every parameter of the model; got none for {missing[0]!r}.")
     apart = [checkpoint[name].to(p.device, p.dtype) - p.detach() for name, p in named.items()]
-    distance = norm_of(apart).item()
+    distance = norm.length(apart)
     if not 0 < distance < math.inf:
         raise ValueError(f"diagnose: checkpoint must be finite and elsewhere than the model; got one {distance} away.")
     return [a / distance for a in apart], distance
 
 
-def _random(params: list[torch.nn.Parameter], seed: int, draw: int) -> list[Tensor]:
-    parts = random_direction([tuple(p.shape) for p in params], seed, draw)
+def _random(norm: WholeNorm | LayerNorms, seed: int, draw: int) -> list[Tensor]:
+    """A random direction of length 1: in norms of layers, a unit step along one, of length 1 in each."""
+    parts = random_direction([tuple(p.shape) for p in norm.params], seed, draw)
     # the type before the device: some have no float64
-    return [torch.as_tensor(part).to(p.dtype).to(p.device) for part, p in zip(parts, params, strict=True)]
+    drawn = [torch.as_tensor(part).to(p.dtype).to(p.device) for part, p in zip(parts, norm.params, strict=True)]
+    return norm.unit(drawn) if isinstance(norm, LayerNorms) else drawn
 
 
-def _require_precision(params: list[torch.nn.Parameter], moved: float) -> None:
+def _require_precision(params: list[Tensor], moved: float) -> None:
     count = sum(p.numel() for p in params)
     for p in params:
         if p.numel() and rounding_swallows(moved / count**0.5, p.detach()):
@@ -194,3 +205,49 @@ def _require_precision(params: list[torch.nn.Parameter], moved: float) -> None:
                 f"diagnose: a probe must move entries by more than rounding does; got a step of {moved:.3g} for "
                 f"parameters in {p.dtype}. Keep them in float32, or give a larger radius."
             )
+
+
+def trial(
+    loss_of: LossOf, model: torch.nn.Module, loader: Iterable[Any], steps: int = 100, norms: Norms | None = None
+) -> Callable[[float], tuple[float, float]]:
+    """Make a short training with NSGDM into a function of its learning rate, to be given to `report.recommend`.
+
+    Called with a learning rate, it trains a copy of the model and returns the mean loss over the first eight
+    mini-batches before and after. The model and global random states stay as they are.
+
+    Args:
+        loss_of: The mean loss over the samples of a mini-batch, `loss_of(model, batch)`.
+        model: The model, with the parameters to begin with.
+        loader: Mini-batches; gone through again if they end before the steps.
+        steps: How many steps to make.
+        norms: A function that makes parameter groups of the model, such as `by_layer`.
+
+    >>> data = torch.randn(50, 16, 3, generator=torch.Generator().manual_seed(0))
+    >>> before, after = trial(lambda model, x: model(x).square().mean(), torch.nn.Linear(3, 1), data)(0.01)
+    >>> after < before
+    True
+    """
+    steps = COUNT.whole("trial", "steps", steps)
+
+    def train(lr: float) -> tuple[float, float]:
+        restore = save_random_state([model], {p.device for p in model.parameters()})
+        try:
+            trained = copy.deepcopy(model)
+            batches = list(usable_batches(loader, steps, lambda _: True, "samples", "trial"))
+
+            def loss() -> float:
+                with torch.no_grad():
+                    losses = [loss_of(trained, batch) for batch in batches[:HELD]]
+                return float(torch.stack(losses).mean())
+
+            params: Any = (p for p in trained.parameters() if p.requires_grad) if norms is None else norms(trained)
+            before, optimizer = loss(), NSGDM(params, lr=lr)
+            for batch in batches:
+                optimizer.zero_grad()
+                loss_of(trained, batch).backward()
+                optimizer.step()
+            return before, loss()
+        finally:
+            restore()
+
+    return train

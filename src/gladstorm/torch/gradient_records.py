@@ -3,41 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from typing_extensions import override
 
 from gladstorm.diagnosis import spread
 from gladstorm.torch.batch_gradients import squared
 from gladstorm.torch.norms import norm_of
 from gladstorm.torch.options import processes
 
-NEARLY = 0.999  # of a threshold: as long as this, a gradient was clipped to it, but for rounding
 
-
-class GradientSums:
-    """‖g_j‖² of every backward j and Σ g_j, of gradients that come parameter by parameter; if asked, also of a half."""
+class GradientRecorder:
+    """‖g_j‖² of every backward j and Σ g_j, heard parameter by parameter; if asked, also of every second j."""
 
     def __init__(self, params: Sequence[Tensor], *, halves: bool = False) -> None:
         self._squares: defaultdict[int, list[Tensor]] = defaultdict(list)  # of each backward, one for each parameter
         self.totals = [torch.zeros_like(p) for p in params]  # Σ g_j; after `spread`, of all processes
         self._half = [torch.zeros_like(p) for p in params] if halves else []  # Σ g_j over every second j
         self._backwards = [0] * len(params)  # that a parameter has had
+        self._rank = dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+        self._hooks = [p.register_hook(partial(self._hear, i)) for i, p in enumerate(params)]
 
-    def __len__(self) -> int:
-        return len(self._squares)
+    def stop(self) -> None:
+        """Remove the hooks."""
+        for hook in self._hooks:
+            hook.remove()
 
-    def add(self, i: int, gradient: Tensor) -> None:
+    @torch.no_grad()
+    def _hear(self, i: int, gradient: Tensor) -> None:
         """Take the next gradient of parameter i."""
+        gradient = gradient.to_dense()
         self._squares[self._backwards[i]].append(norm_of([gradient]) ** 2)
         self.totals[i] += gradient
-        if self._half and (self._backwards[i] + _rank()) % 2:
+        if self._half and (self._backwards[i] + self._rank) % 2:
             self._half[i] += gradient
         self._backwards[i] += 1
 
@@ -62,91 +65,10 @@ class GradientSums:
 
     def halves(self, scale: float = 1.0) -> tuple[float, float]:
         """The norms of the means over every second g_j and over the others, after `spread`; NaN where they differ."""
-        groups = len(self) * processes()
+        m = len(self._squares)
+        groups = m * processes()
         if not self._half or groups % 2:
             return math.nan, math.nan
-        factor = len(self) / scale / (groups / 2)
+        factor = m / scale / (groups / 2)
         others = torch._foreach_sub(self.totals, self._half)
         return factor * norm_of(self._half).item(), factor * norm_of(others).item()
-
-
-def is_clipped(params: Sequence[Tensor], total: float) -> bool:
-    """Whether gradients are shorter than the total that was recorded, over all processes: something clipped them."""
-    now = norm_of([p.grad.to_dense() for p in params if p.grad is not None]).item()
-    return now < NEARLY * mean_of_processes(total)
-
-
-def mean_of_processes(total: float) -> float:
-    """A sum over all processes, divided by their number."""
-    return total / processes()
-
-
-def _rank() -> int:
-    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
-
-
-class Change(NamedTuple):
-    """‖x⁺ − x‖ and, of how gradients change from x to x⁺, ℓ² and L²."""
-
-    moved: float
-    ell2: float
-    L2: float
-
-
-NO_CHANGE = Change(math.nan, math.nan, math.nan)  # one point only
-
-
-class GradientRecorder:
-    """Records the gradients of the micro-batches of a step by hooks, before they are averaged or clipped."""
-
-    def __init__(self, params: Sequence[Tensor], *, halves: bool = False) -> None:
-        self.here = GradientSums(params, halves=halves)
-        self.x = list(params)  # where they are evaluated
-        self._hooks = [p.register_hook(partial(self._hook, i)) for i, p in enumerate(params)]
-
-    def stop(self) -> None:
-        """Remove the hooks."""
-        for hook in self._hooks:
-            hook.remove()
-
-    def change(self, samples: int) -> Change:  # noqa: ARG002 - there is no second point
-        """How gradients change from one point of the step to the other."""
-        return NO_CHANGE
-
-    @torch.no_grad()
-    def _hook(self, i: int, gradient: Tensor) -> None:
-        self._record(i, gradient.to_dense())
-
-    def _record(self, i: int, gradient: Tensor) -> None:
-        self.here.add(i, gradient)
-
-
-class TwoPointRecorder(GradientRecorder):
-    """Records the gradients of NSTORM's micro-batches at xᵏ and then, in the same order, at xᵏ⁺¹.
-
-    Their gradients at xᵏ are kept in between: a copy of the parameters for each micro-batch.
-    """
-
-    def __init__(self, params: Sequence[Tensor]) -> None:
-        super().__init__(params)
-        self._changes = GradientSums(params)
-        self.x = [p.detach().clone() for p in params]
-        self._params = params
-        self._versions = [p._version for p in params]  # torch's count of changes in place
-        self._kept: list[deque[Tensor]] = [deque() for _ in params]
-
-    @override
-    def change(self, samples: int) -> Change:
-        moved = norm_of([p.detach() - x for p, x in zip(self._params, self.x, strict=True)]).item()
-        if len(self._changes) < len(self.here) or moved == 0:
-            return NO_CHANGE
-        _, noise, square = self._changes.spread(samples)
-        return Change(moved, (noise + square) / moved**2, square / moved**2)
-
-    @override
-    def _record(self, i: int, gradient: Tensor) -> None:
-        if self._params[i]._version == self._versions[i]:  # still at xᵏ
-            self.here.add(i, gradient)
-            self._kept[i].append(gradient.clone())
-        elif self._kept[i]:
-            self._changes.add(i, gradient - self._kept[i].popleft())

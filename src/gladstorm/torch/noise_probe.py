@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
@@ -17,6 +18,7 @@ from torch.utils.hooks import RemovableHandle
 from gladstorm.core.rules import COUNT, POSITIVE
 from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
 from gladstorm.diagnosis.design import NotFinite
+from gladstorm.diagnosis.probes import EUCLID, LAYERS
 from gladstorm.diagnosis.readings import Readings
 from gladstorm.torch.batch_gradients import (
     LossOf,
@@ -29,19 +31,16 @@ from gladstorm.torch.batch_gradients import (
     split,
     squared,
 )
-from gladstorm.torch.gradient_records import (
-    NEARLY,
-    NO_CHANGE,
-    GradientRecorder,
-    TwoPointRecorder,
-    is_clipped,
-    mean_of_processes,
-)
-from gladstorm.torch.norms import inner_of, norm_of
-from gladstorm.torch.nstorm import NSTORM
+from gladstorm.torch.gradient_records import GradientRecorder
+from gladstorm.torch.norms import norm_of
+from gladstorm.torch.options import processes
 from gladstorm.torch.random_state import save_random_state
+from gladstorm.torch.step_norms import IN_LAYERS, LayerNoise, LayerNorms, Norms, WholeNorm
 
 LARGE = 64  # samples, of which eighths are enough
+NEARLY = 0.999  # of a threshold: as long as this, a gradient was clipped to it, but for rounding
+LAST = 4  # the last part of the looks, of so many, is what layers are measured over
+NOTHING = (math.nan, math.nan, math.nan)  # of what takes a second point
 LOGGER = logging.getLogger(__name__)
 
 
@@ -50,8 +49,7 @@ class NoiseProbe:
 
     **With an optimizer** it costs next to nothing: hooks compare the gradients of a step's micro-batches
     (gradient accumulation) and of the processes (DistributedDataParallel; every process has a probe), before they are
-    averaged. Clipping after `backward` does not matter. NSTORM evaluates its closure at both ends of a step: if the
-    closure has several micro-batches, or there are several processes, the probe reads ℓ, L and ρ from that too.
+    averaged. Clipping after `backward` does not matter. Who evaluates in a closure calls `take()` there.
 
     **With a model** and one mini-batch to a step, call `look(loss_of, batch)` before `optimizer.step()`. At every 20th
     call it evaluates two quarters of the mini-batch, or two eighths where it has 64 samples or more: at most half a
@@ -70,6 +68,9 @@ class NoiseProbe:
         scaler: With an optimizer, the `GradScaler` that scales the losses, if there is one.
         max_norm: The threshold at which the training clips gradients, if it does: readings then have the share of
             looks at which that acts, `clip/share`, and its bias, `clip/bias`.
+        norms: With a model, a function that makes its parameter groups, such as `by_layer`: distances are then in the
+            norm in which that optimizer's steps have length 1, gradients and noise in its dual (`LayerNorms`), and
+            `layers()` has those of each tensor. It may leave parameters out.
         on_reading: Called after every probe with a dict of floats, for a dashboard: the names of
             `gladstorm.diagnosis.READINGS`. What is not known yet is not a number.
 
@@ -93,6 +94,7 @@ class NoiseProbe:
         samples: int = 1,
         scaler: torch.amp.GradScaler | None = None,
         max_norm: float | None = None,
+        norms: Norms | None = None,
         on_reading: Callable[[dict[str, float]], object] | None = None,
     ) -> None:
         self.every, self.samples = (
@@ -102,38 +104,37 @@ class NoiseProbe:
         if max_norm is not None:
             POSITIVE.require("NoiseProbe", "max_norm", max_norm)
         self._max_norm, self._on_reading, self._readings = max_norm, on_reading, Readings(max_norm)
-        self._before: list[Tensor] | None = None  # the parameters a step before a probe
-        self._room: list[Tensor] = []  # for numbers like them, during a probe
         self._clipped: list[int] = [0, 0]  # of so many steps, on so many
         self._rows: list[Probe] = []
+        self._of_layers: list[np.ndarray] = []
         self._steps = self._not_finite = self._failed = 0
         self._hooks: list[RemovableHandle] = []
         self._recorder: GradientRecorder | None = None
         self._model: torch.nn.Module | None = None
-        self._notes: tuple[str, ...] = ()
-        if isinstance(optimizer_or_model, torch.nn.Module):
-            model = optimizer_or_model
-            self._model = model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else model
-            params = list(model.parameters())
+        self._notes: tuple[str, ...] = ()  # remarks
+        given: Any = getattr(optimizer_or_model, "optimizer", optimizer_or_model)  # Accelerate wraps an optimizer
+        if isinstance(given, torch.nn.Module):
+            self._model = given.module if isinstance(given, torch.nn.parallel.DistributedDataParallel) else given
             self._notes = layer_notes(self._model)
+            params = list(self._model.parameters())
         else:
-            optimizer_or_model = getattr(optimizer_or_model, "optimizer", optimizer_or_model)  # Accelerate wraps it
-            params = [p for group in optimizer_or_model.param_groups for p in group["params"]]
-        self._params = [p for p in params if p.requires_grad]
+            params = [p for group in given.param_groups for p in group["params"]]
+        if norms is not None and self._model is None:
+            raise ValueError("NoiseProbe: norms needs a model, whose mini-batches it can look at; got an optimizer.")
+        if norms is None or self._model is None:
+            self._norm: WholeNorm | LayerNorms = WholeNorm(p for p in params if p.requires_grad)
+        else:
+            self._norm, self._notes = LayerNorms(norms(self._model), "NoiseProbe"), (*self._notes, IN_LAYERS)
+        self._params = self._norm.params
         if not self._params:
             raise ValueError("NoiseProbe: some parameters must require gradients; got none that do.")
-        if self._model is None:
-            refuse_sharded("NoiseProbe", self._params, "Give NoiseProbe(model), and call look before each step.")
-        else:
-            self._reduced_over = reduced_over("NoiseProbe", self._model, self._params)
         self._start = [p.detach().clone() for p in self._params]
-        if isinstance(optimizer_or_model, torch.optim.Optimizer):
-            self._hooks = [
-                optimizer_or_model.register_step_pre_hook(self._before_step),
-                optimizer_or_model.register_step_post_hook(self._after_step),
-            ]
-            if not isinstance(optimizer_or_model, NSTORM):
-                self._recorder = GradientRecorder(self._params, halves=self._max_norm is not None)
+        if self._model is not None:
+            self._reduced_over = reduced_over("NoiseProbe", self._model, self._params)
+            return
+        refuse_sharded("NoiseProbe", self._params, "Give NoiseProbe(model), and call look before each step.")
+        self._hooks = [given.register_step_pre_hook(self._before_step), given.register_step_post_hook(self._after_step)]
+        self._listen()
 
     def look(self, loss_of: LossOf, batch: Any) -> None:
         """Take a probe of this mini-batch, at the first call and every 20th after it.
@@ -145,22 +146,19 @@ class NoiseProbe:
         if self._model is None:
             raise ValueError("NoiseProbe: look needs a model to evaluate; got an optimizer. Give NoiseProbe(model).")
         step, self._steps = self._steps, self._steps + 1
-        if step % self.every:
-            self._keep_parameters(self._steps)
-            return
-        with self._counted():
-            self._look(step, loss_of, batch)
+        if step % self.every == 0:
+            with self._counted():
+                self._look(self._model, step, loss_of, batch)
 
-    def _look(self, step: int, loss_of: LossOf, batch: Any) -> None:
-        assert self._model is not None
+    def _look(self, model: torch.nn.Module, step: int, loss_of: LossOf, batch: Any) -> None:
         size = size_of(batch)
         if size < 2:
             raise ValueError(
                 f"NoiseProbe: a mini-batch must have at least 2 samples to be compared; got {size}. Accumulate "
                 "gradients, and give the optimizer instead of the model."
             )
-        restore = save_random_state([self._model], {p.device for p in self._params})
-        measured = SampledLoss("NoiseProbe", loss_of, self._model, self._params)
+        restore = save_random_state([model], {p.device for p in self._params})
+        measured = SampledLoss("NoiseProbe", loss_of, model, self._params)
         share = 8 if size >= LARGE else 4 if size >= 8 else 2  # BatchNorm wants two samples
         parts = split(batch, share)[:2]
         try:
@@ -171,22 +169,37 @@ class NoiseProbe:
             return
         finally:
             restore()
-        length, along = self._last_step(self._params, *evaluated)
         (A, norm_A), (B, norm_B) = evaluated
-        norm, samples = norm_of(self._in_room(torch.add, A, B)).item(), size_of(parts[0]) * self._reduced_over
-        noise, gradient2 = spread([squared(norm_A), squared(norm_B)], squared(norm), samples)
+        samples, halves = size_of(parts[0]) * self._reduced_over, (norm_A, norm_B)
+        if isinstance(self._norm, LayerNorms):
+            noise, gradient2, of_layers = self._norm.layers([A, B], samples)
+            self._of_layers.append(of_layers)
+            halves = math.nan, math.nan  # what clipping does is told by Euclidean noise
+        else:
+            torch._foreach_add_(A, B)  # in place: to ask for memory takes time
+            noise, gradient2 = spread([squared(norm_A), squared(norm_B)], squared(norm_of(A).item()), samples)
         if self._max_norm is not None:  # gradients are as long as that after clipping, and longer before
             now = norm_of([p.grad for p in self._params if p.grad is not None]).item()
             self._count_clipped(now >= NEARLY * self._max_norm)
-        found = (len(parts), samples, noise, gradient2, *NO_CHANGE, norm_A, norm_B)
-        self._add(step, self._params, size * self._reduced_over, found, length, along / norm if norm else math.nan)
-        self._keep_parameters(self._steps)
+        self._add(step, size * self._reduced_over, (len(parts), samples, noise, gradient2, *NOTHING, *halves), A)
 
     @property
     def probes(self) -> Probes:
         """All probes so far."""
         lost = ((self._not_finite, "were not finite and are left out"), (self._failed, "or their readings failed"))
-        return Probes.of(self._rows, (*self._notes, *(f"{count} probes {what}." for count, what in lost if count)))
+        remarks = (*self._notes, *(f"{count} probes {what}." for count, what in lost if count))
+        return Probes.of(self._rows, remarks, LAYERS if isinstance(self._norm, LayerNorms) else EUCLID)
+
+    def layers(self) -> dict[str, LayerNoise]:
+        """Noise, gradient and critical batch size of each tensor in its norm, over the last quarter of the looks.
+
+        It needs `norms`. With `lambda model: [{"params": model.parameters(), "norm": "sign"}]` they are those of signs.
+        """
+        if self._model is None or not self._of_layers:
+            raise ValueError("NoiseProbe: layers needs a look with norms, such as NoiseProbe(model, norms=by_layer).")
+        names: dict[Tensor, str] = {p: name for name, p in self._model.named_parameters()}
+        rows = np.mean(self._of_layers[-max(1, len(self._of_layers) // LAST) :], axis=0).tolist()
+        return {names[p]: LayerNoise(*row) for p, row in zip(self._params, rows, strict=True)}
 
     def save(self, path: str | Path) -> None:
         """Write them to a parquet file, for `gladstorm diagnose`."""
@@ -208,67 +221,54 @@ class NoiseProbe:
         The hooks do so before `optimizer.step()`. Who evaluates inside `optimizer.step(closure)` calls it there, after
         the last `backward`.
         """
-        recorder = self._recorder
-        if recorder is not None and not isinstance(recorder, TwoPointRecorder):
-            self._stop_listening()
+        recorder = self._stop_listening()
+        if recorder is not None:
             with self._counted():
                 self._take(recorder)
-            self._keep_parameters(self._steps + 1)
 
-    def _stop_listening(self) -> None:
-        if self._recorder is not None:
-            self._recorder.stop()
-            self._recorder = None
+    def _listen(self) -> None:
+        """Hear the gradients of the next step, if it has a probe."""
+        if self._steps % self.every == 0:
+            self._recorder = GradientRecorder(self._params, halves=self._max_norm is not None)
 
-    def _before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        closure = any(map(callable, (*args[1:], kwargs.get("closure"))))  # the first is the optimizer itself
-        if self._steps % self.every or not closure:
-            if self._steps % self.every == 0 and self._recorder is None:
-                self._warn_once("evaluates in two phases, which the hooks do not support")
+    def _stop_listening(self) -> GradientRecorder | None:
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.stop()
+        return recorder
+
+    def _before_step(self, _: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not any(map(callable, (*args[1:], kwargs.get("closure")))):  # the first is the optimizer itself
             self.take()
-            self._keep_parameters(self._steps + 1)
-        elif isinstance(optimizer, NSTORM):
-            self._recorder = TwoPointRecorder(self._params)
 
-    def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        recorder = self._recorder
-        self._stop_listening()
-        if isinstance(recorder, TwoPointRecorder):
-            with self._counted():
-                self._take(recorder)
-        elif recorder is not None:
+    def _after_step(self, *_: Any) -> None:
+        if self._stop_listening() is not None:
             self._warn_once("evaluates in a closure, where nobody called take()")
         self._steps += 1
-        if self._steps % self.every == 0 and not isinstance(optimizer, NSTORM):
-            self._recorder = GradientRecorder(self._params, halves=self._max_norm is not None)
+        self._listen()
 
     def _take(self, recorder: GradientRecorder) -> None:
         """Add a probe, if there were two micro-batches or processes to compare."""
         scale = 1.0 if self._scaler is None else self._scaler.get_scale()
-        groups, noise, gradient2 = recorder.here.spread(self.samples, scale)
-        halves = recorder.here.halves(scale)
+        groups, noise, gradient2 = recorder.spread(self.samples, scale)
         if groups < 2:
             self._warn_once("had one micro-batch in one process, and nothing to compare it with")
             return
-        norm = norm_of(recorder.here.totals).item()
         if self._max_norm is not None:
-            self._count_clipped(mean_of_processes(norm) / scale >= NEARLY * self._max_norm)
-        elif not isinstance(recorder, TwoPointRecorder):  # whose gradients are those of the other point by now
-            self._count_clipped(is_clipped(self._params, norm / scale))
-        found = (groups, self.samples, noise, gradient2, *recorder.change(self.samples), *halves)
-        length, along = self._last_step(recorder.x, (recorder.here.totals, norm))
-        self._add(self._steps, recorder.x, groups * self.samples, found, length, along / norm if norm else math.nan)
+            norm = norm_of(recorder.totals).item() / processes() / scale
+            self._count_clipped(norm >= NEARLY * self._max_norm)
+        found = (groups, self.samples, noise, gradient2, *NOTHING, *recorder.halves(scale))
+        self._add(self._steps, groups * self.samples, found, recorder.totals)
 
     def _count_clipped(self, clipped: bool) -> None:
         self._clipped[0] += clipped
         self._clipped[1] += 1
 
-    def _add(
-        self, step: int, x: Sequence[Tensor], batch: int, found: tuple[Any, ...], length: float, cosine: float
-    ) -> None:
-        """Add a probe at x, and read it; a step of this length led there, at this cosine with the gradient."""
-        distance = norm_of(self._in_room(torch.sub, [p.detach() for p in x], self._start)).item()
-        self._room = []
+    def _add(self, step: int, batch: int, found: tuple[Any, ...], room: list[Tensor]) -> None:
+        """Add a probe of the parameters as they are now, and read it; `room` is memory like theirs."""
+        for r, p, start in zip(room, self._params, self._start, strict=True):
+            torch.sub(p.detach(), start, out=r)
+        distance = self._norm.length(room)
         _, _, noise, gradient2, *_ = found
         if not all(map(math.isfinite, (noise, gradient2, distance))):
             self._not_finite += 1
@@ -276,7 +276,7 @@ class NoiseProbe:
         self._rows.append(Probe(step, step, "path" if distance else "start", distance, *found))
         if self._on_reading is None:
             return
-        others = {"skipped": float(self._not_finite + self._failed), "step/length": length, "step/cosine": cosine}
+        others = {"skipped": float(self._not_finite + self._failed)}
         if self._clipped[1]:
             others["clip/share"] = self._clipped[0] / self._clipped[1]
         self._on_reading(self._readings.update(self._rows[-1], batch, **others))
@@ -292,27 +292,6 @@ class NoiseProbe:
             self._failed += 1
             if self._failed == 1:
                 LOGGER.exception("NoiseProbe: a probe failed, and the training goes on; later failures are counted.")
-
-    def _keep_parameters(self, next_step: int) -> None:
-        """Keep where the parameters are, if there is a probe after this step."""
-        if self._on_reading is not None and next_step % self.every == 0:
-            self._before = [p.detach().clone() for p in self._params]
-
-    def _last_step(self, x: Sequence[Tensor], *parts: tuple[list[Tensor], float]) -> tuple[float, float]:
-        """‖d‖ and ⟨Σ g, d⟩/‖d‖ of the step −d to x, whose direction is the estimate; the g come with their norms."""
-        if self._before is None:
-            return math.nan, math.nan
-        back, self._before = self._before, None
-        self._room = back
-        torch._foreach_sub_(back, [p.detach() for p in x])
-        length = norm_of(back).item()
-        products = (inner_of(gradients, back, norm * length) for gradients, norm in parts)
-        return length, sum(products) / length if length else math.nan
-
-    def _in_room(self, operation: Callable[..., Tensor], us: Sequence[Tensor], vs: Sequence[Tensor]) -> list[Tensor]:
-        """The result for each pair of tensors, in memory that the next call uses again: to ask for more takes time."""
-        self._room = self._room or [torch.empty_like(start) for start in self._start]
-        return [operation(u, v, out=out) for u, v, out in zip(us, vs, self._room, strict=True)]
 
     def _warn_once(self, reason: str) -> None:
         message = (

@@ -75,8 +75,8 @@ class NSGDM(NormalizedOptimizer):
         return blocks
 
 
-class MARS(NSGDM):
-    """NSGDM of gradients that are corrected by their change since the mini-batch before (Yuan et al. 2025).
+class NMARS(NSGDM):
+    """NSGDM with MARS's correction of each gradient by its change since the mini-batch before (Yuan et al. 2025).
 
         c = g + correction·(1 − η)/η·(g − g⁻),  v ← (1 − η) v + η c,  x ← x − lr·d(v)
 

@@ -179,7 +179,7 @@ class NSTORM(NormalizedOptimizer):
     def _evaluate(self, closure: Callable[[], float]) -> float | None:
         """The loss; None if the closure has computed nothing, as Lightning's does to leave a mini-batch out."""
         early = {p: p.grad for p in self._all_params() if p.grad is not None and bool(plain(p.grad).any())}
-        with self._same_sample.checking_buffers(self._name), torch.enable_grad():
+        with torch.enable_grad():
             loss: float | None = closure()
         if any(p.grad is gradient for p, gradient in early.items()):
             raise RuntimeError(

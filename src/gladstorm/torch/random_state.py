@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import random
-import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.modules.module import register_module_forward_pre_hook
 
 
 class SameSample:
@@ -18,18 +15,10 @@ class SameSample:
 
     def __init__(self, modules: Iterable[torch.nn.Module]) -> None:
         self._modules = list(modules)
-        self._checked = False  # whether an evaluation was checked for buffers that nothing restores
 
     def save(self, params: Iterable[Tensor]) -> Callable[[], None]:
         """As `save_random_state`, for the devices of these parameters."""
         return save_random_state(self._modules, (p.device for p in params))
-
-    def checking_buffers(self, owner: str) -> AbstractContextManager[None]:
-        """In the first evaluation, warn of buffers that nothing restores."""
-        if self._checked or self._modules:
-            return nullcontext()
-        self._checked = True
-        return warn_of_buffer_writes(owner)
 
 
 def save_random_state(modules: Iterable[torch.nn.Module], devices: Iterable[torch.device]) -> Callable[[], None]:
@@ -51,7 +40,12 @@ def save_random_state(modules: Iterable[torch.nn.Module], devices: Iterable[torc
         if device.type not in ("cpu", "meta")
     ]
     drawn = [accelerator.get_rng_state(*which) for accelerator, which in accelerators]
-    written = [(module, name, buffer, buffer.clone()) for module, name, buffer in buffers_of(modules)]
+    written = [
+        (inner, name, buffer, buffer.clone())
+        for module in modules
+        for inner in module.modules()
+        for name, buffer in inner.named_buffers(recurse=False)
+    ]
 
     def restore() -> None:
         torch.set_rng_state(cpu)
@@ -63,38 +57,3 @@ def save_random_state(modules: Iterable[torch.nn.Module], devices: Iterable[torc
             setattr(module, name, buffer.copy_(value))  # in place, and back where a forward pass has put another
 
     return restore
-
-
-@contextmanager
-def warn_of_buffer_writes(owner: str) -> Iterator[None]:
-    """Warn if modules called inside write their buffers, which nothing will restore."""
-    before: dict[int, tuple[torch.nn.Module, str, Tensor, Tensor]] = {}
-
-    def called(module: torch.nn.Module, _: object) -> None:
-        for inner, name, buffer in buffers_of([module]):
-            before.setdefault(id(buffer), (inner, name, buffer, buffer.clone()))
-
-    hook = register_module_forward_pre_hook(called)
-    try:
-        yield
-    finally:
-        hook.remove()
-    writers = {
-        type(module).__name__
-        for module, name, buffer, value in before.values()
-        if getattr(module, name) is not buffer or not torch.equal(buffer, value)
-    }
-    if writers:
-        warnings.warn(
-            f"{owner}: {', '.join(sorted(writers))} writes its buffers at both points of a step; "
-            f"pass {owner}(..., model=model) to have them end as after one evaluation.",
-            stacklevel=5,
-        )
-
-
-def buffers_of(modules: Iterable[torch.nn.Module]) -> Iterator[tuple[torch.nn.Module, str, Tensor]]:
-    """Every buffer of the modules and of those inside them, with its owner and name."""
-    for module in modules:
-        for inner in module.modules():
-            for name, buffer in inner.named_buffers(recurse=False):
-                yield inner, name, buffer

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,15 +17,16 @@ import numpy as np
 
 from gladstorm.core.parts import Array
 from gladstorm.jobs.progress import Progress, annotate, quietly
-from gladstorm.jobs.store import Store
+from gladstorm.jobs.tasks import Store
 from gladstorm.variational.arrays import Arrays
 from gladstorm.variational.judgement import CLEARLY, Looks, gain_by_widening
 from gladstorm.variational.programs import Traced, look_draws, program, sample_noise, step_draws
-from gladstorm.variational.updates import Draw, Gain, Update
+from gladstorm.variational.updates import Draw, Gain, LogDensity, Update
 
 BLOCKS = 20  # of a run: what is kept, shown and judged as a whole
 DRAWN = 2**18  # numbers that are drawn together, for at most CHUNK steps
 CHUNK = 256
+ANCHORED = 0.3  # of a run on subsampled data, after which gradients are corrected at an anchor: before, q is too far
 COMPARED = 4  # times 64 draws decide between candidates
 STARTS = 4
 FIRST_SCALE = 0.1  # of q, as numpyro has it
@@ -40,15 +41,32 @@ class Target:
     density: Traced  # of z and a key; of a guide log p − log q, of its parameters and a key
     noise_size: Callable[[Any], int | None]  # how many normal numbers make a draw of q; None if a key makes it
     weights: Callable[[Any, Draw], Any]  # log p(z) − log q(z) at some draws of q
+    on_all_data: Traced | None = None  # the density of z where the other one is of a subsample
 
 
-def gaussian_target(density: Traced) -> Target:
-    """Return the target of a Gaussian that is fitted to a log density in unconstrained space."""
+class Anchor(NamedTuple):
+    """A point of every start, with the log density on all data there and its gradient."""
+
+    z: Any
+    value: Any
+    slope: Any
+
+
+def gaussian_target(density: Traced, on_all_data: Traced | None = None) -> Target:
+    """Return the target of a Gaussian that is fitted to a log density, which may be that of a subsample."""
+
+    def correction(q: Any, z: Any, key: Any) -> Any:
+        if on_all_data is None:
+            return 0.0
+        value, slope = on_all_data.value_and_gradient(q.loc)
+        values, slopes = density.values_and_gradients(np.broadcast_to(q.loc, z.shape), key)
+        return value - values + np.sum((slope - slopes) * (z - q.loc), axis=1)
 
     def weights(q: Any, draws: Draw) -> Any:
-        return density.over(q.place(draws.noise), draws.key) - q.log_density_at(draws.noise)
+        z = q.place(draws.noise)
+        return density.over(z, draws.key) + correction(q, z, draws.key) - q.log_density_at(draws.noise)
 
-    return Target(density, lambda q: int(q.noise_size), weights)
+    return Target(density, lambda q: int(q.noise_size), weights, on_all_data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +74,7 @@ class Starts:
     """Everything that is known of a run from several starts; arrays have a row for each."""
 
     q: Any  # a pytree, its leaves with an axis for the starts
-    elbos: np.ndarray  # after every update, (start, update)
+    elbos: np.ndarray  # after every update of the family, (start, update)
     gaps: np.ndarray  # how far it was from its limit by then, by the rule of `Looks`; 0 for updates of one block
     curve: np.ndarray  # mean ELBO by start and block of a twentieth of the run's steps
     noise: np.ndarray  # the squared length of the gradient, by start and block
@@ -112,9 +130,10 @@ def optimize(
         progress: Whether to show progress on standard error.
     """
     number_of_starts = len(jax.tree.leaves(q)[0])
-    blocks = _Blocks(store, progress, target)
     total, done, skipped = sum(steps for _, steps in updates), 0, np.zeros(number_of_starts)
-    curve, noise, ends, gaps, elbos = [], [], [], [], []
+    curve, noise, ends = [], [], []
+    gaps: list[np.ndarray] = []
+    elbos: list[np.ndarray] = []
 
     @cache
     def look(size: int | None, number: int) -> Draw:
@@ -131,19 +150,25 @@ def optimize(
     def compare_starts(q: Any, times: int) -> np.ndarray:
         return np.stack([compare(_row(q, start), times) for start in range(number_of_starts)])
 
-    with _reporting(progress, label, total) as report:
+    with nullcontext() if progress else quietly(), Progress(label, total) as report:
+        blocks = _Blocks(store, target)
         for number, (update, steps) in enumerate(updates):
             key, at, looks = _key(seed, number), 0, Looks(steps)
             state = program(_begin, update, number_of_starts, quick=True)(q, key)
             for length in _blocks(steps, total):
-                state, gain = blocks.advance(update, number_of_starts, state, key, at, length, steps)
+                anchor = _anchor(target.on_all_data, q) if done >= ANCHORED * total else None
+                state, gain = blocks.advance(update, number_of_starts, state, anchor, key, at, length, steps)
                 at, done, skipped = at + length, done + length, skipped + gain.skipped
                 curve.append(gain.elbo / length)
                 noise.append(gain.noise / length)
                 ends.append(done)
-                report(done, f"ELBO {curve[-1].max():.6g}")
-                if looks.nothing_left(at, compare_starts(update.candidates(state)[0], 1)):
+                annotate(f"ELBO {curve[-1].max():.6g}")
+                report(done)
+                q = update.candidates(state)[0]
+                if looks.nothing_left(at, compare_starts(q, 1)):
                     break
+            if update.leaves_family:
+                gaps, elbos = [], []
             gaps.append(np.zeros(number_of_starts) if looks.gap is None else looks.gap)
             q, elbo = _best(update.candidates(state), compare_starts)
             elbos.append(elbo)
@@ -174,52 +199,59 @@ def _best(candidates: tuple[Any, ...], of_starts: Callable[[Any, int], np.ndarra
     return jax.tree.map(lambda *leaves: np.stack(leaves)[chosen, at], *candidates), elbos[chosen, at]
 
 
-@contextmanager
-def _reporting(show: bool, label: str, total: int) -> Iterator[Callable[[int, str], None]]:
-    """Yield what takes the steps that are done and a note, and shows them if wanted."""
-    if not show:
-        yield lambda _done, _note: None
-        return
-    with Progress(label, total) as progress:
-
-        def report(done: int, note: str) -> None:
-            annotate(note)
-            progress(done)
-
-        yield report
-
-
 class _Blocks:
     """Blocks of steps, computed, or read from the store of a fit that was interrupted."""
 
-    def __init__(self, store: str | os.PathLike[str] | None, log: bool, target: Target) -> None:
-        self._density, self._log = target.density, log
-        self._store = None
-        if store is not None:
-            with nullcontext() if log else quietly():
-                self._store = Store(store, Arrays, ".parquet")
-            self._identity = target.density.identity
+    def __init__(self, store: str | os.PathLike[str] | None, target: Target) -> None:
+        self._density = target.density
+        self._store = None if store is None else Store(store, Arrays, ".parquet")
 
-    def advance(self, update: Update, starts: int, state: Any, *block: Any) -> tuple[Any, Gain]:
+    def advance(self, update: Update, starts: int, state: Any, anchor: Anchor | None, *block: Any) -> tuple[Any, Gain]:
         """Return the states after a block of steps, and the sums of its gains."""
         leaves, tree = jax.tree.flatten(state)
 
         def compute() -> Arrays:
-            return Arrays(advance(self._density, update, starts, state, *block), {})
+            return Arrays(advance(self._density, update, starts, state, anchor, *block), {})
 
         if self._store is None:
             values = compute().values
         else:
-            before = hashlib.sha256(b"".join(np.asarray(leaf).tobytes() for leaf in leaves)).hexdigest()
+            given = [*leaves, *(anchor or ())]
+            before = hashlib.sha256(b"".join(np.asarray(leaf).tobytes() for leaf in given)).hexdigest()
             key, *numbers = block
-            identity = [self._identity, repr(update), before, key.tolist(), *numbers]
-            with nullcontext() if self._log else quietly():
-                values = self._store.recall(identity, compute).values
+            identity = [self._density.identity, repr(update), before, key.tolist(), *numbers]
+            values = self._store.recall(identity, compute).values
         return jax.tree.unflatten(tree, values[:-3]), Gain(*values[-3:])
 
 
+def _anchor(on_all_data: Traced | None, q: Any) -> Anchor | None:
+    """Return the means of all starts, with the density on all data and its gradient there."""
+    if on_all_data is None:
+        return None
+    return Anchor(q.loc, *map(np.stack, zip(*map(on_all_data.value_and_gradient, q.loc), strict=True)))
+
+
+def _corrected(log_density: LogDensity, anchor: Anchor) -> LogDensity:
+    """Correct the density of a subsample by what it is off at the anchor, to first order."""
+
+    def corrected(z: Any, key: Array) -> Array:
+        value, slope = jax.value_and_grad(log_density)(anchor.z, key)
+        off: Array = anchor.value - value + (anchor.slope - slope) @ (z - anchor.z)
+        return log_density(z, key) + off
+
+    return corrected
+
+
 def advance(
-    density: Traced, update: Update, starts: int, state: Any, key: np.ndarray, at: int, length: int, steps: int
+    density: Traced,
+    update: Update,
+    starts: int,
+    state: Any,
+    anchor: Anchor | None,
+    key: np.ndarray,
+    at: int,
+    length: int,
+    steps: int,
 ) -> tuple[np.ndarray, ...]:
     """Advance every start through a block of steps; the leaves of their states, and the sums of their gains."""
     size = update.noise_size(state)
@@ -229,7 +261,7 @@ def advance(
     gain = Gain(*(np.zeros(starts, jnp.result_type(float)),) * 3)
     for first in range(0, length, together):
         count = min(together, length - first)
-        state, gain = chunk(density.arrays, state, gain, Draw(*draw(key, at + first)), count, float(steps))
+        state, gain = chunk(density.arrays, state, gain, Draw(*draw(key, at + first)), count, float(steps), anchor)
     return tuple(np.asarray(leaf) for leaf in (*jax.tree.leaves(state), *gain))
 
 
@@ -243,18 +275,20 @@ def _chunk(
     draws: Draw,
     count: Array,
     steps: Array,
+    anchor: Anchor | None,
 ) -> tuple[Any, Gain]:
     """Advance every start through some steps, one after the other; their draws may be more than are needed."""
 
-    def step(state: Any, draw: Draw) -> tuple[Any, Gain]:
-        return update.step(partial(structure.run, arrays), state, draw, steps)
+    def step(state: Any, draw: Draw, anchor: Anchor | None) -> tuple[Any, Gain]:
+        log_density: LogDensity = partial(structure.run, arrays)
+        return update.step(log_density if anchor is None else _corrected(log_density, anchor), state, draw, steps)
 
     def one(j: Array, before: tuple[Any, Gain]) -> tuple[Any, Gain]:
         draw = jax.tree.map(lambda leaf: leaf[j], draws)
         if starts > 1:
-            state, gain = jax.vmap(step)(before[0], draw)
+            state, gain = jax.vmap(step)(before[0], draw, anchor)
         else:  # a batch of one is slower
-            alone = step(*jax.tree.map(lambda leaf: leaf[0], (before[0], draw)))
+            alone = step(*jax.tree.map(lambda leaf: leaf[0], (before[0], draw, anchor)))
             state, gain = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], alone)
         return state, jax.tree.map(lambda sum_, new: sum_ + new, before[1], gain)
 

@@ -43,7 +43,7 @@ class Diagonal(NamedTuple):
     def log_density_at(self, noise: Any) -> Any:
         """Return log q(z) at the z of ε."""
         xp = self.loc.__array_namespace__()
-        return _standard(noise) - xp.log(self.scale).sum()
+        return log_standard(noise) - xp.log(self.scale).sum()
 
     def log_density(self, z: Any) -> Any:
         """Return log q(z)."""
@@ -77,7 +77,7 @@ class Triangular(NamedTuple):
     def log_density_at(self, noise: Any) -> Any:
         """Return log q(z) at the z of ε."""
         xp = self.loc.__array_namespace__()
-        return _standard(noise) - xp.log(xp.diagonal(self.tril)).sum()
+        return log_standard(noise) - xp.log(xp.diagonal(self.tril)).sum()
 
     def log_density(self, z: Any) -> Any:
         """Return log q(z)."""
@@ -162,8 +162,8 @@ class Mixture(NamedTuple):
     def place(self, noise: Any) -> Any:
         """Return z at ε."""
         ends = [NormalDist().inv_cdf(min(share, 1.0)) for share in np.cumsum(np.exp(self.log_weights))[:-1]]
-        chosen = np.searchsorted(ends, noise[..., -1])
-        return np.choose(chosen[..., None], [q.place(noise[..., :-1]) for q in self.members])
+        chosen = (noise[..., -1, None] > np.array(ends)).sum(-1)
+        return sum((chosen == at)[..., None] * q.place(noise[..., :-1]) for at, q in enumerate(self.members))
 
     def log_density_at(self, noise: Any) -> Any:
         """Return log q(z) at the z of ε."""
@@ -181,7 +181,7 @@ class Mixture(NamedTuple):
         return np.linalg.cholesky(covariance)
 
 
-def _standard(noise: Array) -> Any:
+def log_standard(noise: Array) -> Any:
     """Log density of standard normal numbers."""
     return -0.5 * (noise**2).sum(-1) - 0.5 * noise.shape[-1] * _LOG_2PI
 
@@ -218,7 +218,19 @@ class LowRank:
         return dim * (self.rank + 2)
 
 
-Family = MeanField | FullRank | LowRank
+@dataclass(frozen=True)
+class Flow:
+    """Affine couplings on the best Gaussian, which gets half of the steps: for posteriors that no Gaussian is near."""
+
+    layers: int = 4
+    hidden: int = 24
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "hidden"):
+            COUNT.require("Flow", name, getattr(self, name))
+
+
+Family = MeanField | FullRank | LowRank | Flow
 
 
 def largest_family(dim: int, steps: int) -> Family:

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,6 +18,7 @@ from gladstorm.variational.arrays import Arrays
 from gladstorm.variational.check import ChainCheck
 from gladstorm.variational.judgement import efficiency, khat, khat_in_words, smoothed
 from gladstorm.variational.modes import Group
+from gladstorm.variational.programs import Exported, Sampler
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 Draws = dict[str, np.ndarray]  # by site, the draws along the first axis
 SUMMARIZED = 4000  # draws behind a summary
 WEIGHED, WEIGHED_SEED = 16_384, 2**32 - 1  # draws with importance weights, and their seed
-_FORMAT = "gladstorm fit 3"
+_FORMAT = "gladstorm fit 4"
 _CURVES = ("curve", "noise", "steps", "elbos", "skipped")
 _NUMBERS = ("elbo", "elbo_error")
 _ABOUT = ("family", "gradients", "config")
-_PARAMETER, _DRAWS = "parameter ", "draws of "
+_PARAMETER = "parameter "
 
 
 class Summary(dict[str, dict[str, np.ndarray]]):
@@ -73,7 +74,7 @@ class Fit:
     steps: np.ndarray  #: at the end of each block
     skipped: np.ndarray  #: gradients that were not finite, of every start
     config: dict[str, Any]  #: what was asked for, as JSON-ready data
-    sampler: Callable[[int, int], Draws]  #: what `sample` calls
+    sampler: Sampler  #: what `sample` calls
     starts: tuple[Group, ...] = ()  #: groups of starts that ended apart, the best first; none for a guide of your own
     mixed: Fit | None = None  #: what `mixture` returns, where starts ended apart
     walk: Callable[..., ChainCheck] | None = None  #: what `check` calls
@@ -135,7 +136,7 @@ class Fit:
         Their error is that of the posterior where `khat` is small and n is not above `efficiency` · 16,384.
 
         Raises:
-            ValueError: If there are no weights, or the fit was loaded from a file.
+            ValueError: If there are no weights.
         """
         if self.log_weights is None or not np.isfinite(self.log_weights).all():
             raise ValueError("resample: the fit must have finite importance weights; subsampled data have none.")
@@ -189,19 +190,38 @@ class Fit:
         """The meaning of `khat` for this fit, as a sentence."""
         return khat_in_words(self.khat, self.efficiency)
 
-    def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:
-        """Draws as ArviZ has them, with one chain.
+    def to_arviz(self, draws: Draws | None = None, *, dims: Any = None, coords: Any = None, **groups: Draws) -> Any:
+        """Return draws and what is known of the fit as ArviZ has them: a DataTree, or before ArviZ 1 an InferenceData.
+
+        Args:
+            draws: What `sample` or `resample` returned; by default 1,000 draws.
+            dims: The names of the axes of sites, as ArviZ takes them.
+            coords: The labels along these axes.
+            groups: More groups, such as `log_likelihood=numpyro.infer.log_likelihood(model, draws, data)`.
 
         Raises:
             ImportError: If ArviZ is not installed.
         """
         try:
             import arviz
+            import xarray
         except ModuleNotFoundError:
             raise ImportError("Fit.to_arviz needs ArviZ, which is not installed: pip install arviz") from None
-        posterior = {site: draws[None] for site, draws in self.sample(n, seed).items()}
-        oldest = int(arviz.__version__.split(".")[0]) < 1
-        return arviz.from_dict(posterior=posterior) if oldest else arviz.from_dict({"posterior": posterior})
+        every = {"posterior": self.sample() if draws is None else draws, **groups}
+        chains = {
+            group: {site: np.asarray(each)[None] for site, each in sites.items()} for group, sites in every.items()
+        }
+        along = {"curve": (("start", "block"), self.curve), "steps": ("block", self.steps)}
+        known = {"family": self.family, "elbo": self.elbo, "elbo_error": self.elbo_error, "warnings": [*self.warnings]}
+        known |= {name: value for name in ("khat", "efficiency") if (value := getattr(self, name)) is not None}
+        fit = xarray.Dataset({**along, "elbos": ("start", self.elbos)}, attrs=known)
+        if int(arviz.__version__.split(".")[0]) < 1:
+            tree = arviz.from_dict(**chains, dims=dims, coords=coords)
+            tree.add_groups({"fit": fit})
+        else:
+            tree = arviz.from_dict(chains, dims=dims, coords=coords)
+            tree["fit"] = xarray.DataTree(fit)
+        return tree
 
     def plot(self) -> Figure:
         """Draw the ELBO of every start, and the noise of its gradients, along the run."""
@@ -210,24 +230,21 @@ class Fit:
         return along_the_run(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fit as one file, whole or not at all, with 4,000 of its draws in place of the model."""
+        """Write the fit as one file, whole or not at all, with what draws from it in place of the model."""
         arrays = {f"{_PARAMETER}{name}": value for name, value in self.parameters.items()}
-        arrays |= {f"{_DRAWS}{site}": draws for site, draws in self._draws.items()}
+        arrays["sampler"] = np.frombuffer(self.sampler.sites.export().code, np.uint8)
         arrays |= {name: getattr(self, name) for name in (*_CURVES, *_NUMBERS)}
         arrays |= {} if self.log_weights is None else {"log_weights": self.log_weights}
         about = {name: getattr(self, name) for name in _ABOUT}
         about |= {"warnings": list(self.warnings), "starts": [asdict(each) for each in self.starts]}
-        about |= {"arrays": list(arrays)}
+        about |= {"arrays": list(arrays), "sampler": [self.sampler.noise_size, self.sampler.double]}
         Arrays(tuple(map(np.asarray, arrays.values())), about).save(Path(path), form=_FORMAT)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote. `sample` then has the draws in the file, which are those of seed 0."""
+        """Read what `save` wrote; all but `check` and `mixture` works as before."""
         loaded = Arrays.load(Path(path), form=_FORMAT)
         arrays = dict(zip(loaded.about["arrays"], loaded.values, strict=True))
-
-        def of(kind: str) -> dict[str, np.ndarray]:
-            return {name.removeprefix(kind): value for name, value in arrays.items() if name.startswith(kind)}
 
         return cls(
             **{name: loaded.about[name] for name in _ABOUT},
@@ -236,14 +253,16 @@ class Fit:
             log_weights=arrays.get("log_weights"),
             warnings=tuple(loaded.about["warnings"]),
             starts=tuple(Group(**each | {"location": tuple(each["location"])}) for each in loaded.about["starts"]),
-            parameters=of(_PARAMETER),
-            sampler=partial(_from_file, of(_DRAWS)),
+            parameters={
+                name.removeprefix(_PARAMETER): value for name, value in arrays.items() if name.startswith(_PARAMETER)
+            },
+            sampler=Sampler(Exported(arrays["sampler"].tobytes()), *loaded.about["sampler"]),
             **{name: arrays[name] for name in _CURVES},
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for pickle: draws in place of the compiled sampler, as in a file."""
-        return self.__dict__ | {"sampler": partial(_from_file, self._draws), "walk": None}
+        """The state for pickle: the density, and with it `check`, is left out."""
+        return self.__dict__ | {"walk": None}
 
     def __repr__(self) -> str:
         return "\n".join([self._title, *self._remarks])
@@ -272,12 +291,3 @@ class Fit:
         if name not in self.parameters:
             raise AttributeError(f"Fit: {name} is of Gaussian families; a guide of your own has fit.parameters.")
         return self.parameters[name]
-
-
-def _from_file(saved: Draws, n: int, seed: int) -> Draws:
-    if n > SUMMARIZED or seed != 0:
-        raise ValueError(
-            f"sample: n must be at most {SUMMARIZED} and seed 0 for a fit that was loaded, whose file has no model; "
-            f"got n={n}, seed={seed}."
-        )
-    return {site: draws[:n] for site, draws in saved.items()}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import numpy as np
 
 from gladstorm.variational.families import Triangular
@@ -118,7 +119,7 @@ def gain_by_widening(weights: np.ndarray, z: np.ndarray, q: Any, log_densities: 
         q: The Gaussian.
         log_densities: log p of several points, (point, d).
     """
-    if not all(np.isfinite(part).all() for part in q):
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(q)):
         return math.inf
     off = z - np.asarray(q.loc)
     if isinstance(q, Triangular):
@@ -231,8 +232,8 @@ def khat_in_words(k: float | None, share: float | None = None) -> str:
     if k < USABLE and (share is None or share > USABLE_ESS):
         return f"{numbers}: the fit is usable, and importance weights improve it."
     return (
-        f"{numbers}: the posterior has parts that the fit does not reach, so its means may be right and its "
-        "standard deviations are probably too small; try a larger family, other parameters, or MCMC."
+        f"{numbers}: the posterior has parts that the fit does not reach, so its means may be right and its standard "
+        "deviations are probably too small; try guide=Flow(), other parameters, or MCMC with fit.mass_matrix()."
     )
 
 

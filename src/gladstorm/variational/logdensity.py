@@ -16,7 +16,7 @@ from gladstorm.core.rules import COUNT
 from gladstorm.simulation.devices import programs_on_disk
 from gladstorm.variational.conclusion import fit_gaussian
 from gladstorm.variational.driver import STARTS
-from gladstorm.variational.families import Family, FullRank, LowRank, MeanField
+from gladstorm.variational.families import Family
 from gladstorm.variational.fit import Fit
 from gladstorm.variational.programs import Traced, program
 
@@ -47,8 +47,8 @@ def fit_logdensity(
         dim: d.
         steps: The number of steps of every start, each with one gradient.
         seed: The same seed gives the same bits.
-        family: `MeanField()`, `FullRank()` or `LowRank(rank)`. By default full rank where the run has steps enough for
-            d(d + 3)/2 numbers, and low rank elsewhere; both begin with a mean field.
+        family: `MeanField()`, `FullRank()`, `LowRank(rank)` or `Flow()`. By default full rank where the run has steps
+            enough for d(d + 3)/2 numbers, and low rank elsewhere; both begin with a mean field.
         starts: How many runs to make at once. The best by ELBO is kept; starts that disagree are a warning.
         start: Where the means begin: a vector for all starts, or one for each. By default uniform in ± 2.
         transform: From z to a dictionary of what it means, for `Fit.sample` and `Fit.summary`.
@@ -71,12 +71,14 @@ def fit_logdensity(
         raise ValueError(f"{owner}: names must be left out where transform is given; got both.")
     if names is not None and len(names) != d:
         raise ValueError(f"{owner}: names must be one for each of the {d} coordinates; got {len(names)}.")
-    if family is not None and not isinstance(family, MeanField | FullRank | LowRank):
-        raise TypeError(f"{owner}: family must be MeanField(), FullRank(), LowRank(rank) or None; got {family!r}.")
+    if family is not None and not isinstance(family, Family):
+        raise TypeError(
+            f"{owner}: family must be MeanField(), FullRank(), LowRank(rank), Flow() or None; got {family!r}."
+        )
     z = jnp.zeros(d)
     density = Traced(lambda z, _key: logp(z), z, _key_of(0))
     points = _first_points(density, d, starts, seed, start)
-    meaning = Traced(partial(_named, names) if names is not None else transform or (lambda z: {"z": z}), z)
+    meaning = partial(_named, names) if names is not None else transform or (lambda z: {"z": z})
     sites = [["z", [d]]] if names is None else [[name, []] for name in names]
     return fit_gaussian(
         density, family, points, meaning, steps=steps, seed=seed, store=store, progress=progress, sites=sites

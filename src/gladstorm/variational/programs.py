@@ -10,15 +10,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from gladstorm.methods.norms import is_finite
+from gladstorm.simulation.devices import programs_on_disk
 
 ROWS = 64  # points at which a function is evaluated together
 PAGE = 1024  # draws of a sample made together
@@ -46,11 +47,15 @@ class Traced:
         closed, shapes = jax.make_jaxpr(function, return_shape=True)(*examples)
         run = partial(_run, closed.jaxpr, jax.tree.structure(shapes))
         is_number = getattr(shapes, "shape", None) == ()
-        lowered = jax.jit(jax.value_and_grad(run, 1) if is_number else run).lower(closed.consts, *examples)
+        compiled = jax.jit(jax.value_and_grad(run, 1) if is_number else run, keep_unused=True)
+        lowered = compiled.lower(closed.consts, *examples)
         self.structure = _Structure(hashlib.sha256(lowered.as_text().encode()).hexdigest(), run)
         self.arrays = closed.consts
+        self._rows = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct((ROWS, *np.shape(leaf)), jnp.result_type(leaf)), examples
+        )
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """Digest of the structure and its arrays."""
         digest = hashlib.sha256(self.structure.text.encode())
@@ -63,19 +68,63 @@ class Traced:
         """Evaluate the function at rows of arguments, some at a time; the results as NumPy arrays."""
         return self._over(_evaluate, rows)
 
+    def export(self) -> Exported:
+        """Return the function with its arrays, without its gradient, as other processes can read it."""
+        evaluate = jax.jit(partial(_evaluate, self.structure, self.arrays))
+        return Exported(bytes(export.export(evaluate)(*self._rows).serialize()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Exported, (self.export().code,)
+
     def is_finite(self, *rows: Any) -> np.ndarray:
         """Return at which rows of arguments the number and its gradient are finite."""
-        finite: np.ndarray = self._over(_is_finite, rows)
-        return finite
+        values, gradients = self.values_and_gradients(*rows)
+        leaves = [np.isfinite(leaf).reshape(len(leaf), -1).all(axis=1) for leaf in jax.tree.leaves(gradients)]
+        return np.all([np.isfinite(values), *leaves], axis=0)
+
+    def values_and_gradients(self, *rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the number and its gradient at rows of arguments."""
+        values, gradients = self._over(_values_and_gradients, rows)
+        return values, gradients
+
+    def value_and_gradient(self, point: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the number and its gradient at one point, for a function of much data."""
+        value, gradient = program(_value_and_gradient, self.structure)(self.arrays, point)
+        return np.asarray(value), np.asarray(gradient)
 
     def _over(self, function: Callable[..., Any], rows: Any) -> Any:
-        run = program(function, self.structure, quick=self._quick)
-        number = len(jax.tree.leaves(rows)[0])
-        parts = []
-        for first in range(0, number, ROWS):
-            some = jax.tree.map(lambda leaf, first=first: _padded(leaf[first : first + ROWS]), rows)
-            parts.append(jax.tree.map(np.asarray, run(self.arrays, *some)))
-        return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:number], *parts)
+        return _paged(partial(program(function, self.structure, quick=self._quick), self.arrays), rows)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A function of rows with its arrays, as bytes that other processes and later versions of JAX can read."""
+
+    code: bytes
+
+    def over(self, *rows: Any) -> Any:
+        """Evaluate the function at rows of arguments; the results as NumPy arrays."""
+        return _paged(_loaded(self.code), rows)
+
+    def export(self) -> Exported:
+        """Return the function itself."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """Draws of the sites of a model."""
+
+    sites: Traced | Exported  # of ε and a key
+    noise_size: int | None  # of ε
+    double: bool  # precision
+
+    @programs_on_disk()
+    def __call__(self, n: int, seed: int) -> dict[str, np.ndarray]:
+        """Draw n times."""
+        with jax.enable_x64(self.double):
+            draws: dict[str, np.ndarray] = self.sites.over(*sample_noise(n, seed, self.noise_size))
+        return draws
 
 
 @lru_cache(maxsize=PROGRAMS)
@@ -83,6 +132,11 @@ def program(function: Callable[..., Any], *static: Any, quick: bool = False) -> 
     """Compile a function with these first arguments fixed; equal ones are compiled once a process."""
     options: Any = QUICK if quick else None
     return jax.jit(partial(function, *static), compiler_options=options)
+
+
+@lru_cache(maxsize=PROGRAMS)
+def _loaded(code: bytes) -> Callable[..., Any]:
+    return jax.jit(export.deserialize(bytearray(code)).call)
 
 
 def step_draws(rows: int, starts: int, size: int | None, key: Any, first: Any) -> tuple[Any, Any]:
@@ -122,9 +176,22 @@ def _evaluate(structure: _Structure, arrays: list[Any], *rows: Any) -> Any:
     return jax.vmap(partial(structure.run, arrays))(*rows)
 
 
-def _is_finite(structure: _Structure, arrays: list[Any], *rows: Any) -> Any:
-    values, gradients = jax.vmap(jax.value_and_grad(partial(structure.run, arrays)))(*rows)
-    return jnp.isfinite(values) & jax.vmap(is_finite)(gradients)
+def _value_and_gradient(structure: _Structure, arrays: list[Any], *at: Any) -> Any:
+    return jax.value_and_grad(partial(structure.run, arrays))(*at)
+
+
+def _values_and_gradients(structure: _Structure, arrays: list[Any], *rows: Any) -> Any:
+    return jax.vmap(partial(_value_and_gradient, structure, arrays))(*rows)
+
+
+def _paged(run: Callable[..., Any], rows: Any) -> Any:
+    """Call a program of `ROWS` rows until it had all of them."""
+    number = len(jax.tree.leaves(rows)[0])
+    parts = []
+    for first in range(0, number, ROWS):
+        some = jax.tree.map(lambda leaf, first=first: _padded(leaf[first : first + ROWS]), rows)
+        parts.append(jax.tree.map(np.asarray, run(*some)))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:number], *parts)
 
 
 def _padded(leaf: Any) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,15 +25,12 @@ from gladstorm.methods.norms import length
 from gladstorm.methods.steps import per_coordinate
 from gladstorm.methods.steps.per_coordinate import Bounded
 from gladstorm.methods.steps.untuned import UntunedState
-from gladstorm.variational.families import Diagonal, Factored, Family, FullRank, Gaussian, LowRank, Triangular
+from gladstorm.variational.families import Diagonal, Factored, Gaussian, Triangular
 
 LogDensity = Callable[[Any, Array], Array]  # of z, with a key for a subsample of the data
 BOLDEST = 0.3  # of a natural-gradient step, the share that a full-rank step may be
 CAREFUL = 0.1  # the first length of a careful start, by that of a usual one
 FACTOR_SCALE = 0.1  # of the factor's first entries: at 0 their gradient is 0
-FIRST = 0.3  # the share of the steps that a mean field gets, where another update follows it
-ROUNDS, MOST = 3, 1 / 15  # of Newton steps, and the share of the gradients that one may have
-DRAWS_PER_COORDINATE, FEWEST = 8, 3  # of a Newton step; with fewer for each coordinate, curvature is not known
 SHARES = (1.0, 0.5, 0.2)  # of the way to the optimum of the quadratic model, that are tried
 FLATTEST = 1e-4  # the smallest curvature that is believed, by the largest
 
@@ -58,6 +55,7 @@ class Update(ABC):
     """One kind of step. `least_z` is `per_coordinate.SUBSAMPLED` where data are subsampled."""
 
     least_z: float = 0.0
+    leaves_family: ClassVar[bool] = False  # what it gains does not tell whether the updates before it had arrived
 
     @abstractmethod
     def begin(self, q: Any, key: Array, careful: Any = False) -> Any:
@@ -277,22 +275,6 @@ class NewtonUpdate(Update):
     def candidates(self, state: Sums) -> tuple[Any, ...]:
         by_start = [_newton(jax.tree.map(lambda leaf, at=at: leaf[at], state)) for at in range(len(state.draws))]
         return tuple(jax.tree.map(lambda *leaves: np.stack(leaves), *each) for each in zip(*by_start, strict=True))
-
-
-def updates(family: Family, dim: int, steps: int, least_z: float = 0.0) -> list[tuple[Update, int]]:
-    """List the updates that lead to the best member of a family, each with its number of steps.
-
-    A mean field comes first. Newton steps are taken where the run has draws enough for the curvature in all directions.
-    """
-    first = MeanFieldUpdate(least_z)
-    draws = min(int(MOST * steps), DRAWS_PER_COORDINATE * (dim + 4))
-    rounds = ROUNDS if draws >= FEWEST * (dim + 1) else 0
-    newton: list[tuple[Update, int]] = [(NewtonUpdate(least_z, full=isinstance(family, FullRank)), draws)] * rounds
-    if not isinstance(family, FullRank | LowRank):
-        return [(first, max(1, steps - rounds * draws)), *newton]
-    second = FullRankUpdate(least_z) if isinstance(family, FullRank) else LowRankUpdate(least_z, family.rank)
-    early = max(1, round(FIRST * steps))
-    return [(first, early), *newton[:1], (second, max(1, steps - early - rounds * draws)), *newton[1:]]
 
 
 def _at_draw(log_density: LogDensity, q: Gaussian, draw: Draw) -> tuple[Array, Array]:

@@ -8,6 +8,6 @@ with needing_extras("gladstorm.numpyro"):
 from gladstorm.integrations.numpyro.fit import fit
 from gladstorm.integrations.numpyro.guide import StickingELBO
 from gladstorm.integrations.numpyro.two_point import TwoPoint
-from gladstorm.variational import Fit, FullRank, LowRank, MeanField, fit_logdensity
+from gladstorm.variational import Fit, Flow, FullRank, LowRank, MeanField, fit_logdensity
 
-__all__ = ["Fit", "FullRank", "LowRank", "MeanField", "StickingELBO", "TwoPoint", "fit", "fit_logdensity"]
+__all__ = ["Fit", "Flow", "FullRank", "LowRank", "MeanField", "StickingELBO", "TwoPoint", "fit", "fit_logdensity"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,7 +21,7 @@ from gladstorm.methods.norms import is_finite
 from gladstorm.simulation.devices import programs_on_disk
 from gladstorm.variational.conclusion import fit_gaussian
 from gladstorm.variational.driver import STARTS
-from gladstorm.variational.families import Family, FullRank, LowRank, MeanField
+from gladstorm.variational.families import Family
 from gladstorm.variational.fit import Fit
 from gladstorm.variational.programs import Traced, program
 
@@ -52,9 +53,9 @@ def fit(
         args: What it is called with. An argument that has the name of one of `fit` is given by `functools.partial`.
         steps: The number of steps of every start, each with one gradient.
         seed: The same seed gives the same bits.
-        guide: `MeanField()`, `FullRank()`, `LowRank(rank)`, or a guide of your own: an autoguide or a function. By
-            default full rank where the run has steps enough for its d(d + 3)/2 numbers, and low rank elsewhere; both
-            begin with a mean field.
+        guide: `MeanField()`, `FullRank()`, `LowRank(rank)`, `Flow()`, or a guide of your own: an autoguide or a
+            function. By default full rank where the run has steps enough for its d(d + 3)/2 numbers, and low rank
+            elsewhere; both begin with a mean field.
         starts: How many runs to make at once. The best by ELBO is kept; starts that disagree are a warning.
         init: numpyro's strategy for where the locations begin, such as `init_to_median`. By default `init_to_uniform`.
         store: A folder. A fit that was interrupted goes on from its last finished block of steps.
@@ -78,7 +79,7 @@ def fit(
     _require_arguments(model, args, kwargs)
     settings = {"steps": steps, "seed": seed, "store": store, "progress": progress}
     args, kwargs = jax.tree.map(_on_device, (args, kwargs))
-    if guide is None or isinstance(guide, MeanField | FullRank | LowRank):
+    if guide is None or isinstance(guide, Family):
         return _fit_family(model, guide, args, kwargs, init, starts, settings)
     if not callable(guide):
         raise TypeError(f"fit: guide must be a family such as MeanField(), a guide or None; got {guide!r}.")
@@ -117,26 +118,29 @@ def _fit_family(
     info = _prepared(initialize, keys[0])
     if not info.param_info.z:
         raise ValueError("fit: model must have a latent variable; got one whose sample sites are all observed.")
-    subsampled = _subsampled(info.model_trace)
+    plates = _subsampled(info.model_trace)
     zeros = {name: np.zeros(each.shape, each.dtype) for name, each in info.param_info.z.items()}
     first, unravel = ravel_pytree(zeros)
 
     def log_density(z: Array, data_key: Array) -> Array:
-        if not subsampled:
+        if not plates:
             return jnp.negative(info.potential_fn(unravel(z)))
         seeded = handlers.seed(model, jax.random.wrap_key_data(data_key))
         return jnp.negative(potential_energy(seeded, args, kwargs, unravel(z)))
 
     def transform(z: Array) -> dict[str, Array]:
-        if not subsampled:
+        if not plates:
             return dict(info.postprocess_fn(unravel(z)))
         return dict(constrain_fn(handlers.seed(model, jax.random.wrap_key_data(keys[0])), args, kwargs, unravel(z)))
 
+    def on_all_data(z: Array) -> Array:
+        return jnp.negative(potential_energy(_with_all_data(model, plates), args, kwargs, unravel(z)))
+
     density = Traced(log_density, first, keys[0])
+    whole = Traced(on_all_data, first) if plates else None
     sites = [[name, list(np.shape(value))] for name, value in sorted(zeros.items())]
-    meaning = Traced(transform, first)
     points = _first_points(initialize, keys[1:])
-    return fit_gaussian(density, family, points, meaning, **settings, sites=sites, subsampled=subsampled)
+    return fit_gaussian(density, family, points, transform, **settings, sites=sites, on_all_data=whole)
 
 
 def _keys(starts: int, seed: Array) -> Array:
@@ -168,21 +172,33 @@ def _first_points(initialize: Callable[..., Any], keys: np.ndarray) -> np.ndarra
     return np.asarray(points)
 
 
-def _subsampled(trace: Any) -> bool:
-    """Return whether a plate draws some of the data; refuse a latent variable for every datum, which needs a guide."""
+def _with_all_data(model: Model, plates: dict[str, int]) -> Model:
+    """Return the model with all rows of its plates in place of a subsample."""
+    rows = {name: jnp.arange(size) for name, size in plates.items()}
+
+    def whole(*args: Any, **kwargs: Any) -> Any:
+        with warnings.catch_warnings(), handlers.substitute(data=rows):
+            warnings.filterwarnings("ignore", message="subsample_size does not match")
+            return model(*args, **kwargs)
+
+    return whole
+
+
+def _subsampled(trace: Any) -> dict[str, int]:
+    """Return the plates that draw some of the data; refuse a latent variable for every datum, which needs a guide."""
     plates = subsampled_plates(trace)
     for name, site in trace.items():
         latent = site["type"] == "sample" and not site["is_observed"]
-        inside = {frame.name for frame in site.get("cond_indep_stack", ())} & plates
+        inside = {frame.name for frame in site.get("cond_indep_stack", ())} & plates.keys()
         if latent and inside:
             raise ValueError(
                 f"fit: guide must be one of yours, such as AutoNormal(model), for a model with a latent variable in a "
                 f"subsampled plate; got the variable {name!r} in {sorted(inside)[0]!r}."
             )
-    return bool(plates)
+    return plates
 
 
-def subsampled_plates(trace: Any) -> set[str]:
-    """Return the names of the plates of a trace that draw some of their data."""
+def subsampled_plates(trace: Any) -> dict[str, int]:
+    """Return the plates of a trace that draw some of their data, with their sizes."""
     plates = {name: site["args"] for name, site in trace.items() if site["type"] == "plate"}
-    return {name for name, (size, drawn) in plates.items() if drawn not in (None, size)}
+    return {name: size for name, (size, drawn) in plates.items() if drawn not in (None, size)}

@@ -16,11 +16,10 @@ from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array
 from gladstorm.integrations.numpyro.fit import subsampled_plates
 from gladstorm.methods.steps import per_coordinate
-from gladstorm.simulation.devices import programs_on_disk
 from gladstorm.variational.conclusion import conclude
 from gladstorm.variational.driver import Target, optimize
 from gladstorm.variational.fit import Fit
-from gladstorm.variational.programs import Traced, sample_noise
+from gladstorm.variational.programs import Sampler, Traced
 from gladstorm.variational.updates import Coordinates, Draw, Gain, LogDensity, Update
 
 with needing_extras("gladstorm.numpyro"):
@@ -113,9 +112,9 @@ def fit_guide(model: Any, guide: Any, args: Any, kwargs: Any, starts: int, setti
         key = jax.random.wrap_key_data(key)
         return jnp.negative(StickingELBO().loss(key, values, model, guide, *args, **kwargs))
 
-    def sites(params: Any, key: Array) -> dict[str, Array]:
+    def sites(_noise: Array, key: Array) -> dict[str, Array]:
         key = jax.random.wrap_key_data(key)
-        seeded = handlers.substitute(handlers.seed(guide, key), data=svi.constrain_fn(params))
+        seeded = handlers.substitute(handlers.seed(guide, key), data=svi.constrain_fn(best))
         replayed = handlers.replay(handlers.seed(model, key), handlers.trace(seeded).get_trace(*args, **kwargs))
         return {
             name: site["value"]
@@ -139,15 +138,9 @@ def fit_guide(model: Any, guide: Any, args: Any, kwargs: Any, starts: int, setti
     best = reached.member(reached.best)
     parameters = {site: np.asarray(value) for site, value in svi.constrain_fn(best).items()}
     config = {"steps": settings["steps"], "seed": settings["seed"], "starts": starts, "guide": name}
-    draw = partial(_sample_guide, best, Traced(sites, *example))
-    return conclude(name, reached, best, parameters, draw, config, has_weights=not (subsampled or is_point))
-
-
-@programs_on_disk()
-def _sample_guide(params: Any, sites: Traced, n: int, seed: int) -> dict[str, np.ndarray]:
-    """Draw every site of the model n times, deterministic ones too."""
-    draws: dict[str, np.ndarray] = sites.over(_repeated(params, n), sample_noise(n, seed, None)[1])
-    return draws
+    dtype = jnp.result_type(float)
+    sampler = Sampler(Traced(sites, np.zeros(0, dtype), example[1]), None, dtype == np.float64)
+    return conclude(name, reached, best, parameters, sampler, config, has_weights=not (subsampled or is_point))
 
 
 def _repeated(tree: Any, n: int) -> Any:

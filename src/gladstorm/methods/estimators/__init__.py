@@ -7,18 +7,18 @@ step. A state is a pytree like the gradient: the same equation runs in the simul
 from __future__ import annotations
 
 from gladstorm.core.parts import parts_of
+from gladstorm.methods.estimators.estimator import ErrorFeedback as ErrorFeedback
 from gladstorm.methods.estimators.estimator import Estimator as Estimator
 from gladstorm.methods.estimators.estimator import Fresh as Fresh
 from gladstorm.methods.estimators.estimator import Grad as Grad
 from gladstorm.methods.estimators.estimator import Momentum as Momentum
 from gladstorm.methods.estimators.estimator import Transported as Transported
 from gladstorm.methods.estimators.refreshing import Page as Page
+from gladstorm.methods.estimators.refreshing import Saga as Saga
 from gladstorm.methods.estimators.refreshing import Sarah as Sarah
 from gladstorm.methods.estimators.refreshing import Snvrg as Snvrg
 from gladstorm.methods.estimators.refreshing import Spider as Spider
 from gladstorm.methods.estimators.refreshing import Svrg as Svrg
-from gladstorm.methods.estimators.stateful import ErrorFeedback as ErrorFeedback
-from gladstorm.methods.estimators.stateful import Saga as Saga
 from gladstorm.methods.estimators.two_point import Inertia as Inertia
 from gladstorm.methods.estimators.two_point import LaggedMars as LaggedMars
 from gladstorm.methods.estimators.two_point import Mars as Mars

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from typing_extensions import override
 
 from gladstorm.core import equations
-from gladstorm.core.parts import Array, Number, leaf, part
-from gladstorm.core.rules import FRACTION, SHARE
+from gladstorm.core.parts import Array, Number, leaf, part, static
+from gladstorm.core.rules import COUNT, FRACTION, SHARE
 from gladstorm.problems.oracles import Oracle
 
 Grad = Callable[[Any], Any]  # the gradient of the current sample, batch mean included, at a point
@@ -98,3 +99,58 @@ class Transported(Estimator):
     def update(self, state: Any, grad: Any, previous: Any, point: Any) -> Any:
         ahead = jax.tree.map(lambda x, before: x + equations.lead(x - before, self.eta), point.x, previous.x)
         return jax.tree.map(lambda v, g: equations.momentum(v, g, self.eta), state, grad(grad.at(ahead)))
+
+
+class Clients(NamedTuple):
+    """A row per client; no rows if there is only one."""
+
+    momentum: Array  # v_i
+    sent: Array  # g_i, what the server knows of v_i
+
+
+@part
+class ErrorFeedback(Estimator):
+    """v_i ← (1 − η) v_i + η ∇f(x; ξ_i), g_i ← g_i + C(v_i − g_i); the direction is the mean of the g_i.
+
+    C keeps the k largest entries and sets the others to 0; at first g_i = C(∇f(x⁰; ξ_i)). All n clients sample the
+    same f (Khirirat et al. 2025).
+    """
+
+    eta: Number = leaf(SHARE)  #: η in (0, 1], the weight of the newest gradient
+    k: Number = leaf(COUNT)  #: entries that a client sends per step, ≥ 1
+    clients: int = static(COUNT, default=1)  #: n ≥ 1, how many clients there are
+    queries: ClassVar[int] = 1
+
+    @property
+    @override
+    def samples(self) -> int:
+        return self.clients
+
+    @override
+    def init(self, grad: Grad, point: Any) -> Clients:
+        momentum = grad(point)
+        return Clients(momentum, largest(momentum, self.k))
+
+    @override
+    def update(self, state: Clients, grad: Grad, previous: Any, point: Any) -> Clients:
+        momentum = equations.momentum(state.momentum, grad(point), self.eta)
+        return Clients(momentum, state.sent + largest(momentum - state.sent, self.k))
+
+    @override
+    def direction(self, state: Clients) -> Array:
+        return state.sent if self.clients == 1 else state.sent.mean(0)
+
+    @override
+    def incompatible(self, oracle: Oracle) -> str | None:
+        dim = oracle.objective.start.size
+        return f"ErrorFeedback: k must be at most the dimension, {dim}; got k={self.k:g}." if self.k > dim else None
+
+
+def largest(v: Array, k: Array | float) -> Array:
+    """The k entries of v, or of each row, that are largest in size; the others 0.
+
+    >>> largest(jnp.array([1.0, -3.0, 2.0]), 2).tolist()
+    [0.0, -3.0, 2.0]
+    """
+    rank = jnp.argsort(jnp.argsort(-jnp.abs(v), axis=-1), axis=-1)
+    return jnp.where(rank < k, v, 0)

@@ -1,4 +1,4 @@
-"""Estimators that start afresh with a large batch now and then: SPIDER, PAGE, SARAH, SVRG and SNVRG."""
+"""Estimators that start afresh with a large batch now and then, SPIDER, PAGE, SARAH, SVRG and SNVRG; and SAGA."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gladstorm.core.rules import COUNT, FRACTION, NON_NEGATIVE
 from gladstorm.methods.batches import level
 from gladstorm.methods.estimators.estimator import Estimator, Grad
 from gladstorm.methods.norms import length
+from gladstorm.problems.oracles import Oracle
 
 
 class Recursive(Estimator):
@@ -168,3 +169,44 @@ class Snvrg(Estimator):
     @override
     def refreshes(self, state: Nest, k: Array, coin: Array) -> Array:
         return k % math.prod(self.loops) == 0
+
+
+class SagaState(NamedTuple):
+    """v and a gradient a_i for each example."""
+
+    v: Array
+    gradients: Array  # (n, d)
+
+
+@part
+class Saga(Estimator):
+    """v = Σ_i w_i (∇f_i(x) − a_i) + mean(a), w_i the share of example i in the batch; then a_i = ∇f_i(x) where w_i > 0.
+
+    Defazio et al. 2014, for batches. At first a_i is ∇f_i(x⁰) for the examples of the first batch, and 0 for the
+    others.
+    """
+
+    queries: ClassVar[int] = 1
+
+    @override
+    def init(self, grad: Any, point: Any) -> SagaState:
+        gradients = grad.oracle.examples(point)
+        return self._corrected(jnp.zeros_like(gradients), grad.sample, gradients)
+
+    @override
+    def update(self, state: SagaState, grad: Any, previous: Any, point: Any) -> SagaState:
+        return self._corrected(state.gradients, grad.sample, grad.oracle.examples(point))
+
+    def _corrected(self, table: Array, weights: Array, gradients: Array) -> SagaState:
+        v = weights @ (gradients - table) + table.mean(0)
+        return SagaState(v, jnp.where(weights[:, None] > 0, gradients, table))
+
+    @override
+    def direction(self, state: SagaState) -> Array:
+        return state.v
+
+    @override
+    def incompatible(self, oracle: Oracle) -> str | None:
+        if hasattr(oracle, "examples"):
+            return None
+        return f"Saga: the oracle must be a FiniteSum, whose examples can be remembered; got {type(oracle).__name__}."

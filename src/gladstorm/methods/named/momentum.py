@@ -1,4 +1,4 @@
-"""SGD, momentum and STORM: the paper's methods and baselines, by numbers or by theorem, and their relatives."""
+"""SGD, momentum, STORM and other variance reduction: the paper's methods, by numbers or by theorem, and relatives."""
 
 from __future__ import annotations
 
@@ -8,15 +8,28 @@ import numpy as np
 
 from gladstorm.core import references as cite
 from gladstorm.core.parts import Numbers
-from gladstorm.methods.batches import BatchSizes, FirstLarge, LikeNoise
-from gladstorm.methods.estimators import ErrorFeedback, Fresh, Mars, Momentum, Storm, Transported
+from gladstorm.methods.batches import BatchSizes, FirstLarge, LargeOnRefresh, LikeNoise
+from gladstorm.methods.estimators import (
+    ErrorFeedback,
+    Fresh,
+    LaggedMars,
+    Mars,
+    Momentum,
+    Page,
+    Spider,
+    Storm,
+    Svrg,
+    Transported,
+)
 from gladstorm.methods.method import Method, declared, rule
 from gladstorm.methods.norms import Euclid, StepNorm
 from gladstorm.methods.schedules import CubeRootDecay, PowerDecay, SquareOf, Tunable
-from gladstorm.methods.steps import Normalized, Plain
+from gladstorm.methods.steps import Normalized, Plain, ThreeWayClipped
 from gladstorm.theory import Plan, for_schedule
 
 EUCLID = Euclid()
+_LOOPS = "large per q steps, else 2 small"
+_COINS = "large with probability p, else 2 small"
 
 
 @declared(
@@ -152,3 +165,59 @@ def adaptive_storm(gamma: Numbers, offset: Numbers, factor: Numbers, *, batch: B
 def mars(gamma: Tunable, eta: Tunable, *, scale: Tunable = 0.025, batch: BatchSizes = 1) -> Method:
     """MARS: x ← x − γ v, where v is that of STORM with its correction scaled by `scale` and cut to unit length."""
     return Method(Mars(eta, scale), Plain(gamma), rule(batch))
+
+
+@declared(f"{cite.YUAN_2025}, approximate form without preconditioner and cut", "K + 1")
+def nmars(
+    gamma: Tunable, eta: Tunable, *, scale: Tunable = 0.025, norm: StepNorm = EUCLID, batch: BatchSizes = 1
+) -> Method:
+    """NMARS: NSGDM whose gradients g are corrected by the gradient before, g + s (1 − η)/η (g − g⁻), s = `scale`."""
+    return Method(LaggedMars(eta, scale, np.inf), Normalized(gamma, norm), rule(batch))
+
+
+@declared(f"{cite.FANG_2018}; {cite.CHEN_2023}", _LOOPS, "O(ε^-3)", "E L*_sym(α), variance not BG-0")
+def normalized_spider(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
+    """Normalized SPIDER: x ← x − γ v/‖v‖, v by `Spider`."""
+    return Method(Spider(q), Normalized(gamma), _batches(large, small))
+
+
+@declared(cite.WANG_2019, _LOOPS)
+def spiderboost(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
+    """SpiderBoost: x ← x − γ v, v by `Spider`."""
+    return Method(Spider(q), Plain(gamma), _batches(large, small))
+
+
+@declared(cite.REISIZADEH_2025, _LOOPS, "O(ε^-3)", "L*_asym, variance not BG-0")
+def clipped_spider(
+    gamma: Tunable, c0: Tunable, c1: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1
+) -> Method:
+    """Clipped SPIDER: x ← x − γ min{1, c₀/‖v‖, c₁/‖v‖²} v, v by `Spider`."""
+    return Method(Spider(q), ThreeWayClipped(gamma, c0, c1), _batches(large, small))
+
+
+@declared(cite.LI_2021, _COINS, "O(ε^-3)", "bounded variance, mean-square smooth")
+def page(gamma: Tunable, p: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
+    """PAGE: x ← x − γ v, v by `Page`."""
+    return Method(Page(p), Plain(gamma), _batches(large, small))
+
+
+@declared("composed here", _COINS)
+def normalized_page(gamma: Tunable, p: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
+    """Normalized PAGE: x ← x − γ v/‖v‖, v by `Page`."""
+    return Method(Page(p), Normalized(gamma), _batches(large, small))
+
+
+@declared(f"{cite.JOHNSON_ZHANG_2013}, on a stream", _LOOPS)
+def svrg(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
+    """SVRG: x ← x − γ v, v by `Svrg`."""
+    return Method(Svrg(q), Plain(gamma), _batches(large, small))
+
+
+@declared("composed here", _LOOPS)
+def normalized_svrg(gamma: Tunable, q: Tunable, large: BatchSizes, *, small: BatchSizes = 1) -> Method:
+    """Normalized SVRG: x ← x − γ v/‖v‖, v by `Svrg`."""
+    return Method(Svrg(q), Normalized(gamma), _batches(large, small))
+
+
+def _batches(large: BatchSizes, small: BatchSizes) -> LargeOnRefresh:
+    return LargeOnRefresh(rule(large), rule(small))

@@ -16,10 +16,10 @@ from gladstorm.core import equations
 from gladstorm.core.parts import Array, part, static
 from gladstorm.core.rules import COUNT
 from gladstorm.core.singular_values import singular_values, svd
-from gladstorm.methods.norms.norm import ByTensor, PerLayer, Sign, StepNorm, together
+from gladstorm.methods.norms.norm import PerLayer, Sign, StepNorm, together
 
 
-class OfMatrices(ByTensor):
+class OfMatrices(StepNorm):
     """A norm of matrices, of which each row makes one output of a layer."""
 
     leading: int = 1  # fields of the parts
@@ -44,7 +44,6 @@ class Spectral(OfMatrices):
     leading: int = static(default=1)  #: how many axes, from the first, make the rows of a matrix; −1: all but the last
     inputs_first: bool = static(default=False)  #: whether these are a layer's inputs, as in Flax; else its outputs
 
-    @override
     def _unit(self, v: Array) -> Array:
         return self._through(self.polar, v)
 
@@ -55,15 +54,12 @@ class Spectral(OfMatrices):
         orthogonal: Array = (u * (sigma > rounding)) @ vt
         return orthogonal
 
-    @override
     def _length(self, x: Array) -> Array:
         return jnp.max(singular_values(self._matrix(x)))
 
-    @override
     def _dual(self, v: Array) -> Array:
         return jnp.sum(singular_values(self._matrix(v)))
 
-    @override
     def _text(self, x: Array) -> str:
         rows, columns = self._matrix(x).shape
         return f"spectral({rows}, {columns})"
@@ -97,19 +93,15 @@ class Rows(OfMatrices):
     inputs_first: bool = static(default=False)  #: as in `Spectral`
     along: ClassVar[int] = 1  # the axis that a vector lies along
 
-    @override
     def _unit(self, v: Array) -> Array:
         return self._through(lambda matrix: equations.normalized(matrix, self.along, jnp), v)
 
-    @override
     def _length(self, x: Array) -> Array:
         return jnp.max(jnp.linalg.norm(self._matrix(x), axis=self.along))
 
-    @override
     def _dual(self, v: Array) -> Array:
         return jnp.sum(jnp.linalg.norm(self._matrix(v), axis=self.along))
 
-    @override
     def _text(self, x: Array) -> str:
         return together(["euclid"] * self._matrix(x).shape[1 - self.along])
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from gladstorm.core.parts import parts_of
-from gladstorm.methods.steps.stateful import Anchored as Anchored
-from gladstorm.methods.steps.stateful import FromOptax as FromOptax
-from gladstorm.methods.steps.stateful import GeneralizedSign as GeneralizedSign
-from gladstorm.methods.steps.stateful import Polyak as Polyak
-from gladstorm.methods.steps.stateful import WeightDecay as WeightDecay
+from gladstorm.methods.steps.step import Anchored as Anchored
 from gladstorm.methods.steps.step import Clipped as Clipped
+from gladstorm.methods.steps.step import FromOptax as FromOptax
+from gladstorm.methods.steps.step import GeneralizedSign as GeneralizedSign
 from gladstorm.methods.steps.step import Memoryless as Memoryless
 from gladstorm.methods.steps.step import Normalized as Normalized
 from gladstorm.methods.steps.step import Plain as Plain
+from gladstorm.methods.steps.step import Polyak as Polyak
 from gladstorm.methods.steps.step import PowerNormalized as PowerNormalized
 from gladstorm.methods.steps.step import Step as Step
 from gladstorm.methods.steps.step import ThreeWayClipped as ThreeWayClipped
+from gladstorm.methods.steps.step import WeightDecay as WeightDecay
 from gladstorm.methods.steps.untuned import Untuned as Untuned
 
 

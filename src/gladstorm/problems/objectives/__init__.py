@@ -13,9 +13,8 @@ import numpy as np
 
 from gladstorm.core.calls import Call, bind, find_part, read_call
 from gladstorm.core.constants import Constants as Constants
-from gladstorm.core.memory import require_memory_for_a_run
 from gladstorm.core.parts import parts_of
-from gladstorm.core.rules import COUNT, SEED, VECTOR
+from gladstorm.core.rules import COUNT, SEED, VECTOR, require_memory_for_a_run
 from gladstorm.problems.functions import FromFunction as FromFunction
 from gladstorm.problems.functions import from_function as from_function
 from gladstorm.problems.hard.noisy_runway import NoisyRunway as NoisyRunway

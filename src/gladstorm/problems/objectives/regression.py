@@ -10,9 +10,8 @@ from jax.typing import ArrayLike
 from typing_extensions import override
 
 from gladstorm.core.constants import Constants
-from gladstorm.core.memory import require_free_memory
 from gladstorm.core.parts import Array, Data, leaf, part
-from gladstorm.core.rules import COUNT, MATRIX, POSITIVE, VECTOR
+from gladstorm.core.rules import COUNT, MATRIX, POSITIVE, VECTOR, require_free_memory
 from gladstorm.problems.oracle import Differentiated
 
 

@@ -11,9 +11,8 @@ from jax.typing import ArrayLike
 from typing_extensions import override
 
 from gladstorm.core.constants import Bg0, Constants
-from gladstorm.core.memory import require_free_memory
 from gladstorm.core.parts import Array, Data, Number, leaf, part
-from gladstorm.core.rules import BELOW_ONE, COUNT, MATRIX, VECTOR
+from gladstorm.core.rules import BELOW_ONE, COUNT, MATRIX, VECTOR, require_free_memory
 from gladstorm.problems.oracle import OwnNoise, Point
 from gladstorm.problems.sampling import counts, uniforms_for
 

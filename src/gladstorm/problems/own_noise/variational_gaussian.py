@@ -21,10 +21,9 @@ from jax import lax
 from typing_extensions import override
 
 from gladstorm.core.constants import Bg0, Constants
-from gladstorm.core.memory import require_memory_for_a_run
 from gladstorm.core.names import require_known
 from gladstorm.core.parts import Array, Data, Number, leaf, part, static
-from gladstorm.core.rules import AT_LEAST_ONE, POSITIVE, VECTOR
+from gladstorm.core.rules import AT_LEAST_ONE, POSITIVE, VECTOR, require_memory_for_a_run
 from gladstorm.problems.oracle import OwnNoise, Point
 from gladstorm.problems.sampling import PER_LENGTH, bartlett, key_of
 

@@ -1,8 +1,8 @@
-"""The best run for a bound: γ, η and N_init of any size, not tied to fixed powers of T.
+"""NSGDM and NSTORM for every growth of the noise, norm and decay: the run with the smallest bound.
 
-The paper's schedules fix how γ and η fall with T and leave one or two factors free. The sharper bounds S1, S2, S7 and
-S8 hold for every γ and η, so the best of each can be searched for. For NSTORM under BG-0 noise and E L*_sym(α) that is
-S9, whose order no method can beat (docs/optimal.md).
+The paper's schedules fix how γ and η fall with T and leave one or two factors free. S1, S2, S7 and S8 hold for every γ
+and η in every setting, so the best of each can be searched for. For NSTORM under BG-0 noise and E L*_sym(α) that is S9,
+whose order no method can beat (docs/optimal.md).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 from gladstorm.theory.class_constants import in_linear_class
 from gladstorm.theory.master_bounds import Bound
 from gladstorm.theory.nsgdm import Nsgdm
 from gladstorm.theory.nstorm import Nstorm
 from gladstorm.theory.problem import Problem
-from gladstorm.theory.rules import HORIZON, POSITIVE, Exponent
+from gladstorm.theory.rules import HORIZON, POSITIVE, Exponent, exact
 from gladstorm.theory.sharper_bounds import (
     MomentumFeedback,
     MomentumSmooth,
@@ -34,9 +34,8 @@ DAMPED = 1000  # the term of the error of v⁰ is a thousandth of the gap's, …
 AFFORDED = 50  # … unless that takes more than a fiftieth of T
 
 
-@dataclass(frozen=True)
-class ScaledRun:
-    """γ, η, the scale s at which a class of α < 1 is read as one of α = 1, and the bound of the run."""
+class ScaledRun(NamedTuple):
+    """A run with its bound, and the scale s at which a class of α < 1 is read as one of α = 1."""
 
     bound: Bound
     scale: float
@@ -50,9 +49,7 @@ class ScaledRun:
 def kind_of(method: str, problem: Problem) -> type[Bound]:
     """The bound that holds for every γ and η, for the problem's noise and, if α > 0, for the class of α = 1."""
     smooth = problem.smoothness == "smooth"
-    if problem.noise == "deterministic":
-        return MomentumSmooth if smooth else MomentumFeedback
-    if method == "nsgdm":
+    if method == "nsgdm" or problem.noise == "deterministic":
         return MomentumSmooth if smooth else MomentumFeedback
     return StormSmooth if smooth else StormFeedback
 
@@ -199,9 +196,7 @@ class OwnSchedule(Statement):
     @property
     def half_growth(self) -> Exponent:
         """h = a/2 as a fraction, if it is a simple one; 0 where noise is bounded, also by the decay of weights."""
-        h = self.problem.half_growth if self.noise == "bg0" and self.problem.decay is None else 0.0
-        simple = Fraction(h).limit_denominator(10**6)
-        return simple if float(simple) == h else h
+        return exact(self.problem.half_growth if self.noise == "bg0" and self.problem.decay is None else 0.0)
 
     def bound_as_printed(self, T: int) -> float:
         """The bound: it is not in the paper."""

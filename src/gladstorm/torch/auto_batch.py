@@ -1,0 +1,228 @@
+"""`AutoBatch`: a training whose batches grow as its noise allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.lr_scheduler import LRScheduler
+
+from gladstorm.core.batch_control import PACES, BatchControl
+from gladstorm.core.rules import COUNT
+from gladstorm.torch.batch_gradients import refuse_sharded
+from gladstorm.torch.gradient_records import GradientRecorder
+from gladstorm.torch.norms import inner_of, norm_of
+from gladstorm.torch.options import processes
+from gladstorm.torch.scale_batch import RULES, scale_batch
+
+LONG = 2000  # steps for each step between two looks: a long training can afford to look less often
+RAREST = 8  # steps from look to look
+
+
+class AutoBatch:
+    """Lets the batches of a training grow by accumulation, as soon as the noise of its gradients allows it.
+
+    The optimizer and its schedule are those that you tuned for small batches. The loop gives micro-batches, and a step
+    is made when there are enough of them::
+
+        auto = AutoBatch(optimizer, budget=len(data) * epochs, micro=8)
+        for inputs, targets in micro_batches:
+            (loss_of(model(inputs), targets) * auto.share).backward()
+            if auto.due():
+                auto.step(scheduler)
+
+    A step has two micro-batches at first: their gradients are compared with each other, and with those of the step
+    before. When the noise is so large that twice as many would not cost samples, they become twice as many, and
+    `scale_batch` changes the optimizer with them. Until then the training keeps its bits. Everything is counted in
+    samples: the schedule is stepped once for each step of the first size. Clip gradients, if you do, between `due` and
+    `step`. With DistributedDataParallel every process has an AutoBatch, and all decide the same.
+
+    It makes fewer steps of the same samples: that saves time where a larger batch is computed in parallel, by several
+    processes, or where steps cost more than samples. It does not choose a better batch than the one it starts with, and
+    losses that compare the samples of a batch, or BatchNorm, see micro-batches only.
+
+    Args:
+        optimizer: One that `scale_batch` has a rule for.
+        budget: The samples that the training will see, in all processes.
+        micro: Samples in a micro-batch of one process.
+        accumulate: Micro-batches of a process in a step of the first size: at least 2, or 1 with several processes.
+        pace: "safe" keeps batches at a quarter of the critical size or below it; "fast" lets them pass it.
+        largest: The factor that batches grow by at most, a power of two.
+        dry_run: Decide and report, and change nothing.
+        on_reading: Called after every step with a dict of numbers for a dashboard, and the reason.
+
+    >>> x = torch.nn.Parameter(torch.ones(3))
+    >>> auto = AutoBatch(torch.optim.SGD([x], lr=0.01), budget=800, micro=2)
+    >>> for _ in range(400):  # of noise, mostly
+    ...     (((x + 3 * torch.randn(2, 3)) ** 2).sum(1).mean() * auto.share).backward()
+    ...     if auto.due():
+    ...         auto.step()
+    >>> auto.samples, auto.steps < 200
+    (800, True)
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        *,
+        budget: int,
+        micro: int,
+        accumulate: int = 2,
+        pace: str = "safe",
+        largest: int = 32,
+        dry_run: bool = False,
+        on_reading: Callable[[dict[str, Any]], object] | None = None,
+    ) -> None:
+        own = getattr(optimizer, "optimizer", optimizer)  # Accelerate wraps it
+        if type(own) not in RULES:
+            known = ", ".join(kind.__name__ for kind in RULES)
+            raise ValueError(f"AutoBatch: optimizer must be one of {known}; got {type(own).__name__}.")
+        if pace not in PACES or (pace == "fast" and type(own) is torch.optim.SGD):
+            words = "'safe' for SGD, which diverges with 'fast'" if pace in PACES else "'safe' or 'fast'"
+            raise ValueError(f"AutoBatch: pace must be {words}; got pace={pace!r}.")
+        counts = {"budget": budget, "micro": micro, "accumulate": accumulate, "largest": largest}
+        budget, micro, accumulate, largest = (COUNT.whole("AutoBatch", *each) for each in counts.items())
+        if accumulate * processes() < 2:
+            raise ValueError(
+                "AutoBatch: accumulate must be at least 2 in one process, since gradients of two micro-batches are "
+                f"compared; got accumulate={accumulate}. Halve the micro-batch."
+            )
+        if largest & (largest - 1):
+            raise ValueError(f"AutoBatch: largest must be a power of two; got largest={largest}.")
+        self.optimizer, self.micro, self.accumulate, self.dry_run = own, micro, accumulate, dry_run
+        self.samples = self.steps = 0  #: so far, of all processes
+        self._params = [p for group in own.param_groups for p in group["params"] if p.requires_grad]
+        refuse_sharded("AutoBatch", self._params, "Use DistributedDataParallel.")
+        self._first = micro * accumulate * processes()  # samples of a step of the first size
+        self._control = BatchControl(budget / self._first, PACES[pace], largest)
+        self._every = min(RAREST, 1 + int(budget / self._first / LONG))
+        self._on_reading = on_reading
+        self._have = 0  # micro-batches of this step
+        self._previous: list[Tensor] | None = None  # the mean gradient of the step before, if it was looked at
+        self._recorder: GradientRecorder | None = None
+        self._listen()
+
+    @property
+    def factor(self) -> int:
+        """How many times larger batches are than at first."""
+        return 1 if self.dry_run else self._control.factor
+
+    @property
+    def share(self) -> float:
+        """What a micro-batch's mean loss is multiplied by: one over the number of micro-batches in a step."""
+        return 1 / (self.accumulate * self.factor)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the budget is spent."""
+        return self._control.progress >= self._control.budget
+
+    def due(self) -> bool:
+        """Count a micro-batch after its `backward`, and return whether a step is due."""
+        self._have += 1
+        if self._have < self.accumulate * self.factor:
+            return False
+        if self._recorder is not None:
+            self._look(self._recorder)
+        return True
+
+    def step(self, scheduler: LRScheduler | None = None) -> None:
+        """Make a step of the optimizer, clear gradients, and let the batch grow if it may.
+
+        Args:
+            scheduler: The optimizer's schedule over steps of the first size. It is stepped as many times as this step
+                is worth, half of them before it: the step then has the rate of the middle of its samples.
+        """
+        if self._have < self.accumulate * self.factor:
+            raise RuntimeError(
+                f"AutoBatch: step() must follow due() that returned True; got {self._have} micro-batches of "
+                f"{self.accumulate * self.factor}."
+            )
+        worth = self.factor
+        for _ in range(worth // 2 if scheduler is not None else 0):
+            scheduler.step()  # type: ignore[union-attr]
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        for _ in range(worth - worth // 2 if scheduler is not None else 0):
+            scheduler.step()  # type: ignore[union-attr]
+        self.samples += worth * self._first
+        self.steps += 1
+        self._have = 0
+        before, after = self._control.factor, self._control.advance(worth)
+        if after != before and not self.dry_run:
+            critical = self._control.critical / before
+            known = critical if 0 < critical < math.inf else None
+            scale_batch(self.optimizer, after / before, known, scheduler=scheduler)
+        if self._on_reading is not None:
+            self._on_reading(self.reading())
+        self._listen()
+
+    def reading(self) -> dict[str, Any]:
+        """What a dashboard shows: batch and critical batch in samples, and why the batch is what it is."""
+        control, first = self._control, self._first
+        low, high = control.critical_interval
+        return {
+            "batch/size": first * control.factor,
+            "batch/critical": first * control.critical,
+            "batch/critical_low": first * low,
+            "batch/critical_high": first * high,
+            "batch/persistence": control.persistence,
+            "batch/reason": control.reason,
+            "batch/steps_saved": round(control.progress) - self.steps,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a resumed training needs beside the states of optimizer and scheduler; between steps only."""
+        if self._have:
+            raise RuntimeError(f"AutoBatch: state_dict must be taken between steps; got {self._have} micro-batches.")
+        counts = {name: getattr(self, name) for name in ("samples", "steps", "_first", "_previous")}
+        return {**counts, "control": asdict(self._control)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state, with as many samples in a step as there were.
+
+        Args:
+            state: What `state_dict` returned, here or with another number of processes.
+
+        Raises:
+            ValueError: If micro-batches of this size, on so many processes, do not make steps of that size.
+        """
+        by_all = self.micro * processes()
+        if state["_first"] % by_all or state["_first"] // by_all * processes() < 2:
+            raise ValueError(
+                f"AutoBatch: steps must have the {state['_first']} samples that they had at first; got {by_all} in a "
+                "micro-batch of all processes, which does not divide them."
+            )
+        self.accumulate = state["_first"] // by_all
+        self.samples, self.steps, self._first = state["samples"], state["steps"], state["_first"]
+        self._control = BatchControl(**state["control"])
+        previous = state["_previous"]
+        self._previous = previous and [g.to(p.device) for g, p in zip(previous, self._params, strict=True)]
+        self._listen()
+
+    def _listen(self) -> None:
+        """Record the next step's gradients if it is looked at: two steps running, of so many."""
+        if self._recorder is not None:
+            self._recorder.stop()
+        looked_at = self.steps % self._every in (0, self._every - 1)
+        self._recorder = GradientRecorder(self._params) if looked_at else None
+        if not looked_at:
+            self._previous = None
+
+    def _look(self, recorder: GradientRecorder) -> None:
+        recorder.stop()
+        count, noise, gradient2 = recorder.here.spread(samples=1)
+        gradient = torch._foreach_div(recorder.here.totals, processes())
+        agreement = math.nan
+        if self._previous is not None:
+            norms = norm_of(gradient).item() * norm_of(self._previous).item()
+            agreement = inner_of(gradient, self._previous, norms)
+        if math.isfinite(noise) and math.isfinite(gradient2):
+            self._control.look(noise * self.factor / count, gradient2, agreement)
+            self._previous = list(gradient)
+        else:
+            self._previous = None
