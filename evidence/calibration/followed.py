@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from evidence.calibration.networks import BATCH, CONTEXT, SmallTransformer, digits, loss_of
 from evidence.networks.trainings import characters, windows
-from gladstorm.theory import Hyperbola
+from gladstorm.theory.batches import Hyperbola
 from gladstorm.torch import NSGDM, diagnose, trial
 
 STEPS, SHORT, BUDGET = 600, 120, 160  # of a run, of the run that is diagnosed, of the diagnosis

@@ -10,7 +10,8 @@ from gladstorm.core.rules import COUNT, POSITIVE, UNIT_INTERVAL
 from gladstorm.diagnosis.clipping import Clipping
 from gladstorm.diagnosis.finding import NO_GROWTH
 from gladstorm.diagnosis.probes import EUCLID
-from gladstorm.theory import Hyperbola, plan
+from gladstorm.theory import plan
+from gladstorm.theory.batches import Hyperbola
 
 if TYPE_CHECKING:
     from gladstorm.diagnosis.report import Report

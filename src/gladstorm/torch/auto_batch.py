@@ -215,8 +215,8 @@ class AutoBatch:
 
     def _look(self, recorder: GradientRecorder) -> None:
         recorder.stop()
-        count, noise, gradient2 = recorder.here.spread(samples=1)
-        gradient = torch._foreach_div(recorder.here.totals, processes())
+        count, noise, gradient2 = recorder.spread(samples=1)
+        gradient = torch._foreach_div(recorder.totals, processes())
         agreement = math.nan
         if self._previous is not None:
             norms = norm_of(gradient).item() * norm_of(self._previous).item()
