@@ -25,12 +25,7 @@ from optimizers import TORCH, options_of
 
 KINDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in TORCH}
 NOT_APPLICABLE = {
-    **{(name, "model"): "step() is called without a closure" for name, kind in KINDS.items() if kind.needs_closure},
-    **{
-        (name, "weight decay"): "weight decay is not supported"
-        for name, kind in KINDS.items()
-        if not kind.supports_weight_decay
-    },
+    (name, "model"): "step() is called without a closure" for name, kind in KINDS.items() if kind.needs_closure
 }
 
 

@@ -36,7 +36,6 @@ NOT_APPLICABLE = {
     "test_step_is_noop_when_params_have_no_grad": GIVEN,
     "test_step_post_hook": GIVEN,
     "test_step_pre_hook": GIVEN,
-    "test_foreach_matches_forloop": NO_CLOSURE,
     "test_param_groups_lr": NO_CLOSURE,
     "test_param_groups_weight_decay": NO_CLOSURE,
     "test_second_order_optims_return_consistent_types": "it gives options of LBFGS to whatever takes a closure",
@@ -53,12 +52,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "maximize with weight_decay": {"weight_decay": 0.1, "maximize": True},
     "a norm for each group": {"norm": "group"},  # not each tensor: two real ones must move as a complex one does
 }
-UNTUNED_OPTIONS: dict[str, dict[str, Any]] = {"horizon": {"horizon": 200}, "average": {"average": True}}
+UNTUNED_OPTIONS: dict[str, dict[str, Any]] = {"horizon": {"horizon": 200}}
 
 
 def inputs(kind: Any, device: Any, dtype: Any = None) -> list[OptimizerInput]:  # noqa: ARG001 - as PyTorch calls it
     """Options to construct an optimizer with, of those that it has."""
-    known = set(options_of(kind)) - (set() if kind.supports_weight_decay else {"weight_decay"})
+    known = set(options_of(kind))
     options = {what: given for what, given in OPTIONS.items() if given.keys() <= known}
     options |= UNTUNED_OPTIONS if kind in UNTUNED else {}
     nothing: Any = None  # the tests have parameters of their own
@@ -80,9 +79,8 @@ def info(kind: Any) -> OptimizerInfo:
         kind,
         optim_inputs_func=partial(inputs, kind),
         optim_error_inputs_func=error_inputs,
-        supported_impls=("foreach",),
-        not_og_supported_flags=("foreach", "maximize"),
-        has_capturable_arg=True,
+        supported_impls=(),
+        not_og_supported_flags=("maximize",),
         step_requires_closure=kind.needs_closure,
         skips=[DecorateInfo(unittest.skip(why), "TestOptimRenewed", test) for test, why in NOT_APPLICABLE.items()]
         if kind.needs_closure

@@ -121,11 +121,9 @@ def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(tmp_path: Path) -> N
         assert torch.equal(p, q)
 
 
-def test_the_plain_trainer_refuses_nstorm_and_the_two_point_trainer_others(tmp_path: Path) -> None:
+def test_the_plain_trainer_refuses_nstorm(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="NSTORM: step needs a closure"):
         fit(Plain, lambda model: NSTORM(model.parameters(), LR), tmp_path, 2)
-    with pytest.raises(TypeError, match="TwoPointTrainer: the optimizer must be an NSTORM; got NSGDM"):
-        fit(TwoPoint, lambda model: NSGDM(model.parameters(), LR), tmp_path, 2)
 
 
 def test_nsgdm_may_be_given_as_a_class_with_its_options(tmp_path: Path) -> None:

@@ -71,21 +71,6 @@ def test_n_init_is_a_count(bad: Any) -> None:
         NSTORM([parameter()], lr=0.1, n_init=bad)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"horizon": 0}, "horizon must be a whole number from 1"),
-        ({"alpha": 2.0}, r"alpha must be in \[0, 1\]"),
-        ({"gamma0": -1.0}, "gamma0 must be finite and > 0"),
-        ({"G": -1.0}, "G must be finite and ≥ 0"),
-        ({"eta0": 0.5}, "eta0 must be 1 in a schedule that has no eta0"),
-    ],
-)
-def test_the_theory_refuses_what_no_theorem_covers(arguments: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        NSGDM.from_theory([parameter()], **{"horizon": 100, "alpha": 0.0, "gamma0": 1.0, "G": 1.0, **arguments})
-
-
 def good(x: Tensor) -> Callable[[], float]:
     def closure() -> float:
         loss = (x * x).sum()

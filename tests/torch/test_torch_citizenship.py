@@ -96,16 +96,6 @@ def test_half_precision_keeps_its_estimate_in_float32_also_through_a_checkpoint(
     assert values(resumed(kind, go, tmp_path / "checkpoint", dtype)) == values(model)
 
 
-@BOTH
-def test_a_loaded_estimate_is_not_the_saved_one_for_half_precision(kind: type[Optimizer]) -> None:
-    model = network(torch.bfloat16)
-    first, second = kind(model.parameters(), lr=0.05), kind(model.parameters(), lr=0.05)
-    train(model, first, range(2), torch.bfloat16)
-    second.load_state_dict(first.state_dict())
-    p = next(model.parameters())
-    assert second.state[p]["momentum_buffer"] is not first.state[p]["momentum_buffer"]
-
-
 @AVERAGING
 def test_copies_and_pickles_go_on_as_the_original_would(kind: type[Optimizer]) -> None:
     model = network()
@@ -131,38 +121,6 @@ def test_a_copy_of_nstorm_knows_its_n_init_its_count_and_the_copied_model() -> N
     train(other, copied, range(3))
     counts = [dict(m.named_buffers())["1.num_batches_tracked"].item() for m in (other, model)]
     assert counts[0] - counts[1] == 4
-
-
-def test_hooks_run_before_and_after_a_step() -> None:
-    model = network()
-    optimizer = NSTORM(model.parameters(), lr=0.05)
-    order: list[str] = []
-    optimizer.register_step_pre_hook(lambda *_: order.append("before"))
-    optimizer.register_step_post_hook(lambda *_: order.append("after"))
-    train(model, optimizer, range(2))
-    assert order == ["before", "after"] * 2
-
-
-@BOTH
-def test_a_group_added_later_takes_part_in_the_one_norm(kind: type[Optimizer]) -> None:
-    first, second = (torch.nn.Parameter(torch.ones(2, dtype=torch.float64)) for _ in range(2))
-    optimizer = kind([first], lr=0.1)
-
-    def closure() -> float:
-        loss = (first * first).sum() + 2 * (second * second).sum()
-        loss.backward()
-        return loss.item()
-
-    optimizer.step(closure)
-    optimizer.add_param_group({"params": [second]})
-    for _ in range(2):
-        optimizer.zero_grad()
-        optimizer.step(closure)
-    before = torch.cat([first, second]).detach()
-    optimizer.zero_grad()
-    optimizer.step(closure)
-    assert float((torch.cat([first, second]).detach() - before).norm()) == pytest.approx(0.1, abs=1e-12)
-    assert float((second.detach() - before[2:]).norm()) > 0
 
 
 @BOTH

@@ -71,30 +71,6 @@ def test_a_gradient_that_is_not_finite_is_skipped_counted_and_soon_forgotten(
     assert all(p.isfinite().all() and optimizer.state[p]["momentum_buffer"].isfinite().all() for p in params)
 
 
-def test_skipping_can_be_switched_off_and_one_bad_tensor_of_norm_tensor_spares_the_others() -> None:
-    params = parameters()
-    optimizer = NSGDM(params, LR, norm="tensor")
-    optimizer.step(closure_of(params, 1.0))
-    before = values(params)
-    params[0].grad, params[1].grad = torch.full((2,), NAN), torch.ones(1)
-    optimizer.step()
-    assert params[0].tolist() == before[0]
-    assert params[1].tolist() != before[1]
-    assert (optimizer.skipped, len(optimizer.state)) == (1, 1)
-    through = NSGDM(params, LR, skip_nonfinite=False)
-    through.step(closure_of(params, NAN))
-    assert all(p.isnan().all() for p in params)
-    assert through.skipped == 0
-
-
-def test_copies_know_what_was_skipped() -> None:
-    params = parameters()
-    optimizer = NSGDM(params, LR, skip_nonfinite=True)
-    optimizer.step(closure_of(params, NAN))
-    copied = copy.deepcopy(optimizer)
-    assert (copied.skipped, copied.skip_nonfinite) == (1, True)
-
-
 # Checkpoints
 
 

@@ -107,15 +107,3 @@ def test_groups_that_torch_refuses_are_refused_in_torch_s_words(kind: Any, wrong
     with pytest.raises(theirs.type) as ours:
         kind(wrong(Model()), lr=0.1)
     assert str(ours.value) == str(theirs.value)
-
-
-@KINDS
-def test_a_group_that_is_refused_is_not_added(kind: Any) -> None:
-    model = Model()
-    optimizer = kind(model.base.parameters(), lr=0.1)
-    with pytest.raises(ValueError, match=f"^{kind.__name__}: lr must be"):
-        optimizer.add_param_group({"params": model.head.parameters(), "lr": -1.0})
-    optimizer.add_param_group({"params": model.head.parameters()})
-    assert described(optimizer) == described(
-        torch.optim.SGD([{"params": model.base.parameters()}, {"params": model.head.parameters()}], lr=0.1)
-    )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from sklearn.datasets import load_diabetes, load_digits
+from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
@@ -24,23 +24,12 @@ def perceptron() -> Task:
     return model, lambda model: cross_entropy(model(images), labels)
 
 
-def logistic_regression() -> Task:
-    images, labels = digits()
-    return nn.Linear(64, 10), lambda model: cross_entropy(model(images), labels)
-
-
 def autoencoder() -> Task:
     images, _ = digits()
     model = nn.Sequential(
         nn.Linear(64, 24), nn.Tanh(), nn.Linear(24, 8), nn.Tanh(), nn.Linear(8, 24), nn.Linear(24, 64)
     )
     return model, lambda model: mse_loss(model(images), images)
-
-
-def linear_regression() -> Task:
-    features, targets = (torch.tensor(part, dtype=torch.float32) for part in load_diabetes(return_X_y=True))
-    features, targets = features / features.std(0), (targets - targets.mean()) / targets.std()
-    return nn.Linear(10, 1), lambda model: mse_loss(model(features)[:, 0], targets)
 
 
 class Transformer(nn.Module):
@@ -69,9 +58,7 @@ MEMORIZED = pytest.mark.xfail(strict=False, reason="the law does not hold for a 
 @pytest.mark.parametrize(
     ("task", "steps"),
     [
-        (logistic_regression, 400),
         (autoencoder, 400),
-        (linear_regression, 400),
         (perceptron, 400),
         (transformer, 50),
         pytest.param(transformer, 150, marks=MEMORIZED),

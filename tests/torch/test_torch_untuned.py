@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import gladstorm.torch
 from gladstorm.torch import norms, untuned_step
 from optimizers import Untuned
 
@@ -73,52 +72,6 @@ def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(dtype: torch.dtype, 
         assert len({id(state["numbers"]) for state in kept}) == 1  # shared, so that a step writes it once
 
 
-def test_torch_s_distributed_checkpoints_may_be_taken_before_the_first_step_and_resumed() -> None:
-    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
-
-    plain = network()
-    train(plain, Untuned(plain.parameters(), horizon=8), range(8))
-    for first in (0, 3):
-        model = network()
-        optimizer = Untuned(model.parameters(), horizon=8)
-        train(model, optimizer, range(first))
-        saved = copy.deepcopy(get_optimizer_state_dict(model, optimizer))  # as a file would hold it
-        again = network()
-        again.load_state_dict(model.state_dict())
-        resumed = Untuned(again.parameters(), horizon=8)
-        set_optimizer_state_dict(again, resumed, saved)
-        train(again, resumed, range(first, 8))
-        train(model, optimizer, range(first, 8))
-        assert values(model) == values(again) == values(plain)
-
-
-def test_on_a_device_it_takes_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, other = network(torch.float64), network(torch.float64)
-    train(model, Untuned(model.parameters(), horizon=30), range(30))
-    monkeypatch.setattr(norms, "readable", lambda tensor: False)  # the CPU stands for one: its values are not looked at
-    train(other, Untuned(other.parameters(), horizon=30), range(30))
-    for p, q in zip(model.parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(p, q, rtol=0, atol=1e-10)
-
-
-def long_steps(optimizer: Untuned, params: list[torch.nn.Parameter], steps: Iterable[int]) -> list[Tensor]:
-    """Steps along gradients that depend on the point; before the fourth somebody moves a parameter, unseen by torch."""
-    for k in steps:
-        if k == 3:
-            params[0].data.mul_(3)
-        for p in params:
-            p.grad = p.detach() + torch.randn(p.shape, generator=torch.Generator().manual_seed(k)).to(p)
-        optimizer.step()
-    return [p.detach().clone() for p in params]
-
-
-def long_params(dtype: torch.dtype = torch.float64) -> list[torch.nn.Parameter]:
-    """Long enough for norms to be taken as tensors are written, and in memory in two ways."""
-    generator = torch.Generator().manual_seed(0)
-    drawn = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in ((5003,), (60, 50))]
-    return [torch.nn.Parameter(drawn[0]), torch.nn.Parameter(drawn[1].t())]
-
-
 @pytest.mark.parametrize("chunk", [1, 4, 7])
 def test_how_many_entries_are_worked_on_together_changes_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors above, below and just at the size of a chunk, two that cannot be cut; one gradient is not finite."""
@@ -159,16 +112,6 @@ def test_a_complex_number_is_two_coordinates(where: str, monkeypatch: pytest.Mon
     torch.testing.assert_close(torch.view_as_real(z.detach()), x.detach(), rtol=1e-9, atol=1e-12)
 
 
-def test_a_long_run_resumed_has_the_same_bits_though_it_takes_its_norms_anew() -> None:
-    params, others = long_params(torch.float32), long_params(torch.float32)
-    optimizer, resumed = Untuned(params), Untuned(others)
-    for other, x in zip(others, long_steps(optimizer, params, range(5)), strict=True):
-        other.data.copy_(x)
-    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    again = long_steps(resumed, others, range(5, 8))
-    assert values(again) == values(long_steps(optimizer, params, range(5, 8)))
-
-
 @pytest.mark.parametrize("where", ["CPU", "device"])
 @pytest.mark.parametrize("bad", [NAN, INF])
 def test_a_gradient_that_is_not_finite_leads_half_the_way_back_and_is_not_remembered(
@@ -193,25 +136,6 @@ def test_a_gradient_that_is_not_finite_leads_half_the_way_back_and_is_not_rememb
         assert state["numbers"].tolist() == [5.0, *before[i]["numbers"].tolist()[1:]]
     train(model, optimizer, range(5, 8))
     assert all(p.isfinite().all() for p in model.parameters())
-
-
-@pytest.mark.parametrize("where", ["CPU", "device"])
-def test_where_the_gradient_is_zero_nothing_moves_but_the_count(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if where == "device":
-        monkeypatch.setattr(norms, "readable", lambda tensor: False)
-    model = network()
-    optimizer = Untuned(model.parameters(), horizon=8, weight_decay=0.1)
-    for zeros in (range(1), range(4)):  # at the start, and later
-        train(model, optimizer, zeros[1:])
-        before, state = values(model), copy.deepcopy(optimizer.state_dict()["state"])
-        for p in model.parameters():
-            p.grad = torch.zeros_like(p)
-        optimizer.step()
-        assert values(model) == before
-        for i, kept in state.items():
-            after = optimizer.state_dict()["state"][i]
-            assert after["numbers"].tolist() == [kept["numbers"][0] + 1, *kept["numbers"].tolist()[1:]]
-            assert all(torch.equal(after[name], kept[name]) for name in kept if name != "numbers")
 
 
 def test_the_average_is_of_all_iterates_also_of_a_frozen_layer_and_the_parameters_are_untouched_afterwards() -> None:
@@ -383,17 +307,6 @@ def test_a_learning_rate_of_zero_stays_where_it_is_and_finite(where: str, monkey
     assert optimizer.state[params[0]]["numbers"].isfinite().all()
 
 
-def test_a_parameter_without_a_gradient_stays_and_begins_when_it_has_one() -> None:
-    params = pair()
-    optimizer = Untuned(params)
-    params[0].grad = torch.ones(2, dtype=torch.float64)
-    optimizer.step()
-    assert params[1].tolist() == [1.0]
-    params[1].grad = torch.ones(1, dtype=torch.float64)
-    optimizer.step()
-    assert params[1].item() < 1
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -406,15 +319,6 @@ def test_a_parameter_without_a_gradient_stays_and_begins_when_it_has_one() -> No
 def test_an_option_is_refused(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=f"^Untuned: {sentence}"):
         Untuned(pair(), **options)
-
-
-def test_what_torch_offers_beyond_is_refused_and_a_horizon_must_be_given() -> None:
-    unknown: dict[str, Any] = {"momentum": 0.9}
-    with pytest.raises(TypeError, match=r"^Untuned\.__init__\(\) got an unexpected keyword argument 'momentum'"):
-        Untuned(pair(), **unknown)
-    without: dict[str, Any] = {}
-    with pytest.raises(TypeError, match="horizon"):
-        gladstorm.torch.Untuned(pair(), **without)
 
 
 @pytest.mark.parametrize("where", ["CPU", "device"])

@@ -205,6 +205,30 @@ def test_by_layer_the_steps_are_those_of_the_equations_and_the_last_iterate_is_r
                 np.testing.assert_allclose(state["bias"].numpy(), b, rtol=0, atol=1e-13)
 
 
+def test_by_layer_a_horizon_in_samples_is_reached_by_samples_also_if_batches_grow() -> None:
+    model, optimizer = made("by layer", horizon=100, batch=10)
+    p, lengths = model[5].bias, []  # one entry, which moves by a quarter of the length
+    for batch in (10, 10, 40, 20):
+        optimizer.param_groups[0]["batch"] = batch
+        before = p.item()
+        train(model, optimizer, [0])
+        lengths.append(4 * abs(p.item() - before))
+    assert lengths == pytest.approx([0.02 * left for left in (1.0, 0.9, 0.8, 0.4)], rel=1e-9)
+
+
+@pytest.mark.parametrize("form", ["found", "by layer"])
+def test_a_layer_that_is_added_midway_moves_and_the_others_go_on(form: str) -> None:
+    model, optimizer = made(form)
+    train(model, optimizer, range(3))
+    model.append(nn.Linear(1, 1).double())
+    groups = FORMS[form](model[6])
+    optimizer.add_param_group({"params": groups}) if form == "found" else [optimizer.add_param_group(g) for g in groups]
+    before = values(model)
+    train(model, optimizer, range(3, 6))
+    assert all(a != b for a, b in zip(values(model), before, strict=True))
+    assert all(p.isfinite().all() for p in model.parameters())
+
+
 def test_plain_parameters_beside_layers_take_the_steps_they_take_alone() -> None:
     model, optimizer = made("both")
     train(model, optimizer, range(1))

@@ -54,7 +54,7 @@ def layers(params: Params) -> list[dict[str, Any]]:
     ids=[
         "nsgdm",
         "nsgdm, all options",
-        "mars",
+        "nmars",
         "nigt",
         "nstorm",
         "nstorm, all options",

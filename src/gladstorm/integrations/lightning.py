@@ -1,17 +1,7 @@
 """Callbacks that log the noise of a training and evaluate the average of `Untuned`, and a LightningModule for NSTORM.
 
-A callback is one line, `Trainer(callbacks=[NoiseMonitor()])`. The module is, for example::
-
-    class Regression(TwoPointModule):
-        accumulate = 4
-
-        def loss(self, batch, index):
-            return (self.network(batch[0]) - batch[1]).square().mean()
-
-        def configure_optimizers(self):
-            return NSTORM(self.parameters(), lr=0.1, max_grad_norm=1.0, model=self)
-
-Without accumulation any LightningModule trains with NSTORM, and with NSGDM always: see docs/lightning.md.
+A callback is one line, `Trainer(callbacks=[NoiseMonitor()])`; docs/lightning.md has a `TwoPointModule`. Without
+accumulation any LightningModule trains with NSTORM, and with NSGDM always.
 """
 
 from __future__ import annotations
@@ -32,7 +22,7 @@ with needing_extras("gladstorm.lightning"):
 
 from gladstorm.core.rules import COUNT
 from gladstorm.diagnosis import arrange_charts
-from gladstorm.torch import NSTORM, NoiseProbe, Untuned
+from gladstorm.torch import NoiseProbe, Untuned
 from gladstorm.torch.batch_gradients import is_sharded, size_of
 
 __all__ = ["EvaluateAverage", "NoiseMonitor", "TwoPointModule"]
@@ -216,15 +206,13 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
     that evaluates all of them: at the previous point and, with the same dropout, at the new one. That is one
     `global_step`, which counts for `max_steps`. Optimization is manual: clip with NSTORM's `max_grad_norm`. Schedules
     from `configure_optimizers` are stepped as in automatic optimization, after every `frequency` steps or epochs: do
-    not step them elsewhere. One that waits for a metric, as ReduceLROnPlateau does, is refused.
+    not step them elsewhere, and keep one that waits for a metric, as ReduceLROnPlateau does, out of there.
     """
 
     accumulate: int = 1  #: micro-batches per step
 
     def __init__(self, *positional: Any, **named: Any) -> None:
         super().__init__(*positional, **named)
-        if type(self).loss is TwoPointModule.loss:
-            self.loss(None, 0)  # refuses: a training_step of its own would train nothing, without a word
         self.automatic_optimization = False
         self._waiting: list[tuple[Any, int]] = []
 
@@ -234,27 +222,17 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
 
     def training_step(self, batch: Any, index: int) -> None:
         """Make a step if this is the last of its micro-batches."""
-        self._refuse_waiting_for_a_metric()
         self._waiting.append((batch, index))
         if len(self._waiting) < self.accumulate and not self.trainer.is_last_batch:
             return
         batches, self._waiting = self._waiting, []
         optimizer: Any = self.optimizers()
-        self._require_nstorm(optimizer)
         optimizer.step(lambda: self._evaluate(batches))  # Lightning's, which counts
         for config in self.trainer.lr_scheduler_configs:
             by_step = config.interval == "step"
             count = self.trainer.global_step if by_step else self.trainer.current_epoch + 1
             if (by_step or self.trainer.is_last_batch) and count % config.frequency == 0:
                 self.lr_scheduler_step(config.scheduler, None)
-
-    def _refuse_waiting_for_a_metric(self) -> None:
-        for config in self.trainer.lr_scheduler_configs:
-            if isinstance(config.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
-                raise TypeError(
-                    f"{type(self).__name__}: a schedule of a TwoPointModule must not wait for a metric; got "
-                    "ReduceLROnPlateau. Step it yourself, and keep it out of configure_optimizers()."
-                )
 
     def _evaluate(self, batches: list[tuple[Any, int]]) -> torch.Tensor:
         """The mean loss of the micro-batches, whose gradients are computed."""
@@ -264,16 +242,3 @@ class TwoPointModule(LightningModule):  # type: ignore[misc]  # mypy does not se
             self.manual_backward(loss)
             total += loss.detach()
         return total
-
-    def _require_nstorm(self, optimizer: Any) -> None:
-        own = getattr(optimizer, "optimizer", optimizer)  # Lightning wraps it
-        if not isinstance(own, NSTORM):
-            raise TypeError(
-                f"{type(self).__name__}: the optimizer of a TwoPointModule must be an NSTORM; got "
-                f"{type(own).__name__}, which any LightningModule trains."
-            )
-        if getattr(self.trainer.precision_plugin, "scaler", None) is not None:
-            raise ValueError(
-                f"{type(self).__name__}: precision must not be 16-mixed, a GradScaler takes no closure; got "
-                "16-mixed. Use bf16-mixed."
-            )

@@ -1,12 +1,7 @@
 """Callbacks that log the noise of a training and evaluate the average of `Untuned`, and a Trainer for NSTORM.
 
-A callback is one line, `Trainer(..., callbacks=[NoiseMonitor()])`. The Trainer is, for example::
-
-    optimizer = NSTORM(model.parameters(), lr=0.1, model=model)
-    trainer = TwoPointTrainer(model, arguments, train_dataset=data, optimizers=(optimizer, schedule))
-    trainer.train()
-
-NSGDM evaluates once and needs nothing: `Trainer(..., optimizers=(NSGDM(model.parameters(), lr=0.1), schedule))`.
+A callback is one line, `Trainer(..., callbacks=[NoiseMonitor()])`; docs/training.md has a `TwoPointTrainer`. NSGDM
+evaluates once and needs nothing: `Trainer(..., optimizers=(NSGDM(model.parameters(), lr=0.1), schedule))`.
 """
 
 from __future__ import annotations
@@ -221,10 +216,7 @@ class TwoPointTrainer(Trainer):  # type: ignore[misc]  # mypy does not see the p
         """Log no norm: the step is made, and its gradients are cleared."""
 
     def _nstorm(self) -> NSTORM:
-        optimizer = _unwrap(self.optimizer)
-        if not isinstance(optimizer, NSTORM):
-            name = type(optimizer).__name__
-            raise TypeError(f"TwoPointTrainer: the optimizer must be an NSTORM; got {name}, which a Trainer trains.")
+        optimizer: NSTORM = _unwrap(self.optimizer)
         if optimizer.max_grad_norm is None and self._max_grad_norm:
             optimizer.max_grad_norm = self._max_grad_norm
         if _skip_without_closure not in optimizer._optimizer_step_pre_hooks.values():

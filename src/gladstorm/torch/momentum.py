@@ -125,9 +125,8 @@ class NormalizedOptimizer(MomentumOptimizer):
         maximize: bool = False,
         skip_nonfinite: bool | None = None,
     ) -> None:
-        defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "maximize": maximize}
-        defaults |= {"norm": norm, "scale": scale, "stack": stack}
-        super().__init__(params, defaults, skip_nonfinite)
+        numbers = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "scale": scale, "stack": stack}
+        super().__init__(params, {**numbers, "norm": norm, "maximize": maximize}, skip_nonfinite)
         warn_of_fast_decay(self._name, self.param_groups)
 
     @classmethod

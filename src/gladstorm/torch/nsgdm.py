@@ -76,7 +76,7 @@ class NSGDM(NormalizedOptimizer):
 
 
 class NMARS(NSGDM):
-    """NSGDM of gradients that are corrected by their change since the mini-batch before (Yuan et al. 2025).
+    """NSGDM with MARS's correction of each gradient by its change since the mini-batch before (Yuan et al. 2025).
 
         c = g + correction·(1 − η)/η·(g − g⁻),  v ← (1 − η) v + η c,  x ← x − lr·d(v)
 

@@ -53,8 +53,7 @@ def processes() -> int:
 
 def refuse_other_optimizer(owner: str, groups: list[dict[str, Any]], required: Iterable[str]) -> None:
     """Raise a ValueError for saved groups without an option that all of this optimizer's have."""
-    lacking = [key for key in required if any(key not in group for group in groups)]
-    if lacking:
+    if lacking := [key for key in required if any(key not in group for group in groups)]:
         raise ValueError(
             f"{owner}: state_dict must be one of {owner}'s; got another optimizer's, with no {lacking[0]} in its "
             f"groups. Load the model's parameters only and begin with a new {owner}."

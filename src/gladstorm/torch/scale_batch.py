@@ -61,9 +61,9 @@ def scale_batch(
     POSITIVE.require("scale_batch", "critical", 1.0 if math.isinf(B) else B)
     rule = RULES.get(type(optimizer))
     if rule is None:
-        known = ", ".join(kind.__name__ for kind in RULES)
+        names = ", ".join(kind.__name__ for kind in RULES)
         raise ValueError(
-            f"scale_batch: optimizer must be one of {known}; got {type(optimizer).__name__}, for which there is no "
+            f"scale_batch: optimizer must be one of {names}; got {type(optimizer).__name__}, for which there is no "
             "rule. docs/batch.md says how one is derived."
         )
     if scheduler is None and any("initial_lr" in group for group in optimizer.param_groups):
