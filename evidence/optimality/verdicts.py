@@ -97,7 +97,7 @@ class RegimeVerdict:
         """The row as JSON-ready data."""
         return {
             "method": self.method.upper(),
-            "smoothness": REGIMES[self.method, self.smoothness, self.noise].classes[self.smoothness],
+            "smoothness": REGIMES[self.method, self.smoothness, self.noise].kind.classes[self.smoothness],
             "noise": NOISE[self.noise],
             "upper bound": f"{float(f'{self.factor:.2g}'):,.0f} · {self._text(self.upper)}",
             "lower bound": self._text(self.lower),
@@ -119,12 +119,12 @@ def verdicts() -> Iterator[RegimeVerdict]:
 
 def verdict(method: str, smoothness: str, noise: str, source: str, least: Count) -> RegimeVerdict:
     """Compare the upper bound of one regime with the lower bound `least`, wherever another constant leads."""
-    kind, (B, G) = REGIMES[method, smoothness, noise], NOISES[noise]
-    level, smallest = kind.needs()[0], False
+    regime, (B, G) = REGIMES[method, smoothness, noise], NOISES[noise]
+    level, smallest = regime.needs()[0], False
     corners: list[dict[str, float]] = [{}]
     if smoothness != "smooth":
         corners = [{"L1": APART}, {level: APART}]
-    elif kind.corrects_drift and noise == "bg0":  # samples of L allow noise that grows like L
+    elif regime.kind.corrects_drift and noise == "bg0":  # samples of L allow noise that grows like L
         corners, smallest = [{level: APART}, {"B": APART}], True
 
     def problem(alpha: float, corner: dict[str, float]) -> Problem:
@@ -153,7 +153,7 @@ def powers_of(count: Count, problem: Problem) -> dict[str, float]:
 def best_cost(method: str, problem: Problem) -> tuple[float, dict[str, float]]:
     """Compute log N of the best run that guarantees ε, and its powers; by the envelope theorem, for a fixed run."""
     kind, log_T = kind_of(method, problem), -2 * math.log(ACCURACY)
-    within_class = REGIMES[method, problem.smoothness, problem.noise].within_class
+    within_class = REGIMES[method, problem.smoothness, problem.noise].kind.within_class
     while True:
         run = best_run(method, within_class(problem), _whole(log_T))
 

@@ -183,15 +183,7 @@ class OwnSchedule(Statement):
 
     of_paper: ClassVar[bool] = False
 
-    @property
-    def smoothness(self) -> str:  # type: ignore[override]
-        """The problem's class."""
-        return self.problem.smoothness
-
-    @property
-    def noise(self) -> str:  # type: ignore[override]
-        """The problem's kind of noise."""
-        return self.problem.noise
+    young_weight0 = None
 
     @property
     def half_growth(self) -> Exponent:
@@ -201,6 +193,13 @@ class OwnSchedule(Statement):
     def bound_as_printed(self, T: int) -> float:
         """The bound: it is not in the paper."""
         return self.bound(T)
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """Those of the bound are in its terms, which are infinite where one fails."""
+        return ()
+
+    def _limits(self) -> dict[str, float]:
+        return {}
 
     def _corollary(self) -> Iterator[PowerOfT]:
         return (PowerOfT(term.name, term.coefficient, term.exponent) for term in self.terms(FAR))
@@ -222,7 +221,7 @@ class FreeRun(OwnSchedule):
             POSITIVE.require(self.method, name, getattr(self, name))
 
     @property
-    def source(self) -> str:  # type: ignore[override]
+    def source(self) -> str:
         """The bound of the run, with its growth, norm and decay where they are not the paper's."""
         p, bound = self.problem, kind_of(self.method, self.problem).source
         words = "" if p.of_paper else f"; growth {p.growth:g}, norm {p.norm.name}"
@@ -311,16 +310,11 @@ class FreeStorm(FreeRun, Nstorm):
     """
 
     @property
-    def source(self) -> str:  # type: ignore[override]
+    def source(self) -> str:
         """S9 for the problems of the paper's open question, else the bound of the run."""
         if not self.problem.of_paper or self.noise != "bg0" or self.smoothness == "smooth":
             return super().source
         return f"S9: NSTORM, E L*_sym({'1' if self.smoothness == 'linear' else 'alpha'}), free schedule"
-
-    @property
-    def calls_per_step(self) -> int:  # type: ignore[override]
-        """Stochastic gradients per update: two, and one where they are exact."""
-        return 1 if self.noise == "deterministic" else 2
 
     @property
     def theta(self) -> Exponent:

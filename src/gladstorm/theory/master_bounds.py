@@ -44,7 +44,6 @@ class Bound(ABC):
 
     method: ClassVar[str]
     source: ClassVar[str]
-    label: ClassVar[str] = ""  # the equation's name in the paper's LaTeX, if it is one of the paper's
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
@@ -129,7 +128,6 @@ class MomentumLinear(MasterBound):
 
     method = "nsgdm"
     source = "Theorem 3 (Single-sample master bound for L0-smoothness and α = 1), equation (20)"
-    label = "eq:app_l1_master_bound"
 
     @property
     def L1(self) -> float:
@@ -166,7 +164,6 @@ class MomentumSublinear(MasterBound):
 
     method = "nsgdm"
     source = "Theorem 4 (Single-sample master bound under L*_sym(α)), equation (32)"
-    label = "eq:app_alpha_master_bound"
 
     def conditions(self) -> tuple[Condition, ...]:
         """A unit of length is in the first: it is there to bound γ^(1/(1−α)) by γ."""
@@ -193,7 +190,6 @@ class StormMeanSquare(MasterBound):
 
     method = "nstorm"
     source = "Theorem 5(i) (Single-sample NSTORM master bounds), equation (49)"
-    label = "eq:app_nstorm_master_mss"
 
     def formula(self, gamma: Any, eta: Any, b0: Any, T: Any) -> dict[str, Any]:
         """Equation (49)."""
@@ -220,7 +216,6 @@ class StormSublinear(MasterBound):
 
     method = "nstorm"
     source = "Theorem 5(ii) (Single-sample NSTORM master bounds), equation (50)"
-    label = "eq:app_nstorm_master_alpha"
 
     @property
     def constants(self) -> Expected:
@@ -271,7 +266,6 @@ class StormLinear(MasterBound):
 
     method = "nstorm"
     source = "Theorem 5(iii) (Single-sample NSTORM master bounds), equation (51)"
-    label = "eq:app_nstorm_master_one"
 
     def conditions(self) -> tuple[Condition, ...]:
         """Conditions on the run, none for L1 = 0; the second implies the first."""

@@ -68,7 +68,7 @@ def for_oracle(
     Fraction(1, 4)
     """
     problem, noise = problem_of(oracle, alpha=alpha), _noise(oracle)
-    kind = regime(method, problem)
+    kind = regime(method, problem).kind
     if kind.corrects_drift and (expected := oracle.expected_constants) is not None:
         expected = expected if alpha is None else weaken(expected, alpha)  # the class of its samples, or a wider one
         of_samples = replace(problem, alpha=expected.alpha, L0=expected.L0, L1=expected.L1)

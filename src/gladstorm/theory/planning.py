@@ -19,7 +19,7 @@ from gladstorm.theory.problem import PAPER_GROWTH, Problem
 from gladstorm.theory.rules import FRACTION, HORIZON, LONGEST, POSITIVE, OutOfRange
 from gladstorm.theory.search import boundary
 from gladstorm.theory.sgd import PlainSgd
-from gladstorm.theory.statement import REGIMES, Statement
+from gladstorm.theory.statement import REGIMES, Regime, Statement
 
 COVERED_METHODS = tuple(sorted({method for method, _, _ in REGIMES}))  # by a theorem of the paper
 PLANNED_METHODS = (*COVERED_METHODS, PlainSgd.method)
@@ -36,7 +36,7 @@ def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0:
     >>> theorem("nsgdm", Problem(alpha=0, L0=1, B=0, G=1, gap=2)).source
     'Corollary 4.2 (Standard smoothness under bounded variance), equation (36)'
     """
-    return _stated(regime(method, problem), problem, gamma0, eta0)
+    return _stated(regime(method, problem).kind, problem, gamma0, eta0)
 
 
 def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float = 1.0, eta0: float = 1.0) -> Statement:
@@ -64,7 +64,7 @@ def for_wrapper(method: str, problem: Problem, *, gamma0: float | None = None, e
     >>> for_wrapper("nstorm", Problem(alpha=0, L0=3, B=4, G=1, gap=1), gamma0=1.0).problem.L
     5.0
     """
-    return theorem(method, regime(method, problem).reads(problem), gamma0=gamma0, eta0=eta0)
+    return theorem(method, regime(method, problem).kind.reads(problem), gamma0=gamma0, eta0=eta0)
 
 
 def plan(
@@ -138,7 +138,7 @@ def plan(
             remarks.append(f"eta0 is not used, as this schedule has none; got eta0={eta0}.")
             eta0 = None
     if method in COVERED_METHODS:
-        covered = regime(method, problem).within_class(problem)
+        covered = regime(method, problem).kind.within_class(problem)
         own: OwnSchedule | None = free_run(method, covered) if free and takes_own(method, covered) else None
     else:
         covered, own = problem, PlainSgd(problem, 1.0, batch=batch, excess=excess)
@@ -269,8 +269,8 @@ class _Choice:
         return statement, T
 
     def _stated(self, problem: Problem, T: int) -> Statement:
-        kind = regime(self.method, problem)
-        return _stated(kind, problem, self.gamma0, self.eta0 if kind.has_eta0 else 1.0, T)
+        row = regime(self.method, problem)
+        return _stated(row.kind, problem, self.gamma0, self.eta0 if row.has_eta0 else 1.0, T)
 
     def _bound(self, problem: Problem, T: int) -> float:
         """Infinite where the theorem does not hold for this run, or says nothing in double precision."""
@@ -312,8 +312,8 @@ def overtakes(challenger: Statement, leader: Statement) -> int | None:
     return boundary(ahead, after // 2, after)
 
 
-def regime(method: str, problem: Problem) -> type[Statement]:
-    """The class of the statement about a method that applies to a problem."""
+def regime(method: str, problem: Problem) -> Regime:
+    """The paper's row about a method that applies to a problem."""
     setting = (problem.smoothness, problem.noise)
     if (method, *setting) not in REGIMES:
         covered = [covering for covering in COVERED_METHODS if (covering, *setting) in REGIMES]

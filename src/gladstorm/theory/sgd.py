@@ -57,7 +57,7 @@ class PlainSgd(OwnSchedule):
         POSITIVE.require("sgd", "L0", self.L0)
 
     @property
-    def source(self) -> str:  # type: ignore[override]
+    def source(self) -> str:
         """The theorem, with the growth of the noise."""
         return f"{'S' if self.batch == 'one' else 'H'}: SGD, smooth; growth {self.problem.growth:g}"
 

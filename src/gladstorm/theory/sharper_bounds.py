@@ -261,7 +261,6 @@ class MomentumLongStep(MomentumSublinear):
     """NSGDM, L*_sym(α), for γ < 3η instead of γ ≤ η; the price of a long step is the factor 1/c, c = 3/4 − γ/(4η)."""
 
     source = "S3: NSGDM, L*_sym(alpha), long steps"
-    label = ""
 
     def conditions(self) -> tuple[Condition, ...]:
         """γ ≤ η is not among them."""

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
-from gladstorm.core.references import UPADHYAY_2026, Reference
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.rules import FRACTION, HORIZON, POSITIVE, Exponent, OutOfRange, in_range
 from gladstorm.theory.search import first, lowest
 
-REGIMES: dict[tuple[str, str, str], type[Statement]] = {}  # by method, smoothness and noise
+REGIMES: dict[tuple[str, str, str], Regime] = {}  # by method, smoothness and noise
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,28 @@ class Prescription(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Regime:
+    """A statement of the paper: about which method, smoothness and noise, and where it is printed."""
+
+    kind: type[Statement]  #: the method's statements
+    smoothness: str
+    noise: str
+    source: str  #: statement and equation, by their numbers
+    errata: tuple[str, ...] = ()  #: entries of docs/errata.md about the printed bound
+    calls_per_step: int = 1  #: stochastic gradients per update
+    has_eta0: bool = False  #: whether the schedule has an η0
+
+    def needs(self) -> tuple[str, ...]:
+        """The names of the smoothness constants that a problem must give."""
+        return needed(self.kind.level, self.smoothness)
+
+
+def needed(level: str, smoothness: str) -> tuple[str, ...]:
+    """The smoothness constants of a class; `level` is that of smooth functions."""
+    return (level,) if smoothness == "smooth" else ("L0", "L1")
+
+
+@dataclass(frozen=True)
 class Statement(ABC):
     """A theorem about T iterates of a method: E‖∇f(x̂)‖ ≤ Σ c T^(−e) for a certain schedule of η and γ.
 
@@ -70,8 +91,8 @@ class Statement(ABC):
     side is the mean of ‖∇f‖ over the trajectory. Which constants a statement needs, its method and its row in the table
     of complexities are attributes of the statement: nothing else in the package asks for a method by name.
 
-    A subclass with a source is a regime, and REGIMES has it by method, smoothness and noise. A new family is a file
-    that `planning` imports, with a base class as `Nsgdm` is, and a bound in MASTERS of `master_bounds`.
+    A subclass is a method; the paper's statements about it are rows of REGIMES, and which one applies follows from the
+    problem. A new family is a file that `planning` imports, with rows there and a bound in MASTERS of `master_bounds`.
     """
 
     problem: Problem
@@ -80,21 +101,9 @@ class Statement(ABC):
 
     method: ClassVar[str]  # by its name in `gladstorm.methods`
     classes: ClassVar[Mapping[str, str]]  # what each kind of smoothness is called in the table
-    smoothness: ClassVar[str]
-    noise: ClassVar[str]
     level: ClassVar[str]  # the smoothness constant that it needs where α = 0
-    calls_per_step: ClassVar[int]  # stochastic gradients per update
     corrects_drift: ClassVar[bool]  # whether v follows ∇f by differences of one sample, its error being noise alone
-    has_eta0: ClassVar[bool] = False
     of_paper: ClassVar[bool] = True  # whether it is a regime's own statement; otherwise it is a second one
-    work: ClassVar[Reference] = UPADHYAY_2026  # whose theorem it is
-    source: ClassVar[str]  # statement and equation by their numbers there
-    label: ClassVar[str] = ""  # the equation's or corollary's name in the paper's LaTeX, if it is one of the paper's
-    errata: ClassVar[tuple[str, ...]] = ()  # entries of docs/errata.md about the printed bound
-
-    def __init_subclass__(cls) -> None:
-        if "source" in vars(cls) and cls.of_paper:
-            REGIMES[cls.method, cls.smoothness, cls.noise] = cls
 
     def __post_init__(self) -> None:
         if self.of_paper and not self.problem.of_paper:
@@ -106,7 +115,7 @@ class Statement(ABC):
             self.problem.constant(self.method, name)
         POSITIVE.require(self.method, "gamma0", self.gamma0)
         FRACTION.require(self.method, "eta0", self.eta0)
-        if self.eta0 != 1 and not self.has_eta0:
+        if self.eta0 != 1 and not self.row.has_eta0:
             raise ValueError(f"{self.method}: eta0 must be 1 in a schedule that has no eta0; got eta0={self.eta0}.")
 
     @property
@@ -125,6 +134,36 @@ class Statement(ABC):
         return self.problem.constant(self.method, "L")
 
     @property
+    def smoothness(self) -> str:
+        """The problem's class."""
+        return self.problem.smoothness
+
+    @property
+    def noise(self) -> str:
+        """The problem's kind of noise."""
+        return self.problem.noise
+
+    @property
+    def row(self) -> Regime:
+        """The paper's row about this method and setting."""
+        return REGIMES[self.method, self.smoothness, self.noise]
+
+    @property
+    def source(self) -> str:
+        """The theorem, by its number in the paper."""
+        return self.row.source
+
+    @property
+    def errata(self) -> tuple[str, ...]:
+        """Entries of docs/errata.md about the printed bound."""
+        return self.row.errata if self.of_paper else ()
+
+    @property
+    def calls_per_step(self) -> int:
+        """Stochastic gradients per update."""
+        return self.row.calls_per_step
+
+    @property
     def regime(self) -> str:
         """The text method/smoothness/noise, such as nsgdm/smooth/bg0."""
         return f"{self.method}/{self.smoothness}/{self.noise}"
@@ -139,10 +178,9 @@ class Statement(ABC):
         """The problem with the smallest growth B of the noise that its smoothness implies."""
         return problem
 
-    @classmethod
-    def needs(cls) -> tuple[str, ...]:
+    def needs(self) -> tuple[str, ...]:
         """The names of the smoothness constants that the problem must give."""
-        return (cls.level,) if cls.smoothness == "smooth" else ("L0", "L1")
+        return needed(self.level, self.smoothness)
 
     @property
     @abstractmethod
@@ -278,7 +316,7 @@ class Statement(ABC):
         Without T, those with the smallest coefficient of the slowest power of T, which is best for every T large
         enough.
         """
-        if not self.has_eta0:
+        if not self.row.has_eta0:
             return self.tune_gamma0(T)
 
         def cost(divisor: float) -> float:  # overflow lies at small η0, that is at large divisors

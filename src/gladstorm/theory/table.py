@@ -17,6 +17,7 @@ from gladstorm.core.references import (
     FAZLA_2026,
     KHIRIRAT_2025,
     REISIZADEH_2025,
+    UPADHYAY_2026,
     ZHANG_2019,
 )
 from gladstorm.theory.planning import COVERED_METHODS
@@ -70,8 +71,10 @@ def rows() -> tuple[Row, ...]:
         if stated := REGIMES.get((method, smoothness, noise)):
             B, G = NOISES[noise]
             problems = [Problem(alpha=alpha, L0=1, L1=1, L=1, B=B, G=G, gap=1) for alpha in ALPHAS[smoothness]]
-            power = in_alpha({each.alpha: 1 / float(stated(each, 1e-3).rate) for each in problems})
-            row = Row(str(stated.work), method.upper(), stated.classes[smoothness], NOISE[noise], f"O(ε^-{power})")
+            power = in_alpha({each.alpha: 1 / float(stated.kind(each, 1e-3).rate) for each in problems})
+            row = Row(
+                str(UPADHYAY_2026), method.upper(), stated.kind.classes[smoothness], NOISE[noise], f"O(ε^-{power})"
+            )
             derived.append(row)
     return RELATED + tuple(derived) + LOWER_BOUNDS
 
