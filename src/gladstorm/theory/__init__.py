@@ -22,7 +22,6 @@ from gladstorm.theory.batches import (
     trade_off,
 )
 from gladstorm.theory.class_constants import weaken, wrapped
-from gladstorm.theory.geometry import Decay, Norm
 from gladstorm.theory.growing_steps import GrowingSteps
 from gladstorm.theory.lower_bounds import lower_bound, smooth_lower_bound
 from gladstorm.theory.master_bounds import master
@@ -36,7 +35,7 @@ from gladstorm.theory.planning import (
     theorem,
 )
 from gladstorm.theory.plans import Plan
-from gladstorm.theory.problem import Problem
+from gladstorm.theory.problem import Decay, Norm, Problem
 from gladstorm.theory.sharper_bounds import sharper, travel_lower_bound
 from gladstorm.theory.statement import REGIMES, Condition, Prescription, Statement
 from gladstorm.theory.table import rows

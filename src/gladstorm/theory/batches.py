@@ -1,7 +1,7 @@
 """Batches: which size is worth its samples, what a wrong one costs, and the curve of steps against samples.
 
-All of it is about one number, the critical batch B_c = σ(r)²/‖∇f‖²: a batch b takes 1 + B_c/b times the fewest steps
-and 1 + b/B_c times the fewest samples. docs/proofs.md has the theorems H and O.
+Nearly all of it is about one number, the critical batch B_c = σ(r)²/‖∇f‖²: a batch b takes 1 + B_c/b times the fewest steps
+and 1 + b/B_c times the fewest samples. docs/proofs.md has the theorems G, H and O.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.rules import NON_NEGATIVE, POSITIVE
+from gladstorm.theory.sharper_bounds import MomentumFeedback
+from gladstorm.theory.statement import Condition
 
 BATCHES = {"one": 0, "sigma": 1, "sigma2": 2}  # the power q of the noise's deviation that a batch grows like
 
@@ -111,3 +113,66 @@ def trade_off(problem: Problem, eps: float, batch: str = "sigma") -> Hyperbola:
     reach, fewest = 2 * D / eps + math.sqrt(2 * D / L), 2 * L * D / eps**2
     means = mean_noise(problem, reach, q) * mean_noise(problem, reach, 2 - q)
     return Hyperbola(fewest, fewest * means / eps**2)
+
+
+@dataclass(frozen=True)
+class MomentumInBatches(MomentumFeedback):
+    """NSGDM with batches b_0 ≤ b_1 ≤ … fixed before the run: T = Σ b_k counts samples, γ_k = γ b_k and η_k = η b_k ≤ 1.
+
+    x̂ = x^k with probability b_k/T. Relative to single samples the drift falls and the noise grows by √2 at most, while
+    the steps may be as few as ηT: only samples count.
+    """
+
+    mean_batch: float = 1.0  #: β = Σ b_k²/T
+    largest_batch: float = 1.0  #: the last batch
+
+    source = "G: NSGDM, batches"
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """Weights η_k are at most 1; there is no bound with decay."""
+        still = Condition("no decay", float(self.problem.decay is not None), 0.0)
+        return (*super().conditions(), Condition("η b ≤ 1", self.eta * self.largest_batch, 1.0), still)
+
+    @property
+    def stride(self) -> float:
+        """How many times γ a step may be long: the largest batch."""
+        return self.largest_batch
+
+    @property
+    def feedback(self) -> float:
+        """L1 γ e^{L1 γ b} (2/η + b/2)."""
+        return self.growing * self.bent * (2 / self.eta + self.largest_batch / 2) if self.growing else 0.0
+
+    def _stated(self) -> dict[str, float]:
+        p, N, bent = self.problem, float(self.horizon), self.constant("L0") * self.bent
+        scale = 2 * p.norm.tau * math.sqrt(self.eta / (2 - self.eta * self.largest_batch))
+        terms = {
+            "gap": p.gap / (self.gamma * N),
+            "initial error": 2 * self.initial_error * min(1.0, 1 / (self.eta * N)),
+            "drift": 2 * bent * (1 / self.eta - self.mean_batch),
+            "noise": scale * p.G,
+            "noise growth": scale * p.B * (self.gamma * N) ** p.half_growth / (1 + p.half_growth),
+            "curvature": bent * self.mean_batch / 2,
+        }
+        return self._per_gradient_left(terms)
+
+
+@dataclass(frozen=True)
+class StormInBatches(MomentumInBatches):
+    """NSTORM with such batches and mean-square smooth samples; it takes 2T stochastic gradients."""
+
+    method = "nstorm"
+    source = "G: NSTORM, batches"
+
+    def _stated(self) -> dict[str, float]:
+        p, N, L = self.problem, float(self.horizon), self.constant("L")
+        difference = 2 * p.norm.tau / math.sqrt(self.eta * (2 - self.eta * self.largest_batch))
+        grown = p.B * (self.gamma * N) ** p.half_growth / (1 + p.half_growth)
+        return {
+            "gap": p.gap / (self.gamma * N),
+            "initial error": 2 * self.initial_error * min(1.0, 1 / (self.eta * N)),
+            "difference": difference * p.norm.nu * L * self.gamma,
+            "noise": difference * self.eta * p.G,
+            "noise growth": difference * self.eta * min(grown, p.norm.nu * L * self.gamma * N / 2),
+            "curvature": p.norm.widest * L * self.gamma * self.mean_batch / 2,
+        }

@@ -8,8 +8,7 @@ whose order no method can beat (docs/optimal.md).
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar, NamedTuple, Self
@@ -27,6 +26,7 @@ from gladstorm.theory.sharper_bounds import (
     StormSmooth,
     forgotten_error,
 )
+from gladstorm.theory.search import descend
 from gladstorm.theory.statement import REGIMES, Condition, PowerOfT, Prescription, Statement, Term
 
 FAR = 10**200  # a horizon at which only leading terms are left
@@ -129,55 +129,6 @@ def _log_sum(a: float, b: float) -> float:
     return max(a, b) + math.log1p(math.exp(-abs(a - b)))
 
 
-def descend(
-    value: Callable[[Sequence[float]], float], start: Sequence[float], free: Sequence[bool], size: float
-) -> list[float]:
-    """The minimiser of a convex function in the free coordinates, by Nelder and Mead's simplex, begun anew until still.
-
-    >>> [round(x, 4) for x in descend(lambda x: (x[0] - 1) ** 2 + (x[1] + x[0]) ** 2, [9.0, 9.0], [True, True], 1.0)]
-    [1.0, -1.0]
-    """
-    axes = [i for i, is_free in enumerate(free) if is_free]
-    best, lowest = list(start), value(start)
-    while True:
-        simplex = [(lowest, best)]
-        for i in axes:
-            corner = [coordinate + size * (j == i) for j, coordinate in enumerate(best)]
-            simplex.append((value(corner), corner))
-        at, reached = _simplex(value, simplex)
-        if not at < lowest * (1 - 1e-11):
-            return reached
-        best, lowest, size = reached, at, max(size / 3, 1e-3)
-
-
-def _simplex(
-    value: Callable[[Sequence[float]], float], simplex: list[tuple[float, list[float]]]
-) -> tuple[float, list[float]]:
-    for _ in range(400):
-        simplex.sort(key=lambda corner: corner[0])
-        (low, best), (high, worst) = simplex[0], simplex[-1]
-        if high - low <= 1e-12 * abs(low):
-            break
-        others = [corner for _, corner in simplex[:-1]]
-        middle = [math.fsum(coordinates) / len(others) for coordinates in zip(*others, strict=True)]
-
-        def moved(factor: float, middle: list[float] = middle, worst: list[float] = worst) -> tuple[float, list[float]]:
-            corner = [m + factor * (m - w) for m, w in zip(middle, worst, strict=True)]
-            return value(corner), corner
-
-        chosen = moved(1.0)
-        if chosen[0] < low:
-            chosen = min(chosen, moved(2.0), key=lambda corner: corner[0])
-        elif chosen[0] >= simplex[-2][0]:
-            chosen = moved(0.5 if chosen[0] < high else -0.5)
-        if chosen[0] < high:
-            simplex[-1] = chosen
-        else:
-            shrunk = [[(a + b) / 2 for a, b in zip(best, corner, strict=True)] for _, corner in simplex[1:]]
-            simplex[1:] = [(value(corner), corner) for corner in shrunk]
-    return min(simplex, key=lambda corner: corner[0])
-
-
 class OwnSchedule(Statement):
     """A statement of this project about every growth a of the noise, whose schedule is searched for one T."""
 
@@ -228,19 +179,17 @@ class FreeRun(OwnSchedule):
         return f"{bound}, free schedule{words}" + ("" if p.decay is None else f", decay {p.decay.rate:g}")
 
     @property
-    @abstractmethod
-    def theta(self) -> Exponent:
-        """Power θ of 1/T in the bound, where there is noise."""
-
-    @property
     def rate(self) -> Exponent:
-        """Power of 1/T in the bound."""
-        return Fraction(1, 2) if self.noise == "deterministic" else self.theta
+        """Power θ of 1/T in the bound: 1/(4 + 2h) if v drifts, else 1/(3 + h + αh); α counts where curvature grows."""
+        h, alpha = self.half_growth, self.problem.exact_alpha if self.problem.L1 else 0
+        if self.noise == "deterministic":
+            return Fraction(1, 2)
+        return 1 / (3 + h + alpha * h) if self.corrects_drift else 1 / (4 + 2 * h)
 
     @property
     def eta_exponent(self) -> Exponent:
         """Power (2 + 2h)θ of 1/T in η."""
-        return Fraction(0) if self.noise == "deterministic" else (2 + 2 * self.half_growth) * self.theta
+        return Fraction(0) if self.noise == "deterministic" else (2 + 2 * self.half_growth) * self.rate
 
     @property
     def gamma_exponent(self) -> Exponent:
@@ -249,8 +198,9 @@ class FreeRun(OwnSchedule):
 
     @property
     def scale_exponent(self) -> Exponent:
-        """Power of 1/T in the scale s, which is that of the gradients that count."""
-        return self.rate
+        """Power of 1/T in the scale s: that of the gradient, or of the noise where the run ends, which grows."""
+        of_noise = self.corrects_drift and self.noise != "deterministic"
+        return -self.half_growth * self.rate if of_noise else self.rate
 
     def run(self, T: int) -> Bound:
         """The bound of the run at T."""
@@ -295,11 +245,6 @@ class FreeRun(OwnSchedule):
 class FreeMomentum(FreeRun, Nsgdm):
     """NSGDM with the best γ and η: samples of the order L0 Δ (G² + B² (Δ/ε)^a)/ε⁴, times τ²."""
 
-    @property
-    def theta(self) -> Exponent:
-        """Power θ = 1/(4 + 2h) of 1/T in the bound, where there is noise."""
-        return 1 / (4 + 2 * self.half_growth)
-
 
 @dataclass(frozen=True)
 class FreeStorm(FreeRun, Nstorm):
@@ -315,17 +260,6 @@ class FreeStorm(FreeRun, Nstorm):
         if not self.problem.of_paper or self.noise != "bg0" or self.smoothness == "smooth":
             return super().source
         return f"S9: NSTORM, E L*_sym({'1' if self.smoothness == 'linear' else 'alpha'}), free schedule"
-
-    @property
-    def theta(self) -> Exponent:
-        """Power θ = 1/(3 + h + αh) of 1/T in the bound, where there is noise; α counts where curvature grows."""
-        alpha = self.problem.exact_alpha if self.problem.L1 else 0
-        return 1 / (3 + self.half_growth + alpha * self.half_growth)
-
-    @property
-    def scale_exponent(self) -> Exponent:
-        """Power of 1/T in the scale s, which is that of the noise where the run ends: it grows like (γT)^h."""
-        return self.rate if self.noise == "deterministic" else -self.half_growth * self.theta
 
     def conditions(self) -> tuple[Condition, ...]:
         """Condition that something of the gradient is left, for T large enough; before, the bound may be infinite."""

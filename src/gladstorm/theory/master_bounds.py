@@ -204,15 +204,12 @@ class StormMeanSquare(MasterBound):
         }
 
 
-@dataclass(frozen=True)
 class StormSublinear(MasterBound):
     """NSTORM for E L*_sym(α), 0 < α < 1, for any growth of the noise and any norm, if the constants are those of it.
 
-    The bound falls in λ; without one it takes the largest, η/(8 L_α γ). The paper's mean of E q_k^α over the run is
+    The bound falls in λ, which is the largest that it may be, η/(8 L_α γ). The paper's mean of E q_k^α over the run is
     taken at its largest, Q_T^α.
     """
-
-    young_weight: float | None = None  # λ
 
     method = "nstorm"
     source = "Theorem 5(ii) (Single-sample NSTORM master bounds), equation (50)"
@@ -222,25 +219,21 @@ class StormSublinear(MasterBound):
         """K0, K1, K2, L_α and c_α."""
         return expected(self.constant("L0"), self.constant("L1"), self.problem.alpha).in_norm(self.problem)
 
-    @property
-    def largest_young_weight(self) -> float:
-        """η/(8 L_α γ), infinite for L1 = 0."""
-        return ratio(1, 8 * self.constants.moment * self.gamma / self.eta)
-
     def conditions(self) -> tuple[Condition, ...]:
-        """Conditions on the run, none for L1 = 0; the second implies the first."""
-        weight = self.young_weight or self.largest_young_weight
-        if math.isinf(weight) or self.constants.moment == 0:
+        """Conditions on λ, none for L1 = 0; the second, at whose edge it is, implies the first."""
+        moment = self.constants.moment
+        weight = ratio(1, 8 * moment * self.gamma / self.eta)
+        if math.isinf(weight):
             return ()
-        one_step = Condition("λ ≤ 1/(L_α γ)", weight, ratio(1, self.constants.moment * self.gamma))
-        return one_step, Condition("λ ≤ η/(8 L_α γ)", weight, self.largest_young_weight)
+        one_step = Condition("λ ≤ 1/(L_α γ)", weight, ratio(1, moment * self.gamma))
+        return one_step, Condition("λ ≤ η/(8 L_α γ)", weight, weight)
 
     def formula(self, gamma: Any, eta: Any, b0: Any, T: Any) -> dict[str, Any]:
         """Equation (50)."""
         problem, alpha, k, root = self.problem, self.problem.exact_alpha, self.constants, eta**HALF
         p, kappa, tau = alpha / (1 - alpha), problem.norm.kappa, problem.norm.tau
         grown = problem.B * (T * gamma) ** exact(problem.half_growth)
-        young = k.young * k.moment * (1 / self.young_weight if self.young_weight else 8 * k.moment * gamma / eta) ** p
+        young = k.young * k.moment * (8 * k.moment * gamma / eta) ** p
         if isinstance(grown, OfHorizon):  # as powers of T: (G + B T γ)^α ≤ G^α + (B T γ)^α
             noises = {"noise": (problem.G / kappa) ** alpha, "noise growth": (grown / kappa) ** alpha}
         else:

@@ -12,10 +12,9 @@ from gladstorm.theory import nstorm  # noqa: F401 - its regimes come first: seed
 from gladstorm.theory import nsgdm  # noqa: F401 - makes its regimes known
 from gladstorm.theory.class_constants import best_linear_class, flat_classes, in_norm, wrapped
 from gladstorm.theory.every_setting import OwnSchedule, free_run, takes_own
-from gladstorm.theory.geometry import EUCLID, Decay, Norm
 from gladstorm.theory.nstorm import Nstorm
 from gladstorm.theory.plans import Plan
-from gladstorm.theory.problem import PAPER_GROWTH, Problem
+from gladstorm.theory.problem import EUCLID, PAPER_GROWTH, Decay, Norm, Problem
 from gladstorm.theory.rules import FRACTION, HORIZON, LONGEST, POSITIVE, OutOfRange
 from gladstorm.theory.search import boundary
 from gladstorm.theory.sgd import PlainSgd

@@ -1,9 +1,9 @@
-"""Two searches on a line: the lowest point of a valley, and the first whole number from which on something is true."""
+"""Searches: the lowest point of a valley, on a line or in space, and the first whole number where something is true."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gladstorm.theory.rules import LONGEST
 
@@ -60,3 +60,52 @@ def boundary(true_from: Callable[[int], bool], before: int, after: int) -> int:
             answers[float(middle)] = true_from(middle)
         before, after = (before, middle) if answers[float(middle)] else (middle, after)
     return after
+
+
+def descend(
+    value: Callable[[Sequence[float]], float], start: Sequence[float], free: Sequence[bool], size: float
+) -> list[float]:
+    """The minimiser of a convex function in the free coordinates, by Nelder and Mead's simplex, begun anew until still.
+
+    >>> [round(x, 4) for x in descend(lambda x: (x[0] - 1) ** 2 + (x[1] + x[0]) ** 2, [9.0, 9.0], [True, True], 1.0)]
+    [1.0, -1.0]
+    """
+    axes = [i for i, is_free in enumerate(free) if is_free]
+    best, lowest = list(start), value(start)
+    while True:
+        simplex = [(lowest, best)]
+        for i in axes:
+            corner = [coordinate + size * (j == i) for j, coordinate in enumerate(best)]
+            simplex.append((value(corner), corner))
+        at, reached = _simplex(value, simplex)
+        if not at < lowest * (1 - 1e-11):
+            return reached
+        best, lowest, size = reached, at, max(size / 3, 1e-3)
+
+
+def _simplex(
+    value: Callable[[Sequence[float]], float], simplex: list[tuple[float, list[float]]]
+) -> tuple[float, list[float]]:
+    for _ in range(400):
+        simplex.sort(key=lambda corner: corner[0])
+        (low, best), (high, worst) = simplex[0], simplex[-1]
+        if high - low <= 1e-12 * abs(low):
+            break
+        others = [corner for _, corner in simplex[:-1]]
+        middle = [math.fsum(coordinates) / len(others) for coordinates in zip(*others, strict=True)]
+
+        def moved(factor: float, middle: list[float] = middle, worst: list[float] = worst) -> tuple[float, list[float]]:
+            corner = [m + factor * (m - w) for m, w in zip(middle, worst, strict=True)]
+            return value(corner), corner
+
+        chosen = moved(1.0)
+        if chosen[0] < low:
+            chosen = min(chosen, moved(2.0), key=lambda corner: corner[0])
+        elif chosen[0] >= simplex[-2][0]:
+            chosen = moved(0.5 if chosen[0] < high else -0.5)
+        if chosen[0] < high:
+            simplex[-1] = chosen
+        else:
+            shrunk = [[(a + b) / 2 for a, b in zip(best, corner, strict=True)] for _, corner in simplex[1:]]
+            simplex[1:] = [(value(corner), corner) for corner in shrunk]
+    return min(simplex, key=lambda corner: corner[0])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from gladstorm.theory.class_constants import Expected, best_linear_class, symmetric, young
@@ -192,69 +192,6 @@ class StormSmooth(StormFeedback):
         before = max(0.0, self.updates - 1)
         allowed = self.problem.norm.nu * self.base * self.mean_distance(before)
         return min(self.noise_growth(before), allowed), 0.0
-
-
-@dataclass(frozen=True)
-class MomentumInBatches(MomentumFeedback):
-    """NSGDM with batches b_0 ≤ b_1 ≤ … fixed before the run: T = Σ b_k counts samples, γ_k = γ b_k and η_k = η b_k ≤ 1.
-
-    x̂ = x^k with probability b_k/T. Relative to single samples the drift falls and the noise grows by √2 at most, while
-    the steps may be as few as ηT: only samples count.
-    """
-
-    mean_batch: float = 1.0  #: β = Σ b_k²/T
-    largest_batch: float = 1.0  #: the last batch
-
-    source = "G: NSGDM, batches"
-
-    def conditions(self) -> tuple[Condition, ...]:
-        """Weights η_k are at most 1; there is no bound with decay."""
-        still = Condition("no decay", float(self.problem.decay is not None), 0.0)
-        return (*super().conditions(), Condition("η b ≤ 1", self.eta * self.largest_batch, 1.0), still)
-
-    @property
-    def stride(self) -> float:
-        """How many times γ a step may be long: the largest batch."""
-        return self.largest_batch
-
-    @property
-    def feedback(self) -> float:
-        """L1 γ e^{L1 γ b} (2/η + b/2)."""
-        return self.growing * self.bent * (2 / self.eta + self.largest_batch / 2) if self.growing else 0.0
-
-    def _stated(self) -> dict[str, float]:
-        p, N, bent = self.problem, float(self.horizon), self.constant("L0") * self.bent
-        scale = 2 * p.norm.tau * math.sqrt(self.eta / (2 - self.eta * self.largest_batch))
-        terms = {
-            "gap": p.gap / (self.gamma * N),
-            "initial error": 2 * self.initial_error * min(1.0, 1 / (self.eta * N)),
-            "drift": 2 * bent * (1 / self.eta - self.mean_batch),
-            "noise": scale * p.G,
-            "noise growth": scale * p.B * (self.gamma * N) ** p.half_growth / (1 + p.half_growth),
-            "curvature": bent * self.mean_batch / 2,
-        }
-        return self._per_gradient_left(terms)
-
-
-@dataclass(frozen=True)
-class StormInBatches(MomentumInBatches):
-    """NSTORM with such batches and mean-square smooth samples; it takes 2T stochastic gradients."""
-
-    method = "nstorm"
-    source = "G: NSTORM, batches"
-
-    def _stated(self) -> dict[str, float]:
-        p, N, L = self.problem, float(self.horizon), self.constant("L")
-        difference = 2 * p.norm.tau / math.sqrt(self.eta * (2 - self.eta * self.largest_batch))
-        grown = p.B * (self.gamma * N) ** p.half_growth / (1 + p.half_growth)
-        return {
-            "gap": p.gap / (self.gamma * N),
-            "initial error": 2 * self.initial_error * min(1.0, 1 / (self.eta * N)),
-            "difference": difference * p.norm.nu * L * self.gamma,
-            "noise": difference * self.eta * p.G,
-            "noise growth": difference * self.eta * min(grown, p.norm.nu * L * self.gamma * N / 2),
-            "curvature": p.norm.widest * L * self.gamma * self.mean_batch / 2,
-        }
 
 
 class MomentumLongStep(MomentumSublinear):
