@@ -77,13 +77,13 @@ def test_a_displayed_bound_has_the_code_s_value(
         symmetric = class_constants.symmetric(PROBLEM["L_0"], PROBLEM["L_1"], alpha)
         names |= {"C": symmetric.descent, "tilde C": symmetric.drift, "K_0": symmetric.base}
     if kind is master_bounds.StormSublinear:
-        names |= {"lambda": 0.1}
+        moment = class_constants.expected(PROBLEM["L_0"], PROBLEM["L_1"], alpha).moment
+        names |= {"lambda": RUN["eta"] / (8 * moment * RUN["gamma"])}
     shown = displayed(page, number, names)
     own: dict[str, Any] = {"L": PROBLEM["L"]} if kind.method == "nstorm" and alpha == 0 else {"L0": PROBLEM["L_0"]}
     own |= {"L1": PROBLEM["L_1"]} if alpha else {}
     problem = Problem(alpha=alpha, B=PROBLEM["B"], G=PROBLEM["G"], gap=PROBLEM["Delta"], **own)
-    more = {"young_weight": 0.1} if kind is master_bounds.StormSublinear else {}
-    bound = kind(problem, RUN["gamma"], RUN["eta"], RUN["b_0"], int(RUN["T"]), **more)
+    bound = kind(problem, RUN["gamma"], RUN["eta"], RUN["b_0"], int(RUN["T"]))
     assert shown == pytest.approx(bound.bound, rel=1e-12)
 
 

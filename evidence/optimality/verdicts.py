@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 from gladstorm.core.references import ARJEVANI_2023, CARMON_2020, FAZLA_2026
+from gladstorm.theory.accuracy import lower_bound, smooth_lower_bound
 from gladstorm.theory.every_setting import best_run, kind_of, run_at
-from gladstorm.theory.lower_bounds import lower_bound, smooth_lower_bound
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.statement import REGIMES
 from gladstorm.theory.table import ALPHAS, NOISE, NOISES, in_alpha

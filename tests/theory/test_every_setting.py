@@ -1,7 +1,6 @@
 """Every method, growth, norm and decay: the package against a second implementation, written from the notes alone."""
 
 import math
-import sys
 import types
 from dataclasses import replace
 from pathlib import Path
@@ -13,22 +12,20 @@ import pytest
 import from_the_notes as notes
 from gladstorm import theory
 from gladstorm.methods import from_plan
-from gladstorm.theory import Decay, Norm, Problem, geometry, master_bounds, plan, sharper_bounds, uniform
+from gladstorm.theory import Decay, Norm, Problem, accuracy, master_bounds, plan, sharper_bounds, uniform
 from gladstorm.theory import batches as batch_sizes
+from gladstorm.theory import problem as problems
 from gladstorm.theory import sgd as plain_sgd
+from gladstorm.theory.batches import MomentumInBatches, StormInBatches
 from gladstorm.theory.every_setting import run_at
 from gladstorm.theory.sharper_bounds import (
     MomentumFeedback,
-    MomentumInBatches,
     MomentumLongStep,
     MomentumSmooth,
     StormFeedback,
-    StormInBatches,
     StormSmallConstants,
     StormSmooth,
 )
-
-uniform_forms: Any = sys.modules["gladstorm.theory.uniform"]  # the package has a function of that name
 
 KINDS: dict[tuple[str, bool], Any] = {
     ("nsgdm", True): MomentumSmooth,
@@ -239,11 +236,14 @@ def test_the_closed_forms_guarantee_their_accuracy_at_their_price(method: str, d
         assert run.samples == pytest.approx(wanted["samples"], rel=1e-12)
         assert run.n_init + (1 if method == "nsgdm" else 2) * (run.horizon - 1) <= run.samples * (1 + 1e-12)
         b0 = p["tau"] * p["G"] / math.sqrt(run.n_init)
-        worst = max(worst, SECOND[method](p, run.gamma, run.eta, run.horizon, b0, run.scale) / eps)
+        bound = SECOND[method](p, run.gamma, run.eta, run.horizon, b0, run.scale)
+        assert math.fsum(run.terms.values()) == pytest.approx(bound, rel=1e-9)
+        assert run.source.startswith({"nsgdm": "A9: closed form; S", "nstorm": "B9: closed form; S"}[method])
+        worst = max(worst, bound / eps)
     assert 0.4 < worst <= 1
 
 
-def test_uniform_forms_say_what_they_need() -> None:
+def test_accuracy_say_what_they_need() -> None:
     problem = Problem(alpha=0, L0=1, B=1, G=1, gap=1)
     with pytest.raises(ValueError, match=r"uniform: eps must be at most .*, 8 times the noise; got eps=100\."):
         uniform("nsgdm", problem, 100.0)
@@ -337,7 +337,7 @@ def test_batches_and_their_price() -> None:
 
 # Wrong constants: each of these is noticed by a comparison with the notes.
 
-BOUNDS, FORMS, WAYS, PLAIN, MEANS = sharper_bounds, uniform_forms, geometry, plain_sgd, batch_sizes
+BOUNDS, FORMS, WAYS, PLAIN, MEANS = sharper_bounds, accuracy, problems, plain_sgd, batch_sizes
 MUTATIONS = [
     (BOUNDS, "return 2 * self.stride * (1 - self.eta) / self.eta", "return 2 * (1 - self.eta) / self.eta"),
     (BOUNDS, "return 2 * self.stride * (1 - self.eta) / self.eta", "return 2 * self.stride / self.eta"),
@@ -418,7 +418,7 @@ def disagreement() -> float:
             eps = 0.01
             if p["theta"] is not None or not p["lam"]:
                 form = {"nsgdm": notes.uniform_momentum, "nstorm": notes.uniform_storm}[method](p, eps)
-                run = uniform_forms.uniform(method, problem, eps)
+                run = accuracy.uniform(method, problem, eps)
                 pairs = ((run.gamma, form["gamma"]), (run.eta, form["eta"]), (run.samples, form["samples"]))
                 apart += [abs(math.log(mine / other)) for mine, other in (*pairs, (run.n_init, form["N"]))]
     p = {"L0": 1.5, "B": 0.4, "G": 0.7, "gap": 3.0, "a": 1.0}
@@ -455,7 +455,7 @@ def test_a_wrong_constant_is_noticed(module: Any, right: str, wrong: str, monkey
                 if isinstance(content, types.FunctionType | property):
                     monkeypatch.setattr(value, member, content)
         elif isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
-            for user in (module, plain_sgd, sharper_bounds, uniform_forms):
+            for user in (module, plain_sgd, sharper_bounds, accuracy):
                 if hasattr(user, name):
                     monkeypatch.setattr(user, name, changed)
     try:

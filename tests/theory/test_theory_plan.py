@@ -158,6 +158,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"gamma0": -1.0}, "nstorm: gamma0 must be finite and > 0; got gamma0=-1.0."),
     ({"eta0": 0.0}, "plan: eta0 must be in (0, 1]; got eta0=0.0."),
     ({"eta0": 1.5}, "plan: eta0 must be in (0, 1]; got eta0=1.5."),
+    ({"excess": math.nan}, "plan: excess must be finite and > 0; got excess=nan."),
+    ({"excess": 1e400}, "plan: excess must be finite and > 0; got excess=inf."),
 ]
 
 

@@ -14,6 +14,7 @@ this project derived. `GrowingSteps` is the bound of a run that knows none of th
 method needs. The package is plain Python and needs neither JAX nor NumPy.
 """
 
+from gladstorm.theory.accuracy import lower_bound, smooth_lower_bound, uniform
 from gladstorm.theory.batches import (
     batch_for_samples,
     batch_for_time,
@@ -23,7 +24,6 @@ from gladstorm.theory.batches import (
 )
 from gladstorm.theory.class_constants import weaken, wrapped
 from gladstorm.theory.growing_steps import GrowingSteps
-from gladstorm.theory.lower_bounds import lower_bound, smooth_lower_bound
 from gladstorm.theory.master_bounds import master
 from gladstorm.theory.oracle import around_start, cost_of_moving, for_oracle, problem_of
 from gladstorm.theory.planning import (
@@ -39,7 +39,6 @@ from gladstorm.theory.problem import Decay, Norm, Problem
 from gladstorm.theory.sharper_bounds import sharper, travel_lower_bound
 from gladstorm.theory.statement import REGIMES, Condition, Prescription, Statement
 from gladstorm.theory.table import rows
-from gladstorm.theory.uniform import uniform
 
 __all__ = [
     "REGIMES",

@@ -19,6 +19,7 @@ from gladstorm.theory.nsgdm import Nsgdm
 from gladstorm.theory.nstorm import Nstorm
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.rules import HORIZON, POSITIVE, Exponent, exact
+from gladstorm.theory.search import descend
 from gladstorm.theory.sharper_bounds import (
     MomentumFeedback,
     MomentumSmooth,
@@ -26,7 +27,6 @@ from gladstorm.theory.sharper_bounds import (
     StormSmooth,
     forgotten_error,
 )
-from gladstorm.theory.search import descend
 from gladstorm.theory.statement import REGIMES, Condition, PowerOfT, Prescription, Statement, Term
 
 FAR = 10**200  # a horizon at which only leading terms are left
@@ -133,8 +133,6 @@ class OwnSchedule(Statement):
     """A statement of this project about every growth a of the noise, whose schedule is searched for one T."""
 
     of_paper: ClassVar[bool] = False
-
-    young_weight0 = None
 
     @property
     def half_growth(self) -> Exponent:

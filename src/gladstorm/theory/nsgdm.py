@@ -15,7 +15,7 @@ from typing import ClassVar
 from gladstorm.theory.class_constants import symmetric
 from gladstorm.theory.master_bounds import HALF, at_powers
 from gladstorm.theory.rules import Exponent, ratio
-from gladstorm.theory.statement import REGIMES, PowerOfT, Regime, Statement
+from gladstorm.theory.statement import PowerOfT, Regime, Statement
 
 POWERS = {  # of 1/T in η and γ, whatever the smoothness
     "bg0": (Fraction(2, 3), Fraction(5, 6)),
@@ -101,7 +101,8 @@ ERRATA = {
     ("linear", "deterministic"): ("E9",),
     ("smooth", "deterministic"): ("E10",),
 }
-for smoothness, sources in SOURCES.items():
-    for noise, source in sources.items():
-        errata = ERRATA.get((smoothness, noise), ())
-        REGIMES[Nsgdm.method, smoothness, noise] = Regime(Nsgdm, smoothness, noise, source, errata)
+ROWS = tuple(
+    Regime(Nsgdm, smoothness, noise, source, ERRATA.get((smoothness, noise), ()))
+    for smoothness, sources in SOURCES.items()
+    for noise, source in sources.items()
+)

@@ -20,9 +20,9 @@ from gladstorm.theory.class_constants import expected, wrapped
 from gladstorm.theory.master_bounds import HALF, SQRT2, S, at_powers
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.rules import Exponent, ratio
-from gladstorm.theory.statement import REGIMES, Condition, PowerOfT, Regime, Statement
+from gladstorm.theory.statement import Condition, PowerOfT, Regime, Statement
 
-THIRD = Fraction(1, 3)
+TWO_THIRDS = Fraction(2, 3)
 
 
 class Nstorm(Statement):
@@ -45,12 +45,12 @@ class Nstorm(Statement):
     @property
     def eta_exponent(self) -> Exponent:
         """Power of 1/T in η: 4θ under BG-0 noise."""
-        return {"bg0": 4 * self.theta, "bounded": 2 * THIRD}.get(self.noise, Fraction(0))
+        return {"bg0": 4 * self.theta, "bounded": TWO_THIRDS}.get(self.noise, Fraction(0))
 
     @property
     def gamma_exponent(self) -> Exponent:
         """Power of 1/T in γ: (3 + α)θ under BG-0 noise."""
-        return {"bg0": 1 - self.theta, "bounded": 2 * THIRD}.get(self.noise, HALF)
+        return {"bg0": 1 - self.theta, "bounded": TWO_THIRDS}.get(self.noise, HALF)
 
     @property
     def n_init_exponent(self) -> Exponent | None:
@@ -58,14 +58,13 @@ class Nstorm(Statement):
         growing = self.noise == "bg0" and self.smoothness != "linear"
         return 2 * (1 - self.problem.exact_alpha) * self.theta if growing else None
 
-    @property
-    def young_exponent(self) -> Exponent:
-        """Power (1 − α)θ of 1/T in λ under BG-0 noise; otherwise λ does not depend on T."""
-        growing = self.noise == "bg0" and self.smoothness == "sublinear"
-        return (1 - self.problem.exact_alpha) * self.theta if growing else 0
+    def _young_weight(self, T: int) -> float | None:
+        """λ, which falls like T^(−(1−α)θ) under BG-0 noise; otherwise it does not depend on T."""
+        weight, exponent = self._young_weight0, (1 - self.problem.exact_alpha) * self.theta
+        return weight and weight * math.pow(T, -float(exponent if self.noise == "bg0" else 0))
 
     @property
-    def young_weight0(self) -> float | None:
+    def _young_weight0(self) -> float | None:
         """λ0, the largest admissible one; None where the bound does not contain it.
 
         For 0 < α < 1, ‖∇f‖^α is split by Young's inequality, x^α ≤ λ x + c_α λ^(−p) with p = α/(1 − α). The linear part
@@ -77,7 +76,7 @@ class Nstorm(Statement):
 
     def conditions(self) -> tuple[Condition, ...]:
         """Upper limits of γ0, or for 0 < α < 1 of λ0, which is at the smallest of them."""
-        weight = self.young_weight0
+        weight = self._young_weight0
         if weight is None:
             return super().conditions()
         return tuple(Condition(words, weight, ratio(1, feedback)) for words, feedback in self._feedbacks().items())
@@ -100,11 +99,8 @@ class Nstorm(Statement):
         growth, plain = 16 * S * self.L1, {"γ0 ≤ 1/(4√2 L1)": ratio(1, 4 * SQRT2 * self.L1)}
         if self.noise == "bg0":
             return {"γ0 ≤ 1/(16 √(2e^(3/4)) L1)": ratio(1, growth)}
-        return (
-            plain
-            if self.noise == "deterministic"
-            else {"γ0 ≤ η0/(16 √(2e^(3/4)) L1)": ratio(self.eta0, growth)} | plain
-        )
+        of_noise = {} if self.noise == "deterministic" else {"γ0 ≤ η0/(16 √(2e^(3/4)) L1)": ratio(self.eta0, growth)}
+        return of_noise | plain
 
     def _corollary(self) -> Iterator[PowerOfT]:
         D, g0 = self.problem.gap, self.gamma0
@@ -117,10 +113,8 @@ class Nstorm(Statement):
             yield PowerOfT("gap", 2 * D / g0, HALF)
             yield PowerOfT("curvature", 2 * SQRT2 * self.L0 * g0, HALF)
         else:
-            k, p = (
-                expected(self.L0, self.L1, self.problem.alpha),
-                self.problem.exact_alpha / (1 - self.problem.exact_alpha),
-            )
+            k, alpha = expected(self.L0, self.L1, self.problem.alpha), self.problem.exact_alpha
+            p = alpha / (1 - alpha)
             (feedback,) = self._feedbacks().values()
             yield PowerOfT("gap", 2 * D / g0, HALF)
             yield PowerOfT("curvature", k.base * g0, HALF)
@@ -167,8 +161,9 @@ SOURCES = {
         "deterministic": "Corollary 5.9 (Expected 1-symmetric generalized smoothness, deterministic), equation (57)",
     },
 }
-for smoothness, sources in SOURCES.items():
-    for noise, source in sources.items():
-        has_eta0 = noise == "bounded" or (smoothness, noise) == ("sublinear", "bg0")
-        calls = 1 if noise == "deterministic" else 2
-        REGIMES[Nstorm.method, smoothness, noise] = Regime(Nstorm, smoothness, noise, source, (), calls, has_eta0)
+HAVE_ETA0 = {("smooth", "bounded"), ("sublinear", "bg0"), ("sublinear", "bounded"), ("linear", "bounded")}
+ROWS = tuple(
+    Regime(Nstorm, each, noise, source, (), 1 if noise == "deterministic" else 2, (each, noise) in HAVE_ETA0)
+    for each, sources in SOURCES.items()
+    for noise, source in sources.items()
+)

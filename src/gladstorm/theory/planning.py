@@ -6,13 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from gladstorm.theory import nstorm  # noqa: F401 - its regimes come first: seeds of the verification count them
-
-# isort: split
-from gladstorm.theory import nsgdm  # noqa: F401 - makes its regimes known
+from gladstorm.theory import nsgdm, nstorm
 from gladstorm.theory.class_constants import best_linear_class, flat_classes, in_norm, wrapped
 from gladstorm.theory.every_setting import OwnSchedule, free_run, takes_own
-from gladstorm.theory.nstorm import Nstorm
 from gladstorm.theory.plans import Plan
 from gladstorm.theory.problem import EUCLID, PAPER_GROWTH, Decay, Norm, Problem
 from gladstorm.theory.rules import FRACTION, HORIZON, LONGEST, POSITIVE, OutOfRange
@@ -20,7 +16,9 @@ from gladstorm.theory.search import boundary
 from gladstorm.theory.sgd import PlainSgd
 from gladstorm.theory.statement import REGIMES, Regime, Statement
 
-COVERED_METHODS = tuple(sorted({method for method, _, _ in REGIMES}))  # by a theorem of the paper
+for row in (*nstorm.ROWS, *nsgdm.ROWS):  # in this order: seeds of the verification count them
+    REGIMES[row.kind.method, row.smoothness, row.noise] = row
+COVERED_METHODS = ("nsgdm", "nstorm")  # by a theorem of the paper
 PLANNED_METHODS = (*COVERED_METHODS, PlainSgd.method)
 
 
@@ -115,7 +113,7 @@ def plan(
         raise ValueError(f"plan: method must be one of {', '.join(PLANNED_METHODS)}; got method={method!r}.")
     step = Norm.from_text(norm) if isinstance(norm, str) else norm
     problem = Problem(alpha=alpha, L0=L0, L1=L1, L=L, B=B, G=G, gap=gap, growth=growth, norm=step, decay=decay)
-    problem = _of_norm(problem, constants, of_samples=method == Nstorm.method)
+    problem = _of_norm(problem, constants, of_samples=method == nstorm.Nstorm.method)
     of_paper = problem.of_paper and method in COVERED_METHODS
     free = gamma0 is None and eta0 is None
     if not (of_paper or free):
@@ -128,6 +126,7 @@ def plan(
             f"plan: batch must be one for {method}, as a batch of b ≤ 1/η with γ and η both b times as large has the "
             f"same guarantee at the same samples; got batch={batch!r}."
         )
+    POSITIVE.require("plan", "excess", excess)
     remarks = []
     if L1 and problem.smoothness == "smooth":
         remarks.append(f"L1 is not used, as curvature does not grow with alpha = 0; got L1={L1}.")

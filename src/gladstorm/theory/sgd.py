@@ -33,7 +33,6 @@ class PlainSgd(OwnSchedule):
     method = "sgd"
     classes: ClassVar[dict[str, str]] = {"smooth": "L0-smooth"}
     level = "L0"
-    calls_per_step = 1
     corrects_drift = False
 
     def __post_init__(self) -> None:

@@ -75,12 +75,7 @@ class Regime:
 
     def needs(self) -> tuple[str, ...]:
         """The names of the smoothness constants that a problem must give."""
-        return needed(self.kind.level, self.smoothness)
-
-
-def needed(level: str, smoothness: str) -> tuple[str, ...]:
-    """The smoothness constants of a class; `level` is that of smooth functions."""
-    return (level,) if smoothness == "smooth" else ("L0", "L1")
+        return (self.kind.level,) if self.smoothness == "smooth" else ("L0", "L1")
 
 
 @dataclass(frozen=True)
@@ -92,7 +87,7 @@ class Statement(ABC):
     of complexities are attributes of the statement: nothing else in the package asks for a method by name.
 
     A subclass is a method; the paper's statements about it are rows of REGIMES, and which one applies follows from the
-    problem. A new family is a file that `planning` imports, with rows there and a bound in MASTERS of `master_bounds`.
+    problem. A new family is a file with rows, which `planning` adds, and a bound in MASTERS of `master_bounds`.
     """
 
     problem: Problem
@@ -159,11 +154,6 @@ class Statement(ABC):
         return self.row.errata if self.of_paper else ()
 
     @property
-    def calls_per_step(self) -> int:
-        """Stochastic gradients per update."""
-        return self.row.calls_per_step
-
-    @property
     def regime(self) -> str:
         """The text method/smoothness/noise, such as nsgdm/smooth/bg0."""
         return f"{self.method}/{self.smoothness}/{self.noise}"
@@ -180,7 +170,7 @@ class Statement(ABC):
 
     def needs(self) -> tuple[str, ...]:
         """The names of the smoothness constants that the problem must give."""
-        return needed(self.level, self.smoothness)
+        return self.row.needs()
 
     @property
     @abstractmethod
@@ -197,15 +187,8 @@ class Statement(ABC):
         """N_init = max(1, ⌈G² T^n_init_exponent⌉), so that b0 ≤ T^(−n_init_exponent/2); None if N_init = 1."""
         return None
 
-    @property
-    def young_weight0(self) -> float | None:
-        """λ0 in λ = λ0 T^(−young_exponent), the largest value that the conditions admit."""
+    def _young_weight(self, T: int) -> float | None:  # noqa: ARG002 - for statements whose bound contains λ
         return None
-
-    @property
-    def young_exponent(self) -> Exponent:
-        """λ = λ0 T^(−young_exponent)."""
-        return 0
 
     def _limits(self) -> dict[str, float]:
         """Upper limits of γ0, by their statement; infinite where they do not bind."""
@@ -222,12 +205,11 @@ class Statement(ABC):
     def schedule(self, T: int) -> Prescription:
         """η, γ, N_init and λ for T iterates."""
         HORIZON.require(self.method, "horizon", T)
-        weight = self.young_weight0
         return Prescription(
             eta=self.eta0 * _power(T, self.eta_exponent),
             gamma=self.gamma0 * _power(T, self.gamma_exponent),
             n_init=self._n_init(T),
-            young_weight=None if weight is None else weight * _power(T, self.young_exponent),
+            young_weight=self._young_weight(T),
         )
 
     def settings(self, T: int) -> dict[str, float]:
@@ -266,7 +248,7 @@ class Statement(ABC):
     def sfo(self, T: int) -> int:
         """The number of stochastic gradients for T iterates: those of v⁰ and of T − 1 updates."""
         HORIZON.require(self.method, "horizon", T)
-        return self._n_init(T) + self.calls_per_step * (int(T) - 1)
+        return self._n_init(T) + self.row.calls_per_step * (int(T) - 1)
 
     def largest_batch(self, T: int) -> int:
         """The most stochastic gradients that a step takes at one point, in mean."""
