@@ -77,7 +77,7 @@ class Design:
     def affordable(self, method: str, calls: int) -> int:
         """The largest horizon a normalized method can be scheduled for at the price of `calls`."""
         statement = self.statement(method)
-        horizon = max(1, calls // statement.calls_per_step + 1)
+        horizon = max(1, calls // statement.row.calls_per_step + 1)
         while horizon > 1 and statement.sfo(horizon) > calls:
             horizon -= 1
         return horizon

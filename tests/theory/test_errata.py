@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_theory_golden import ALPHA, golden
 
 from evidence.page import typeset
 from examples import bounded_variance_counterexample as example
-from gladstorm.theory import REGIMES, Problem, Statement, master, theorem
+from gladstorm.theory import REGIMES, Problem, master, theorem
 from gladstorm.theory.class_constants import expected
 from gladstorm.theory.table import NOISE
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "errata.md").read_text()
-ALPHA = {"smooth": 0.0, "sublinear": 0.5, "linear": 1.0}
-VARIANCE = {"bg0": (0.4, 0.7), "bounded": (0.0, 0.7), "deterministic": (0.0, 0.0)}
 WITH_ERRATA = [setting for setting, regime in REGIMES.items() if regime.errata]
 REDUNDANT = [
     (method, smoothness, noise)
@@ -28,13 +27,6 @@ REDUNDANT = [
     for noise in ("bg0", "bounded")
 ]
 LONG = 2 * 10**6  # the horizon at which the measurement is clear of all three printed bounds
-
-
-def golden(method: str, smoothness: str, noise: str) -> Statement:
-    B, G = VARIANCE[noise]
-    problem = Problem(alpha=ALPHA[smoothness], L0=1.5, L1=0.25, L=2, B=B, G=G, gap=3)
-    eta0 = 0.8 if REGIMES[method, smoothness, noise].has_eta0 else 1.0
-    return theorem(method, problem, gamma0=0.09, eta0=eta0)
 
 
 def table(heading: str) -> list[list[str]]:

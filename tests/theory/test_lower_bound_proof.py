@@ -91,6 +91,8 @@ CONSTANTS: dict[str, tuple[str | float, str]] = {  # with a slightly better one,
     "256": ("256", "170"),
     "A9, decay": ("16", "12"),
     "B9, decay": ("1280", "1270"),
+    "B9, decay, price": ("10240", "10239"),
+    "E1, γ": ("8", "7.5"),
     "Theorem 4, λ": ("10", "9.9"),
     "Theorem 4, p": ("32", "31"),
     "Theorem 4": ("2.2e11", "2.1e11"),
@@ -350,9 +352,13 @@ def theorem_3(c: C) -> None:
     at_most(feedback + start + drift + 2 / c["8"], 1)
     at_most(2 * c["4"] * c["B9, γ"], c["B9"])
     at_most(start + 2 / c["8"] + 4 * iv.exp(2 / c["A9, decay"]) / c["A9, decay"], 1)  # steps of 2γ: W1
+    at_most(c["4"] * c["8"] ** 2 * c["A9, decay"], 2 * c["A9"])
     bent = iv.exp(2 * c["8"] ** 2 / c["B9, decay"])  # W2: γ/η = 64 (1 − ϑ)/1280, so all is in units of 1 − ϑ
     feedback = 6 * bent * c["8"] ** 2 / c["B9, decay"]
     at_most(feedback + start + 2 / c["8"] + 6 * bent * c["8"] / c["B9, decay"], 1)
+    at_most(2 * c["4"] * c["B9, decay"], c["B9, decay, price"])
+    reach = 1 / c["E1, γ"]
+    at_most(iv.mpf("0.645"), 1 - iv.exp(reach) * (2 * reach + reach / 2))
 
 
 def theorem_4(c: C) -> None:
@@ -528,7 +534,7 @@ def test_the_two_sides_are_as_far_apart_as_the_pages_say() -> None:
 
 
 UNSAID = {"levels", "share", "carrier", "1/p"}  # as fractions
-ELSEWHERE = {"8", "4", "256", "A9, γ", "A9", "B9, γ", "B9", "A9, decay", "B9, decay"}  # docs/proofs.md
+ELSEWHERE = {"8", "4", "256", "E1, γ", *(name for name in STATED if name[:2] in ("A9", "B9"))}  # docs/proofs.md
 
 
 @pytest.mark.parametrize("name", [name for name in STATED if name not in UNSAID and "ε → 0" not in name])

@@ -37,14 +37,8 @@ STEEP: dict[str, Any] = {"eps": 0.005, "alpha": 1.0, "L0": 1.0, "L1": 95.0, "B":
 LONGER = STEEP | {"L1": 120.0}
 MILD: dict[str, Any] = {"eps": 0.008, "alpha": 0.25, "L0": 1.0, "L1": 130.0, "B": 0.3, "gap": 1.0}
 BENT: dict[str, Any] = {"eps": 0.015, "alpha": 0.5, "L0": 1.0, "L1": 300.0, "B": 1.0, "gap": 1.0}
-LATE: dict[str, Any] = {
-    "eps": 1e-4,
-    "alpha": 1.0,
-    "L0": 1.0,
-    "L1": 1.6,
-    "B": 0.3,
-    "gap": 1.0,
-}  # the chain needs the carrier
+# The chain needs the carrier.
+LATE: dict[str, Any] = {"eps": 1e-4, "alpha": 1.0, "L0": 1.0, "L1": 1.6, "B": 0.3, "gap": 1.0}
 PROBLEMS: dict[str, Any] = {
     "α = 1": NoisyRunway.from_eps(**STEEP),
     "α = ¼": NoisyRunway.from_eps(**MILD),

@@ -38,16 +38,10 @@ BOUNDS = {
     ("nstorm", "linear", "deterministic"): (0.670485043285074, 0.670485043285074),
 }
 # η, γ, λ as the audit prints them, N_init and stochastic gradients.
-SCHEDULES = {
-    ("nsgdm", "smooth", "bg0"): ("2.154435e-03", "4.177430e-05", None, 1, 10_000),
-    ("nsgdm", "smooth", "bounded"): ("1.000000e-02", "9.000000e-05", None, 1, 10_000),
-    ("nsgdm", "smooth", "deterministic"): ("1.000000e+00", "9.000000e-04", None, 1, 10_000),
-    ("nsgdm", "sublinear", "bg0"): ("2.154435e-03", "4.177430e-05", None, 1, 10_000),
-    ("nsgdm", "sublinear", "bounded"): ("1.000000e-02", "9.000000e-05", None, 1, 10_000),
-    ("nsgdm", "sublinear", "deterministic"): ("1.000000e+00", "9.000000e-04", None, 1, 10_000),
-    ("nsgdm", "linear", "bg0"): ("2.154435e-03", "4.177430e-05", None, 1, 10_000),
-    ("nsgdm", "linear", "bounded"): ("1.000000e-02", "9.000000e-05", None, 1, 10_000),
-    ("nsgdm", "linear", "deterministic"): ("1.000000e+00", "9.000000e-04", None, 1, 10_000),
+SCHEDULES: dict[tuple[str, str, str], tuple[str, str, str | None, int, int]] = {
+    **{("nsgdm", each, "bg0"): ("2.154435e-03", "4.177430e-05", None, 1, 10_000) for each in ALPHA},
+    **{("nsgdm", each, "bounded"): ("1.000000e-02", "9.000000e-05", None, 1, 10_000) for each in ALPHA},
+    **{("nsgdm", each, "deterministic"): ("1.000000e+00", "9.000000e-04", None, 1, 10_000) for each in ALPHA},
     ("nstorm", "smooth", "bg0"): ("1.000000e-04", "9.000000e-05", None, 49, 20_047),
     ("nstorm", "smooth", "bounded"): ("1.723548e-03", "1.938991e-04", None, 1, 19_999),
     ("nstorm", "smooth", "deterministic"): ("1.000000e+00", "9.000000e-04", None, 1, 10_000),

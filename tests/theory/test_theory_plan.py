@@ -137,26 +137,18 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"horizon": 1.5}, "plan: horizon must be a whole number from 1 to 10^300; got horizon=1.5."),
     ({"horizon": 10**301}, f"plan: horizon must be a whole number from 1 to 10^300; got horizon={10**301}."),
     ({"horizon": True}, "plan: horizon must be a whole number from 1 to 10^300; got horizon=True."),
-    ({"horizon": math.inf}, "plan: horizon must be a whole number from 1 to 10^300; got horizon=inf."),
-    ({"horizon": None, "eps": 0.0}, "plan: eps must be finite and > 0; got eps=0.0."),
     ({"horizon": None, "eps": math.nan}, "plan: eps must be finite and > 0; got eps=nan."),
     ({"alpha": -0.1}, "problem: alpha must be in [0, 1]; got alpha=-0.1."),
-    ({"alpha": 1.1}, "problem: alpha must be in [0, 1]; got alpha=1.1."),
     ({"alpha": math.nan}, "problem: alpha must be in [0, 1]; got alpha=nan."),
     ({"alpha": "0.5"}, "problem: alpha must be in [0, 1]; got alpha=0.5."),
     ({"L0": -1.0}, "problem: L0 must be finite and ≥ 0; got L0=-1.0."),
     ({"L1": math.inf}, "problem: L1 must be finite and ≥ 0; got L1=inf."),
-    ({"L": -2.0}, "problem: L must be finite and ≥ 0; got L=-2.0."),
-    ({"B": -0.4}, "problem: B must be finite and ≥ 0; got B=-0.4."),
     ({"G": math.nan}, "problem: G must be finite and ≥ 0; got G=nan."),
     ({"gap": 0.0}, "problem: gap must be finite and > 0; got gap=0.0."),
-    ({"gap": -1.0}, "problem: gap must be finite and > 0; got gap=-1.0."),
     ({"L0": None}, "nstorm: L0 must be given for alpha=0.5; got L0=None."),
     ({"L1": None}, "nstorm: L1 must be given for alpha=0.5; got L1=None."),
     ({"alpha": 0}, "nstorm: L must be given for alpha=0; got L=None. If the noise is added to f, it is √(L0² + B²)."),
     ({"gamma0": 0.0}, "nstorm: gamma0 must be finite and > 0; got gamma0=0.0."),
-    ({"gamma0": -1.0}, "nstorm: gamma0 must be finite and > 0; got gamma0=-1.0."),
-    ({"eta0": 0.0}, "plan: eta0 must be in (0, 1]; got eta0=0.0."),
     ({"eta0": 1.5}, "plan: eta0 must be in (0, 1]; got eta0=1.5."),
     ({"excess": math.nan}, "plan: excess must be finite and > 0; got excess=nan."),
     ({"excess": 1e400}, "plan: excess must be finite and > 0; got excess=inf."),
@@ -189,13 +181,13 @@ EXTREME = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(-30, 30).map(lambda l
 POSITIVE = EXTREME.filter(lambda value: value > 0)
 
 
-@settings(max_examples=40)
+@settings(max_examples=50)
 @given(
     method=st.sampled_from(["nsgdm", "nstorm"]),
-    alpha=st.sampled_from([1e-300, 0.5, 0.97, 1 - 1e-9, 1 - 2**-53]),
+    alpha=st.sampled_from([0, 1e-300, 0.5, 0.97, 1 - 1e-9, 1 - 2**-53, 1]),
     constants=st.fixed_dictionaries(dict.fromkeys(("L0", "L1", "L", "B", "G"), EXTREME) | {"gap": POSITIVE}),
     eps=st.one_of(POSITIVE, st.sampled_from([1e-49, 1e-51])),
-    gamma0=POSITIVE,
+    gamma0=st.one_of(st.none(), POSITIVE),
 )
 @example("nsgdm", 1 - 1e-9, {"L0": 5e6, "L1": 0, "L": 0, "B": 1, "G": 9e16, "gap": 1}, 1e-20, 8.5e25)  # returned 10^300
 @example("nsgdm", 1e-300, {"L0": 1, "L1": 0, "L": 0, "B": 1, "G": 1e25, "gap": 2e28}, 8e-28, 6e15)  # another's bound
@@ -203,36 +195,19 @@ POSITIVE = EXTREME.filter(lambda value: value > 0)
 def test_a_plan_for_an_accuracy_guarantees_it_whatever_the_constants_or_says_that_it_cannot(
     method: str, alpha: float, constants: dict[str, Any], eps: float, gamma0: float | None
 ) -> None:
+    """And no shorter run does, with the γ0 that was given, or for α = 0 and 1 with any."""
     try:
         ready = plan(method, eps=eps, alpha=alpha, gamma0=gamma0, **constants)
     except ValueError as refusal:
         assert re.fullmatch(r"(plan|nsgdm|nstorm): .* must .*; got .*\.", str(refusal))  # noqa: PT017 - a law about both
         return
     assert ready.statement.bound(ready.horizon) <= eps
-    if gamma0 is not None and ready.horizon > 1:
-        assert ready.statement.bound(ready.horizon - 1) > eps
-
-
-@settings(max_examples=12)
-@given(
-    method=st.sampled_from(["nsgdm", "nstorm"]),
-    alpha=st.sampled_from([0, 1]),
-    constants=st.fixed_dictionaries(dict.fromkeys(("L0", "L1", "L", "B", "G"), EXTREME) | {"gap": POSITIVE}),
-    eps=POSITIVE,
-)
-def test_so_does_one_that_finds_the_step_constant_and_no_shorter_one_does(
-    method: str, alpha: float, constants: dict[str, Any], eps: float
-) -> None:
-    try:
-        ready = plan(method, eps=eps, alpha=alpha, **constants)
-    except ValueError as refusal:
-        assert re.fullmatch(r"(plan|nsgdm|nstorm): .* must .*; got .*\.", str(refusal))  # noqa: PT017 - a law about both
-        return
-    assert ready.statement.bound(ready.horizon) <= eps
-    assert not ready.statement.violations()
-    if ready.horizon > 1:
-        before = ready.horizon - 1
-        assert plan(method, horizon=before, alpha=alpha, **constants).statement.bound(before) > eps
+    before = ready.horizon - 1
+    if gamma0 is not None and before:
+        assert ready.statement.bound(before) > eps
+    if gamma0 is None and alpha in (0, 1):
+        assert not ready.statement.violations()
+        assert not before or plan(method, horizon=before, alpha=alpha, **constants).statement.bound(before) > eps
 
 
 @pytest.mark.parametrize("method", ["nsgdm", "nstorm"])
@@ -301,6 +276,9 @@ def test_nsgdm_on_an_oracle_reads_the_objectives_own_constants() -> None:
 
 
 def test_nstorm_on_an_oracle_reads_the_wrappers_constants() -> None:
+    """(L0 + L1 m)² ≤ 2 L0² + 2 L1² m², an equality at L1 m = L0; below α = 1/2 a sample's moment may be half of f's."""
+    bent = wrapped(Problem(alpha=0.9, L0=3, L1=0.5, B=4, G=1, gap=1))
+    assert pytest.approx((math.sqrt(2 * 3**2 + 4**2), 0.5 * math.sqrt(2)), rel=1e-15) == (bent.L0, bent.L1)
     cubic = for_oracle(oracle(0.5, 1.0), "nstorm").problem
     assert pytest.approx((0.5, 2 * math.sqrt(6)), rel=1e-15) == (cubic.L0, cubic.L1)
     shallow = for_oracle(oracle(0.5, 1.0, "power:2.5"), "nstorm").problem
@@ -323,14 +301,6 @@ def test_at_alpha_1_the_wrapper_has_f_s_own_growth_of_curvature_and_costs_29_per
         for L0, L1 in ((math.sqrt(2), 1.0), (math.sqrt(3), math.sqrt(2)))
     )
     assert 1 - one / before == pytest.approx(0.29, abs=0.005)
-
-
-@pytest.mark.parametrize("alpha", [0.3, 0.5, 0.9])
-def test_the_wrappers_squares_are_twice_those_of_f_and_the_noises_growth(alpha: float) -> None:
-    """(L0 + L1 m)² ≤ 2 L0² + 2 L1² m², an equality at L1 m = L0; below α = 1/2 a sample's moment may be half of f's."""
-    oracles = wrapped(Problem(alpha=alpha, L0=3, L1=0.5, B=4, G=1, gap=1))
-    assert pytest.approx(math.sqrt(2 * 3**2 + 4**2), rel=1e-15) == oracles.L0
-    assert pytest.approx(0.5 * math.sqrt(2 if alpha >= 1 / 2 else 4), rel=1e-15) == oracles.L1
 
 
 def test_a_weaker_class_can_be_asked_for() -> None:
@@ -401,23 +371,14 @@ def test_the_wrapper_is_in_the_expected_class_with_its_constants(name: str) -> N
 
 
 def test_the_table_holds_the_papers_claims() -> None:
+    rows = [row for row in theory.rows() if row.work == "Upadhyay et al. 2026"]
+    noises = ("BG-0", "bounded variance", "none")
     claims = {
-        (row.method, row.smoothness, row.noise): row.complexity
-        for row in theory.rows()
-        if row.work == "Upadhyay et al. 2026"
+        m: [[row.complexity for row in rows if (row.method, row.noise) == (m, n)] for n in noises]
+        for m in ("NSGDM", "NSTORM")
     }
-    assert len(claims) == 18
-    assert {value for (method, _, noise), value in claims.items() if (method, noise) == ("NSGDM", "BG-0")} == {
-        "O(ε^-6)"
-    }
-    assert claims["NSTORM", "mean-square smooth", "BG-0"] == "O(ε^-4)"
-    assert claims["NSTORM", "E L*_sym(α), 0 < α < 1", "BG-0"] == "O(ε^-(4+α))"
-    assert claims["NSTORM", "E L*_sym(1)", "BG-0"] == "O(ε^-5)"
-    for (method, _, noise), complexity in claims.items():
-        if noise == "bounded variance":
-            assert complexity == {"NSGDM": "O(ε^-4)", "NSTORM": "O(ε^-3)"}[method]
-        if noise == "none":
-            assert complexity == "O(ε^-2)"
+    assert claims["NSGDM"] == [["O(ε^-6)"] * 3, ["O(ε^-4)"] * 3, ["O(ε^-2)"] * 3]
+    assert claims["NSTORM"] == [["O(ε^-4)", "O(ε^-(4+α))", "O(ε^-5)"], ["O(ε^-3)"] * 3, ["O(ε^-2)"] * 3]
 
 
 def test_importing_the_theory_imports_no_heavy_package() -> None:

@@ -157,7 +157,6 @@ class MomentumInBatches(MomentumFeedback):
         return self._per_gradient_left(terms)
 
 
-@dataclass(frozen=True)
 class StormInBatches(MomentumInBatches):
     """NSTORM with such batches and mean-square smooth samples; it takes 2T stochastic gradients."""
 

@@ -4,9 +4,8 @@ Both classes bound the change of the gradient over a distance r by r (base + gra
 p = α/(1 − α). The paper calls the three factors K0, K1, K2 in both cases although their values differ; here they are
 two classes. Powers such as 2^{α²/(1−α)} leave double precision as α → 1, so everything is computed in logarithms.
 
-What holds for a class of functions holds for every class inside it, so a problem has constants in other classes too: a
-wider one, the best of those around it, and that of the BG-0 wrapper. L*_sym(α) with 0 < α < 1 lies in L*_sym(1), at one
-pair of constants for every scale s of the gradient (`weaken`). So does E L*_sym(α) in E L*_sym(1): the factor of a
+What holds for a class of functions holds for every class inside it. L*_sym(α) with 0 < α < 1 lies in L*_sym(1), at one
+pair of constants for every scale s of the gradient (`weaken`), and E L*_sym(α) in E L*_sym(1), as the factor of a
 sample grows by the same inequality. The constants of α = 1 stay small where those of α near 1 leave double precision.
 With L1 = 0 curvature does not grow, and all α are one class: smooth functions.
 """

@@ -59,10 +59,8 @@ def run_at(kind: type[Bound], problem: Problem, T: int, logs: Sequence[float]) -
     gamma, eta, scale = (math.exp(min(log, 600.0)) for log in logs)
     eta = min(eta, 1.0)
     wider = in_linear_class(problem, scale) if problem.smoothness == "sublinear" else problem
-    if problem.smoothness == "smooth" and kind is MomentumSmooth:
-        wider = replace(
-            problem, L0=problem.norm.widest * problem.constant("nstorm", "L") if problem.L0 is None else problem.L0
-        )
+    if kind is MomentumSmooth and problem.L0 is None:
+        wider = replace(problem, L0=problem.norm.widest * problem.constant("nstorm", "L"))
     error = problem.norm.tau * problem.G
     alone = kind(wider, gamma, eta, error, T)
     return ScaledRun(replace(alone, initial_error=error / math.sqrt(first_batch(alone))), scale)
@@ -144,7 +142,7 @@ class OwnSchedule(Statement):
         return self.bound(T)
 
     def conditions(self) -> tuple[Condition, ...]:
-        """Those of the bound are in its terms, which are infinite where one fails."""
+        """No inequality: where a condition of the bound fails, its terms are infinite."""
         return ()
 
     def _limits(self) -> dict[str, float]:
@@ -158,9 +156,8 @@ class OwnSchedule(Statement):
 class FreeRun(OwnSchedule):
     """The best run for S1, S2, S7 or S8, for every growth a of the noise, every norm, and with decay.
 
-    γ = γ0 T^(−gamma_exponent) and η = η0 T^(−eta_exponent) as in the theorems, with h = a/2 where noise grows and 0
-    where it is bounded, but η0 may be above 1, and a class of α < 1 is read as one of α = 1 at the scale s. `tune`
-    makes all of them best for one T.
+    The schedule has the theorems' form, but η0 may be above 1, and a class of α < 1 is read as one of α = 1 at the
+    scale s = s0 T^(−scale_exponent). `tune` makes all of them best for one T.
     """
 
     scale0: float = 1.0  # s0
@@ -222,10 +219,8 @@ class FreeRun(OwnSchedule):
     def tune_gamma0(self, T: int | None = None) -> Self:
         """Take the best γ, η and s at T; without T, at one so large that only leading terms are left."""
         at = FAR if T is None else T
-        best = best_run(self.method, self.problem, at)
-        numbers = (
-            math.exp(log) * at ** float(exponent) for log, exponent in zip(best.logs, self._exponents, strict=True)
-        )
+        logs = zip(best_run(self.method, self.problem, at).logs, self._exponents, strict=True)
+        numbers = (math.exp(log) * at ** float(exponent) for log, exponent in logs)
         return replace(self, **dict(zip(("gamma0", "eta0", "scale0"), numbers, strict=True)))
 
     tune = tune_gamma0
@@ -239,12 +234,10 @@ class FreeRun(OwnSchedule):
         return math.ceil(first_batch(whole))
 
 
-@dataclass(frozen=True)
 class FreeMomentum(FreeRun, Nsgdm):
     """NSGDM with the best γ and η: samples of the order L0 Δ (G² + B² (Δ/ε)^a)/ε⁴, times τ²."""
 
 
-@dataclass(frozen=True)
 class FreeStorm(FreeRun, Nstorm):
     """NSTORM with the best γ and η; S9 is that under BG-0 noise and E L*_sym(α), α > 0.
 

@@ -82,11 +82,6 @@ class Bound(ABC):
         return self.bound if all(condition.holds for condition in self.conditions()) else math.inf
 
     @property
-    def updates(self) -> float:
-        """Number of updates K = T − 1."""
-        return float(self.horizon - 1)
-
-    @property
     def stride(self) -> float:
         """How many times γ a step may be long: 2 with weight decay."""
         return 1.0 if self.problem.decay is None else 2.0
@@ -299,10 +294,8 @@ MASTERS: dict[tuple[str, str], type[MasterBound]] = {
 def at_powers(statement: Statement) -> Iterator[PowerOfT]:
     """The terms of a statement's master bound at its schedule, as powers of T. b0 is G, or the cap due to N_init."""
     problem, cap = statement.problem, statement.n_init_exponent
-    gamma, eta = (
-        OfHorizon(statement.gamma0, -statement.gamma_exponent),
-        OfHorizon(statement.eta0, -statement.eta_exponent),
-    )
+    gamma = OfHorizon(statement.gamma0, -statement.gamma_exponent)
+    eta = OfHorizon(statement.eta0, -statement.eta_exponent)
     b0 = OfHorizon(problem.G, 0) if cap is None else OfHorizon(1.0, -cap / 2)
     formula = MASTERS[statement.method, statement.smoothness](problem, 1.0, 1.0, 0.0, 1).formula
     for name, term in formula(gamma, eta, b0, OfHorizon(1.0, 1)).items():
@@ -318,10 +311,7 @@ def master(statement: Statement, T: int) -> Bound:
     >>> master(statement, 10_000).bound <= statement.bound(10_000)
     True
     """
-    kind = MASTERS.get((statement.method, statement.smoothness))
-    if kind is None:
-        raise ValueError(f"master: the statement must have a master bound; got a statement about {statement.regime}.")
-    return of_run(kind, statement.problem, statement, T)
+    return of_run(MASTERS[statement.method, statement.smoothness], statement.problem, statement, T)
 
 
 def of_run(kind: type[Bound], problem: Problem, statement: Statement, T: int) -> Bound:

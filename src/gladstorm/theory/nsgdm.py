@@ -47,7 +47,7 @@ class Nsgdm(Statement):
         return POWERS[self.noise][1]
 
     def _limits(self) -> dict[str, float]:
-        """As the paper asks. For α < 1 its proofs need only γ ≤ min(1, η), and no limit without noise."""
+        """Limits of γ0 in the paper. For α < 1 its proofs need only γ ≤ min(1, η), and no limit without noise."""
         if self.smoothness == "smooth":
             return {}
         if self.smoothness == "sublinear":

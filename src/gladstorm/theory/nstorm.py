@@ -22,7 +22,7 @@ from gladstorm.theory.problem import Problem
 from gladstorm.theory.rules import Exponent, ratio
 from gladstorm.theory.statement import Condition, PowerOfT, Regime, Statement
 
-TWO_THIRDS = Fraction(2, 3)
+POWERS = {"bounded": (Fraction(2, 3), Fraction(2, 3)), "deterministic": (Fraction(0), HALF)}  # of 1/T in η and γ
 
 
 class Nstorm(Statement):
@@ -45,12 +45,12 @@ class Nstorm(Statement):
     @property
     def eta_exponent(self) -> Exponent:
         """Power of 1/T in η: 4θ under BG-0 noise."""
-        return {"bg0": 4 * self.theta, "bounded": TWO_THIRDS}.get(self.noise, Fraction(0))
+        return 4 * self.theta if self.noise == "bg0" else POWERS[self.noise][0]
 
     @property
     def gamma_exponent(self) -> Exponent:
         """Power of 1/T in γ: (3 + α)θ under BG-0 noise."""
-        return {"bg0": 1 - self.theta, "bounded": TWO_THIRDS}.get(self.noise, HALF)
+        return 1 - self.theta if self.noise == "bg0" else POWERS[self.noise][1]
 
     @property
     def n_init_exponent(self) -> Exponent | None:
@@ -93,7 +93,7 @@ class Nstorm(Statement):
         return {"λ0 ≤ 1/(L_α γ0)": per_step} | noisy
 
     def _limits(self) -> dict[str, float]:
-        """Of E L*_sym(1). With bounded variance the second is implied by the first."""
+        """Limits of γ0 for E L*_sym(1). With bounded variance the second is implied by the first."""
         if self.smoothness != "linear":
             return {}
         growth, plain = 16 * S * self.L1, {"γ0 ≤ 1/(4√2 L1)": ratio(1, 4 * SQRT2 * self.L1)}
@@ -130,8 +130,7 @@ class Nstorm(Statement):
     def within_class(cls, problem: Problem) -> Problem:
         """The problem with B at most L: mean-square smooth samples have noise of at most G + L‖x − x⁰‖.
 
-        ∇f(x; ξ) − ∇f(x) is ∇f(x⁰; ξ) − ∇f(x⁰) plus the centred difference of one sample at x and x⁰. All theorems about
-        NSTORM bound the noise by G + B‖x − x⁰‖.
+        ∇f(x; ξ) − ∇f(x) is ∇f(x⁰; ξ) − ∇f(x⁰) plus the centred difference of one sample at x and x⁰.
 
         >>> Nstorm.within_class(Problem(alpha=0, L=1, B=10, G=1, gap=1)).B
         1

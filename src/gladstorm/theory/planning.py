@@ -92,13 +92,13 @@ def plan(
         horizon: T, the number of iterates. Give either horizon or eps.
         eps: the bound on E‖∇f(x̂)‖ to reach.
         alpha, L0, L1, L, B, G, gap, growth: Those of `Problem`.
-        gamma0: γ0 of the schedule. If not given, the one with the smallest bound that satisfies the theorem's
-            conditions; for NSTORM under BG-0 noise and α > 0 also another schedule, S9, if eta0 is not given either and
-            it is better. A value that violates a condition is no error: `plan(...).statement.violations()` says so.
+        gamma0: γ0 of the schedule. If not given, the admissible one with the smallest bound; for NSTORM under BG-0
+            noise and α > 0 S9, if eta0 is not given either and it is better. A value that violates a condition is no
+            error: `plan(...).statement.violations()` says so.
         eta0: η0 in (0, 1] of the schedule; 1 if not given.
-        norm: In which steps have length 1: euclid, sign(d), spectral(m, n), layers(…), or a `Norm`. The bound is on the
-            gradient in its dual norm. With another growth or norm than the paper's, with decay, and for SGD, γ and η
-            are those with the smallest bound, so gamma0 and eta0 must be left out.
+        norm: In which steps have length 1: euclid, sign(d), spectral(m, n), layers(…), or a `Norm`; the bound is in its
+            dual norm. With another growth or norm than the paper's, with decay, and for SGD, γ and η are those with the
+            smallest bound, so gamma0 and eta0 must be left out.
         constants: In another norm than euclid: "norm" if L0, L1, L and B are those of this norm, or "euclid" if they
             are Euclidean and must be converted, which makes them larger (`in_norm`).
         decay: Of the weights: the bound is on Ψ(x̂), or on ‖∇f(x̂)‖ if f grows outwards (`Decay`).

@@ -95,12 +95,9 @@ class Plan:
         owner = "samples" if statement.corrects_drift else "f"
         norm = self.problem.norm
         in_norm = "" if norm.euclidean else f" in the norm {norm.name} and its dual, τ = {norm.tau:.6g}"
-        return f"{statement.classes[statement.smoothness]}{in_norm}, constants of {owner}: {self._values()}"
-
-    def _values(self) -> str:
-        statement = self.statement
         names = (statement.level,) if statement.smoothness == "smooth" else ("L0", "L1")
-        return ", ".join(f"{name} = {getattr(statement, name):.6g}" for name in names)
+        values = ", ".join(f"{name} = {getattr(statement, name):.6g}" for name in names)
+        return f"{statement.classes[statement.smoothness]}{in_norm}, constants of {owner}: {values}"
 
     @property
     def schedule(self) -> Prescription:

@@ -16,6 +16,7 @@ from gladstorm.theory.rules import HORIZON, POSITIVE, Exponent
 from gladstorm.theory.search import lowest
 from gladstorm.theory.statement import Prescription, Term
 
+TOO_FAR = "at most 2: beyond, one rare sample may send plain SGD so far that no bound on E‖∇f‖ holds"
 ROUNDS = 200  # of the fixed point, which takes about 20 at the best γ
 
 
@@ -44,11 +45,7 @@ class PlainSgd(OwnSchedule):
             ("alpha", p.alpha == 0, "0: no bound is known here for curvature that grows with the gradient"),
             ("norm", p.norm.euclidean, "euclid: its steps are not normalized"),
             ("decay", p.decay is None, "left out: no bound is known here with it"),
-            (
-                "growth",
-                p.growth <= 2 or p.B == 0,
-                "at most 2: beyond, one rare sample may send plain SGD so far that no bound on E‖∇f‖ holds",
-            ),
+            ("growth", p.growth <= 2 or p.B == 0, TOO_FAR),
         ):
             if not plain:
                 got = p.norm.name if name == "norm" else getattr(p, name)

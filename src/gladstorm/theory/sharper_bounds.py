@@ -1,8 +1,7 @@
 """A second opinion: bounds that are smaller than the paper's, or ask for less, or know more about the oracle.
 
 Each takes the same run as a master bound: γ, η, initial error b0, horizon T. They are derived in this project and are
-not in the paper; docs/proofs.md has the proofs. For α = 1, whatever of the curvature's growth feeds back is kept as it
-is: the paper absorbs it at the largest γ it admits, which is too much at smaller ones.
+not in the paper; docs/proofs.md has the proofs.
 """
 
 from __future__ import annotations
@@ -13,14 +12,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from gladstorm.theory.class_constants import Expected, best_linear_class, symmetric, young
-from gladstorm.theory.master_bounds import (
-    MASTERS,
-    Bound,
-    MomentumSublinear,
-    StormMeanSquare,
-    StormSublinear,
-    of_run,
-)
+from gladstorm.theory.master_bounds import Bound, MomentumSublinear, StormMeanSquare, StormSublinear, of_run
 from gladstorm.theory.rules import HORIZON, NON_NEGATIVE, POSITIVE
 from gladstorm.theory.statement import Condition, Statement
 
@@ -108,7 +100,7 @@ class MomentumFeedback(Feedback):
             "initial error": forgotten_error(self),
             "drift": L0 * self.bent * drift,
             "noise": scale * G,
-            "noise growth": scale * self.noise_growth(self.updates),
+            "noise growth": scale * self.noise_growth(self.horizon - 1),
             "curvature": L0 * self.bent * curvature,
         }
         return self._per_gradient_left(terms)
@@ -125,6 +117,7 @@ class StormFeedback(Feedback):
 
     method = "nstorm"
     source = "S8: NSTORM, E L*_sym(1)"
+    level: ClassVar[str] = "L0"  # of the samples
     condition = "κ τ L1 γ e^(L1 γ) (2 ν/η + 1/2) < 1"
 
     @property
@@ -142,8 +135,8 @@ class StormFeedback(Feedback):
 
     def _stated(self) -> dict[str, float]:
         D, G, (difference, curvature) = self.problem.gap, self.problem.G, self.weights
-        scale, base, bent = 2 * self.problem.norm.tau * math.sqrt(self.eta / (2 - self.eta)), self.base, self.bent
-        before, after = self.noise_growths
+        scale = 2 * self.problem.norm.tau * math.sqrt(self.eta / (2 - self.eta))
+        base, bent, (before, after) = self.constant(self.level), self.bent, self.noise_growths
         terms = {
             "gap": D / (self.gamma * float(self.horizon)),
             "initial error": forgotten_error(self),
@@ -163,14 +156,9 @@ class StormFeedback(Feedback):
         return self._per_gradient_left(terms)
 
     @property
-    def base(self) -> float:
-        """L0 of the samples."""
-        return self.constant("L0")
-
-    @property
     def noise_growths(self) -> tuple[float, float]:
         """Means of the noise's growth over the updates but the last, and over all."""
-        return self.noise_growth(max(0.0, self.updates - 1)), self.noise_growth(self.updates)
+        return self.noise_growth(max(0, self.horizon - 2)), self.noise_growth(self.horizon - 1)
 
 
 class StormSmooth(StormFeedback):
@@ -180,17 +168,13 @@ class StormSmooth(StormFeedback):
     """
 
     source = "S2: NSTORM, mean-square smooth"
-
-    @property
-    def base(self) -> float:
-        """L of the samples."""
-        return self.constant("L")
+    level = "L"
 
     @property
     def noise_growths(self) -> tuple[float, float]:
         """The smaller of the two means, for the updates but the last; nothing grows with the other."""
-        before = max(0.0, self.updates - 1)
-        allowed = self.problem.norm.nu * self.base * self.mean_distance(before)
+        before = max(0, self.horizon - 2)
+        allowed = self.problem.norm.nu * self.constant(self.level) * self.mean_distance(before)
         return min(self.noise_growth(before), allowed), 0.0
 
 
@@ -292,9 +276,7 @@ def sharper(statement: Statement, T: int) -> Bound | None:
     if not statement.problem.of_paper:
         return None  # its own bound is the sharpest that is known
     method, noise = statement.method, statement.noise
-    wide = SECOND_OPINIONS.get((method, "linear", noise)) or MASTERS.get((method, "linear"))
-    if wide is None:
-        return None
+    wide = SECOND_OPINIONS[method, "linear", noise]
     best = best_linear_class(statement.problem, lambda problem: of_run(wide, problem, statement, T).guaranteed)
     bounds = [] if best is None else [of_run(wide, best, statement, T)]
     if kind := SECOND_OPINIONS.get((method, statement.smoothness, noise)):

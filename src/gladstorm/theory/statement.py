@@ -83,11 +83,9 @@ class Statement(ABC):
     """A theorem about T iterates of a method: E‖∇f(x̂)‖ ≤ Σ c T^(−e) for a certain schedule of η and γ.
 
     The schedule is η = η0 T^(−eta_exponent), γ = γ0 T^(−gamma_exponent). x̂ is uniform on x⁰..x^{T−1}, so the left-hand
-    side is the mean of ‖∇f‖ over the trajectory. Which constants a statement needs, its method and its row in the table
-    of complexities are attributes of the statement: nothing else in the package asks for a method by name.
-
-    A subclass is a method; the paper's statements about it are rows of REGIMES, and which one applies follows from the
-    problem. A new family is a file with rows, which `planning` adds, and a bound in MASTERS of `master_bounds`.
+    side is the mean of ‖∇f‖ over the trajectory. A subclass is a method; the paper's statements about it are rows of
+    REGIMES, and which one applies follows from the problem. A new family is a file with rows, which `planning` adds,
+    and a bound in MASTERS of `master_bounds`.
     """
 
     problem: Problem
@@ -278,8 +276,8 @@ class Statement(ABC):
     def tune_gamma0(self, T: int | None = None) -> Self:
         """Choose the best admissible γ0: the one with the smallest bound at T.
 
-        Without T, the one with the smallest leading coefficient. Its bound is never larger than this one's, unless this
-        one violates a condition.
+        Without T, the one with the smallest coefficient of the slowest power of T, which is best for every T large
+        enough. Its bound is never larger than this one's, unless this one violates a condition.
         """
 
         def cost(gamma0: float) -> float:
@@ -293,11 +291,7 @@ class Statement(ABC):
         return self._better(replace(self, gamma0=gamma0), T)
 
     def tune(self, T: int | None = None) -> Self:
-        """Choose the best admissible γ0, and η0 if there is one: those with the smallest bound at T.
-
-        Without T, those with the smallest coefficient of the slowest power of T, which is best for every T large
-        enough.
-        """
+        """Choose the best admissible γ0, and η0 if there is one. As in `tune_gamma0`, T may be left out."""
         if not self.row.has_eta0:
             return self.tune_gamma0(T)
 
