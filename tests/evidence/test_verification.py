@@ -249,18 +249,6 @@ def test_a_hard_instance_needs_half_of_the_waits_of_its_chain() -> None:
     assert hard.needed * 2 * float(hard.oracle.p) + np.log(2) == pytest.approx(np.size(hard.oracle.objective.start))
 
 
-def test_a_third_method_is_not_taken_for_one_of_the_two() -> None:
-    known = INSTANCES[0].statement("nstorm", "bg0")
-
-    class Third(type(known)):  # type: ignore[misc]  # a regime without a source is not listed
-        method = "third"
-
-    third = Third(known.problem, known.gamma0)
-    assert theory.sharper(third, 100) is None
-    with pytest.raises(ValueError, match=r"master: the statement must have a master bound; got .* third/smooth/bg0"):
-        error_bound(third, 100)
-
-
 @pytest.mark.parametrize("storm", [False, True])
 def test_the_conditional_variance_is_that_of_the_recursion_by_hand(storm: bool) -> None:
     rng = np.random.default_rng(0)
