@@ -166,6 +166,8 @@ def test_bad_input_is_refused_with_one_sentence(change: dict[str, Any], sentence
 def test_bad_input_elsewhere_is_refused_too() -> None:
     with pytest.raises(ValueError, match=r"plan: method must be one of nsgdm, nstorm, sgd; got method='adam'\."):
         plan("adam", horizon=10, **GOLDEN)
+    with pytest.raises(ValueError, match=r"plan: excess must be finite and > 0; got excess=nan\."):
+        theory.compare_plans(horizon=10, excess=math.nan, **GOLDEN)
     with pytest.raises(ValueError, match=r"nsgdm: L0 must be given for alpha=0; got L0=None\."):
         plan("nsgdm", horizon=10, alpha=0, L=1, B=0, G=0, gap=1)
     with pytest.raises(ValueError, match=r"nsgdm: eta0 must be 1 in a schedule that has no eta0; got eta0=0\.5\."):

@@ -178,6 +178,7 @@ def compare_plans(**given: Any) -> tuple[dict[str, Plan], dict[str, str]]:
     nsgdm, own schedule: 2e+08
     nstorm, own schedule: 5e+05
     """
+    POSITIVE.require("plan", "excess", given.get("excess", 1.0))
     plans: dict[str, Plan] = {}
     refused: dict[str, str] = {}
     named = ("alpha", "L0", "L1", "L", "B", "G", "gap")
