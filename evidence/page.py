@@ -240,7 +240,7 @@ class MeanInterval(NamedTuple):
 
     @property
     def signed(self) -> str:
-        """With a plus where it is positive."""
+        """Write a number with a plus where it is positive."""
         return self._shown("+").replace("-", "−")
 
     @property

@@ -50,7 +50,7 @@ class PosteriorProblem:
         return -potential(unravel(z))
 
     def starts(self, seeds: Sequence[int]) -> Any:
-        """As numpyro's: uniform in ± 2, the first of some draws where density and gradient are finite; a row a seed."""
+        """Starts as numpyro has them, a row a seed: uniform in ± 2, the first draws of finite density and gradient."""
 
         def start(seed: Any) -> Any:
             key = jax.random.fold_in(jax.random.key(1), seed)

@@ -20,7 +20,7 @@ class Commands(TyperGroup):
     """All commands; what they print may end anywhere: at a closed pipe, or on a terminal without their characters."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
-        """Run them under one name: help and shell completion are the same for `python -m gladstorm`."""
+        """Run a command under one name: help and shell completion are the same for `python -m gladstorm`."""
         return super().main(*arguments, **{"prog_name": self.name, **options})
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:

@@ -86,7 +86,7 @@ class Compared:
 
     @property
     def value(self) -> np.ndarray:
-        """f at the same point."""
+        """f of each reported seed at the point that the method reports when the budget is spent."""
         return at(self.record.reported_value[0], self.ends)
 
     @property

@@ -51,11 +51,11 @@ class WholeNorm:
         self.params = list(params)
 
     def length(self, xs: Sequence[Tensor]) -> float:
-        """‖x‖."""
+        """‖x‖ over all tensors."""
         return norm_of(xs).item()
 
     def unit(self, vs: Sequence[Tensor]) -> list[Tensor]:
-        """v/‖v‖."""
+        """v/‖v‖, of length 1."""
         length = self.length(vs)
         return [v / length for v in vs]
 
@@ -113,7 +113,7 @@ class LayerNorms:
         return units
 
     def dual(self, vs: Sequence[Tensor]) -> float:
-        """‖v‖_*."""
+        """‖v‖_*, the dual norm."""
         return float(self._agreement(vs, vs).sum())
 
     def _agreement(self, us: Sequence[Tensor], vs: Sequence[Tensor]) -> np.ndarray:
