@@ -75,9 +75,9 @@ def read_some(study: str, folder: Path, paths: Mapping[str, str]) -> dict[str, d
     return results
 
 
-def of(rows: Iterable[Row], **wanted: Any) -> list[Any]:
+def of(rows: Iterable[Row], **values: Any) -> list[Any]:
     """The rows that have these values."""
-    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+    return [row for row in rows if all(row[key] == value for key, value in values.items())]
 
 
 def distinct(rows: Iterable[Row], key: str) -> list[Any]:

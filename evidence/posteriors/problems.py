@@ -54,9 +54,9 @@ class PosteriorProblem:
 
         def start(seed: Any) -> Any:
             key = jax.random.fold_in(jax.random.key(1), seed)
-            tried = jax.random.uniform(key, (TRIES, self.dim), minval=-2.0, maxval=2.0)
-            value, slope = jax.vmap(jax.value_and_grad(self.logdensity))(tried)
-            return tried[jnp.argmax(jnp.isfinite(value) & jnp.isfinite(slope).all(axis=1))]
+            candidates = jax.random.uniform(key, (TRIES, self.dim), minval=-2.0, maxval=2.0)
+            value, slope = jax.vmap(jax.value_and_grad(self.logdensity))(candidates)
+            return candidates[jnp.argmax(jnp.isfinite(value) & jnp.isfinite(slope).all(axis=1))]
 
         return np.asarray(jax.jit(jax.vmap(start))(np.asarray(seeds)))
 

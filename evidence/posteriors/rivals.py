@@ -236,10 +236,10 @@ def _chosen(levels: list[float]) -> float:
     """
     start, *rest = [level if np.isfinite(level) else -np.inf for level in levels]
     best, eta = -np.inf, ETAS[-1]
-    for level, tried in zip(rest, ETAS, strict=True):
+    for level, step_size in zip(rest, ETAS, strict=True):
         if level < best and best > start:
             break
-        best, eta = level, tried
+        best, eta = level, step_size
     return eta
 
 

@@ -99,8 +99,8 @@ class JobRunner:
 def _alike(jobs: list[Job]) -> Iterator[tuple[tuple[int, ...], list[Job]]]:
     """Groups of seeds that the same jobs ask for, with these jobs."""
     every = sorted({seed for job in jobs for seed in job.seeds})
-    for wanted, group in groupby(every, key=lambda seed: [seed in job.seeds for job in jobs]):
-        yield tuple(group), [job for job, asks in zip(jobs, wanted, strict=True) if asks]
+    for asking, group in groupby(every, key=lambda seed: [seed in job.seeds for job in jobs]):
+        yield tuple(group), [job for job, asks in zip(jobs, asking, strict=True) if asks]
 
 
 @dataclass

@@ -174,8 +174,8 @@ def progress_checks(length: int, settings: VerificationSettings) -> Iterator[Che
     p, eps, steps = 0.02, 0.01, 500
     oracle = ChainOracle(ZeroChain(np.zeros(length), 1.0, eps), p)
     scale = float(oracle.objective.scale)
-    tried = {"nsgdm": nsgdm(scale, 0.1), "nstorm": nstorm(scale, 0.1), "sgd": sgd(10.0)}
-    for number, (name, method) in enumerate(tried.items()):
+    methods = {"nsgdm": nsgdm(scale, 0.1), "nstorm": nstorm(scale, 0.1), "sgd": sgd(10.0)}
+    for number, (name, method) in enumerate(methods.items()):
         # All of them wait for the same coins: with the same seeds they would be one number.
         record = settings.apart(number).simulate(oracle, method, steps + 1)
         reached = np.asarray(progress(record.last[0])) / (p * (steps + 1))
