@@ -168,7 +168,7 @@ def _without_blank_ends(_app: Any, _docname: str, source: list[str]) -> None:
 def _with_sought_words(_app: Any, docname: str, source: list[str]) -> None:
     """Make what readers search for main entries of the index of the page that answers: the search ranks them first."""
     if docname in SOUGHT:
-        entries = "".join(f"   single: ! {words}\n" for words in SOUGHT[docname])
+        entries = "".join(f"   ! single: {words}\n" for words in SOUGHT[docname])
         source[0] += f"\n```{{eval-rst}}\n.. index::\n{entries}```\n"
 
 

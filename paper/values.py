@@ -132,7 +132,7 @@ DEEDS = {"normalizing": "normalize", "clipping": "clip", "variance_reduction": "
 
 def _untuned() -> dict[str, str]:
     results = untuned.load(PUBLISHED / "untuned")
-    found = untuned.summary(results, "second")
+    found = untuned.summary(results)
     verdicts = [sentence.verdict.strip("*") for sentence in found["sentences"]]
 
     def by_budget(means: dict[int, float]) -> str:

@@ -140,9 +140,9 @@ def followed(name: str, training: Training) -> dict[str, Any]:
     tries = trial(training.loss_of, model, training.batches(2))
     advice = report.recommend(STEPS, batch=BATCH, trial=tries)
     critical = report.findings["critical_batch"]
-    known = (critical.estimate if critical.high else critical.low) or BATCH  # "or more" is advice up to there
-    size = advised_batch(known)
-    steps = STEPS * Hyperbola(1.0, 1.0).at(size / known)[0] / Hyperbola(1.0, 1.0).at(BATCH / known)[0]
+    number = (critical.estimate if critical.high else critical.low) or BATCH  # "or more" is advice up to there
+    size, curve = advised_batch(number), Hyperbola(1.0, 1.0)
+    steps = STEPS * curve.at(size / number)[0] / curve.at(BATCH / number)[0]
     return {
         "training": name,
         "distance": report.probes.radius,

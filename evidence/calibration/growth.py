@@ -23,7 +23,7 @@ def batch_of(task: NetworkTask) -> tuple[Tensor, ...]:
 
 
 def trained(task: NetworkTask) -> dict[str, Tensor]:
-    """Where NSGDM by layer, with a linear decay, takes the network; its weights are then those of before."""
+    """Train with NSGDM by layer and a linear decay, return the weights at the end, and restore those of the start."""
     start = {name: value.clone() for name, value in task.model.state_dict().items()}
     optimizer = NSGDM(by_layer(task.model), lr=LENGTH)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, STEPS)

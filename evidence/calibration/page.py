@@ -13,7 +13,7 @@ QUANTITIES |= {"alpha": "α", "L0": "L0", "L1": "L1"}
 
 def load(folder: Path) -> dict[str, Any]:
     """The rows of the calibration, and what the networks showed."""
-    files = {"coverage": "calibration", "networks": "networks", "watching": "watching", "followed": "followed"}
+    files = {"coverage": "calibration", **{name: name for name in ("networks", "watching", "growth", "followed")}}
     return {name: read(folder / f"{file}.json") for name, file in files.items()}
 
 
@@ -24,9 +24,8 @@ def draw(folder: Path) -> None:
 
 def render(results: dict[str, Any]) -> str:
     """The page with its tables."""
-    trained = {"rows": results["coverage"]["rows"], "trained": results["networks"], "watching": results["watching"]}
-    trained["followed"] = results["followed"]
-    return rendered(__file__, globals() | trained)
+    renamed = {"rows": results["coverage"]["rows"], "trained": results["networks"]}
+    return rendered(__file__, globals() | results | renamed)
 
 
 def problem(row: dict[str, Any]) -> str:
@@ -64,6 +63,25 @@ def found(finding: dict[str, Any]) -> str:
     return "{} ({} to {})".format(*(f"{number:{'.0f' if number >= 10 else '.2g'}}" for number in numbers))
 
 
+def power_in_words(findings: dict[str, Any]) -> str:
+    """The power of growth with its interval, also where that is wide."""
+    power = findings["power"]
+    if power["low"] is None:
+        return "not told"
+    return f"{power['estimate']:.2g} ({power['low']:.2g} to {power['high']:.2g})"
+
+
+def powers(rows: list[dict[str, Any]], norm: str) -> dict[str, list[str]]:
+    """Networks by what the interval of the power says: about 2, above it, below it."""
+    told: dict[str, list[str]] = {"about": [], "above": [], "below": []}
+    for row in rows:
+        power = row[norm]["power"]
+        if power["low"] is not None:
+            where = "above" if power["low"] > 2 else "below" if power["high"] < 2 else "about"
+            told[where].append(row["network"])
+    return told
+
+
 def batch_in_words(finding: dict[str, Any]) -> str:
     """The critical batch size with its interval, as far as it is known."""
     low, high = finding["low"], finding["high"]
@@ -79,7 +97,7 @@ def losses(row: dict[str, Any]) -> str:
 
 
 def where_nsgdm(rows: list[dict[str, Any]]) -> str:
-    """Where NSGDM was advised, in a sentence."""
+    """Say in a sentence where NSGDM was advised."""
     names = [row["training"] for row in rows if row["followed"]["method"] == "nsgdm"]
     if not names:
         return "NSGDM was advised on none of them."

@@ -196,12 +196,10 @@ def apart(results: list[JudgedCase]) -> dict[str, Any]:
     }
 
 
-def render(results: list[JudgedCase]) -> str:
-    """Return the page, in Markdown."""
+def summary(results: list[JudgedCase]) -> dict[str, Any]:
+    """Return the numbers that the page and the paper show."""
     at, intervals = by_budget(results), [result.interval() for result in results]
-    values = {
-        "shown": shown,
-        "problems": PROBLEMS,
+    return {
         "cases": len(results),
         "registered": PROBLEMS * len(BUDGETS),
         "means": {budget: geometric(result.ratio() for result in some) for budget, some in at.items()},
@@ -209,7 +207,16 @@ def render(results: list[JudgedCase]) -> str:
         "losses": {budget: geometric(result.ratio("loss") for result in some) for budget, some in at.items()},
         "better": sum(each.high is not None and each.high < 1 for each in intervals),
         "worse": sum(each.low is not None and each.low > 1 for each in intervals),
+        "median": float(np.median([result.ratio() for result in results])),
         "sentences": sentences(results),
+    }
+
+
+def render(results: list[JudgedCase]) -> str:
+    """Return the page, in Markdown."""
+    values = {
+        "shown": shown,
+        "problems": PROBLEMS,
         "norms_table": with_intervals(results, "norm"),
         "losses_table": with_intervals(results, "loss"),
         "near": near_the_best(results, 1.5),
@@ -217,4 +224,4 @@ def render(results: list[JudgedCase]) -> str:
         "rivals": untuned_rivals(results),
         "void": VOID,
     }
-    return rendered(__file__, values | ablated())
+    return rendered(__file__, summary(results) | values | ablated())

@@ -29,8 +29,14 @@ def outcomes(oracle: Any) -> tuple[Coins, Any]:
 
 
 def variance(oracle: Any, x: Any) -> Any:
-    """E‖∇f(x; ξ) − ∇f(x)‖² relative to B²‖x‖²."""
-    return oracle.variance(oracle.at(x)) / (oracle.objective.B**2 * jnp.sum(x * x))
+    """E‖∇f(x; ξ) − ∇f(x)‖² relative to B²‖x‖^a."""
+    f = oracle.objective
+    return oracle.variance(oracle.at(x)) / (f.B**2 * jnp.sum(x * x) ** (getattr(f, "growth", 2.0) / 2))
+
+
+def smoothness(oracle: Any, x: Any) -> Any:
+    """‖∇²f(x)‖ relative to L0."""
+    return jnp.linalg.norm(jax.jacfwd(oracle.objective.grad)(x), 2) / oracle.objective.L0
 
 
 def curvature(oracle: Any, x: Any) -> Any:

@@ -18,12 +18,6 @@ SMOOTHNESS = ("smooth", "sublinear", "linear")
 NOISES = ("bg0", "bounded", "deterministic")
 MARKS = ("o", "s", "^", "D")
 STYLE: dict[str, Any] = {"markersize": 3, "linewidth": 1.0}
-RING: dict[str, Any] = {
-    "marker": "o",
-    "markersize": 8,
-    "markerfacecolor": "none",
-    "linestyle": "",
-}  # around what tuning chose
 COLOUR_COUNT = 64
 DPI = 150  # sharp at a page's width; the numbers are in verify.json
 
@@ -31,9 +25,8 @@ DPI = 150  # sharp at a page's width; the numbers are in verify.json
 def draw(report: Row, folder: Path) -> None:
     """Write every figure."""
     studies, drawn = report["studies"], {"tightness": tightness(report), "ladders": ladders(report)}
-    for table, figure_of in {"hard instances": hard, "inertia": inertia, "robustness": robustness}.items():
-        if table in studies:
-            drawn[figure_of.__name__] = figure_of(studies[table])
+    if "hard instances" in studies:
+        drawn["hard"] = hard(studies["hard instances"])
     for name, figure in drawn.items():
         drawing = io.BytesIO()
         figure.savefig(drawing, dpi=DPI, format="png")
@@ -115,87 +108,10 @@ def hard(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def inertia(rows: Sequence[Row]) -> Figure:
-    """‖∇f‖ over the last tenth against η, or μ of STORM with inertia: a column for each size and γ."""
-    noises = distinct(rows, "noise")
-    columns = list(dict.fromkeys((row["d"], row["T"], row["multiple"]) for row in rows))
-    figure = Figure(figsize=(11, 4.4), layout="constrained")
-    axes = figure.subplots(len(noises), len(columns), sharex=True)
-    for row in rows:
-        ax: Axes = axes[noises.index(row["noise"]), columns.index((row["d"], row["T"], row["multiple"]))]
-        looks = styles(row["grids"])
-        for (method, grid), mark in zip(row["grids"].items(), MARKS, strict=False):
-            colour = looks[method]["color"]
-            means, errors = (np.array(row[key][method]) for key in ("last_tenth", "standard_error"))
-            eta, mu = np.array(grid).T
-            for same in np.unique(eta) if method == "STORM with inertia" else [None]:
-                chosen = slice(None) if same is None else eta == same
-                x = (eta if method == "STORM" else mu)[chosen]
-                label = method if same is None else f"{method}, η = {same:g}"
-                dashed = "--" if same == eta.min() else "-"
-                line: dict[str, Any] = {
-                    "linestyle": dashed,
-                    "color": colour,
-                    "marker": mark,
-                    "label": label,
-                    "capsize": 1.5,
-                    "markerfacecolor": colour if same is None else "white",
-                }
-                ax.errorbar(x, means[chosen], errors[chosen], **STYLE, **line)
-            best = grid.index(row["best"][method]["eta_mu"])
-            ax.plot((eta if method == "STORM" else mu)[best], means[best], color=colour, **RING)
-        ax.set(xscale="log", yscale="log")
-        noise = "added noise" if row["noise"] == "wrapper" else f"{row['noise']} noise"
-        ax.set_title(f"{noise}, T = {row['T']:,}, {row['multiple']:g} × scheduled γ", fontsize=6.5)
-        _plain_ticks(ax)
-    handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=7, frameon=False)
-    figure.supxlabel("η of momentum and of STORM; μ of STORM with inertia (○: chosen by tuning)", fontsize=7)
-    figure.supylabel("‖∇f‖ over the last tenth of the run (smaller is better)", fontsize=7)
-    return figure
-
-
-def robustness(rows: Sequence[Row]) -> Figure:
-    """Gradient norm at equal SFO against γ at B = 0.5, and against B at the γ chosen there (dotted: at each B)."""
-    problems = distinct(rows, "problem")
-    figure = Figure(figsize=(7.5, 5), layout="constrained")
-    axes = figure.subplots(len(problems), 2)
-    for line, problem in zip(axes, problems, strict=True):
-        for (method, look), mark in zip(styles(distinct(rows, "method")).items(), MARKS, strict=False):
-            own = of(rows, problem=problem, method=method)
-            usual = of(own, B=0.5)
-            _median(line[0], [row["gamma"] for row in usual], usual, look, mark, method)
-            (best,) = of(usual, chosen=True)
-            gamma = best["gamma"]
-            line[0].loglog(gamma, best["late"][1], color=look["color"], **RING)
-            shown_rows, chosen = of(own, gamma=gamma), of(own, chosen=True)
-            _median(line[1], [row["B"] for row in shown_rows], shown_rows, look, mark, method)
-            medians = [row["late"][1] or np.nan for row in chosen]
-            line[1].loglog([row["B"] for row in chosen], medians, color=look["color"], linewidth=0.8, linestyle=":")
-        for ax in line:
-            ax.set_title(problem, fontsize=8)
-            _plain_ticks(ax)
-    for ax, name in zip(
-        axes[-1], ("step size γ, at B = 0.5 (○: chosen by tuning)", "B, how fast the noise grows"), strict=True
-    ):
-        ax.set_xlabel(name, fontsize=7)
-    figure.supylabel("‖∇f‖ over the last tenth of the budget (smaller is better)", fontsize=7)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=7, frameon=False)
-    return figure
-
-
 def _place(regime: str) -> tuple[str, int, int]:
     """By method, then from smooth to linear, then from growing noise to none."""
     method, smoothness, noise = regime.split("/")
     return method, SMOOTHNESS.index(smoothness), NOISES.index(noise)
-
-
-def _median(ax: Axes, x: list[float], rows: Sequence[Row], look: dict[str, Any], mark: str, label: str) -> None:
-    """The median over seeds and the range of the middle 80 %; what diverged is not there."""
-    low, middle, high = (np.array([row["late"][q] or np.nan for row in rows], float) for q in range(3))
-    ax.loglog(x, middle, marker=mark, label=label, **look, **STYLE)
-    ax.fill_between(x, low, high, color=look["color"], alpha=0.12, linewidth=0)
 
 
 def _plain_ticks(ax: Axes) -> None:

@@ -5,12 +5,15 @@ has seen, as all of this library do, moves at most one coordinate further per su
 bounded variance σ² that makes Ω(ε⁻⁴) (Carmon et al. 2020; Arjevani et al. 2023).
 
 The chain alone lies at a distance of order √(Δ/L) from its start, whatever ε is, where BG-0 noise is no larger than
-G² + O(B²). A runway of a length of order Δ/ε in front of it, derived in this project, makes Ω(ε⁻⁶).
+G² + O(B²). A runway of a length of order Δ/ε in front of it, derived in this project, makes Ω(ε⁻⁶), and Ω(ε^−(4+a)) for
+noise of growth a. `SmoothRunway` is that for methods that do not respect zeros, `Blocks` for steps in other norms.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -19,8 +22,11 @@ import numpy as np
 from typing_extensions import override
 
 from gladstorm.core.constants import Constants
+from gladstorm.core.hardness import LINK, Hardness
 from gladstorm.core.parts import Array, Data, Number, leaf, part
-from gladstorm.core.rules import POSITIVE, PROBABILITY, VECTOR
+from gladstorm.core.rules import NON_NEGATIVE, POSITIVE, PROBABILITY, VECTOR
+from gladstorm.problems.functions import Tree, flatten
+from gladstorm.problems.hard.noisy_runway import RotatedRunway
 from gladstorm.problems.hard.zero_chain import DEPTH, LARGEST, SMOOTHNESS, GatedChain, chain_grad, chain_value, progress
 from gladstorm.problems.oracle import Oracle
 from gladstorm.problems.sampling import successes
@@ -181,3 +187,132 @@ class ChainOracle(Oracle):
     @override
     def variance(self, point: Visible) -> Array:
         return (1 - self.p) / self.p * jnp.sum(jnp.where(point.hidden, point.grad, 0.0) ** 2)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RotatedSmoothHardness(Hardness):
+    """Theorem 6 for all methods, and for every growth a ≥ 0 of the noise: f is L0-smooth, samples need not be."""
+
+    rotated: bool = True
+
+    @property
+    @override
+    def scale(self) -> Any:
+        return RotatedRunway.smoothness * self.eps / self.L0
+
+    @property
+    @override
+    def p(self) -> Any:
+        return LINK * (self.steepness * self.eps) ** 2 / (self.felt * self.runway / 2) ** 2
+
+    @property
+    @override
+    def guaranteed(self) -> float:
+        """L0 B² Δ^(1+a)/(1.7·10⁹ 16^a ε^(4+a))."""
+        a, far = self.growth, self.gap / self.eps
+        return float(self.L0 * self.B**2 * self.gap * (far / 16) ** a / (1.7e9 * self.eps**4))
+
+    @override
+    def conditions(self) -> dict[str, bool]:
+        h = self.growth / 2
+        rare = self.B * self.gap**h / (46 * 16**h)
+        return {
+            "ε² ≤ L0Δ/97700": bool(self.eps**2 <= self.L0 * self.gap / 97700),
+            "ε^(1+a/2) ≤ BΔ^(a/2)/(46·4^a)": bool(self.eps ** (1 + h) <= rare),
+        }
+
+
+@part
+class SmoothRunway(RotatedRunway):
+    """The rotated runway of an L0-smooth f: no carrier, as nothing is asked of samples; λ = 636 ε/L0."""
+
+    growth: float = dataclasses.field(default=2.0, kw_only=True, metadata={"rule": NON_NEGATIVE, "static": True})
+
+    @property
+    @override
+    def numbers(self) -> Hardness:
+        names = [field.name for field in dataclasses.fields(Hardness) if field.name != "rotated"]
+        return RotatedSmoothHardness(**{name: getattr(self, name) for name in names})
+
+    @property
+    @override
+    def expected_constants(self) -> Constants | None:  # type: ignore[override]  # it has none
+        return None
+
+    @override
+    def carrier(self, x: Array) -> tuple[Array, Array]:
+        return jnp.zeros(()), jnp.zeros_like(x)
+
+
+@part
+class Blocks:
+    """f(X) = Σ_i f_1(x_i) over the r rows of X: for steps in max_i ‖x_i‖, r times as hard as an instance for Euclid's.
+
+    A method that respects zeros needs r times as many samples: this is why the price of a norm has τ² in it.
+    """
+
+    start: Data = leaf(VECTOR)  # x⁰ = 0
+    single: Any  # f_1, for L0/r (√r where samples are smooth), B/√r, Δ/r and ε/r
+    f_inf: ClassVar[None] = None
+    constants: ClassVar[Constants | None] = None
+
+    @classmethod
+    def of(cls, rows: int, instance: Callable[..., Any], *, L: float, eps: float, gap: float, **given: Any) -> Blocks:
+        """The problem of so many rows whose f is L-smooth from max_i ‖x_i‖ to Σ_i ‖∇_i f‖."""
+        single = instance(L=L / rows, eps=eps / rows, gap=gap / rows, **given)
+        return cls(np.zeros(rows * np.size(single.start)), single)
+
+    @property
+    def tree(self) -> Tree | None:
+        """How x is read as the matrix X."""
+        size = np.size(self.single.start)
+        return flatten("Blocks", {"X": np.zeros((np.size(self.start) // size, size))})[1]
+
+    def rows(self, x: Array) -> Array:
+        """X, a row for each block."""
+        return x.reshape(-1, self.single.start.size)
+
+    def value(self, x: Array) -> Array:
+        """Value of f at X."""
+        return jnp.sum(jax.vmap(self.single.value)(self.rows(x)))
+
+    def grad(self, x: Array) -> Array:
+        """Gradient of f at X."""
+        return jnp.ravel(jax.vmap(self.single.grad)(self.rows(x)))
+
+
+class OfBlocks(NamedTuple):
+    """X, its gradient, and the points of all blocks."""
+
+    x: Array
+    grad: Array
+    blocks: Any
+
+
+@part
+class BlocksOracle(Oracle):
+    """The noise of one instance in every block, independent from block to block."""
+
+    objective: Blocks
+    single: Oracle
+
+    @override
+    def draw(self, key: Array) -> Any:
+        blocks = self.objective.start.size // self.objective.single.start.size
+        return jax.vmap(self.single.draw)(jax.random.split(key, blocks))
+
+    @override
+    def batch(self, noise: Any, size: Array) -> Any:
+        return jax.vmap(self.single.batch, (0, None))(noise, size)
+
+    @override
+    def at(self, x: Array) -> OfBlocks:
+        return OfBlocks(x, self.objective.grad(x), jax.vmap(self.single.at)(self.objective.rows(x)))
+
+    @override
+    def grad(self, point: OfBlocks, sample: Any) -> Array:
+        return jnp.ravel(jax.vmap(self.single.grad)(point.blocks, sample))
+
+    @override
+    def variance(self, point: OfBlocks) -> Array:
+        return jnp.sum(jnp.asarray(jax.vmap(self.single.variance)(point.blocks)))

@@ -15,15 +15,19 @@ import numpy as np
 from evidence.verification import adversary
 from evidence.verification.cases import Case
 from evidence.verification.checks import AtMost, Check, NotAbove, Parts, checked
+from evidence.verification.hard_instances import SmoothRunway
 from evidence.verification.settings import VerificationSettings
 from gladstorm.core.parts import Array
 from gladstorm.core.statistics import Mean, mean_of
 from gladstorm.problems.hard.zero_chain import progress
+from gladstorm.problems.oracles import NoisyRunwayOracle
 
 REGIME: Final = "lower bound"
 SEARCHED: Final = {  # three links each; the second chain needs the carrier to be in its class
     "noisy runway, α = 1/4": {"eps": 0.008, "alpha": 0.25, "L0": 1.0, "L1": 130.0, "B": 0.3, "gap": 1.0},
     "noisy runway, α = 1": {"eps": 1e-4, "alpha": 1.0, "L0": 1.0, "L1": 1.6, "B": 0.3, "gap": 1.0},
+    "noisy runway, α = 1, a = 1": {"eps": 1e-4, "alpha": 1.0, "L0": 1.0, "L1": 2.3, "B": 7.5, "gap": 1.0}
+    | {"growth": 1.0},
 }
 WALKED: Final = {"eps": 0.0109, "alpha": 1.0, "L0": 1.0, "L1": 1080.0, "B": 0.25, "gap": 1.0}  # 20 links, p = 0.06
 CLAIMS: Final = {
@@ -32,6 +36,16 @@ CLAIMS: Final = {
     "gradient": adversary.stationarity,
     "gap": adversary.depth,
 }
+SMOOTH: Final[dict[str, Any]] = {
+    "eps": 0.0018,
+    "alpha": 1.0,
+    "L0": 1.0,
+    "L1": 0.0,
+    "B": 1.0,
+    "gap": 1.0,
+    "dim": 6,
+}  # three links
+GROWTHS: Final = (1.0, 3.0)  # a of the noise there
 MEANING: Final = {
     "hard problem": "The problem of the lower bound is what its proof says. At no point that a search finds does the "
     "class inequality of close pairs, BG-0, ‖∇f‖ ≥ 2ε or the gap use more than all that is allowed. And a method that "
@@ -52,6 +66,12 @@ def checks(settings: VerificationSettings) -> Iterator[Check]:
         oracle = settings.hard_problem(**constants)
         for kind, claim in CLAIMS.items():
             largest = Mean(adversary.worst(claim, oracle), 0.0, adversary.CLIMBERS)
+            yield Check(REGIME, name, f"hard problem {kind}", 0, largest, AtMost(1.0))
+    for growth in GROWTHS:
+        oracle = NoisyRunwayOracle(SmoothRunway.from_eps(**SMOOTH, growth=growth))
+        for kind, claim in (CLAIMS | {"class": adversary.smoothness}).items():
+            largest = Mean(adversary.worst(claim, oracle), 0.0, adversary.CLIMBERS)
+            name = f"smooth and rotated runway, a = {growth:g}"
             yield Check(REGIME, name, f"hard problem {kind}", 0, largest, AtMost(1.0))
     oracle = settings.hard_problem(**WALKED)
     evaluations, p = int(oracle.objective.numbers.needed), float(oracle.p)

@@ -11,26 +11,33 @@ does, and there ‖∇f‖ = L0 γT = ½ √(RARE η) max(G, B γT): a constant 
 T^(−rate) under every schedule. The terms with Δ, L0 and L1 can be as small as one likes beside it. A bound has to hold
 for every L0: if the measurement falls like the term, no proof can make the term smaller in T.
 
+With noise of growth a the same holds for max(G, B|x|^(a/2)), and the noise term is √η B (γT)^(a/2). For NSTORM a sample
+then changes by at most B‖y − x‖ beside ∇f, as its theorem asks: noise is no larger than B|x|.
+
 A quadratic is in the class of every α and L1, so this reaches NSTORM's T^(−1/(4+α)) as well: its term with √η B γT. The
 feedback of the gradient on the noise of STORM's difference, for which that schedule has so large an η, it does not.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Final
 
+import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from evidence.verification.cases import Case
 from evidence.verification.checks import AtMost, Check, PartResult, Parts, Within, log_slope, rounded
 from evidence.verification.settings import VerificationSettings
+from gladstorm.core.parts import Array, part
 from gladstorm.core.statistics import mean_of
 from gladstorm.problems.objectives import Quadratic
 from gladstorm.problems.oracles import Skewed
 from gladstorm.theory import Problem, Statement, for_schedule, for_wrapper
+from gladstorm.theory.every_setting import free_run
 
 RARE: Final = 0.01  # q/η. The less rare, the more often a run is turned back, and the later the exponents are exact
 MARGIN: Final = 0.05  # closer to the term's exponent than to any other noise term's
@@ -44,6 +51,16 @@ MEANING: Final = {
 }
 
 
+@part
+class SkewedEnvelope(Skewed):
+    """Skewed noise of B min{r, r^(a/2)}, r the distance from x⁰."""
+
+    @override
+    def away(self, x: Array) -> Array:
+        r = jnp.linalg.norm(x - self.objective.start)
+        return jnp.where(r < 1, x - self.objective.start, Skewed.away(self, x))
+
+
 @dataclass(frozen=True)
 class NoiseProblem:
     """A family of quadratics, one for each T, as members of the class of α."""
@@ -52,6 +69,7 @@ class NoiseProblem:
     alpha: float
     B: float
     G: float
+    growth: float = 2.0  # a
 
     @property
     def regime(self) -> str:
@@ -62,7 +80,8 @@ class NoiseProblem:
     def name(self) -> str:
         """The term it is made for, and the class."""
         alpha = Fraction(self.alpha).limit_denominator(10)
-        return f"{self.term!r} alone, α = {alpha}"
+        grown = "" if self.growth == 2 else f", a = {self.growth:g}"
+        return f"{self.term!r} alone, α = {alpha}{grown}"
 
     @property
     def term(self) -> str:
@@ -70,23 +89,31 @@ class NoiseProblem:
         return "noise growth" if self.B else "noise"
 
     def statement(self, T: int) -> Statement:
-        """The paper's statement; the oracle's constants are those of the wrapper with the same B, for α = 0 or ≥ ½."""
-        L1_of_class = L1 if self.alpha else None
-        problem = Problem(alpha=self.alpha, L0=self.L0(T), L1=L1_of_class, B=self.B, G=self.G, gap=NO_GAP)
-        return for_wrapper(self.method, problem, gamma0=GAMMA0)
+        """The statement; the oracle's constants are those of the wrapper with the same B, for α = 0 or ≥ ½."""
+        return self._stated(self.L0(T), NO_GAP)
 
     def oracle(self, T: int) -> Skewed:
         """The problem for T iterates."""
-        curvature = np.array([self.L0(T)])
-        return Skewed(Quadratic(np.zeros(1), curvature), self.B, self.G, RARE * self._for_schedule().schedule(T).eta)
+        f, q = Quadratic(np.zeros(1), np.array([self.L0(T)])), RARE * self._for_schedule().schedule(T).eta
+        kind = SkewedEnvelope if self.method == "nstorm" and self.growth < 2 else Skewed
+        return kind(f, self.B, self.G, q, growth=self.growth)
 
     def L0(self, T: int) -> float:
         """The curvature that pulls back half as strongly as the noise pushes at a distance of γT."""
         eta, gamma, *_ = self._for_schedule().schedule(T)
-        return math.sqrt(RARE * eta) / 2 * max(self.B, self.G / (gamma * T))
+        reach = gamma * T
+        return float(math.sqrt(RARE * eta) / 2 * max(self.B * reach ** (self.growth / 2 - 1), self.G / reach))
 
     def _for_schedule(self) -> Statement:
-        return for_schedule(self.method, alpha=self.alpha, gamma0=GAMMA0, G=self.G, B=self.B)
+        if self.growth == 2:
+            return for_schedule(self.method, alpha=self.alpha, gamma0=GAMMA0, G=self.G, B=self.B)
+        return self._stated(1.0, 1.0)
+
+    def _stated(self, L0: float, gap: float) -> Statement:
+        problem = Problem(alpha=self.alpha, L0=L0, L1=L1 if self.alpha else None, B=self.B, G=self.G, gap=gap)
+        if self.growth == 2:
+            return for_wrapper(self.method, problem, gamma0=GAMMA0)
+        return free_run(self.method, replace(problem, L=math.hypot(L0, self.B), growth=self.growth))
 
 
 PROBLEMS: Final = (
@@ -97,6 +124,8 @@ PROBLEMS: Final = (
     NoiseProblem("nstorm", 1 / 2, B=1.0, G=0.01),
     NoiseProblem("nstorm", 2 / 3, B=1.0, G=0.01),
     NoiseProblem("nstorm", 1, B=1.0, G=0.01),
+    *(NoiseProblem("nsgdm", 0, B=1.0, G=0.01, growth=a) for a in (0.5, 1.0, 1.5)),
+    *(NoiseProblem("nstorm", 0, B=1.0, G=0.01, growth=a) for a in (0.5, 1.0, 1.5)),
 )
 
 

@@ -1,6 +1,6 @@
 """The page of the verification, from verify.json or, where that is not, from what was published of it.
 
-Every verdict of its three studies, robustness, hard problems and inertia, is from the report.
+Every verdict of its study of hard problems is from the report.
 """
 
 import json
@@ -10,24 +10,15 @@ from typing import Any
 
 from scipy.special import ndtri, stdtrit
 
-from evidence.page import Row, between, distinct, grouped, of, read, rendered, two_digits
+from evidence.page import Row, distinct, grouped, of, read, rendered
 from evidence.verification import figures, hardness
-from gladstorm.comparison.scores import at_edge
 from gladstorm.jobs.files import write_text
 from gladstorm.theory import REGIMES
 
 KEPT = "published.json"  # the report without what the page does not need, in a tenth of the bytes
 ABOUT = {"the oracle": "oracle", "the problem of the lower bound": "hard problem"}  # mistakes that affect no regime
 POWER = 0.95  # with which an error of the stated size is found
-USUAL_B = 0.5  # at which the study of robustness fixes γ
-NORMALIZED = ("NSGDM", "NSTORM")
 LOWER_BOUNDS = {"zero-chain": 4, "gated runway": 6}  # Ω(ε^−…), of hard_instances.py
-QUESTIONS = {
-    "scheduled": "NSTORM below NSGDM, scheduled η",
-    "best_storm": "STORM below momentum, best of each",
-    "best_inertia": "STORM with inertia below momentum, best of each",
-    "gained": "STORM with inertia below STORM, best of each",
-}
 
 
 def render(report: Row) -> str:
@@ -58,17 +49,18 @@ def render(report: Row) -> str:
         slopes = _with_rows(report, "noise exponent", "noise")
         values["slopes"] = slopes
         values["exact"] = sum(check["low"] <= -row["exponent"] <= check["high"] for check, row in slopes)
+    if "wider" in studies:
+        values["wider_growths"] = [name for name in studies["wider"][0] if name.startswith("a = ")]
+        values["wider_checks"] = of(checks, check="wider bound")
     if measures_studies(report):
         values["feedback"] = _with_rows(report, "feedback exponent", "feedback")
-        values["robust"] = robustness(studies["robustness"], studies["robustness ratios"])
         values["hard"] = hard(studies["hard instances"])
-        values["inertia"] = inertia(studies["inertia"])
     return rendered(__file__, globals() | dict(report) | values)
 
 
 def measures_studies(report: Row) -> bool:
     """Whether it is a report of `--full`."""
-    return "robustness" in report["studies"]
+    return "hard instances" in report["studies"]
 
 
 def detectable(check: Row, level: float) -> float:
@@ -89,92 +81,6 @@ def _with_rows(report: Row, kind: str, table: str) -> list[tuple[Row, Row]]:
     rows = {(row.get("regime"), row["instance"]): row for row in report["studies"][table]}
     results = of(report["checks"], check=kind)
     return [(each, rows.get((each["regime"], each["instance"])) or rows[None, each["instance"]]) for each in results]
-
-
-def robustness(rows: list[Row], ratios: list[Row]) -> dict[str, Any]:
-    """How the methods depend on the step size and on B."""
-    methods, problems = distinct(rows, "method"), distinct(rows, "problem")
-    arms = [
-        _arm(of(rows, problem=problem, B=B, method=method))
-        for problem in problems
-        for B in distinct(of(rows, problem=problem), "B")
-        for method in methods
-    ]
-    told = [word for word in ("lower", "higher", "diverges", "undecided") if word in map(verdict_of, ratios)]
-    levels = []
-    for one, other, problem in dict.fromkeys((row["method"], row["against"], row["problem"]) for row in ratios):
-        own = of(ratios, method=one, against=other, problem=problem)
-        growths = [", ".join(_growth(row) for row in own if verdict_of(row) == word) for word in told]
-        levels.append([f"{one} against {other}", problem, *(each or "–" for each in growths)])
-    diverging = [row for row in rows if row["method"] not in NORMALIZED and row["diverged"]]
-    return {
-        "rows": rows,
-        "ratios": ratios,
-        "told": told,
-        "levels": levels,
-        "arms": arms,
-        "most_diverged": max(row["diverged"] for row in rows if row["method"] in NORMALIZED),
-        "diverging": grouped(diverging, _method_and_problem, _growth),
-        "widths": {method: [arm["wide"] for arm in of(arms, method=method)] for method in methods},
-        "edges": grouped(of(arms, at_edge=True), _method_and_problem, _growth),
-        "grown": {
-            problem: [_grown(of(rows, problem=problem, method=each)) for each in methods] for problem in problems
-        },
-        **_ahead(ratios),
-    }
-
-
-def _arm(own: list[Row]) -> Row:
-    """The configuration that tuning chose, how wide the range of good γ is, in decades, and where it lies."""
-    (best,) = of(own, chosen=True)
-    medians = {row["gamma"]: row["late"][1] for row in own if row["late"][1] is not None}
-    near = [gamma for gamma, median in medians.items() if median <= 3 * min(medians.values())]
-    return {
-        **best,
-        "wide": math.log10(max(near) / min(near)) if near else 0.0,
-        "at_edge": at_edge(best["gamma"], [row["gamma"] for row in own]),
-        "diverged_at_end": own[-1]["diverged"],
-    }
-
-
-def _grown(own: list[Row]) -> str:
-    """By which factor the score of a method grows from the smallest B to the largest, with the usual γ."""
-    (usual,) = of(own, B=USUAL_B, chosen=True)
-    growths = distinct(own, "B")
-    first, last = (row["late"][1] for row in of(own, gamma=usual["gamma"]) if row["B"] in (growths[0], growths[-1]))
-    return f"{usual['method']} {two_digits(last / first) if first and last else 'without bound, it diverges'}"
-
-
-def _ahead(ratios: list[Row]) -> dict[str, int]:
-    """In how many settings one kind of SGD ends below both normalized methods, and one of these below both kinds."""
-    settings = dict.fromkeys((row["problem"], row["B"]) for row in ratios)
-    of_sgd = [row for row in ratios if row["method"] not in NORMALIZED]  # each kind against each normalized method
-
-    def count(verdicts: tuple[str, ...], one: str) -> int:
-        """In how many settings all ratios of some method, in this column, have such a verdict."""
-        here = [of(of_sgd, problem=problem, B=B) for problem, B in settings]
-        return sum(
-            any(all(verdict_of(row) in verdicts for row in of(rows, **{one: name})) for name in distinct(rows, one))
-            for rows in here
-        )
-
-    ahead = {"sgd_ahead": count(("lower",), "method"), "normalized_ahead": count(("higher", "diverges"), "against")}
-    return ahead | {"settings": len(settings)}
-
-
-def verdict_of(row: Row) -> str:
-    """Verdict of a ratio's interval: lower or higher than 1."""
-    if row["mean"] is None:
-        return "diverges"
-    return "lower" if row["high"] < 1 else "higher" if row["low"] > 1 else "undecided"
-
-
-def _method_and_problem(row: Row) -> str:
-    return f"{row['method']} on {row['problem']} for B ="
-
-
-def _growth(row: Row) -> str:
-    return f"{row['B']:g}"
 
 
 def hard(rows: list[Row]) -> dict[str, Any]:
@@ -215,85 +121,6 @@ def _better_at_an_end(medians: list[float]) -> bool:
     """
     ends = (medians[:2], medians[:-3:-1])
     return any(end == min(medians) and next_to_it > 1.05 * end for end, next_to_it in ends)
-
-
-def inertia(rows: list[Row]) -> dict[str, Any]:
-    """Whether momentum wins by its inertia."""
-
-    def having(question: str, words: str) -> list[Row]:
-        return [row for row in rows if _decided(row["below"][question]) == words]
-
-    def ratios(wanted: bool, method: str) -> str:
-        return between(
-            row["best"][method]["mean"] / row["best"]["momentum"]["mean"] for row in rows if _just_enough(row) == wanted
-        )
-
-    storms = ("STORM", "STORM with inertia")
-    behind = having("best_storm", "less often than not")
-    helped = [row for row in behind if row in having("gained", "more often than not")]
-    return {
-        "rows": rows,
-        "behind": behind,
-        "ahead": having("best_storm", "more often than not"),
-        "helped": helped,
-        "level": [row for row in helped if row not in having("best_inertia", "less often than not")],
-        "near": {method: ratios(True, method) for method in storms},
-        "other": {method: ratios(False, method) for method in storms},
-        "far": "; ".join(
-            f"{_setting(row)}: " + ", ".join(f"{name} {_away(row, name):.2g}" for name in row["best"])
-            for row in rows
-            if _just_enough(row)
-        ),
-        "ends": [f"{name} ({_setting(row)})" for row in rows for name in row["best"] if _at_an_end(row, name)],
-        "shares": [_share(rows, question) for question in QUESTIONS],
-    }
-
-
-def _share(rows: list[Row], question: str) -> dict[str, Any]:
-    told = [row for row in rows if _decided(row["below"][question]) != "undecided"]
-    return {
-        "question": QUESTIONS[question],
-        "decided": grouped(
-            told, lambda row: f"{_decided(row['below'][question])} for", lambda row: f"({_setting(row)})"
-        ),
-        "undecided": len(rows) - len(told),
-    }
-
-
-def _just_enough(row: Row) -> bool:
-    """Whether steps are just long enough to arrive: the scheduled γ at the shorter horizon."""
-    return (row["multiple"], row["T"]) == (1, 10_001)
-
-
-def _setting(row: Row) -> str:
-    noise = "added noise" if row["noise"] == "wrapper" else f"{row['noise']} noise"
-    return f"{noise}, T = {row['T']:,}, {row['multiple']:g} × γ"
-
-
-def _decided(share: list[float]) -> str:
-    """Verdict of a share's interval about a fair coin."""
-    _, low, high = share
-    if low > 0.5:
-        return "more often than not"
-    return "less often than not" if high < 0.5 else "undecided"
-
-
-def _at_an_end(row: Row, method: str) -> bool:
-    """Say whether the number that is searched lies at an end: η of momentum and STORM, μ of STORM with inertia."""
-    column = 0 if method == "STORM" else 1
-    tried = [numbers[column] for numbers in row["grids"][method]]
-    return at_edge(row["best"][method]["eta_mu"][column], tried)
-
-
-def _away(row: Row, method: str) -> float:
-    away: float = row["to_solution"][method][row["grids"][method].index(row["best"][method]["eta_mu"])]
-    return away
-
-
-def chosen(method: str, best: Row) -> str:
-    """The numbers that tuning chose."""
-    eta, mu = best["eta_mu"]
-    return {"momentum": f"η = {mu:g}", "STORM": f"η = {eta:g}"}.get(method, f"η = {eta:g}, μ = {mu:g}")
 
 
 def packed(rows: list[Row]) -> Row:

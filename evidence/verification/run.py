@@ -12,12 +12,11 @@ from evidence.verification import (
     growing_steps,
     hardness,
     identities,
-    inertia_study,
     lower_bound,
     noise_exponents,
     oracle_variance,
     printed_bounds,
-    robustness,
+    wider,
 )
 from evidence.verification.cases import cases
 from evidence.verification.checks import Check, PartResult, Verdict, confidence, decide, rounded
@@ -28,8 +27,17 @@ from gladstorm.jobs.tasks import HERE, Executor, Store, Task
 
 # What is checked: each module has `parts`, what there is to do for the cases selected, and `MEANING`, what each kind of
 # its checks says and what it does not say. The second tuple takes long, or no theorem's bound is about it.
-OF_REGIMES: Final = (printed_bounds, oracle_variance, identities, noise_exponents, bounds, growing_steps, lower_bound)
-STUDIES: Final = (hardness, feedback, robustness, inertia_study)
+OF_REGIMES: Final = (
+    printed_bounds,
+    oracle_variance,
+    identities,
+    noise_exponents,
+    bounds,
+    growing_steps,
+    lower_bound,
+    wider,
+)
+STUDIES: Final = (hardness, feedback)
 MEANING: Final = {
     kind: words for module in (*OF_REGIMES, *STUDIES) for kind, words in getattr(module, "MEANING", {}).items()
 }

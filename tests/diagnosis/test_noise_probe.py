@@ -72,6 +72,25 @@ def test_a_look_compares_two_quarters_of_the_mini_batch() -> None:
     assert probe.probes.gradient2[0] == pytest.approx(float(quarters[0] @ quarters[1]))
 
 
+def test_gradients_that_share_memory_count_once_each() -> None:
+    """Of two parameters that are added, autograd may return one tensor, or one number in many places."""
+
+    class Shared(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Parameter(torch.ones(3).double()), nn.Parameter(torch.ones(3).double())
+
+    def mean(model: nn.Module, batch: Tensor) -> Tensor:
+        loss: Tensor = batch.mean() * (model.a + model.b).sum()  # type: ignore[operator]
+        return loss
+
+    probe, batch = NoiseProbe(Shared()), DATA[0].reshape(24, 4)
+    probe.look(mean, batch)
+    A, B = float(batch[:6].mean()), float(batch[6:12].mean())
+    assert probe.probes.noise[0] == pytest.approx(6 * 6 / 2 * (A - B) ** 2)
+    assert probe.probes.gradient2[0] == pytest.approx(6 * A * B)
+
+
 def test_a_parameter_that_the_loss_does_not_depend_on_adds_nothing() -> None:
     models = network(), network()
     models[1].register_parameter("unused", nn.Parameter(torch.ones(3).double()))

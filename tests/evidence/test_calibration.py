@@ -11,9 +11,11 @@ import torch
 from numpy.random import default_rng
 
 from evidence.calibration import coverage as calibration
-from evidence.calibration import followed, watching
+from evidence.calibration import followed, growth, watching
 from evidence.calibration.coverage import draw_probes, problems
 from evidence.calibration.networks import loss_of as plain_loss
+from evidence.calibration.page import powers
+from evidence.networks.trainings import TRAININGS
 from evidence.study import PUBLISHED
 from gladstorm.diagnosis import Finding, diagnose
 from gladstorm.diagnosis.curvature import curvature, smoothness
@@ -130,6 +132,20 @@ def test_advice_that_was_followed_is_nowhere_far_behind_adamw_and_nsgdm_is_behin
         batch, steps = followed.advised_batch(known), row["followed"]["steps"]
         assert row["followed"]["batch"] == batch
         assert steps / (1 + known / batch) == pytest.approx(600 / (1 + known / 32), rel=2e-3)
+
+
+def test_growth_is_told_of_every_network_of_the_study_in_the_norms_of_its_layers() -> None:
+    rows = json.loads((PUBLISHED / "calibration/growth.json").read_text("utf-8"))
+    assert [row["network"] for row in rows] == list(TRAININGS)
+    told = powers(rows, "layers")
+    for row in rows:
+        low, high = (row["layers"]["power"][end] for end in ("low", "high"))
+        assert (low is None) == (row["layers"]["B"]["verdict"] != ESTIMATED)
+        if low is not None:
+            assert (row["network"] in told["about"]) == (low <= 2 <= high)
+    (again,) = growth.measure(quick=True)
+    assert again["network"] == rows[0]["network"]
+    assert again["layers"]["distance"] == pytest.approx(rows[0]["layers"]["distance"], rel=0.02)  # sums of other orders
 
 
 def test_noise_that_is_added_has_the_variance_that_is_said_and_no_value() -> None:

@@ -1,4 +1,4 @@
-"""The studies of docs/evidence/verification: inertia between momentum and STORM, results at equal SFO, shares."""
+"""Studies: inertia between momentum and STORM, results at equal SFO, and what a budget pays for."""
 
 import math
 from dataclasses import replace
@@ -16,7 +16,7 @@ from evidence.reproduction.experiments import EXPERIMENTS
 from evidence.reproduction.results import NSGDM, NSTORM
 from evidence.reproduction.run import Tuning
 from evidence.scores import best, last_tenth, scores
-from evidence.verification import hardness, inertia_study, robustness
+from evidence.verification import hardness
 from gladstorm import BlumGladyshev, Method, run, sgd
 from gladstorm.comparison.scores import failed, reported, reported_scores, within
 from gladstorm.methods.batches import FirstLarge
@@ -68,15 +68,9 @@ def test_without_average_it_is_storm_and_without_correction_it_is_momentum(inert
         np.testing.assert_allclose(inertia.direction(state), v, rtol=1e-12)
 
 
-def test_the_last_tenth_and_the_budget_are_read_off_the_record(heavy: Record) -> None:
+def test_the_last_tenth_is_read_off_the_record(heavy: Record) -> None:
     norms = heavy.grad_norm  # every step of this short run is recorded
     np.testing.assert_allclose(last_tenth(heavy), norms[..., 28:].mean(-1))
-    sfo = np.arange(STEPS + 1) * 1000
-    spent = replace(heavy, sfo=np.broadcast_to(sfo, norms.shape), diverged=np.array([[-1, -1], [5, 25], [-1, -1]]))
-    late = robustness.when_spent(spent)
-    np.testing.assert_allclose(late[[0, 2]], norms[[0, 2], :, 10])  # of eleven iterates one is the last tenth
-    assert late[1, 0] == np.inf  # diverged at step 5, before 10,000 were spent
-    assert late[1, 1] == pytest.approx(norms[1, 1, 10])  # after
 
 
 def test_what_a_method_reports_is_read_where_the_budget_ends_and_an_accuracy_is_paid_in_stochastic_gradients(
@@ -93,63 +87,8 @@ def test_what_a_method_reports_is_read_where_the_budget_ends_and_an_accuracy_is_
         assert count == (arrived[0] if arrived else np.inf)
 
 
-@pytest.mark.parametrize("below", [0, 3, 8])
-def test_a_share_s_interval_is_clopper_and_pearson_s(below: int) -> None:
-    from scipy.stats import binomtest
-
-    one = np.where(np.arange(8) < below, 0.0, 2.0)
-    level = 1 - 0.01 / inertia_study.SHARES
-    exact = binomtest(below, 8).proportion_ci(level, "exact")
-    assert inertia_study.share_below(one, np.ones(8)) == pytest.approx([below / 8, exact.low, exact.high], rel=1e-6)
-
-
-def test_a_comparison_of_inertia_is_of_the_two_it_names() -> None:
-    levels = {"momentum": 2.0, "STORM": 3.0, "STORM with inertia": 1.0}
-    late = {key: np.full(8, levels[name]) for name, grid in inertia_study.GRIDS.items() for key in grid}
-    best = dict(zip(inertia_study.GRIDS, [(1.0, 5e-3), (1e-3, 1.0), (2.2e-3, 1e-3)], strict=True))
-    for key in best.values():
-        late[key] = late[key] - 0.1
-    late[best["STORM"]][4:] = 1.5  # on the instances that judge it is below momentum
-    found = inertia_study._compared(late)
-    shares = {question: share for question, (share, _, _) in found["below"].items()}
-    assert shares == {"scheduled": 0.0, "best_storm": 1.0, "best_inertia": 1.0, "gained": 1.0}
-    assert {name: each["eta_mu"] for name, each in found["best"].items()} == best
-    assert [each["mean"] for each in found["best"].values()] == pytest.approx([1.9, 1.5, 0.9])
-
-
-def test_methods_of_the_robustness_study_spend_the_same() -> None:
-    found = robustness.methods(robustness.PROBLEMS[0], 0.5)
-    assert all(tuned.steps == 9999 for name, tuned in found.items() if name != "NSTORM")
-    n_init: Any = found["NSTORM"].made(0.1, 0.1).batch
-    assert 9998 <= n_init.n_init + 2 * found["NSTORM"].steps <= 10_000
-
-
 def test_methods_of_a_study_are_tuned_over_equally_many_configurations() -> None:
-    for studied in (robustness.methods(robustness.PROBLEMS[1], 5.0), hardness.chain(0.0057).methods()):
-        assert len({tuned.grid()[0].size for tuned in studied.values()}) == 1
-    assert len({len(grid) for grid in inertia_study.GRIDS.values()}) == 1
-
-
-def test_robustness_chooses_on_its_tuning_seeds_and_compares_on_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[np.ndarray, set[int]]] = []
-
-    def spent(_problem: Any, _B: float, tuned: Any, gamma: np.ndarray, second: np.ndarray, seeds: range) -> Any:
-        asked.append((second, set(seeds)))
-        level = np.abs(np.log(gamma / 0.01)) + np.abs(np.log(second / tuned.seconds[2])) + 1
-        return level[:, None] * np.ones(len(seeds)), np.zeros((gamma.size, len(seeds)), bool)
-
-    monkeypatch.setattr(robustness, "_spent", spent)
-    problem = robustness.PROBLEMS[0]
-    found = robustness.measure(problem, 0.5, 7).rows
-    chosen = [row for row in found["robustness"] if row["chosen"]]
-    assert [row["gamma"] for row in chosen] == [0.01] * 4
-    assert [row["second"] for row in chosen] == [
-        tuned.seconds[2] for tuned in robustness.methods(problem, 0.5).values()
-    ]
-    assert all(row["mean"] == pytest.approx(1) for row in found["robustness ratios"])
-    (_, tuning), (_, reported), *_ = asked
-    assert len(tuning) == robustness.TUNING_SEEDS
-    assert not tuning & reported
+    assert len({tuned.grid()[0].size for tuned in hardness.chain(0.0057).methods().values()}) == 1
 
 
 def test_the_horizon_a_budget_pays_for_is_the_largest() -> None:

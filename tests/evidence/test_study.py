@@ -95,16 +95,3 @@ def test_a_study_that_refuses_leaves_no_folder_it_made_and_every_other(page: Dra
             _run(refuse, "--out", out)
         assert [str(path) for path in Path().rglob("*")] == ["kept"]
     assert not page.asked
-
-
-def test_a_study_that_refuses_after_it_has_written_keeps_what_it_wrote(page: Drawn) -> None:
-    with pytest.raises(typer.BadParameter):
-        _run(lambda out: [_written(out), (_ for _ in ()).throw(typer.BadParameter("refused"))], "--out", "new/deep")
-    assert Path("new/deep/results").read_text() == "results"
-
-
-def test_what_is_in_the_way_of_the_page_is_refused_before_the_study_begins(page: Drawn) -> None:
-    (Path("out/small") / study.PAGE).mkdir(parents=True)
-    with pytest.raises(ValueError, match=r"small: index\.md in --out must be a file"):
-        _run(lambda _: pytest.fail("computed"))
-    assert not page.asked

@@ -30,6 +30,7 @@ from evidence.verification import (
     noise_exponents,
     oracle_variance,
     printed_bounds,
+    wider,
 )
 from evidence.verification.cases import Ladder, cases
 from evidence.verification.checks import (
@@ -49,11 +50,10 @@ from evidence.verification.identities import conditional_variance
 from evidence.verification.instances import INSTANCES, NOISE, ON_A_LINE, ON_A_PLANE, OneOf, OwnInstance, Tilted
 from evidence.verification.settings import Builder, noisy_runway, planned
 from gladstorm import theory
-from gladstorm.core.parts import part
 from gladstorm.core.statistics import Mean, mean_of
 from gladstorm.methods import Method, nstorm
 from gladstorm.problems import objectives
-from gladstorm.problems.oracles import BlumGladyshev, StreamingLeastSquaresOracle
+from gladstorm.problems.oracles import BlumGladyshev, NormNoise
 
 Said = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]
@@ -133,10 +133,13 @@ def test_every_noise_problem_satisfies_its_theorem_and_its_gradient_at_full_reac
             term = next(term for term in statement.terms(T) if term.name == problem.term)
             assert term.exponent == statement.rate, problem.name
             eta, gamma, *_ = statement.schedule(T)
-            pushed = np.sqrt(noise_exponents.RARE * eta) * max(problem.B * gamma * T, problem.G)
+            pushed = np.sqrt(noise_exponents.RARE * eta) * max(
+                problem.B * (gamma * T) ** (problem.growth / 2), problem.G
+            )
             assert problem.L0(T) * gamma * T == pytest.approx(pushed / 2, rel=1e-12), problem.name
             shares.append(problem.L0(T) * gamma * T / term.value)
-        assert shares[0] == pytest.approx(shares[1], rel=1e-12), problem.name
+        exact = 1e-12 if problem.growth == 2 else 0.02  # our bounds have √(η/(2 − η)) where the paper's have √η
+        assert shares[0] == pytest.approx(shares[1], rel=exact), problem.name
 
 
 def test_the_error_bound_is_what_the_bound_on_the_gradient_charges_twice() -> None:
@@ -306,7 +309,8 @@ def test_every_regime_passes_every_check_of_quick_and_a_second_call_reads_what_t
     assert all(check["holds"] for check in answer["checks"])
     assert all(check["check"].startswith(tuple(answer["meaning"])) for check in answer["checks"])
     assert {check["check"] for check in answer["checks"]} >= {"bound", "slope", "noise exponent", "travel"}
-    measured = [check["measured"] for check in answer["checks"] if check["low"] < check["high"]]
+    random = [check for check in answer["checks"] if check["low"] < check["high"]]
+    measured = [check["measured"] for check in random if "noise in" not in check["instance"]]  # equal at r = 0, 1
     assert len(set(measured)) == len(measured) <= answer["confidence"]["random_numbers"]  # one number is one check
     for regime in ("nsgdm/smooth/bg0", "nstorm/smooth/bg0"):
         own = {case["instance"] for case in answer["cases"] if case["regime"] == regime}
@@ -412,6 +416,49 @@ def test_the_table_of_broken_methods_shows_that_each_is_found_wherever_it_matter
     assert all(row["found_in"] == row["affects"] > 0 for row in rows)
 
 
+# Rows beyond the paper's.
+
+
+def test_every_wider_row_is_in_the_class_that_its_plan_is_about() -> None:
+    """The gap, τ of the step's norm, and for NSTORM a sample's change of at most B‖y − x‖ beside that of ∇f."""
+    assert {(row.method, row.norm, row.decays) for row in wider.ROWS} >= set(
+        itertools.product(("nsgdm", "nstorm"), wider.NORMS, (False, True))
+    )
+    rng = np.random.default_rng(0)
+    for row in (each for each in wider.ROWS if each.method == "nstorm"):
+        oracle = row.oracle(0.5)
+        x, y = oracle.objective.start + rng.normal(size=(2, oracle.objective.start.size)) * 3
+        with jax.enable_x64(True):
+            here, there = (oracle.at(jnp.asarray(each)) for each in (x, y))
+            away = float(oracle.norm.length(_like(oracle.objective, jnp.asarray(y - x))))
+            assert abs(float(oracle.grown(there) - oracle.grown(here))) <= away
+        problem = row.plan(0.5, 100).problem
+        f: Any = oracle.objective
+        assert problem.gap == pytest.approx(float(f.value(jnp.asarray(f.start))) - f.f_inf, rel=1e-5)
+        assert problem.norm.tau**2 == pytest.approx({"eu": 1, "si": 4, "sp": 3}[row.norm[:2]])
+
+
+def _like(f: Any, x: Any) -> Any:
+    return f.tree.unflatten(x) if hasattr(f, "tree") else x
+
+
+@pytest.mark.parametrize("wrong", ["growth", "norm"])
+def test_noise_of_another_growth_or_in_another_norm_is_found(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not failures(wider.laws(QUICK))
+    right = NormNoise.at
+
+    def at(self: Any, x: Any) -> Any:
+        point = right(self, x)
+        longer = 1.5 * point.distance if wrong == "norm" else point.distance ** (1 + 1 / (2 * self.growth))
+        return point._replace(distance=longer)  # a + ½
+
+    with monkeypatch.context() as changed:
+        changed.setattr(NormNoise, "at", at)
+        jax.clear_caches()
+        assert "oracle variance" in failures(wider.laws(QUICK))
+    jax.clear_caches()
+
+
 # What follows from the construction is no check of `verify`, but it is so.
 
 
@@ -453,32 +500,6 @@ def test_the_feedback_s_exponent_is_that_of_the_term_under_either_schedule(alpha
     own, smooth = feedback.FeedbackProblem(alpha, alpha), feedback.FeedbackProblem(alpha, 0.0)
     assert own.exponent == pytest.approx(1 / (4 + alpha))
     assert smooth.exponent == pytest.approx((1 - alpha) / 4)
-
-
-# Noise that problems have by themselves.
-
-
-@part
-class Louder(StreamingLeastSquaresOracle):
-    """Samples whose noise is a tenth larger than its closed form says."""
-
-    def grad(self, point: Any, sample: Any) -> Any:
-        return point.grad + 1.1 * (StreamingLeastSquaresOracle.grad(self, point, sample) - point.grad)
-
-
-class LouderInstance(OwnInstance):
-    """Its noise is declared as that of the quiet one."""
-
-    def _noisy(self, distance: float, noise: str, wrapper: Any = None) -> Any:
-        return Louder(self.at_distance(distance))
-
-
-def test_noise_that_is_larger_than_its_closed_form_is_found() -> None:
-    case = next(case for case in cases(("nsgdm",), INSTANCES) if case.instance.name.startswith("streaming"))
-    (law,) = oracle_variance.laws([case], QUICK).values()
-    assert not failures(oracle_variance.checks(law, QUICK))
-    (louder,) = oracle_variance.laws([replace(case, instance=LouderInstance(**vars(case.instance)))], QUICK).values()
-    assert "oracle variance" in failures(oracle_variance.checks(louder, QUICK))
 
 
 def test_a_problem_outside_the_model_is_refused() -> None:

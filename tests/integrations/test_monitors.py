@@ -140,7 +140,7 @@ def test_lightning_s_tensorboard_has_the_readings(tmp_path: Path) -> None:
     monitor = LightningMonitor(every=EVERY)
     fit([monitor], lightning.pytorch.loggers.TensorBoardLogger(tmp_path))
     read = scalars(tmp_path)
-    assert {*read} >= {*READINGS}
+    assert {*READINGS} - {*read} <= {"noise/critical_batch_high"}  # twenty looks may leave it infinite, and not logged
     assert read["clip/share"][-1].value == 1  # all are longer than 0.01
     assert monitor.probe is not None
     assert [each.value for each in read["noise/distance"]] == pytest.approx(monitor.probe.probes.distance, rel=1e-5)

@@ -206,8 +206,14 @@ def test_a_model_that_cannot_be_fitted_is_refused_in_a_sentence() -> None:
         z = numpyro.sample("z", Normal(0.0, 1.0).expand([steps]).to_event(1))
         numpyro.sample("data", Normal(z.sum(), 1.0), obs=data)
 
+    def one_batch(data: Any) -> None:
+        z = numpyro.sample("z", Normal(0.0, 1.0))
+        with numpyro.plate("rows", 1000, subsample_size=len(data)):
+            numpyro.sample("data", Normal(z, 1.0), obs=data)
+
     for given, words in (
         ({"model": observed}, "model must have a latent variable"),
+        ({"model": one_batch}, r"draw the rows of its plate 'rows' from them, as in obs=data\[rows\]"),
         ({"model": needy, "steps": 200}, r"an argument named 'steps', .*functools\.partial\(model, steps=…\)"),
         ({"model": model, "guide": AutoIAFNormal(model)}, "AutoIAFNormal knows it only at its own draws"),
         ({"model": observed, "guide": lambda data: None}, "guide must have parameters"),

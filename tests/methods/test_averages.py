@@ -98,7 +98,7 @@ def test_a_run_that_diverged_reports_nothing_from_there_on(gamma: float) -> None
     ("average", "sentence"),
     [
         (PolynomialAverage(-1), r"PolynomialAverage: degree must be finite and ≥ 0; got degree=-1\."),
-        (8, r"Method: average must be of a class that inherits Average, with @part above it, or None; got 8\."),
+        (8, r"Method: average must be of a class that inherits Average, with @part above it; got 8\."),
     ],
 )
 def test_a_bad_average_gets_one_clear_sentence(average: Any, sentence: str) -> None:

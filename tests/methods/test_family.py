@@ -15,7 +15,7 @@ import pytest
 
 import unrolled_family as by_hand
 import unrolled_parameter_free as sizes
-from gladstorm import BlumGladyshev, Method, nsgdm, nstorm, part, run, sgd, sweep
+from gladstorm import BlumGladyshev, Method, nsgdm, part, run, sgd, sweep
 from gladstorm.methods import (
     batches,
     d_adaptation,
@@ -356,13 +356,6 @@ def test_saga_remembers_every_example_of_its_batch_however_small_its_share() -> 
     np.testing.assert_array_equal(state.gradients, [gradients[0], table[1], gradients[2]])
 
 
-def test_with_exact_gradients_the_normalized_methods_agree_step_by_step() -> None:
-    methods = [Method(Fresh(), PowerNormalized(GAMMA, 1.0)), nsgdm(GAMMA, 1.0), nstorm(GAMMA, ETA)]
-    first, *others = [visited(method, 15, noise=(0.0, 0.0)) for method in methods]
-    for other in others:
-        np.testing.assert_allclose(other.x, first.x, rtol=0, atol=1e-14)
-
-
 def example(cls: Any) -> Any:
     """A part with numbers its rules allow, whatever part it is."""
     values: dict[str, Any] = {}
@@ -415,19 +408,13 @@ TWO: Any = [1, 2]  # a list where one number belongs
     [
         (Method(estimators.Saga(), PLAIN), r"Saga: the oracle must be a FiniteSum, .* got BlumGladyshev\."),
         (Method(Spider(0), PLAIN), r"Spider: q must be a whole number ≥ 1; got q=0\."),
-        (Method(Page(0.0), PLAIN), r"Page: p must be in \(0, 1\]; got p=0\.0\."),
         (Method(Page(1.5), PLAIN), r"Page: p must be in \(0, 1\]; got p=1\.5\."),
         (Method(ErrorFeedback(0.1, 4), PLAIN), r"ErrorFeedback: k must be at most the dimension, 3; got k=4\."),
         (
             Method(ErrorFeedback(0.1, 1, clients=TWO), PLAIN),
-            r"ErrorFeedback: clients must be one number.* got \[1, 2\]",
+            r"ErrorFeedback: clients must be one number.* got clients=\[1, 2\]",
         ),
         (Method(Snvrg((2, 0)), PLAIN), r"Snvrg: loops must be a whole number ≥ 1; got loops=0\."),
-        (Method(Fresh(), Anchored(PLAIN, 1.5)), r"Anchored: weight must be in \[0, 1\]; got weight=1\.5\."),
-        (
-            Method(Momentum(PowerDecay(3.0, 0.5)), PLAIN),
-            r"Momentum: eta must be in \(0, 1\] at every step; got eta=3\.0\.",
-        ),
         (Method(Fresh(), Plain(PowerDecay(-1.0, 0.5))), r"PowerDecay: initial must be finite and > 0; got initial=-1"),
     ],
 )

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from gladstorm import BlumGladyshev, Method, nsgdm, nstorm, run, sgd, storm
 from gladstorm.core.parts import part
 from gladstorm.methods.batches import FirstLarge, GrowWithDistance
-from gladstorm.methods.estimators import Storm
 from gladstorm.methods.norms import unit
-from gladstorm.methods.steps import Normalized
 from gladstorm.problems import objectives
 from unrolled import unrolled
 
@@ -112,16 +110,6 @@ def test_a_normalized_step_has_length_gamma_unless_v_is_zero(entries: list[float
     with jax.enable_x64(True):
         length = float(unit_length(np.array(entries)))
     assert length == pytest.approx(1.0 if any(entries) else 0.0, abs=1e-12)
-
-
-def test_steps_and_estimators_act_on_pytrees_with_one_norm_over_all() -> None:
-    v = {"a": jnp.array([3.0]), "b": jnp.array([[4.0]])}
-    x = {"a": jnp.array([1.0]), "b": jnp.array([[1.0]])}
-    moved = Normalized(1.0)(x, v)
-    assert float(moved["a"][0]) == pytest.approx(1 - 0.6)
-    assert float(moved["b"][0, 0]) == pytest.approx(1 - 0.8)
-    storm_ = Storm(0.25).update(v, lambda point: point, previous=x, point=v)
-    assert float(storm_["a"][0]) == pytest.approx(3 + 0.75 * (3 - 1))
 
 
 @pytest.mark.parametrize(

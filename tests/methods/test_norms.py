@@ -160,7 +160,7 @@ def test_a_run_travels_gamma_a_step_and_decay_is_a_radius(norm: StepNorm) -> Non
 
 
 def test_euclid_s_record_is_as_before_and_others_say_the_dual_norm() -> None:
-    oracle = gs.oracles.SpectralBg0(gs.objectives.named("spectral-cosh(rows=2)", dim=6), B=0.5, G=0.5)
+    oracle = gs.oracles.NormNoise(gs.objectives.named("spectral-cosh(rows=2)", dim=6), B=0.5, G=0.5)
     methods = {"euclid": gs.nsgdm(0.05, 0.3), "spectral": gs.nsgdm(0.05, 0.3, norm=Spectral()), "sgd": gs.sgd(0.05)}
     record = gs.sweep(oracle, methods, steps=6, seeds=2)
     for name in ("euclid", "sgd"):
@@ -219,7 +219,7 @@ def test_without_noise_a_spectral_run_attains_the_bound_in_the_nuclear_norm() ->
 
 def test_a_plan_in_a_norm_needs_it_and_is_compared_in_its_dual() -> None:
     objective: Any = gs.objectives.named("spectral-log", dim=9)
-    oracle, c = gs.oracles.SpectralBg0(objective, B=0.2, G=0.2), objective.spectral_constants
+    oracle, c = gs.oracles.NormNoise(objective, B=0.2, G=0.2), objective.spectral_constants
     gap = float(objective.value(jnp.asarray(objective.start)))
     numbers = {"alpha": 0, "L0": c.L0, "B": 0.2, "G": 0.2, "gap": gap, "horizon": 100, "constants": "norm"}
     plan = gs.theory.plan("nsgdm", norm=Spectral().text(np.zeros((3, 3))), **numbers)

@@ -9,7 +9,6 @@ import pytest
 
 import unrolled_parameter_free as by_hand
 from gladstorm import BlumGladyshev, finite_sum, run, sweep, untuned
-from gladstorm.methods.averages import PolynomialAverage
 from gladstorm.methods.steps import Untuned
 from gladstorm.methods.steps.untuned import UntunedState
 from gladstorm.problems import objectives
@@ -50,12 +49,6 @@ def test_in_single_precision_it_takes_gradients_of_any_size(size: float) -> None
     scaled, _ = walk(noise(60, size).astype(np.float32), NEAR.astype(np.float32), x64=False)
     assert points.dtype == np.float32
     np.testing.assert_allclose(scaled, points, rtol=2e-4, atol=1e-6)
-
-
-def test_a_change_of_signs_or_of_the_order_of_coordinates_changes_the_walk_alike() -> None:
-    points, _ = walk(noise(60))
-    np.testing.assert_allclose(walk(noise(60)[:, ::-1], NEAR[::-1])[0], points[:, ::-1], rtol=1e-12)
-    np.testing.assert_allclose(walk(noise(60) * [1, -1], NEAR * [1, -1])[0], points * [1, -1], rtol=1e-12)
 
 
 def test_no_step_is_longer_than_the_way_so_far() -> None:
@@ -156,15 +149,6 @@ def test_the_shortest_runs(steps: int) -> None:
     record = run(ORACLE, untuned(), steps=steps)
     assert np.isfinite(record.reported).all()
     assert record.sfo[0, 0, -1] == steps + 1
-
-
-def test_what_it_reports_is_the_average_that_it_keeps() -> None:
-    points, journeys = walk(noise(30))
-    average, weights = points[0], PolynomialAverage(6.0)
-    for k in range(1, 31):
-        average = average + float(weights.weight(jnp.asarray(k), jnp.asarray(30))) * (points[k] - average)
-    np.testing.assert_allclose(journeys[-1].average, average, rtol=1e-6)
-    assert float(untuned().average.degree) == 6  # type: ignore[union-attr]
 
 
 def test_a_run_that_is_told_its_length_lands_and_a_multiple_of_gamma_multiplies_its_first_step() -> None:

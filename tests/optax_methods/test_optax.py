@@ -62,28 +62,6 @@ def test_a_zero_estimate_moves_nothing(factory: Any) -> None:
     assert [leaf.tolist() for leaf in jax.tree.leaves(updates)] == [[0.0] * 2, [0.0] * 3]
 
 
-@BOTH
-def test_the_first_estimate_is_the_first_gradient_whatever_the_momentum(factory: Any) -> None:
-    for momentum in (0.0, 0.99):
-        optimizer = factory(LR, momentum)
-        _, state = optimizer.update(jnp.array([3.0, -4.0]), optimizer.init(jnp.ones(2)), jnp.ones(2))
-        assert state.estimate.tolist() == [3.0, -4.0]
-
-
-def test_with_exact_gradients_nstorm_s_estimate_is_the_gradient_whatever_the_momentum() -> None:
-    params, exact = jnp.array([1.0, -2.0]), partial(gradient, sample=0.0)
-    visited, states = walk(nstorm(LR, 0.97), params, jnp.zeros(30))
-    assert_close(states[-1].estimate, exact(visited[-2]), atol=1e-5)
-
-
-def test_momentum_weighs_the_past_and_nstorm_corrects_it_by_the_sample_at_the_previous_point() -> None:
-    params, past, now, stale = jnp.ones(2), jnp.array([1.0, 0.0]), jnp.array([0.0, 2.0]), jnp.array([4.0, 4.0])
-    for optimizer, expected in [(nsgdm(LR, 0.75), [0.75, 0.5]), (nstorm(LR, 0.75), [-2.25, -1.0])]:
-        _, state = optimizer.update(past, optimizer.init(params), params)
-        _, state = optimizer.update(now, state, params, prev_grads=stale)
-        assert state.estimate.tolist() == expected
-
-
 def test_grad_fn_is_asked_at_the_previous_parameters_where_prev_grads_are_taken() -> None:
     optimizer = nstorm(LR)
     params = jnp.array([1.0, 2.0])
@@ -370,18 +348,6 @@ def test_from_theory_is_the_plan_s_schedule(factory: Any, alpha: float, B: float
     assert length(updates) == pytest.approx(gamma, rel=1e-6)
     _, state = optimizer.update(nothing, state, grads, prev_grads=nothing)  # leaves (1 − η) v
     np.testing.assert_allclose(state.estimate, (1 - eta) * grads, rtol=1e-5, atol=1e-6)
-
-
-@BOTH
-def test_without_a_horizon_step_k_is_that_of_the_horizon_k_plus_one(factory: Any) -> None:
-    anytime = from_theory(factory, horizon=None, alpha=1.0, G=1.0, gamma0=0.5)
-    grads = jnp.array([3.0, 4.0])
-    state = anytime.init(grads)
-    for k in range(4):
-        fixed = from_theory(factory, horizon=k + 1, alpha=1.0, G=1.0, gamma0=0.5)
-        expected, after = fixed.update(grads * k, state, grads, prev_grads=grads)
-        updates, state = anytime.update(grads * k, state, grads, prev_grads=grads)
-        assert_close((updates, state.estimate), (expected, after.estimate), atol=1e-5)
 
 
 # Wrong use

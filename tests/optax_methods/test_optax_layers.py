@@ -46,25 +46,30 @@ def sample_gradient(p: Any, sample: Any, xp: Any) -> Any:
     return p * (1 + sample) + xp.sin(3 * p) + sample
 
 
-@pytest.mark.parametrize("recursion", ["nsgdm", "nstorm"])
+@pytest.mark.parametrize("recursion", ["nsgdm", "nstorm", "untuned"])
 def test_every_step_by_layer_is_that_by_hand_with_decay_as_a_radius(recursion: str) -> None:
-    make, samples = {"nsgdm": nsgdm, "nstorm": nstorm}[recursion], RNG.normal(size=6)
-    optimizer = make(GAMMA, MOMENTUM, norm=by_layer, weight_decay=DECAY)
+    samples, momentum, lengths = RNG.normal(size=6), MOMENTUM, [GAMMA] * 6
+    if recursion == "untuned":  # over four steps, and two more
+        optimizer = untuned(4, learning_rate=5.0, layers=by_layer, weight_decay=DECAY)
+        momentum, lengths = 0.9, [0.1, 0.075, 0.05, 0.025, 0.1 / 5, 0.1 / 6]
+    else:
+        make = {"nsgdm": nsgdm, "nstorm": nstorm}[recursion]
+        optimizer = make(GAMMA, MOMENTUM, norm=by_layer, weight_decay=DECAY)
     at = lambda params, sample: jax.tree.map(lambda p: sample_gradient(p, sample, jnp), params)  # noqa: E731
     visited, states = walk(optimizer, jax.tree.map(jnp.asarray, PARAMS), samples, at=at)
     leaves, structure = jax.tree.flatten_with_path(PARAMS)
     ends = []
     for path, x in leaves:
         v = previous = None
-        for sample in samples:
+        for sample, gamma in zip(samples, lengths, strict=True):
             g = sample_gradient(x, sample, np)
             if v is None:
                 v = g
-            elif recursion == "nsgdm":
-                v = MOMENTUM * v + (1 - MOMENTUM) * g
-            else:
+            elif recursion == "nstorm":
                 v = g + MOMENTUM * (v - sample_gradient(previous, sample, np))
-            previous, x = x, x - GAMMA * (by_hand(jax.tree_util.keystr(path), v) + DECAY * x)
+            else:
+                v = momentum * v + (1 - momentum) * g
+            previous, x = x, x - gamma * (by_hand(jax.tree_util.keystr(path), v) + DECAY * x)
         ends.append(x)
     assert_close(visited[-1], jax.tree.unflatten(structure, ends), atol=1e-12)
     assert int(states[-1].skipped) == 0

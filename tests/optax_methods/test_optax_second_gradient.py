@@ -69,13 +69,6 @@ def test_multi_steps_around_nstorm_gives_nan_and_no_wrong_step() -> None:
     assert all(np.isnan(leaf).all() for leaf in jax.tree.leaves(updates))
 
 
-def test_a_state_made_from_shapes_says_nothing_about_the_first_gradient() -> None:
-    optimizer = nstorm(LR)
-    state = optimizer.init(jax.eval_shape(lambda: PARAMS))  # its previous parameters are 0
-    updates, _ = optimizer.update(gradient(PARAMS, 0.1), state, PARAMS, grad_fn=partial(gradient, sample=0.1))
-    assert length(updates) == pytest.approx(LR)
-
-
 def test_max_grad_norm_clips_the_gradients_of_both_points_each_by_its_own_factor() -> None:
     limit, momentum = 5.0, 0.8
 

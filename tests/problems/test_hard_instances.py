@@ -9,10 +9,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evidence.verification import hardness
-from evidence.verification.hard_instances import ChainOracle, GatedRunway, ZeroChain
-from gladstorm import run
+from evidence.verification import adversary, hardness
+from evidence.verification.hard_instances import (
+    Blocks,
+    BlocksOracle,
+    ChainOracle,
+    GatedRunway,
+    SmoothRunway,
+    ZeroChain,
+)
+from gladstorm import nsgdm, run
+from gladstorm.core.parts import part
+from gladstorm.methods.norms import Rows
 from gladstorm.problems.hard.zero_chain import DEPTH, LARGEST, SMOOTHNESS, progress
+from gladstorm.problems.objectives import NoisyRunway
+from gladstorm.problems.oracles import NoisyRunwayOracle
 
 LEVEL = 1e-6
 CHAIN = ZeroChain(np.zeros(4), 1.0, 0.01)
@@ -163,3 +174,88 @@ def test_an_accuracy_that_leaves_no_chain_and_a_noise_that_hides_nothing_are_ref
         GatedRunway.of(L=1.0, gap=1.0, eps=0.1)
     with pytest.raises(ValueError, match="ChainOracle: sigma2 must be"):
         ChainOracle.with_variance(CHAIN, 0.1)
+
+
+# Noise of every growth, and other norms.
+
+LATE: dict[str, Any] = {"eps": 1e-4, "alpha": 1.0, "L0": 1.0, "gap": 1.0}
+SMOOTH: dict[str, Any] = {"eps": 0.0018, "alpha": 1.0, "L0": 1.0, "L1": 0.0, "B": 1.0, "gap": 1.0}
+
+
+@part
+class DenseSmooth(SmoothRunway):
+    """A chain that is four times too dense."""
+
+    @property
+    def scale(self) -> Any:
+        return super().scale / 4
+
+
+def largest(claim: Any, objective: Any) -> float:
+    return adversary.worst(claim, NoisyRunwayOracle(objective))
+
+
+@pytest.mark.parametrize("growth", [0.0, 1.0])
+def test_no_point_violates_a_claim_of_the_runway_under_noise_of_a_smaller_growth(growth: float) -> None:
+    less = 1 - growth / 2
+    f = NoisyRunway.from_eps(**LATE, L1=1.6 * 2**less, B=0.3 * 625**less, growth=growth)  # as many links as for a = 2
+    assert f.links == 3
+    assert 0.49 < largest(adversary.variance, f) <= 1
+    assert 0.005 < largest(adversary.close_pairs, f) <= 1
+    assert 0.9 < largest(adversary.stationarity, f) <= 1
+    assert 0.5 < largest(adversary.depth, f) <= 1
+
+
+@pytest.mark.parametrize("growth", [0.0, 2.0, 3.0])
+def test_no_point_violates_a_claim_of_the_rotated_smooth_runway(growth: float) -> None:
+    f = SmoothRunway.from_eps(**SMOOTH, growth=growth, dim=6)
+    assert f.links == 3
+    assert f.numbers.needed >= f.numbers.guaranteed
+    assert 0.02 < largest(adversary.variance, f) <= 1
+    assert 0.5 < largest(adversary.smoothness, f) <= 1
+    assert 0.9 < largest(adversary.stationarity, f) <= 1
+    assert 0.5 < largest(adversary.depth, f) <= 1
+    with pytest.raises(ValueError, match="SmoothRunway: eps must satisfy ε² ≤ L0Δ/97700"):
+        SmoothRunway.from_eps(**(SMOOTH | {"eps": 0.1}), growth=growth, dim=6)
+
+
+def test_the_search_finds_a_smooth_runway_whose_chain_is_too_dense() -> None:
+    right = SmoothRunway.from_eps(**SMOOTH, growth=1.0, dim=6)
+    dense: Any = DenseSmooth(*(getattr(right, name) for name in ("start", *SMOOTH, "frame")), growth=1.0)
+    assert largest(adversary.smoothness, dense) > 1
+
+
+@pytest.mark.parametrize("growth", [1.0, 2.0])
+def test_blocks_are_as_smooth_and_as_noisy_as_one_instance_in_the_norm_of_rows(growth: float) -> None:
+    """L from max_i ‖x_i‖ to Σ_i ‖∇_i f‖, E‖n‖² ≤ B² max_i ‖x_i‖^a, and Σ_i ‖∇_i f‖ ≥ 2ε; r times the samples."""
+    rows, L, gap, eps, B = 3, 1.0, 1.0, 2e-3, 0.2
+    f: Any = Blocks.of(rows, GatedRunway.of, L=L, gap=gap, eps=eps)
+    far, one = float(f.single.runway), GatedRunway.of(L=L, gap=gap, eps=eps)
+    assert far == pytest.approx(float(one.runway))
+    assert f.single.start.size == one.start.size
+    noise = B**2 * (far / 2) ** growth
+    single = ChainOracle.with_variance(f.single, noise / rows)
+    oracle: Any = BlocksOracle(f, single)
+    assert 1 / single.p == pytest.approx(rows / ChainOracle.with_variance(one, noise).p)
+    x = np.concatenate([points(f.single, 300, seed)[:, None] for seed in range(rows)], axis=1).reshape(300, -1)
+
+    @jax.jit
+    def at_points(x: Any) -> Any:
+        key = jax.random.key(0)
+        hessian = jax.vmap(jax.jacfwd(f.grad))(x)
+        shown = jax.vmap(lambda place: oracle.grad(oracle.at(place), oracle.sample(key, oracle.at(place))))(x)
+        return jax.vmap(f.grad)(x), hessian, jax.vmap(lambda each: oracle.variance(oracle.at(each)))(x), shown
+
+    with jax.enable_x64(True):
+        grads, hessians, variance, shown = map(np.asarray, at_points(jnp.asarray(x)))
+    by_row = np.linalg.norm(grads.reshape(300, rows, -1), axis=2).sum(axis=1)
+    length = np.linalg.norm(x.reshape(300, rows, -1), axis=2).max(axis=1)
+    assert 0 < (variance / (B**2 * length**growth)).max() <= 1
+    assert rows * np.abs(np.linalg.eigvalsh(hessians)).max() <= L
+    links = reached(x.reshape(300, rows, -1)[:, :, 1:] / f.single.scale, 1.0)
+    unfinished = np.all((x.reshape(300, rows, -1)[:, :, 0] <= far) | (links < one.start.size - 1), axis=1)
+    assert by_row[unfinished].min() >= 2 * eps * (1 - 1e-9)
+    assert shown.shape == grads.shape
+    assert np.any(shown != grads)
+    record = run(oracle, nsgdm(float(f.single.scale), 0.1, norm=Rows()), steps=20)
+    assert record.stationarity[0, 0, 0] == pytest.approx(2 * eps)

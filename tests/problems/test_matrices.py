@@ -24,7 +24,7 @@ def _double() -> Any:
 @pytest.mark.parametrize("kind", ["full", "rank one", "badly scaled", "huge", "zero"])
 def test_singular_values_are_those_of_lapack(shape: tuple[int, int], kind: str) -> None:
     A = np.random.default_rng(0).normal(size=shape)
-    factors = {"huge": 1e200, "zero": 0.0, "badly scaled": np.geomspace(1, 1e-9, shape[1])}
+    factors: dict[str, Any] = {"huge": 1e200, "zero": 0.0, "badly scaled": np.geomspace(1, 1e-9, shape[1])}
     A = np.outer(A[:, 0], A[0]) if kind == "rank one" else A * factors.get(kind, 1.0)
     u, sigma, vt = map(np.asarray, svd(jnp.asarray(A)))
     expected = np.linalg.svd(A, compute_uv=False)
@@ -67,7 +67,7 @@ def test_constants_in_the_spectral_norm_hold_and_are_attained(name: str, rows: i
 @pytest.mark.parametrize("shape", [(4, 3), (5,)])
 def test_the_noise_grows_exactly_with_the_spectral_distance(shape: tuple[int, ...]) -> None:
     start = np.ones(shape)
-    oracle = oracles.SpectralBg0(objectives.from_function(lambda X: jnp.sum(X**2), start), B=0.7, G=0.3)
+    oracle = oracles.NormNoise(objectives.from_function(lambda X: jnp.sum(X**2), start), B=0.7, G=0.3)
     x = np.random.default_rng(0).normal(size=shape)
     far = np.linalg.norm((x - start).reshape(shape[0], -1), 2)
     _, (measured,) = oracles.measured_variance(oracle, x.reshape(1, -1), draws=20_000)

@@ -31,8 +31,9 @@ PROBLEMS: list[Any] = [
     NoisyRunway.from_eps(**NUMBERS),
     NoisyRunway.from_eps(**BENT),
     RotatedRunway.from_eps(**NUMBERS, dim=7),
+    NoisyRunway.from_eps(**(BENT | {"B": 2.0}), growth=1.0),  # as much noise at R/2
 ]
-NAMES = ["plain", "bent", "rotated"]
+NAMES = ["plain", "bent", "rotated", "a = 1"]
 
 
 def places(objective: Any, count: int, seed: int = 0) -> np.ndarray:
@@ -54,7 +55,7 @@ def samples(oracle: Any, x: Any, keys: Any) -> Any:
 
     def one(x: Any, key: Any) -> Any:
         sample, point = oracle.batch(oracle.draw(key), jnp.asarray(3)), oracle.at(x)
-        allowed = oracle.objective.B**2 * jnp.sum(x * x)
+        allowed = oracle.objective.B**2 * jnp.sum(x * x) ** (oracle.objective.growth / 2)
         derived = jax.grad(lambda x: oracle.value(x, sample))(x)
         return oracle.grad(point, sample), derived, oracle.variance(point) / allowed, jnp.any(point.hidden != 0)
 
@@ -113,6 +114,7 @@ def test_without_noise_it_is_the_gated_runway_of_another_density() -> None:
         ({"L1": 0.0}, r"\(E2\) .*: no eps does\."),
         ({"B": 2.0, "L1": 500.0, "L0": 1e-3}, r"\(E4\) .*: the largest eps that does is 0.0006905\."),
         ({"eps": 0.0}, "eps must be finite and > 0; got eps=0.0"),
+        ({"growth": 2.5}, "growth must be from 0 to 2; got growth=2.5"),
         ({"alpha": 1.5}, r"alpha must be in \(0, 1\]; got alpha=1.5"),
     ],
 )
@@ -128,6 +130,7 @@ def test_a_refusal_names_the_condition_and_the_largest_eps(given: dict[str, floa
         (NoisyRunway, BENT),
         (NoisyRunway, NUMBERS | {"L1": 20.0, "alpha": 0.3}),
         (NoisyRunway, BENT | {"L0": 1e-3, "L1": 2.0}),
+        (NoisyRunway, BENT | {"growth": 0.5}),
         (RotatedRunway, NUMBERS),
         (RotatedRunway, NUMBERS | {"L0": 1e-4, "B": 3e-5}),  # (E3) decides
     ],

@@ -9,7 +9,6 @@ import pytest
 
 from gladstorm.core.constants import Constants
 from gladstorm.problems import objectives
-from gladstorm.problems.objectives import regression
 
 SPECS = [
     ("power:2.5", 3),
@@ -122,18 +121,6 @@ def test_phase_retrieval_vanishes_at_the_signal_and_declares_nothing_without_ful
         assert float(instance.value(jnp.asarray(signal))) == pytest.approx(0, abs=1e-25)
         assert np.linalg.norm(instance.grad(jnp.asarray(-signal))) == pytest.approx(0, abs=1e-12)
     assert objectives.PhaseRetrieval.from_measurements(A[:3], np.ones(3), np.ones(5)).constants is None
-
-
-@pytest.mark.parametrize("guessed_below", [False, True])
-@pytest.mark.parametrize("size", [1, 150])
-def test_the_largest_eigenvalue_is_never_taken_too_small(
-    size: int, guessed_below: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    half = np.random.default_rng(size).normal(size=(size, size))
-    if guessed_below:  # as Lanczos' method would, had it missed the largest
-        monkeypatch.setattr("scipy.sparse.linalg.eigsh", lambda matrix, **_: [0.9 * np.linalg.eigvalsh(matrix)[-1]])
-    top = np.linalg.eigvalsh(half + half.T)[-1]
-    assert regression._largest_eigenvalue(half + half.T) == pytest.approx(top, rel=2e-9)
 
 
 def test_the_cubic_starts_with_variance_a_tenth() -> None:

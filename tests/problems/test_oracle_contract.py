@@ -50,7 +50,7 @@ PROBLEMS: dict[int, list[Any]] = {
 def oracle_of(name: str, dim: int = 3, **numbers: float) -> Any:
     cls: Any = oracles.registry()[name]
     fields = [field for field in dataclasses.fields(cls) if field.name != "objective"]
-    given = {field.name: NUMBERS[field.metadata["rule"].words] for field in fields} | numbers
+    given = {field.name: NUMBERS[field.metadata["rule"].words] for field in fields if field.metadata} | numbers
     rejected = (cls.incompatible(problem) for problem in PROBLEMS[dim])
     fitting = next(problem for problem, why in zip(PROBLEMS[dim], rejected, strict=True) if why is None)
     return cls(fitting, **given)
@@ -107,6 +107,18 @@ def test_the_law_holds_in_one_dimension(name: str) -> None:
     require_law(oracle_of(name, dim=1), 2)
 
 
+@pytest.mark.parametrize("growth", [0.0, 1.0, 2.0, 3.0])
+@pytest.mark.parametrize("name", [name for name in NAMES if issubclass(oracles.registry()[name], oracles.ExactBg0)])
+def test_the_variance_is_that_of_the_growth_and_theorems_about_bg0_take_no_other(name: str, growth: float) -> None:
+    oracle = oracle_of(name, B=0.7, G=0.3, growth=growth)
+    x = place(oracle)
+    with jax.enable_x64(True):
+        stated = float(oracle.variance(oracle.at(jnp.asarray(x))))  # in one column ‖·‖_op is the Euclidean norm
+    assert stated == pytest.approx(0.49 * np.linalg.norm(x - oracle.objective.start) ** growth + 0.09)
+    require_law(oracle, 1)
+    assert (oracle.bg0 is None) == (growth != 2)
+
+
 @pytest.mark.parametrize(
     "name", [name for name in NAMES if "B" in inspect.signature(oracles.registry()[name]).parameters]
 )
@@ -152,14 +164,15 @@ def test_large_batches_have_little_noise_and_the_largest_has_none(name: str) -> 
 @pytest.mark.parametrize("name", NAMES)
 def test_methods_run_on_every_oracle_and_texts_name_it(name: str) -> None:
     oracle = oracle_of(name)
-    numbers = {field.name: getattr(oracle, field.name) for field in dataclasses.fields(oracle)}
-    objective = numbers.pop("objective")
+    fields = [field for field in dataclasses.fields(oracle) if field.metadata]
+    numbers, objective = {field.name: getattr(oracle, field.name) for field in fields}, oracle.objective
+    in_order = [str(numbers[field.name]) for field in fields if not field.kw_only]
     text = f"{name}({', '.join(f'{field}={number}' for field, number in numbers.items())})" if numbers else name
     named: Any = oracles.named(text, objective)
     assert {field: getattr(named, field) for field in numbers} == numbers
     assert (type(named), named.objective) == (type(oracle), objective)
-    short: Any = oracles.named(f"{name}:{','.join(map(str, numbers.values()))}", objective)
-    assert {field: getattr(short, field) for field in numbers} == numbers
+    short: Any = oracles.named(f"{name}:{','.join(in_order)}", objective)
+    assert [str(getattr(short, field.name)) for field in fields if not field.kw_only] == in_order
     with jax.enable_x64(True):
         _first_steps.trace(in_float64(named), in_float64(nstorm(1e-3, 0.5)))  # abstractly: compiling takes seconds
 
@@ -169,16 +182,16 @@ def test_methods_run_on_every_oracle_and_texts_name_it(name: str) -> None:
     [
         ("bg0", "oracle: must be one of blum-gladyshev, finite-sum, .*; got 'bg0'"),
         ("skewed", r"oracle: skewed needs q, as in skewed\(q=0.1\); got none"),
-        ("skewed(p=0.1)", "oracle: skewed takes B, G, q; got 'p'"),
+        ("skewed(p=0.1)", "oracle: skewed takes B, G, q, growth; got 'p'"),
         ("finite-sum(B=1)", "oracle: finite-sum takes no arguments; got 'B'"),
         ("full-rank(B=[1,2])", "oracle: B of full-rank must be one number; got"),
         ("full-rank(B=x)", "oracle: B of full-rank must be one number; got"),
-        ("full-rank:1,2,3", "oracle: full-rank takes B, G; got too many positional arguments"),
+        ("full-rank:1,2,3", "oracle: full-rank takes B, G, growth; got too many positional arguments"),
         (
             "full-rank + skewed",
             r"oracle: must be one part; got 2 joined by \+",
         ),
-        ("full-rank(objective=1)", "oracle: full-rank takes B, G; got 'objective'"),
+        ("full-rank(objective=1)", "oracle: full-rank takes B, G, growth; got 'objective'"),
         (
             "finite-sum",
             "FiniteSum: the objective must be a mean of losses, such as dro or matrix-sensing or .*; got Cauchy",

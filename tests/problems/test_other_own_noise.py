@@ -70,17 +70,6 @@ def test_counts_of_a_poisson_law_change_where_its_distribution_function_does() -
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_the_variance_of_temporal_differences_is_within_one_percent_of_monte_carlo() -> None:
-    points = list(np.random.default_rng(2).normal(size=(3, 2)))
-    sampled = single(CHAIN, np.random.default_rng(3), points, 400_000)
-    oracle = oracle_of(CHAIN)
-    with jax.enable_x64(True):
-        for x, each in zip(points, sampled, strict=True):
-            point = oracle.at(jnp.asarray(x))
-            measured = np.mean(np.sum((each - np.asarray(oracle.exact(point))) ** 2, axis=1))
-            assert measured == pytest.approx(float(oracle.variance(point)), rel=0.01)
-
-
 @pytest.mark.parametrize("dim", [2, 3])
 @pytest.mark.parametrize("name", ["poisson-regression", "sampled-phase-retrieval"])
 def test_gradient_and_variance_are_those_of_a_quadrature_over_all_samples(name: str, dim: int) -> None:

@@ -85,10 +85,7 @@ def test_any_covariance_is_its_spectrum_in_the_coordinates_of_its_axes() -> None
     assert value == pytest.approx((start - optimum) @ covariance @ (start - optimum) / 2 + 0.125)
 
 
-def test_numbers_that_do_not_go_together_get_one_sentence() -> None:
-    one = objectives.StreamingLeastSquares(np.ones(3), np.zeros(3), np.ones(1))
-    with pytest.raises(ValueError, match="start, optimum and spectrum must have one shape"):
-        run(oracles.StreamingLeastSquaresOracle(one), sgd(0.1), steps=1)
+def test_numbers_that_break_a_rule_get_one_sentence() -> None:
     negative = objectives.StreamingLeastSquares(np.ones(2), np.zeros(2), np.array([1.0, -1.0]))
     with pytest.raises(ValueError, match="StreamingLeastSquares: spectrum must be finite and > 0"):
         run(oracles.StreamingLeastSquaresOracle(negative), sgd(0.1), steps=1)

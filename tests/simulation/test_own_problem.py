@@ -157,18 +157,6 @@ def test_captured_numpy_arrays_count_in_float64() -> None:
     np.testing.assert_allclose(again.last, record.last, rtol=1e-14)
 
 
-def test_what_would_count_in_float32_is_refused() -> None:
-    narrow = jnp.asarray(RNG.normal(size=(3, 3)))
-    assert narrow.dtype == np.float32
-    sentence = r"must compute in float64; it has a float32 array of shape \(3, 3\): .*np\.array\(array, np\.float64\)"
-    with pytest.raises(ValueError, match=f"from_function: function {sentence}"):
-        objectives.from_function(lambda z: jnp.sum((narrow @ z) ** 2), np.ones(3))
-    with pytest.raises(ValueError, match=f"finite_sum: loss {sentence}"):
-        finite_sum(lambda x, e: e * jnp.sum((narrow @ x) ** 2), np.ones(4), start=np.ones(3))
-    with pytest.raises(ValueError, match="must compute in float64; it has a float16 array"):
-        objectives.from_function(lambda z: jnp.sum(z.astype(jnp.float16)).astype(float), np.ones(3))
-
-
 def test_data_that_a_float32_program_has_captured_still_counts_in_float64() -> None:
     inputs = RNG.normal(size=(12, 3))
     program = jax.jit(lambda x: inputs @ x)
@@ -180,10 +168,6 @@ def test_data_that_a_float32_program_has_captured_still_counts_in_float64() -> N
     record = run(finite_sum(half_square, inputs, start=np.ones(3)), sgd(0.1, batch=12), steps=1)
     expected = 1 - 0.1 * inputs.T @ (inputs @ np.ones(3)) / 12
     np.testing.assert_allclose(record.last[0, 0], expected, rtol=1e-13)
-    with pytest.raises(ValueError, match=r"that no float32 program .* copy them, np\.array\(array, np\.float64\)"):
-        objectives.from_function(lambda x: jnp.sum((inputs @ x) ** 2), np.ones(3))
-    copied = np.array(inputs, np.float64)
-    objectives.from_function(lambda x: jnp.sum((copied @ x) ** 2), np.ones(3))
 
 
 @pytest.mark.parametrize(
@@ -196,23 +180,12 @@ def test_data_that_a_float32_program_has_captured_still_counts_in_float64() -> N
         (lambda x: 3, "function must return one real number; got one of type int64"),
         (lambda x: np.sum(np.asarray(x)), "function must be written with jax.numpy"),
         (lambda x: x[0] if x[0] > 0 else x[1], "function must be written with jax.numpy"),
-        (lambda x: x[jnp.array(7)], "function must use indices that exist.* index 7 is out of bounds"),
     ],
 )
 def test_a_function_that_is_no_objective_is_refused(function: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=f"from_function: {sentence}") as error:
         objectives.from_function(function, [1.0, 2.0])
     assert "\n" not in str(error.value)
-
-
-def test_a_label_out_of_range_is_named_by_its_example() -> None:
-    def loss(x: Any, example: Any) -> Any:
-        return -jax.nn.log_softmax(x)[example]
-
-    finite_sum(loss, np.array([0, 1, 2, -1]), start=np.ones(3))  # −1 is the last, as in NumPy
-    with pytest.raises(ValueError, match=r"finite_sum: loss must use indices that exist; at example 2: .*index 3") as e:
-        finite_sum(loss, np.array([0, 1, 3, 9]), start=np.ones(3))
-    assert "\n" not in str(e.value)
 
 
 @pytest.mark.parametrize(

@@ -82,17 +82,12 @@ def test_numbers_select_one_after_the_other_as_all_at_once(record: Record, own: 
         own.where(gamma=0.3)
 
 
-def test_selected_configurations_stacked_are_the_record_and_keep_all_that_is_theirs(own: Record) -> None:
+def test_selected_configurations_keep_all_that_is_theirs(own: Record) -> None:
     require_same(own.select(range(len(own))), own)
-    require_same(Record.stacked([own[label] for label in own.labels]), own)
     turned = own.select([5, 0])
     assert list(turned.config["methods"]) == list(turned.labels) == [own.labels[5], own.labels[0]]
     for name in (*CURVES, *MARKS, *POINTS):
         np.testing.assert_array_equal(getattr(turned, name), getattr(own, name)[[5, 0]], err_msg=name)
-    with pytest.raises(ValueError, match=r"Record\.stacked: every configuration must have its own label; got .*SGD"):
-        Record.stacked([own["SGD"], own["SGD"]])
-    with pytest.raises(ValueError, match=r"Record\.stacked: the records must have the same seeds; got .*3, 9"):
-        Record.stacked([own["SGD"], own["NSGDM"].on_seeds(2)])
 
 
 @pytest.mark.parametrize("own_oracles", [False, True])
@@ -171,15 +166,12 @@ def cut_short(record: Record, reached: list[list[int]]) -> Record:
 
 def test_finished_are_the_configurations_of_which_every_run_ended(record: Record) -> None:
     require_same(record.finished(), record)
-    assert not record.partial
     some = cut_short(record, [[30, 30, 30], [30, 12, 30], [-1, -1, -1]])
-    assert some.partial
     assert some.finished().labels == record.labels[:1]
-    assert not some.finished().partial
     begun = some.select([0, 1])
-    assert begun.until(13).partial  # of the step 12, which is recorded, and 18
-    assert not begun.until(12).partial
-    assert begun.until(12).finished().labels == begun.labels
+    assert begun.until(12).finished().labels == begun.labels  # of the step 12, which is recorded, and 18
+    assert begun.until(13).finished().labels == begun.labels[:1]
+    assert begun.until(18).finished().labels == begun.labels[:1]
     assert begun.until(18).reached.tolist() == [[18, 18, 18], [18, 12, 18]]
 
 
@@ -335,7 +327,7 @@ def renamed(record: Record, *names: str) -> Record:
 
 
 def test_a_record_shows_itself_on_a_screen(record: Record) -> None:
-    many = Record.stacked([renamed(record, *(f"{'long' * 30} {i} {row}" for row in range(3))) for i in range(30)])
+    many = renamed(record, *(f"{'long' * 30} {row}" for row in range(3))).select([0, 1, 2] * 30)
     for shown in (record, many):
         lines = repr(shown).splitlines()
         assert len(lines) <= 25

@@ -164,7 +164,7 @@ ORACLES: list[tuple[Any, str]] = [
         PlainDataclass(GOOD, 0.5, 1.0),
         "PlainDataclass: must be a part, with @gladstorm.part above its class",
     ),
-    (bg(object()), "BlumGladyshev: objective must be a part, with @gladstorm.part .* got <object"),
+    (bg(object()), "BlumGladyshev: objective must be a part, with @gladstorm.part .* got objective=<object"),
     (bg(None), "NoneType: an objective must have start, f_inf, value and grad; start is missing"),
     (bg(Without(ONES)), "Without: an objective must have start, f_inf, value and grad; f_inf is missing"),
     (bg(Mine(ONES * 1j)), "Mine: start must be a vector of finite numbers"),

@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from gladstorm import BlumGladyshev, nsgdm, run
-from gladstorm.methods.schedules import GeometricGrowth
-from gladstorm.problems import objectives
 from gladstorm.theory import GrowingSteps, Problem
 from gladstorm.theory.class_constants import in_linear_class
 from gladstorm.theory.rules import OutOfRange
@@ -130,18 +127,6 @@ def test_the_bound_of_one_length_is_S1() -> None:
     assert one_length(SMOOTH, 0.01, 0.1, 50) == pytest.approx(MomentumSmooth(SMOOTH, 0.01, 0.1, 0.7, 50).bound)
 
 
-def test_a_range_of_six_orders_of_magnitude_costs_a_run_of_a_seventh() -> None:
-    """The sentence of docs/theory.md: K = 10⁶ growing steps are no worse than 2K/log ϱ = 144 764 tuned ones."""
-    growing = GrowingSteps(SMOOTH, first=1e-9, ratio=1e6, steps=10**6)
-    T = round(growing.effective_steps(10**6))
-    assert T * math.log(1e6) / 2 == pytest.approx(10**6, rel=1e-5)
-
-    def tuned(gamma: float) -> float:
-        return MomentumSmooth(SMOOTH, gamma, growing.eta, SMOOTH.G, T).bound
-
-    assert growing.bound(growing.best()) <= tuned(lowest(tuned, 1e-9, 1.0))
-
-
 @pytest.mark.parametrize(("L0", "B"), [(1.5, 0.4), (0.01, 3.0)])
 def test_to_leading_order_the_bound_is_that_of_the_page(L0: float, B: float) -> None:
     """2 √(Δ (B/√2 + 2 L0)) T^(−1/6), and with the best η of the order (L0 B² Δ³/T)^(1/6)."""
@@ -224,21 +209,6 @@ def test_every_inequality_of_the_proof_holds_in_runs(name: str, first: float, ra
 def upper(values: np.ndarray) -> np.ndarray:
     """The mean over seeds and four of its standard errors."""
     return np.asarray(values.mean(axis=-1) + 4 * values.std(axis=-1) / math.sqrt(values.shape[-1]))
-
-
-def test_the_schedule_of_the_simulator_has_these_steps_and_stays_below_the_bound() -> None:
-    """Where curvature grows with the gradient, on cosh: python -m evidence verification."""
-    objective = objectives.named("quadratic", dim=2, start=1.0)
-    growing = replace(GROWING, problem=Problem(alpha=0, L0=1.0, B=0.4, G=0.7, gap=1.0))
-    method = nsgdm(GeometricGrowth(growing.first, growing.ratio), growing.eta)
-    record = run(BlumGladyshev(objective, 0.4, 0.7), method, steps=300, seeds=200, records=1000, progress=False)
-    norms, gamma = record.grad_norm[0, :, :300].T, 1e-3 * 100 ** (np.arange(300) / 300)
-    assert record.steps[:301].tolist() == list(range(301))
-    distance = np.sqrt(record.drift2[0])
-    assert distance[:, 1] == pytest.approx(1e-3)
-    assert distance.max() <= growing.length(300)
-    for k in range(1, 301):
-        assert upper(gamma[:k] @ norms[:k] / growing.length(k)) <= growing.bound(k)
 
 
 # Edges.

@@ -98,34 +98,6 @@ def test_the_printed_bounded_variance_bounds_of_nsgdm_fall_below_their_master_bo
     assert statement.bound_as_printed(10**6) < 0.5 * master(statement, 10**6).bound <= 0.5 * statement.bound(10**6)
 
 
-@pytest.mark.parametrize("setting", STOCHASTIC)
-@settings(max_examples=25)
-@given(data=st.data(), T=horizons)
-def test_every_term_is_the_master_bounds_term(setting: tuple[str, str, str], data: st.DataObject, T: int) -> None:
-    """A factor of two anywhere breaks this. Corollaries round up K to T, b0 to its cap, (G + B T γ)^α to two powers."""
-    statement = data.draw(statements(*setting))
-    values = {term.name: term.value for term in statement.terms(T)}
-    assert len(values) == len(statement.terms(T))
-    run = master(statement, T)
-    exact = run.terms()
-    for kind in ("difference", "curvature"):
-        if setting[:2] == ("nstorm", "sublinear") and setting[2] == "bg0":
-            values[f"{kind}, noise"] += values.pop(f"{kind}, noise growth")
-    assert set(values) <= set(exact)
-    assert all(exact[name] == 0 for name in set(exact) - set(values))
-    for name, value in values.items():
-        if name.removeprefix("coupled ") == "noise growth" and setting[0] == "nsgdm":
-            assert value * (T - 1) == pytest.approx(exact[name] * T, rel=1e-9)
-        elif name == "initial error" and statement.n_init_exponent is not None:
-            cap = float(T) ** (-statement.n_init_exponent / 2)
-            assert exact[name] <= value * (1 + 1e-9)
-            assert value == pytest.approx({"smooth": 2, "sublinear": 8}[setting[1]] * cap / (run.eta * T), rel=1e-9)
-        elif name in ("difference, noise", "curvature, noise") and setting[1] == "sublinear":
-            assert exact[name] * (1 - 1e-9) <= value <= 2 ** (1 - statement.problem.alpha) * exact[name] * (1 + 1e-9)
-        else:
-            assert value == pytest.approx(exact[name], rel=1e-9), name
-
-
 @pytest.mark.parametrize("setting", SETTINGS)
 @settings(max_examples=15)
 @given(data=st.data(), T=horizons)

@@ -155,23 +155,6 @@ def test_class_constants_have_their_golden_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("alpha", "gradient", "expected_gradient", "distance"),
-    [(1 / 2, 2.449, 8, 25), (2 / 3, 5.241, 16, 125), (0.9, 737.5, 2048, 9.8e6)],
-)
-def test_class_constants_at_other_alphas(
-    alpha: float, gradient: float, expected_gradient: float, distance: float
-) -> None:
-    assert symmetric(1, 1, alpha).gradient == pytest.approx(gradient, rel=2e-4)
-    assert expected(1, 1, alpha).gradient == pytest.approx(expected_gradient, rel=1e-12)
-    assert expected(1, 1, alpha).distance == pytest.approx(distance, rel=4e-3)
-
-
-@pytest.mark.parametrize(("alpha", "drift"), [(0.9, 2.5e35), (0.95, 1.5e133)])
-def test_the_drift_constant_grows_as_the_audit_says(alpha: float, drift: float) -> None:
-    assert symmetric(0, 1, alpha).drift == pytest.approx(drift, rel=0.03)
-
-
-@pytest.mark.parametrize(
     ("method", "alpha", "G", "gamma0", "eta0", "gamma", "eta", "n_init"),
     [
         ("nsgdm", 2 / 3, 1.0, 10, 1.0, "4.641e-03", "2.154e-03", 1),

@@ -31,7 +31,10 @@ METHODS = {
     "nmars": gs.Method(gs.estimators.LaggedMars(ETA, 0.4, np.inf), gs.steps.Normalized(GAMMA)),
     "nigt": gs.Method(gs.estimators.Transported(ETA), gs.steps.Normalized(GAMMA)),
 }  # in the simulator, by the names that Optax has for them and, in capitals or not, torch
-RECURSIONS = {"nmars": lambda: LaggedMars(1 - ETA, 0.4, np.inf), "nigt": lambda: Transported(1 - ETA)}
+RECURSIONS: dict[str, Callable[[], Any]] = {
+    "nmars": lambda: LaggedMars(1 - ETA, 0.4, np.inf),
+    "nigt": lambda: Transported(1 - ETA),
+}
 UNTUNED = [kind.__name__.lower() for kind in UNTUNED_KINDS]
 START = np.asarray(OBJECTIVE.start)
 CUT = 2  # the libraries hold x as two tensors, so that the norm over both is put to the test
@@ -66,7 +69,7 @@ def by_hand(name: str) -> list[Vector]:
             visited.append(step(k, visited[-1], sample(name, k)(visited[-1])))
         return visited
     if name in RECURSIONS:
-        v = RECURSIONS[name]()
+        v: Any = RECURSIONS[name]()
         for k in range(STEPS):
             xi = sample(name, k)
             direction = v.first(xi, START) if k == 0 else v.then(xi, visited[-2], visited[-1])
@@ -105,8 +108,7 @@ def by_optax(name: str) -> list[Vector]:
             stale = {"prev_grads": grads(state.previous, xi)} if name == "nstorm" else {}
             updates, state = update(grads(params, xi), state, params, **stale)
             params = optax.apply_updates(params, updates)
-            lead = state.lead if name == "nigt" else [0.0] * len(params)
-            visited.append(np.concatenate([p - ahead for p, ahead in zip(params, lead, strict=True)]))
+            visited.append(np.concatenate(state.iterate if name == "nigt" else params))
         if name in UNTUNED:
             AVERAGES["optax", name] = np.concatenate(gladstorm.optax.averaged(state, params))
     return visited

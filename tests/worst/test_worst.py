@@ -307,6 +307,22 @@ def test_noise_alone_is_a_limit_and_not_a_wish(G: float) -> None:
     assert free.mean > 10 * result.mean
 
 
+@pytest.mark.parametrize("growth", [0.5, 3.0])
+def test_noise_of_another_growth_is_searched_inside_its_class_and_measured_again(growth: float) -> None:
+    problem = Problem(alpha=0, L0=1, B=0.7, G=0.1, gap=0.1, growth=growth)
+    stated = study.stated("nsgdm", problem, 300)
+    result = study.worst(stated, 300, "any", study.QUICK, progress=False)
+    assert 0.1 < result.ratio <= 1
+    assert max(result.audit.values()) <= INSIDE
+    assert result.audit["variance"] > 0.5
+    assert study.again(to_json(result)).per_seed == result.per_seed
+    oracle = result.instance.oracle(0.7, 0.1, growth)
+    other = study.stated("nsgdm", replace(problem, growth=growth + 1), 300)
+    assert audit(oracle, other, 300 * result.schedule["gamma"])["variance"] > 1.1  # near x⁰, outside that class
+    with pytest.raises(ValueError, match="growth must be 2, but for nsgdm with alpha = 0; got growth="):
+        study.stated("nstorm", replace(problem, L=1.0), 300)
+
+
 def test_a_search_that_finds_nothing_of_its_kind_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     of = ProblemClass(theorem("nsgdm", Problem(alpha=0, L0=1, B=0, G=1e-9, gap=1), gamma0=1.0), 30)
     descents = [propose(np.random.default_rng(seed), of, with_gap=True) for seed in range(20)]

@@ -60,7 +60,7 @@ def plan(
         given["decay"] = theory.Decay(decay, decay_start, inward)
     elif inward is not None or decay_start:
         raise ValueError(f"plan: --decay must be given with --inward and --decay-start; got {inward=}, {decay_start=}.")
-    made, refused = theory.compare(**given) if compare else ({method: theory.plan(method, **given)}, {})
+    made, refused = theory.compare_plans(**given) if compare else ({method: theory.plan(method, **given)}, {})
     plans = list(made.values())
     crossing = None
     if compare and "nstorm" in made:

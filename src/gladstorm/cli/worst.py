@@ -26,6 +26,7 @@ def worst(
     L0: Annotated[float | None, problem.L0] = None,
     L1: Annotated[float | None, problem.L1] = None,
     L: Annotated[float | None, problem.L] = None,
+    growth: Annotated[float | None, problem.NOISE_POWER] = None,
     horizon: Annotated[int | None, problem.HORIZON] = None,
     gamma0: Annotated[float | None, problem.GAMMA0] = None,
     eta0: Annotated[float | None, problem.ETA0] = None,
@@ -73,7 +74,7 @@ def worst(
     if again is None and missing:
         raise ValueError(f"worst: {missing[0]} must be given, or --again with a file; got {missing[0]}=None.")
     searched = {"L0": L0, "L1": L1, "L": L, "gamma0": gamma0, "eta0": eta0, "kind": kind, "generations": generations}
-    searched |= {"seeds": seeds, "seed": seed, "quick": quick or None}
+    searched |= {"growth": growth, "seeds": seeds, "seed": seed, "quick": quick or None}
     for name, value in (given | searched).items():
         option = name if name == "method" else f"--{name}"
         problem.require_used("worst", option, value, again is None, "the file of --again has it, or does without")
@@ -88,7 +89,8 @@ def worst(
     settings.check()
     stated, sought = None, "noise" if kind is None else kind
     if content is None:
-        posed = Problem(alpha=given["alpha"], L0=L0, L1=L1, L=L, B=given["B"], G=given["G"], gap=given["gap"])
+        constants = {name: given[name] for name in ("alpha", "B", "G", "gap")}
+        posed = Problem(**constants, L0=L0, L1=L1, L=L, growth=2.0 if growth is None else growth)
         stated = study.stated(given["method"], posed, given["horizon"], gamma0, 1.0 if eta0 is None else eta0)
         study.require_kind(sought, stated)
     with computing(store, workers, scheduler) as executor:

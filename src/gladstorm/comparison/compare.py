@@ -128,12 +128,6 @@ def from_random_starts(
         instance: the objective.
         dim: its dimension, if `spec` leaves it open.
         stretch: a factor of x⁰: below 1 starts are nearer to the origin, above 1 farther.
-
-    >>> from gladstorm import oracles
-    >>> spec, recipe = "power:3", oracles.read("blum-gladyshev(B=0.5, G=0.5)")
-    >>> problem = from_random_starts(recipe, spec, objectives.named(spec))
-    >>> [round(float(problem(seed).objective.start[0]), 3) for seed in (0, 1)]
-    [5.04, 5.109]
     """
 
     def of_seed(seed: int) -> Oracle:

@@ -95,15 +95,6 @@ STEPS = Rule("a whole number from 0 to 2³² − 2", lambda v: (v >= 0) & (v == 
 SEED = Rule("a whole number from 0 to 2³² − 1", lambda v: (v >= 0) & (v == np.floor(v)) & (v <= 2**32 - 1))
 
 
-def unlike_shapes(owner: str, **arrays: Any) -> str | None:
-    """Return a sentence that says so unless these arrays have the same shape."""
-    shapes = [np.shape(array) for array in arrays.values()]
-    if len(set(shapes)) == 1:
-        return None
-    *others, last = arrays
-    return f"{owner}: {', '.join(others)} and {last} must have one shape; got {', '.join(map(str, shapes))}."
-
-
 def free_memory() -> int | None:
     """Bytes a process can still get without others being paged out; None where that is not known."""
     try:

@@ -78,7 +78,9 @@ def singular_values(matrix: Array) -> Array:
     >>> jax.grad(lambda A: singular_values(A).sum())(jnp.array([[0.0, 3.0], [-4.0, 0.0]])).tolist()
     [[0.0, 1.0], [-1.0, 0.0]]
     """
-    return svd(matrix)[1]
+    _, sigma, _ = svd(matrix)
+    values: Array = sigma
+    return values
 
 
 @singular_values.defjvp

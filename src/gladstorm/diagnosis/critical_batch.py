@@ -23,7 +23,7 @@ def critical_batch(probes: Probes, generator: np.random.Generator) -> Finding:
 
     A ratio of means over a window of probes, never a mean of ratios.
     """
-    chosen = np.flatnonzero(window(probes))
+    chosen = window(probes)
     where = "at the end of the path" if probes.has_path else "at the start"
     if len(chosen) < FEWEST:
         return unknown(f"{len(chosen)} probes {where}, needs {FEWEST} or more")
@@ -39,15 +39,8 @@ def critical_batch(probes: Probes, generator: np.random.Generator) -> Finding:
 
 
 def window(probes: Probes) -> np.ndarray:
-    """Whether each probe says where a training is now: the end of the path, or the start where there is none."""
-    if not probes.has_path:
-        return np.asarray(probes.direction == "start")
-    along = probes.direction == "along"
-    if along.any():
-        return np.asarray(along & (probes.distance > 0.999 * probes.distance[along].max()))
-    run = np.flatnonzero(np.isin(probes.direction, ("start", "path")))
-    last = run[np.argsort(probes.step[run], kind="stable")][-max(len(run) // SHARE, min(len(run), FEWEST)) :]
-    return np.isin(np.arange(len(probes)), last)
+    """Indices of the probes that say where a training is now: the end of the path, or the start where there is none."""
+    return probes.ends(SHARE, FEWEST)[1] if probes.has_path else np.flatnonzero(probes.direction == "start")
 
 
 def _means(probes: Probes, chosen: np.ndarray, generator: np.random.Generator) -> Fits:

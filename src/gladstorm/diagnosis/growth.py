@@ -141,14 +141,7 @@ def end_to_start(probes: Probes, generator: np.random.Generator) -> Interval | N
     """The variance at the end of the path over that at the start; None without a path, or where one was not seen."""
     if not probes.has_path:
         return None
-    along = probes.direction == "along"
-    if along.any():
-        first = probes.direction == "start"
-        last = along & (probes.distance > 0.999 * probes.distance[along].max())
-    else:
-        run = np.flatnonzero(np.isin(probes.direction, ("start", "path")))
-        ordered = run[np.argsort(probes.step[run], kind="stable")]
-        first, last = ordered[: len(run) // SHARE], ordered[len(run) - len(run) // SHARE :]
+    first, last = probes.ends(SHARE)
     parts = [probes.noise[first], probes.noise[last]]
     if min(map(len, parts)) < ENDS or not all(part.any() for part in parts):
         return None

@@ -77,7 +77,13 @@ class Probes:
 
     @classmethod
     def of(cls, rows: Iterable[Probe], remarks: Iterable[str] = (), norm: str = EUCLID) -> Self:
-        """Make the table of these probes."""
+        """Make a table of probes.
+
+        Args:
+            rows: The probes, at least one.
+            remarks: Sentences about what happened while they were taken.
+            norm: In which norm they are: "euclid", or "layers".
+        """
         taken = list(rows)
         if not taken:
             raise ValueError("probes: there must be at least one probe; got none.")
@@ -96,6 +102,16 @@ class Probes:
     def has_path(self) -> bool:
         """Whether some probes lie on a path; probes at the start and in random directions tell nothing about one."""
         return bool(np.isin(self.direction, ON_THE_WAY).any())
+
+    def ends(self, share: int, fewest: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Indices of the probes at the start and at the end of the path; of a run, those of its first and last part."""
+        along = self.direction == "along"
+        if along.any():
+            farthest = along & (self.distance > 0.999 * self.distance[along].max())
+            return np.flatnonzero(self.direction == "start"), np.flatnonzero(farthest)
+        run = np.flatnonzero(np.isin(self.direction, ("start", "path")))
+        ordered, count = run[np.argsort(self.step[run], kind="stable")], max(len(run) // share, min(len(run), fewest))
+        return ordered[:count], ordered[len(run) - count :]
 
     def paired(self) -> Self:
         """The table with one row for each pair of probes at x⁰ ± r u: their mean, with the degrees of freedom of both.

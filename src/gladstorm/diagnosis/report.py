@@ -66,7 +66,7 @@ class Report:
         return float(a.high or SQUARE) if excludes else SQUARE
 
     def needs_for_constants(self) -> str | None:
-        """What `constants` lacks; None if it is all there."""
+        """Say what is missing for `constants`; None if it is all there."""
         lacking = [name for name in ("B", "ell", "L") if not self.findings[name].is_estimated]
         if not lacking:
             return None
@@ -75,8 +75,8 @@ class Report:
     def constants(self, batch: int = 1) -> dict[str, Any]:
         """Constants for `gladstorm.theory.plan(method, alpha=0, gap=…, horizon=…, **report.constants())`.
 
-        They are the upper ends of all intervals, with `growth` and, if noise was measured in it, the optimizer's norm.
-        A mini-batch of b samples has a b-th of a sample's variance, and of what its change has beyond the mean's.
+        They are the upper ends of all intervals, with `growth`. A mini-batch of b samples has a b-th of a sample's
+        variance, and of what its change has beyond the mean's. In the norm of an optimizer, L and ℓ may be too small.
 
         Args:
             batch: samples in a mini-batch.
@@ -86,10 +86,10 @@ class Report:
         """
         if (needs := self.needs_for_constants()) is not None:
             raise ValueError(f"constants: {needs}.")
-        found = dict(self.findings)
+        findings = dict(self.findings)
         if self.growth != SQUARE:
-            found["G"], found["B"] = constants(self.probes, generator_of(0, "B"), self.growth)
-        G, B, L0, one = (found[name].high or 0.0 for name in ("G", "B", "L", "ell"))
+            findings["G"], findings["B"] = constants(self.probes, generator_of(0, "B"), self.growth)
+        G, B, L0, one = (findings[name].high or 0.0 for name in ("G", "B", "L", "ell"))
         of_batch = (L0**2 + max(0.0, one**2 - L0**2) / batch) ** 0.5
         given = {"L0": L0, "L": of_batch, "B": B / batch**0.5, "G": G / batch**0.5, "growth": self.growth}
         in_norm = {"norm": Norm("as measured", nu=2.0), "constants": "norm"}  # sums of noise as if it were normal

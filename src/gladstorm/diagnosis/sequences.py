@@ -1,4 +1,4 @@
-"""What is known while a training runs: growth and critical batch size, each with an interval that holds at every look.
+"""Growth and critical batch size while a training runs, each with an interval that holds at every look.
 
 All intervals of a run hold together, with 95 % confidence: M a martingale and Q its variation, at all looks
 

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from gladstorm.core.extras import needing_extras
 from gladstorm.variational import fit_logdensity
@@ -37,7 +38,7 @@ def fit(model: pymc.Model | None = None, *, draws: int = 1000, **settings: Any) 
     sites_of = get_jaxified_graph(inputs=values, outputs=wanted)
     first = model.initial_point()
     shapes = [first[value.name].shape for value in values]
-    ends = [sum(math.prod(shape) for shape in shapes[: at + 1]) for at in range(len(shapes))]
+    ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
 
     def unravel(z: Any) -> list[Any]:
         parts = jnp.split(z, ends[:-1])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -19,14 +20,14 @@ import jax
 import numpy as np
 
 from gladstorm.core.calls import Call, Defaults, bind, find_part, read_call, read_calls
-from gladstorm.core.names import require_known
+from gladstorm.core.names import suggest
 from gladstorm.core.screen import shown
 from gladstorm.methods import METHODS, Method, averages, batches, estimators, norms, schedules, steps
 
 Maker = Callable[..., Any]  # a named method, or the class of a part
 KINDS: tuple[tuple[str, Any], ...] = (("estimator", estimators), ("step", steps), ("batch rule", batches))
 PULLS: dict[str, Maker] = {"anchored": steps.Anchored, "weight_decay": steps.WeightDecay}  # of a step, written after it
-MOST = 10_000  # numbers of a grid
+MOST = 10_000  # numbers of a grid, or settings of a method
 
 
 def parse_method(
@@ -75,6 +76,8 @@ def parse_method(
         given.taken |= shared.taken
     whole = dataclasses.replace(Method(*parts), average=average if isinstance(average, averages.Average) else None)
     shape = np.broadcast_shapes(*(np.shape(number) for number in jax.tree.leaves(whole)))
+    if math.prod(shape) > MOST:
+        raise ValueError(f"method: lists must make at most {MOST} settings; got {math.prod(shape)}.")
     crossed: Method = jax.tree.map(
         lambda each: np.broadcast_to(each, shape).ravel("F") if np.ndim(each) else each, whole
     )
@@ -91,10 +94,12 @@ def _make(
         kind, what = str(inspect.signature(function).parameters[argument].annotation), f"{argument} of {call.name}"
         nested = batches.registry() if "Batch" in kind else schedules.registry() | quantities
         nested = norms.registry() if kind == "StepNorm" else nested
+        name = value.name if isinstance(value, Call) else str(value)
+        if name not in nested and ":" not in call.name + name and (isinstance(value, Call) or kind == "StepNorm"):
+            must = f"must be {'' if kind == 'StepNorm' else 'a number, a list or '}one of {', '.join(nested)}"
+            raise ValueError(f"method: {what} {must}; got {suggest(name, nested)}")
         if isinstance(value, Call):
-            value = _make(value, nested, what, given=given, quantities=quantities, axes=axes)
-        elif kind == "StepNorm":
-            require_known(f"method: {what}", str(value), nested)
+            value = _make(value, nested, given=given, quantities=quantities, axes=axes)
         elif kind == "BatchRule":
             value = batches.Fixed(value)
         if isinstance(value, list | tuple) and not kind.startswith("tuple"):  # an axis of its own: NumPy crosses lists

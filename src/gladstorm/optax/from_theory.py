@@ -6,13 +6,12 @@ from typing import Any
 import optax
 
 from gladstorm import theory
-from gladstorm.core.parts import Array
 
 
 def from_theory(
     make: Callable[..., optax.GradientTransformationExtraArgs],
     *,
-    horizon: int | None,
+    horizon: int,
     alpha: float,
     gamma0: float,
     G: float,
@@ -24,8 +23,7 @@ def from_theory(
 
     Args:
         make: `nsgdm` or `nstorm`.
-        horizon: T, the number of iterates. None uses k + 1 in place of T at step k, and n_init = 1, which no
-            theorem covers.
+        horizon: T, the number of iterates.
         alpha: α in [0, 1] of f ∈ L*_sym(α) for NSGDM, of E L*_sym(α) for NSTORM.
         gamma0: γ0 of the theorem's schedule.
         G: The standard deviation of a batch's gradient at the start.
@@ -44,16 +42,7 @@ def from_theory(
     (1, 0.001)
     """
     statement = theory.for_schedule(make.__name__, alpha=alpha, gamma0=gamma0, B=B, G=G, eta0=eta0)
-    if horizon is not None:
-        eta, gamma, n_init, _ = statement.schedule(horizon)
-        if n_init > 1:  # NSTORM only: NSGDM's theorems start from one sample
-            options = {"n_init": n_init, **options}
-        return make(gamma, 1 - eta, **options)
-
-    def learning_rate(count: Array) -> Array:
-        return gamma0 * (1.0 + count) ** -float(statement.gamma_exponent)
-
-    def momentum(count: Array) -> Array:
-        return 1 - eta0 * (1.0 + count) ** -float(statement.eta_exponent)
-
-    return make(learning_rate, momentum, **options)
+    eta, gamma, n_init, _ = statement.schedule(horizon)
+    if n_init > 1:  # NSTORM only: NSGDM's theorems start from one sample
+        options = {"n_init": n_init, **options}
+    return make(gamma, 1 - eta, **options)

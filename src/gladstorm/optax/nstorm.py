@@ -94,7 +94,7 @@ def nstorm(
         params = trees.drop_without_gradient(params, updates)
         require_axes("nstorm", axis_name, params)
         count, micro_step, v, previous, formed, skipped = state
-        stale = _previous_gradient(updates, params, state, grad_fn, prev_grads)
+        stale = _previous_gradient(updates, state, grad_fn, prev_grads)
         agreed = jnp.array(True) if grad_fn is None else _agreed(updates, stale, count)
         calls = at(every_k, count) * jnp.where(count == 0, n_init, 1)
         first, last = micro_step == 0, micro_step + 1 >= calls
@@ -130,11 +130,11 @@ def nstorm(
 
 
 def _previous_gradient(
-    grads: Tree, params: Tree, state: NstormState, grad_fn: Callable[[Tree], Tree] | None, prev_grads: Tree
+    grads: Tree, state: NstormState, grad_fn: Callable[[Tree], Tree] | None, prev_grads: Tree
 ) -> Tree:
-    """Return the sample's gradient at the previous parameters, at first those of now."""
+    """Return the sample's gradient at the previous parameters, which at first are those of now."""
     if grad_fn is not None:
-        return grad_fn(jax.tree.map(lambda now, old: jnp.where(state.count == 0, now, old), params, state.previous))
+        return grad_fn(state.previous)
     if prev_grads is not None:
         return jax.tree.map(lambda g, old: g if _is_masked(g) else old, grads, prev_grads, is_leaf=_is_masked)
     if isinstance(state.count, jax.core.Tracer) or state.count > 0:

@@ -15,10 +15,10 @@ from gladstorm.optax.trees import Tree
 
 
 class NigtState(NamedTuple):
-    """State of NIGT: that of NSGDM, and how far the parameters are ahead of x."""
+    """State of NIGT: that of NSGDM, and x, which the parameters are ahead of."""
 
     nsgdm: NsgdmState
-    lead: Tree
+    iterate: Tree
 
 
 def nigt(
@@ -31,8 +31,8 @@ def nigt(
 ) -> optax.GradientTransformationExtraArgs:
     """NIGT, NSGDM by implicit gradient transport: gradients are taken ahead of x, which corrects what v remembers.
 
-    The parameters are x + momentum/(1 − momentum) (x − x⁻), where x⁻ is the x before, and `state.lead` is what they are
-    ahead: x = params − state.lead is what to evaluate. A learning rate that decays to 0 ends with both in one place.
+    The parameters are x + momentum/(1 − momentum) (x − x⁻), where x⁻ is the x before. What to evaluate is x, which is
+    `state.iterate`. A learning rate that decays to 0 ends with both in one place.
     Cutkosky and Mehta 2020; `gladstorm.methods.nigt` is the same in the simulator.
 
     Args:
@@ -45,16 +45,18 @@ def nigt(
     inner = nsgdm(learning_rate, momentum, weight_decay=weight_decay, norm=norm, axis_name=axis_name)
 
     def init(params: Tree) -> NigtState:
-        return NigtState(inner.init(params), trees.zero_estimate(params))
+        x = trees.cast_like(jax.tree.map(trees.copy, params), trees.zero_estimate(params))
+        return NigtState(inner.init(params), x)
 
     def update(updates: Tree, state: NigtState, params: Tree = None, **_: Any) -> tuple[Tree, NigtState]:
-        like = updates if params is None else trees.drop_without_gradient(params, updates)
-        x = None if params is None else jax.tree.map(jnp.subtract, like, state.lead)
-        step, after = inner.update(trees.cast_like(updates, state.lead), state.nsgdm, x)
+        if params is None:
+            raise ValueError("nigt: params must be given to update; got params=None.")
+        params = trees.drop_without_gradient(params, updates)
+        step, after = inner.update(trees.cast_like(updates, state.iterate), state.nsgdm, state.iterate)
         eta = 1 - at(momentum, after.count)
-        lead = jax.tree.map(lambda u: equations.lead(u, eta), step)
-        change = jax.tree.map(lambda u, new, old: u + new - old, step, lead, state.lead)
-        return trees.cast_like(change, like), NigtState(after, trees.cast_like(lead, state.lead))
+        x = jax.tree.map(jnp.add, state.iterate, step)
+        change = jax.tree.map(lambda x, u, y: x + equations.lead(u, eta) - y, x, step, params)
+        return trees.cast_like(change, params), NigtState(after, trees.cast_like(x, state.iterate))
 
     return optax.GradientTransformationExtraArgs(init, update)
 
@@ -101,7 +103,6 @@ def nmars(
         first = jax.tree.map(lambda g: eta * g, g)
         change, after = inner.update(trees.where(state.nsgdm.formed, c, first), state.nsgdm, params)
         like = updates if params is None else trees.drop_without_gradient(params, updates)
-        stale = trees.where(after.formed, g, jax.tree.map(jnp.zeros_like, g))
-        return trees.cast_like(change, like), NmarsState(after, trees.cast_like(stale, state.stale))
+        return trees.cast_like(change, like), NmarsState(after, g)
 
     return optax.GradientTransformationExtraArgs(init, update)

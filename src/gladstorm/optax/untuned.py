@@ -1,5 +1,7 @@
 """The method with nothing to tune, as an Optax transformation."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -76,25 +78,14 @@ def untuned(
             typical = length(step, axis_name) / jnp.sqrt(self._dimension(x))
             return jax.tree.map(lambda x: x * (1 - weight_decay * typical), x) if decays else x
 
-    def init(params: Tree) -> UntunedState:
-        start = jax.tree.map(copy, params)
-        begun = Decayed().init(cast_like(start, zero_estimate(params)))._replace(start=start)
-        return UntunedState(*jax.tree.map(copy, tuple(begun)))  # copies: a state may be donated
+    def move(state: UntunedState, x: Tree, v: Tree) -> tuple[Tree, UntunedState]:
+        require_axes("untuned", axis_name, x)
+        return Decayed(at(learning_rate, state.k.astype(jnp.int32)), horizon).move(state, x, v, per_coordinate.no_value)
 
-    def update(updates: Tree, state: UntunedState, params: Tree = None, **_: Any) -> tuple[Tree, UntunedState]:
-        if params is None:
-            raise ValueError("untuned: params must be given to update; got params=None.")
-        params = drop_without_gradient(params, updates)
-        require_axes("untuned", axis_name, params)
-        step = Decayed(at(learning_rate, state.k.astype(jnp.int32)), horizon)
-        x, v = cast_like(params, state.motion), cast_like(updates, state.motion)
-        after, new_state = step.move(state, x, v, per_coordinate.no_value)
-        return cast_like(jax.tree.map(jnp.subtract, after, x), params), cast_like(new_state, state)
-
-    return optax.GradientTransformationExtraArgs(init, update)
+    return _transformation("untuned", Decayed().init, move)
 
 
-def untuned_per_coordinate(horizon: int | Array) -> optax.GradientTransformation:
+def untuned_per_coordinate(horizon: int | Array) -> optax.GradientTransformationExtraArgs:
     """`untuned` for every number by itself, each with its own length and clock: for coordinates of different scales.
 
     This is what variational inference needs, where the location of a coordinate may have to move by thousands and its
@@ -114,18 +105,30 @@ def untuned_per_coordinate(horizon: int | Array) -> optax.GradientTransformation
     """
     require("untuned_per_coordinate", "horizon", horizon)
 
-    def init(params: Tree) -> UntunedState:
-        begun = per_coordinate.begin(cast_like(params, zero_estimate(params)))
-        return UntunedState(*jax.tree.map(copy, tuple(begun)))
+    return _transformation("untuned_per_coordinate", per_coordinate.begin, partial(per_coordinate.move, horizon))
 
-    def update(updates: Tree, state: UntunedState, params: Tree = None) -> tuple[Tree, UntunedState]:
+
+def _transformation(
+    owner: str,
+    begin: Callable[[Tree], UntunedState],
+    move: Callable[[UntunedState, Tree, Tree], tuple[Tree, UntunedState]],
+) -> optax.GradientTransformationExtraArgs:
+    """The transformation of a step, whose state is in float32 at least."""
+
+    def init(params: Tree) -> UntunedState:
+        start = jax.tree.map(copy, params)
+        begun = begin(cast_like(start, zero_estimate(params)))._replace(start=start)
+        return UntunedState(*jax.tree.map(copy, tuple(begun)))  # copies: a state may be donated
+
+    def update(updates: Tree, state: UntunedState, params: Tree = None, **_: Any) -> tuple[Tree, UntunedState]:
         if params is None:
-            raise ValueError("untuned_per_coordinate: params must be given to update; got params=None.")
+            raise ValueError(f"{owner}: params must be given to update; got params=None.")
+        params = drop_without_gradient(params, updates)
         x, v = cast_like(params, state.motion), cast_like(updates, state.motion)
-        after, new_state = per_coordinate.move(horizon, state, x, v)
+        after, new_state = move(state, x, v)
         return cast_like(jax.tree.map(jnp.subtract, after, x), params), cast_like(new_state, state)
 
-    return optax.GradientTransformation(init, update)
+    return optax.GradientTransformationExtraArgs(init, update)
 
 
 def averaged(state: Any, params: Tree) -> Tree:

@@ -121,7 +121,7 @@ class Oracle(ABC):
         return self.sample_of(self.draw(key), point, jnp.asarray(size, int))
 
     def sample_of(self, noise: Any, point: Any, size: Array) -> Any:
-        """What `sample` returns, of randomness that was drawn before."""
+        """Return what `sample` does, made of randomness that was drawn before."""
         return self.drawn_at(point, self.batch(noise, size))
 
     def exact(self, point: Any) -> Array:

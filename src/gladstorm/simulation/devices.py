@@ -17,6 +17,10 @@ from jax.experimental.compilation_cache import compilation_cache
 # Loops that touch less than this many bytes become one kernel each. XLA's own limit of 1 kB leaves the dozen small
 # kernels of a cheap objective's step to be launched one by one, which takes longer than what they compute.
 ONE_KERNEL_BYTES = 4_000_000
+OPTIONS = (
+    f"--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold={ONE_KERNEL_BYTES}",
+    "--xla_cpu_multi_thread_eigen=false",  # every core has its own runs: none helps another
+)
 MONTH = 30 * 24 * 3600  # how long a program stays on disk
 LEAST = 0.03  # seconds of compiling that are worth a file
 WARNING = "Error (reading|writing) persistent compilation cache"  # a damaged file, a full disk: it is compiled again
@@ -27,7 +31,7 @@ def tune(cores: int | None = None) -> None:
 
     We measured runs 1.5 times as fast on phase retrieval and twice as fast on the cubic. Call it once, before JAX
     computes anything. The command line calls it; in a script you have to, since importing a library should not change
-    JAX's settings. If JAX_PLATFORMS or XLA_FLAGS have values that cannot work here, it raises a ValueError.
+    JAX's settings. Flags of your own in XLA_FLAGS stay as they are; a file of flags is not added to.
 
     `cores` is the number of devices, by default the number of cores that this process may use.
     """
@@ -38,26 +42,9 @@ def tune(cores: int | None = None) -> None:
     except RuntimeError:
         raise RuntimeError("devices: tune must be called before JAX computes anything; it already has.") from None
     given = os.environ.get("XLA_FLAGS", "").strip()
-    try:  # what does not begin with a flag XLA takes for the name of a file of flags
-        flags = (given if not given or given.startswith("--") else Path(given).read_text("utf-8")).split()
-    except (OSError, ValueError):
-        raise ValueError(f"devices: XLA_FLAGS must be flags or a readable file of them; got {given!r}.") from None
-    for option in (
-        f"--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold={ONE_KERNEL_BYTES}",
-        "--xla_cpu_multi_thread_eigen=false",  # every core has its own runs: none helps another
-    ):
-        if not any(flag.startswith(option.partition("=")[0]) for flag in flags):  # the user may have chosen otherwise
-            flags.append(option)
-    os.environ["XLA_FLAGS"] = " ".join(flags)
-    asked = jax.config.jax_platforms  # type: ignore[attr-defined]  # JAX adds its settings when imported
-    if asked in (None, "", "cpu"):
-        return
-    try:
-        jax.devices()  # starts JAX, to see whether it finds the other platform that is asked for
-    except (RuntimeError, AssertionError):  # the latter where JAX has no plugin for it
-        raise ValueError(
-            f"devices: JAX_PLATFORMS must name a platform JAX finds on this machine, such as cpu; got {asked!r}."
-        ) from None
+    if not given or given.startswith("--"):  # anything else XLA takes for the name of a file
+        added = (option for option in OPTIONS if option.partition("=")[0] not in given)
+        os.environ["XLA_FLAGS"] = " ".join([*given.split(), *added])
 
 
 def keep_programs() -> None:

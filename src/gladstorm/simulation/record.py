@@ -82,11 +82,6 @@ class Record(Snapshot[np.ndarray]):
         f_inf = self.config["f_inf"]
         return np.asarray(self.value - f_inf if f_inf is not None else self.value * np.nan)
 
-    @property
-    def partial(self) -> bool:
-        """Whether an interrupt cut a run short; its curves are NaN after the step `reached`."""
-        return bool((self.reached < self.steps[-1]).any())
-
     def numbers(self, field: str) -> np.ndarray:
         """The value of a field, such as `gamma`, in every configuration; NaN in those that have no such field.
 
@@ -281,30 +276,17 @@ class Record(Snapshot[np.ndarray]):
         return cls(configurations=configurations, config=metadata["config"], **arrays)
 
     @staticmethod
-    def stacked(records: Sequence[Record]) -> Record:
-        """One record from several with different configurations and the same seeds and steps.
-
-        Raises:
-            ValueError: If seeds or steps differ, or two configurations have the same label.
-        """
-        _require_same("Record.stacked", records, "seeds", "steps")
-        arrays = {name: np.concatenate([getattr(record, name) for record in records]) for name in ARRAYS}
-        methods = {label: method for record in records for label, method in record.config["methods"].items()}
-        configurations = tuple(each for record in records for each in record.configurations)
-        if len(methods) < len(configurations):
-            labels = shown([each.label for each in configurations])
-            raise ValueError(f"Record.stacked: every configuration must have its own label; got {labels}.")
-        config = records[0].config | {"methods": methods}
-        return dataclasses.replace(records[0], configurations=configurations, config=config, **arrays)
-
-    @staticmethod
     def joined(records: Sequence[Record]) -> Record:
         """One record from several with different seeds and the same configurations and steps.
 
         Raises:
             ValueError: If configurations or steps differ.
         """
-        _require_same("Record.joined", records, "labels", "steps")
+        for name in ("labels", "steps"):
+            first, *others = (getattr(record, name) for record in records)
+            if differs := [other for other in others if not np.array_equal(first, other)]:
+                given = shown([first, differs[0]])
+                raise ValueError(f"Record.joined: the records must have the same {name}; got {given}.")
         axes = dict.fromkeys(ARRAYS, 1) | {"seeds": 0, "sampled_step": 0}
         arrays: dict[str, Any] = {
             name: np.concatenate([getattr(record, name) for record in records], axis) for name, axis in axes.items()
@@ -319,14 +301,6 @@ class Record(Snapshot[np.ndarray]):
         """What is said of the oracle of each seed; nothing if `config` does not say it."""
         oracle = self.config.get("oracle", [])
         return oracle if isinstance(oracle, list) else [oracle] * self.seeds.size
-
-
-def _require_same(owner: str, records: Sequence[Record], *names: str) -> None:
-    """Refuse records that cannot be put together."""
-    for name in names:
-        first, *others = (getattr(record, name) for record in records)
-        if differs := [other for other in others if not np.array_equal(first, other)]:
-            raise ValueError(f"{owner}: the records must have the same {name}; got {shown([first, differs[0]])}.")
 
 
 def _described(oracles: list[Any]) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gladstorm.core.estimate import Estimate
 from gladstorm.core.screen import LINE, LINES, cut_to
-from gladstorm.core.statistics import mean_of, over_seeds
+from gladstorm.core.statistics import over_seeds
 from gladstorm.simulation.one_run import CURVES
 
 if TYPE_CHECKING:  # half a second that only tables and files should take
@@ -170,5 +171,6 @@ def against(record: Record, plan: Plan) -> Against:
             f"{plan.horizon:,}."
         )
     norms, bound = record.mean_stationarity[0, :, -1], plan.statement.bound(plan.horizon)
-    low, high = mean_of(norms).interval() if norms.size > 1 else (np.nan, np.nan)
-    return Against(float(norms.mean()), low, high, bound, float(norms.mean()) / bound)
+    mean, measured = Estimate.of_mean(norms), float(norms.mean())
+    low, high = (np.nan if end is None else end for end in (mean.low, mean.high))
+    return Against(measured, low, high, bound, measured / bound)

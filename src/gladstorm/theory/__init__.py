@@ -28,7 +28,7 @@ from gladstorm.theory.lower_bounds import lower_bound, smooth_lower_bound
 from gladstorm.theory.master_bounds import master
 from gladstorm.theory.oracle import around_start, cost_of_moving, for_oracle, problem_of
 from gladstorm.theory.planning import (
-    compare,
+    compare_plans,
     for_schedule,
     for_wrapper,
     overtakes,
@@ -55,7 +55,7 @@ __all__ = [
     "around_start",
     "batch_for_samples",
     "batch_for_time",
-    "compare",
+    "compare_plans",
     "cost_of_moving",
     "critical_batch",
     "for_oracle",

@@ -10,14 +10,17 @@ import math
 from dataclasses import dataclass
 
 from gladstorm.theory.problem import Problem
-from gladstorm.theory.rules import NON_NEGATIVE, POSITIVE, NumberRule
+from gladstorm.theory.rules import NON_NEGATIVE, POSITIVE
 
 BATCHES = {"one": 0, "sigma": 1, "sigma2": 2}  # the power q of the noise's deviation that a batch grows like
-AT_LEAST_1 = NumberRule("finite and ≥ 1", lambda v: 1 <= v < math.inf)
 
 
 def critical_batch(problem: Problem, distance: float, gradient: float) -> float:
-    """Critical batch τ²(G + B r^(a/2))²/‖∇f‖² at the distance r from x⁰, where the gradient has this (dual) norm.
+    """Critical batch τ²(G + B r^(a/2))²/‖∇f‖² at a distance from x⁰.
+
+    Args:
+        problem, distance: The constants of the noise, and r.
+        gradient: The gradient's (dual) norm there.
 
     >>> critical_batch(Problem(alpha=0, L0=1, B=2, G=1, gap=1), distance=3, gradient=0.5)
     196.0
@@ -34,8 +37,6 @@ def batch_for_time(critical: float, worth: float) -> float:
     >>> batch_for_time(critical=400, worth=4)
     40.0
     """
-    NON_NEGATIVE.require("batch_for_time", "critical", critical)
-    POSITIVE.require("batch_for_time", "worth", worth)
     return math.sqrt(worth * critical)
 
 
@@ -45,8 +46,6 @@ def batch_for_samples(critical: float, excess: float) -> float:
     >>> batch_for_samples(critical=400, excess=0.25)
     100.0
     """
-    NON_NEGATIVE.require("batch_for_samples", "critical", critical)
-    POSITIVE.require("batch_for_samples", "excess", excess)
     return excess * critical
 
 
@@ -95,6 +94,10 @@ def trade_off(problem: Problem, eps: float, batch: str = "sigma") -> Hyperbola:
     """Steps against samples of plain SGD for E‖∇f(x̂)‖² ≤ ε², with batches like a power of the noise (Theorem H).
 
     A batch like σ is the best one, and one like σ² is as good as a constant one. Rounding to whole samples is left out.
+
+    Args:
+        problem, eps: The constants, those of f, and ε.
+        batch: "sigma" or "sigma2".
 
     >>> problem = Problem(alpha=0, L0=1, B=1, G=0, gap=1)
     >>> grows, constant = (trade_off(problem, 1e-9, batch).samples for batch in ("sigma", "sigma2"))

@@ -56,10 +56,6 @@ class Expected:
 def symmetric(L0: float, L1: float, alpha: float) -> Symmetric:
     """The constants of L*_sym(α) from its L0 and L1.
 
-    >>> constants = symmetric(1.5, 0.25, 0.5)
-    >>> round(constants.descent, 12), round(constants.drift, 12)
-    (0.170296554462, 4.447866898022)
-
     Doubles end before α = 1 is reached; the refusal says how far away the value is.
 
     >>> symmetric(1.0, 1.0, 0.97)  # doctest: +ELLIPSIS
@@ -88,12 +84,7 @@ def symmetric(L0: float, L1: float, alpha: float) -> Symmetric:
 
 @lru_cache(maxsize=256)
 def expected(L0: float, L1: float, alpha: float) -> Expected:
-    """The constants of E L*_sym(α) from its L0 and L1.
-
-    >>> constants = expected(1.5, 0.25, 0.5)
-    >>> round(constants.base, 12), round(constants.gradient, 12), round(constants.distance, 12)
-    (12.0, 2.0, 1.5625)
-    """
+    """The constants of E L*_sym(α) from its L0 and L1."""
     p = alpha / (1 - alpha)
     doubling = (2 + p) * math.log(2)  # log 2^{(2−α)/(1−α)}
     value = partial(_exp, "nstorm", alpha, L1)
@@ -131,13 +122,11 @@ ABOVE_0 = 1e-300  # an α so small that the constants of its class are their lim
 def weaken(constants: Constants, alpha: float, *, scale: float = 1.0) -> Constants:
     """The constants of f for a larger α: every f in L*_sym(a) is also in L*_sym(α) for α ≥ a.
 
-    With r = a/α and any gradient norm s, the weighted mean of 1 and (t/s)^α gives t^a ≤ s^a (1 − r) + s^(a−α) r t^α. So
-    L0 grows by L1 s^a (1 − r), and L1 becomes L1 s^(a−α) r. A smooth f (a = 0) is in every class with L1 = 0. The
-    converse is false.
+    With r = a/α and any s > 0, t^a ≤ s^a (1 − r) + s^(a−α) r t^α: the weighted mean of 1 and (t/s)^α. So L0 grows by
+    L1 s^a (1 − r), and L1 becomes L1 s^(a−α) r. A smooth f (a = 0) is in every class with L1 = 0.
 
     Args:
-        constants: Those of f, with its own α, here a.
-        alpha: The larger α.
+        constants, alpha: Those of f, with its own α, here a; and the larger α.
         scale: s > 0: at gradients of this norm nothing is lost.
 
     >>> weaken(Constants(L0=0.0, L1=4.0, alpha=0.5, f_inf=0.0), alpha=1)
@@ -162,12 +151,10 @@ def wrapped(problem: Problem) -> Problem:
     That noise is ∇f(x; ξ) = ∇f(x) + B ρ (x − x⁰) + G u.
 
     - Smooth f: E‖∇f(y; ξ) − ∇f(x; ξ)‖² = ‖∇f(y) − ∇f(x)‖² + B²‖y − x‖², so L = √(L0² + B²).
-    - f ∈ L*_sym(1): L0 becomes √(L0² + B²) and L1 stays. With m the largest ‖∇f‖ on the way and Λ = √(L0² + B²),
-      (L0 + L1 m)² + B² ≤ (Λ + L1 m)², which is at most the mean square of Λ + L1 ‖∇f(·; ξ)‖: Jensen's inequality.
-    - f ∈ L*_sym(α), α < 1: (L0 + L1 m)² ≤ 2 L0² + 2 L1² m², so L0 becomes √(2 L0² + B²); and L1 becomes √2 L1 if the
-      sample gradients' 2α-th moment is at least ‖∇f‖^{2α}, which is Jensen's inequality for α ≥ 1/2. Below, ρ and u
-      being symmetric, the moment is at least half of that, and L1 becomes 2 L1.
-    - Without noise a sample is the gradient and nothing changes.
+    - f ∈ L*_sym(1): L0 becomes Λ = √(L0² + B²) and L1 stays. With m the largest ‖∇f‖ on the way, (L0 + L1 m)² + B² is
+      at most (Λ + L1 m)², and so at most the mean square of Λ + L1 ‖∇f(·; ξ)‖.
+    - f ∈ L*_sym(α), α < 1: L0 becomes √(2 L0² + B²), as (L0 + L1 m)² ≤ 2 L0² + 2 L1² m², and L1 √2 L1 if the sample
+      gradients' 2α-th moment is at least ‖∇f‖^{2α}: by Jensen for α ≥ 1/2. Below it is at least half, and L1 doubles.
 
     >>> wrapped(Problem(alpha=0, L0=3, B=4, G=1, gap=1)).L
     5.0
@@ -206,8 +193,7 @@ def flat_classes(problem: Problem, level: float) -> tuple[Problem, ...]:
 def best_linear_class(problem: Problem, bound: Callable[[Problem], float]) -> Problem | None:
     """The problem as one of α = 1, at the scale of the smallest bound; None if its class is not in one of α = 1 only.
 
-    Bounds are sums of monomials in L0, L1 and γ0, and both constants are such sums in s: convex in log s. They are
-    infinite where γ violates a condition, which it does at small scales, where L1 is large: the search is in 1/s.
+    Bounds are convex in log s, and infinite at small scales, where L1 is too large for γ: the search is in 1/s.
     """
     if problem.smoothness != "sublinear" or problem.L0 is None or problem.L1 is None:
         return None

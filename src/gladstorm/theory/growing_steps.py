@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from gladstorm.theory.class_constants import best_linear_class
-from gladstorm.theory.problem import Problem
+from gladstorm.theory.problem import PAPER_GROWTH, Problem
 from gladstorm.theory.rules import HORIZON, POSITIVE, NumberRule, OutOfRange, in_range
 from gladstorm.theory.search import lowest
 from gladstorm.theory.statement import Condition
@@ -126,7 +126,8 @@ class GrowingSteps:
     def select(self, candidates: int, batch: int) -> SelectedPoint:
         """Candidates x̂_k at evenly spaced k, a batch of new gradients at each, and the one with the shortest mean.
 
-        E‖∇f‖ there is at most min_c (bound(k_c) + σ_c/√m) + √(Σ σ_c²/m) with σ_c² = G² + B² S_k².
+        E‖∇f‖ there is at most min_c (bound(k_c) + σ_c/√m) + √(Σ σ_c²/m) with σ_c² = G² + B² S_k², or with
+        another growth σ_c = G + B S_k^(a/2), times τ.
         """
         owner = type(self).__name__
         HORIZON.require(owner, "candidates", candidates)
@@ -134,10 +135,10 @@ class GrowingSteps:
         if candidates > self.steps:
             raise ValueError(f"{owner}: candidates must be at most steps={self.steps}; got candidates={candidates}.")
         points = tuple(-(-c * int(self.steps) // int(candidates)) for c in range(1, int(candidates) + 1))
-        p, h = self.problem, self.problem.half_growth
-        if not p.of_paper and h != 1:
-            raise ValueError(f"{owner}: problem must have growth=2 for a selection; got growth={p.growth:g}.")
-        errors = [p.norm.tau * math.hypot(p.G, p.B * self.length(k)) / math.sqrt(batch) for k in points]
+        p = self.problem
+        grown = [p.B * math.pow(self.length(k), p.half_growth) for k in points]
+        noise = [math.hypot(p.G, far) if p.growth == PAPER_GROWTH else p.G + far for far in grown]
+        errors = [p.norm.tau * each / math.sqrt(batch) for each in noise]
         best = min(self._bound_or_infinity(k) + error for k, error in zip(points, errors, strict=True))
         bound = in_range(owner, "the bound of the selection", best + math.hypot(*errors))
         return SelectedPoint(bound, int(self.steps) + len(points) * int(batch), points)

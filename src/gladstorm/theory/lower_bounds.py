@@ -26,8 +26,7 @@ def lower_bound(problem: Problem, eps: float, *, rotated: bool = False, blocks: 
     then the problem has the smaller growth of B and L/107 (L/214 if rotated), at half the length of the runway.
 
     Args:
-        problem: The constants, those of the oracle; α = 0 is read as L1 = 0. G does not matter.
-        eps: ε.
+        problem, eps: The constants, those of the oracle, and ε. α = 0 is read as L1 = 0; G does not matter.
         rotated: For all methods (Theorem 1); otherwise for those that respect zeros (Theorem 2), as all here do.
         blocks: r, in another norm than the Euclidean: how many blocks of coordinates with ‖x‖ ≥ max ‖x_i‖₂ and
             ‖v‖_* = Σ ‖v_i‖₂ it has, each as long as the chain and 1 more. For spectral steps, columns (Theorem 10).
@@ -52,7 +51,8 @@ def smooth_lower_bound(
     """Count what every method needs for E‖∇f‖ ≤ ε if f is L0-smooth, noise grows like r^a, and samples may be anything.
 
     With B′ = B (Δ/(16ε))^(a/2 − 1) it is L0 B′² Δ³/(3.4·10⁹ ε⁶) (Theorem 6), or 4.2·10¹¹ for all methods (Theorem 8).
-    The arguments are those of `lower_bound`.
+    Args:
+        problem, eps, rotated, blocks: As in `lower_bound`, but L0 is that of f.
 
     >>> least = smooth_lower_bound(Problem(alpha=0, L0=1, B=1, G=0, gap=1, growth=1), eps=1e-3)
     >>> f"{least.samples:.3g} samples in {least.rounds:.3g} rounds"

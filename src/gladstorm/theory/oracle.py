@@ -22,14 +22,11 @@ if TYPE_CHECKING:
 def problem_of(oracle: Oracle, *, alpha: float | None = None) -> Problem:
     """The `Problem` of an oracle, with f's own constants and BG-0 noise around x⁰, as NSGDM's theorems need it.
 
-    If the noise is smallest at another point, its constants are moved to x⁰ (`around_start`, `cost_of_moving`).
-
-    Args:
-        oracle: the oracle; its objective must declare its constants.
-        alpha: a larger α than the one that the objective declares (see `weaken`).
+    α may be larger than the one that the objective declares (`weaken`). Noise that is smallest at another point than x⁰
+    has its constants moved there (`around_start`).
 
     Raises:
-        ValueError: if the theorems say nothing about this oracle, or f(x⁰) = inf f.
+        ValueError: If the theorems say nothing about this oracle, or f(x⁰) = inf f.
     """
     import jax
 
@@ -59,14 +56,10 @@ def for_oracle(
     """State the paper's theorem about a method on this oracle: NSGDM with f's own constants, NSTORM with the oracle's.
 
     Args:
-        oracle: the oracle.
-        method: "nsgdm" or "nstorm".
-        alpha: as in `problem_of`.
-        gamma0: γ0 of the schedule. If not given, the one with the smallest leading coefficient; `tune(T)` then improves
-            it for one horizon.
-        eta0: η0 in (0, 1] of the schedule, if it has one.
+        oracle, alpha: As in `problem_of`.
+        method, gamma0, eta0: As in `theorem`; `tune(T)` then improves γ0 for one horizon.
 
-    If the noise is smallest at another point than x⁰, its constants are moved to x⁰. They stay valid and become larger;
+    If the noise is smallest at another point than x⁰, its constants are moved to x⁰ and become larger;
     `cost_of_moving(oracle.bg0, oracle.objective.start)` says by how much.
 
     >>> import gladstorm as gs

@@ -6,7 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from gladstorm.theory import nsgdm, nstorm  # noqa: F401 - importing a module makes its regimes known
+from gladstorm.theory import nstorm  # noqa: F401 - its regimes come first: seeds of the verification count them
+
+# isort: split
+from gladstorm.theory import nsgdm  # noqa: F401 - makes its regimes known
 from gladstorm.theory.class_constants import best_linear_class, flat_classes, in_norm, wrapped
 from gladstorm.theory.every_setting import OwnSchedule, free_run, takes_own
 from gladstorm.theory.geometry import EUCLID, Decay, Norm
@@ -23,10 +26,12 @@ PLANNED_METHODS = (*COVERED_METHODS, PlainSgd.method)
 
 
 def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
-    """The paper's statement about "nsgdm" or "nstorm" on a problem, whose numbers decide which theorem applies.
+    """The paper's statement about a method on a problem. The numbers of the problem decide which theorem applies.
 
-    Without γ0 it is the admissible one with the smallest leading coefficient. η0 in (0, 1] is for schedules that have
-    one.
+    Args:
+        method, problem: "nsgdm" or "nstorm", and the constants.
+        gamma0: γ0 of the schedule. If not given, the admissible one with the smallest leading coefficient.
+        eta0: η0 in (0, 1] of the schedule, if it has one.
 
     >>> theorem("nsgdm", Problem(alpha=0, L0=1, B=0, G=1, gap=2)).source
     'Corollary 4.2 (Standard smoothness under bounded variance), equation (36)'
@@ -37,8 +42,11 @@ def theorem(method: str, problem: Problem, *, gamma0: float | None = None, eta0:
 def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float = 1.0, eta0: float = 1.0) -> Statement:
     """A statement for its η, γ and N_init only, which do not depend on the smoothness constants or the gap.
 
-    Do not use its bound and conditions: they are for made-up constants. `plan` has those for yours. Of B only whether
-    it is 0 matters.
+    Do not use its bound and conditions: they are for made-up constants. `plan` has those for yours.
+
+    Args:
+        method, alpha, gamma0, G, eta0: As in `theorem` and `Problem`.
+        B: Growth of the noise; only whether it is 0 matters.
 
     >>> for_schedule("nstorm", alpha=0, gamma0=1.0, G=0.7).schedule(10_000).n_init
     49
@@ -47,7 +55,11 @@ def for_schedule(method: str, *, alpha: float, gamma0: float, G: float, B: float
 
 
 def for_wrapper(method: str, problem: Problem, *, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
-    """The statement about a method if the noise of `BlumGladyshev` is added to f, whose own constants are given.
+    """The statement about a method if the noise of `BlumGladyshev` is added to f.
+
+    Args:
+        method, gamma0, eta0: As in `theorem`.
+        problem: The problem with f's own constants.
 
     >>> for_wrapper("nstorm", Problem(alpha=0, L0=3, B=4, G=1, gap=1), gamma0=1.0).problem.L
     5.0
@@ -82,18 +94,11 @@ def plan(
         method: "nsgdm", "nstorm" or "sgd".
         horizon: T, the number of iterates. Give either horizon or eps.
         eps: the bound on E‖∇f(x̂)‖ to reach.
-        alpha: α in [0, 1], as in `Problem`, and so are the six that follow.
-        L0: smoothness constant.
-        L1: growth of the curvature.
-        L: mean-square constant.
-        B: growth of the noise.
-        G: noise at x⁰.
-        gap: f(x⁰) − inf f.
+        alpha, L0, L1, L, B, G, gap, growth: Those of `Problem`.
         gamma0: γ0 of the schedule. If not given, the one with the smallest bound that satisfies the theorem's
             conditions; for NSTORM under BG-0 noise and α > 0 also another schedule, S9, if eta0 is not given either and
             it is better. A value that violates a condition is no error: `plan(...).statement.violations()` says so.
         eta0: η0 in (0, 1] of the schedule; 1 if not given.
-        growth: a ≥ 0: noise deviates by at most G + B‖x − x⁰‖^(a/2). The paper has 2.
         norm: In which steps have length 1: euclid, sign(d), spectral(m, n), layers(…), or a `Norm`. The bound is on the
             gradient in its dual norm. With another growth or norm than the paper's, with decay, and for SGD, γ and η
             are those with the smallest bound, so gamma0 and eta0 must be left out.
@@ -158,7 +163,7 @@ def _of_norm(problem: Problem, constants: str | None, *, of_samples: bool) -> Pr
     return in_norm(problem, of_samples=of_samples)
 
 
-def compare(**given: Any) -> tuple[dict[str, Plan], dict[str, str]]:
+def compare_plans(**given: Any) -> tuple[dict[str, Plan], dict[str, str]]:
     """Plans of all methods from the constants of f, as `plan` takes them; and why it refuses a method, where it does.
 
     Where `plan` keeps to the paper's schedule there is a second one with the best schedule for our sharper bound.
@@ -166,7 +171,7 @@ def compare(**given: Any) -> tuple[dict[str, Plan], dict[str, str]]:
     NSTORM has the constants of f with the paper's noise added (`wrapped`) if that is the growth; otherwise those of
     samples are as given.
 
-    >>> plans, refused = compare(alpha=0, L0=1, B=0.5, G=1, gap=1, eps=0.1, growth=2)
+    >>> plans, refused = compare_plans(alpha=0, L0=1, B=0.5, G=1, gap=1, eps=0.1, growth=2)
     >>> for method, made in plans.items():
     ...     print(f"{method}: {made.horizon:.1g}")
     sgd: 9e+05

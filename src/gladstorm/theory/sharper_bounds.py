@@ -374,9 +374,7 @@ def travel_lower_bound(L0: float, gamma: float, T: int, descent: float) -> float
     A step of length γ lowers f by at most γ‖∇f‖ + L0 γ²/2, whatever the estimator.
 
     Args:
-        L0: The smoothness constant of f.
-        gamma: γ, the length of a step.
-        T: The number of steps.
+        L0, gamma, T: The smoothness constant of f, the length of a step and their number.
         descent: f(x⁰) − f(x^T).
     """
     NON_NEGATIVE.require("travel_lower_bound", "L0", L0)

@@ -27,6 +27,9 @@ class Uniform:
 def uniform(method: str, problem: Problem, eps: float) -> Uniform:
     """The closed form of A9 (nsgdm) or B9 (nstorm) for ε. It needs ε ≤ 8τQ, Q being the noise where the run ends.
 
+    Args:
+        method, problem, eps: "nsgdm" or "nstorm", the constants, and ε.
+
     >>> run = uniform("nstorm", Problem(alpha=1, L0=1, L1=1, B=1, G=0, gap=1), eps=0.1)
     >>> round(run.samples / (4480 * (1 + 40) * 40 / 0.1**3), 3)
     1.0

@@ -168,16 +168,16 @@ def layer_notes(model: torch.nn.Module) -> tuple[str, ...]:
     ('Dropout is switched off and not part of the noise; call model.train() before to count it.',)
     """
     notes = []
-    norms = [layer for layer in model.modules() if isinstance(layer, _BatchNorm)]
-    drops = [layer for layer in model.modules() if isinstance(layer, _DropoutNd) and layer.p > 0]
-    if any(layer.training for layer in norms):
+    norms = [layer.training for layer in model.modules() if isinstance(layer, _BatchNorm)]
+    drops = [layer.training for layer in model.modules() if isinstance(layer, _DropoutNd) and layer.p > 0]
+    if any(norms):
         notes.append(
             "BatchNorm normalizes every group by itself: f is that of batches of the size of a group. Put these layers "
             "into eval mode to diagnose f with fixed statistics, or compare reports with fewer groups."
         )
     elif norms:
         notes.append("BatchNorm is in eval mode: f is that with the running statistics, not the one trained on.")
-    if any(layer.training for layer in drops):
+    if any(drops):
         notes.append("Dropout is part of the noise; call model.eval() before to leave it out.")
     elif drops:
         notes.append("Dropout is switched off and not part of the noise; call model.train() before to count it.")

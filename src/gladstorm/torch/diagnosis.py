@@ -38,7 +38,7 @@ from gladstorm.torch.batch_gradients import (
 from gladstorm.torch.nsgdm import NSGDM
 from gladstorm.torch.options import rounding_swallows
 from gladstorm.torch.random_state import save_random_state
-from gladstorm.torch.step_norms import IN_LAYERS, LayerNorms, Norms, WholeNorm
+from gladstorm.torch.step_norms import IN_LAYERS, LayerNorms, Norms, WholeNorm, norm_for
 
 
 def diagnose(
@@ -87,21 +87,15 @@ def diagnose(
     'not identifiable'
     """
     check(budget, groups, radius)
-    if not isinstance(model, torch.nn.Module):
-        raise ValueError(
-            f"diagnose: model must be a torch.nn.Module; got {type(model).__name__}. Call diagnose(loss_of, model, "
-            "loader)."
-        )
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module  # this process' data, without waiting for the others
-    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    if not named:
-        raise ValueError("diagnose: some parameters of the model must require gradients; got a model with none.")
-    refuse_sharded("diagnose", named.values(), "Diagnose the model before it is sharded.")
-    norm = WholeNorm(named.values()) if norms is None else LayerNorms(norms(model), "diagnose")
+    norm = norm_for(model, norms, "diagnose")
     params, notes = norm.params, layer_notes(model)
+    if not params:
+        raise ValueError("diagnose: some parameters of the model must require gradients; got a model with none.")
+    refuse_sharded("diagnose", params, "Diagnose the model before it is sharded.")
     start = [p.detach().clone() for p in params]
-    names: dict[Tensor, str] = {p: name for name, p in named.items()}
+    names: dict[Tensor, str] = {p: name for name, p in model.named_parameters()}
     path, reach = _path(checkpoint, {names[p]: p for p in params}, norm)
     restore = save_random_state([model], {p.device for p in params})
     measured = SampledLoss("diagnose", loss_of, model, params)

@@ -35,7 +35,7 @@ from gladstorm.torch.gradient_records import GradientRecorder
 from gladstorm.torch.norms import norm_of
 from gladstorm.torch.options import processes
 from gladstorm.torch.random_state import save_random_state
-from gladstorm.torch.step_norms import IN_LAYERS, LayerNoise, LayerNorms, Norms, WholeNorm
+from gladstorm.torch.step_norms import IN_LAYERS, LayerNoise, LayerNorms, Norms, WholeNorm, norm_for
 
 LARGE = 64  # samples, of which eighths are enough
 NEARLY = 0.999  # of a threshold: as long as this, a gradient was clipped to it, but for rounding
@@ -112,19 +112,17 @@ class NoiseProbe:
         self._recorder: GradientRecorder | None = None
         self._model: torch.nn.Module | None = None
         self._notes: tuple[str, ...] = ()  # remarks
-        given: Any = getattr(optimizer_or_model, "optimizer", optimizer_or_model)  # Accelerate wraps an optimizer
+        given: Any = optimizer_or_model
         if isinstance(given, torch.nn.Module):
             self._model = given.module if isinstance(given, torch.nn.parallel.DistributedDataParallel) else given
-            self._notes = layer_notes(self._model)
-            params = list(self._model.parameters())
-        else:
-            params = [p for group in given.param_groups for p in group["params"]]
-        if norms is not None and self._model is None:
+            self._notes = (*layer_notes(self._model), *([] if norms is None else [IN_LAYERS]))
+            self._norm = norm_for(self._model, norms, "NoiseProbe")
+        elif norms is not None:
             raise ValueError("NoiseProbe: norms needs a model, whose mini-batches it can look at; got an optimizer.")
-        if norms is None or self._model is None:
-            self._norm: WholeNorm | LayerNorms = WholeNorm(p for p in params if p.requires_grad)
         else:
-            self._norm, self._notes = LayerNorms(norms(self._model), "NoiseProbe"), (*self._notes, IN_LAYERS)
+            given = getattr(given, "optimizer", given)  # Accelerate wraps it
+            params = [p for group in given.param_groups for p in group["params"]]
+            self._norm = WholeNorm(p for p in params if p.requires_grad)
         self._params = self._norm.params
         if not self._params:
             raise ValueError("NoiseProbe: some parameters must require gradients; got none that do.")
@@ -170,18 +168,18 @@ class NoiseProbe:
         finally:
             restore()
         (A, norm_A), (B, norm_B) = evaluated
+        both = [torch.add(a, b) for a, b in zip(A, B, strict=True)]
         samples, halves = size_of(parts[0]) * self._reduced_over, (norm_A, norm_B)
         if isinstance(self._norm, LayerNorms):
             noise, gradient2, of_layers = self._norm.layers([A, B], samples)
             self._of_layers.append(of_layers)
             halves = math.nan, math.nan  # what clipping does is told by Euclidean noise
         else:
-            torch._foreach_add_(A, B)  # in place: to ask for memory takes time
-            noise, gradient2 = spread([squared(norm_A), squared(norm_B)], squared(norm_of(A).item()), samples)
+            noise, gradient2 = spread([squared(norm_A), squared(norm_B)], squared(norm_of(both).item()), samples)
         if self._max_norm is not None:  # gradients are as long as that after clipping, and longer before
             now = norm_of([p.grad for p in self._params if p.grad is not None]).item()
             self._count_clipped(now >= NEARLY * self._max_norm)
-        self._add(step, size * self._reduced_over, (len(parts), samples, noise, gradient2, *NOTHING, *halves), A)
+        self._add(step, size * self._reduced_over, (len(parts), samples, noise, gradient2, *NOTHING, *halves), both)
 
     @property
     def probes(self) -> Probes:

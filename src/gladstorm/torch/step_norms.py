@@ -40,7 +40,7 @@ class LayerNoise(NamedTuple):
     @property
     def tau(self) -> float:
         """√(V_*/tr Σ): how much this norm makes of the noise; tr C^½ of its covariance C, scaled to tr C = 1, but for
-        a factor of 0.8 to 1 where noise is normal."""
+        a factor of 0.7 to 1 where noise is normal."""
         return math.sqrt(self.noise / self.variance) if self.variance > 0 else math.nan
 
 
@@ -138,6 +138,13 @@ class LayerNorms:
     def measure(self, gradients: Sequence[Sequence[Tensor]], samples: int) -> tuple[float, float]:
         """V_* and ‖∇f‖_*² from the gradients of groups of samples; the square has the sign of the agreement."""
         return self.layers(gradients, samples)[:2]
+
+
+def norm_for(model: torch.nn.Module, norms: Norms | None, owner: str) -> WholeNorm | LayerNorms:
+    """The norm that distances and noise of a model are measured in."""
+    if norms is None:
+        return WholeNorm(p for p in model.parameters() if p.requires_grad)
+    return LayerNorms(norms(model), owner)
 
 
 def _length(x: Tensor, norm: str, stack: int) -> float:

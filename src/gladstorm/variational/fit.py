@@ -188,7 +188,7 @@ class Fit:
     @property
     def khat_in_words(self) -> str:
         """The meaning of `khat` for this fit, as a sentence."""
-        return khat_in_words(self.khat, self.efficiency)
+        return khat_in_words(self.khat, self.efficiency, "more steps" if "Flow" in self.family else "guide=Flow()")
 
     def to_arviz(self, draws: Draws | None = None, *, dims: Any = None, coords: Any = None, **groups: Draws) -> Any:
         """Return draws and what is known of the fit as ArviZ has them: a DataTree, or before ArviZ 1 an InferenceData.

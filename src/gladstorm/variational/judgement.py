@@ -222,7 +222,7 @@ def efficiency(log_weights: np.ndarray) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum() / len(weights))
 
 
-def khat_in_words(k: float | None, share: float | None = None) -> str:
+def khat_in_words(k: float | None, share: float | None = None, remedy: str = "guide=Flow()") -> str:
     """Explain what k-hat and the efficiency of importance weights say about a fit, and what to do."""
     if k is None:
         return "k-hat is not known: subsampled data, or a guide that is a point, have no importance weights."
@@ -233,7 +233,7 @@ def khat_in_words(k: float | None, share: float | None = None) -> str:
         return f"{numbers}: the fit is usable, and importance weights improve it."
     return (
         f"{numbers}: the posterior has parts that the fit does not reach, so its means may be right and its standard "
-        "deviations are probably too small; try guide=Flow(), other parameters, or MCMC with fit.mass_matrix()."
+        f"deviations are probably too small; try {remedy}, other parameters, or MCMC with fit.mass_matrix()."
     )
 
 

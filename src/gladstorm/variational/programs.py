@@ -80,7 +80,7 @@ class Traced:
         """Return at which rows of arguments the number and its gradient are finite."""
         values, gradients = self.values_and_gradients(*rows)
         leaves = [np.isfinite(leaf).reshape(len(leaf), -1).all(axis=1) for leaf in jax.tree.leaves(gradients)]
-        return np.all([np.isfinite(values), *leaves], axis=0)
+        return np.asarray(np.all([np.isfinite(values), *leaves], axis=0))
 
     def values_and_gradients(self, *rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the number and its gradient at rows of arguments."""

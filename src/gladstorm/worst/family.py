@@ -87,7 +87,9 @@ class ProblemClass:
 
     def deviation(self, distance: float) -> float:
         """σ, the largest deviation of a sample at this distance from x⁰."""
-        return math.hypot(self.statement.problem.B * distance, self.statement.problem.G)
+        return math.hypot(
+            self.statement.problem.B * distance**self.statement.problem.half_growth, self.statement.problem.G
+        )
 
     def steepest(self, u: float) -> float:
         """Largest |f''| where |f'| is u or more."""

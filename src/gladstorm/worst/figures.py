@@ -16,7 +16,7 @@ def draw_problem(result: WorstProblem) -> Figure:
     x = np.linspace(-reach, reach, 1001)
     slope = np.interp(x, nodes, problem.slope)
     value = np.concatenate([[0.0], np.cumsum(np.diff(x) * (slope[1:] + slope[:-1]) / 2)])
-    sigma = np.hypot(noise.B * x, noise.G)
+    sigma = np.hypot(noise.B * np.abs(x) ** noise.half_growth, noise.G)
     figure = Figure(figsize=(8, 2.6), layout="constrained")
     of_f, of_slope, of_noise = figure.subplots(1, 3)
     of_f.plot(x, value - value.min(), color="black")

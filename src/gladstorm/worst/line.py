@@ -15,7 +15,7 @@ import numpy as np
 from typing_extensions import override
 
 from gladstorm.core.constants import Constants
-from gladstorm.core.parts import Array, Data, Number, check, in_float64, leaf, part
+from gladstorm.core.parts import Array, Data, Number, check, in_float64, leaf, part, static
 from gladstorm.core.rules import FINITE, NON_NEGATIVE, PROBABILITY, VECTOR
 from gladstorm.problems.oracle import Oracle
 from gladstorm.problems.sampling import mean_of_coins
@@ -73,7 +73,7 @@ class PointWithDeviation(NamedTuple):
 
 @part
 class LineNoise(Oracle):
-    """∇f(x; ξ) = ∇f(x) + σ(x) (c₁(x) s₁ + c₂(x) s₂), σ² = B²|x|² + G², c₁² + c₂² ≤ 1: BG-0 with these B and G.
+    """∇f(x; ξ) = ∇f(x) + σ(x) (c₁(x) s₁ + c₂(x) s₂), σ² = B²|x|^a + G², c₁² + c₂² ≤ 1: noise of these B, G and a.
 
     s₁ and s₂ are independent, of mean 0 and variance 1: √((1 − q)/q) with probability q and −√(q/(1 − q)) otherwise.
     The shares c are linear between the nodes of f, so the samples of one ξ at two points differ by a known amount.
@@ -84,6 +84,7 @@ class LineNoise(Oracle):
     G: Number = leaf(NON_NEGATIVE)
     q: Data = leaf(PROBABILITY)  # of both channels
     share: Any = leaf(FINITE)  # c at the nodes, a row for each
+    growth: float = static(NON_NEGATIVE, default=2.0)  # a
 
     @override
     def draw(self, key: Array) -> Array:
@@ -97,7 +98,8 @@ class LineNoise(Oracle):
 
     @override
     def at(self, x: Array) -> PointWithDeviation:
-        sigma = jnp.sqrt((self.B * x[0]) ** 2 + self.G**2)
+        grown = x[0] if self.growth == 2 else jnp.abs(x[0]) ** (self.growth / 2)
+        sigma = jnp.sqrt((self.B * grown) ** 2 + self.G**2)
         return PointWithDeviation(
             x, self.objective.grad(x), sigma * self.objective.interpolate(x, jnp.asarray(self.share))
         )
@@ -121,13 +123,13 @@ class LineProblem:
     share: tuple[tuple[float, float], ...]  # of each channel in the noise
     q: tuple[float, float]  # probability of the larger value of each channel
 
-    def oracle(self, B: float, G: float) -> LineNoise:
-        """The problem with noise of variance at most B²|x|² + G²; a ValueError says which numbers do not fit."""
+    def oracle(self, B: float, G: float, growth: float = 2.0) -> LineNoise:
+        """The problem with noise of variance at most B²|x|^a + G²; a ValueError says which numbers do not fit."""
         counts = {len(self.x), len(self.slope), len(self.share)}
         if len(counts) > 1 or len(self.x) < 2 or not np.all(np.diff(self.x) > 0) or 0.0 not in self.x:
             raise ValueError(f"x must increase, with 0 and as many numbers as slope and share; got x={self.x}")
         line = Line(np.array(self.x), np.array(self.slope), float(min(self._lowest_values())))
-        oracle = LineNoise(line, B, G, np.array(self.q), np.array(self.share))
+        oracle = LineNoise(line, B, G, np.array(self.q), np.array(self.share), growth)
         check(oracle)
         return oracle
 
@@ -163,7 +165,7 @@ def audit(oracle: LineNoise, statement: Statement, reach: float, seed: int = 0) 
     probabilities, gradients = samples(oracle, way)
     exact = np.einsum("s,s...->...", probabilities, gradients)
     variance = np.einsum("s,s...->...", probabilities, (gradients - exact) ** 2)
-    allowed = problem.B**2 * way**2 + problem.G**2
+    allowed = problem.B**2 * np.abs(way) ** problem.growth + problem.G**2
     used = {
         "variance": float(np.max(np.divide(variance, allowed, out=np.zeros_like(allowed), where=allowed > 0))),
         "gap": _gap(oracle, nodes, reach) / problem.gap,

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -18,6 +18,7 @@ from gladstorm.methods import from_plan
 from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import run
 from gladstorm.theory import Plan, Problem, Statement, lower_bound, sharper, theorem
+from gladstorm.theory.every_setting import free_run
 from gladstorm.worst.family import ProblemClass, instance
 from gladstorm.worst.line import LineNoise, LineProblem, audit
 from gladstorm.worst.proposals import propose
@@ -101,10 +102,18 @@ class WorstProblem:
 
 
 def stated(method: str, problem: Problem, T: int, gamma0: float | None = None, eta0: float = 1.0) -> Statement:
-    """Make the statement whose class is searched; without γ0, with the best one at T."""
+    """Make the statement whose class is searched; without γ0, with the best one at T.
+
+    Noise of another growth than 2 is for NSGDM with α = 0 alone: samples of NSTORM may not differ by as much near x⁰.
+    """
     for rule in (COUNT, STEPS):
         rule.require("worst", "horizon", T)
-    statement = theorem(method, problem, gamma0=gamma0, eta0=eta0)
+    if problem.growth == 2:
+        statement = theorem(method, problem, gamma0=gamma0, eta0=eta0)
+    elif (method, problem.alpha) == ("nsgdm", 0):
+        statement = replace(free_run(method, problem), gamma0=1.0 if gamma0 is None else gamma0, eta0=eta0)
+    else:
+        raise ValueError(f"worst: growth must be 2, but for nsgdm with alpha = 0; got growth={problem.growth:g}.")
     if gamma0 is None:
         statement = statement.tune_gamma0(T)
     if violations := statement.violations():
@@ -278,7 +287,8 @@ def again(
 
 
 def _with_noise(problem: LineProblem, of: ProblemClass) -> LineNoise:
-    return problem.oracle(of.statement.problem.B, of.statement.problem.G)
+    noise = of.statement.problem
+    return problem.oracle(noise.B, noise.G, noise.growth)
 
 
 def _run(oracle: LineNoise | list[LineNoise], of: ProblemClass, seeds: range, **sweeps: Any) -> Record:

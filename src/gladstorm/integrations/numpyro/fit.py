@@ -134,10 +134,17 @@ def _fit_family(
         return dict(constrain_fn(handlers.seed(model, jax.random.wrap_key_data(keys[0])), args, kwargs, unravel(z)))
 
     def on_all_data(z: Array) -> Array:
-        return jnp.negative(potential_energy(_with_all_data(model, plates), args, kwargs, unravel(z)))
+        seeded = handlers.seed(_with_all_data(model, plates), jax.random.wrap_key_data(keys[0]))
+        return jnp.negative(potential_energy(seeded, args, kwargs, unravel(z)))
 
     density = Traced(log_density, first, keys[0])
-    whole = Traced(on_all_data, first) if plates else None
+    try:
+        whole = Traced(on_all_data, first) if plates else None
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"fit: model must be given all data and draw the rows of its plate {min(plates)!r} from them, as in "
+            f"obs=data[rows]; with all rows, {error}"
+        ) from error
     sites = [[name, list(np.shape(value))] for name, value in sorted(zeros.items())]
     points = _first_points(initialize, keys[1:])
     return fit_gaussian(density, family, points, transform, **settings, sites=sites, on_all_data=whole)

@@ -1,20 +1,4 @@
-"""NSTORM in numpyro's SVI: an optimizer that evaluates the loss of one step, with its key, at two points.
-
->>> import numpyro
->>> from numpyro.distributions import Normal
->>> from numpyro.infer import SVI, Trace_ELBO
->>> from numpyro.infer.autoguide import AutoNormal
->>> from gladstorm.optax import nstorm
->>> def model(data):
-...     z = numpyro.sample("z", Normal(0.0, 10.0))
-...     numpyro.sample("data", Normal(z, 1.0), obs=data)
->>> svi = SVI(model, AutoNormal(model), TwoPoint(nstorm(learning_rate=0.1)), Trace_ELBO())
->>> result = svi.run(jax.random.key(0), 200, jnp.full(100, 3.0), progress_bar=False)
->>> bool(abs(result.params["z_auto_loc"] - 3.0) < 0.3)
-True
-
-NSGDM evaluates once and needs nothing: `SVI(model, guide, gladstorm.optax.nsgdm(0.1), Trace_ELBO())`.
-"""
+"""NSTORM in numpyro's SVI: an optimizer that evaluates the loss of one step, with its key, at two points."""
 
 from __future__ import annotations
 
@@ -36,12 +20,12 @@ Loss = Callable[[Tree], tuple[Array, Any]]  # parameters to (loss, mutable state
 
 
 class TwoPoint(optim._NumPyroOptim):  # type: ignore[misc]  # what SVI asks for; numpyro publishes no types
-    """An optimizer for SVI, made from an Optax transformation that takes `grad_fn`.
+    """An optimizer for SVI, made from an Optax transformation that takes `grad_fn`: `TwoPoint(nstorm(0.1))`.
 
     In each step, `SVI.update` draws one key and gives the optimizer a loss with that key inside. So `grad_fn` evaluates
     the same draw from the guide, and the same subsample of the data, at any point. NSTORM evaluates it at two points,
     so every step costs two gradients, including the first. The loss that SVI reports, and the mutable state that it
-    keeps, are those at the current parameters.
+    keeps, are those at the current parameters. NSGDM evaluates once and needs no wrapper.
     """
 
     def __init__(self, transformation: optax.GradientTransformation) -> None:

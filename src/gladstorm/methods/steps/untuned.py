@@ -49,13 +49,10 @@ class Untuned(Step):
     V ← V + ‖δ‖²,  z = ‖x − x̄‖²/V                                 1 if steps are as good as random
     x̄ ← x̄ + w(x − x̄),  V ← (1 − w)² V,  w = 7/(k + 8)             the average
 
-    z compares the way from x̄ to x with that of a random walk of the same steps. If z > 1 steps agree: the run still
-    travels, so the clock waits. If z < ½ steps undo each other: they are too long, and
-    the clock hurries. A decay that is exponential in τ forgives a wrong r: on a quadratic with noise the error at the
-    end depends on the number of e-folds and hardly on the first length. The first length is a hundredth of 1 + ‖x⁰‖,
-    so that a trained model is seldom thrown off. It grows slowly where there is time: by at most e^{16√(k/K)} in k
-    steps, which is 5 in a hundredth of the run and 157 in a tenth. Faster, it would follow the noise of a few gradients
-    into flat or steep regions that no later step leaves.
+    z compares the way from x̄ to x with that of a random walk of the same steps. If z > 1 the run still travels, so the
+    clock waits; if z < ½ steps undo each other, so it hurries. A decay that is exponential in τ forgives a wrong r. The
+    first length is small, so that a trained model is seldom thrown off, and r grows by at most e^{16√(k/K)} in k steps:
+    faster, it would follow the noise of a few gradients into regions that no later step leaves.
 
     f times a constant changes nothing. No step is longer than γ r. Where v = 0 nothing moves. A v that is not finite is
     counted and not remembered, and x goes half the way back to x̄, where gradients were finite.

@@ -1,6 +1,7 @@
 """The problem on which no method is faster than ε^−(4+α): a runway, a gate and a chain, with noise of its own.
 
-It is in the class E L*_sym(α), under BG-0 noise. docs/optimal.md explains it, docs/lower_bound_proof.md has the proof.
+It is in the class E L*_sym(α), under BG-0 noise or noise of a smaller growth. docs/optimal.md explains it, and
+docs/lower_bound_proof.md has the proof.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from typing_extensions import override
 from gladstorm.core.constants import Bg0, Constants
 from gladstorm.core.hardness import Hardness
 from gladstorm.core.parts import Array, Data, Number, check, leaf, part
-from gladstorm.core.rules import FRACTION, MATRIX, NON_NEGATIVE, POSITIVE, VECTOR
+from gladstorm.core.rules import FRACTION, MATRIX, NON_NEGATIVE, POSITIVE, VECTOR, Rule
 from gladstorm.problems.hard.zero_chain import DEPTH, GatedChain, chain_grad, chain_value, link, progress
 from gladstorm.problems.oracle import OwnNoise
 from gladstorm.problems.sampling import mean_of_signs, successes
 
 QUIET = 0.1  # a: coordinates below it do not show
+UP_TO_TWO = Rule("from 0 to 2", lambda a: (a >= 0) & (a <= 2))  # mean-square smooth samples do not grow faster
 SQUASHED = 230  # P = 230 √T: the chain of the rotated problem lies in a ball of this radius
 
 
@@ -51,7 +53,8 @@ class NoisyRunway(GatedChain):
     is the sign of the carrier φ, about (B/(2√2)) ‖x − x⁰‖². The carrier tells nothing, but it makes sample gradients
     large, so that the class E L*_sym(α) admits a chain that is denser by (BΔ/ε)^α.
 
-    A method that respects zeros needs T/(2p) stochastic gradients, of the order L1 B^(1+α) Δ^(2+α) ε^−(4+α).
+    A method that respects zeros needs T/(2p) stochastic gradients, of the order L1 B^(1+α) Δ^(2+α) ε^−(4+α); under
+    noise of growth a of the order ε^−(3 + a/2 + αa/2).
     """
 
     start: Data = leaf(VECTOR)  #: x⁰ = 0 in 1 + T dimensions
@@ -61,12 +64,15 @@ class NoisyRunway(GatedChain):
     L1: Number = leaf(NON_NEGATIVE)  #: L1 ≥ 0 of the class
     B: Number = leaf(POSITIVE)  #: growth of the noise, > 0
     gap: Number = leaf(POSITIVE)  #: Δ > 0, a bound on f(x⁰) − inf f
+    growth: float = dataclasses.field(default=2.0, kw_only=True, metadata={"rule": UP_TO_TWO, "static": True})  #: a
     own_oracle: ClassVar[str] = "noisy-runway"
     rotated: ClassVar[bool] = False
     smoothness: ClassVar[float] = 323.0  # of f, in units of ε/λ
 
     @classmethod
-    def from_eps(cls, eps: float, alpha: float, L0: float, L1: float, B: float, gap: float) -> NoisyRunway:
+    def from_eps(
+        cls, eps: float, alpha: float, L0: float, L1: float, B: float, gap: float, *, growth: float = 2.0
+    ) -> NoisyRunway:
         """The problem for ε.
 
         Raises:
@@ -75,7 +81,7 @@ class NoisyRunway(GatedChain):
         >>> NoisyRunway.from_eps(eps=0.005, alpha=1.0, L0=1.0, L1=120.0, B=0.25, gap=1.0).start.size - 1
         4
         """
-        empty = cls(np.zeros(1), eps, alpha, L0, L1, B, gap)
+        empty = cls(np.zeros(1), eps, alpha, L0, L1, B, gap, growth=growth)
         return dataclasses.replace(empty, start=np.zeros(1 + empty._length()))
 
     @classmethod
@@ -88,13 +94,14 @@ class NoisyRunway(GatedChain):
         L1: float = 120.0,
         B: float = 0.25,
         gap: float = 1.0,
+        growth: float = 2.0,
         *,
         dim: int | None = None,
     ) -> NoisyRunway:
         """The problem for ε; with `dim` the rotated one in so many dimensions, its directions drawn from the seed."""
         if dim is None:
-            return cls.from_eps(eps, alpha, L0, L1, B, gap)
-        return RotatedRunway.from_eps(eps, alpha, L0, L1, B, gap, dim=dim, seed=seed)
+            return cls.from_eps(eps, alpha, L0, L1, B, gap, growth=growth)
+        return RotatedRunway.from_eps(eps, alpha, L0, L1, B, gap, growth=growth, dim=dim, seed=seed)
 
     def _length(self) -> int:
         """T, if the numbers are as the theorem asks."""
@@ -105,7 +112,7 @@ class NoisyRunway(GatedChain):
     @property
     def numbers(self) -> Hardness:
         """R, λ, p and T, and the conditions of the theorem."""
-        given = {name: getattr(self, name) for name in ("eps", "alpha", "L0", "L1", "B", "gap")}
+        given = {name: getattr(self, name) for name in ("eps", "alpha", "L0", "L1", "B", "gap", "growth")}
         return Hardness(**given, rotated=self.rotated)
 
     @property
@@ -153,13 +160,18 @@ class NoisyRunway(GatedChain):
         return self._grad_with(x, chain_value(omega) - DEPTH * omega.size - value, left)
 
     def carrier(self, x: Array) -> tuple[Array, Array]:
-        """φ(x) = ∫₀^{‖x‖} w and its gradient, w(r) = s r + (b − s)(r − r0)₊, b = B/√2, s = min{b, L0/4}."""
-        b, r = self.B / math.sqrt(2), jnp.linalg.norm(x)
+        """φ(x) = ∫₀^{‖x‖} w and its gradient, w(r) = s r + (b − s)(r − r0)₊, s = min{b, L0/4}, b = B R^(a/2 − 1)/√2.
+
+        For a < 2, w stays beyond R what it is there.
+        """
+        b, r = self.numbers.carried / math.sqrt(2), jnp.linalg.norm(x)
         slope = jnp.minimum(b, self.L0 / 4)
         bend = jnp.where(b > slope, jnp.divide(4 * b, self.L1) ** (1 / self.alpha) / slope, 0.0)
-        beyond = jnp.maximum(r - bend, 0.0)
-        value = slope * r**2 / 2 + (b - slope) * beyond**2 / 2
-        return value, (slope + (b - slope) * beyond / jnp.where(r > 0, r, 1.0)) * x
+        growing = r if self.growth == 2 else jnp.minimum(r, self.runway)
+        beyond, length = jnp.maximum(growing - bend, 0.0), jnp.where(r > 0, r, 1.0)
+        share = slope * (growing / length) + (b - slope) * beyond / length  # w/r
+        value = slope * growing**2 / 2 + (b - slope) * beyond**2 / 2 + share * r * (r - growing)
+        return value, share * x
 
 
 @part
@@ -177,10 +189,20 @@ class RotatedRunway(NoisyRunway):
 
     @classmethod
     def from_eps(
-        cls, eps: float, alpha: float, L0: float, L1: float, B: float, gap: float, *, dim: int = 20, seed: int = 0
+        cls,
+        eps: float,
+        alpha: float,
+        L0: float,
+        L1: float,
+        B: float,
+        gap: float,
+        *,
+        growth: float = 2.0,
+        dim: int = 20,
+        seed: int = 0,
     ) -> RotatedRunway:
         """The problem for ε in `dim` dimensions, with a random U; a ValueError as in `NoisyRunway.from_eps`."""
-        empty = cls(np.zeros(1), eps, alpha, L0, L1, B, gap, np.ones((1, 1)))
+        empty = cls(np.zeros(1), eps, alpha, L0, L1, B, gap, np.ones((1, 1)), growth=growth)
         if dim <= (length := empty._length()):
             raise ValueError(f"{cls.__name__}: dim must be > {length}, the length of the chain; got {dim=}.")
         frame = np.linalg.qr(np.random.default_rng(seed).normal(size=(dim - 1, length)))[0]
@@ -240,7 +262,7 @@ class NoisyRunwayOracle(OwnNoise):
     """∇f(x; ζ, ρ) = ∇f(x) + (ζ_i/p − 1) ∇M_i(x) + ρ ∇φ(x), P(ζ_i = 1) = p, ρ = ±1; i is the next link at x.
 
     The coins of the links are independent, and those of one sample are the same at every point. A batch is its counts
-    of coins, and so exact. The variance is (1 − p)/p ‖∇M_i‖² + ‖∇φ‖² ≤ B²‖x − x⁰‖².
+    of coins, and so exact. The variance is (1 − p)/p ‖∇M_i‖² + ‖∇φ‖² ≤ B²‖x − x⁰‖^a.
 
     >>> from gladstorm import objectives
     >>> oracle = NoisyRunwayOracle(objectives.named("noisy-runway"))
@@ -299,8 +321,9 @@ class NoisyRunwayOracle(OwnNoise):
 
     @property
     @override
-    def bg0(self) -> Bg0:
-        return Bg0(float(self.objective.B), 0.0, np.asarray(self.objective.start), affine=False)
+    def bg0(self) -> Bg0 | None:
+        of_bg0 = self.objective.growth == 2
+        return Bg0(float(self.objective.B), 0.0, np.asarray(self.objective.start), affine=False) if of_bg0 else None
 
     @property
     @override

@@ -46,7 +46,12 @@ def registry() -> dict[str, Any]:
     ['cauchy', 'cosh', 'double-well']
     """
     classes = {name.replace("_", "-"): cls for name, cls in parts_of(globals(), object).items()}
-    return {name: classes[name] for name in sorted(classes) if "from_seed" in vars(classes[name])}
+    return {name: classes[name] for name in sorted(classes) if _has_seed(classes[name])}
+
+
+def _has_seed(cls: type[Any]) -> bool:
+    """Whether it, or an abstract class that it is one of, declares `from_seed`; variants of an objective do not."""
+    return any("from_seed" in vars(kind) for kind in (cls, *filter(inspect.isabstract, cls.__bases__)))
 
 
 def named(spec: str, *, seed: int = 0, dim: int | None = None, start: float | None = None) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -29,12 +29,21 @@ def _tree(**shapes: tuple[int, ...]) -> Tree:
     return tree
 
 
+@part
 class OfSingularValues(ABC):
     """f(X) = Σ_i φ(σ_i) over the singular values of a matrix; φ is even, and φ(0) = φ'(0) = 0."""
 
-    start: Any  # fields of the parts
-    rows: int
+    start: Data = leaf(VECTOR)  #: x⁰, the rows of X one after the other
+    rows: int = static(COUNT)  #: m
     f_inf: ClassVar[float] = 0.0
+
+    @classmethod
+    def from_seed(cls, seed: int, rows: float = 0, *, dim: int = 25) -> Self:
+        """X⁰ ~ N(0, I), as square as `dim` allows if `rows` is not given."""
+        side = int(rows) or next(side for side in range(math.isqrt(dim), 0, -1) if dim % side == 0)
+        if side < 0 or side != (rows or side) or dim % side:
+            raise ValueError(f"objective: rows must be a whole number that divides dim={dim}; got rows={rows:g}.")
+        return cls(np.random.default_rng(seed).normal(0, 1, dim), side)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -82,14 +91,6 @@ class OfSingularValues(ABC):
 class SpectralLog(OfSingularValues):
     """f(X) = Σ_i log(1 + σ_i²), with singular values σ of a matrix: in the spectral norm α = 0 and L0 = 2 min{m, n}."""
 
-    start: Data = leaf(VECTOR)  #: x⁰, the rows of X one after the other
-    rows: int = static(COUNT)  #: m
-
-    @classmethod
-    def from_seed(cls, seed: int, rows: float = 0, *, dim: int = 25) -> SpectralLog:
-        """X⁰ ~ N(0, I), as square as `dim` allows if `rows` is not given."""
-        return cls(*_normal_matrix(seed, rows, dim))
-
     @override
     def phi(self, sigma: Array) -> Array:
         return jnp.log1p(sigma * sigma)
@@ -106,14 +107,6 @@ class SpectralLog(OfSingularValues):
 @part
 class SpectralCube(OfSingularValues):
     """f(X) = Σ_i σ_i³, with singular values σ of a matrix: in the spectral norm α = ½, L0 = 0, L1 = 2√(3 min{m, n})."""
-
-    start: Data = leaf(VECTOR)  #: x⁰, the rows of X one after the other
-    rows: int = static(COUNT)  #: m
-
-    @classmethod
-    def from_seed(cls, seed: int, rows: float = 0, *, dim: int = 25) -> SpectralCube:
-        """X⁰ ~ N(0, I), as square as `dim` allows if `rows` is not given."""
-        return cls(*_normal_matrix(seed, rows, dim))
 
     @override
     def phi(self, sigma: Array) -> Array:
@@ -132,14 +125,6 @@ class SpectralCube(OfSingularValues):
 class SpectralCosh(OfSingularValues):
     """f(X) = Σ_i (cosh σ_i − 1), σ singular values of a matrix: in the spectral norm α = 1, L0 = min{m, n}, L1 = 1."""
 
-    start: Data = leaf(VECTOR)  #: x⁰, the rows of X one after the other
-    rows: int = static(COUNT)  #: m
-
-    @classmethod
-    def from_seed(cls, seed: int, rows: float = 0, *, dim: int = 25) -> SpectralCosh:
-        """X⁰ ~ N(0, I), as square as `dim` allows if `rows` is not given."""
-        return cls(*_normal_matrix(seed, rows, dim))
-
     @override
     def phi(self, sigma: Array) -> Array:
         return 2 * jnp.sinh(sigma / 2) ** 2
@@ -151,13 +136,6 @@ class SpectralCosh(OfSingularValues):
     @override
     def constants_for(self, rank: int) -> Constants:
         return Constants(L0=float(rank), L1=1.0, alpha=1.0, f_inf=self.f_inf)
-
-
-def _normal_matrix(seed: int, rows: float, dim: int) -> tuple[np.ndarray, int]:
-    side = int(rows) or next(side for side in range(math.isqrt(dim), 0, -1) if dim % side == 0)
-    if side < 0 or side != (rows or side) or dim % side:
-        raise ValueError(f"objective: rows must be a whole number that divides dim={dim}; got rows={rows:g}.")
-    return np.random.default_rng(seed).normal(0, 1, dim), side
 
 
 @part
@@ -188,7 +166,7 @@ class MatrixSensing(Differentiated):
 
     @property
     def tree(self) -> Tree:
-        """U and V."""
+        """How x is read as U and V."""
         return _tree(U=(self.A.shape[-2], self.rank), V=(self.A.shape[-1], self.rank))
 
     def losses(self, x: Array) -> Array:

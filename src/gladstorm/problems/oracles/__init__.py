@@ -19,8 +19,8 @@ from gladstorm.problems.oracle import Streamed as Streamed
 from gladstorm.problems.oracles.blum_gladyshev import BlumGladyshev as BlumGladyshev
 from gladstorm.problems.oracles.blum_gladyshev import ExactBg0 as ExactBg0
 from gladstorm.problems.oracles.blum_gladyshev import FullRankOracle as FullRankOracle
+from gladstorm.problems.oracles.blum_gladyshev import NormNoise as NormNoise
 from gladstorm.problems.oracles.blum_gladyshev import Skewed as Skewed
-from gladstorm.problems.oracles.blum_gladyshev import SpectralBg0 as SpectralBg0
 from gladstorm.problems.oracles.finite_sum import FiniteSum as FiniteSum
 from gladstorm.problems.oracles.finite_sum import finite_sum as finite_sum
 from gladstorm.problems.oracles.finite_sum import measured_variance as measured_variance
@@ -58,7 +58,7 @@ def named(text: str, objective: Any, given: Mapping[str, float] | None = None) -
 
     >>> from gladstorm import objectives
     >>> named("skewed(B=0.5, q=0.1)", objectives.named("cauchy", start=5.0), {"B": 2.0, "G": 1.0})
-    Skewed(objective=Cauchy(start=array([5.])), B=0.5, G=1.0, q=0.1)
+    Skewed(objective=Cauchy(start=array([5.])), B=0.5, G=1.0, growth=2.0, q=0.1)
     """
     return read(text, given).of(objective)
 

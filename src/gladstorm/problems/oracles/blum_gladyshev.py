@@ -1,5 +1,6 @@
-"""Noise that is added to exact gradients, of exactly the variance BG-0 allows: the paper's oracle and four others."""
+"""Noise added to exact gradients, of exactly the variance that is allowed: the paper's oracle and four others."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -18,20 +19,32 @@ from gladstorm.problems.sampling import mean_of_coins, mean_of_signs
 
 @part
 class ExactBg0(Oracle):
-    """Noise around x⁰ of exactly the variance that BG-0 allows, E‖∇f(x; ξ) − ∇f(x)‖² = B²‖x − x⁰‖² + G²."""
+    """Noise around x⁰ of exactly the variance that BG-0 allows, E‖∇f(x; ξ) − ∇f(x)‖² = B²‖x − x⁰‖² + G².
+
+    With another `growth` a it is B²‖x − x⁰‖^a + G²: bounded for a = 0, and for a > 2 so large that plain SGD may fail.
+    """
 
     objective: Objective
     B: Number = leaf(NON_NEGATIVE)  #: growth of the noise, ≥ 0
     G: Number = leaf(NON_NEGATIVE)  #: standard deviation of the noise at x⁰, ≥ 0
+    growth: float = dataclasses.field(default=2.0, kw_only=True, metadata={"rule": NON_NEGATIVE, "static": True})  #: a
+
+    def away(self, x: Array) -> Array:
+        """(x − x⁰) ‖x − x⁰‖^(a/2 − 1), whose length is that of the noise where B = 1 and G = 0."""
+        offset = x - self.objective.start
+        if self.growth == 2:
+            return offset
+        length = jnp.linalg.norm(offset)
+        return offset * jnp.where(length > 0, length, 1.0) ** (self.growth / 2 - 1)
 
     @override
     def variance(self, point: Any) -> Array:
-        return self.B**2 * jnp.sum((point.x - self.objective.start) ** 2) + self.G**2
+        return self.B**2 * jnp.sum(self.away(point.x) ** 2) + self.G**2
 
     @property
     @override
-    def bg0(self) -> Bg0:
-        return Bg0(float(self.B), float(self.G), np.asarray(self.objective.start))
+    def bg0(self) -> Bg0 | None:
+        return Bg0(float(self.B), float(self.G), np.asarray(self.objective.start)) if self.growth == 2 else None
 
 
 class Sample(NamedTuple):
@@ -52,6 +65,7 @@ class BlumGladyshev(ExactBg0):
 
     Its variance is exactly the one that BG-0 allows: E‖∇f(x; ξ) − ∇f(x)‖² = B²‖x − x⁰‖² + G². With B = 0 the variance
     is bounded, with B = G = 0 there is no noise. Blum 1954 and Gladyshev 1965 first allowed noise to grow like this.
+    With `growth` a, the factor of ρ is B (x − x⁰) ‖x − x⁰‖^(a/2 − 1).
 
     >>> from gladstorm import objectives
     >>> oracle = BlumGladyshev(objectives.named("power:3", dim=10), B=0.5, G=0.5)
@@ -67,7 +81,7 @@ class BlumGladyshev(ExactBg0):
 
     @override
     def grad(self, point: Point, sample: Sample) -> Array:
-        return point.grad + self.B * sample.rho * (point.x - self.objective.start) + self.G * sample.u
+        return point.grad + self.B * sample.rho * self.away(point.x) + self.G * sample.u
 
 
 @part
@@ -108,8 +122,20 @@ class Skewed(ExactBg0):
 
     @override
     def grad(self, point: Point, sample: Array) -> Array:
-        growing = self.B * sample[0] * (point.x - self.objective.start)
+        growing = self.B * sample[0] * self.away(point.x)
         return point.grad + growing + self.G / jnp.sqrt(point.x.size) * sample[1:]
+
+
+@part
+class LargestSingularValue:
+    """‖x‖_op: of several tensors the largest, a vector being a matrix of one column."""
+
+    def length(self, x: Any) -> Array:
+        """Return ‖x‖_op of a tree of tensors."""
+        matrices = [
+            tensor.reshape(tensor.shape[0] if tensor.ndim > 1 else tensor.size, -1) for tensor in jax.tree.leaves(x)
+        ]
+        return jnp.max(jnp.array([jnp.max(singular_values(matrix)) for matrix in matrices]))
 
 
 class FarPoint(NamedTuple):
@@ -117,16 +143,25 @@ class FarPoint(NamedTuple):
 
     x: Array
     grad: Array
-    distance: Array  # ‖x − x⁰‖_op
+    distance: Array  # ‖x − x⁰‖ in the norm
 
 
 @part
-class SpectralBg0(ExactBg0):
-    """∇f(x; ξ) = ∇f(x) + B ‖x − x⁰‖_op W + G u, W and u ~ N(0, I/d): noise that grows with the spectral distance.
+class NormNoise(ExactBg0):
+    """∇f(x; ξ) = ∇f(x) + B ‖x − x⁰‖^(a/2) W + G u, W and u ~ N(0, I/d): noise that grows with the distance in a norm.
 
-    Its variance is exactly B²‖x − x⁰‖_op² + G², where ‖·‖_op is the largest singular value of a matrix; of several
-    tensors the largest, a vector being a matrix of one column. So it is what theory means by (B, G) for spectral steps.
+    Its variance is exactly B²‖x − x⁰‖^a + G². So it is what theory means by (B, G) for steps in that norm.
+
+    >>> import gladstorm as gs
+    >>> oracle = NormNoise(gs.objectives.named("cauchy", dim=2), B=0.5, G=0.5, norm=gs.norms.Sign(), growth=1.0)
     """
+
+    norm: Any = LargestSingularValue()  #: one of gs.norms; the spectral norm if not given
+    growth: float = dataclasses.field(default=2.0, kw_only=True, metadata={"rule": NON_NEGATIVE})  #: a
+
+    def grown(self, point: FarPoint) -> Array:
+        """‖x − x⁰‖^(a/2), the noise's deviation where B = 1 and G = 0."""
+        return point.distance ** (self.growth / 2)
 
     @override
     def draw(self, key: Array) -> Array:
@@ -138,15 +173,19 @@ class SpectralBg0(ExactBg0):
 
     @override
     def at(self, x: Array) -> FarPoint:
-        tensors = jax.tree.leaves(unflatten(tree_of(self.objective), x - self.objective.start))
-        matrices = [tensor.reshape(tensor.shape[0] if tensor.ndim > 1 else tensor.size, -1) for tensor in tensors]
-        lengths = jnp.array([jnp.max(singular_values(matrix)) for matrix in matrices])
-        return FarPoint(x, self.objective.grad(x), jnp.max(lengths))
+        distance = self.norm.length(unflatten(tree_of(self.objective), x - self.objective.start))
+        return FarPoint(x, self.objective.grad(x), distance)
 
     @override
     def grad(self, point: FarPoint, sample: Array) -> Array:
-        return point.grad + self.B * point.distance * sample[0] + self.G * sample[1]
+        return point.grad + self.B * self.grown(point) * sample[0] + self.G * sample[1]
 
     @override
     def variance(self, point: FarPoint) -> Array:
-        return self.B**2 * point.distance**2 + self.G**2
+        return (self.B * self.grown(point)) ** 2 + self.G**2
+
+    @property
+    @override
+    def bg0(self) -> Bg0 | None:
+        shorter = isinstance(self.norm, LargestSingularValue)  # than the Euclidean norm, of which BG-0 is
+        return super().bg0 if shorter else None

@@ -15,7 +15,7 @@ from gladstorm.core.constants import Constants
 from gladstorm.core.parts import Array, as_data, part
 from gladstorm.core.rules import MATRIX
 from gladstorm.core.screen import shown
-from gladstorm.problems.functions import PerExample, flatten, require_indices, require_number, unflatten
+from gladstorm.problems.functions import PerExample, flatten, require_number, unflatten
 from gladstorm.problems.objectives import registry as objective_classes
 from gladstorm.problems.oracle import Objective, Oracle, Point
 from gladstorm.problems.sampling import key_of, keys_of
@@ -102,7 +102,7 @@ def finite_sum(
     """Make an oracle from your own loss and your own examples.
 
     Args:
-        loss: Takes (x, example) and returns one number; written with jax.numpy.
+        loss: Takes (x, example) and returns one number; written with jax.numpy, as in `from_function`.
         data: The examples, stacked along the first axis of an array or of every array of a tree. `loss` gets one row
             of each. Integers and booleans stay as they are, other numbers become float64.
         start: x⁰, a vector or any tree of arrays. x has the same form.
@@ -136,7 +136,6 @@ def finite_sum(
         return loss(unflatten(tree, x), example)
 
     require_number("finite_sum", "loss", of_one, vector, jax.tree.map(lambda array: array[0], data))
-    require_indices("finite_sum", "loss", partial(of_one, vector), data)
     return FiniteSum(PerExample(vector, data, loss, constants, tree))
 
 

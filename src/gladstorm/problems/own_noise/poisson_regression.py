@@ -12,7 +12,7 @@ from jax.scipy.special import ndtr
 from typing_extensions import override
 
 from gladstorm.core.parts import Array, Data, Number, leaf, part
-from gladstorm.core.rules import POSITIVE, VECTOR, unlike_shapes
+from gladstorm.core.rules import POSITIVE, VECTOR
 from gladstorm.problems.oracle import Point, Streamed
 
 
@@ -35,11 +35,6 @@ class PoissonRegression:
         """x* uniform on the unit sphere, x⁰ ~ N(0, I)."""
         direction, start = np.random.default_rng(seed).normal(0, 1, (2, dim))
         return cls(start, direction / np.linalg.norm(direction), spread)
-
-    @property
-    def flaw(self) -> str | None:
-        """Say what is wrong if its numbers do not fit together; None if they do."""
-        return unlike_shapes("PoissonRegression", start=self.start, optimum=self.optimum)
 
     @property
     def f_inf(self) -> float:

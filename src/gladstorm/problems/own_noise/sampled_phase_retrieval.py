@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from gladstorm.core.constants import Constants
 from gladstorm.core.parts import Array, Data, Number, leaf, part
-from gladstorm.core.rules import NON_NEGATIVE, VECTOR, unlike_shapes
+from gladstorm.core.rules import NON_NEGATIVE, VECTOR
 from gladstorm.problems.oracle import Point, Streamed
 
 
@@ -33,11 +33,6 @@ class SampledPhaseRetrieval:
         """x* uniform on the unit sphere, x⁰ ~ N(0, I)."""
         direction, start = np.random.default_rng(seed).normal(0, 1, (2, dim))
         return cls(start, direction / np.linalg.norm(direction), sigma)
-
-    @property
-    def flaw(self) -> str | None:
-        """Say what is wrong if its numbers do not fit together; None if they do."""
-        return unlike_shapes("SampledPhaseRetrieval", start=self.start, signal=self.signal)
 
     @property
     def f_inf(self) -> float:

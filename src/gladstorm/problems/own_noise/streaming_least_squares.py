@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from gladstorm.core.constants import Bg0, Constants
 from gladstorm.core.parts import Array, Data, Number, leaf, part
-from gladstorm.core.rules import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE, VECTOR, unlike_shapes
+from gladstorm.core.rules import AT_LEAST_ONE, NON_NEGATIVE, POSITIVE, VECTOR
 from gladstorm.problems.oracle import OwnNoise, Point
 from gladstorm.problems.sampling import PER_LENGTH, key_of, lengths
 
@@ -38,11 +38,6 @@ class StreamingLeastSquares:
         AT_LEAST_ONE.require("StreamingLeastSquares", "condition", condition)
         rng = np.random.default_rng(seed)
         return cls(rng.normal(5, 1, dim), rng.normal(0, 1, dim), np.geomspace(1, 1 / condition, dim), sigma)
-
-    @property
-    def flaw(self) -> str | None:
-        """Say what is wrong if its numbers do not fit together; None if they do."""
-        return unlike_shapes("StreamingLeastSquares", start=self.start, optimum=self.optimum, spectrum=self.spectrum)
 
     @property
     def f_inf(self) -> float:
