@@ -55,11 +55,11 @@ class AutoBatch:
         dry_run: Decide and report, and change nothing.
         on_reading: Called after every step with a dict of numbers for a dashboard, and the reason.
 
-    >>> _ = torch.manual_seed(0)
-    >>> x = torch.nn.Parameter(torch.ones(3))
-    >>> auto = AutoBatch(torch.optim.SGD([x], lr=0.01), budget=8000, micro=2)
-    >>> for _ in range(4000):  # of noise, mostly
-    ...     (((x + 30 * torch.randn(2, 3)) ** 2).sum(1).mean() * auto.share).backward()
+    >>> slope = torch.nn.Parameter(torch.zeros(3))
+    >>> auto = AutoBatch(torch.optim.SGD([slope], lr=0.01), budget=800, micro=2)
+    >>> data = 1 + 10 * torch.randn(400, 2, 3, generator=torch.Generator().manual_seed(0))  # noise, mostly
+    >>> for batch in data:
+    ...     ((batch @ slope).mean() * auto.share).backward()
     ...     if auto.due():
     ...         auto.step()
     >>> auto.steps < 2000

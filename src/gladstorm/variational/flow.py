@@ -39,17 +39,17 @@ class Coupled(NamedTuple):
 
     @property
     def noise_size(self) -> int:
-        """Number of entries of ε."""
+        """Length of ε, for a member or a stack of them."""
         return int(self.base.loc.shape[-1])
 
     @property
     def loc(self) -> np.ndarray:
-        """Mean of z, from draws."""
+        """Mean of the flow's draws."""
         return np.asarray(self._draws().mean(axis=0))
 
     @property
     def sds(self) -> np.ndarray:
-        """Standard deviations of z, from draws."""
+        """Standard deviations of the flow's draws."""
         return np.asarray(self._draws().std(axis=0))
 
     def scale_tril(self) -> np.ndarray:
