@@ -62,8 +62,8 @@ class AutoBatch:
     ...     ((batch @ slope).mean() * auto.share).backward()
     ...     if auto.due():
     ...         auto.step()
-    >>> auto.steps < 2000
-    True
+    >>> auto.samples, auto.steps < 200
+    (800, True)
     """
 
     def __init__(
