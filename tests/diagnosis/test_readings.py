@@ -190,6 +190,17 @@ def test_the_interval_of_the_critical_batch_is_that_of_the_mixture() -> None:
     assert found == pytest.approx((sums[0] / sums[1], allowed[0], allowed[-1]), rel=1e-4)
 
 
+def test_a_later_window_begins_with_the_variation_of_eight_looks_of_the_longest() -> None:
+    sequence, taken = CriticalSequence(), looks(np.full(10, 3.0), default_rng(1), 20, 4)
+    for look in taken[:9]:
+        sequence.update(*look)
+    (longest,) = sequence._windows
+    expected = np.array(longest._Q) * 8 / longest.looks
+    sequence.update(*taken[9])
+    assert np.array(sequence._windows[1]._R) == pytest.approx(expected)
+    assert sequence._windows[1]._level == pytest.approx(2 * math.log(6 / 0.05))  # α/(2 · 3)
+
+
 def test_the_window_grows_with_the_run_and_begins_anew_where_the_ratio_changes() -> None:
     sequence = CriticalSequence()
     taken = looks(np.repeat([1.0, 50.0], [200, 100]), default_rng(0), 100, 8)
