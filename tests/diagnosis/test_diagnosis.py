@@ -368,6 +368,7 @@ def test_advice_follows_the_evidence() -> None:
     assert by_theorem.gamma is not None
     assert by_theorem.source is not None
     assert by_theorem.source.startswith(("Theorem", "Corollary"))
+    assert "the smaller of two guarantees on E‖∇f(x̂)‖ for" in by_theorem.why
     off_the_path = falls.recommend(10_000, gap=3.0, alpha=0)
     assert (off_the_path.method, "meets no growth" in off_the_path.why) == ("adam", True)
     too_fast = fast.recommend(1000, gap=3.0, alpha=0)
