@@ -252,19 +252,21 @@ def loss_of(model: nn.Module, batch: Tensor) -> Tensor:
     return loss
 
 
-def train(way: str, *, watched: bool, max_norm: float = math.inf, **options: Any) -> tuple[list[Tensor], list[Any]]:
+def train(way: str, *, watched: bool) -> tuple[list[Tensor], list[Any]]:
     """Forty steps of NSGDM, with a probe if it is watched: the bits at the end, and what was read."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Dropout(0.5), nn.Linear(5, 1)).double()
     optimizer = NSGDM(model.parameters(), lr=0.01)
     read: list[Any] = []
-    on = {"on_reading": read.append, **options}
-    probe = NoiseProbe(model if way == "look" else optimizer, every=2, samples=6, **on) if watched else None
+    probe = (
+        NoiseProbe(model if way == "look" else optimizer, every=2, samples=6, on_reading=read.append)
+        if watched
+        else None
+    )
     for micro_batches in DATA:
         optimizer.zero_grad()
         for batch in micro_batches:
             (loss_of(model, batch) / 4).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
         if probe is not None and way == "look":
             probe.look(loss_of, micro_batches.reshape(24, 4))
         optimizer.step()
