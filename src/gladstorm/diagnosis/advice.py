@@ -241,10 +241,11 @@ def _by_theorem(report: Report, horizon: int, gap: float, batch: int) -> Advice:
     best = min(plans, key=lambda each: bounds[each.statement.method])
     eta, gamma, n_init, _ = best.schedule
     values = " and ".join(f"{bound:.3g} for {method.upper()}" for method, bound in bounds.items())
-    why = (
-        f"It has the smaller of two guarantees on E‖∇f‖ for the same number of gradients, {values}, provided that the "
-        "upper ends of the intervals hold wherever the run goes."
-    )
+    what, proviso = "guarantees", ", provided that the upper ends of the intervals hold wherever the run goes."
+    if report.probes.norm != EUCLID:
+        what, proviso = "bounds", ". This is no guarantee: in the norms of layers L and ℓ are measured from below."
+    measure = best.statement.problem.measure
+    why = f"It has the smaller of two {what} on {measure} for the same number of gradients, {values}{proviso}"
     if report.growth != SQUARE:
         why += f" The variance is taken to grow like r^{report.growth:.2g}."
     return Advice(
