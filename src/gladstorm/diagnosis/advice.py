@@ -33,6 +33,7 @@ EVIDENCE = {
 # Code that makes the optimizer, by library; `{steps}` is the horizon. Both schedules fall linearly to 0.
 Trial = Callable[[float], tuple[float, float]]  # a short training at a learning rate: the losses before and after it
 _LINEAR = "schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters={steps})"
+BY_LEAF = ", norm=gladstorm.optax.by_layer"
 ACTIONS = {
     "adam": {
         "torch": f"optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)  # tune lr\n{_LINEAR}\n"
@@ -43,11 +44,11 @@ ACTIONS = {
     },
     "nsgdm": {
         "torch": "optimizer = gladstorm.torch.NSGDM({params}, lr={lr:.3g})  # tune lr\n" + _LINEAR,
-        "optax": "optimizer = gladstorm.optax.nsgdm(optax.linear_schedule({lr:.3g}, 0.0, {steps}))  # tune {lr:.3g}",
+        "optax": "optimizer = gladstorm.optax.nsgdm(optax.linear_schedule({lr:.3g}, 0.0, {steps}){norm})  # tune {lr:.3g}",
     },
     "theorem": {
         "torch": "optimizer = gladstorm.torch.{Method}({params}, {gamma:.6g}, momentum={momentum:.6g}{init})",
-        "optax": "optimizer = gladstorm.optax.{method}({gamma:.6g}, momentum={momentum:.6g}{init})",
+        "optax": "optimizer = gladstorm.optax.{method}({gamma:.6g}, momentum={momentum:.6g}{init}{norm})",
     },
 }
 
@@ -182,8 +183,8 @@ def _whether_it_matters(report: Report) -> str:
 
 def _actions(advice: Advice, horizon: int | None, norm: str) -> dict[str, str]:
     """Code to paste, by library; `model`, `loss_of`, `loader` and, without a horizon, `steps` are yours."""
-    params = "model.parameters()" if norm == EUCLID else "gladstorm.torch.by_layer(model)"
-    numbers: dict[str, Any] = {"steps": horizon or "steps", "lr": advice.gamma, "params": params}
+    params, named = ("model.parameters()", "") if norm == EUCLID else ("gladstorm.torch.by_layer(model)", BY_LEAF)
+    numbers: dict[str, Any] = {"steps": horizon or "steps", "lr": advice.gamma, "params": params, "norm": named}
     kind = advice.method
     if advice.gamma is not None and advice.eta is not None:
         kind, n_init = "theorem", advice.n_init or 1
