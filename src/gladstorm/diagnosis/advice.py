@@ -30,8 +30,8 @@ EVIDENCE = {
     "not known": "Normalized steps were clearly better than SGD in none of the 24 cases of docs/evidence/suite.",
     "untuned": "If you do not want to tune, use Untuned; docs/evidence/untuned says where it is good and where not.",
 }
-# Code that makes the optimizer, by library; `{steps}` is the horizon. Both schedules fall linearly to 0.
 Trial = Callable[[float], tuple[float, float]]  # a short training at a learning rate: the losses before and after it
+# Code that makes the optimizer, by library; `{steps}` is the horizon. Both schedules fall linearly to 0.
 _LINEAR = "schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters={steps})"
 BY_LEAF = ", norm=gladstorm.optax.by_layer"
 ACTIONS = {
@@ -44,7 +44,8 @@ ACTIONS = {
     },
     "nsgdm": {
         "torch": "optimizer = gladstorm.torch.NSGDM({params}, lr={lr:.3g})  # tune lr\n" + _LINEAR,
-        "optax": "optimizer = gladstorm.optax.nsgdm(optax.linear_schedule({lr:.3g}, 0.0, {steps}){norm})  # tune {lr:.3g}",
+        "optax": "schedule = optax.linear_schedule({lr:.3g}, 0.0, {steps})  # tune {lr:.3g}\n"
+        "optimizer = gladstorm.optax.nsgdm(schedule{norm})",
     },
     "theorem": {
         "torch": "optimizer = gladstorm.torch.{Method}({params}, {gamma:.6g}, momentum={momentum:.6g}{init})",
