@@ -117,7 +117,8 @@ def rows() -> list[Row]:
     by_width = []
     for width, layers in ((64, 4), (256, 2)):
         layered, both = by_layer_and_muon(width, layers)
-        by_width.append((width, *rounds(step(layered), together(both), repetitions=REPETITIONS)))
+        this, other = rounds(step(layered), together(both), repetitions=REPETITIONS)
+        by_width.append((width, this, other))
     state = bytes_of(plain)
     return [
         *(

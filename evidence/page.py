@@ -75,9 +75,9 @@ def read_some(study: str, folder: Path, paths: Mapping[str, str]) -> dict[str, d
     return results
 
 
-def of(rows: Iterable[Row], **wanted: Any) -> list[Any]:
+def of(rows: Iterable[Row], **values: Any) -> list[Any]:
     """The rows that have these values."""
-    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+    return [row for row in rows if all(row[key] == value for key, value in values.items())]
 
 
 def distinct(rows: Iterable[Row], key: str) -> list[Any]:
@@ -240,7 +240,7 @@ class MeanInterval(NamedTuple):
 
     @property
     def signed(self) -> str:
-        """With a plus where it is positive."""
+        """Write a number with a plus where it is positive."""
         return self._shown("+").replace("-", "−")
 
     @property

@@ -18,7 +18,7 @@ class Part:
     content: dict[str, Any]
 
     def save(self, path: Path, *, key: str = "") -> None:
-        """Write it with its key in a store and a digest; whole or not at all."""
+        """Write the result with its key in a store and a digest; whole or not at all."""
         save_json(path, PART_FORMAT, {"content": self.content}, key)
 
     @classmethod

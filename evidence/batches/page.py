@@ -37,7 +37,7 @@ def trained(results: BatchResults, optimizer: str) -> list[str]:
 
 
 def change(results: BatchResults, training: str, optimizer: str, rule: str, factor: int) -> float:
-    """By how much the loss exceeds that of the smallest batch: the geometric mean over seeds of the ratio, minus 1.
+    """Excess of the loss over that of the smallest batch: the geometric mean over seeds of the ratio, minus 1.
 
     Infinite where a run is not finite, not a number where that of the smallest batch is not.
     """

@@ -57,7 +57,7 @@ RULES: dict[str, Callable[[torch.optim.Optimizer, float], None]] = {
 
 @dataclass(frozen=True)
 class BatchExtent:
-    """How much is run."""
+    """Extent of the study: how much is run."""
 
     steps: int  # with the smallest batch
     seeds: tuple[int, ...]

@@ -5,6 +5,8 @@ from typing import Any
 
 from evidence.calibration.networks import chart as network_chart
 from evidence.page import read, rendered
+from gladstorm.diagnosis.finding import ESTIMATED
+from gladstorm.diagnosis.growth import NARROW
 from gladstorm.plotting import figures
 
 QUANTITIES = {"G": "G", "B": "B", "rho": "ρ", "ell": "ℓ", "L": "L", "power": "power", "anchor": "anchor"}
@@ -24,7 +26,7 @@ def draw(folder: Path) -> None:
 
 def render(results: dict[str, Any]) -> str:
     """The page with its tables."""
-    renamed = {"rows": results["coverage"]["rows"], "trained": results["networks"]}
+    renamed = {"rows": results["coverage"]["rows"], "trained": results["networks"], "NARROW": NARROW}
     return rendered(__file__, globals() | results | renamed)
 
 
@@ -57,26 +59,27 @@ def means(values: list[float]) -> list[float]:
 
 def found(finding: dict[str, Any]) -> str:
     """An estimate with its interval, or the verdict where there is none."""
-    if finding.get("verdict", "estimated") != "estimated":
+    if finding.get("verdict", ESTIMATED) != ESTIMATED:
         return str(finding["verdict"])
     numbers = (finding[name] for name in ("estimate", "low", "high"))
     return "{} ({} to {})".format(*(f"{number:{'.0f' if number >= 10 else '.2g'}}" for number in numbers))
 
 
 def power_in_words(findings: dict[str, Any]) -> str:
-    """The power of growth with its interval, also where that is wide."""
+    """The power of growth with its interval, also where that is too wide to count."""
     power = findings["power"]
     if power["low"] is None:
         return "not told"
-    return f"{power['estimate']:.2g} ({power['low']:.2g} to {power['high']:.2g})"
+    wide = "" if power["verdict"] == ESTIMATED else ", too wide"
+    return f"{power['estimate']:.2g} ({power['low']:.2g} to {power['high']:.2g}){wide}"
 
 
 def powers(rows: list[dict[str, Any]], norm: str) -> dict[str, list[str]]:
-    """Networks by what the interval of the power says: about 2, above it, below it."""
+    """Networks by what the interval of the power says, where that is estimated: about 2, above it, below it."""
     told: dict[str, list[str]] = {"about": [], "above": [], "below": []}
     for row in rows:
         power = row[norm]["power"]
-        if power["low"] is not None:
+        if power["verdict"] == ESTIMATED:
             where = "above" if power["low"] > 2 else "below" if power["high"] < 2 else "about"
             told[where].append(row["network"])
     return told

@@ -81,7 +81,7 @@ def render(results: Mapping[str, Any]) -> str:
 
 
 def _rows(results: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """By problem every method's score, and its ratio to NSTORM's with a verdict."""
+    """Every method's score by problem, and its ratio to NSTORM's with a verdict."""
     scored: dict[str, dict[str, dict[str, Any]]] = {}
     for problem, result in results.items():
         named = dict(zip(METHODS, result["methods"].values(), strict=True))

@@ -35,7 +35,7 @@ Planned = tuple[str, RateAndDecay, int]  # optimizer, setting and seed of a run
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is run. No reported seed is the one tuned on."""
+    """Extent of the study: how much is run. No reported seed is the one tuned on."""
 
     steps: int  # K, one mini-batch gradient each
     tuning_seed: int

@@ -210,7 +210,7 @@ def exponents(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _measured_exponent(weights: np.ndarray, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """With its interval, how many runs arrived, and the medians over what is needed; NaN where half do not arrive."""
+    """The exponent with its interval, how many runs arrived, and medians over the need; NaN if half do not arrive."""
     counts = np.array([counted(row) for row in rows])
     drawn = np.random.default_rng(0).integers(counts.shape[1], size=(RESAMPLED, counts.shape[1]))
     medians = np.median(counts, axis=1)

@@ -21,7 +21,7 @@ def load(folder: Path) -> dict[str, Any]:
 
 
 def draw(folder: Path) -> None:
-    """The four figures."""
+    """Draw the four figures of the study."""
     result = load(folder)
     drawn = {"schedules": schedules(result), "batches": batches(), "instance": instance(), "costs": costs(result)}
     for name, figure in drawn.items():
@@ -57,7 +57,7 @@ def render(result: Mapping[str, Any]) -> str:
 
 
 def _power(result: Mapping[str, Any], constant: str, schedule: str) -> float:
-    """With which T grows with a constant, fitted over its range."""
+    """The power with which T grows with a constant, fitted over its range."""
     own = of(result["plans"], varied=constant)
     weights = log_slope_weights([row["value"] for row in own])
     return float(sum(w * math.log(row[schedule]) for w, row in zip(weights, own, strict=True)))

@@ -45,7 +45,7 @@ def _end(name: str, dim: int, rate: Any, key: Any) -> Any:
 
 
 def measured(seed: int) -> dict[str, Any]:
-    """By optimizer, rate and dimension: the error of standard deviations in per cent, and its standard error."""
+    """Errors of standard deviations by optimizer, rate and dimension, in per cent, with standard errors."""
     keys = jax.random.split(jax.random.key(seed), RUNS)
     biases: dict[str, Any] = {}
     for name in ("NSGDM", "NSTORM", OURS):

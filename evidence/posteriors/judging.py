@@ -38,7 +38,7 @@ Measure = Callable[..., dict[str, Any]]
 
 @dataclass(frozen=True)
 class PosteriorsSize:
-    """How much is run."""
+    """Extent of the study: how much is run."""
 
     models: tuple[str, ...]
     budgets: list[int]
@@ -94,7 +94,7 @@ class Study:
         return {name: _batch_gaps(levels) for name, levels in zip(names, results, strict=True)}
 
     def bias(self) -> dict[str, Any]:
-        """By optimizer and dimension, how much too large it makes standard deviations."""
+        """Bias of standard deviations by optimizer and dimension: how much too large they are."""
         (results,) = self._parts("bias", bias.measured, [([self._seed], (self._seed,))])
         return dict(results)
 

@@ -201,7 +201,7 @@ def binomial_trend(data: Data) -> None:
 
 
 def _dogs_saw(data: Data) -> tuple[Any, Any, Any, Any]:
-    """By what a dog has seen, shocks avoided and had: these, how many trials there were, and how many were shocks."""
+    """Trials and shocks by what a dog has seen: shocks avoided and had, how many trials, and how many were shocks."""
     had = np.cumsum(data["y"], axis=1) - data["y"]
     seen = np.stack([np.arange(data["y"].shape[1]) - had, had], axis=-1).reshape(-1, 2)
     kinds, which = np.unique(seen, axis=0, return_inverse=True)

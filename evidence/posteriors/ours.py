@@ -25,7 +25,7 @@ POLISHES = 200  # evaluations of L-BFGS
 
 
 def measured(name: str, family: str, database: Path | None, budgets: list[int], seeds: list[int]) -> dict[str, Any]:
-    """By budget the ELBO of every run, and of every fit its ELBO, k-hat, warnings and errors; the best Gaussian."""
+    """ELBOs of every run by budget, and of every fit its ELBO, k-hat, warnings and errors; the best Gaussian."""
     ends, fits = {}, {}
     with jax.enable_x64(True):
         problem = made(name, database)

@@ -164,7 +164,7 @@ def _warnings(cases: Cases, few: int, many: int) -> list[Row]:
 
 
 def two(number: float) -> str:
-    """A gap for people.
+    """A number for people, to two digits.
 
     >>> two(0.0471), two(123.4), two(5e7)
     ('0.047', '120', '5e+07')

@@ -50,13 +50,13 @@ class PosteriorProblem:
         return -potential(unravel(z))
 
     def starts(self, seeds: Sequence[int]) -> Any:
-        """As numpyro's: uniform in ± 2, the first of some draws where density and gradient are finite; a row a seed."""
+        """Starts as numpyro has them, a row a seed: uniform in ± 2, the first draws of finite density and gradient."""
 
         def start(seed: Any) -> Any:
             key = jax.random.fold_in(jax.random.key(1), seed)
-            tried = jax.random.uniform(key, (TRIES, self.dim), minval=-2.0, maxval=2.0)
-            value, slope = jax.vmap(jax.value_and_grad(self.logdensity))(tried)
-            return tried[jnp.argmax(jnp.isfinite(value) & jnp.isfinite(slope).all(axis=1))]
+            candidates = jax.random.uniform(key, (TRIES, self.dim), minval=-2.0, maxval=2.0)
+            value, slope = jax.vmap(jax.value_and_grad(self.logdensity))(candidates)
+            return candidates[jnp.argmax(jnp.isfinite(value) & jnp.isfinite(slope).all(axis=1))]
 
         return np.asarray(jax.jit(jax.vmap(start))(np.asarray(seeds)))
 

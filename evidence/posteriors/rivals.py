@@ -144,7 +144,7 @@ def program(density: Density, dim: int, family: str, groups: list[str]) -> Calla
 def stochastic(
     problem: PosteriorProblem, family: str, budgets: list[int], seeds: list[int], draws: Any
 ) -> dict[str, dict[int, Ends]]:
-    """By rival and budget where its runs end; of the tuned one, those of its first seeds."""
+    """Ends of the runs of every rival by budget; of the tuned one, those of its first seeds."""
     groups = list(GROUPS) if family == MEAN_FIELD else ["Adam"]
     count, some = len(seeds), list(range(min(TUNING_SEEDS, len(seeds))))
     rows = [(setting, seed) for setting in ADAMS.values() for seed in range(count)]
@@ -236,10 +236,10 @@ def _chosen(levels: list[float]) -> float:
     """
     start, *rest = [level if np.isfinite(level) else -np.inf for level in levels]
     best, eta = -np.inf, ETAS[-1]
-    for level, tried in zip(rest, ETAS, strict=True):
+    for level, step_size in zip(rest, ETAS, strict=True):
         if level < best and best > start:
             break
-        best, eta = level, tried
+        best, eta = level, step_size
     return eta
 
 

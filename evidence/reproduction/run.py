@@ -6,6 +6,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Self, overload
 
+import numpy as np
+
 from evidence.reproduction.design import Design, Job
 from evidence.reproduction.experiment import PAPER_SEEDS, TUNING_SEEDS, Experiment, ReproductionSettings
 from evidence.reproduction.results import (
@@ -27,7 +29,7 @@ from gladstorm.jobs.progress import log
 from gladstorm.jobs.provenance import source
 from gladstorm.jobs.tasks import HERE, Executor
 from gladstorm.problems.oracles import BlumGladyshev
-from gladstorm.simulation.record import Record
+from gladstorm.simulation.record import ARRAYS, Record
 from gladstorm.simulation.simulate import sweep
 from gladstorm.theory import Plan
 
@@ -95,10 +97,10 @@ class JobRunner:
 
 
 def _alike(jobs: list[Job]) -> Iterator[tuple[tuple[int, ...], list[Job]]]:
-    """Seeds that the same jobs ask for, with these jobs."""
+    """Groups of seeds that the same jobs ask for, with these jobs."""
     every = sorted({seed for job in jobs for seed in job.seeds})
-    for wanted, group in groupby(every, key=lambda seed: [seed in job.seeds for job in jobs]):
-        yield tuple(group), [job for job, asks in zip(jobs, wanted, strict=True) if asks]
+    for asking, group in groupby(every, key=lambda seed: [seed in job.seeds for job in jobs]):
+        yield tuple(group), [job for job, asks in zip(jobs, asking, strict=True) if asks]
 
 
 @dataclass
@@ -151,8 +153,15 @@ def tune(design: Design, runner: JobRunner) -> dict[str, Tuning]:
             break
         for method, record in _search(design, runner, more).items():
             tunings[method].extended += more[method]
-            tunings[method].record = Record.stacked([tunings[method].record, record])
+            tunings[method].record = _with_rows(tunings[method].record, record)
     return tunings
+
+
+def _with_rows(record: Record, more: Record) -> Record:
+    """One record of a method at the step sizes of two, which have the same seeds and steps."""
+    arrays = {name: np.concatenate([getattr(record, name), getattr(more, name)]) for name in ARRAYS}
+    config = record.config | {"methods": record.config["methods"] | more.config["methods"]}
+    return replace(record, configurations=record.configurations + more.configurations, config=config, **arrays)
 
 
 def _search(design: Design, runner: JobRunner, grids: Mapping[str, list[float]]) -> dict[str, Record]:

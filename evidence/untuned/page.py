@@ -54,7 +54,7 @@ def shown(ratio: float) -> str:
 
 
 def geometric(values: Iterable[float]) -> float:
-    """The geometric mean."""
+    """Geometric mean of positive values."""
     with np.errstate(divide="ignore"):  # of a method with a diverged run: 0, or infinite
         return float(np.exp(np.mean(np.log(list(values)))))
 

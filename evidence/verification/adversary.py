@@ -111,10 +111,10 @@ def _climb(claim: Claim, oracle: Any, begin: Any, units: Any, key: Any) -> Any:
         each = (CLIMBERS, *[1] * (x.ndim - 1))
         size = moves * 10 ** jax.random.uniform(of_size, each, minval=-4, maxval=0)
         some = jax.random.bernoulli(of_some, 0.5, x.shape)
-        tried = x + units * size * some * jax.random.normal(of_direction, x.shape)
-        values = jax.vmap(lambda place: claim(oracle, place))(tried)
+        proposals = x + units * size * some * jax.random.normal(of_direction, x.shape)
+        values = jax.vmap(lambda place: claim(oracle, place))(proposals)
         better = values > best
-        return (jnp.where(better.reshape(each), tried, x), jnp.where(better, values, best)), None
+        return (jnp.where(better.reshape(each), proposals, x), jnp.where(better, values, best)), None
 
     keys = jax.random.split(key, ROUNDS)
     rounds = jnp.arange(1 + ROUNDS) > 0, jnp.concatenate([keys[:1], keys])

@@ -141,7 +141,7 @@ class Leaning(BlumGladyshev):
     """Noise with a mean of a tenth of G, along the last coordinate."""
 
     def towards(self, d: int) -> Any:
-        """A unit vector."""
+        """The unit vector along which the mean of the noise lies."""
         return jnp.zeros(d).at[-1].set(1.0)
 
     @override
@@ -160,7 +160,7 @@ class LeaningBack(Leaning):
 
 @part
 class LeaningAside(Leaning):
-    """At right angles to (1, …, 1) where there is room for that."""
+    """Noise with a mean at right angles to (1, …, 1), where there is room for that."""
 
     @override
     def towards(self, d: int) -> Any:

@@ -22,7 +22,7 @@ class Case:
 
     @property
     def regime(self) -> str:
-        """As `--regime` names it.
+        """The regime as `--regime` names it.
 
         >>> Case("nsgdm", "smooth", "bg0", INSTANCES[0]).regime
         'nsgdm/smooth/bg0'
@@ -37,7 +37,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """A case with its runs."""
+    """A case with its runs at several horizons."""
 
     case: Case
     statement: Statement

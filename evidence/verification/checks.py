@@ -135,7 +135,7 @@ class Check:
     claim: Relation
 
     def as_list(self) -> list[Any]:
-        """Everything, as JSON can keep it."""
+        """The check as a list that JSON can hold."""
         named = [type(self.claim).__name__, *astuple(self.claim)]
         return [self.regime, self.instance, self.kind, self.horizon, list(astuple(self.measured)), named]
 
@@ -160,7 +160,7 @@ class PartResult:
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def save(self, path: Path, *, key: str = "") -> None:
-        """Write them as JSON with their key in a store and a digest; whole or not at all."""
+        """Write checks and rows as JSON with their key in a store and a digest; whole or not at all."""
         save_json(path, FORMAT, {"checks": [check.as_list() for check in self.checks], "rows": self.rows}, key)
 
     @classmethod

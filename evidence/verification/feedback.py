@@ -88,7 +88,7 @@ class FeedbackProblem:
 
     @property
     def exponent(self) -> float:
-        """With which L1 (B γT)^α γ/√η falls."""
+        """The power of 1/T with which L1 (B γT)^α γ/√η falls."""
         schedule = for_schedule("nstorm", alpha=self.scheduled, gamma0=GAMMA0, B=B, G=0.0)
         travelled = 1 - float(schedule.gamma_exponent)
         return float(schedule.gamma_exponent) - float(schedule.eta_exponent) / 2 - self.alpha * travelled
@@ -106,7 +106,7 @@ PROBLEMS: Final = tuple(FeedbackProblem(alpha, scheduled) for alpha in (1 / 2, 2
 
 
 def parts(_selected: Sequence[Case], settings: VerificationSettings) -> Parts:
-    """Every problem."""
+    """A part for every problem of the study."""
     for problem in PROBLEMS:
         yield problem.name, partial(measure, problem, settings)
 

@@ -109,7 +109,7 @@ def hard(rows: Sequence[Row]) -> Figure:
 
 
 def _place(regime: str) -> tuple[str, int, int]:
-    """By method, then from smooth to linear, then from growing noise to none."""
+    """Place of a case in a figure: by method, then from smooth to linear, then from growing noise to none."""
     method, smoothness, noise = regime.split("/")
     return method, SMOOTHNESS.index(smoothness), NOISES.index(noise)
 

@@ -33,7 +33,7 @@ def parts(selected: Sequence[Case], settings: VerificationSettings) -> Parts:
 
 
 def checks(case: Case, settings: VerificationSettings) -> Iterator[Check]:
-    """One at every horizon."""
+    """A check at every horizon."""
     oracle = case.instance.oracle(case.method, case.noise, settings.wrapper)
     for T in settings.horizons:
         growing = GrowingSteps(case.statement.problem, FIRST, RATIO, T - 1)

@@ -105,7 +105,7 @@ def parts(_selected: Sequence[Case], settings: VerificationSettings) -> Parts:
 
 
 def measure(hard: Hard, first_seed: int) -> PartResult:
-    """One instance."""
+    """Measure the runs on one hard instance."""
     return PartResult(rows={"hard instances": rows(hard, first_seed)})
 
 
@@ -140,7 +140,7 @@ def _counts(hard: Hard, tuned: Tuned, gamma: np.ndarray, second: np.ndarray, see
 
 
 def exponents(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """With which power of 1/ε the SFO of each method grows, and with which what is needed, where all runs arrive.
+    """Powers of 1/ε with which the SFO of each method and what is needed grow, where all runs arrive.
 
     Least squares on logarithms, seed by seed: instances share their noise and are not independent. Student's intervals
     over the seeds are all valid at the same time with probability 1 − `FAMILY`.
@@ -170,12 +170,12 @@ def sfo_until(record: Record, eps: float) -> np.ndarray:
 
 
 def progress_checks(length: int, settings: VerificationSettings) -> Iterator[Check]:
-    """On average a method has reached at most p coordinates of a chain for every sample it drew."""
+    """Check that a method reaches on average at most p coordinates of a chain for every sample it draws."""
     p, eps, steps = 0.02, 0.01, 500
     oracle = ChainOracle(ZeroChain(np.zeros(length), 1.0, eps), p)
     scale = float(oracle.objective.scale)
-    tried = {"nsgdm": nsgdm(scale, 0.1), "nstorm": nstorm(scale, 0.1), "sgd": sgd(10.0)}
-    for number, (name, method) in enumerate(tried.items()):
+    methods = {"nsgdm": nsgdm(scale, 0.1), "nstorm": nstorm(scale, 0.1), "sgd": sgd(10.0)}
+    for number, (name, method) in enumerate(methods.items()):
         # All of them wait for the same coins: with the same seeds they would be one number.
         record = settings.apart(number).simulate(oracle, method, steps + 1)
         reached = np.asarray(progress(record.last[0])) / (p * (steps + 1))

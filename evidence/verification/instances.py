@@ -63,7 +63,7 @@ class OneOf:
 
     @property
     def itself(self) -> Objective:
-        """The one, alone."""
+        """The only objective of the sum that has a weight."""
         one: Objective = self.families[int(np.argmax(self.weights))](self.start)
         return one
 
@@ -136,7 +136,7 @@ class Instance:
     wrapped: ClassVar[bool] = True  # whether the noise is what a wrapper adds, of exactly the variance BG-0 allows
 
     def at_distance(self, distance: float) -> Any:
-        """Started that far from the nearest minimiser, on the origin's side of it if there is one."""
+        """The objective started that far from the nearest minimiser, on the origin's side of it if there is one."""
         start = np.full(self.dim, abs(self.minimisers - distance) / np.sqrt(self.dim))
         return OneOf.chosen(self.family, ON_A_LINE if self.dim == 1 else ON_A_PLANE, start)
 
@@ -180,7 +180,7 @@ class OwnInstance(Instance):
 
     @override
     def at_distance(self, distance: float) -> Any:
-        """Started that far from the solution."""
+        """The problem started that far from the solution."""
         return self.family(distance)
 
     @override

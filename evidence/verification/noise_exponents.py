@@ -73,7 +73,7 @@ class NoiseProblem:
 
     @property
     def regime(self) -> str:
-        """As `--regime` names it."""
+        """The regime as `--regime` names it."""
         return self._for_schedule().regime
 
     @property

@@ -59,7 +59,7 @@ def render(report: Row) -> str:
 
 
 def measures_studies(report: Row) -> bool:
-    """Whether it is a report of `--full`."""
+    """Whether a report is one of `--full`."""
     return "hard instances" in report["studies"]
 
 

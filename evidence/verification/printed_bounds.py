@@ -25,7 +25,7 @@ MEANING: Final = {
 
 
 def parts(selected: Sequence[Case], settings: VerificationSettings) -> Parts:
-    """One, where a regime is asked for that it is about."""
+    """The one part of the study, where a regime is asked for that it is about."""
     if REGIMES & {case.regime for case in selected}:
         yield "printed", partial(measure, settings)
 

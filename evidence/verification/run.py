@@ -85,7 +85,7 @@ class VerificationReport:
         }
 
     def as_json(self) -> str:
-        """`as_dict` as text."""
+        """The report of `as_dict` as a text."""
         return json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False, indent=1)
 
     def save(self, path: Path) -> None:

@@ -92,7 +92,7 @@ class Wider:
 
     @property
     def name(self) -> str:
-        """The row in words."""
+        """The row of the table in words."""
         return f"{self.method.upper()}, {self.norm}, α = {self.alpha:g}" + (", weight decay" if self.decays else "")
 
     @property

@@ -13,10 +13,12 @@ import pyarrow as pa
 import pytest
 
 from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
+from gladstorm.diagnosis.curvature import Cells, _fits, _means, _ratio, _roots, _slopes
 from gladstorm.diagnosis.design import places
+from gladstorm.diagnosis.finding import Finding
 from gladstorm.diagnosis.probes import FORM
 from gladstorm.diagnosis.report import MEANINGS
-from gladstorm.diagnosis.resampling import Strata, fit_noise, mean_of_strata
+from gladstorm.diagnosis.resampling import Fits, Strata, fit_noise, mean_of_strata
 from gladstorm.jobs.files import save_table
 from gladstorm.theory import plan
 
@@ -309,6 +311,51 @@ def test_curvature_that_follows_the_gradient_is_found_where_a_decade_was_seen() 
         assert (few.needs or "").startswith(f"curvature is clear at {clear} distances")
 
 
+def test_the_means_of_a_cell_and_their_roots_have_the_errors_of_means_and_of_roots() -> None:
+    generator = np.random.default_rng(0)
+    values = 5 + generator.normal(size=(4, 2)) @ np.array([[0.2, 0.1], [0.0, 0.3]])
+    means, covariances = _means(values, [np.arange(4)], generator)
+    own = np.cov(values.T) / 4
+    assert covariances[0, 0] == pytest.approx(own)
+    assert np.cov(means[1:, 0].T) == pytest.approx(own, rel=0.2)
+    norms, L = np.sqrt(means[0, 0])
+    _, _, of_norms, of_L, both, _ = _roots(means, covariances, np.array([4.0]))
+    linearized = [own[0, 0] / (4 * norms**2), own[1, 1] / (4 * L**2), own[0, 1] / (4 * norms * L)]
+    assert [of_norms[0, 0], of_L[0, 0], both[0, 0]] == pytest.approx(linearized)
+
+
+@pytest.mark.parametrize(("error", "together", "known"), [(5.0, 0.0, True), (6.0, 0.0, False), (6.0, 1.0, True)])
+def test_the_error_of_a_ratio_is_none_where_both_err_together(error: float, together: float, known: bool) -> None:
+    """Resamples lie a tenth of their error away from 1 + ρ = 2; the sample's error is `error`, or none."""
+    own = np.diag([4.0, 0.0])
+    first = error**2 * (np.array([[4.0, 2.0], [2.0, 1.0]]) if together else own)
+    means = Fits(np.array([[2.0, 1.0], [2 * np.exp(0.1), 1.0]]), np.stack([first, np.exp(0.2) * own]))
+    rho = _ratio(means, Finding(1.0, 0.9, 1.1, "estimated"))
+    reach = 0.0 if together else 0.1 * error
+    assert (rho.low, rho.high) == pytest.approx((2 * np.exp(-reach) - 1, 2 * np.exp(reach) - 1), abs=1e-6)
+    assert rho.is_estimated == known
+
+
+def test_the_errors_of_a_curvature_law_are_as_large_as_its_estimates_vary() -> None:
+    """500 repetitions with errors of known size in ‖∇f‖ and L, which rise and fall together."""
+    generator = np.random.default_rng(0)
+    norms, sizes = np.geomspace(1, 100, 6), np.full(6, 10.0)
+    L = 2 + 3 * norms**0.5
+    common, own = 0.01 * generator.normal(size=(2, 500, 6))
+    variance = 1e-4 * np.ones((500, 1))
+    cells = Cells(
+        norms * (1 + common),
+        L * (1 + common + own),
+        variance * norms**2,
+        2 * variance * L**2,
+        variance * norms * L,
+        sizes,
+    )
+    for found in (_fits(cells).estimates, _slopes(cells)):
+        assert found.errors.mean(axis=0) == pytest.approx(found.values.std(axis=0), rel=0.1)
+    assert _fits(cells).values.mean(axis=0) == pytest.approx([0.5, 2.0, np.log(3.0)], rel=0.02)
+
+
 def test_advice_follows_the_evidence() -> None:
     grows, falls, fast = diagnose(table()), diagnose(table(least=2.0)), diagnose(table(power=5.0))
     undecided = diagnose(table(least=1.5, budget=96)).recommend(10_000, gap=3.0, alpha=0)  # as far at the end as before
@@ -321,6 +368,7 @@ def test_advice_follows_the_evidence() -> None:
     assert by_theorem.gamma is not None
     assert by_theorem.source is not None
     assert by_theorem.source.startswith(("Theorem", "Corollary"))
+    assert "the smaller of two guarantees on E‖∇f(x̂)‖ for" in by_theorem.why
     off_the_path = falls.recommend(10_000, gap=3.0, alpha=0)
     assert (off_the_path.method, "meets no growth" in off_the_path.why) == ("adam", True)
     too_fast = fast.recommend(1000, gap=3.0, alpha=0)

@@ -14,6 +14,7 @@ from scipy.special import fdtrc
 from gladstorm.core.statistics import f_tail
 from gladstorm.diagnosis import Probe, Probes, diagnose
 from gladstorm.diagnosis.curvature import _cells, _means, _roots, _slopes, curvature
+from gladstorm.diagnosis.curvature import _fits as _laws
 from gladstorm.diagnosis.design import places
 from gladstorm.diagnosis.finding import ESTIMATED, NO_GROWTH, UNKNOWN, Finding, if_narrow
 from gladstorm.diagnosis.growth import (
@@ -22,7 +23,9 @@ from gladstorm.diagnosis.growth import (
     _fits,
     _lack_of_fit,
     _least,
+    _log_ratio,
     _loss,
+    _resampled_mean,
     anchor,
     constants,
     curve,
@@ -80,6 +83,18 @@ def parabola(least: float) -> Callable[[np.ndarray], np.ndarray]:
 
 
 # ---- weights
+
+
+def test_a_probe_counts_by_its_degrees_of_freedom() -> None:
+    """Noise 1 in two groups and 6 in five, half of the probes each: one degree of freedom against four."""
+    few = np.tile([True, False], 24)
+    noise, groups = np.where(few, 1.0, 6.0), np.where(few, 2, 5)
+    rows = zip(np.repeat(np.arange(4) / 3, 12), groups, noise, strict=True)
+    probes = Probes.of(Probe(i, i, "random", r, int(m), 8, v, 1.0, 0.1, 2.0, 1.0) for i, (r, m, v) in enumerate(rows))
+    fitted = _fits(probes, Strata(probes.distance, 6), default_rng(0)).values[0]
+    assert fitted == pytest.approx([5.0, 0.0], abs=1e-9)
+    G, _ = constants(probes, default_rng(0))
+    assert G.estimate == pytest.approx(5.0**0.5)
 
 
 def test_neighbours_are_joined_until_each_has_as_many_as_are_asked_for_and_no_further() -> None:
@@ -152,6 +167,19 @@ def test_intervals_of_a_fit_and_of_a_mean_hold_the_truth_as_often_as_they_say() 
 # ---- errors
 
 
+def test_the_errors_of_a_fit_are_as_large_as_its_estimates_vary() -> None:
+    """600 tables whose probes have 3 or 30 degrees of freedom."""
+    generator = default_rng(0)
+    distance = np.repeat([0.0, 0.5, 1.0], 20)
+    freedom = np.tile([3.0, 30.0], 30)
+    columns, strata = np.stack([np.ones(60), distance**2], axis=1), Strata(distance)
+    noise = (columns @ [1.0, 4.0]) * gamma(freedom)(generator, (600, 60))
+    fits = [fit_noise(columns, each, freedom, np.ones((1, 60)), strata) for each in noise]
+    values, covariances = (np.concatenate([fit[i] for fit in fits]) for i in (0, 1))
+    assert values.mean(axis=0) == pytest.approx([1.0, 4.0], rel=0.02)
+    assert covariances.mean(axis=0) == pytest.approx(np.cov(values.T), rel=0.15)
+
+
 def test_a_probe_that_is_drawn_twice_or_has_twice_the_freedom_counts_as_two_probes() -> None:
     generator = default_rng(0)
     distance = np.repeat([0.0, 0.5, 1.0], 10)
@@ -168,6 +196,18 @@ def test_a_probe_that_is_drawn_twice_or_has_twice_the_freedom_counts_as_two_prob
     weights = np.sqrt(twice) / (columns @ freer.values[0])  # of a fit that has settled: it is that of its own weights
     settled, *_ = np.linalg.lstsq(columns * weights[:, None], noise * weights, rcond=None)
     assert settled == pytest.approx(freer.values[0], rel=1e-4)
+
+
+def test_the_errors_of_resampled_means_are_those_of_their_values() -> None:
+    values = default_rng(0).gamma(2.0, size=9)
+    means, errors = _resampled_mean(values, default_rng(1))
+    assert (means[0], errors[0]) == pytest.approx((values.mean(), values.std(ddof=1) / 3))
+    assert means[1:].std() == pytest.approx(values.std(ddof=0) / 3, rel=0.1)
+    generator = default_rng(2)
+    ratios = [_log_ratio(gamma(9)(generator, 30), 3 * gamma(30)(generator, 20), generator) for _ in range(200)]
+    found, errors = (np.array([ratio[i][0, 0] for ratio in ratios]) for i in (0, 1))
+    assert found.mean() == pytest.approx(np.log(3), abs=0.03)
+    assert errors.mean() == pytest.approx(found.std(), rel=0.15)
 
 
 def test_distances_that_all_differ_are_cut_into_eight_strata_of_one_size() -> None:
@@ -246,6 +286,23 @@ def test_no_growth_is_claimed_where_99_percent_exclude_it_and_not_where_95_do() 
     assert 0 < sum(claims) < sum(narrower) < 25  # so that either level would be noticed
 
 
+def test_b_is_estimated_exactly_where_its_interval_is_narrow_and_the_noise_doubles() -> None:
+    seen = set()
+    for seed in range(40):
+        probes = designed(lambda s: 1 + 2.5 * s**2, budget=16 + 8 * (seed % 3), error=gamma(4), seed=seed)
+        G, B = constants(probes, default_rng(0))
+        assert G.estimate is not None
+        assert B.estimate is not None
+        assert B.low is not None
+        assert B.high is not None
+        grows, narrow = B.estimate >= G.estimate, B.low > 0 and B.high <= 3 * B.low
+        assert (B.verdict == ESTIMATED) == (grows and narrow)
+        seen.add((grows, narrow))
+        if B.verdict == UNKNOWN and B.estimate:
+            assert ("radius" in (B.needs or "")) == (not grows)
+    assert seen >= {(True, True), (True, False), (False, False)}
+
+
 def test_a_positive_quantity_is_estimated_within_a_factor_of_three() -> None:
     for low, high, verdict in (
         (1.0, 2.99, ESTIMATED),
@@ -265,6 +322,25 @@ def test_the_place_of_least_noise_is_known_as_far_as_the_probes_reach(least: flo
     assert found.verdict == verdict
     assert (found.estimate, found.low, found.high) == pytest.approx((4 * least,) * 3, rel=0.02)
     assert (found.needs or "").endswith("needs 6.1") == (verdict == UNKNOWN)  # half as far again
+
+
+def test_the_place_of_least_noise_is_known_where_there_is_one_and_its_interval_is_no_wider_than_the_radius() -> None:
+    """Of parabolas a tenth or a sixth are refused for another form; of steady noise nearly all, for no least value."""
+    seen, refused, none = set(), 0, 0
+    for seed in range(24):
+        least = 0.3 if seed % 2 else 0.8
+        probes = designed(parabola(least), budget=72, error=gamma(12), seed=seed)
+        found = anchor(probes, default_rng(0))
+        refused += "no parabola" in (found.needs or "")
+        if found.estimate is not None and found.low is not None and found.high is not None:
+            narrow = abs(found.estimate) <= 1 and found.high - found.low <= 1
+            assert (found.verdict == ESTIMATED) == narrow
+            seen.add(narrow)
+        steady = anchor(designed(np.ones_like, error=gamma(12), seed=seed), default_rng(0))
+        none += "no least value" in (steady.needs or "")
+    assert seen == {True, False}
+    assert refused <= 8
+    assert none >= 16
 
 
 def test_what_two_groups_say_hardly_counts_beside_what_a_million_do() -> None:
@@ -297,6 +373,24 @@ def test_curvature_is_called_flat_only_where_the_upper_end_of_its_slope_is() -> 
         assert (alpha.is_estimated and alpha.estimate == 0) == (slope.high <= 0.1)
         verdicts.append((slope.high <= 0.1, slope.low <= 0.1))
     assert {(True, True), (False, True)} <= set(verdicts)
+
+
+def test_a_power_of_the_gradient_is_known_where_curvature_follows_it_and_its_interval_is_narrow() -> None:
+    seen = set()
+    for seed, size in enumerate((0.02, 0.1, 0.2, 0.3, 0.4, 0.5)):
+        g2 = np.geomspace(1, 1e3, 48)
+        L2 = (1 + 0.5 * g2**0.25) ** 2 * (1 + size * default_rng(seed).normal(size=48))
+        probes = Probes.of(Probe(i, i, "path", i, 2, 4, 1.0, g2[i], 0.1, L2[i], L2[i]) for i in range(48))
+        cells = _cells(probes)
+        means = _means(np.stack([g2, L2], axis=1), cells, default_rng(0))
+        roots = _roots(*means, np.array([float(len(cell)) for cell in cells]))
+        (slope,), (alpha, *_) = bootstrap_t(_slopes(roots)), bootstrap_t(_laws(roots).estimates)
+        follows, narrow = slope.low > 0, alpha.high - alpha.low <= 0.5
+        found = curvature(probes, KNOWN, default_rng(0))
+        for name in ("alpha", "L0", "L1"):
+            assert (found[name].verdict == ESTIMATED) == (follows and narrow)
+        seen.add((follows, narrow))
+    assert {(True, True), (True, False)} <= seen
 
 
 def steps(law: Callable[[np.ndarray], np.ndarray], error: float, generator: Generator) -> Probes:

@@ -8,7 +8,9 @@ minimiser it falls, and away from it it grows.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -262,6 +264,26 @@ def test_a_trial_is_a_short_training_that_leaves_everything_as_it_was(library: s
     assert lower == pytest.approx(end, rel=1e-4)
     assert lower < 0.8 * first < higher
     assert torch.equal(weight, before)
+
+
+def test_the_page_says_what_is_decided_in_the_same_order(report: Report) -> None:
+    """The list of docs/diagnosis.md: a heading for each reason, in the order in which the advice asks for it."""
+    page = (Path(__file__).parents[2] / "docs/diagnosis.md").read_text("utf-8")
+    items = re.findall(r"^\d\. \*\*(.+?)\*\*.*?`(\w+)`", page.split("## Decide what to do")[1], re.M | re.S)
+    B = {verdict: Finding(1.0, 0.9, 1.1, verdict, "more probes") for verdict in VERDICTS}
+    fast, square = Finding(4.0, 3.0, 5.0, ESTIMATED), Finding(2.0, 1.5, 2.5, ESTIMATED)
+    cases = [
+        (FALLS, B[ESTIMATED], fast, "falls"),
+        (None, B[NO_GROWTH], square, "does not grow"),
+        (None, B[UNKNOWN], square, "do not tell"),
+        (None, B[ESTIMATED], square, "not known to matter"),
+        (GROWS, B[ESTIMATED], square, "doubles on your way"),
+    ]
+    assert len(items) == len(cases)
+    for (words, method), (path, growth, power, said) in zip(items, cases, strict=True):
+        given = dataclasses.replace(report, path=path, findings={**report.findings, "B": growth, "power": power})
+        assert said in words
+        assert given.recommend(100, trial=lowers).method == method
 
 
 def test_what_is_advised_can_be_pasted(report: Report) -> None:

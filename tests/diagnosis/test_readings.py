@@ -190,6 +190,17 @@ def test_the_interval_of_the_critical_batch_is_that_of_the_mixture() -> None:
     assert found == pytest.approx((sums[0] / sums[1], allowed[0], allowed[-1]), rel=1e-4)
 
 
+def test_a_later_window_begins_with_the_variation_of_eight_looks_of_the_longest() -> None:
+    sequence, taken = CriticalSequence(), looks(np.full(10, 3.0), default_rng(1), 20, 4)
+    for look in taken[:9]:
+        sequence.update(*look)
+    (longest,) = sequence._windows
+    expected = np.array(longest._Q) * 8 / longest.looks
+    sequence.update(*taken[9])
+    assert np.array(sequence._windows[1]._R) == pytest.approx(expected)
+    assert sequence._windows[1]._level == pytest.approx(2 * math.log(6 / 0.05))  # α/(2 · 3)
+
+
 def test_the_window_grows_with_the_run_and_begins_anew_where_the_ratio_changes() -> None:
     sequence = CriticalSequence()
     taken = looks(np.repeat([1.0, 50.0], [200, 100]), default_rng(0), 100, 8)
@@ -241,19 +252,21 @@ def loss_of(model: nn.Module, batch: Tensor) -> Tensor:
     return loss
 
 
-def train(way: str, *, watched: bool, max_norm: float = math.inf, **options: Any) -> tuple[list[Tensor], list[Any]]:
+def train(way: str, *, watched: bool) -> tuple[list[Tensor], list[Any]]:
     """Forty steps of NSGDM, with a probe if it is watched: the bits at the end, and what was read."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Dropout(0.5), nn.Linear(5, 1)).double()
     optimizer = NSGDM(model.parameters(), lr=0.01)
     read: list[Any] = []
-    on = {"on_reading": read.append, **options}
-    probe = NoiseProbe(model if way == "look" else optimizer, every=2, samples=6, **on) if watched else None
+    probe = (
+        NoiseProbe(model if way == "look" else optimizer, every=2, samples=6, on_reading=read.append)
+        if watched
+        else None
+    )
     for micro_batches in DATA:
         optimizer.zero_grad()
         for batch in micro_batches:
             (loss_of(model, batch) / 4).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
         if probe is not None and way == "look":
             probe.look(loss_of, micro_batches.reshape(24, 4))
         optimizer.step()

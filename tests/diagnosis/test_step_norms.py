@@ -190,7 +190,10 @@ def test_growth_of_any_power_is_found_in_the_norm_of_the_optimizer_and_planned_w
     assert "‖_*" in ready.statement.problem.measure
     advice = report.recommend(10_000, gap=1.0, alpha=0, batch=4)
     assert advice.gamma is not None
+    assert "the smaller of two bounds on E‖∇f(x̂)‖_* for" in advice.why
+    assert "This is no guarantee" in advice.why  # L and ℓ may be too small
     assert "by_layer(model)" in advice.actions["torch"]
+    assert "norm=gladstorm.optax.by_layer" in advice.actions["optax"]
 
 
 def test_a_layer_alone_is_diagnosed_by_its_group_and_the_others_stay() -> None:

@@ -139,10 +139,13 @@ def test_growth_is_told_of_every_network_of_the_study_in_the_norms_of_its_layers
     assert [row["network"] for row in rows] == list(TRAININGS)
     told = powers(rows, "layers")
     for row in rows:
-        low, high = (row["layers"]["power"][end] for end in ("low", "high"))
+        low, high, verdict = (row["layers"]["power"][name] for name in ("low", "high", "verdict"))
         assert (low is None) == (row["layers"]["B"]["verdict"] != ESTIMATED)
-        if low is not None:
-            assert (row["network"] in told["about"]) == (low <= 2 <= high)
+        places = [place for place, networks in told.items() if row["network"] in networks]
+        if verdict == ESTIMATED:
+            assert places == ["above" if low > 2 else "below" if high < 2 else "about"]
+        else:
+            assert not places
     (again,) = growth.measure(quick=True)
     assert again["network"] == rows[0]["network"]
     assert again["layers"]["distance"] == pytest.approx(rows[0]["layers"]["distance"], rel=0.02)  # sums of other orders

@@ -141,7 +141,7 @@ def test_on_a_terminal_the_line_takes_the_place_of_the_progress_and_gives_the_cu
     terminal: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("os.isatty", lambda _: terminal)
-    monkeypatch.setattr(interrupts._State, "kept", interrupts.NOTHING_KEPT)
+    monkeypatch.setattr(interrupts._State, "message", interrupts.NOTHING_KEPT)
     interrupts._write_message()
     assert capfd.readouterr().err == ("\r\x1b[K\x1b[?25h" if terminal else "") + STARTS_AGAIN
 

@@ -207,7 +207,8 @@ def test_by_layer_the_steps_are_those_of_the_equations_and_the_last_iterate_is_r
 
 def test_by_layer_a_horizon_in_samples_is_reached_by_samples_also_if_batches_grow() -> None:
     model, optimizer = made("by layer", horizon=100, batch=10)
-    p, lengths = model[5].bias, []  # one entry, which moves by a quarter of the length
+    *_, p = model.parameters()  # the last bias: one entry, which moves by a quarter of the length
+    lengths = []
     for batch in (10, 10, 40, 20):
         optimizer.param_groups[0]["batch"] = batch
         before = p.item()
@@ -222,7 +223,8 @@ def test_a_layer_that_is_added_midway_moves_and_the_others_go_on(form: str) -> N
     train(model, optimizer, range(3))
     model.append(nn.Linear(1, 1).double())
     groups = FORMS[form](model[6])
-    optimizer.add_param_group({"params": groups}) if form == "found" else [optimizer.add_param_group(g) for g in groups]
+    for group in [{"params": groups}] if form == "found" else groups:
+        optimizer.add_param_group(group)
     before = values(model)
     train(model, optimizer, range(3, 6))
     assert all(a != b for a, b in zip(values(model), before, strict=True))

@@ -20,7 +20,7 @@ class Commands(TyperGroup):
     """All commands; what they print may end anywhere: at a closed pipe, or on a terminal without their characters."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
-        """Run them under one name: help and shell completion are the same for `python -m gladstorm`."""
+        """Run a command under one name: help and shell completion are the same for `python -m gladstorm`."""
         return super().main(*arguments, **{"prog_name": self.name, **options})
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
@@ -104,13 +104,13 @@ def _environment() -> dict[str, Any]:
     import re
     from importlib import metadata
 
-    wanted = {re.split(r"[^\w-]", requirement)[0] for requirement in metadata.requires("gladstorm") or []}
+    packages = {re.split(r"[^\w-]", requirement)[0] for requirement in metadata.requires("gladstorm") or []}
     installed = {each.name.replace("_", "-"): each.version for each in metadata.distributions()}
     return {
         "gladstorm": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {name: installed.get(name) for name in sorted(wanted - {"gladstorm"})},
+        "packages": {name: installed.get(name) for name in sorted(packages - {"gladstorm"})},
         "processor": {"cores": os.cpu_count(), "machine": platform.machine()},
     }
 

@@ -138,7 +138,7 @@ def _screen() -> "Console":
 
     class Screen(Console):
         def on_broken_pipe(self) -> None:
-            """Leave it to `until_the_pipe_is_closed`."""
+            """Leave a broken pipe to `until_the_pipe_is_closed`."""
             raise BrokenPipeError
 
     screen = Screen(markup=False, emoji=False, highlight=False)

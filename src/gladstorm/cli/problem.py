@@ -94,7 +94,7 @@ def require_used(owner: str, option: str, given: Any, used: bool, why: str) -> N
 
 
 def command_of(name: str, given: Mapping[str, Any]) -> "Callable[[Any, Mapping[str, float], str], dict[str, Any]]":
-    """For a page: from a configuration's numbers and its method's text to the command that runs it again.
+    """Return a function for pages, from a configuration's numbers and its method's text to the command that runs it.
 
     `given` has the options by name; None if left out. Those of numbers that methods share stand for these numbers.
 

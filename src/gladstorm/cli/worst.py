@@ -87,17 +87,17 @@ def worst(
     changed = {"generations": generations, "reported": seeds, "seed": seed}
     settings = replace(settings, **{name: value for name, value in changed.items() if value is not None})
     settings.check()
-    stated, sought = None, "noise" if kind is None else kind
+    stated, searched_kind = None, "noise" if kind is None else kind
     if content is None:
         constants = {name: given[name] for name in ("alpha", "B", "G", "gap")}
         posed = Problem(**constants, L0=L0, L1=L1, L=L, growth=2.0 if growth is None else growth)
         stated = study.stated(given["method"], posed, given["horizon"], gamma0, 1.0 if eta0 is None else eta0)
-        study.require_kind(sought, stated)
+        study.require_kind(searched_kind, stated)
     with computing(store, workers, scheduler) as executor:
         if stated is None:
             result = study.again(content or {}, store=store, executor=executor)
         else:
-            result = study.worst(stated, given["horizon"], sought, settings, store=store, executor=executor)
+            result = study.worst(stated, given["horizon"], searched_kind, settings, store=store, executor=executor)
     figures = {}
     if out is not None:
         from gladstorm.worst.figures import draw_problem

@@ -86,7 +86,7 @@ class Compared:
 
     @property
     def value(self) -> np.ndarray:
-        """f at the same point."""
+        """f of each reported seed at the point that the method reports when the budget is spent."""
         return at(self.record.reported_value[0], self.ends)
 
     @property
@@ -133,8 +133,8 @@ class Compared:
     @property
     def as_tuned(self) -> Record:
         """The reported runs under the name that the method has in `tuning`, with the tuned numbers as swept ones."""
-        tried = self.tuning.configurations[0]
-        chosen = replace(self.record.configurations[0], name=tried.name, swept=tried.swept)
+        setting = self.tuning.configurations[0]
+        chosen = replace(self.record.configurations[0], name=setting.name, swept=setting.swept)
         return replace(self.record, configurations=(chosen,))
 
     @property

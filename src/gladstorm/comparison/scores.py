@@ -41,9 +41,9 @@ def reported_scores(record: Record, budget: int) -> np.ndarray:
     return np.asarray(np.where(np.isfinite(values), values, np.inf))
 
 
-def at_edge(chosen: float, tried: Collection[float]) -> bool:
+def at_edge(chosen: float, grid: Collection[float]) -> bool:
     """Whether the number chosen is the smallest or largest of several: a wider grid may do better."""
-    return min(tried) < max(tried) and chosen in (min(tried), max(tried))
+    return min(grid) < max(grid) and chosen in (min(grid), max(grid))
 
 
 def interval(values: np.ndarray, comparisons: int = 1) -> Estimate:

@@ -161,7 +161,7 @@ def _require_throughout(rule: Rule, owner: str, name: str, low: Any, high: Any) 
 
 
 def is_part(value: Any) -> bool:
-    """Whether it is a dataclass that JAX can look into, as `part` makes them: a subclass needs it again."""
+    """Whether a value is a dataclass that JAX can look into, as `part` makes them: a subclass needs it again."""
     is_instance = dataclasses.is_dataclass(value) and not isinstance(value, type)
     return is_instance and not jax.tree_util.all_leaves([value])
 

@@ -30,9 +30,10 @@ EVIDENCE = {
     "not known": "Normalized steps were clearly better than SGD in none of the 24 cases of docs/evidence/suite.",
     "untuned": "If you do not want to tune, use Untuned; docs/evidence/untuned says where it is good and where not.",
 }
-# Code that makes the optimizer, by library; `{steps}` is the horizon. Both schedules fall linearly to 0.
 Trial = Callable[[float], tuple[float, float]]  # a short training at a learning rate: the losses before and after it
+# Code that makes the optimizer, by library; `{steps}` is the horizon. Both schedules fall linearly to 0.
 _LINEAR = "schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters={steps})"
+BY_LEAF = ", norm=gladstorm.optax.by_layer"
 ACTIONS = {
     "adam": {
         "torch": f"optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)  # tune lr\n{_LINEAR}\n"
@@ -43,11 +44,12 @@ ACTIONS = {
     },
     "nsgdm": {
         "torch": "optimizer = gladstorm.torch.NSGDM({params}, lr={lr:.3g})  # tune lr\n" + _LINEAR,
-        "optax": "optimizer = gladstorm.optax.nsgdm(optax.linear_schedule({lr:.3g}, 0.0, {steps}))  # tune {lr:.3g}",
+        "optax": "schedule = optax.linear_schedule({lr:.3g}, 0.0, {steps})  # tune {lr:.3g}\n"
+        "optimizer = gladstorm.optax.nsgdm(schedule{norm})",
     },
     "theorem": {
         "torch": "optimizer = gladstorm.torch.{Method}({params}, {gamma:.6g}, momentum={momentum:.6g}{init})",
-        "optax": "optimizer = gladstorm.optax.{method}({gamma:.6g}, momentum={momentum:.6g}{init})",
+        "optax": "optimizer = gladstorm.optax.{method}({gamma:.6g}, momentum={momentum:.6g}{init}{norm})",
     },
 }
 
@@ -182,8 +184,8 @@ def _whether_it_matters(report: Report) -> str:
 
 def _actions(advice: Advice, horizon: int | None, norm: str) -> dict[str, str]:
     """Code to paste, by library; `model`, `loss_of`, `loader` and, without a horizon, `steps` are yours."""
-    params = "model.parameters()" if norm == EUCLID else "gladstorm.torch.by_layer(model)"
-    numbers: dict[str, Any] = {"steps": horizon or "steps", "lr": advice.gamma, "params": params}
+    params, named = ("model.parameters()", "") if norm == EUCLID else ("gladstorm.torch.by_layer(model)", BY_LEAF)
+    numbers: dict[str, Any] = {"steps": horizon or "steps", "lr": advice.gamma, "params": params, "norm": named}
     kind = advice.method
     if advice.gamma is not None and advice.eta is not None:
         kind, n_init = "theorem", advice.n_init or 1
@@ -241,10 +243,11 @@ def _by_theorem(report: Report, horizon: int, gap: float, batch: int) -> Advice:
     best = min(plans, key=lambda each: bounds[each.statement.method])
     eta, gamma, n_init, _ = best.schedule
     values = " and ".join(f"{bound:.3g} for {method.upper()}" for method, bound in bounds.items())
-    why = (
-        f"It has the smaller of two guarantees on E‖∇f‖ for the same number of gradients, {values}, provided that the "
-        "upper ends of the intervals hold wherever the run goes."
-    )
+    what, proviso = "guarantees", ", provided that the upper ends of the intervals hold wherever the run goes."
+    if report.probes.norm != EUCLID:
+        what, proviso = "bounds", ". This is no guarantee: in the norms of layers L and ℓ are measured from below."
+    measure = best.statement.problem.measure
+    why = f"It has the smaller of two {what} on {measure} for the same number of gradients, {values}{proviso}"
     if report.growth != SQUARE:
         why += f" The variance is taken to grow like r^{report.growth:.2g}."
     return Advice(

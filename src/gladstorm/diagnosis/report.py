@@ -76,7 +76,8 @@ class Report:
         """Constants for `gladstorm.theory.plan(method, alpha=0, gap=…, horizon=…, **report.constants())`.
 
         They are the upper ends of all intervals, with `growth`. A mini-batch of b samples has a b-th of a sample's
-        variance, and of what its change has beyond the mean's. In the norm of an optimizer, L and ℓ may be too small.
+        variance, and of what its change has beyond the mean's. In the norms of layers L and ℓ are measured from below,
+        so that a plan with these constants is no guarantee.
 
         Args:
             batch: samples in a mini-batch.

@@ -34,8 +34,8 @@ def fit(model: pymc.Model | None = None, *, draws: int = 1000, **settings: Any) 
     if model.discrete_value_vars:
         raise ValueError(f"fit: model must have continuous variables only; got {model.discrete_value_vars[0]}.")
     log_density, values = get_jaxified_logp(model), model.value_vars
-    wanted = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
-    sites_of = get_jaxified_graph(inputs=values, outputs=wanted)
+    variables = get_default_varnames(model.unobserved_value_vars, include_transformed=False)
+    sites_of = get_jaxified_graph(inputs=values, outputs=variables)
     first = model.initial_point()
     shapes = [first[value.name].shape for value in values]
     ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
@@ -45,7 +45,7 @@ def fit(model: pymc.Model | None = None, *, draws: int = 1000, **settings: Any) 
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def transform(z: Any) -> dict[str, Any]:
-        return dict(zip((each.name for each in wanted), sites_of(*unravel(z)), strict=True))
+        return dict(zip((each.name for each in variables), sites_of(*unravel(z)), strict=True))
 
     fit = fit_logdensity(lambda z: log_density(unravel(z)), ends[-1], transform=transform, **settings)
     for reason in fit.warnings:

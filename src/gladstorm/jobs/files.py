@@ -179,7 +179,7 @@ def _digest(data: bytes, at: int) -> bytes:
 
 
 def _identity(form: str, key: str) -> dict[str, str]:
-    """What a file says about itself; the digest is last."""
+    """Form, key and digest, by which a file says what it is; the digest is last."""
     return {"format": form} | ({_KEY: key} if key else {}) | {_SEAL: _BLANK}
 
 

@@ -30,16 +30,16 @@ class _State:
     handling = False
     received: int | None = None  # the signal
     stopping = False  # the work has heard of it
-    kept = NOTHING_KEPT
+    message = NOTHING_KEPT  # what is kept, and how to go on
 
 
 def _reset(*, handling: bool) -> None:
-    _State.handling, _State.received, _State.stopping, _State.kept = handling, None, False, NOTHING_KEPT
+    _State.handling, _State.received, _State.stopping, _State.message = handling, None, False, NOTHING_KEPT
 
 
-def set_kept_message(kept: str) -> None:
+def set_kept_message(message: str) -> None:
     """Set what an interrupt would leave from now on, and how to go on: the line that is written when one comes."""
-    _State.kept = kept
+    _State.message = message
 
 
 def check() -> None:
@@ -118,7 +118,7 @@ def _write_message() -> None:
     """Write the line, past Python's buffers, of which another thread may hold the lock."""
     with suppress(OSError):  # a full disk, a closed pipe: the exit code says it
         bar = "\r\x1b[K\x1b[?25h" if os.isatty(2) else ""  # what a progress bar leaves: its line, and no cursor
-        os.write(2, f"{bar}Interrupted: {_State.kept}.\n".encode())
+        os.write(2, f"{bar}Interrupted: {_State.message}.\n".encode())
 
 
 def _open_closed_streams() -> None:

@@ -57,7 +57,7 @@ def annotate(note: str) -> None:
 
 
 class Progress:
-    """Call it with the amount of work done so far, in the unit of `total`."""
+    """Progress of long work: a function of the amount that is done so far, in the unit of `total`."""
 
     def __init__(self, label: str, total: float) -> None:
         self.label, self.total = label, total

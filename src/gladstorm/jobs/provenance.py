@@ -1,4 +1,4 @@
-"""What a result depends on besides its inputs: the versions and the source.
+"""Versions and source code, on which a result depends besides its inputs.
 
 The source is one hash of all files of this package and of those that joined it (`follow`). An installed release is what
 its version says. What parts of one's own do is hashed beside it (`simulation/validation.py`).
@@ -71,7 +71,7 @@ def is_followed(module: str) -> bool:
 
 
 def source() -> str:
-    """What the source of all followed packages is, as this process found it."""
+    """Hashes of the source of all followed packages, as this process read it."""
     return " ".join(map(source_of, _FOLLOWED))
 
 

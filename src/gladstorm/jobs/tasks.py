@@ -31,10 +31,10 @@ _OPENED: set[Path] = set()  # folders of which this process has said what else t
 
 
 class Keepable(Protocol):
-    """What can be kept."""
+    """A result that a store can keep."""
 
     def save(self, path: Path, /, *, key: str) -> None:
-        """Write it, whole or not at all, with its key and a digest."""
+        """Write the result, whole or not at all, with its key and a digest."""
 
     @classmethod
     def load(cls, path: Path, /, *, key: str) -> Self:
@@ -112,7 +112,7 @@ class Store(Generic[K]):
         return result
 
     def _path(self, identity: Any) -> Path:
-        """Its file, in one of 256 folders: a folder of 10⁵ files is slow to work in."""
+        """The file of a result, in one of 256 folders: a folder of 10⁵ files is slow to work in."""
         key = _key(identity)
         path = self._folder / key[:2] / f"{key}{self._suffix}"
         require_regular("store", path)
@@ -121,7 +121,7 @@ class Store(Generic[K]):
         return path
 
     def _key_of(self, path: Path) -> str:
-        """What the file at a path says it is: by which versions and source, of which identity."""
+        """The key of the file at a path: by which versions and source it was made, of which identity."""
         return f"{self._folder.name}/{path.stem}"
 
 
@@ -140,7 +140,7 @@ class Task(Generic[R]):
 
 
 class Executor(Protocol):
-    """Where tasks are computed."""
+    """A place where tasks are computed."""
 
     def compute(self, tasks: Iterable[tuple[int, Task[R]]]) -> Iterator[tuple[int, R]]:
         """Every task's result with its number, as they finish; a task is taken when it can begin."""

@@ -61,8 +61,8 @@ class GrowWithDistance(BatchRule):
 
     @override
     def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
-        wanted = jnp.ceil((self.B**2 * distance2 + self.G**2) / self.sigma2)
-        return _whole(jnp.clip(wanted, 1, self.cap))
+        size = jnp.ceil((self.B**2 * distance2 + self.G**2) / self.sigma2)
+        return _whole(jnp.clip(size, 1, self.cap))
 
 
 @part

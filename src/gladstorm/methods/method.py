@@ -47,7 +47,7 @@ def settings_of(method: Method) -> int:
 
 
 def is_list(node: Any) -> bool:
-    """Whether these are the numbers of several settings."""
+    """Whether a field has the numbers of several settings."""
     return isinstance(node, list | tuple)
 
 
@@ -94,7 +94,7 @@ def with_decay(method: Method, power: Numbers = 1.0, *, horizon: Tunable = OF_TH
 
 @dataclass(frozen=True)
 class Declaration:
-    """One named method."""
+    """A named method and what is known of it."""
 
     name: str
     make: Callable[..., Method]
@@ -105,7 +105,7 @@ class Declaration:
 
     @property
     def call(self) -> str:
-        """How it is written: what has no default by name.
+        """The method as it is written: what has no default by name.
 
         >>> METHODS["sgd"].call
         'sgd(gamma)'

@@ -95,7 +95,7 @@ def nstorm(
         require_axes("nstorm", axis_name, params)
         count, micro_step, v, previous, formed, skipped = state
         stale = _previous_gradient(updates, state, grad_fn, prev_grads)
-        agreed = jnp.array(True) if grad_fn is None else _agreed(updates, stale, count)
+        one_sample = jnp.array(True) if grad_fn is None else _of_one_sample(updates, stale, count)
         calls = at(every_k, count) * jnp.where(count == 0, n_init, 1)
         first, last = micro_step == 0, micro_step + 1 >= calls
 
@@ -116,7 +116,7 @@ def nstorm(
         gamma = at(learning_rate, count)
         change = trees.normalized_update("nstorm", gamma, v, params, weight_decay, norm, axis_name)
         change = trees.where(moves, change, zero)
-        change = jax.tree.map(lambda leaf: jnp.where(agreed, leaf, jnp.nan), change)
+        change = jax.tree.map(lambda leaf: jnp.where(one_sample, leaf, jnp.nan), change)
         return trees.cast_like(change, params), NstormState(
             count=jnp.where(last, optax.safe_increment(count), count),
             micro_step=jnp.where(last, 0, micro_step + 1),
@@ -145,21 +145,21 @@ def _previous_gradient(
     return grads
 
 
-def _agreed(grads: Tree, stale: Tree, count: Array) -> Array:
+def _of_one_sample(grads: Tree, stale: Tree, count: Array) -> Array:
     """Whether both gradients are of one sample, as far as it shows: while they are at one point."""
 
     def compare(grads: Tree, stale: Tree) -> Array:
         # NaN where a gradient is not finite, which is another matter.
         return ~(length(jax.tree.map(jnp.subtract, stale, grads)) > AGREEMENT * length(stale))
 
-    agreed: Array = jax.lax.cond(count == 0, compare, lambda *_: jnp.array(True), grads, stale)
-    if not isinstance(agreed, jax.core.Tracer) and not agreed:
+    one_sample: Array = jax.lax.cond(count == 0, compare, lambda *_: jnp.array(True), grads, stale)
+    if not isinstance(one_sample, jax.core.Tracer) and not one_sample:
         raise ValueError(
             "nstorm: grads must be what grad_fn returns at params; got others at the first update, as happens with "
             "another sample or key, behind clipping or another transformation of a chain, and inside optax.MultiSteps. "
             "nstorm(..., max_grad_norm=…) clips at both points, and nstorm(..., every_k=…) accumulates at both."
         )
-    return agreed
+    return one_sample
 
 
 def _is_masked(node: Any) -> bool:

@@ -82,7 +82,7 @@ def zero_estimate(params: Tree) -> Tree:
 
 
 def copy(leaf: Any) -> Array:
-    """Not the buffer itself: the caller may donate it together with the state."""
+    """A copy of an array, not the buffer itself: the caller may donate it together with the state."""
     return jnp.zeros_like(leaf) if isinstance(leaf, jax.ShapeDtypeStruct) else jnp.array(leaf, jnp.result_type(leaf))
 
 

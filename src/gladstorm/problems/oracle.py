@@ -121,7 +121,13 @@ class Oracle(ABC):
         return self.sample_of(self.draw(key), point, jnp.asarray(size, int))
 
     def sample_of(self, noise: Any, point: Any, size: Array) -> Any:
-        """Return what `sample` does, made of randomness that was drawn before."""
+        """Make the sample that `sample` returns of randomness that was drawn before.
+
+        Args:
+            noise: What `draw` returned.
+            point: What `at` returned.
+            size: How many samples.
+        """
         return self.drawn_at(point, self.batch(noise, size))
 
     def exact(self, point: Any) -> Array:

@@ -1,4 +1,4 @@
-"""What clipping does to the stochastic gradients at one point, where the exact gradient is known."""
+"""Bias of clipped stochastic gradients at one point, where the exact gradient is known."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def clip_bias(
             norm = jnp.linalg.norm(g)
             return norm > max_norm, g * (max_norm / jnp.maximum(norm, max_norm)) - exact
 
-        acts, moved = jax.jit(jax.vmap(jax.vmap(draw)))(keys_of(seed, (2, draws // 2 + 1)))
-        one, other = moved.mean(axis=1)  # their product is the square without the draws' own variance
+        acts, shifts = jax.jit(jax.vmap(jax.vmap(draw)))(keys_of(seed, (2, draws // 2 + 1)))
+        one, other = shifts.mean(axis=1)  # their product is the square without the draws' own variance
         bias = jnp.sqrt(jnp.maximum(one @ other, 0.0)) / jnp.linalg.norm(exact)
         return ClipBias(float(acts.mean()), float(bias))

@@ -1,4 +1,4 @@
-"""Where tasks are computed: in this process, in others of this machine, or by the workers of a Dask cluster.
+"""Executors of tasks: this process, others of this machine, or the workers of a Dask cluster.
 
 `--workers N` is `concurrent.futures.ProcessPoolExecutor`, `--scheduler` is `distributed`, which nothing else imports.
 Results come back to this process, which keeps them. A death costs the tasks under way, which are computed again.
@@ -44,7 +44,7 @@ DEATHS = 3  # after which processes are made again
 
 
 def choose_executor(given: Any) -> Executor:
-    """Where the tasks of a job are computed: in this process, or by the workers of a `dask.distributed.Client`."""
+    """Return the executor of a job's tasks: this process, or the workers of a `dask.distributed.Client`."""
     if given is None:
         return HERE
     if isinstance(given, Here | Processes | OnDask):
@@ -56,7 +56,7 @@ def choose_executor(given: Any) -> Executor:
 
 @contextlib.contextmanager
 def open_executor(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
-    """What --workers N or --scheduler ADDRESS asks for: so many processes of this machine, or a cluster's workers."""
+    """Open the executor of --workers N or --scheduler ADDRESS: N processes of this machine, or a cluster's workers."""
     if workers is not None and scheduler is not None:
         raise ValueError(f"--workers and --scheduler exclude each other; got {workers} and {scheduler!r}.")
     if workers is not None:
@@ -87,7 +87,7 @@ def _connected(scheduler: str) -> Client:
 
 
 class Processes:
-    """So many processes in a with-block, joined to this one by pipes: nobody else can send them anything."""
+    """Worker processes in a with-block, joined to this one by pipes: nobody else can send them anything."""
 
     def __init__(self, count: int) -> None:
         self._count = count

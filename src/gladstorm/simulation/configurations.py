@@ -47,15 +47,15 @@ class Configuration:
         return f"{name} ({', '.join(map('='.join, others.items()))})" if others else name
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON can keep it, which has no infinite numbers."""
+        """The configuration as JSON-ready data; infinite numbers, which JSON does not have, are texts."""
         numbers = {field: value if math.isfinite(value) else str(value) for field, value in self.numbers.items()}
         return {"name": self.name, "numbers": numbers, "swept": list(self.swept)}
 
     @classmethod
-    def from_dict(cls, kept: Mapping[str, Any]) -> Configuration:
-        """The configuration of which `as_dict` was kept."""
-        numbers = {field: float(value) for field, value in kept["numbers"].items()}
-        return cls(kept["name"], numbers, tuple(kept["swept"]))
+    def from_dict(cls, data: Mapping[str, Any]) -> Configuration:
+        """The configuration that `as_dict` made into this data."""
+        numbers = {field: float(value) for field, value in data["numbers"].items()}
+        return cls(data["name"], numbers, tuple(data["swept"]))
 
 
 def argument(field: str) -> str:

@@ -28,7 +28,7 @@ RUN_ONCE = {"xla_backend_optimization_level": 0}  # a program that takes one ste
 
 
 class ChunkInputs(NamedTuple):
-    """What the runs that are advanced together are given."""
+    """Inputs of the runs that are advanced together."""
 
     oracle: Any  # one for all, or its arrays have a leading axis over seeds
     stacks: tuple[Any, ...]  # methods whose numbers are arrays over configurations
@@ -39,7 +39,7 @@ class ChunkInputs(NamedTuple):
 
 
 class ChunkState(NamedTuple):
-    """These runs at step k, and what has been recorded of them."""
+    """State of the runs of a chunk at step k, and what has been recorded of them."""
 
     states: tuple[State, ...]  # of each stack: arrays over (seed, configuration)
     snapshots: tuple[Snapshot[Array], ...]  # of each stack: arrays over (record time, seed, configuration)
@@ -66,7 +66,7 @@ class Grid(NamedTuple):
 
     @property
     def input_specs(self) -> ChunkInputs:
-        """Where the inputs are placed."""
+        """Placement of the inputs on the devices."""
         everywhere, cut = PartitionSpec(), PartitionSpec("run")
         seeds, configurations = (cut, everywhere) if self.cut == "seeds" else (everywhere, cut)
         oracle = seeds if self.oracle_per_seed else everywhere
@@ -74,7 +74,7 @@ class Grid(NamedTuple):
 
     @property
     def state_specs(self) -> ChunkState:
-        """Where the state is placed."""
+        """Placement of the state on the devices."""
         runs = ("run",) if self.cut == "seeds" else (None, "run")
         states, snapshots, everywhere = PartitionSpec(*runs), PartitionSpec(None, *runs), PartitionSpec()
         return ChunkState(states, snapshots, everywhere, everywhere)  # type: ignore[arg-type]  # likewise
@@ -122,10 +122,10 @@ def advance(grid: Grid, inputs: ChunkInputs, state: ChunkState, stop: Array) -> 
             lambda state: state.k < stop, lambda state: _advance_block(grid, inputs, state, stop), state
         )
 
-    later: ChunkState = grid.on_devices(program, grid.input_specs, grid.state_specs, PartitionSpec())(
+    result: ChunkState = grid.on_devices(program, grid.input_specs, grid.state_specs, PartitionSpec())(
         inputs, state, stop
     )
-    return later
+    return result
 
 
 def limit_programs() -> None:
@@ -150,7 +150,7 @@ class _Noise(NamedTuple):
 
 
 def _advance_block(grid: Grid, inputs: ChunkInputs, state: ChunkState, stop: Array) -> ChunkState:
-    """As many steps as have their noise drawn at once, or to `stop`."""
+    """Advance as many steps as have their noise drawn at once, or to `stop`."""
     block = block_size(inputs.oracle.objective.start.shape[-1])
     steps = state.k + 1 + jnp.arange(block)
     draw_all = grid.over_seeds(draw, Axes.ORACLES, Axes.SEEDS, Axes.NONE)
@@ -168,7 +168,7 @@ def _advance_block(grid: Grid, inputs: ChunkInputs, state: ChunkState, stop: Arr
 
 
 def _advance_to_record(grid: Grid, inputs: ChunkInputs, state: ChunkState, noise: _Noise, end: Array) -> ChunkState:
-    """Steps up to the next record time, which is recorded, or to `end`."""
+    """Advance to the next record time, which is recorded, or to `end`."""
     time = inputs.times[state.recorded]
     k = jnp.minimum(end, time)
 
@@ -190,9 +190,9 @@ def _step(grid: Grid, inputs: ChunkInputs, states: tuple[State, ...], noise: _No
     oracle, stacks = inputs.oracle, inputs.stacks
     common, more = jax.tree.map(lambda rows: rows[k - 1 - noise.first], (noise.common, noise.more))
     move_all = grid.over_runs(move, Axes.ORACLES, Axes.CONFIGURATIONS, Axes.RUNS, Axes.NONE, Axes.NONE)
-    moved = [move_all(oracle, stack, state, k, inputs.horizon) for stack, state in zip(stacks, states, strict=True)]
+    moves = [move_all(oracle, stack, state, k, inputs.horizon) for stack, state in zip(stacks, states, strict=True)]
     # One product with the columns of all stacks: with few columns each, it costs little more than theirs.
-    points = _evaluate_together(grid, lambda oracle, x: oracle.at(x), oracle, [x for x, _ in moved])
+    points = _evaluate_together(grid, lambda oracle, x: oracle.at(x), oracle, [x for x, _ in moves])
     arrive_all = grid.over_runs(
         arrive,
         Axes.ORACLES,
@@ -208,12 +208,12 @@ def _step(grid: Grid, inputs: ChunkInputs, states: tuple[State, ...], noise: _No
     )
     return tuple(
         arrive_all(oracle, stack, state, memory, point, common, further, k, inputs.sampled_steps, inputs.horizon)
-        for stack, state, (_, memory), point, further in zip(stacks, states, moved, points, more, strict=True)
+        for stack, state, (_, memory), point, further in zip(stacks, states, moves, points, more, strict=True)
     )
 
 
 def _snapshots(grid: Grid, inputs: ChunkInputs, states: tuple[State, ...], k: Array) -> tuple[Snapshot[Array], ...]:
-    """What is recorded of all runs of all stacks at step k."""
+    """Snapshots of all runs of all stacks at step k."""
     xs = [state.point.x for state in states]
     values = _evaluate_together(grid, lambda oracle, x: oracle.objective.value(x), inputs.oracle, xs)
     report_all = grid.over_runs(report, Axes.ORACLES, Axes.RUNS)

@@ -24,7 +24,7 @@ STEP_SECONDS, ENTRY_SECONDS, BYTE_SECONDS = 1e-7, 1e-8, 8e-12
 
 
 class Sizes(NamedTuple):
-    """What decides the layout of some runs."""
+    """Numbers that decide the layout of some runs."""
 
     structures: tuple[Hashable, ...]  # of every configuration: those of one structure can be stacked
     seeds: int
@@ -40,7 +40,7 @@ class Sizes(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """Which runs of a sweep a task has."""
+    """The runs of a sweep that a task has."""
 
     configurations: tuple[int, ...]  # indices of the sweep's configurations
     seeds: range  # indices of the sweep's seeds
@@ -59,7 +59,7 @@ class Chunk(NamedTuple):
 
     @property
     def runs(self) -> int:
-        """How many there are, padding included."""
+        """Number of runs, padding included."""
         return len(self.seeds) * sum(map(len, self.stacks))
 
 
@@ -107,7 +107,7 @@ def lay_out(sizes: Sizes) -> list[Chunk]:
 
 
 def _programs(sizes: Sizes, most: int) -> list[list[list[int]]]:
-    """Which configurations share a program: in each program some stacks, in each stack those of one structure.
+    """Configurations that share a program: in each program some stacks, in each stack those of one structure.
 
     Where products decide the cost, as many configurations share one as fill its columns; where they do not, every
     structure has a program of its own, which later sweeps find compiled.
@@ -143,7 +143,7 @@ def _seeds_at_once(sizes: Sizes, configurations: int) -> int:
 
 
 def _chunk(sizes: Sizes, stacks: Sequence[Sequence[int]], first: int, size: int) -> Chunk:
-    """These stacks on so many seeds: each device has equal work, and a product has a power of two as columns."""
+    """A chunk of stacks on `size` seeds: each device has equal work, and a product has a power of two as columns."""
     configurations = sum(map(len, stacks))
     devices = min(sizes.devices, max(size, configurations))
     by_seed = size >= devices
@@ -165,7 +165,7 @@ def _chunk(sizes: Sizes, stacks: Sequence[Sequence[int]], first: int, size: int)
 
 
 def _halves(chunk: Chunk) -> list[Chunk]:
-    """What each of two devices does of a chunk, without what would be padding only."""
+    """The work of each of two devices on a chunk, without what would be padding only."""
     if chunk.devices == 1:
         return [chunk]
     halves = []
@@ -185,10 +185,10 @@ def _halves(chunk: Chunk) -> list[Chunk]:
 
 
 def _power(number: int) -> int:
-    """The next power of two."""
+    """The next power of two, from a number on."""
     return 1 << (number - 1).bit_length()
 
 
 def _up_to(count: int, multiple: int) -> int:
-    """The next multiple."""
+    """The next multiple of a number, from a count on."""
     return -(-count // multiple) * multiple

@@ -49,7 +49,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Snapshot(Generic[A]):
-    """What is recorded of a run at step k. `Record` has these fields too, as arrays over all runs and recorded steps.
+    """Measurements of a run at step k. `Record` has these fields too, as arrays over all runs and recorded steps.
 
     Another statistic is a field here and its formula in `snapshot`.
     """
@@ -78,7 +78,7 @@ jax.tree_util.register_dataclass(Snapshot, data_fields=(*CURVES, "path"), meta_f
 
 
 class More(NamedTuple):
-    """What a step of some estimators draws beyond the one sample every method has."""
+    """Randomness that a step of some estimators draws beyond the one sample every method has."""
 
     coin: Any  # uniform on [0, 1), or ()
     noise: Any  # of further samples, a row each, or ()
@@ -176,13 +176,12 @@ def arrive(
     if method.average is not None:
         weight = resolved(method.average, Clock(k, state.squares, horizon)).weight(k, horizon)
         average = (1 - weight) * state.average + weight * point.x  # where the weight is 1, exactly x^k
-    moved = state._replace(point=point, estimate=estimate, memory=memory, squares=squares, batch=batch, average=average)
-    return _observed(oracle, estimator, step, moved, k, sampled_step, queries)
+    new = state._replace(point=point, estimate=estimate, memory=memory, squares=squares, batch=batch, average=average)
+    return _observed(oracle, estimator, step, new, k, sampled_step, queries)
 
 
 def gradients(oracle: Oracle, estimator: Estimator, point: Any, noise: Any, more: More, batch: Array) -> Gradients:
-    """What a step's randomness makes of a batch drawn at a point."""
-
+    """Stochastic gradients of a batch at a point, from a step's randomness."""
     if estimator.samples == 1:
         return Gradients(oracle, oracle.sample_of(noise, point, batch), 1)
     rows = jax.tree.map(lambda first, further: jnp.concatenate([first[None], further]), noise, more.noise)
@@ -221,7 +220,7 @@ def _observed(
 
 @jax.jit
 def snapshot(oracle: Oracle, method: Method, state: State, value: Array, reported: Any, k: Array) -> Snapshot[Any]:
-    """What is recorded of a run at step k, f(x^k) and what `report` says being given: of all runs they are products."""
+    """Measure a run at step k, given f(x^k) and what `report` says: of all runs they are products."""
     return Snapshot(
         grad_norm=_grad_norm(oracle, state),
         value=value,
@@ -259,7 +258,7 @@ def _grad_norm(oracle: Oracle, state: State) -> Array:
 
 
 def _stationarity(oracle: Oracle, step: Step, state: State) -> Array | None:
-    """What theorems about the step bound in place of ‖∇f(x^k)‖."""
+    """The measure that theorems about the step bound in place of ‖∇f(x^k)‖."""
     tree = tree_of(oracle.objective)
     return step.stationarity(state.memory, unflatten(tree, state.point.x), unflatten(tree, oracle.exact(state.point)))
 
@@ -281,7 +280,7 @@ def draw(oracle: Oracle, seed: Array, k: Array) -> Any:
 
 @jax.jit
 def draw_more(oracle: Oracle, estimator: Estimator, seed: Array, k: Array) -> More:
-    """What the estimator wants beyond that; its numbers do not matter."""
+    """Randomness of step k that only some estimators want; the estimator's numbers do not matter."""
     key = _key(seed, k)
     afresh = estimator.starts_afresh
     coin = jax.random.uniform(jax.random.fold_in(key, COIN), (), jnp.result_type(float)) if afresh else ()

@@ -1,4 +1,4 @@
-"""What was measured: numbers only, as arrays. `tables.py` has it as tables and files, and in short."""
+"""`Record`: the measurements of a sweep as arrays. `tables.py` has them as tables and files, and in short."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ARRAYS = (*CURVES, "path", *MARKS, *POINTS)  # over (configuration, seed, …)
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Record(Snapshot[np.ndarray]):
-    """What was measured: every configuration (a method with its numbers) on every seed, at the recorded steps.
+    """Measurements of every configuration (a method with its numbers) on every seed, at the recorded steps.
 
     Curves are arrays with the axes (configuration, seed, recorded step). Means and minima are over all steps up to the
     recorded one, so `mean_grad_norm[..., -1]` is exactly E‖∇f(x̂)‖ for an output x̂ drawn uniformly from the iterates.
@@ -72,7 +72,7 @@ class Record(Snapshot[np.ndarray]):
 
     @property
     def field(self) -> str:
-        """What `grad_norm` is the norm of: ∇f, or the name of the oracle's direction if that is no gradient."""
+        """Name of the vector that `grad_norm` is the norm of: ∇f, or the oracle's direction if that is no gradient."""
         name: str = self.config.get("field", "∇f")
         return name
 
@@ -88,17 +88,17 @@ class Record(Snapshot[np.ndarray]):
         Raises:
             ValueError: If no configuration has the field.
         """
-        known = dict.fromkeys(name for each in self.configurations for name in each.numbers)
-        if field not in known:
-            raise ValueError(f"Record: the field must be one of {', '.join(known)}; got {field!r}.")
+        fields = dict.fromkeys(name for each in self.configurations for name in each.numbers)
+        if field not in fields:
+            raise ValueError(f"Record: the field must be one of {', '.join(fields)}; got {field!r}.")
         return np.array([each.numbers.get(field, np.nan) for each in self.configurations])
 
     def __getitem__(self, name: str) -> Record:
         """The runs of the method that had this name in `sweep`, or of one label."""
         rows = [row for row, each in enumerate(self.configurations) if name in (each.name, each.label)]
         if not rows:
-            known = list(dict.fromkeys(each.name for each in self.configurations))
-            raise ValueError(f"Record: the name must be one of {shown(known, 300)} or a label; got {name!r}.")
+            names = list(dict.fromkeys(each.name for each in self.configurations))
+            raise ValueError(f"Record: the name must be one of {shown(names, 300)} or a label; got {name!r}.")
         return self.select(rows)
 
     def where(self, **numbers: float) -> Record:
@@ -134,7 +134,7 @@ class Record(Snapshot[np.ndarray]):
         return self.select(np.flatnonzero((self.reached == self.steps[-1]).all(axis=1)).tolist())
 
     def until(self, step: int) -> Record:
-        """The same runs, with curves that end at this step, or at the last recorded step before it.
+        """The runs with curves that end at this step, or at the last recorded step before it.
 
         A run that diverged later has not diverged yet. `last`, `sampled` and `reported` stay those of the whole run.
         """
@@ -231,7 +231,7 @@ class Record(Snapshot[np.ndarray]):
         return tables.to_xarray(self)
 
     def to_arrow(self) -> pa.Table:
-        """The same table in Arrow's format, without `gap`, as it is written to files."""
+        """The table of `to_pandas` in Arrow's format, without `gap`, as it is written to files."""
         return tables.to_arrow(self, slice(None))
 
     def save(self, path: str | os.PathLike[str], *, key: str = "") -> None:
@@ -246,7 +246,7 @@ class Record(Snapshot[np.ndarray]):
         save_table(Path(path), tables.in_pieces(self), FORMAT, self.metadata(), key)
 
     def metadata(self) -> dict[str, Any]:
-        """What `from_arrow` needs besides the table, as JSON-ready data."""
+        """JSON-ready data that `from_arrow` needs besides the table."""
         return {"config": self.config, "configurations": [each.as_dict() for each in self.configurations]}
 
     @classmethod
@@ -298,13 +298,13 @@ class Record(Snapshot[np.ndarray]):
         return dataclasses.replace(records[0], config=config, **arrays)
 
     def _oracles(self) -> list[Any]:
-        """What is said of the oracle of each seed; nothing if `config` does not say it."""
+        """Descriptions of the oracles of all seeds; none if `config` has none."""
         oracle = self.config.get("oracle", [])
         return oracle if isinstance(oracle, list) else [oracle] * self.seeds.size
 
 
 def _described(oracles: list[Any]) -> dict[str, Any]:
-    """What `config` says of the oracles of some seeds: one that they share is said once."""
+    """The oracles of some seeds as `config` describes them: one that they share is described once."""
     if not oracles:
         return {}
     return {"oracle": oracles[0] if all(oracle == oracles[0] for oracle in oracles) else oracles}

@@ -31,7 +31,7 @@ LEAST_CAPACITY = 4096  # record times of a program, unless fewer are asked for
 
 
 class Recording(NamedTuple):
-    """Which of so many steps are recorded, and how many record times a program has room for."""
+    """Steps of a run that are recorded, and how many record times a program has room for."""
 
     steps: int
     records: int = 100
@@ -43,7 +43,7 @@ class Recording(NamedTuple):
 
     @property
     def most(self) -> int:
-        """How many there are at most."""
+        """Largest number of recorded steps."""
         return min(self.steps, 2 * self.records) + 1
 
     @property
@@ -84,7 +84,7 @@ class CutShort(KeyboardInterrupt):
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Configurations × seeds. Calling it simulates them, on the devices this process may use."""
+    """Runs of configurations × seeds. Calling it simulates them, on the devices this process may use."""
 
     oracles: Sequence[Oracle]  # one for all, or one for each seed
     oracle_bytes: int  # of one
@@ -105,7 +105,7 @@ class Runs:
         )
 
     def identity(self, oracles: Any) -> dict[str, Any]:
-        """What decides the result, JSON-ready, given a description of the oracles. Names of methods do not."""
+        """Data that decides the result, JSON-ready, given a description of the oracles. Names of methods do not."""
         return {
             "oracles": oracles,
             "methods": [describe(configured.method) for configured in self.configured],
@@ -119,7 +119,7 @@ class Runs:
         return max(1, self.recording.steps) * len(self.configured) * len(self.seeds)
 
     def sizes(self, devices: int) -> Sizes:
-        """What decides their layout over so many devices."""
+        """Numbers that decide the layout of the runs over so many devices."""
         return Sizes(
             structures=tuple(configured.structure for configured in self.configured),
             seeds=len(self.seeds),
@@ -231,7 +231,7 @@ def write(record: Record, rows: Sequence[int], first: int, arrays: Mapping[str, 
 
 
 def _unpad(states: State, snapshots: Snapshot[Any], size: int, seeds: int, times: np.ndarray) -> dict[str, np.ndarray]:
-    """What a Record has of the runs of a stack, without padding."""
+    """The arrays that a Record has of the runs of a stack, without padding."""
     arrays = {
         name: np.asarray(a)[: times.size, :seeds, :size].swapaxes(0, 2)
         for name in (*CURVES, "path")
@@ -250,7 +250,7 @@ def _unpad(states: State, snapshots: Snapshot[Any], size: int, seeds: int, times
 
 
 def _mark_diverged(arrays: dict[str, np.ndarray], times: np.ndarray) -> dict[str, np.ndarray]:
-    """From where a run has diverged on its numbers are not finite, even if ∇f is 0 that far out.
+    """Make the numbers of runs that diverged not finite from there on, even if ∇f is 0 that far out.
 
     That is where the engine saw it, or the first recorded step at which f is not finite, whichever comes first.
     """

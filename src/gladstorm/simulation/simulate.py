@@ -139,8 +139,8 @@ def sweep(
     parts = [whole.select(selection) for selection in selections]
     largest = max(parts, key=lambda part: part.weight)
     fits(at_once=max(chunk.runs for chunk in lay_out(largest.sizes(cores))))
-    kept = None if store is None else Store(store, Record, ".parquet")
-    tasks = _tasks(parts, selections, instances, None if kept is None else traces)
+    folder = None if store is None else Store(store, Record, ".parquet")
+    tasks = _tasks(parts, selections, instances, None if folder is None else traces)
     record = whole.blank(instances.dim, **_config(instances, seeds, recording))
     done = 0
 
@@ -153,7 +153,7 @@ def sweep(
         on_progress(lambda more: shown(done + more) if progress else None),
     ):
         try:
-            for number, part in results(tasks, kept, _where(executor)):
+            for number, part in results(tasks, folder, _where(executor)):
                 place(number, part)
                 done += parts[number].weight
                 if progress:
@@ -206,7 +206,7 @@ def _where(executor: Any) -> Executor:
 
 
 def _config(instances: Instances, seeds: Sequence[int], recording: Recording) -> dict[str, Any]:
-    """What was run besides the methods, JSON-ready."""
+    """The problem and settings of a sweep, without its methods, JSON-ready."""
     tree = getattr(instances.first.objective, "tree", None)
     names, shapes = (("x",), ((instances.dim,),)) if tree is None else (tree.names, tree.shapes)
     return {

@@ -44,7 +44,7 @@ def to_arrow(record: Record, some: slice) -> pa.Table:
 
 
 def in_pieces(record: Record) -> Iterator[pa.Table]:
-    """The same table, not all of it at once."""
+    """The table of a record in pieces: not all of it at once."""
     few = max(1, ROWS_AT_ONCE // (record.seeds.size * record.steps.size))
     return (to_arrow(record, slice(first, first + few)) for first in range(0, len(record), few))
 
@@ -138,7 +138,7 @@ def title(record: Record) -> str:
 
 
 def table(record: Record) -> tuple[list[list[str]], list[str]]:
-    """Headings and rows, and a line about what is left out."""
+    """Headings and rows of a record in short, and a line about what is left out."""
     most = LINES - 4
     rows = [["", "stochastic gradients", *(words.format(record.field) for words in ENDS.values()), "diverged"]]
     with np.errstate(invalid="ignore", over="ignore"):
@@ -150,7 +150,7 @@ def table(record: Record) -> tuple[list[list[str]], list[str]]:
 
 
 class Against(NamedTuple):
-    """What was measured beside what a theorem guarantees."""
+    """A measured E‖∇f(x̂)‖ beside the bound that a theorem guarantees."""
 
     measured: float  #: E‖∇f(x̂)‖, the mean over iterates and seeds
     low: float  #: the lower end of its 95 % interval over seeds; NaN with one seed

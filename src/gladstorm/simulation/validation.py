@@ -167,12 +167,14 @@ def require_memory(instances: Instances, runs: int, times: int, capacity: int, a
     """Raise a ValueError if so many runs, some of them at once, recorded at so many times, would not fit in memory."""
     dim = instances.dim
     curves = (len(CURVES) + path_entries(dim)) * NUMBER
-    kept = runs * (times * curves + 3 * dim * NUMBER)
+    recorded = runs * (times * curves + 3 * dim * NUMBER)
     advanced = at_once * (COPIES * capacity * curves + VECTORS * dim * NUMBER)
     held = isinstance(instances.oracles, list | tuple)  # others are made when they are asked for
     data = len(instances.oracles) * instances.bytes_each if held else 0
     what = f"{runs:,} × x of dimension {dim:,}, recorded at {times:,} steps,"
-    require_free_memory("sweep", what, kept + advanced + data, "ask for fewer records, configurations or seeds at once")
+    require_free_memory(
+        "sweep", what, recorded + advanced + data, "ask for fewer records, configurations or seeds at once"
+    )
 
 
 def _require_oracle(oracle: Any) -> None:
@@ -192,7 +194,7 @@ def _require_oracle(oracle: Any) -> None:
 
 
 def _kind(oracle: Any) -> Any:
-    """What the oracles of one program have in common."""
+    """Structure and shapes, which the oracles of one program have in common."""
     leaves, structure = jax.tree.flatten(oracle)
     return structure, [np.shape(leaf) for leaf in leaves]
 
@@ -239,11 +241,11 @@ def _first_steps(oracle: Any, method: Any) -> Any:
         raise ValueError(f"{stepping}: {way_out}; got {problem}.") from None
     _require_like(stepping, "move", x, state.point.x)
     _require_like(stepping, "what move remembers", memory, state.memory)
-    later = arrive(oracle, method, state, memory, oracle.at(x), noise, more, one, one, one)
-    _require_like(estimating, "update", later.estimate, state.estimate)
-    _require_like(type(method.average).__name__, "weight times x", later.average, state.average)
-    reported = ((), ()) if method.average is None else report(oracle, later)
-    return snapshot(oracle, method, later, oracle.objective.value(later.point.x), reported, one)
+    after = arrive(oracle, method, state, memory, oracle.at(x), noise, more, one, one, one)
+    _require_like(estimating, "update", after.estimate, state.estimate)
+    _require_like(type(method.average).__name__, "weight times x", after.average, state.average)
+    reported = ((), ()) if method.average is None else report(oracle, after)
+    return snapshot(oracle, method, after, oracle.objective.value(after.point.x), reported, one)
 
 
 def _require_like(owner: str, name: str, value: Any, model: Any) -> None:

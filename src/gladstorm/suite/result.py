@@ -106,7 +106,7 @@ class MethodRow:
 
 @dataclass(frozen=True)
 class SuiteSettings:
-    """How much is run."""
+    """Settings of a suite: how much is run."""
 
     budgets: tuple[int, ...]  # of stochastic gradients, each a comparison of its own
     seeds: int  # reported

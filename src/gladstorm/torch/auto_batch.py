@@ -55,10 +55,11 @@ class AutoBatch:
         dry_run: Decide and report, and change nothing.
         on_reading: Called after every step with a dict of numbers for a dashboard, and the reason.
 
-    >>> x = torch.nn.Parameter(torch.ones(3))
-    >>> auto = AutoBatch(torch.optim.SGD([x], lr=0.01), budget=800, micro=2)
-    >>> for _ in range(400):  # of noise, mostly
-    ...     (((x + 3 * torch.randn(2, 3)) ** 2).sum(1).mean() * auto.share).backward()
+    >>> slope = torch.nn.Parameter(torch.zeros(3))
+    >>> auto = AutoBatch(torch.optim.SGD([slope], lr=0.01), budget=800, micro=2)
+    >>> data = 1 + 10 * torch.randn(400, 2, 3, generator=torch.Generator().manual_seed(0))  # noise, mostly
+    >>> for batch in data:
+    ...     ((batch @ slope).mean() * auto.share).backward()
     ...     if auto.due():
     ...         auto.step()
     >>> auto.samples, auto.steps < 200
@@ -79,8 +80,8 @@ class AutoBatch:
     ) -> None:
         own = getattr(optimizer, "optimizer", optimizer)  # Accelerate wraps it
         if type(own) not in RULES:
-            known = ", ".join(kind.__name__ for kind in RULES)
-            raise ValueError(f"AutoBatch: optimizer must be one of {known}; got {type(own).__name__}.")
+            kinds = ", ".join(kind.__name__ for kind in RULES)
+            raise ValueError(f"AutoBatch: optimizer must be one of {kinds}; got {type(own).__name__}.")
         if pace not in PACES or (pace == "fast" and type(own) is torch.optim.SGD):
             words = "'safe' for SGD, which diverges with 'fast'" if pace in PACES else "'safe' or 'fast'"
             raise ValueError(f"AutoBatch: pace must be {words}; got pace={pace!r}.")
@@ -113,7 +114,7 @@ class AutoBatch:
 
     @property
     def share(self) -> float:
-        """What a micro-batch's mean loss is multiplied by: one over the number of micro-batches in a step."""
+        """Factor of a micro-batch's mean loss: one over the number of micro-batches in a step."""
         return 1 / (self.accumulate * self.factor)
 
     @property
@@ -155,14 +156,14 @@ class AutoBatch:
         before, after = self._control.factor, self._control.advance(worth)
         if after != before and not self.dry_run:
             critical = self._control.critical / before
-            known = critical if 0 < critical < math.inf else None
-            scale_batch(self.optimizer, after / before, known, scheduler=scheduler)
+            usable = critical if 0 < critical < math.inf else None
+            scale_batch(self.optimizer, after / before, usable, scheduler=scheduler)
         if self._on_reading is not None:
             self._on_reading(self.reading())
         self._listen()
 
     def reading(self) -> dict[str, Any]:
-        """What a dashboard shows: batch and critical batch in samples, and why the batch is what it is."""
+        """Numbers for a dashboard: batch and critical batch in samples, and why the batch is what it is."""
         control, first = self._control, self._first
         low, high = control.critical_interval
         return {

@@ -39,22 +39,22 @@ class SampledLoss:
         return loss
 
     def gradients(self, batch: Any) -> tuple[list[Tensor], float]:
-        """Of the loss, 0 for parameters it does not depend on; and their norm."""
+        """Gradients of the loss, 0 for parameters it does not depend on; and their norm."""
         with torch.enable_grad():
             loss = self.loss(batch)
             if not loss.requires_grad:
                 raise ValueError(
                     f"{self.owner}: the loss must depend on the model's parameters; got one without gradients."
                 )
-            found: Any = torch.autograd.grad(loss.sum(), self.params, allow_unused=True)
-        return self._finite(found)
+            gradients: Any = torch.autograd.grad(loss.sum(), self.params, allow_unused=True)
+        return self._finite(gradients)
 
     def reduced_gradients(self, batch: Any) -> tuple[list[Tensor], float]:
-        """Of the mean of all processes' losses, in the shards that FSDP2 has here: only `backward` reduces them.
+        """Gradients of the mean of all processes' losses, in FSDP2's shards: only `backward` reduces them.
 
         No process refuses a loss of its own: the others would wait for it.
         """
-        kept = [p.grad for p in self.params]
+        own = [p.grad for p in self.params]
         for p in self.params:
             p.grad = None
         try:
@@ -62,12 +62,12 @@ class SampledLoss:
                 self.loss_of(self.model, batch).backward()
             return self._finite([p.grad for p in self.params])
         finally:
-            for p, gradient in zip(self.params, kept, strict=True):
+            for p, gradient in zip(self.params, own, strict=True):
                 p.grad = gradient
 
-    def _finite(self, found: Sequence[Tensor | None]) -> tuple[list[Tensor], float]:
+    def _finite(self, computed: Sequence[Tensor | None]) -> tuple[list[Tensor], float]:
         gradients = [
-            torch.zeros_like(p) if g is None else g.to_dense() for p, g in zip(self.params, found, strict=True)
+            torch.zeros_like(p) if g is None else g.to_dense() for p, g in zip(self.params, computed, strict=True)
         ]
         norm = norm_of(gradients).item()
         if not math.isfinite(norm):
@@ -150,7 +150,7 @@ def _tensors(batch: Any) -> Iterator[Tensor]:
 
 
 def _rows(batch: Any, size: int, rows: slice) -> Any:
-    """The same structure with these rows of every tensor that has a row for each sample; the rest as it is."""
+    """Some rows of every tensor of a mini-batch that has a row for each sample; the rest as it is."""
     if isinstance(batch, Tensor):
         return batch[rows] if batch.dim() and len(batch) == size else batch
     if isinstance(batch, Mapping):

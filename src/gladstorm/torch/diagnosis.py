@@ -139,8 +139,8 @@ def _probe(
     radius: float,
     groups: int,
 ) -> Probe:
-    moved = STEP * radius
-    here, there = place.sign * place.radius * radius, place.sign * (place.radius * radius + moved)
+    stride = STEP * radius
+    here, there = place.sign * place.radius * radius, place.sign * (place.radius * radius + stride)
     gradients, changes = [], []
     for part in split(batch, groups):
         _move(measured.params, start, direction, here)
@@ -155,14 +155,14 @@ def _probe(
     if not all(map(math.isfinite, numbers)):
         raise NotFinite(f"diagnose: squares of gradients must be finite; got some that are not{measured.where}.")
     noise, gradient2, of_change, mean_change2 = numbers
-    ell2, L2 = (of_change + mean_change2) / moved**2, mean_change2 / moved**2
+    ell2, L2 = (of_change + mean_change2) / stride**2, mean_change2 / stride**2
     at = place.radius * radius
-    return Probe(step, place.pair, place.direction, at, groups, samples, noise, gradient2, moved, ell2, L2)
+    return Probe(step, place.pair, place.direction, at, groups, samples, noise, gradient2, stride, ell2, L2)
 
 
 @torch.no_grad()
 def _move(params: list[Tensor], start: list[Tensor], direction: list[Tensor], distance: float) -> None:
-    """To x⁰ + distance · u, from x⁰: nothing accumulates."""
+    """Set the parameters to x⁰ + distance · u, from x⁰: nothing accumulates."""
     for p, x, u in zip(params, start, direction, strict=True):
         p.copy_(x + distance * u)
 
@@ -191,12 +191,12 @@ def _random(norm: WholeNorm | LayerNorms, seed: int, draw: int) -> list[Tensor]:
     return norm.unit(drawn) if isinstance(norm, LayerNorms) else drawn
 
 
-def _require_precision(params: list[Tensor], moved: float) -> None:
+def _require_precision(params: list[Tensor], stride: float) -> None:
     count = sum(p.numel() for p in params)
     for p in params:
-        if p.numel() and rounding_swallows(moved / count**0.5, p.detach()):
+        if p.numel() and rounding_swallows(stride / count**0.5, p.detach()):
             raise ValueError(
-                f"diagnose: a probe must move entries by more than rounding does; got a step of {moved:.3g} for "
+                f"diagnose: a probe must move entries by more than rounding does; got a step of {stride:.3g} for "
                 f"parameters in {p.dtype}. Keep them in float32, or give a larger radius."
             )
 

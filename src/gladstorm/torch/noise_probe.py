@@ -200,11 +200,11 @@ class NoiseProbe:
         return {names[p]: LayerNoise(*row) for p, row in zip(self._params, rows, strict=True)}
 
     def save(self, path: str | Path) -> None:
-        """Write them to a parquet file, for `gladstorm diagnose`."""
+        """Write the probes to a parquet file, for `gladstorm diagnose`."""
         self.probes.save(path)
 
     def report(self) -> Report:
-        """What they tell."""
+        """The report on all probes so far."""
         return diagnose(self.probes)
 
     def remove(self) -> None:
@@ -255,23 +255,23 @@ class NoiseProbe:
         if self._max_norm is not None:
             norm = norm_of(recorder.totals).item() / processes() / scale
             self._count_clipped(norm >= NEARLY * self._max_norm)
-        found = (groups, self.samples, noise, gradient2, *NOTHING, *recorder.halves(scale))
-        self._add(self._steps, groups * self.samples, found, recorder.totals)
+        numbers = (groups, self.samples, noise, gradient2, *NOTHING, *recorder.halves(scale))
+        self._add(self._steps, groups * self.samples, numbers, recorder.totals)
 
     def _count_clipped(self, clipped: bool) -> None:
         self._clipped[0] += clipped
         self._clipped[1] += 1
 
-    def _add(self, step: int, batch: int, found: tuple[Any, ...], room: list[Tensor]) -> None:
+    def _add(self, step: int, batch: int, numbers: tuple[Any, ...], room: list[Tensor]) -> None:
         """Add a probe of the parameters as they are now, and read it; `room` is memory like theirs."""
         for r, p, start in zip(room, self._params, self._start, strict=True):
             torch.sub(p.detach(), start, out=r)
         distance = self._norm.length(room)
-        _, _, noise, gradient2, *_ = found
+        _, _, noise, gradient2, *_ = numbers
         if not all(map(math.isfinite, (noise, gradient2, distance))):
             self._not_finite += 1
             return
-        self._rows.append(Probe(step, step, "path" if distance else "start", distance, *found))
+        self._rows.append(Probe(step, step, "path" if distance else "start", distance, *numbers))
         if self._on_reading is None:
             return
         others = {"skipped": float(self._not_finite + self._failed)}

@@ -1,4 +1,4 @@
-"""The same sample at two points: random states and buffers are restored before the second evaluation."""
+"""Random states and buffers, restored before a second evaluation, which then sees the sample of the first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SameSample:
         self._modules = list(modules)
 
     def save(self, params: Iterable[Tensor]) -> Callable[[], None]:
-        """As `save_random_state`, for the devices of these parameters."""
+        """Save random states and buffers, as `save_random_state` does, for the devices of some parameters."""
         return save_random_state(self._modules, (p.device for p in params))
 
 

@@ -51,11 +51,11 @@ class WholeNorm:
         self.params = list(params)
 
     def length(self, xs: Sequence[Tensor]) -> float:
-        """‖x‖."""
+        """‖x‖ over all tensors."""
         return norm_of(xs).item()
 
     def unit(self, vs: Sequence[Tensor]) -> list[Tensor]:
-        """v/‖v‖."""
+        """v/‖v‖, of length 1."""
         length = self.length(vs)
         return [v / length for v in vs]
 
@@ -113,7 +113,7 @@ class LayerNorms:
         return units
 
     def dual(self, vs: Sequence[Tensor]) -> float:
-        """‖v‖_*."""
+        """‖v‖_*, the dual norm."""
         return float(self._agreement(vs, vs).sum())
 
     def _agreement(self, us: Sequence[Tensor], vs: Sequence[Tensor]) -> np.ndarray:
@@ -124,15 +124,15 @@ class LayerNorms:
         """V_* and ‖∇f‖_*², and a row (V_*, tr Σ, ‖∇f‖_*²) for every tensor."""
         m = len(gradients)
         total = [torch.stack(each).sum(dim=0) for each in zip(*gradients, strict=True)]
-        noise, of_layers, agreed = 0.0, np.zeros((len(total), 2)), np.zeros(len(total))
+        noise, of_layers, agreement = 0.0, np.zeros((len(total), 2)), np.zeros(len(total))
         for g in gradients:
             away = [x - all_ / m for x, all_ in zip(g, total, strict=True)]
             lengths = self._agreement(away, away)
             noise += lengths.sum() ** 2
             of_layers += np.stack([lengths**2, [norm_of([each]).item() ** 2 for each in away]], axis=1)
-            agreed += self._agreement([all_ - x for x, all_ in zip(g, total, strict=True)], g) / m
-        factor, whole_ = samples / (m - 1), agreed.sum()
-        rows = np.column_stack([factor * of_layers, agreed * np.abs(agreed)])
+            agreement += self._agreement([all_ - x for x, all_ in zip(g, total, strict=True)], g) / m
+        factor, whole_ = samples / (m - 1), agreement.sum()
+        rows = np.column_stack([factor * of_layers, agreement * np.abs(agreement)])
         return factor * noise, float(whole_ * abs(whole_)), rows
 
     def measure(self, gradients: Sequence[Sequence[Tensor]], samples: int) -> tuple[float, float]:

@@ -44,7 +44,7 @@ class Target:
     on_all_data: Traced | None = None  # the density of z where the other one is of a subsample
 
 
-class Anchor(NamedTuple):
+class FullDataPoint(NamedTuple):
     """A point of every start, with the log density on all data there and its gradient."""
 
     z: Any
@@ -206,7 +206,9 @@ class _Blocks:
         self._density = target.density
         self._store = None if store is None else Store(store, Arrays, ".parquet")
 
-    def advance(self, update: Update, starts: int, state: Any, anchor: Anchor | None, *block: Any) -> tuple[Any, Gain]:
+    def advance(
+        self, update: Update, starts: int, state: Any, anchor: FullDataPoint | None, *block: Any
+    ) -> tuple[Any, Gain]:
         """Return the states after a block of steps, and the sums of its gains."""
         leaves, tree = jax.tree.flatten(state)
 
@@ -224,14 +226,14 @@ class _Blocks:
         return jax.tree.unflatten(tree, values[:-3]), Gain(*values[-3:])
 
 
-def _anchor(on_all_data: Traced | None, q: Any) -> Anchor | None:
+def _anchor(on_all_data: Traced | None, q: Any) -> FullDataPoint | None:
     """Return the means of all starts, with the density on all data and its gradient there."""
     if on_all_data is None:
         return None
-    return Anchor(q.loc, *map(np.stack, zip(*map(on_all_data.value_and_gradient, q.loc), strict=True)))
+    return FullDataPoint(q.loc, *map(np.stack, zip(*map(on_all_data.value_and_gradient, q.loc), strict=True)))
 
 
-def _corrected(log_density: LogDensity, anchor: Anchor) -> LogDensity:
+def _corrected(log_density: LogDensity, anchor: FullDataPoint) -> LogDensity:
     """Correct the density of a subsample by what it is off at the anchor, to first order."""
 
     def corrected(z: Any, key: Array) -> Array:
@@ -247,7 +249,7 @@ def advance(
     update: Update,
     starts: int,
     state: Any,
-    anchor: Anchor | None,
+    anchor: FullDataPoint | None,
     key: np.ndarray,
     at: int,
     length: int,
@@ -275,11 +277,11 @@ def _chunk(
     draws: Draw,
     count: Array,
     steps: Array,
-    anchor: Anchor | None,
+    anchor: FullDataPoint | None,
 ) -> tuple[Any, Gain]:
     """Advance every start through some steps, one after the other; their draws may be more than are needed."""
 
-    def step(state: Any, draw: Draw, anchor: Anchor | None) -> tuple[Any, Gain]:
+    def step(state: Any, draw: Draw, anchor: FullDataPoint | None) -> tuple[Any, Gain]:
         log_density: LogDensity = partial(structure.run, arrays)
         return update.step(log_density if anchor is None else _corrected(log_density, anchor), state, draw, steps)
 

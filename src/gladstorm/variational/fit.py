@@ -212,9 +212,14 @@ class Fit:
             group: {site: np.asarray(each)[None] for site, each in sites.items()} for group, sites in every.items()
         }
         along = {"curve": (("start", "block"), self.curve), "steps": ("block", self.steps)}
-        known = {"family": self.family, "elbo": self.elbo, "elbo_error": self.elbo_error, "warnings": [*self.warnings]}
-        known |= {name: value for name in ("khat", "efficiency") if (value := getattr(self, name)) is not None}
-        fit = xarray.Dataset({**along, "elbos": ("start", self.elbos)}, attrs=known)
+        numbers = {
+            "family": self.family,
+            "elbo": self.elbo,
+            "elbo_error": self.elbo_error,
+            "warnings": [*self.warnings],
+        }
+        numbers |= {name: value for name in ("khat", "efficiency") if (value := getattr(self, name)) is not None}
+        fit = xarray.Dataset({**along, "elbos": ("start", self.elbos)}, attrs=numbers)
         if int(arviz.__version__.split(".")[0]) < 1:
             tree = arviz.from_dict(**chains, dims=dims, coords=coords)
             tree.add_groups({"fit": fit})

@@ -19,7 +19,7 @@ MOMENTS = 4096  # draws behind the mean and the covariance of a flow
 STRONGEST = 2.0  # |log scale| of a layer is below this
 
 
-class Layers(NamedTuple):
+class Couplings(NamedTuple):
     """Weights of affine couplings, each with a network of one hidden layer; leaves have an axis for the layers."""
 
     inner: Any  # layer × hidden × d
@@ -35,21 +35,21 @@ class Coupled(NamedTuple):
     """
 
     base: Gaussian  # m and L, fixed
-    layers: Layers
+    layers: Couplings
 
     @property
     def noise_size(self) -> int:
-        """Length of ε."""
+        """Length of ε, for a member or a stack of them."""
         return int(self.base.loc.shape[-1])
 
     @property
     def loc(self) -> np.ndarray:
-        """Mean of z."""
+        """Mean of the flow's draws."""
         return np.asarray(self._draws().mean(axis=0))
 
     @property
     def sds(self) -> np.ndarray:
-        """Standard deviations of z."""
+        """Standard deviations of the flow's draws."""
         return np.asarray(self._draws().std(axis=0))
 
     def scale_tril(self) -> np.ndarray:
@@ -71,19 +71,19 @@ class Coupled(NamedTuple):
 
     def log_density_whitened(self, y: Any) -> Any:
         """Return log q(z) at the z of y."""
-        moved: Any = 0.0
+        log_volume: Any = 0.0
         for number in reversed(range(len(self.layers.inner))):
             log_scale, shift = self._layer(y, number)
-            y, moved = (y - shift) * y.__array_namespace__().exp(-log_scale), moved + log_scale.sum(-1)
-        return log_standard(y) - moved - self._log_volume()
+            y, log_volume = (y - shift) * y.__array_namespace__().exp(-log_scale), log_volume + log_scale.sum(-1)
+        return log_standard(y) - log_volume - self._log_volume()
 
     def whitened(self, noise: Any) -> tuple[Any, Any]:
         """Return y at ε, and the logarithm of the determinant of all layers."""
-        y, moved = noise, 0.0
+        y, log_volume = noise, 0.0
         for number in range(len(self.layers.inner)):
             log_scale, shift = self._layer(y, number)
-            y, moved = y * y.__array_namespace__().exp(log_scale) + shift, moved + log_scale.sum(-1)
-        return y, moved
+            y, log_volume = y * y.__array_namespace__().exp(log_scale) + shift, log_volume + log_scale.sum(-1)
+        return y, log_volume
 
     def outward(self, y: Any) -> Any:
         """Return z at y."""
@@ -110,13 +110,13 @@ class FlowState(NamedTuple):
     """The state of a flow that moves."""
 
     base: Gaussian
-    layers: Layers
+    layers: Couplings
     journey: UntunedState
 
 
 @dataclass(frozen=True)
 class FlowUpdate(Update):
-    """All weights move as one vector, by `Untuned` and path derivatives; the first layers change nothing."""
+    """Update of a flow: weights move as one vector, by `Untuned` and path derivatives; first layers change nothing."""
 
     layers: int = 1
     hidden: int = 1
@@ -126,7 +126,7 @@ class FlowUpdate(Update):
     def begin(self, q: Gaussian, key: Array, careful: Any = False) -> FlowState:
         d, dtype, both = q.loc.size, q.loc.dtype, (self.layers, self.hidden)
         inner = jax.random.normal(key, (*both, d), dtype) / jnp.sqrt(d)
-        first = Layers(
+        first = Couplings(
             inner,
             jnp.zeros(both, dtype),
             jnp.zeros((self.layers, 2 * d, self.hidden), dtype),
@@ -142,7 +142,7 @@ class FlowUpdate(Update):
     def step(self, log_density: LogDensity, state: FlowState, draw: Draw, steps: Array) -> tuple[FlowState, Gain]:
         fixed = Coupled(state.base, state.layers)
 
-        def path(layers: Layers) -> tuple[Array, Array]:
+        def path(layers: Couplings) -> tuple[Array, Array]:
             y, _ = Coupled(state.base, layers).whitened(draw.noise)
             elbo = log_density(fixed.outward(y), draw.key) - fixed.log_density_whitened(y)
             return -elbo, elbo

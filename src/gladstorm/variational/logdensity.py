@@ -100,15 +100,15 @@ def _first_points(density: Traced, dim: int, starts: int, seed: int, start: Any)
             raise ValueError(f"{owner}: start must have shape ({dim},) or ({starts}, {dim}); got {given.shape}.")
         points = np.broadcast_to(given, (starts, dim))[:, None]
     chosen = []
-    for tried in points:
-        good = density.is_finite(tried, np.tile(_key_of(seed), (len(tried), 1)))
+    for candidates in points:
+        good = density.is_finite(candidates, np.tile(_key_of(seed), (len(candidates), 1)))
         if not good.any():
             where = f"uniform in ± {RADIUS:g}" if start is None else "that was given"
             raise ValueError(
                 f"{owner}: the log density and its gradient must be finite where the run begins; got none at "
-                f"{len(tried)} points {where}. Give start=, a point where they are."
+                f"{len(candidates)} points {where}. Give start=, a point where they are."
             )
-        chosen.append(tried[np.argmax(good)])
+        chosen.append(candidates[np.argmax(good)])
     return np.stack(chosen)
 
 

@@ -52,7 +52,7 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True)
 class Update(ABC):
-    """One kind of step. `least_z` is `per_coordinate.SUBSAMPLED` where data are subsampled."""
+    """One kind of step of a fit. `least_z` is `per_coordinate.SUBSAMPLED` where data are subsampled."""
 
     least_z: float = 0.0
     leaves_family: ClassVar[bool] = False  # what it gains does not tell whether the updates before it had arrived

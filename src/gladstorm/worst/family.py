@@ -1,4 +1,4 @@
-"""From any vector of numbers to a problem inside a class: whatever a search proposes, its constants are certified.
+"""Problems inside a class, made of any vector of numbers: whatever a search proposes, its constants are certified.
 
 A problem is laid out from x⁰ to both sides, piece by piece. What a vector proposes for the end of a piece is
 approached as far as the class admits, so slopes never exceed what is allowed; a last piece on each side brings f' to a

@@ -50,7 +50,7 @@ class Page(Recursive):
 
 
 class Loop(NamedTuple):
-    """One pass of the loop."""
+    """State of `Sarah` within one pass of its loop."""
 
     v: Any
     first: Array  # ‖v‖ where the loop began

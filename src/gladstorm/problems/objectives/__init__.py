@@ -50,7 +50,7 @@ def registry() -> dict[str, Any]:
 
 
 def _has_seed(cls: type[Any]) -> bool:
-    """Whether it, or an abstract class that it is one of, declares `from_seed`; variants of an objective do not."""
+    """Whether a class, or an abstract one above it, declares `from_seed`; variants of an objective do not."""
     return any("from_seed" in vars(kind) for kind in (cls, *filter(inspect.isabstract, cls.__bases__)))
 
 

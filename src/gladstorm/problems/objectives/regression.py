@@ -98,7 +98,7 @@ class PhaseRetrieval:
 
 
 def _paper_draw(seed: int, m: float, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A, x* and x⁰."""
+    """Draw A, x* and x⁰ as the paper does."""
     require_memory_for_rows("PhaseRetrieval", "m", m, "measurements", dim, copies=2)
     rng = np.random.default_rng(seed)
     return rng.normal(0, 0.1, (int(m), dim)), rng.normal(0, 1, dim), rng.normal(5, 1, dim)

@@ -55,7 +55,7 @@ class Sample(NamedTuple):
 
 
 def _means(z: Array, u: Array, size: Array) -> Sample:
-    """Over b samples: ρ̄ = (2 Binomial(b, ½) − b)/b for each z, and ū ~ N(0, I/(d b))."""
+    """Means over b samples: ρ̄ = (2 Binomial(b, ½) − b)/b for each z, and ū ~ N(0, I/(d b))."""
     return Sample(mean_of_signs(z, size), u / jnp.sqrt(u.size * jnp.asarray(size, u.dtype)))
 
 

@@ -137,7 +137,7 @@ class TemporalDifferencesOracle(OwnNoise):
         return self._mean(point.x, sample)
 
     def _mean(self, x: Array, shares: Array) -> Array:
-        """Over pairs with these shares."""
+        """The mean over pairs with these shares."""
         values = self.objective.features @ x
         visited = jnp.sum(shares, axis=1)
         errors = visited * (values - self.objective.rewards) - self.objective.discount * (shares @ values)

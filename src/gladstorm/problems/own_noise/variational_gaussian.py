@@ -83,7 +83,7 @@ class GaussianFamily:
         return jnp.concatenate([m.ravel(), entries])
 
     def start(self, m: np.ndarray, scale: float) -> np.ndarray:
-        """x of C = scale · I."""
+        """Return x of the means m and C = scale · I."""
         blocks = np.broadcast_to(scale * np.eye(self.shape[1]), self.shape)
         return np.concatenate([m, blocks[self.free]])
 
