@@ -29,6 +29,7 @@ OPTIONAL = {
         "docs/numpyro.md",
         "evidence/posteriors",
     ],
+    "pymc": ["src/gladstorm/pymc.py", "src/gladstorm/integrations/pymc.py"],
     "transformers": ["src/gladstorm/transformers.py", "src/gladstorm/integrations/transformers.py"],
     "lightning": ["src/gladstorm/lightning.py", "src/gladstorm/integrations/lightning.py"],
 }

@@ -308,7 +308,7 @@ def test_a_bad_value_of_any_option_is_accepted_or_refused_in_one_sentence(
         ("--objective cauchy --method adamw", "method: must be one of adam, adaptive_storm, "),
         ("--objective cauchy --method nsgdm", "nsgdm needs eta"),
         ("--objective cauchy --method sgd(beta=1)", "sgd takes gamma, batch; got 'beta'"),
-        ("--objective cauchy --method sgd(gamma=x)", "gamma of sgd must be one of linear, "),
+        ("--objective cauchy --method sgd(gamma=x)", "gamma of sgd must be a number, a list or one of linear, "),
         ("--objective cauchy --method sgd --method sgd", "given once; got 'sgd' twice"),
         ("--objective cauchy --method sgd --gamma -1", "Plain: gamma must be finite and > 0; got gamma=-1.0."),
         ("--objective cauchy --method sgd --B -1", "BlumGladyshev: B must be finite and ≥ 0; got B=-1.0."),
