@@ -97,7 +97,7 @@ def test_pypi_shows_the_readme_with_links_that_lead_somewhere(built: Path, wheel
         metadata = email.message_from_string(files.read(name).decode())
     homepage = metadata["Project-URL"].removeprefix("Homepage, ")
     text = str(metadata.get_payload())
-    links = re.findall(r"\]\(([^)]+)\)", text)
+    links = [link or picture for link, picture in re.findall(r'\]\(([^)]+)\)|src="([^"]+)"', text)]
     assert len(links) > 10
     assert all(link.startswith(("https://", "#")) for link in links)
     assert f"]({homepage}/docs/diagnosis.md)" in text
