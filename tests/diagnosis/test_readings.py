@@ -241,6 +241,7 @@ def test_readings_have_stable_names_and_a_memory_that_does_not_grow() -> None:
     assert len(sizes) <= 2
     assert len(readings.critical._windows) < 12
     assert now["noise/critical_batch"] == pytest.approx(20, rel=0.3)  # a ratio of averages, though some are below 0
+    assert 5 < now["noise/critical_batch_low"] < now["noise/critical_batch"] < now["noise/critical_batch_high"] < 80
     assert now["noise/signal"] == pytest.approx(1 / (1 + now["noise/critical_batch"] / 64))
 
 

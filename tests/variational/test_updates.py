@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -166,6 +167,22 @@ def test_a_careful_start_begins_with_a_tenth_of_the_length_and_lets_it_grow_as_u
     most = 1 + 8 / np.sqrt(steps * (k + 1))
     assert (lengths[True][1:] / lengths[True][:-1] <= most * (1 + 1e-5)).all()
     assert (lengths[False][1:] >= lengths[False][:-1]).all()
+
+
+def test_a_full_rank_step_is_as_bold_as_the_steps_that_are_left_allow() -> None:
+    """Close to the posterior δ is binding: ‖δ₁‖ = 0.3γ|v| and ‖δ₂‖ = 0.3γ|vε|/√2/(1 + ε²), of which momentum takes half."""
+    steps, noises = 50, np.random.default_rng(7).normal(size=(45, 1))
+    with jax.enable_x64(True):
+        density = gaussian(np.zeros(1), np.ones((1, 1)))
+        start = Triangular(jnp.array([1e-4]), jnp.array([[1.0]]))
+        _, states = run(FullRankUpdate(), start, noises, lambda z, _: density(z), steps)
+    motion = np.zeros(2)
+    for k, ((before, after), (noise,)) in enumerate(zip(pairwise(states), noises, strict=True)):
+        loc, scale = float(before.q.loc[0]), float(before.q.tril[0, 0])
+        v = scale * (loc + scale * noise) - noise
+        motion = motion / 2 + 0.15 * (1 - k / steps) * np.array([v, v * noise / np.sqrt(2) / (1 + noise**2)])
+        assert float(after.q.loc[0]) - loc == pytest.approx(-scale * motion[0], rel=1e-6)
+        assert np.log(float(after.q.tril[0, 0]) / scale) == pytest.approx(-motion[1] / np.sqrt(2), rel=1e-5, abs=1e-14)
 
 
 def test_full_rank_steps_do_not_depend_on_the_coordinates() -> None:
