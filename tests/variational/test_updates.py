@@ -170,7 +170,7 @@ def test_a_careful_start_begins_with_a_tenth_of_the_length_and_lets_it_grow_as_u
 
 
 def test_a_full_rank_step_is_as_bold_as_the_steps_that_are_left_allow() -> None:
-    """Close to the posterior δ is binding: ‖δ₁‖ = 0.3γ|v| and ‖δ₂‖ = 0.3γ|vε|/√2/(1 + ε²), of which momentum takes half."""
+    """Close to the posterior ‖δ₁‖ = 0.3γ|v| and ‖δ₂‖ = 0.3γ|vε|/√2/(1 + ε²), of which momentum takes half."""
     steps, noises = 50, np.random.default_rng(7).normal(size=(45, 1))
     with jax.enable_x64(True):
         density = gaussian(np.zeros(1), np.ones((1, 1)))
