@@ -57,7 +57,7 @@ autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
 # Shown by these names, of which docs/api/methods.md explains the last three: written out, each is a line long.
 autodoc_type_aliases = {name: name for name in ("ArrayLike", "Tunable", "Numbers", "BatchSizes")}
-autodoc_mock_imports = [name for name in ("lightning", "transformers") if find_spec(name) is None]
+autodoc_mock_imports = [name for name in ("lightning", "pymc", "transformers") if find_spec(name) is None]
 python_display_short_literal_types = True
 python_maximum_signature_line_length = 88
 add_module_names = False

@@ -195,7 +195,7 @@ def advance(control: BatchControl, noise: float, gradient2: float, agreement: fl
 
 @pytest.mark.parametrize(("pace", "theta"), [("safe", 0.5), ("fast", 2.0)])
 def test_batches_reach_half_of_theta_times_the_critical_batch(pace: str, theta: float) -> None:
-    factors = advance(control(pace), noise=24.0, gradient2=1.0, agreement=0.9, steps=400)
+    factors = advance(control(pace), noise=96.0, gradient2=4.0, agreement=3.6, steps=400)
     assert factors[-1] == 2 ** math.floor(math.log2(theta * 24))
     assert factors[:19] == [1] * 19  # two percent of the budget
     changes = [k for k in range(1, len(factors)) if factors[k] != factors[k - 1]]
