@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import LambdaLR
 
 from gladstorm.core.batch_control import FEWEST_LOOKS, PACES, BatchControl
-from gladstorm.torch import NSGDM, AutoBatch, by_layer
+from gladstorm.torch import NSGDM, AutoBatch, auto_batch, by_layer, scale_batch
 
 MICRO, BUDGET, WORLD = 2, 3200, 2
 KINDS: dict[str, Any] = {
@@ -99,7 +99,24 @@ def test_in_noise_batches_grow_and_every_sample_is_counted_once(kind: str) -> No
     assert auto.samples == sum([4, *sizes[:-1]])
     assert BUDGET - auto.samples < sizes[-1]  # what is left is less than a step
     assert read[-1]["batch/steps_saved"] == auto.samples // 4 - auto.steps > 0
+    assert auto._control.noise.mean == pytest.approx(50, rel=0.2)  # of a mean over 4 samples, however many a step has
     assert loss_of(model, torch.ones(1, 4).double()) < loss_of(network(), torch.ones(1, 4).double())
+
+
+def test_the_optimizer_is_scaled_with_the_critical_batch_in_batches_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[float, float]] = []
+
+    def spy(optimizer: Any, factor: float, critical: float, *, scheduler: Any) -> None:
+        given.append((factor, critical))
+        scale_batch(optimizer, factor, critical, scheduler=scheduler)
+
+    monkeypatch.setattr(auto_batch, "scale_batch", spy)
+    _, _, read = train(pace="fast")
+    changes = [(before, after) for before, after in pairwise(read) if after["batch/size"] != before["batch/size"]]
+    assert len(changes) == len(given) > 1
+    for (factor, critical), (before, after) in zip(given, changes, strict=True):
+        assert factor == after["batch/size"] / before["batch/size"]
+        assert critical == pytest.approx(after["batch/critical"] / before["batch/size"])
 
 
 def test_a_schedule_has_the_rate_of_the_middle_of_a_step_and_counts_steps_of_the_first_size() -> None:
@@ -215,6 +232,17 @@ def test_batches_stay_where_they_may_not_grow(noise: float, gradient2: float, ag
     slow = control()
     assert advance(slow, noise, gradient2, agreement) == [1] * 60
     assert slow.reason == reason
+
+
+def test_the_critical_batch_lies_between_its_ends_and_the_lower_one_decides() -> None:
+    unsure = control()
+    for k in range(40):
+        unsure.look(24.0, 1.0 + 2.0 * (-1) ** k, 1.0)
+        unsure.advance(1)
+    low, high = unsure.critical_interval
+    assert low < 0.8 * unsure.critical
+    assert unsure.critical < 0.8 * high
+    assert unsure.factor == 2 ** math.floor(math.log2(0.5 * low))
 
 
 def test_batches_stop_growing_where_the_noise_fades() -> None:
