@@ -76,9 +76,10 @@ test-integrations: .venv-integrations/installed
 	.venv-integrations/bin/python $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-# The site. Scripts of the gallery run again when they or the package have changed.
+# The site. Scripts of the gallery run again when they or the package have changed; pages are read anew, since Sphinx forgets
+# what the search ranks first on pages that it does not read.
 docs: .venv-docs/installed
-	.venv-docs/bin/python -m sphinx -W --keep-going --quiet docs docs/_build
+	.venv-docs/bin/python -m sphinx -W --keep-going --quiet --fresh-env docs docs/_build
 
 test-docs: docs browser
 	$(BIN)/python -m pytest tests/test_site.py --numprocesses=0
