@@ -343,3 +343,17 @@ def test_weight_decay_shrinks_each_group_by_what_a_coordinate_moves_and_enters_n
         )
     numbers = decaying.state[params[0]]["numbers"], plain.state[others[0]]["numbers"]
     assert numbers[0].tolist()[:3] == numbers[1].tolist()[:3]
+
+
+def test_where_all_gradients_are_zero_nothing_changes_but_the_count() -> None:
+    x = torch.nn.Parameter(torch.tensor([3.0, 4.0], dtype=torch.float64))
+    optimizer = Untuned([x], horizon=50, weight_decay=0.1)
+    for gradient in ([1.0, -2.0], [2.0, 1.0], [0.5, 0.5]):
+        x.grad = torch.tensor(gradient, dtype=torch.float64)
+        optimizer.step()
+    before = {"x": x.detach().clone(), **{name: value.clone() for name, value in optimizer.state[x].items()}}
+    x.grad = torch.zeros_like(x)
+    optimizer.step()
+    before["numbers"][0] += 1  # k
+    after = {"x": x.detach(), **optimizer.state[x]}
+    assert all(torch.equal(after[name], before[name]) for name in before)
