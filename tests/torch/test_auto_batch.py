@@ -164,14 +164,27 @@ def test_a_training_goes_on_to_the_bit_from_its_states() -> None:
 
 
 def test_another_number_of_processes_keeps_the_samples_of_a_step_or_is_refused() -> None:
-    _, auto, _ = train(largest=1)
+    _, auto, _ = train(largest=1, accumulate=4)
     state = auto.state_dict()
     finer = AutoBatch(torch.optim.SGD(network().parameters()), budget=BUDGET, micro=1)
     finer.load_state_dict(copy.deepcopy(state))
-    assert (finer.accumulate, finer.share, finer.samples) == (4, 0.25, BUDGET)
-    other = AutoBatch(torch.optim.SGD(network().parameters()), budget=BUDGET, micro=3)
-    with pytest.raises(ValueError, match=r"^AutoBatch: steps must have the 4 samples .* got 3 in a micro-batch"):
-        other.load_state_dict(state)
+    assert (finer.accumulate, finer.share, finer.samples) == (8, 0.125, BUDGET)
+    for micro in (3, 8):  # which does not divide 8, or leaves nothing to compare
+        other = AutoBatch(torch.optim.SGD(network().parameters()), budget=BUDGET, micro=micro)
+        with pytest.raises(ValueError, match=rf"^AutoBatch: steps must have the 8 samples .* got {micro} in a micro"):
+            other.load_state_dict(state)
+
+
+def test_a_long_training_looks_at_two_steps_running_of_eight() -> None:
+    model = network()
+    auto = AutoBatch(torch.optim.SGD(model.parameters()), budget=10**6, micro=MICRO)
+    for x in micro_batches()[:34]:
+        (loss_of(model, x) * auto.share).backward()
+        if auto.due():
+            auto.step()
+    control = auto._control
+    assert (auto.steps, control.looks) == (17, 5)  # 0, 7, 8, 15, 16
+    assert control.agreement.weight == pytest.approx(2, abs=0.2)  # of 7 with 8, and of 15 with 16
 
 
 @pytest.mark.parametrize(
