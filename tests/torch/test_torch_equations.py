@@ -105,6 +105,27 @@ def displacement(params: Params, gradient: np.ndarray, **options: Any) -> Any:
 GRADIENT = np.array([3.0, 0.0, 0.0, 0.0, 4.0])
 
 
+def test_the_norm_is_over_everything_or_each_group_or_each_tensor() -> None:
+    a, b = two_params()
+    kinds: dict[str, Any] = {norm: [{"params": [a, b], "norm": norm}] for norm in ("global", "tensor")}
+    kinds["group"] = [{"params": [a], "norm": "group"}, {"params": [b], "norm": "group"}]
+    expected = {"global": GRADIENT / 5, "tensor": np.sign(GRADIENT), "group": np.sign(GRADIENT)}
+    for norm, groups in kinds.items():
+        for p, value in zip((a, b), two_params(), strict=True):
+            p.data = value.data
+        set_gradients([a, b], GRADIENT)
+        NSGDM(groups, lr=0.1).step()
+        np.testing.assert_allclose(joined([a, b]) - START, -0.1 * expected[norm], atol=1e-15, err_msg=norm)
+
+
+def test_groups_share_the_global_norm_and_keep_their_own_lr() -> None:
+    a, b = two_params()
+    set_gradients([a, b], GRADIENT)
+    groups: list[dict[str, Any]] = [{"params": [a]}, {"params": [b], "lr": 0.5}]
+    NSGDM(groups, lr=0.1).step()
+    np.testing.assert_allclose(joined([a, b]) - START, [-0.06, 0, 0, 0, -0.4], atol=1e-15)
+
+
 @pytest.mark.filterwarnings("ignore:.*lr · weight_decay")
 @pytest.mark.parametrize("lr", [0.1, torch.tensor(0.1, dtype=torch.float64), torch.tensor([0.1], dtype=torch.float64)])
 def test_weight_decay_shrinks_the_parameters_and_never_enters_the_estimate(lr: Any) -> None:
