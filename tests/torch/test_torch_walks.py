@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gladstorm.torch import NSGDM, NSTORM, Untuned, norms
-from gladstorm.torch.norms import SHORT
+from gladstorm.torch.norms import SHORT, norm_of
 from unrolled_parameter_free import Untuned as by_hand_untuned
 
 Vector = np.ndarray
@@ -158,3 +158,28 @@ def test_a_walk_is_that_by_hand_at_any_scale_of_the_loss(
         estimate = np.concatenate([optimizer.state[p]["momentum_buffer"].double().numpy().ravel() for p in params])
         np.testing.assert_allclose(joined(params), x, rtol=0, atol=tolerance, err_msg=f"step {k}")
         np.testing.assert_allclose(estimate / scale, v, rtol=0, atol=10 * tolerance, err_msg=f"estimate of step {k}")
+
+
+@pytest.mark.parametrize("flush", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_norm_is_right_to_a_part_in_a_million_at_any_size_of_many_small_entries_beside_a_large_one(
+    flush: bool, dtype: torch.dtype
+) -> None:
+    """Squares of small entries vanish, sooner where the processor flushes what is below its normal numbers to 0."""
+    drawn = torch.rand(SHORT + 200, generator=torch.Generator().manual_seed(5), dtype=torch.float64) + 0.5
+    smallest, largest = (
+        (-74, 50) if dtype is torch.float32 else (-520, 500)
+    )  # powers of 2; some squares are out of range
+    supported = torch.set_flush_denormal(flush)
+    try:
+        for power in [*range(smallest, smallest + 40), *range(largest, largest + 20)]:
+            for many in (1, 60, SHORT, SHORT + 200):
+                for large in (0, 8, 12, 16):
+                    entries = drawn[:many].clone()
+                    entries[0] = 2.0**large
+                    v = (entries * 2.0**power).to(dtype)
+                    reference = (v.double() * 2.0**-power).norm().item()  # exact powers of 2
+                    assert norm_of([v]).item() * 2.0**-power == pytest.approx(reference, rel=1e-6), (power, many, large)
+    finally:
+        torch.set_flush_denormal(False)
+    assert supported or flush
