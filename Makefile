@@ -66,7 +66,7 @@ test-wheel: $(INSTALLED)
 
 # Libraries that train with the optimizers, beside what .venv has. Their tests skip where they are not installed.
 test-integrations: .venv-integrations/installed
-	.venv-integrations/bin/python -m pytest tests/integrations tests/optax_methods/test_optax_second_gradient.py --numprocesses=0
+	.venv-integrations/bin/python -m pytest tests/integrations --numprocesses=0
 
 .venv-integrations/installed: requirements.txt locks/requirements-integrations.txt $(INSTALLED)
 	$(PYTHON) -m venv .venv-integrations

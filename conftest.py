@@ -54,16 +54,20 @@ jax.config.update("jax_num_cpu_devices", int(os.environ.get("JAX_NUM_CPU_DEVICES
 LONGEST_FIRST = (
     "test_verification.py",
     "test_lower_bound_search.py",
-    "test_conclusions.py",
     "test_cluster.py",
-    "test_simulate.py",
-    "test_reproduce.py",
-    "test_other_own_noise.py",
     "test_numpyro.py",
-    "test_other_machines.py",
-    "test_oracle_contract.py",
-    "test_family.py",
-    "test_critical_batch.py",
+    "test_numpyro_fit.py",
+    "test_simulate.py",
+    "test_numpyro_failures.py",
+    "test_theory_plan.py",
+    "test_every_command.py",
+    "test_interrupts.py",
+    "test_scale_batch.py",
+    "test_norms.py",
+    "test_reproduce.py",
+    "test_optax.py",
+    "test_closed_truths.py",
+    "test_hard_instances.py",
 )
 # No deadline: the first call compiles. The same examples every time: a red build can be repeated.
 settings.register_profile("gladstorm", deadline=None, derandomize=True)
@@ -100,6 +104,16 @@ def _programs_are_shared_by_all_processes_of_this_run_and_no_other(
 def _files_go_to_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it for its workers; tables obey it
+
+
+@pytest.fixture(params=["CPU", "device"])
+def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where torch computes. Values on a device are not looked at; the CPU stands for one."""
+    if request.param == "device":
+        from gladstorm.torch import norms
+
+        monkeypatch.setattr(norms, "readable", lambda tensor: False)
+    return str(request.param)
 
 
 Command = Callable[..., tuple[int, str, str]]

@@ -17,7 +17,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from gladstorm.torch import NMARS, NSGDM
-from optimizers import TORCH, UNTUNED
+from optimizers import TORCH, UNTUNED, by_shape
 
 
 def without_foreach(kind: Any) -> Any:
@@ -36,6 +36,8 @@ UNDER_TEST: list[tuple[Any, dict[str, Any], int]] = [
     *((ALL[kind], options, 40) for kind in UNTUNED for options in ({}, {"horizon": 40})),
     *((kind, {"lr": 0.5, "weight_decay": 1e-3, "momentum": 0.5}, 20) for kind in TUNED if not kind.needs_closure),
     *((ALL[kind], {"lr": 0.5, "norm": "tensor"}, 20) for kind in (NMARS, NSGDM)),  # NIGT's parameters are ahead by 9 lr
+    *((without_foreach(by_shape(kind)), {"lr": 0.5}, 20) for kind in TORCH if kind not in UNTUNED),
+    *((without_foreach(by_shape(kind)), {"horizon": 40, "lr": 25.0}, 40) for kind in UNTUNED),  # a length of 0.5
 ]
 NEED_CLOSURE = [kind.__name__ for kind in TORCH if kind.needs_closure]
 FILES = ("test_optimizers.py", "test_gradients.py")
@@ -73,7 +75,7 @@ def main() -> None:
     from tests import constants  # type: ignore[import-not-found]  # pytorch_optimizer's
 
     constants.OPTIMIZERS[:] = UNDER_TEST
-    constants.COMPLEX_OPTIMIZERS |= frozenset(kind.__name__.lower() for kind in TORCH)
+    constants.COMPLEX_OPTIMIZERS |= frozenset(kind.__name__.lower() for kind, *_ in UNDER_TEST)
     files = [str(checkout / "tests" / file) for file in FILES]
     sys.exit(pytest.main([*files, f"--rootdir={checkout}", "-p", "no:cacheprovider", "-rsf", "-q"], plugins=[Ours()]))
 

@@ -21,9 +21,9 @@ import timm  # type: ignore[import-not-found]  # an image library, which the pro
 from timm.optim._optim_factory import OptimInfo, default_registry  # type: ignore[import-not-found]
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from optimizers import TORCH, options_of
+from optimizers import TORCH, by_shape, options_of
 
-KINDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in TORCH}
+KINDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in (*TORCH, *map(by_shape, TORCH))}
 NOT_APPLICABLE = {
     (name, "model"): "step() is called without a closure" for name, kind in KINDS.items() if kind.needs_closure
 }

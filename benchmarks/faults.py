@@ -27,7 +27,7 @@ from gladstorm import BlumGladyshev, Record, nsgdm, sgd, sweep
 from gladstorm.jobs.progress import quietly
 from gladstorm.problems import objectives
 from gladstorm.simulation import layout
-from gladstorm.simulation.cluster import Processes
+from gladstorm.simulation.cluster import open_executor
 
 ORACLE = BlumGladyshev(objectives.named("power:3", start=4.7), 0.5, 0.5)
 METHODS = {"NSGDM": nsgdm([1e-3, 1e-2], 0.01), "SGD": sgd([1e-3, 1e-2])}
@@ -51,7 +51,7 @@ def killing_workers(times: int, chance: random.Random) -> Iterator[bool]:
 
     The processes stay for all of them, so that some are killed while they start.
     """
-    with Processes(2) as processes:
+    with open_executor(2, None) as processes:
         for _ in range(times):
             yield survives_a_killed_worker(processes, lambda: [each.pid or 0 for each in active_children()], chance)
 

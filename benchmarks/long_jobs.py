@@ -99,4 +99,4 @@ def _dispatched() -> list[Row]:
         found = [row("in a process of --workers", executor)]
     local = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL")
     with local, Client(local) as client:
-        return [*found, row("on a Dask cluster", cluster.OnDask(client))]
+        return [*found, row("on a Dask cluster", cluster.choose_executor(client))]

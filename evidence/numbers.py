@@ -7,13 +7,13 @@ evidence.tables` writes all of them anew, and a test compares them.
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from itertools import product, takewhile
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 DOCS = Path(__file__).parent.parent / "docs" / "evidence"
-MARKED = re.compile(r"<!--([a-z]+)\.([^>]+?)-->(.*?)<!---->", re.DOTALL)
+MARKED = re.compile(r"<!--([a-z_]+)\.([^>]+?)-->(.*?)<!---->", re.DOTALL)
 
 
 def renewed_numbers(text: str) -> str:
@@ -57,12 +57,11 @@ def posteriors() -> Mapping[str, str]:
     from evidence.posteriors import page
 
     results = page.load(DOCS / "posteriors")
-    judged = [case for case in results["cases"] if (case["set"], case["family"]) == ("validation", "mean field")]
+    judged = [case for case in results.cases if (case.set, case.family) == ("validation", "mean field")]
     sentences = page.sentences(results)
-    verdicts = [sentence["verdict"] for sentence in sentences]
-    (warned,) = (sentence["found"] for sentence in sentences if "are not within 1 nat" in sentence["words"])
+    (warned,) = (sentence.outcome for sentence in sentences if "are not within 1 nat" in sentence.words)
     gaps = {"ours": page.OURS, "adam": "Adam 0.01", "tuned": page.TUNED_STL}
-    counts = {"models": len(judged), "sentences": len(verdicts), "true": verdicts.count("true")}
+    counts = {"models": len(judged), "sentences": len(sentences), "true": sum(bool(each.holds) for each in sentences)}
     return {
         "warned": warned,
         **{name: str(count) for name, count in counts.items()},
@@ -108,8 +107,12 @@ def verification() -> Mapping[str, str]:
 
 @cache
 def networks() -> Mapping[str, str]:
-    """Return ratios to tuned AdamW's loss: `mean.Muon`, `median.Untuned`, `worst.NSGDM-by-layer-.02`, `ahead.Muon`."""
+    """Return ratios to tuned AdamW's loss: `mean.Muon`, `median.Untuned`, `worst.NSGDM-by-layer-.02`, `ahead.Muon`.
+
+    And of NSGDM's relatives to it, `relative.NMARS`.
+    """
     from evidence.networks import page
+    from evidence.networks.methods import RELATIVES
 
     results = page.load(DOCS / "networks")
     numbers = {"trainings": str(len(results.finished)), "steps": str(results.extent.steps)}
@@ -119,6 +122,25 @@ def networks() -> Mapping[str, str]:
         ends = {"mean": mean.value, "median": page.median(results, name), "worst": page.worst(results, name)[0]}
         numbers |= {f"{word}.{row}": f"{end:.2f}" for word, end in ends.items()}
         numbers[f"ahead.{row}"] = str(page.ahead(results, name))
+    for name in RELATIVES:
+        numbers[f"relative.{name.split()[0]}"] = f"{page.mean_ratio(results, name, page.BASE).value:.2f}"
+    numbers["NMARS-to-decayed"] = f"{page.mean_ratio(results, 'NMARS by layer', page.OURS).value:.2f}"
+    return numbers
+
+
+@cache
+def untuned_networks() -> Mapping[str, str]:
+    """Return ratios to tuned AdamW's loss at each K: `mean.300.Muon`, `median.300.Scion`, `worst.300.Untuned`."""
+    from evidence.untuned_networks import page
+    from evidence.untuned_networks.methods import CONTESTANTS
+
+    results = page.load(DOCS / "untuned_networks")
+    numbers = {"trainings": str(len(results.extent.trainings))}
+    for steps, name in product(results.lengths, CONTESTANTS):
+        row = f"{steps}.{name.replace(', ', '-').replace(' ', '-')}"
+        ends = {"mean": page.mean_ratio(results, steps, name), "median": page.median(results, steps, name)}
+        ends["worst"] = page.worst(results, steps, name)[0]
+        numbers |= {f"{word}.{row}": f"{end:.2f}" for word, end in ends.items()}
     return numbers
 
 
@@ -141,26 +163,23 @@ def batches() -> Mapping[str, str]:
 @cache
 def reproduction() -> Mapping[str, str]:
     """Return how many of the paper's sentences hold, and the largest dynamic batch."""
-    rows = _rows(DOCS / "reproduction/index.md", "the paper says")
-    verdicts = [row[2].replace("**", "").split(" (")[0] for row in rows]
-    (batch,) = (row[3] for row in rows if row[3].startswith("largest batch: "))
+    from evidence.reproduction.page import load
+    from evidence.reproduction.report import sentences
+
+    claims = [claim for each in load(DOCS / "reproduction").values() for claim in sentences(each.claims)]
+    verdicts = [claim.verdict for claim in claims]
+    (batch,) = (f"{claim.estimate:.3g}" for claim in claims if claim.id == "dynamic-batches-grow-to-1000")
     counts = {"hold": verdicts.count("holds"), "fail": verdicts.count("does not hold"), "sentences": len(verdicts)}
-    return {**{name: str(count) for name, count in counts.items()}, "batch": batch.split()[2]}
+    return {**{name: str(count) for name, count in counts.items()}, "batch": batch}
 
 
 @cache
 def performance() -> Mapping[str, str]:
     """Return how many times faster than a plain NumPy loop the simulator was when `make bench` was last published."""
-    rows = _rows(DOCS.parent / "performance.md", "measured")
-    return {"plain": next(row[1].split()[0] for row in rows if row[0] == "W vs plain NumPy loop")}
-
-
-def _rows(page: Path, heading: str) -> list[list[str]]:
-    """Return the rows of the first table of a page that has this heading."""
-    lines = iter(page.read_text("utf-8").splitlines())
-    next(line for line in lines if line.startswith("|") and f"| {heading} |" in line)
-    next(lines)
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in takewhile(lambda line: line != "", lines)]
+    (times,) = re.findall(
+        r"^\| W vs plain NumPy loop \| (\S+)", (DOCS.parent / "performance.md").read_text("utf-8"), re.M
+    )
+    return {"plain": times}
 
 
 STUDIES: dict[str, Callable[[], Mapping[str, str]]] = {
@@ -170,6 +189,7 @@ STUDIES: dict[str, Callable[[], Mapping[str, str]]] = {
     "suite": suite,
     "verification": verification,
     "networks": networks,
+    "untuned_networks": untuned_networks,
     "reproduction": reproduction,
     "performance": performance,
 }

@@ -4,19 +4,16 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from scipy.special import stdtr
 
-from gladstorm.core.statistics import mean_of, significant
-from gladstorm.jobs.files import load_json
+from gladstorm.core.statistics import significant
 from gladstorm.plotting.styles import in_words
 
 Row = Mapping[str, Any]
 LEVEL = 0.95  # of an interval
-Key = TypeVar("Key")
 _CLASSES = {
     "smooth": "α = 0",
     "sublinear": "0 < α < 1",
@@ -26,6 +23,19 @@ _CLASSES = {
     "bounded": "bounded noise",
     "deterministic": "no noise",
 }
+
+
+class Sentence(NamedTuple):
+    """A registered sentence: its words, what came out, and whether it holds; None if that cannot be said."""
+
+    words: str
+    outcome: str
+    holds: bool | None
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as a page has it."""
+        return "undecided" if self.holds is None else "true" if self.holds else "**false**"
 
 
 def rendered(module: str, values: Mapping[str, Any]) -> str:
@@ -42,10 +52,8 @@ def rendered(module: str, values: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    filters = {"f": format, "cell": _cell, "regime": regime_in_words, "interval": with_interval}
-    environment.filters |= filters | {
-        function.__name__: function for function in (listed, two_digits, between, typeset)
-    }
+    filters = {"f": format, "cell": _cell, "regime": regime_in_words}
+    environment.filters |= filters | {function.__name__: function for function in (listed, two_digits, typeset)}
     environment.globals |= {function.__name__: function for function in (markdown_table, of, distinct, grouped)}
     return environment.get_template("page.md").render(values)
 
@@ -58,20 +66,6 @@ def _cell(text: str) -> str:
 def read(path: Path) -> dict[str, Any]:
     """Results in a JSON file; `study.write_page` says which file a folder lacks."""
     results: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return results
-
-
-def reader(file: str, form: str = "") -> Callable[[Path], dict[str, Any]]:
-    """`load` of a page whose results are one JSON file; with a form, one that `save_json` wrote."""
-    return lambda folder: load_json(Path(file).stem, folder / file, form) if form else read(folder / file)
-
-
-def read_some(study: str, folder: Path, paths: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The results of which there are files, by name; a ValueError if there are none."""
-    results = {name: read(folder / path) for name, path in paths.items() if (folder / path).exists()}
-    if not results:
-        files = " or ".join(paths.values())
-        raise ValueError(f"{study}: the folder must hold {files}; got {str(folder)!r}.")
     return results
 
 
@@ -117,24 +111,6 @@ def two_digits(number: float) -> str:
     return f"{significant(number, 2):,.9g}"
 
 
-def between(numbers: Iterable[float]) -> str:
-    """The range of some numbers, as "a to b" or just "a"."""
-    ordered = sorted(numbers)
-    return " to ".join(dict.fromkeys(f"{number:.2g}" for number in (ordered[0], ordered[-1])))
-
-
-def with_interval(row: Row, digits: int = 3) -> str:
-    """A mean with its interval.
-
-    >>> with_interval({"mean": 2.0, "low": 1.51, "high": 2.5}, 2), with_interval({"mean": None})
-    ('2 (1.5 to 2.5)', 'not finite')
-    """
-    if row["mean"] is None:
-        return "not finite"
-    mean, low, high = (f"{row[name]:.{digits}g}" for name in ("mean", "low", "high"))
-    return f"{mean} ({low} to {high})"
-
-
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     r"""A table in Markdown; a bar inside a cell is escaped.
 
@@ -177,34 +153,6 @@ def regime_in_words(regime: str) -> str:
     return ", ".join([in_words(method), *(_CLASSES[word] for word in classes)])
 
 
-def p_value(values: Sequence[float] | np.ndarray) -> float:
-    """Return the p-value of Student's two-sided test that the mean of some values is 0.
-
-    >>> p_value([0.0, 0.0]), p_value([1.0, 1.0]), round(p_value([0.0, 1.0]), 12)
-    (1.0, 0.0, 0.5)
-    """
-    mean = mean_of(np.asarray(values))
-    if mean.deviation == 0:
-        return float(mean.value == 0)
-    return float(2 * stdtr(mean.n - 1, -abs(mean.value) * np.sqrt(mean.n) / mean.deviation))
-
-
-def holm(p_values: Mapping[Key, float], error: float = 0.05) -> set[Key]:
-    """The hypotheses that Holm's procedure rejects together: from the smallest p on, while p ≤ error/how many are left.
-
-    >>> sorted(holm({"c": 0.04, "a": 0.01, "d": 0.2, "b": 0.016}))  # 4 · 0.01, 3 · 0.016, 2 · 0.04
-    ['a', 'b']
-    >>> holm({"a": 0.026, "b": 0.026})
-    set()
-    """
-    rejected: set[Key] = set()
-    for key in sorted(p_values, key=p_values.__getitem__):
-        if p_values[key] * (len(p_values) - len(rejected)) > error:
-            break
-        rejected.add(key)
-    return rejected
-
-
 def log_slope_weights(x: Sequence[float]) -> np.ndarray:
     """The w for which w · y is the least-squares slope of y against log x.
 
@@ -214,40 +162,3 @@ def log_slope_weights(x: Sequence[float]) -> np.ndarray:
     logs = np.log(x)
     centred = logs - logs.mean()
     return np.asarray(centred / np.sum(centred**2))
-
-
-class MeanInterval(NamedTuple):
-    """A mean over seeds and half the width of its interval, Student's.
-
-    >>> str(MeanInterval(1.23, 0.45)), MeanInterval(-1.23, 0.45).signed, MeanInterval(-1.23, 0.45).sign
-    ('1.2 ± 0.5', '−1.2 ± 0.5', -1)
-    """
-
-    mean: float
-    half_width: float
-    places: int = 1  # that are shown
-
-    @classmethod
-    def over(cls, values: Sequence[float], places: int = 1) -> "MeanInterval":
-        """Return the interval of the mean of some values; without a width if one is not finite."""
-        if not np.isfinite(values).all():
-            return cls(float(np.mean(values)), 0.0, places)
-        mean = mean_of(np.array(values))
-        return cls(mean.value, mean.interval(LEVEL)[1] - mean.value, places)
-
-    def __str__(self) -> str:
-        return self._shown("")
-
-    @property
-    def signed(self) -> str:
-        """Write a number with a plus where it is positive."""
-        return self._shown("+").replace("-", "−")
-
-    @property
-    def sign(self) -> int:
-        """The side of 0 on which all of the interval lies; 0 if 0 lies inside."""
-        return int(np.sign(self.mean)) if abs(self.mean) > self.half_width else 0
-
-    def _shown(self, sign: str) -> str:
-        shown = f"{self.mean:{sign}.{self.places}f} ± {self.half_width:.{self.places}f}"
-        return shown if np.isfinite(self.mean) else "diverged"

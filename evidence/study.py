@@ -4,10 +4,11 @@ A study is a folder of `evidence`; adding one touches nothing else. It has
 
 - `__init__.py`, whose docstring begins with one line that says what the study asks;
 - `command.py` with `command`, a function that runs the study and writes its results into the folder `out`. Its
-  arguments are the options of `python -m evidence NAME` beside --out, --json and --page-only, which every study has. It
-  returns True if it has drawn the figures meanwhile. `WORK` names what takes long in it, inside the study's folder;
+  arguments are the options of `python -m evidence NAME` beside --out, --json and --page-only, which every study has.
+  `WORK` names what takes long in it, inside the study's folder;
 - `page.md`, the template of the page, and `page.py` with `load(folder)`, which reads these results; `draw(folder)`,
-  which draws the figures; and `render(results)`, the page: the template with the values it names.
+  which draws the figures; `render(results)`, the page: the template with the values it names; and perhaps
+  `print_tables(results)`, which a run ends with.
 
 What is published is in docs/evidence/NAME: results, figures and the page, index.md. The site lists every such page, and
 one test compares all of them with the results beside them.
@@ -26,6 +27,7 @@ from typer.core import TyperOption
 from gladstorm.cli.app import CommandWithProgress
 from gladstorm.cli.job import require_folder, require_matplotlib, require_store
 from gladstorm.cli.output import show_json
+from gladstorm.core.results import to_json
 from gladstorm.jobs import interrupts
 
 HERE = Path(__file__).parent
@@ -71,14 +73,13 @@ def page_of(name: str) -> StudyPage:
     return cast(StudyPage, importlib.import_module(f"evidence.{name}.page"))
 
 
-def write_page(name: str, folder: Path, *, drawn: bool = False) -> Any:
-    """Draw the figures, unless they are, and write the page of a study from the results in a folder; return these."""
+def write_page(name: str, folder: Path) -> Any:
+    """Draw the figures and write the page of a study from the results in a folder; return these."""
     from gladstorm.jobs.files import write_text
 
     page = page_of(name)
     try:
-        if not drawn:
-            page.draw(folder)
+        page.draw(folder)
         results = page.load(folder)
     except FileNotFoundError as missing:
         file = Path(str(missing.filename)).name
@@ -128,18 +129,13 @@ class StudyCommand(CommandWithProgress):
         as_json = TyperOption(
             param_decls=["as_json", "--json"], is_flag=True, help="Print the results as JSON instead of tables."
         )
-        self._asks_for_json = any(param.name == "as_json" for param in own)  # to print no table of its own
-        added = [out, page_only] if self._asks_for_json else [out, page_only, as_json]
-        super().__init__(*arguments, name=name, params=[*own, *added], **options)
+        super().__init__(*arguments, name=name, params=[*own, out, page_only, as_json], **options)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the study unless only the page is asked for; a study that fails a check has a page too."""
-        out, as_json = ctx.params["out"], ctx.params["as_json"]
-        if not self._asks_for_json:
-            del ctx.params["as_json"]
-        code, drawn = 0, False
+        out, code = ctx.params["out"], 0
+        as_json, only_page = ctx.params.pop("as_json"), ctx.params.pop("page_only")
         require_matplotlib(self._study)
-        only_page = ctx.params.pop("page_only")
         if only_page:
             if not out.is_dir():
                 raise ValueError(
@@ -150,13 +146,13 @@ class StudyCommand(CommandWithProgress):
             require_folder(self._study, "--out", out, folders=[], files=[PAGE])
             try:
                 with _folder(out):
-                    drawn = super().invoke(ctx) is True
+                    super().invoke(ctx)
             except typer.Exit as end:
                 if end.exit_code != CHECK_FAILED:
                     raise
                 code = end.exit_code
         try:
-            results = write_page(self._study, out, drawn=drawn)
+            results = write_page(self._study, out)
         except KeyError as problem:
             if not only_page:
                 raise
@@ -165,7 +161,9 @@ class StudyCommand(CommandWithProgress):
                 f"{str(out)!r}. The same command without --page-only goes on with a study, or name another --out."
             ) from problem
         if as_json:
-            show_json(results, indent=1)
+            show_json(to_json(results), indent=1)
         else:
+            if not only_page and (tables := getattr(page_of(self._study), "print_tables", None)):
+                tables(results)
             typer.echo(f"Results, figures and the page {PAGE} are in {out}.")
         raise typer.Exit(code)

@@ -13,7 +13,6 @@ from evidence.optimality import verdicts as optimality
 from evidence.page import markdown_table, typeset
 from gladstorm import theory
 from gladstorm.core import references
-from gladstorm.jobs.provenance import LAYERS
 from gladstorm.methods import part_rows, rows
 
 ROOT = Path(__file__).parent.parent
@@ -95,13 +94,7 @@ def _venue(fields: Mapping[str, str]) -> str:
     return f"{fields['journal']} {fields['volume']}{number}, {fields['pages'].replace('--', '–')}"
 
 
-def packages() -> str:
-    """The packages and what is in them."""
-    return markdown_table(["package", "what is in it"], [[f"`{name}`", what] for name, what in LAYERS.items()])
-
-
 PAGES: dict[str, dict[str, Callable[[], str]]] = {  # the tables of each
-    "CONTRIBUTING.md": {"packages": packages},
     "docs/methods.md": {"methods": methods, "parts": parts},
     "docs/theory.md": {"complexity": complexity, "verdicts": verdicts},
     "docs/bibliography.md": {"works": works},

@@ -156,9 +156,9 @@ def _untuned() -> dict[str, str]:
 def _posteriors() -> dict[str, str]:
     results = posteriors.load(PUBLISHED / "posteriors")
     wanted = ("validation", posteriors.MEAN_FIELD)
-    judged = [case for case in results["cases"] if (case["set"], case["family"]) == wanted]
-    verdicts = [sentence["verdict"] for sentence in posteriors.sentences(results)]
-    many = results["settings"]["budgets"][-1]
+    judged = [case for case in results.cases if (case.set, case.family) == wanted]
+    verdicts = [sentence.verdict for sentence in posteriors.sentences(results)]
+    many = results.settings.budgets[-1]
     return {
         "posteriors_models": str(len(judged)),
         "posteriors_budget": f"{many:,}",

@@ -47,3 +47,11 @@ def length(tree: Any) -> float:
 
 def assert_close(tree: Any, other: Any, atol: float = 1e-6) -> None:
     jax.tree.map(partial(np.testing.assert_allclose, rtol=0, atol=atol), tree, other)
+
+
+def mean_of(visited: list[Any], start: Any) -> Any:
+    """x̄ of `untuned` by hand."""
+    mean = jax.tree.map(lambda leaf: np.array(leaf, np.float64), start)
+    for k, x in enumerate(visited, start=1):
+        mean = jax.tree.map(lambda m, leaf, k=k: m + 7 / (k + 7) * (np.array(leaf) - m), mean, x)
+    return mean

@@ -41,6 +41,23 @@ OPTAX: dict[str, Any] = {
 }
 
 
+def by_shape(kind: type[Any]) -> type[Any]:
+    """The optimizer in the norms of layers, where only tensors are given: spectral for matrices, signs for others."""
+
+    def groups_of(given: Any) -> Any:
+        group = given if isinstance(given, dict) else {"params": [given]}
+        tensors = group["params"]
+        for p in [tensors] if isinstance(tensors, torch.Tensor) else list(tensors):
+            matrix = p.ndim > 1 and not p.is_complex()
+            norm = {"norm": "spectral"} if matrix else {"norm": "sign", "scale": 0.25}
+            yield {**norm, **group, "params": [p]}
+
+    def begin(self: Any, params: Any, *positional: Any, **options: Any) -> None:
+        kind.__init__(self, [group for given in params for group in groups_of(given)], *positional, **options)
+
+    return type(f"{kind.__name__}ByShape", (kind,), {"__init__": begin})
+
+
 def options_of(kind: type[Any]) -> dict[str, Any]:
     """The options of a torch optimizer's groups, and what they are by default."""
     return dict(kind([torch.nn.Parameter(torch.zeros(1))]).defaults)

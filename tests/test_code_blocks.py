@@ -39,6 +39,7 @@ PAGES = {
 DOCTESTED = {*PYPROJECT["tool"]["pytest"]["ini_options"]["testpaths"], "docs/numpyro.md"}
 NAMED = {
     ("README.md", "run by the tests, make test-integrations"): "tests/integrations/test_guides.py",
+    ("docs/batch.md", "run by the tests, make test-integrations"): "tests/integrations/test_guides.py",
     ("docs/cluster.md", "run by the tests, on a local cluster"): "tests/simulation/test_cluster.py",
     ("docs/lightning.md", "run by the tests, make test-integrations"): "tests/integrations/test_guides.py",
     ("docs/training.md", "run by the tests, make test-integrations"): "tests/integrations/test_guides.py",

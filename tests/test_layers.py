@@ -8,9 +8,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import gladstorm
-from gladstorm.jobs.provenance import LAYERS
 
 SOURCE = Path(gladstorm.__file__).parent
+CONTRIBUTING = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text("utf-8")
+# In the order of this table data goes through the packages: each imports only from those above it.
+LAYERS = re.findall(r"^\| `(\w+)` \|", CONTRIBUTING.partition("<!-- packages:")[2].partition("\n\n")[0], re.MULTILINE)
 PUBLIC_PATHS = ("lightning", "numpyro", "pymc", "transformers")  # modules that only name what `integrations` has
 
 # A record and a plan draw themselves for people: the steps back, made when they are asked for.

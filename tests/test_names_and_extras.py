@@ -1,5 +1,6 @@
 """Names that nobody knows and packages that are not there: what the one sentence about them says."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -46,3 +47,26 @@ def test_a_missing_package_of_no_extra_is_said_as_python_says_it(name: str | Non
     with pytest.raises(ModuleNotFoundError) as missing, needing_extras("What I want"):
         raise problem
     assert missing.value is problem
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", ["torch", "optax", "numpyro"])
+def test_without_a_library_the_package_works_and_its_module_says_what_to_install(name: str) -> None:
+    used = "gladstorm.nsgdm(0.1, 0.1); " if name == "optax" else ""
+    done = python(f"import sys; sys.modules['{name}'] = None; import gladstorm; {used}import gladstorm.{name}")
+    extra, called = EXTRAS[name]
+    assert done.stderr.strip().splitlines()[-1] == (
+        f"gladstorm.core.extras.MissingExtraError: gladstorm.{name} needs {called}, which is not installed: "
+        f"pip install 'gladstorm[{extra}]'"
+    )
+    assert "line 1, in <module>" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"), [("gladstorm.torch", ["jax"]), ("gladstorm.diagnosis", ["jax", "torch", "pandas"])]
+)
+def test_a_module_imports_no_library_that_it_does_not_need(module: str, heavy: list[str]) -> None:
+    assert python(f"import sys, {module}; print([m for m in {heavy} if m in sys.modules])").stdout == "[]\n"

@@ -27,9 +27,10 @@ def drawn(oracle: Any, x: Any, y: Any, b: Any, keys: Any) -> Any:
     return jax.vmap(one)(keys)
 
 
-def at_two_points(oracle: Any, x: Any, y: Any, b: int) -> Pair:
+def at_two_points(oracle: Any, x: Any, y: Any, b: int, *, seed: int | None = None, draws: int = DRAWS) -> Pair:
     with jax.enable_x64(True):
-        at_x, at_y = drawn(oracle, x, y, jnp.asarray(b), jax.random.split(jax.random.key(b), DRAWS))
+        keys = jax.random.split(jax.random.key(b if seed is None else seed), draws)
+        at_x, at_y = drawn(oracle, x, y, jnp.asarray(b), keys)
     return np.asarray(at_x), np.asarray(at_y)
 
 

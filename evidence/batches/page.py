@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from evidence.page import LEVEL, markdown_table, read, rendered
+from evidence import results as files
+from evidence.page import LEVEL, markdown_table, rendered
 from gladstorm.core.estimate import Estimate
-from gladstorm.core.results import from_json
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import BLUE, GREY, VERMILION
 
@@ -24,7 +24,7 @@ LOOKS = {OURS: (BLUE, "o-"), "square root": (VERMILION, "s--"), "linear": (GREY,
 
 def load(folder: Path) -> BatchResults:
     """Read results.json."""
-    return from_json(BatchResults, read(folder / "results.json"))
+    return files.load(BatchResults, folder / "results.json")
 
 
 def trained(results: BatchResults, optimizer: str) -> list[str]:

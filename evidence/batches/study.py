@@ -116,7 +116,7 @@ def run(extent: BatchExtent, path: Path) -> None:
         if name not in results.losses:
             value = train(*each, extent.steps)
             results.losses[name] = None if value is None else significant(value, 6)
-            save(path, asdict(results))
+            save(path, results)
             sys.stderr.write(f"{name}: {value}, {time.monotonic() - since:.1f} s\n")
 
 

@@ -146,7 +146,7 @@ def followed(name: str, training: Training) -> dict[str, Any]:
     return {
         "training": name,
         "distance": report.probes.radius,
-        "path": None if report.path is None else report.path._asdict(),
+        "path": None if report.path is None else report.path.as_dict(),
         "critical_batch": critical.as_dict(),
         "why": advice.why,
         "followed": tuned(training, advice.method, advice.gamma or ADAM, round(steps), size),

@@ -51,7 +51,7 @@ def measured(name: str, budget: int) -> dict[str, Any]:
 
 
 def _kept(report: Report) -> dict[str, Any]:
-    path = None if report.path is None else report.path._asdict()
+    path = None if report.path is None else report.path.as_dict()
     quantities = {name: report.findings[name].as_dict() for name in ("G", "B", "power", "critical_batch")}
     return {"distance": report.probes.radius, "path": path, **quantities}
 

@@ -7,17 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from evidence.calibration.clipping import clip_bias
 from evidence.calibration.coverage import GROUPS, SAMPLES, _holds, _measure
 from gladstorm.core.statistics import finite, share_interval, significant
 from gladstorm.diagnosis import Probe, Probes, spread
 from gladstorm.diagnosis.clipping import clipping
 from gladstorm.diagnosis.critical_batch import critical_batch
-from gladstorm.diagnosis.sequences import CriticalSequence, GrowthSequence
+from gladstorm.diagnosis.readings import CriticalSequence, GrowthSequence
 from gladstorm.jobs.progress import annotate
 from gladstorm.problems.objectives import Power, Quadratic
 from gladstorm.problems.oracles import BlumGladyshev, FullRankOracle, Oracle, Skewed
 from gladstorm.problems.sampling import keys_of
-from gladstorm.simulation.clipping import clip_bias
 
 SEED = 31000  # fixed before the first run with it
 PROBES, REPETITIONS = 32, 200
@@ -80,10 +80,10 @@ def of_sequences(B: float, freedom: int, way: str, runs: int, seed: int) -> dict
         sequence, missed_here = GrowthSequence(), False
         for r, V in zip(distance.tolist(), noise.tolist(), strict=True):
             sequence.update(r, V)
-            _, low, high = sequence.interval()
-            missed_here = missed_here or not low <= B <= high
+            interval = sequence.interval()
+            missed_here = missed_here or not interval.low <= B <= interval.high
         missed += missed_here
-        widths.append(high - low)
+        widths.append(interval.high - interval.low)
     width = float(np.median(widths))
     return {"B": B, "freedom": freedom, "way": way, "runs": runs, "looks": LOOKS, "missed": missed, "width": width}
 
@@ -132,7 +132,7 @@ def of_clipping(name: str, threshold: float, looks: int, seed: int) -> dict[str,
         "looks": looks,
         "share": exact.share,
         "exact": exact.bias,
-        **estimate.bias._asdict(),
+        **estimate.bias.as_dict(),
     }
 
 

@@ -2,15 +2,22 @@
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from scipy.special import stdtr
 
-from evidence.page import holm, markdown_table, p_value, read_some, rendered
+from evidence.page import markdown_table, rendered
+from evidence.results import load_some
 from gladstorm.comparison.scores import CONFIDENCE, ratio
 from gladstorm.core.estimate import Estimate
+from gladstorm.core.results import from_json
+from gladstorm.core.statistics import mean_of
 from gladstorm.plotting.styles import in_symbols
+
+Key = TypeVar("Key")
 
 RATIO = "{value:.3g} ({low:.3g} to {high:.3g})"
 
@@ -59,12 +66,71 @@ def command_of(name: str) -> list[str]:
     return ["gladstorm", "compare", *options.split(), *SHARED.split(), *methods]
 
 
-def render(results: Mapping[str, Any]) -> str:
+@dataclass(frozen=True)
+class FinalScore:
+    """A number when the budget is spent: its mean over seeds with an interval, and the seeds'."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    per_seed: list[float | None]
+
+    def text(self) -> str:
+        """The mean with its interval."""
+        return Estimate(self.mean, self.low, self.high).text(RATIO)
+
+
+@dataclass(frozen=True)
+class TunedMethod:
+    """A method of `gladstorm compare` at its best setting: what the page needs of its JSON."""
+
+    text: str
+    label: str
+    grad_norm: FinalScore
+    value: FinalScore
+    gap: FinalScore | None
+    at_edge: list[str]
+
+
+@dataclass(frozen=True)
+class MethodVerdict:
+    """A tuned method beside NSTORM: the ratio of their scores, its p-value, and the verdict."""
+
+    tuned: TunedMethod
+    setting: str
+    relative: Estimate
+    p: float
+    verdict: str
+
+    @property
+    def switched_off(self) -> bool:
+        """Whether tuning chose PASTA without its anchor."""
+        return "weight=0," in self.tuned.label
+
+
+ComparisonResults = Mapping[str, Mapping[str, TunedMethod]]  # by problem and method
+Verdicts = Mapping[str, MethodVerdict]  # by method
+
+
+def load(folder: Path) -> ComparisonResults:
+    """The results by problem."""
+    files = load_some(dict[str, Any], "comparison", folder, {name: f"{name}.json" for name in PROBLEMS})
+    needed = [field.name for field in fields(TunedMethod) if field.name != "text"]
+    return {
+        problem: {
+            name: from_json(TunedMethod, {"text": text} | {field: row[field] for field in needed}, f"{problem}.{name}")
+            for name, (text, row) in zip(METHODS, content["methods"].items(), strict=True)
+        }
+        for problem, content in files.items()
+    }
+
+
+def render(results: ComparisonResults) -> str:
     """Return the page, in Markdown."""
-    rows = _rows(results)
-    undecided = [row for named in rows.values() for row in named.values() if row["verdict"] == "no clear difference"]
+    rows = _judged(results)
+    undecided = [row for named in rows.values() for row in named.values() if row.verdict == "no clear difference"]
     combinations = [
-        [name, *(f"{named[name]['verdict']}, {named[name]['relative'].text(RATIO)}" for named in rows.values())]
+        [name, *(f"{named[name].verdict}, {named[name].relative.text(RATIO)}" for named in rows.values())]
         for name in NEW
     ]
     values = {
@@ -72,41 +138,70 @@ def render(results: Mapping[str, Any]) -> str:
         "comparisons": len(rows) * (len(METHODS) - 1),
         "combinations": markdown_table(["combination", *map(_short_title, rows)], combinations),
         "undecided": undecided,
-        "alone": sum(row["p"] <= 1 - CONFIDENCE for row in undecided),
+        "alone": sum(row.p <= 1 - CONFIDENCE for row in undecided),
         "few": (1 - CONFIDENCE) * len(undecided),
-        "off": [_short_title(name) for name, named in rows.items() if switched_off(named[ANCHORED])],
+        "off": [_short_title(name) for name, named in rows.items() if named[ANCHORED].switched_off],
         "command": lambda name: shlex.join(command_of(name)),
     }
     return rendered(__file__, globals() | values)
 
 
-def _rows(results: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Every method's score by problem, and its ratio to NSTORM's with a verdict."""
-    scored: dict[str, dict[str, dict[str, Any]]] = {}
-    for problem, result in results.items():
-        named = dict(zip(METHODS, result["methods"].values(), strict=True))
-        settings = [row["label"].removeprefix(key).strip(" ()") for key, row in result["methods"].items()]
-        per_seed = {name: np.array(row["grad_norm"]["per_seed"], float) for name, row in named.items()}
-        comparisons = len(results) * (len(METHODS) - 1)
-        scored[problem] = {
-            name: row
-            | {"relative": ratio(per_seed[name], per_seed["NSTORM"], comparisons)}
-            | {"p": _p_value(per_seed[name], per_seed["NSTORM"]), "setting": in_symbols(setting)}
-            for (name, row), setting in zip(named.items(), settings, strict=True)
-        }
-    p_values = {(problem, name): row["p"] for problem, named in scored.items() for name, row in named.items()}
+def _judged(results: ComparisonResults) -> dict[str, dict[str, MethodVerdict]]:
+    """Every method by problem, with its ratio to NSTORM and a verdict; Holm's procedure decides over all of them."""
+    comparisons = len(results) * (len(METHODS) - 1)
+    scores = {
+        (problem, name): np.array(tuned.grad_norm.per_seed, float)
+        for problem, methods in results.items()
+        for name, tuned in methods.items()
+    }
+    p_values = {key: p_value(values, scores[key[0], "NSTORM"]) for key, values in scores.items()}
     told_apart = holm({key: p for key, p in p_values.items() if key[1] != "NSTORM"}, 1 - CONFIDENCE)
-    for problem, name in p_values:
-        row = scored[problem][name]
-        row["verdict"] = "" if name == "NSTORM" else _verdict(row["relative"], (problem, name) in told_apart)
-    return scored
+
+    def judged(problem: str, name: str, tuned: TunedMethod) -> MethodVerdict:
+        relative = ratio(scores[problem, name], scores[problem, "NSTORM"], comparisons)
+        verdict = "" if name == "NSTORM" else _verdict(relative, (problem, name) in told_apart)
+        setting = in_symbols(tuned.label.removeprefix(tuned.text).strip(" ()"))
+        return MethodVerdict(tuned, setting, relative, p_values[problem, name], verdict)
+
+    return {
+        problem: {name: judged(problem, name, tuned) for name, tuned in methods.items()}
+        for problem, methods in results.items()
+    }
 
 
-def _p_value(scores: np.ndarray, reference: np.ndarray) -> float:
-    """Return the p-value of the paired logarithms; 1 where one is not finite."""
+def p_value(scores: np.ndarray, reference: np.ndarray) -> float:
+    """Return the p-value of Student's two-sided test that the mean of log(score/reference) is 0; 1 if one diverges.
+
+    >>> e = np.exp
+    >>> p_value(e([0.0, 0.0]), e([0.0, 0.0])), p_value(e([1.0, 1.0]), e([0.0, 0.0]))
+    (1.0, 0.0)
+    >>> round(p_value(e([0.0, 1.0]), e([0.0, 0.0])), 12)
+    0.5
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(scores) - np.log(reference)
-    return p_value(logs) if np.isfinite(logs).all() else 1.0
+    if not np.isfinite(logs).all():
+        return 1.0
+    mean = mean_of(logs)
+    if mean.deviation == 0:
+        return float(mean.value == 0)
+    return float(2 * stdtr(mean.n - 1, -abs(mean.value) * np.sqrt(mean.n) / mean.deviation))
+
+
+def holm(p_values: Mapping[Key, float], error: float = 0.05) -> set[Key]:
+    """The hypotheses that Holm's procedure rejects together: from the smallest p on, while p ≤ error/how many are left.
+
+    >>> sorted(holm({"c": 0.04, "a": 0.01, "d": 0.2, "b": 0.016}))  # 4 · 0.01, 3 · 0.016, 2 · 0.04
+    ['a', 'b']
+    >>> holm({"a": 0.026, "b": 0.026})
+    set()
+    """
+    rejected: set[Key] = set()
+    for key in sorted(p_values, key=p_values.__getitem__):
+        if p_values[key] * (len(p_values) - len(rejected)) > error:
+            break
+        rejected.add(key)
+    return rejected
 
 
 def _verdict(relative: Estimate, told_apart: bool) -> str:
@@ -117,17 +212,12 @@ def _verdict(relative: Estimate, told_apart: bool) -> str:
     return "better" if relative.value < 1 else "worse"
 
 
-def answer(named: Mapping[str, dict[str, Any]]) -> str:
+def answer(named: Verdicts) -> str:
     """Return the methods that differ from NSTORM on a problem, in words."""
     words = {"better": "better than NSTORM", "worse": "Worse than NSTORM", "diverges": "On some seed diverge"}
-    of = {verdict: [name for name, row in named.items() if row["verdict"] == verdict] for verdict in words}
+    of = {verdict: [name for name, row in named.items() if row.verdict == verdict] for verdict in words}
     listed = [f"{words[verdict]}: {'; '.join(methods)}" for verdict, methods in of.items() if methods]
     return ". ".join(listed) or "no method differs clearly from NSTORM"
-
-
-def switched_off(row: Mapping[str, Any]) -> bool:
-    """Whether tuning chose PASTA without its anchor."""
-    return "weight=0," in row["label"]
 
 
 def _short_title(problem: str) -> str:
@@ -139,17 +229,17 @@ def draw(folder: Path) -> None:
     results = load(folder)
     from matplotlib.figure import Figure
 
-    rows = _rows(results)
+    rows = _judged(results)
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     for ax, (name, named) in zip(figure.subplots(1, len(rows), sharey=True), rows.items(), strict=True):
         for line, row in enumerate(list(named.values())[1:]):
-            relative = row["relative"]
+            relative = row.relative
             if relative.value is None:
                 ax.text(1.1, line, "diverges", fontsize=7, va="center")
                 continue
-            colour = "#AAAAAA" if row["verdict"] == "no clear difference" else "black"
+            colour = "#AAAAAA" if row.verdict == "no clear difference" else "black"
             ax.plot([relative.low, relative.high], [line] * 2, color=colour, linewidth=1)
-            ax.plot(relative.value, line, {"better": "<", "worse": ">"}.get(row["verdict"], "o"), color=colour)
+            ax.plot(relative.value, line, {"better": "<", "worse": ">"}.get(row.verdict, "o"), color=colour)
         ax.axvline(1, color="black", linewidth=0.8)
         ax.set_xscale("log")
         ax.set_yticks(range(len(named) - 1), list(named)[1:], fontsize=8)
@@ -158,8 +248,3 @@ def draw(folder: Path) -> None:
         ax.tick_params(axis="x", labelsize=7)
     figure.supxlabel("final ‖∇f‖ divided by NSTORM's (left of the line: better than NSTORM)", fontsize=8)
     figure.savefig(folder / "ratios.png", dpi=120)
-
-
-def load(folder: Path) -> dict[str, Any]:
-    """The results by problem."""
-    return read_some("comparison", folder, {name: f"{name}.json" for name in PROBLEMS})

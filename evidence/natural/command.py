@@ -15,7 +15,8 @@ def command(out: Out, quick: Quick = False) -> None:
 
     from evidence.natural.noise_along_path import noise_along_path
     from evidence.results import save
-    from gladstorm import objectives, sgd
+    from gladstorm.methods import sgd
+    from gladstorm.problems import objectives
     from gladstorm.problems.oracles import StreamingLeastSquaresOracle
 
     stream = StreamingLeastSquaresOracle(objectives.named("streaming-least-squares:0.5", dim=20))

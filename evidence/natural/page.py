@@ -6,11 +6,14 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from evidence.page import reader, rendered
+from evidence.page import read, rendered
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import COLOURS
 
-load = reader("noise.json")
+
+def load(folder: Path) -> dict[str, Any]:
+    """Read noise.json."""
+    return read(folder / "noise.json")
 
 
 def draw(folder: Path) -> None:

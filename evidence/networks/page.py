@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from evidence.page import LEVEL, markdown_table, read, rendered
+from evidence.page import LEVEL, Sentence, markdown_table, rendered
+from evidence.results import load as load_results
 from gladstorm.core.estimate import Estimate
-from gladstorm.core.results import from_json
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import BLUE, GREY, SKY, VERMILION
 
-from .methods import CONTESTANTS, Contestant
+from .methods import CONTESTANTS, RELATIVES, Contestant
 from .study import Cost, NetworkResults
 
 ADAMW, MUON, OURS, FIXED = "AdamW", "Muon", "NSGDM by layer", "NSGDM by layer, .02"
+BASE = "NSGDM by layer, no decay"  # what its relatives are compared with: tuned over the same lengths
 SHORT = {OURS: "by layer", FIXED: "by layer, .02", "NSGDM, one norm": "one norm", "Schedule-Free": "Sch.-Free"}
 LOOKS = {MUON: (VERMILION, "s"), "NSGDM, one norm": (GREY, "v"), FIXED: (SKY, "D"), OURS: (BLUE, "o")}
-TICKS, FAR = (0.3, 0.5, 1, 2, 5, 10), 20.0  # of the figure; a run that is not finite is far
-RIVALS = [name for name in CONTESTANTS if name != ADAMW]
+TICKS, FAR = (0.1, 0.3, 1, 3, 10), 20.0  # of the figure; a run that is not finite is far
+RIVALS = [name for name in CONTESTANTS if name not in (ADAMW, BASE, *RELATIVES)]
 
 
 def load(folder: Path) -> NetworkResults:
     """Read results.json."""
-    return from_json(NetworkResults, read(folder / "results.json"))
+    return load_results(NetworkResults, folder / "results.json")
 
 
 def losses(results: NetworkResults, training: str, method: str) -> np.ndarray:
@@ -61,36 +62,29 @@ def worst(results: NetworkResults, method: str, to: str = ADAMW) -> tuple[float,
     return max((value, training) for training, value in ratios(results, method, to).items())
 
 
-def median(results: NetworkResults, method: str) -> float:
-    """The median over trainings of the ratios to tuned AdamW."""
-    return float(np.median(list(ratios(results, method).values())))
+def median(results: NetworkResults, method: str, to: str = ADAMW) -> float:
+    """The median over trainings of the ratios."""
+    return float(np.median(list(ratios(results, method, to).values())))
 
 
-def ahead(results: NetworkResults, method: str) -> int:
-    """How many trainings end below tuned AdamW."""
-    return sum(value < 1 for value in ratios(results, method).values())
+def ahead(results: NetworkResults, method: str, to: str = ADAMW) -> int:
+    """How many trainings end below those of the other method."""
+    return sum(value < 1 for value in ratios(results, method, to).values())
 
 
-class Judged(NamedTuple):
-    """A registered sentence, what was measured, and the verdict."""
-
-    words: str
-    outcome: str
-    holds: bool
-
-
-def judged(results: NetworkResults) -> list[Judged]:
+def judged(results: NetworkResults) -> list[Sentence]:
     """The sentences of registered.md, in its order."""
 
-    def at_most(words: str, most: float, *measured: float, where: str = "") -> Judged:
-        outcome = " and ".join(f"{value:.2f}" for value in measured)
-        return Judged(words, f"{outcome}{where}", all(value <= most for value in measured))
+    def at_most(words: str, most: float, *measured: float, where: str = "", digits: int = 2) -> Sentence:
+        outcome = " and ".join(f"{value:.{digits}f}" for value in measured)
+        return Sentence(words, f"{outcome}{where}", all(value <= most for value in measured))
 
-    means = [mean_ratio(results, *pair).value or math.inf for pair in ((OURS, ADAMW), (OURS, MUON), (FIXED, ADAMW))]
+    pairs = ((OURS, ADAMW), (OURS, MUON), (FIXED, ADAMW), *((name, BASE) for name in RELATIVES))
+    means = [mean_ratio(results, *pair).value or math.inf for pair in pairs]
     largest, training = worst(results, OURS)
-    pairs = [(of[CONTESTANTS[OURS].optimizer], of[CONTESTANTS[MUON].optimizer]) for of in results.costs.values()]
-    times = [ours.milliseconds / muon.milliseconds for ours, muon in pairs]
-    states = [ours.state / muon.state for ours, muon in pairs]
+    steps = [(of[CONTESTANTS[OURS].optimizer], of[CONTESTANTS[MUON].optimizer]) for of in results.costs.values()]
+    times = [ours.milliseconds / muon.milliseconds for ours, muon in steps]
+    states = [ours.state / muon.state for ours, muon in steps]
     return [
         at_most("tuned, mean ratio to tuned AdamW ≤ 0.85", 0.85, means[0]),
         at_most("tuned, mean ratio to tuned Muon ≤ 1", 1.0, means[1]),
@@ -98,6 +92,10 @@ def judged(results: NetworkResults) -> list[Judged]:
         at_most("length .02, mean ratio to tuned AdamW ≤ 0.9", 0.9, means[2]),
         at_most("a step takes ≤ 1.15 times as long as Muon's", 1.15, *times),
         at_most("its state is at most as large as Muon's", 1.0, *states),
+        *(
+            at_most(f"{name}, mean ratio to NSGDM over the same lengths ≤ 0.97", 0.97, mean, digits=3)
+            for name, mean in zip(RELATIVES, means[3:], strict=True)
+        ),
     ]
 
 
@@ -113,7 +111,7 @@ def ratios_table(results: NetworkResults) -> str:
 
 def picks_table(results: NetworkResults) -> str:
     """Table of settings that were picked, a star at rates at an end of the grid."""
-    tuned = {name: each for name, each in CONTESTANTS.items() if len(each.settings) > 1}
+    tuned = {name: each for name in (ADAMW, *RIVALS) if len((each := CONTESTANTS[name]).settings) > 1}
 
     def picked(training: str, contestant: Contestant) -> str:
         chosen, rates = results.picked(training, contestant), sorted({each.rate for each in contestant.settings})
@@ -124,9 +122,18 @@ def picks_table(results: NetworkResults) -> str:
     return markdown_table(["", *(SHORT.get(name, name) for name in tuned)], rows)
 
 
+def relatives_table(results: NetworkResults) -> str:
+    """Table of the ratios of NSGDM's relatives to NSGDM by layer, by training."""
+    rows = [
+        [training, *(f"{ratio(results, training, name, BASE):.2f}" for name in RELATIVES)]
+        for training in results.finished
+    ]
+    return markdown_table(["", *RELATIVES], rows)
+
+
 def costs_table(results: NetworkResults) -> str:
     """Table of the time of a step and of the state, by optimizer and model."""
-    shown = ((name, each.optimizer) for name, each in CONTESTANTS.items() if name != FIXED)
+    shown = ((name, CONTESTANTS[name].optimizer) for name in (ADAMW, *RIVALS) if name != FIXED)
     rows = [
         [name, *(text for of in results.costs.values() for text in _cost(of[optimizer]))] for name, optimizer in shown
     ]
@@ -144,21 +151,33 @@ def render(results: NetworkResults) -> str:
         "left": [training for training in results.extent.trainings if training not in results.finished],
         "judged": judged(results),
         "rivals": RIVALS,
+        "relatives": RELATIVES,
+        "worth": [name for name, each in zip(RELATIVES, judged(results)[-len(RELATIVES) :], strict=True) if each.holds],
+        "base": BASE,
         "settings": {name: len(each.settings) for name, each in CONTESTANTS.items()},
-        "tables": [table(results) for table in (ratios_table, picks_table, costs_table)],
+        "tables": [table(results) for table in (ratios_table, picks_table, costs_table, relatives_table)],
         **{each.__name__: partial(each, results) for each in (mean_ratio, median, ahead, worst)},
     }
     return rendered(__file__, values)
 
 
 def chart(results: NetworkResults) -> Figure:
-    """Draw the ratios to tuned AdamW, a row for each training, for a small screen."""
-    figure = Figure(figsize=(6, 6.4), layout="constrained")
+    """Draw the ratios to tuned AdamW."""
+    columns = {SHORT.get(method, method): ratios(results, method) for method in LOOKS}
+    looks = {SHORT.get(method, method): look for method, look in LOOKS.items()}
+    return ratio_chart(columns, looks, SHORT[OURS], "loss / tuned AdamW's (left is better)")
+
+
+def ratio_chart(
+    columns: Mapping[str, Mapping[str, float]], looks: Mapping[str, tuple[str, str]], order: str, label: str
+) -> Figure:
+    """Draw ratios by method and training, a row for each training in the order of one method, for a small screen."""
+    trainings = sorted(columns[order], key=columns[order].__getitem__)
+    figure = Figure(figsize=(6, 2 + 0.4 * len(trainings)), layout="constrained")
     ax = figure.subplots()
-    trainings = sorted(results.finished, key=lambda training: ratio(results, training, OURS))
-    for method, (colour, marker) in LOOKS.items():
-        ratios = [min(ratio(results, training, method), FAR) for training in trainings]
-        ax.plot(ratios, range(len(trainings)), marker, color=colour, markersize=9, label=SHORT.get(method, method))
+    for method, (colour, marker) in looks.items():
+        values = [min(columns[method][training], FAR) for training in trainings]
+        ax.plot(values, range(len(trainings)), marker, color=colour, markersize=9, label=method)
     ax.axvline(1, color="#555555", linestyle=":")
     ax.set(xscale="log", yticks=range(len(trainings)))
     ax.set_yticklabels(trainings, fontsize=14)
@@ -166,7 +185,7 @@ def chart(results: NetworkResults) -> Figure:
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter("{x:g}")
     ax.tick_params(axis="x", labelsize=14)
-    ax.set_xlabel("loss / tuned AdamW's (left is better)", fontsize=14, loc="right")
+    ax.set_xlabel(label, fontsize=14, loc="right")
     ax.grid(color="#dddddd", linewidth=0.5)
     ax.invert_yaxis()
     figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=14)

@@ -9,7 +9,7 @@ import math
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ from gladstorm.core.results import from_json
 from gladstorm.core.statistics import significant
 
 from . import methods
-from .methods import CONTESTANTS, OPTIMIZERS, Contestant, RateAndDecay, train
-from .trainings import TRAININGS
+from .methods import CONTESTANTS, OPTIMIZERS, RELATIVES, Contestant, Maker, RateAndDecay, train
+from .trainings import TRAININGS, NetworkTask
 
 COSTLY = ("character transformer", "residual network")  # where a step is timed
 ROUNDS, STEPS_A_ROUND = 60, 5
@@ -37,7 +37,7 @@ Planned = tuple[str, RateAndDecay, int]  # optimizer, setting and seed of a run
 class Extent:
     """Extent of the study: how much is run. No reported seed is the one tuned on."""
 
-    steps: int  # K, one mini-batch gradient each
+    steps: int  # K, one mini-batch gradient each; NSTORM has half of them, with two
     tuning_seed: int
     seeds: tuple[int, ...]
     trainings: tuple[str, ...]
@@ -126,10 +126,17 @@ def run(extent: Extent, path: Path, rounds: int = ROUNDS) -> None:
 
 
 def costs(training: str, rounds: int) -> dict[str, Cost]:
+    """Costs of a step of each optimizer on a training, but not of the relatives, whose sentences have their prices."""
+    settings = {each.optimizer: each.settings[0] for each in CONTESTANTS.values() if each.optimizer not in RELATIVES}
+    return costs_of(TRAININGS[training], {name: (OPTIMIZERS[name], each) for name, each in settings.items()}, rounds)
+
+
+def costs_of(
+    task: Callable[[], NetworkTask], makers: Mapping[str, tuple[Maker, RateAndDecay]], rounds: int
+) -> dict[str, Cost]:
     """CPU time of a step and size of the state of each optimizer, on one model and in turns, so that load is shared."""
     torch.manual_seed(0)
-    tasks = {name: TRAININGS[training]() for name in OPTIMIZERS}
-    makers = {each.optimizer: (OPTIMIZERS[each.optimizer], each.settings[0]) for each in CONTESTANTS.values()}
+    tasks = {name: task() for name in makers}
     made = {name: maker(tasks[name].model, chosen, 10**6) for name, (maker, chosen) in makers.items()}
     for model, loss, rows, _, batch in tasks.values():
         loss(model, tuple(column[:batch] for column in rows)).backward()

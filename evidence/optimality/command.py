@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from evidence.study import Out, Quick, kept_in
-from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
+from gladstorm.cli.app import Scheduler, StoreFolder, Workers
 from gladstorm.cli.job import computing
 
 WORK = ("measuring.optimality",)
@@ -20,7 +20,6 @@ def command(
     store: StoreFolder = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
-    as_json: AsJson = False,  # noqa: ARG001 - for StudyCommand
 ) -> None:
     """Compare the best schedule with the printed one, and methods with what every method needs.
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from evidence.page import log_slope_weights
-from evidence.parts import Part, gathered
+from evidence.results import Part, gathered
 from evidence.verification.checks import rounded
 from evidence.verification.hardness import sfo_until
 from gladstorm import theory

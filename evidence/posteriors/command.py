@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from evidence.study import Out, Quick, Seed, kept_in
-from gladstorm.cli.app import AsJson, StoreFolder
+from gladstorm.cli.app import StoreFolder
 from gladstorm.cli.job import computing
 
 WORK = ("judging.Study.run",)
@@ -20,7 +20,6 @@ def command(
     model: Annotated[list[str] | None, typer.Option(help="Run only this model; repeatable.")] = None,
     seed: Seed = 0,
     store: StoreFolder = None,
-    as_json: AsJson = False,  # noqa: ARG001 - for StudyCommand
 ) -> None:
     """Compare `gladstorm.numpyro.fit` with tuned and untuned rivals on posteriors of posteriordb.
 
@@ -47,5 +46,5 @@ def command(
         )
         results = first.run()
         if not quick:
-            results |= {"second": again.second(), "bias": first.bias()}
+            results = replace(results, second=again.second(), bias=first.bias())
     save(out / "results.json", results)

@@ -20,12 +20,11 @@ from numpyro.infer.util import initialize_model
 import gladstorm.numpyro
 from evidence.posteriors.families import FIRST_SCALE, antithetic, elbos
 from evidence.posteriors.problems import made
-from evidence.posteriors.rivals import GRID, GROUPS, TUNING_SEEDS, listed
+from evidence.posteriors.rivals import GRID, GROUPS, TUNING_SEEDS
+from gladstorm.core.statistics import finite_list
 from gladstorm.variational import MeanField
-from gladstorm.variational.driver import advance
-from gladstorm.variational.families import Diagonal
-from gladstorm.variational.programs import Traced
-from gladstorm.variational.updates import MeanFieldUpdate
+from gladstorm.variational.gaussians import Diagonal, MeanFieldUpdate
+from gladstorm.variational.programs import Traced, advance
 
 TIMED_STEPS, REPEATS = 2000, 15
 WARM_UP, DRAWS = 300, 300  # of NUTS
@@ -125,7 +124,7 @@ def minibatches(name: str, steps: int, seed: int) -> dict[str, list[float | None
 
         def judged(mean: Any, scale: Any) -> list[float | None]:
             draws = antithetic(dim, JUDGED_BY, 0)
-            return listed(np.asarray(elbos(density, jnp.asarray(mean), jnp.asarray(scale), draws)))
+            return finite_list(np.asarray(elbos(density, jnp.asarray(mean), jnp.asarray(scale), draws)))
 
         seeds = [seed + j for j in range(TUNING_SEEDS)]
         fits = [

@@ -9,20 +9,31 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evidence.parts import Part, gathered
 from evidence.posteriors import bias, costs, ours, rivals
 from evidence.posteriors.families import FULL_RANK, LARGEST, MEAN_FIELD
 from evidence.posteriors.models import DEVELOPMENT, SECOND, VALIDATION
 from evidence.posteriors.problems import MODELS, SMALL
-from evidence.results import versions_of
+from evidence.posteriors.results import (
+    BestGaussian,
+    Bias,
+    ChainCost,
+    JudgedFit,
+    Levels,
+    PosteriorCase,
+    PosteriorResults,
+    PosteriorSettings,
+    SecondValidation,
+)
+from evidence.results import Part, gathered, versions_of
+from gladstorm.core.results import from_json
 from gladstorm.core.statistics import significant
 from gladstorm.jobs.provenance import source
 from gladstorm.jobs.tasks import HERE, Executor, Store, Task
 from gladstorm.variational import FullRank, MeanField
 from gladstorm.variational.conclusion import updates
 from gladstorm.variational.driver import BLOCKS, COMPARED
+from gladstorm.variational.gaussians import SHARES, NewtonUpdate
 from gladstorm.variational.programs import ROWS
-from gladstorm.variational.updates import SHARES, NewtonUpdate
 
 PACKAGES = ("gladstorm", "numpyro", "jax", "optax", "numpy", "scipy")
 TIMED = (
@@ -69,49 +80,39 @@ class Study:
     ) -> None:
         self._database, self._size, self._kept, self._seed, self._executor = database, size, folder, seed, executor
 
-    def run(self) -> dict[str, Any]:
-        """Everything, JSON-ready."""
-        size = self._size
-        checked = [name for name in size.models if name in VALIDATION]
-        return {
-            "settings": self._settings() | {"models_left_out": [name for name in MODELS if name not in size.models]},
-            "cases": self._cases(rivals.measured),
-            "NUTS": dict(zip(checked, self._of_models("NUTS", costs.nuts, checked), strict=True)),
-            "time": self.time(),
-            "minibatches": self.minibatches(),
-        }
+    def run(self) -> PosteriorResults:
+        """Everything but the bias and the second validation."""
+        models = self._size.models
+        checked = [name for name in models if name in VALIDATION]
+        timed = [name for name in self._size.timed if name in models]
+        return PosteriorResults(
+            settings=self._settings([name for name in MODELS if name not in models]),
+            cases=self._cases(rivals.measured),
+            NUTS=from_json(dict[str, ChainCost], self._of_models("NUTS", costs.nuts, checked)),
+            time=self._of_models("time", costs.timed, timed),
+            minibatches=self.minibatches(),
+        )
 
-    def time(self) -> dict[str, Any]:
-        """How long a step takes, by model."""
-        names = [name for name in self._size.timed if name in self._size.models]
-        return dict(zip(names, self._of_models("time", costs.timed, names), strict=True))
-
-    def minibatches(self) -> dict[str, Any]:
+    def minibatches(self) -> dict[str, dict[str, list[float | None]]]:
         """Gaps of ours and of every setting of the tuned Adam, by model with subsampled data."""
         steps, names = self._size.batches, list(costs.LARGE) if self._size.batches else []
         tasks = [([name, self._seed], (name, steps, self._seed)) for name in names]
         results = self._parts("minibatches", costs.minibatches, tasks)
         return {name: _batch_gaps(levels) for name, levels in zip(names, results, strict=True)}
 
-    def bias(self) -> dict[str, Any]:
+    def bias(self) -> Bias:
         """Bias of standard deviations by optimizer and dimension: how much too large they are."""
         (results,) = self._parts("bias", bias.measured, [([self._seed], (self._seed,))])
-        return dict(results)
+        return from_json(Bias, results)
 
-    def second(self) -> dict[str, Any]:
+    def second(self) -> SecondValidation:
         """The second validation: our runs, and the rivals that need no tuning and no many steps."""
-        return {"settings": self._settings(), "cases": self._cases(rivals.measured_few)}
+        return SecondValidation(self._settings(), self._cases(partial(rivals.measured, few=True)))
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self, left_out: Sequence[str] = ()) -> PosteriorSettings:
         size = self._size
-        return {
-            "budgets": size.budgets,
-            "seeds": size.seeds,
-            "runs": size.runs,
-            "first_seed": self._seed,
-            "source": source(),
-            "versions": versions_of(*PACKAGES),
-        }
+        extent = size.budgets, size.seeds, size.runs, self._seed
+        return PosteriorSettings(*extent, source(), versions_of(*PACKAGES), list(left_out))
 
     def _parts(self, doing: str, measure: Measure, tasks: list[tuple[list[Any], tuple[Any, ...]]]) -> list[Any]:
         """Measurements of each: its identity without the place of the database, and its arguments."""
@@ -122,10 +123,11 @@ class Study:
         ]
         return [part.content for part in gathered(doing, listed, store, self._executor)]
 
-    def _of_models(self, doing: str, measure: Measure, names: Sequence[str]) -> list[Any]:
-        return self._parts(doing, measure, [([name, self._seed], (name, self._database, self._seed)) for name in names])
+    def _of_models(self, doing: str, measure: Measure, names: Sequence[str]) -> dict[str, Any]:
+        tasks: list[Any] = [([name, self._seed], (name, self._database, self._seed)) for name in names]
+        return dict(zip(names, self._parts(doing, measure, tasks), strict=True))
 
-    def _cases(self, measure: Measure) -> list[dict[str, Any]]:
+    def _cases(self, measure: Measure) -> list[PosteriorCase]:
         size = self._size
 
         def of(doing: str, measure: Measure, cases: list[tuple[str, str]], number: int) -> list[Any]:
@@ -157,24 +159,27 @@ def _part(measure: Measure, *arguments: Any) -> Part:
     return Part(measure(*arguments))
 
 
-def _case(case: tuple[str, str], theirs: Any, own: Any, polished: Any) -> dict[str, Any]:
+def _case(case: tuple[str, str], theirs: Any, own: Any, polished: Any) -> PosteriorCase:
     """A model and a family: gaps to the best instead of ELBOs."""
     top = max(polished["level"], theirs["best"]["level"], own["best"]["level"])
-    return {
-        "model": case[0],
-        "set": next((name for name, models in SETS.items() if case[0] in models), "development"),
-        "family": case[1],
-        "dim": theirs["dim"],
-        "best": {"elbo": significant(top, 10), "khat": polished["khat"], "errors": polished["errors"]},
-        "rivals": {
-            name: {k: _gaps(top, each) for k, each in results.items()} for name, results in theirs["levels"].items()
-        },
-        "ours": {k: _gaps(top, levels) for k, levels in own["levels"].items()},
-        "evaluations": {k: _evaluations(case[1], theirs["dim"], int(k)) for k in own["levels"]},
-        "fits": {
-            k: [{"gap": _gaps(top, [fit.pop("level")])[0]} | fit for fit in fits] for k, fits in own["fits"].items()
-        },
-    }
+
+    def gaps(levels: dict[str, Sequence[float | None]]) -> Levels:
+        return {int(budget): _gaps(top, each) for budget, each in levels.items()}
+
+    def judged(fit: dict[str, Any]) -> JudgedFit:
+        return JudgedFit(_gaps(top, [fit["level"]])[0], fit["khat"], fit["warnings"], fit["errors"])
+
+    return PosteriorCase(
+        model=case[0],
+        set=next((name for name, models in SETS.items() if case[0] in models), "development"),
+        family=case[1],
+        dim=theirs["dim"],
+        best=BestGaussian(significant(top, 10), polished["khat"], polished["errors"]),
+        rivals={name: gaps(levels) for name, levels in theirs["levels"].items()},
+        ours=gaps(own["levels"]),
+        evaluations={int(budget): _evaluations(case[1], theirs["dim"], int(budget)) for budget in own["levels"]},
+        fits={int(budget): [judged(fit) for fit in fits] for budget, fits in own["fits"].items()},
+    )
 
 
 def _evaluations(family: str, dim: int, steps: int) -> int:

@@ -11,14 +11,14 @@ import numpy as np
 
 from evidence.posteriors.families import FIRST_SCALE, MEAN_FIELD, antithetic, elbos, fixed_draws, unpacked
 from evidence.posteriors.problems import PosteriorProblem, made
-from evidence.posteriors.rivals import JUDGED_BY, Ends, best_of, listed
+from evidence.posteriors.rivals import JUDGED_BY, Ends, best_of
+from gladstorm.core.statistics import finite, finite_list
 from gladstorm.variational import FullRank, MeanField
-from gladstorm.variational.conclusion import updates
+from gladstorm.variational.conclusion import groups, in_words, judge, updates
 from gladstorm.variational.driver import DRAWS, STARTS, gaussian_target, optimize
-from gladstorm.variational.families import Diagonal
-from gladstorm.variational.judgement import judge, khat
-from gladstorm.variational.modes import groups, in_words
+from gladstorm.variational.gaussians import Diagonal
 from gladstorm.variational.programs import Traced
+from gladstorm.variational.weights import khat
 
 POLISHED_BY = 2000  # draws
 POLISHES = 200  # evaluations of L-BFGS
@@ -33,7 +33,7 @@ def measured(name: str, family: str, database: Path | None, budgets: list[int], 
         begin = Diagonal(problem.starts(seeds), np.full((len(seeds), problem.dim), FIRST_SCALE))
         for budget in budgets:
             ends[str(budget)], fits[str(budget)] = _run(problem, family, begin, budget, seeds[0], draws)
-    levels = {budget: listed(end[2]) for budget, end in ends.items()}
+    levels = {budget: finite_list(end[2]) for budget, end in ends.items()}
     return {"dim": problem.dim, "levels": levels, "fits": fits, "best": best_of(ends.values())}
 
 
@@ -55,12 +55,12 @@ def _run(
             **{name: getattr(starts, name)[mine] for name in ("elbos", "gaps", "curve", "noise", "skipped")},
         )
         weights = some.compare(some.member(some.best), DRAWS)
-        finite, gain = np.isfinite(weights).all(), some.gain_by_widening(some.best, density)
+        gain = some.gain_by_widening(some.best, density)
         best, (apart, _) = first + some.best, groups(some, density)
         fits.append(
             {
-                "level": listed(level[best : best + 1])[0],
-                "khat": listed([khat(weights)])[0] if finite else None,
+                "level": finite(level[best]),
+                "khat": finite(khat(weights)) if np.isfinite(weights).all() else None,
                 "warnings": [*judge(some, weights, float(np.finfo(float).eps), gain), *in_words(apart)],
                 "errors": problem.errors(problem.sites(starts.member(best).place(draws))),
             }
@@ -87,4 +87,4 @@ def polished(name: str, family: str, database: Path | None, mean: list[float], s
         gaussian = -0.5 * np.sum(draws**2, axis=1)
         weights = np.asarray(jax.jit(jax.vmap(density))(z)) - gaussian
         errors = problem.errors(problem.sites(z))
-    return {"level": levels[better], "khat": listed([khat(weights)])[0], "errors": errors}
+    return {"level": levels[better], "khat": finite(khat(weights)), "errors": errors}

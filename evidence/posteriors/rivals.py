@@ -33,6 +33,7 @@ from evidence.posteriors.families import (
     whitened,
 )
 from evidence.posteriors.problems import PosteriorProblem, made
+from gladstorm.core.statistics import finite_list
 
 Ends = tuple[Any, Any, Any]  # mean, scale and ELBO, a row for each seed
 
@@ -196,22 +197,12 @@ def measured(
         draws = antithetic(problem.dim, JUDGED_BY, 0)
         results = {} if few else stochastic(problem, family, budgets, seeds, draws)
         results |= deterministic(problem, family, budgets, seeds, draws)
-    levels = {rival: {str(k): listed(end[2]) for k, end in ends.items()} for rival, ends in results.items()}
+    levels = {rival: {str(k): finite_list(end[2]) for k, end in ends.items()} for rival, ends in results.items()}
     return {
         "dim": problem.dim,
         "levels": levels,
         "best": best_of([each for ends in results.values() for each in ends.values()]),
     }
-
-
-def measured_few(name: str, family: str, database: Path | None, budgets: list[int], seeds: list[int]) -> dict[str, Any]:
-    """Measurements of the few rivals that are not stochastic."""
-    return measured(name, family, database, budgets, seeds, few=True)
-
-
-def listed(levels: Any) -> list[float | None]:
-    """Numbers as JSON can hold them."""
-    return [float(level) if np.isfinite(level) else None for level in levels]
 
 
 def best_of(ends: Iterable[Ends]) -> dict[str, Any]:

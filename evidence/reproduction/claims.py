@@ -14,8 +14,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from evidence.reproduction.results import DYNAMIC, EQUAL_STEP, MAIN, NORMALIZED, NSGDM, NSTORM, SGD, TUNING, Results
-from evidence.scores import last_tenth
+from evidence.reproduction.results import (
+    DYNAMIC,
+    EQUAL_STEP,
+    MAIN,
+    NORMALIZED,
+    NSGDM,
+    NSTORM,
+    SGD,
+    TUNING,
+    Results,
+    last_tenth,
+)
 from gladstorm.comparison.scores import at, within
 from gladstorm.core.statistics import mean_of, share_interval
 from gladstorm.simulation.record import Record

@@ -6,10 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from evidence.study import Out, Quick, kept_in
-from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
+from gladstorm.cli.app import Scheduler, StoreFolder, Workers
 from gladstorm.cli.job import computing, require_folder
-from gladstorm.cli.output import Table, plus_minus, show
-from gladstorm.core.screen import in_digits
 
 WORK = ("run.reproduce",)
 
@@ -32,15 +30,11 @@ def command(
     grid: Annotated[
         str | None, typer.Option(help="Step sizes to try for the tuned methods, e.g. 1e-3,1e-2,1e-1.")
     ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="Print how each claim is read, beside its verdict.")
-    ] = False,
     quick: Quick = False,
     store: StoreFolder = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
-    as_json: AsJson = False,
-) -> bool:
+) -> None:
     """Repeat the paper's experiments: tuned baselines, figures, a verdict on every claim, one report.html.
 
     If it is killed at any moment, the same command resumes where it was.
@@ -49,8 +43,7 @@ def command(
     """
     from dataclasses import replace
 
-    from evidence.reproduction.experiment import QUICK, ReproductionSettings
-    from evidence.reproduction.experiments import choose
+    from evidence.reproduction.experiments import QUICK, ReproductionSettings, choose
     from evidence.reproduction.run import reproduce
 
     chosen = choose(experiments or [])
@@ -67,12 +60,6 @@ def command(
             (out / experiment.name).mkdir(parents=True, exist_ok=True)
             results = reproduce(experiment, settings, cache / experiment.name, executor)
             results.save(out / experiment.name / "results.parquet")
-    from evidence.reproduction.page import publish  # not before: Matplotlib takes long to load
-
-    summaries = publish(out)
-    if not as_json:
-        _show_verdicts({name: summaries[name] for name in names}, verbose)
-    return True
 
 
 def _numbers(text: str | None) -> tuple[float, ...] | None:
@@ -80,26 +67,3 @@ def _numbers(text: str | None) -> tuple[float, ...] | None:
         return None if text is None else tuple(float(word) for word in text.split(","))
     except ValueError:
         raise ValueError(f"reproduction: --grid must be numbers separated by commas; got {text!r}.") from None
-
-
-def _show_verdicts(summaries: dict[str, dict[str, Any]], verbose: bool) -> None:
-    for summary in summaries.values():
-        travel, config = summary["travel"], summary["config"]
-        rows = []
-        for claim in summary["claims"]:
-            interval = "" if claim["ci"] is None else "{:.3g} to {:.3g}".format(*claim["ci"])
-            verdict = claim["verdict"] if verbose else claim["verdict"].partition(" (")[0]
-            numbers = (str(claim["seeds"]), in_digits(claim["estimate"]), interval)
-            rows.append([claim["id"] + f": {claim['reading']}" * verbose, *numbers, verdict])
-        table = Table(
-            f"{summary['title']}: B = {config['B']:g}, σ² = {config['sigma2']:g}, T = {config['horizon']:,}",
-            ("claim", "seeds", "estimate", "95 % interval", "verdict"),
-            rows,
-            caption=f"A normalized run travels at most γT: NSGDM {travel['NSGDM']:.3g}, NSTORM {travel['NSTORM']:.3g}; "
-            f"the solution is {plus_minus(travel['distance_to_solution'], 3)} away."
-            + " --verbose prints how each claim is read."
-            * (not verbose),
-            words=5,
-            drop=(2, 3),
-        )
-        show(table)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from evidence.reproduction.experiment import PAPER_SEEDS, TUNING_SEEDS, Experiment, ReproductionSettings
+from evidence.reproduction.experiments import PAPER_SEEDS, TUNING_SEEDS, Experiment, ReproductionSettings
 from evidence.reproduction.results import NORMALIZED, STORM_ETA, TUNED
 from gladstorm.jobs.provenance import versions
 from gladstorm.methods import Method, from_plan

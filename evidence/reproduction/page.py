@@ -1,26 +1,25 @@
 """The page of the reproduction, its figures and report.html, from the results and summaries of its experiments."""
 
-import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from evidence.page import read_some, rendered
+from evidence.page import rendered
 from evidence.reproduction import figures as reproduction_figures
 from evidence.reproduction import report
-from evidence.reproduction.experiment import Experiment
-from evidence.reproduction.experiments import EXPERIMENTS
-from evidence.reproduction.report import by_claim, sentences
+from evidence.reproduction.experiments import EXPERIMENTS, Experiment
+from evidence.reproduction.report import by_claim, sentences, spread
 from evidence.reproduction.results import Results
-from evidence.reproduction.summary import curves, summary
-from gladstorm.core.results import to_json
+from evidence.reproduction.summary import ClaimVerdict, ExperimentSummary, summary
+from evidence.results import load_some, save
+from gladstorm.cli.output import Table, show
+from gladstorm.core.screen import in_digits
 from gladstorm.jobs import interrupts
 from gladstorm.jobs.files import write_text
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import in_words
 
 REPORT = "report.html"
-FIGURES = ("figure", "budget", "sensitivity")  # functions of `reproduction.figures`, and names of files
 SUFFIXES = (".png", ".pdf")
 # What the estimate of a claim is, by the claim's id.
 MEASURED = {
@@ -33,10 +32,10 @@ MEASURED = {
 }
 
 
-def render(results: dict[str, dict[str, Any]]) -> str:
+def render(results: Mapping[str, ExperimentSummary]) -> str:
     """Return the page, in Markdown."""
     summaries = list(results.values())
-    verdicts = [claim["verdict"] for summary in summaries for claim in sentences(summary["claims"])]
+    verdicts = [claim.verdict for summary in summaries for claim in sentences(summary.claims)]
     values = {
         "summaries": summaries,
         "by_claim": by_claim,
@@ -48,33 +47,27 @@ def render(results: dict[str, dict[str, Any]]) -> str:
     return rendered(__file__, globals() | values)
 
 
-def verdict(claim: dict[str, Any]) -> str:
+def verdict(claim: ClaimVerdict) -> str:
     """Return a claim's verdict, its first words in bold, without what stands in brackets."""
-    words, bracket, details = claim["verdict"].partition(" (")
+    words, bracket, details = claim.verdict.partition(" (")
     return f"**{words}**{bracket}{details}"
 
 
-def estimate(claim: dict[str, Any]) -> str:
+def estimate(claim: ClaimVerdict) -> str:
     """The estimate with its interval, and of how many seeds it is."""
-    number = "no estimate" if claim["estimate"] is None else f"{claim['estimate']:.3g}"
-    interval = "" if claim["ci"] is None else " ({:.3g} to {:.3g})".format(*claim["ci"])
-    return f"{number}{interval}, {claim['seeds']} seeds"
+    interval = "" if claim.ci is None else " ({:.3g} to {:.3g})".format(*claim.ci)
+    return f"{in_digits(claim.estimate, missing='no estimate')}{interval}, {claim.seeds} seeds"
 
 
-def spread(value: dict[str, Any]) -> str:
-    """A mean and its standard deviation."""
-    return "not finite" if value["mean"] is None else f"{value['mean']:.3g} ± {value['std']:.2g}"
-
-
-def violations(summary: dict[str, Any]) -> list[str]:
+def violations(summary: ExperimentSummary) -> list[str]:
     """Return the conditions of the theorems that the schedules violate, each with its method."""
-    violated = [sentence.partition(":") for method in summary["schedule"].values() for sentence in method["violations"]]
+    violated = [sentence.partition(":") for plan in summary.schedule.values() for sentence in plan.violations]
     return [f"{in_words(method)}:{rest}" for method, _, rest in violated]
 
 
-def load(folder: Path) -> dict[str, dict[str, Any]]:
+def load(folder: Path) -> dict[str, ExperimentSummary]:
     """The summaries by experiment."""
-    return read_some("reproduction", folder, {name: f"{name}/summary.json" for name in EXPERIMENTS})
+    return load_some(ExperimentSummary, "reproduction", folder, {name: f"{name}/summary.json" for name in EXPERIMENTS})
 
 
 def draw(folder: Path) -> None:
@@ -83,25 +76,48 @@ def draw(folder: Path) -> None:
         publish(folder)
         return
     for name, findings in load(folder).items():
-        figures.save(reproduction_figures.sensitivity(findings, {}), folder / name / "sensitivity.png")
+        figures.save(reproduction_figures.sensitivity(findings), folder / name / "sensitivity.png")
 
 
-def publish(folder: Path) -> dict[str, dict[str, Any]]:
-    """Write summaries, figures and the report of the results in a folder; return the summaries by experiment."""
+def publish(folder: Path) -> None:
+    """Write summaries, figures and the report of the results in a folder."""
     reported = []
     for experiment in experiments_in(folder):
         results = Results.load(folder / experiment.name / "results.parquet", experiment.name)
-        findings, drawn = summary(experiment, results), curves(results)
-        text = json.dumps(to_json(findings, experiment.name), indent=2, ensure_ascii=False)
-        write_text(folder / experiment.name / "summary.json", text + "\n")
+        findings = summary(experiment, results)
+        save(folder / experiment.name / "summary.json", findings)
         reported.append(report.Reported(findings, results))
-        for name in FIGURES:
+        drawn = {
+            "figure": reproduction_figures.figure(findings, results),
+            "budget": reproduction_figures.budget(findings, results),
+            "sensitivity": reproduction_figures.sensitivity(findings),
+        }
+        for name, figure in drawn.items():
             interrupts.check()
-            figure = getattr(reproduction_figures, name)(findings, drawn)
             for suffix in SUFFIXES:
                 figures.save(figure, folder / experiment.name / f"{name}{suffix}")
     write_text(folder / REPORT, report.page(reported))
-    return {each.summary["experiment"]: dict(each.summary) for each in reported}
+
+
+def print_tables(results: Mapping[str, ExperimentSummary]) -> None:
+    """Print the verdicts on every claim; the page says how each is read."""
+    for experiment in results.values():
+        rows = []
+        for claim in experiment.claims:
+            interval = "" if claim.ci is None else "{:.3g} to {:.3g}".format(*claim.ci)
+            words = claim.verdict.partition(" (")[0]
+            rows.append([claim.id, str(claim.seeds), in_digits(claim.estimate), interval, words])
+        config, travel = experiment.config, experiment.travel
+        table = Table(
+            f"{experiment.title}: B = {config.B:g}, σ² = {config.sigma2:g}, T = {config.horizon:,}",
+            ("claim", "seeds", "estimate", "95 % interval", "verdict"),
+            rows,
+            caption=f"A normalized run travels at most γT: NSGDM {travel.NSGDM:.3g}, NSTORM {travel.NSTORM:.3g}; "
+            f"the solution is {spread(travel.distance_to_solution)} away. The page says how each claim is read.",
+            words=5,
+            drop=(2, 3),
+        )
+        show(table)
 
 
 def experiments_in(folder: Path) -> list[Experiment]:

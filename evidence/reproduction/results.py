@@ -1,12 +1,14 @@
-"""The runs of one experiment as one parquet file: its stages, and the five methods as the paper's figures name them."""
+"""The runs of one experiment: its stages, the five methods as the paper's figures name them, and the paper's score."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+import numpy as np
 import pyarrow as pa
 
+from gladstorm.comparison.scores import at, within
 from gladstorm.jobs.files import load_table, save_table
 from gladstorm.methods import Method, sgd, storm
 from gladstorm.methods.batches import GrowWithDistance
@@ -86,3 +88,31 @@ class Results:
             records[described["stage"], described["method"]] = Record.from_arrow(rows, described)
             first += described["rows"]
         return cls(metadata["config"], records)
+
+
+def last_tenth(record: Record, ends: np.ndarray | None = None) -> np.ndarray:
+    """The mean of ‖∇f‖ over the last tenth of the iterates, per run.
+
+    It is exact: running means over all iterates are recorded. `ends` are indices into `record.steps`, one per run, of
+    the last iterate that counts; without it that is the last.
+    """
+    if ends is None:
+        ends = np.full(record.grad_norm.shape[:2], record.steps.size - 1)
+    starts = np.searchsorted(record.steps, 0.9 * record.steps[ends])
+    starts = np.minimum(starts, np.maximum(ends - 1, 0))
+    sums = record.mean_grad_norm * (record.steps + 1)
+    count = record.steps[ends] - record.steps[starts]
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = (at(sums, ends) - at(sums, starts)) / np.maximum(count, 1)
+    return np.asarray(np.where(count > 0, mean, at(record.grad_norm, ends)))
+
+
+def scores(record: Record, budget: int | None = None) -> np.ndarray:
+    """Per configuration the mean of `last_tenth` over seeds, within a budget if there is one; ∞ if a run diverged."""
+    values = last_tenth(record, None if budget is None else within(record, budget)).mean(axis=-1)
+    return np.asarray(np.where(np.isfinite(values), values, np.inf))
+
+
+def best(record: Record, budget: int | None = None) -> int:
+    """The row of the best score."""
+    return int(np.argmin(scores(record, budget)))

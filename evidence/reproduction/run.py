@@ -9,7 +9,7 @@ from typing import Self, overload
 import numpy as np
 
 from evidence.reproduction.design import Design, Job
-from evidence.reproduction.experiment import PAPER_SEEDS, TUNING_SEEDS, Experiment, ReproductionSettings
+from evidence.reproduction.experiments import PAPER_SEEDS, TUNING_SEEDS, Experiment, ReproductionSettings
 from evidence.reproduction.results import (
     BUDGET,
     DYNAMIC,
@@ -22,8 +22,8 @@ from evidence.reproduction.results import (
     TUNED,
     TUNING,
     Results,
+    best,
 )
-from evidence.scores import best
 from gladstorm.comparison.scores import within
 from gladstorm.jobs.progress import log
 from gladstorm.jobs.provenance import source

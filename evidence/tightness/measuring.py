@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from evidence.page import log_slope_weights
-from evidence.parts import Part, gathered
+from evidence.results import Part, gathered
 from evidence.verification.estimator_error import TERMS
 from gladstorm.core.estimate import Estimate
 from gladstorm.core.results import from_json, to_json

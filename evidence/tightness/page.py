@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from evidence.page import regime_in_words, rendered
 from evidence.tightness.measuring import MARGIN, TABLE_FORMAT, HorizonLadder, Tightness
+from gladstorm.cli.output import Table, show
 from gladstorm.core.results import from_json, to_json
 from gladstorm.jobs.files import load_json, save_json
 from gladstorm.plotting import figures
@@ -61,6 +62,18 @@ def render(result: Tightness) -> str:
     return rendered(__file__, globals() | values)
 
 
+def print_tables(result: Tightness) -> None:
+    """Print the ratios and slopes of every setting."""
+    rows = []
+    for row in result.rows:
+        last = row.longest
+        sharper = "" if last.ratio_to_sharper is None else f"{last.ratio_to_sharper:.3f}"
+        shares = (f"{100 * (last.gap_share or 0):.1f} %", f"{last.ratio:.3f}", sharper)
+        rows.append([row.regime, row.leading, *shares, f"{row.slope.value:.3f}", f"{row.slope_of_bound:.3f}"])
+    headings = ("regime", "leading", "Δ/(γT)", "bound", "sharper", "slope", "of the bound")
+    show(Table(f"Worst found / bound at T = {result.horizons[-1]:,}", headings, rows, words=2))
+
+
 def problems(rows: Sequence[HorizonLadder]) -> dict[str, WorstProblem]:
     """Name the file of each regime's worst problem at the longest horizon."""
     return {f"{name.replace('/', '-')}.json": row.longest for name, row in _worst(rows).items()}
@@ -81,10 +94,6 @@ def _best(rows: Sequence[HorizonLadder], kind: str) -> dict[str, HorizonLadder]:
 
 def _tightest(row: HorizonLadder) -> float:
     return max(row.longest.ratio, row.longest.ratio_to_sharper or 0.0)
-
-
-def _sharpest(row: HorizonLadder) -> float:
-    return row.longest.sharper or row.longest.bound
 
 
 def _low(row: HorizonLadder) -> float:

@@ -6,17 +6,17 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from evidence.page import markdown_table, rendered
+from evidence import results as files
+from evidence.page import Sentence, markdown_table, rendered
 from evidence.study import PUBLISHED
 from evidence.untuned import ablation, figures
 from evidence.untuned.judging import BUDGETS, FOLDER
 from evidence.untuned.results import JudgedCase
 from evidence.untuned.rivals import COSINE, LAST, OURS, TUNED, UNTUNED
-from gladstorm.core.results import from_json
 
 VOID = "factor analysis, d = 12, added noise"  # registered, but rounding makes f very negative where some rivals went
 PROBLEMS = 7  # registered and not void
@@ -25,7 +25,7 @@ PROBLEMS = 7  # registered and not void
 def load(folder: Path) -> list[JudgedCase]:
     """The results of the judgement, by problem and budget."""
     paths = sorted((folder / FOLDER).glob("*.json"))
-    results = [from_json(JudgedCase, json.loads(path.read_text("utf-8")), path.name) for path in paths]
+    results = [files.load(JudgedCase, path) for path in paths]
     results = [result for result in results if result.problem != VOID]
     if not results:
         raise FileNotFoundError(2, "no results", str(folder / FOLDER / "*.json"))
@@ -65,14 +65,6 @@ def by_budget(results: list[JudgedCase]) -> dict[int, list[JudgedCase]]:
     return {budget: some for budget, some in present.items() if some}
 
 
-class Sentence(NamedTuple):
-    """A registered sentence: what it says, what was found in the cases that were run, and the verdict."""
-
-    words: str
-    outcome: str
-    verdict: str
-
-
 def sentences(results: list[JudgedCase]) -> list[Sentence]:
     """The registered sentences, in the order of registered.md; none before all cases were run."""
     at = by_budget(results)
@@ -81,7 +73,7 @@ def sentences(results: list[JudgedCase]) -> list[Sentence]:
         return verdicts
 
     def judge(words: str, measured: str, holds: bool) -> None:
-        verdicts.append(Sentence(words, measured, "true" if holds else "**false**"))
+        verdicts.append(Sentence(words, measured, holds))
 
     def at_most(words: str, values: Mapping[str, float], most: float) -> None:
         measured = ", ".join(f"{name} {shown(value)}".strip() for name, value in values.items())

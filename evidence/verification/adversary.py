@@ -89,9 +89,11 @@ def places(f: Any, count: int, rng: np.random.Generator) -> np.ndarray:
 
 def worst(claim: Claim, oracle: Any) -> float:
     """The largest value of a claim that is found; pairs begin where curvature is largest, near and far."""
-    rng, f = np.random.default_rng(0), oracle.objective
+    rng, f = np.random.default_rng(0), getattr(oracle.objective, "single", oracle.objective)
+    blocks = oracle.objective.start.size // f.start.size
     with jax.enable_x64(True):
-        begin, key, units = places(f, CLIMBERS, rng), jax.random.key(0), _units(f)
+        begin = np.hstack([places(f, CLIMBERS, rng) for _ in range(blocks)])
+        key, units = jax.random.key(0), np.tile(_units(f), blocks)
         if claim is pair:
             x = np.asarray(_climb(close_pairs, oracle, begin, units, key)[0])
             along = float(f.scale) * np.asarray(_steepest(oracle, x))

@@ -71,8 +71,13 @@ def tightness(ladder: Ladder) -> dict[str, list[float]]:
 
 def bounds_at(ladder: Ladder, T: int) -> dict[str, float]:
     """The theorem's bound, and the smaller ones that are valid for this run."""
+    return {kind: bound for kind, (bound, _) in stated_at(ladder, T).items()}
+
+
+def stated_at(ladder: Ladder, T: int) -> dict[str, tuple[float, str]]:
+    """Every bound of the run with its source, by kind."""
     statement, case = ladder.statement, ladder.case
-    bounds = {"bound": statement.bound(T)}
+    bounds = {"bound": (statement.bound(T), statement.source)}
     others = {"sharper bound": theory.sharper(statement, T)}
     if case.instance.wrapped and case.noise != "deterministic":
         wrapped = BlumGladyshev(ladder.oracle.objective, *case.instance.noise_of(case.noise))
@@ -81,7 +86,7 @@ def bounds_at(ladder: Ladder, T: int) -> dict[str, float]:
             others["wrapper bound"] = of_run(StormOnWrapper, own, statement, T)
     for kind, other in others.items():
         if other is not None and all(condition.holds for condition in other.conditions()):
-            bounds[kind] = other.bound
+            bounds[kind] = other.bound, other.source
     return bounds
 
 
@@ -136,6 +141,7 @@ def _described(ladder: Ladder, settings: VerificationSettings) -> dict[str, Any]
         "instance": case.instance.name,
         "convex": case.instance.convex,
         "source": statement.source,
+        "sources": [source for _, source in stated_at(ladder, settings.horizons[-1]).values()],
         "B": rounded(statement.problem.B),
         "G": rounded(statement.problem.G),
         "gamma0": rounded(statement.gamma0),

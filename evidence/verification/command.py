@@ -1,18 +1,12 @@
 """`python -m evidence verification`."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from evidence.study import Out, Seed, kept_in
-from gladstorm.cli.app import AsJson, Scheduler, StoreFolder, Workers
-from gladstorm.cli.job import computing, saving
-from gladstorm.cli.output import Table, say, show
-from gladstorm.core.screen import in_digits
-
-if TYPE_CHECKING:
-    from evidence.verification.checks import Verdict
+from gladstorm.cli.app import Scheduler, StoreFolder, Workers
+from gladstorm.cli.job import computing
 
 WORK = ("verify", "broken.find_all")
 
@@ -38,7 +32,6 @@ def command(
     store: StoreFolder = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
-    as_json: AsJson = False,
 ) -> None:
     """Check every theorem by simulation: bounds, rates, step sizes, estimator errors, the oracle.
 
@@ -65,45 +58,6 @@ def command(
             write_text(out / "broken.json", json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
             return
         report = verify(replace(FULL if full else QUICK, seed=seed), tuple(regime or ()), parts_folder, executor)
-    with saving("--out", out / "verify.json", report.save):
-        if not as_json:
-            _print(report.as_dict(), report.failures)
+    report.save(out / "verify.json")
     if not report.holds:
         raise typer.Exit(1)
-
-
-def _print(answer: dict[str, Any], failures: "Iterable[Verdict]") -> None:
-    rows = []
-    confidence, longest = answer["confidence"], answer["settings"]["horizons"][-1]
-    title = f"E‖∇f(x̂)‖ and the estimator's error, divided by their bounds, at T = {longest:,}; slopes over all T"
-    caption = (
-        f"{confidence['numbers']} different numbers, {confidence['method']}: the probability that any interval is "
-        f"wrong is at most {confidence['family']:g}. A slope confirms the schedule, not the noise exponent; "
-        "--json says what each check proves."
-    )
-    for case in answer["cases"]:
-        slope = _plus_minus(*case["slope"]) if case["slope"] else "not testable"
-        tight = {kind: ratios[-1] for kind, ratios in case["tightness"].items()}
-        sharpest = max((tight[kind] for kind in ("sharper bound", "wrapper bound") if kind in tight), default=None)
-        shown = [in_digits(ratio, 2) for ratio in (tight["bound"], sharpest, tight.get("estimator error"))]
-        verdict = "✓" if case["holds"] else "✗"
-        rows.append([case["regime"], case["instance"], f"{case['rate']:.4g}", slope, *shown, verdict])
-    headings = ("regime", "instance", "rate", "slope", "paper", "sharper", "error", "ok")
-    show(Table(title, headings, rows, caption, words=8, drop=(6, 5, 2, 3, 4, 1)))
-    for check in answer["checks"]:
-        if check["check"] == "printed bound is false":
-            say(
-                f"{check['regime']}: measured {check['measured']:.4g} [{check['low']:.4g}, {check['high']:.4g}] at "
-                f"T = {check['horizon']:,}, which is {check['claim']}: the first is printed, the second corrected."
-            )
-    for failed in failures:
-        row = failed.as_dict()
-        typer.echo(
-            f"FAILS {row['regime']}, {row['instance']}, {row['check']}, T = {row['horizon']:,}: measured "
-            f"{row['measured']} [{row['low']}, {row['high']}], claimed {row['claim']}.",
-            err=True,
-        )
-
-
-def _plus_minus(value: float, low: float, high: float) -> str:
-    return f"{value:.3f} ± {(high - low) / 2:.3f}"

@@ -47,7 +47,7 @@ def along_the_way(record: Record, growing: GrowingSteps) -> tuple[int, np.ndarra
     """k, next to the best one, and the mean of ‖∇f‖ over the first k iterates with weights γ_i at least, by seed."""
     steps = record.steps[record.steps < growing.steps]
     last = int(np.argmin(np.abs(steps + 1 - growing.best())))
-    sums = record.mean_grad_norm[0, :, : last + 1] * (steps[: last + 1] + 1)
+    sums = record.mean_stationarity[0, :, : last + 1] * (steps[: last + 1] + 1)
     between = np.diff(sums, axis=1, prepend=0.0)  # of the iterates after one record up to the next
     k = int(steps[last]) + 1
     weights = FIRST * RATIO ** (steps[: last + 1] / growing.steps) / growing.length(k)

@@ -21,12 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
+from evidence.verification.rotated_runway import RotatedRunway
 from gladstorm.core.constants import Constants
 from gladstorm.core.hardness import LINK, Hardness
 from gladstorm.core.parts import Array, Data, Number, leaf, part
 from gladstorm.core.rules import NON_NEGATIVE, POSITIVE, PROBABILITY, VECTOR
 from gladstorm.problems.functions import Tree, flatten
-from gladstorm.problems.hard.noisy_runway import RotatedRunway
 from gladstorm.problems.hard.zero_chain import DEPTH, LARGEST, SMOOTHNESS, GatedChain, chain_grad, chain_value, progress
 from gladstorm.problems.oracle import Oracle
 from gladstorm.problems.sampling import successes
@@ -100,6 +100,12 @@ class GatedRunway(GatedChain):
     gap: Number = leaf(POSITIVE)  #: Δ > 0, a bound on f(x⁰) − inf f
     eps: Number = leaf(POSITIVE)  #: ε > 0
     constants: ClassVar[Constants | None] = None
+    rotated: ClassVar[bool] = False
+
+    @property
+    def links(self) -> int:
+        """T, the number of links."""
+        return int(np.size(self.start) - 1)
 
     @classmethod
     def of(cls, L: float, gap: float, eps: float) -> GatedRunway:

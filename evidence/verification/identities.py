@@ -60,7 +60,7 @@ def statements() -> dict[str, Statement]:
 
 def checks(statement: Statement, settings: VerificationSettings) -> Iterator[Check]:
     """How far a run gets; and, if the regime is noisy, the error of v⁰ and that of v^k."""
-    apart = settings.apart(list(REGIMES).index((statement.method, statement.smoothness, statement.noise)) + 1)
+    apart = settings.apart(sorted(REGIMES).index((statement.method, statement.smoothness, statement.noise)) + 1)
     yield _travel(statement, apart)
     if statement.noise != "deterministic":
         yield from _errors(statement, apart)
@@ -115,17 +115,21 @@ def excess(statement: Statement, record: Record, B: float, G: float) -> np.ndarr
 
 
 def conditional_variance(
-    drift2: np.ndarray, schedule: Prescription, B: float, G: float, *, corrects_drift: bool
+    drift2: np.ndarray, schedule: Prescription, B: float, G: float, *, corrects_drift: bool, growth: float = 2.0
 ) -> np.ndarray:
     """⟨v − ∇f⟩_k = (1 − η)²⟨v − ∇f⟩_{k−1} + Var_k from ‖x^k − x⁰‖² at every k, (seed, k), and G²/N_init at the start.
 
-    One update adds η ζ, ζ = B ρ (x⁺ − x⁰) + G u, and (1 − η) B ρ (x⁺ − x) if v corrects its drift; ‖x⁺ − x‖ = γ.
+    One update adds η ζ, ζ = B ρ (x⁺ − x⁰) + G u, and (1 − η) B ρ (x⁺ − x) if v corrects its drift; ‖x⁺ − x‖ = γ. With
+    another growth a of the noise, x − x⁰ is stretched to the length ‖x − x⁰‖^(a/2).
     """
     eta, gamma, n_init, _ = schedule
     after, before = drift2[:, 1:], drift2[:, :-1]
-    # ‖(x⁺ − x⁰) − (1 − η)(x − x⁰)‖² by the law of cosines
-    with_difference = after + (1 - eta) ** 2 * before - (1 - eta) * (after + before - gamma**2)
-    added = B**2 * (with_difference if corrects_drift else eta**2 * after) + eta**2 * G**2
+    # ‖(x⁺ − x⁰) − (1 − η)(x − x⁰)‖² by the law of cosines; noise at x⁰ has no direction
+    h = growth / 2
+    far, near = after**h, np.where(before > 0, before, 0.0) ** h * (before > 0)
+    stretched = np.where(before > 0, after * before, 1.0) ** ((h - 1) / 2)
+    with_difference = far + (1 - eta) ** 2 * near - (1 - eta) * (after + before - gamma**2) * stretched
+    added = B**2 * (with_difference if corrects_drift else eta**2 * far) + eta**2 * G**2
     exact = np.empty_like(drift2)
     exact[:, 0] = G**2 / n_init
     for k in range(added.shape[1]):

@@ -162,14 +162,15 @@ class Instance:
 
     def oracle(self, method: str, noise: str, wrapper: Wrapper = BlumGladyshev) -> Oracle:
         """The started problem under noise."""
-        return self._noisy(self.distance(method, noise), noise, wrapper)
+        return self.noisy(self.distance(method, noise), noise, wrapper)
 
-    def _noisy(self, distance: float, noise: str, wrapper: Wrapper = BlumGladyshev) -> Oracle:
+    def noisy(self, distance: float, noise: str, wrapper: Wrapper = BlumGladyshev) -> Oracle:
+        """The problem started that far from the nearest minimiser, under noise."""
         made: Oracle = wrapper(self.at_distance(distance), *self.noise_of(noise))
         return made
 
     def _stated(self, method: str, noise: str, distance: float, gamma0: float) -> Statement:
-        return theory.for_oracle(self._noisy(distance, noise), method, alpha=self.alpha, gamma0=gamma0)
+        return theory.for_oracle(self.noisy(distance, noise), method, alpha=self.alpha, gamma0=gamma0)
 
 
 class OwnInstance(Instance):
@@ -184,7 +185,7 @@ class OwnInstance(Instance):
         return self.family(distance)
 
     @override
-    def _noisy(self, distance: float, noise: str, wrapper: Wrapper = BlumGladyshev) -> Oracle:
+    def noisy(self, distance: float, noise: str, wrapper: Wrapper = BlumGladyshev) -> Oracle:
         objective = self.at_distance(distance)
         return oracles.named(objective.own_oracle, objective)
 

@@ -12,10 +12,11 @@ T^(−rate) under every schedule. The terms with Δ, L0 and L1 can be as small a
 for every L0: if the measurement falls like the term, no proof can make the term smaller in T.
 
 With noise of growth a the same holds for max(G, B|x|^(a/2)), and the noise term is √η B (γT)^(a/2). For NSTORM a sample
-then changes by at most B‖y − x‖ beside ∇f, as its theorem asks: noise is no larger than B|x|.
+then changes by at most B‖y − x‖ beside ∇f, as its theorem asks: noise is no larger than B|x|. Where a > 2, a quadratic
+would hold the iterate near x⁰, where such noise is small, and its slope is that of nothing. A `Bowl` pulls like
+|x|^(a/2), so that half of the push is left at every distance.
 
-A quadratic is in the class of every α and L1, so this reaches NSTORM's T^(−1/(4+α)) as well: its term with √η B γT. The
-feedback of the gradient on the noise of STORM's difference, for which that schedule has so large an η, it does not.
+A quadratic is in the class of every α and L1, so this reaches NSTORM's T^(−1/(4+α)) as well: its term with √η B γT.
 """
 
 import math
@@ -23,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import jax.numpy as jnp
 import numpy as np
@@ -32,7 +33,8 @@ from typing_extensions import override
 from evidence.verification.cases import Case
 from evidence.verification.checks import AtMost, Check, PartResult, Parts, Within, log_slope, rounded
 from evidence.verification.settings import VerificationSettings
-from gladstorm.core.parts import Array, part
+from gladstorm.core.parts import Array, Data, Number, leaf, part
+from gladstorm.core.rules import AT_LEAST_ONE, POSITIVE, VECTOR
 from gladstorm.core.statistics import mean_of
 from gladstorm.problems.objectives import Quadratic
 from gladstorm.problems.oracles import Skewed
@@ -61,9 +63,33 @@ class SkewedEnvelope(Skewed):
         return jnp.where(r < 1, x - self.objective.start, Skewed.away(self, x))
 
 
+@part
+class Bowl:
+    """∇f(x) = c min{‖x‖, R}^(p − 1) x, p ≥ 1: flat at its minimum if p > 1, and c p R^(p − 1)-smooth everywhere."""
+
+    start: Data = leaf(VECTOR)  # x⁰
+    slope: Number = leaf(POSITIVE)  # c
+    reach: Number = leaf(POSITIVE)  # R
+    power: Number = leaf(AT_LEAST_ONE)  # p
+    f_inf: ClassVar[float] = 0.0
+    constants: ClassVar[None] = None
+
+    def value(self, x: Array) -> Array:
+        """Value f(x), the integral of the pull along a ray."""
+        r, p = jnp.linalg.norm(x), self.power
+        near, beyond = jnp.minimum(r, self.reach), jnp.maximum(r - self.reach, 0.0)
+        linear = self.reach ** (p - 1) * (self.reach * beyond + beyond**2 / 2)
+        return self.slope * (near ** (p + 1) / (p + 1) + linear)
+
+    def grad(self, x: Array) -> Array:
+        """Gradient ∇f(x)."""
+        r = jnp.minimum(jnp.linalg.norm(x), self.reach)
+        return self.slope * jnp.where(r > 0, r, 1.0) ** (self.power - 1) * x
+
+
 @dataclass(frozen=True)
 class NoiseProblem:
-    """A family of quadratics, one for each T, as members of the class of α."""
+    """A family of quadratics, or of bowls if a > 2, one for each T, as members of the class of α."""
 
     method: str
     alpha: float
@@ -94,15 +120,25 @@ class NoiseProblem:
 
     def oracle(self, T: int) -> Skewed:
         """The problem for T iterates."""
-        f, q = Quadratic(np.zeros(1), np.array([self.L0(T)])), RARE * self._for_schedule().schedule(T).eta
+        eta, gamma, *_ = self._for_schedule().schedule(T)
+        f: Any = Quadratic(np.zeros(1), np.array([self.L0(T)]))
+        if self.power > 1:
+            f = Bowl(np.zeros(1), self.L0(T) / self.power / (gamma * T) ** (self.power - 1), gamma * T, self.power)
+        q = RARE * eta
         kind = SkewedEnvelope if self.method == "nstorm" and self.growth < 2 else Skewed
         return kind(f, self.B, self.G, q, growth=self.growth)
 
     def L0(self, T: int) -> float:
-        """The curvature that pulls back half as strongly as the noise pushes at a distance of γT."""
+        """The curvature at a distance of γT, where f pulls back half as strongly as the noise pushes."""
         eta, gamma, *_ = self._for_schedule().schedule(T)
         reach = gamma * T
-        return float(math.sqrt(RARE * eta) / 2 * max(self.B * reach ** (self.growth / 2 - 1), self.G / reach))
+        pull = math.sqrt(RARE * eta) / 2 * max(self.B * reach ** (self.growth / 2 - 1), self.G / reach)
+        return float(self.power * pull)
+
+    @property
+    def power(self) -> float:
+        """p: the pull grows like |x|^p."""
+        return max(1.0, self.growth / 2)
 
     def _for_schedule(self) -> Statement:
         if self.growth == 2:
@@ -124,7 +160,7 @@ PROBLEMS: Final = (
     NoiseProblem("nstorm", 1 / 2, B=1.0, G=0.01),
     NoiseProblem("nstorm", 2 / 3, B=1.0, G=0.01),
     NoiseProblem("nstorm", 1, B=1.0, G=0.01),
-    *(NoiseProblem("nsgdm", 0, B=1.0, G=0.01, growth=a) for a in (0.5, 1.0, 1.5)),
+    *(NoiseProblem("nsgdm", 0, B=1.0, G=0.01, growth=a) for a in (0.5, 1.0, 1.5, 3.0)),
     *(NoiseProblem("nstorm", 0, B=1.0, G=0.01, growth=a) for a in (0.5, 1.0, 1.5)),
 )
 

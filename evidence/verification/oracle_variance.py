@@ -48,7 +48,8 @@ def laws(selected: Iterable[Case], settings: VerificationSettings) -> dict[str, 
     """Every law of noise of some cases, once.
 
     The wrapper's depends on the dimension only: what is measured of it is relative to its size, and B = 0 is its law
-    at x⁰. Noise of a problem's own is a law of its own, with a second moment in closed form.
+    at x⁰. Noise of a problem's own is a law of its own, with a second moment in closed form. All start one unit away
+    from the solution, so that no law depends on which case comes first.
     """
     result: dict[str, Law] = {}
     for case in selected:
@@ -59,7 +60,7 @@ def laws(selected: Iterable[Case], settings: VerificationSettings) -> dict[str, 
             oracle = settings.wrapper(case.instance.at_distance(1.0), B, G)
             law = Law(f"wrapper, d = {case.instance.dim}", oracle, B, partial(_told, B, G, oracle))
         else:
-            oracle = case.instance.oracle(case.method, case.noise)
+            oracle = case.instance.noisy(1.0, case.noise)
             law = Law(case.instance.name, oracle, _own_growth(oracle), partial(_own_variance, oracle))
         result.setdefault(law.name, law)
     return result

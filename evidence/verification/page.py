@@ -8,10 +8,12 @@ import math
 from pathlib import Path
 from typing import Any
 
+import typer
 from scipy.special import ndtri, stdtrit
 
 from evidence.page import Row, distinct, grouped, of, read, rendered
 from evidence.verification import figures, hardness
+from gladstorm.cli.output import say
 from gladstorm.jobs.files import write_text
 from gladstorm.theory import REGIMES
 
@@ -52,8 +54,9 @@ def render(report: Row) -> str:
     if "wider" in studies:
         values["wider_growths"] = [name for name in studies["wider"][0] if name.startswith("a = ")]
         values["wider_checks"] = of(checks, check="wider bound")
+        shares = [row[name] for row in studies["wider"] for name in values["wider_growths"]]
+        values["wider_shares"] = [share for share in shares if share is not None]
     if measures_studies(report):
-        values["feedback"] = _with_rows(report, "feedback exponent", "feedback")
         values["hard"] = hard(studies["hard instances"])
     return rendered(__file__, globals() | dict(report) | values)
 
@@ -73,7 +76,7 @@ def found_in(row: Row) -> str:
     """Places where a mistake was found: in regimes, or in a problem if it affects none."""
     kinds = row["failures"]
     about = (what for what, word in ABOUT.items() if kinds and all(word in kind for kind in kinds))
-    return next(about, f"{row['found_in']} of {row['affects']} regimes")
+    return next(about, f"{row['found_in']} of {row['affects']}")
 
 
 def _with_rows(report: Row, kind: str, table: str) -> list[tuple[Row, Row]]:
@@ -81,6 +84,22 @@ def _with_rows(report: Row, kind: str, table: str) -> list[tuple[Row, Row]]:
     rows = {(row.get("regime"), row["instance"]): row for row in report["studies"][table]}
     results = of(report["checks"], check=kind)
     return [(each, rows.get((each["regime"], each["instance"])) or rows[None, each["instance"]]) for each in results]
+
+
+def print_tables(report: Row) -> None:
+    """Print how much was checked, and what fails."""
+    confidence, regimes = report["confidence"], {case["regime"] for case in report["cases"]}
+    say(
+        f"{confidence['checks']:,} checks of {confidence['numbers']:,} different numbers, in {len(regimes)} regimes "
+        f"and beyond; {confidence['method']}: the probability that any interval is wrong is at most "
+        f"{confidence['family']:g}. The page has all of them, and --json says what each proves."
+    )
+    for row in of(report["checks"], holds=False):
+        typer.echo(
+            f"FAILS {row['regime']}, {row['instance']}, {row['check']}, T = {row['horizon']:,}: measured "
+            f"{row['measured']} [{row['low']}, {row['high']}], claimed {row['claim']}.",
+            err=True,
+        )
 
 
 def hard(rows: list[Row]) -> dict[str, Any]:

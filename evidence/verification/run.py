@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from evidence.parts import gathered
+from evidence.results import gathered
 from evidence.verification import (
+    blocks,
     bounds,
-    feedback,
+    exact,
     growing_steps,
     hardness,
     identities,
@@ -34,10 +35,10 @@ OF_REGIMES: Final = (
     noise_exponents,
     bounds,
     growing_steps,
-    lower_bound,
     wider,
+    exact,
 )
-STUDIES: Final = (hardness, feedback)
+STUDIES: Final = (hardness, blocks, lower_bound)
 MEANING: Final = {
     kind: words for module in (*OF_REGIMES, *STUDIES) for kind, words in getattr(module, "MEANING", {}).items()
 }

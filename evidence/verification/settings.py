@@ -44,7 +44,7 @@ class VerificationSettings:
     noise_horizons: tuple[int, ...]  # of the noise exponents
     noise_blocks: int  # times that many seeds for them
     counterexample: int  # the horizon of the problem on which the printed bounds are false
-    studies: bool = False  # whether hard instances and the feedback of noise are measured as well
+    studies: bool = False  # whether hard instances are measured as well
     seed: int = 0  # the first seed
     method: Builder = planned
     wrapper: Wrapper = BlumGladyshev

@@ -75,3 +75,14 @@ def test_neither_a_remark_nor_a_file_name_reaches_the_terminal_as_an_escape_sequ
         assert not set(hostile) & set("\x1b\x9b\x7f\u202e") & set(said)
         assert "x1b[2J" in said
     assert "31m<script>" not in page
+
+
+def test_code_to_copy_stays_on_one_line_on_a_narrow_screen(
+    gladstorm: Command, probes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    _, out, _ = gladstorm("diagnose", str(probes))
+    actions = diagnose(Probes.load(probes)).recommend().actions
+    assert actions
+    for library, code in actions.items():
+        assert all(f"{library}: {line}\n" in out for line in code.splitlines())

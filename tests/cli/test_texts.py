@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gladstorm import nsgdm, sgd
+from gladstorm import nsgdm, nstorm, sgd
 from gladstorm.core import rules
 from gladstorm.methods import METHODS, Method, batches, estimators, schedules, steps
 from gladstorm.methods.averages import PolynomialAverage, TailAverage
 from gladstorm.methods.batches import Fixed, GrowWithDistance, LargeOnRefresh
 from gladstorm.methods.estimators import Fresh, Page, Snvrg, Spider, Storm
 from gladstorm.methods.schedules import PowerDecay
-from gladstorm.methods.steps import Anchored, Normalized, Plain, ThreeWayClipped
+from gladstorm.methods.steps import Anchored, Normalized, Plain, ThreeWayClipped, WeightDecay
 from gladstorm.methods.text import parse_method
 from gladstorm.problems import objectives, oracles
 from gladstorm.simulation import simulate as simulating
@@ -45,6 +45,7 @@ ON = ("simulate", "--objective", "cauchy", "--dim", "2", "--steps", "2", "--seed
         ("snvrg(loops=(2,3))+plain(gamma=1)", Method(Snvrg((2, 3)), Plain(1))),
         ("sgd:0.1", sgd(0.1)),
         ("sgd(0.1, batch=3)", sgd(0.1, batch=3)),
+        ("nstorm(1,0.5)+weight-decay(0.5)", dataclasses.replace(nstorm(1, 0.5), step=WeightDecay(Normalized(1), 0.5))),
     ],
 )
 def test_a_text_is_its_method(text: str, method: Method) -> None:
@@ -53,9 +54,7 @@ def test_a_text_is_its_method(text: str, method: Method) -> None:
 
 def test_what_a_text_leaves_out_is_taken_from_what_is_given() -> None:
     assert parse_method("nsgdm(eta=0.5)", {"gamma": 0.1}) == nsgdm(0.1, 0.5)
-    assert parse_method("storm+plain", {"gamma": 0.1, "eta": 1, "batch": Fixed(3)}) == Method(
-        Storm(1), Plain(0.1), Fixed(3)
-    )
+    assert parse_method("storm+plain", {"gamma": 0.1, "eta": 1}) == Method(Storm(1), Plain(0.1))
 
 
 def test_lists_of_a_text_are_crossed_with_each_other_and_with_what_is_given() -> None:
@@ -63,6 +62,12 @@ def test_lists_of_a_text_are_crossed_with_each_other_and_with_what_is_given() ->
     settings = list(zip(made.step.step.gamma, made.batch.large.sigma2, made.step.weight, strict=True))
     wanted = [(gamma, sigma2, lam * gamma) for gamma in (0.1, 0.2) for sigma2 in (1, 2, 4) for lam in (0, 1)]
     np.testing.assert_allclose(settings, wanted, rtol=1e-12)  # the one written last varies fastest
+
+
+def test_a_list_of_batch_sizes_is_crossed_wherever_it_is_written() -> None:
+    for text in ("spider(q=9)+plain(gamma=[1,2])+large_on_refresh(large=[4,8])", "spiderboost([1,2],9,[4,8])"):
+        made: Any = parse_method(text)
+        assert [made.step.gamma.tolist(), made.batch.large.size.tolist()] == [[1, 1, 2, 2], [4, 8, 4, 8]]
 
 
 def test_what_follows_a_colon_are_the_arguments_in_their_order() -> None:
@@ -83,25 +88,33 @@ def test_what_follows_a_colon_are_the_arguments_in_their_order() -> None:
             (text, r"must be NAME\(argument=value, …\) with numbers")
             for text in ("storm(eta=", "", "1", "sgd+", "sgd(1\0)", "\udcff", "sgd(gamma=1, gamma=2)")
         ),
-        *((f"sgd(gamma={bad})", "must be NAME") for bad in ("'1'", "True", "1j", "1e400", "9" * 400, "[]", "[[1]]")),
+        *(
+            (f"sgd(gamma={bad})", "gamma of sgd must be a finite number, or a list of such; got")
+            for bad in ("'1'", "True", "1j", "1e400", "9" * 400, "[]", "[[1]]", "-x")
+        ),
         *(("sgd(gamma=" + "-" * 9000 + "1)", "must be NAME"), ("+".join("a" * 4999), "must be NAME")),
         ("nadam(gamma=1)", "must be one of .* got 'nadam'"),
         ("storm(eta=0.1)+storm(eta=0.1)", "step must be one of anchored, .*; got 'storm'"),
-        ("storm(eta=0.1)+anchored(weight=1)", "a step, what pulls it, .* in this order; got anchored after 1 of them"),
-        ("fresh+plain(gamma=1)+fixed(size=1)+fixed(size=1)", "an estimator, a step, .*; got fixed after 3 of them"),
+        ("storm(eta=0.1)+anchored(weight=1)", "storm needs gamma, as in"),
+        ("fresh+plain(gamma=1)+fixed(size=1)+fixed(size=1)", "must be one of polynomial_average, .*; got 'fixed'"),
+        (
+            "sgd(gamma=1)+tail_average+tail_average",
+            "parts must be estimator, step, batch, average, one of each; got tail",
+        ),
         ("sgd", r"sgd needs gamma, as in sgd\(gamma=0\.1\); got none"),
         ("sgd(gama=1)", "sgd takes gamma, batch; got 'gama'; did you mean gamma?"),
         ("sgd(0.1, 2)", "sgd takes gamma, batch; got too many positional arguments"),
         ("sgd(0.1, gamma=2)", "sgd takes gamma, batch; got multiple values for argument 'gamma'"),
-        ("sgd(gamma=foo)", "gamma of sgd must be a number, a list or one of linear, .*; got 'foo'"),
-        ("sgd(gamma=fixed(size=3))", "gamma of sgd must be a number, a list or one of linear, .*; got 'fixed'"),
+        ("sgd(gamma=foo)", "gamma of sgd, if no number, must be one of linear, .*; got 'foo'"),
+        ("sgd(gamma=fixed(size=3))", "gamma of sgd, if no number, must be one of linear, .*; got 'fixed'"),
         (
             "sgd(gamma=1, batch=power_decay(1,1))",
-            "batch of sgd must be a number, a list or one of fixed, .* got 'power_decay'",
+            "batch of sgd, if no number, must be one of fixed, .* got 'power_decay'",
         ),
         ("sgd(gamma=grid(0,1,3))", "grid: must be FROM,TO,HOW MANY .* got 0,1,3"),
         ("nsgdm(gamma=grid(1,2,200),eta=grid(0.1,0.2,200))", "lists must make at most 10000 settings; got 40000"),
         ("nsgdm_by_theory(gamma0=1,horizon=[1,2],B=1,G=1)", "nsgdm_by_theory cannot compute with these values"),
+        ("sdg:3", "got 'sdg'; did you mean sgd?"),
         ("nowhere:Part(1)", "'nowhere' of 'nowhere:Part' must be a module in this folder"),
     ],
 )
@@ -252,7 +265,7 @@ def test_methods_objectives_and_oracles_of_one_s_own_run_like_the_package_s(glad
         ("--method", "broken:Mine", "got ZeroDivisionError: division by zero."),
         ("--objective", "mine:Bowl(scal=1)", "mine:Bowl takes scale; got 'scal'; did you mean scale?"),
         ("--objective", "mine:Bowl(scale=(1,2)", "objective: must be NAME"),
-        ("--oracle", "mine:Bowl", "mine:Bowl must be a class that inherits Oracle"),
+        ("--oracle", "mine:Bowl(start=1)", "mine:Bowl must be a class that inherits Oracle"),
     ],
 )
 def test_what_is_wrong_with_a_part_of_one_s_own_is_said_in_a_sentence(

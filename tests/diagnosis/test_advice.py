@@ -9,6 +9,7 @@ from typing import Any
 from evidence.networks import page
 from evidence.numbers import suite as suite_numbers
 from evidence.untuned.page import load, sentences
+from evidence.untuned_networks import page as judgement
 from gladstorm.diagnosis.advice import ACTIONS, CHOOSING, EVIDENCE, NETWORKS, SUITE
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +56,14 @@ def test_where_nothing_is_known_normalized_steps_are_clearly_better_in_no_case_o
     highs = [case["rows"]["NSGDM, linear"]["relative"]["grad_norm"]["high"] for case in cases]
     assert all(high is None or high >= 1 for high in highs)  # None where SGD, which it is compared with, diverged
     assert f"in none of the {len(cases)} cases of docs/evidence/suite" in EVIDENCE["not known"]
+
+
+def test_without_tuning_the_method_by_layer_is_recommended_with_the_median_of_its_judgement() -> None:
+    results = judgement.load(ROOT / "docs/evidence/untuned_networks")
+    count, median = len(results.finished(1000)), judgement.median(results, 1000, judgement.NULL)
+    said = f"in 1000 steps on {WORDS[count]} networks it ended in the median at {median:.2f} times the loss"
+    assert said in EVIDENCE["untuned"]
+    assert all("by_layer" in code.split("without tuning")[1] for code in ACTIONS["adam"].values())
 
 
 def test_the_untuned_method_is_named_first_only_if_every_registered_sentence_about_it_is_true() -> None:

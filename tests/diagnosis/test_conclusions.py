@@ -61,7 +61,7 @@ def searched(
 )
 def test_advice_flips_with_neither_the_seed_nor_the_budget(B: float, power: float, grows: bool) -> None:
     said = set()
-    for seed in range(20):
+    for seed in range(10):
         for budget in (96, 160):
             why = diagnose(searched(B, budget, seed, power=power), seed=seed).recommend().why
             said.add("Your noise grows around the start" in why)

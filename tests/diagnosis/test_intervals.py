@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -115,12 +116,11 @@ def test_an_interval_reaches_to_the_quantile_of_its_level(level: float) -> None:
     errors = np.geomspace(0.01, 10, 101)
     values = np.array([7.0, *(7.0 + away * errors), 9.0])
     (found,) = bootstrap_t(Estimates(values[:, None], np.array([0.2, *errors, 0.0])[:, None]), **options)
-    assert found == pytest.approx((7.0, 7.0 - 100 * level * 0.2, 7.0 + 100 * level * 0.2))
+    assert astuple(found) == pytest.approx((7.0, 7.0 - 100 * level * 0.2, 7.0 + 100 * level * 0.2, level))
     (nowhere,) = bootstrap_t(Estimates(np.full((3, 1), 7.0), np.zeros((3, 1))), **options)
-    assert nowhere == (7.0, 7.0, 7.0)
-    assert percentiles(np.array([7.0, *range(1001)]), **options) == pytest.approx(
-        (7.0, 500 * (1 - level), 500 * (1 + level))
-    )
+    assert astuple(nowhere) == (7.0, 7.0, 7.0, level)
+    shares = percentiles(np.array([7.0, *range(1001)]), **options)
+    assert astuple(shares) == pytest.approx((7.0, 500 * (1 - level), 500 * (1 + level), level))
 
 
 def test_the_interval_of_a_power_holds_95_of_100_resamples() -> None:
@@ -260,7 +260,7 @@ def test_exact_noise_has_the_verdict_of_its_growth_and_the_needs_of_its_number_o
         assert (G.verdict, B.verdict) == (ESTIMATED, verdict)
         assert (G.estimate, B.estimate) == pytest.approx((2.0, 2 * against_G / 5))
         assert (B.low, B.high) == pytest.approx((B.estimate, B.estimate), rel=1e-4)
-        drawn = np.array(curve(probes, np.array([0.0, 2.0, 8.0]), default_rng(0)))
+        drawn = curve(probes, np.array([0.0, 2.0, 8.0]), default_rng(0))
         assert drawn == pytest.approx(np.repeat([[4 + (2 * against_G * r / 5) ** 2] for r in (0, 2, 8)], 3, axis=1))
         if verdict == UNKNOWN:
             told = re.fullmatch(r"radius 5 reached, needs (\S+) with (\d+) probes", B.needs or "")
@@ -277,7 +277,7 @@ def test_no_growth_is_claimed_where_99_percent_exclude_it_and_not_where_95_do() 
         probes = Probes(**{**vars(steady), "noise": 1 + size * (steady.noise - 1)})
         pairs = probes.paired()
         fits = _fits(pairs, Strata(pairs.distance, 6), default_rng(0)).estimates
-        G2 = bootstrap_t(fits)[0].estimate
+        G2 = bootstrap_t(fits)[0].value
         at_95, at_99 = (bootstrap_t(fits, level)[1].high <= G2 / 16 for level in (0.95, 0.99))
         verdict = constants(probes, default_rng(0))[1].verdict
         assert (verdict == NO_GROWTH) == at_99

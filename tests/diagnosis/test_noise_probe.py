@@ -20,10 +20,9 @@ def loss_of(model: nn.Module, batch: Tensor) -> Tensor:
     return loss
 
 
-def network(*, noisy: bool = False) -> nn.Sequential:
+def network() -> nn.Sequential:
     torch.manual_seed(0)
-    extra = (nn.BatchNorm1d(5), nn.Dropout(0.5)) if noisy else (nn.Tanh(),)
-    return nn.Sequential(nn.Linear(3, 5), *extra, nn.Linear(5, 1)).double()
+    return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1)).double()
 
 
 def accumulate(model: nn.Module, optimizer: torch.optim.Optimizer, data: Tensor, scale: float = 1.0) -> None:
@@ -110,48 +109,21 @@ def test_quarters_have_two_samples_or_more_and_smaller_mini_batches_are_halved(s
     assert (probe.probes.groups.tolist(), probe.probes.samples.tolist()) == ([2], [samples])
 
 
-@pytest.mark.parametrize("way", ["look", "listen"])
-def test_a_training_with_a_probe_is_the_same_to_the_bit(way: str) -> None:
-    ends = []
-    for probed in (False, True):
-        model = network(noisy=True)
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-        probe = NoiseProbe(model if way == "look" else optimizer, every=2) if probed else None
-        for micro_batches in DATA:
-            optimizer.zero_grad()
-            for batch in micro_batches:
-                loss_of(model, batch).backward()
-            if probe is not None and way == "look":
-                probe.look(loss_of, batch)
-            optimizer.step()
-        assert probe is None or len(probe.probes) == 6
-        ends.append([*model.state_dict().values(), torch.get_rng_state()])
-    assert all(torch.equal(a, b) for a, b in zip(*ends, strict=True))
-
-
 def scaled(batch: Tensor, factor: float) -> Tensor:
     return torch.cat([torch.full_like(batch[:, :1], factor), batch], dim=1)
-
-
-def test_what_is_not_finite_is_left_out_and_counted() -> None:
-    model = network()
-    probe = NoiseProbe(model, every=1)
-    for factor in (1.0, torch.nan, torch.inf):
-        probe.look(lambda model, batch: batch[0, 0] * loss_of(model, batch[:, 1:]), scaled(DATA[0, 0], factor))
-    assert len(probe.probes) == 1
-    assert probe.probes.remarks == ("2 probes were not finite and are left out.",)
 
 
 def test_the_noise_of_a_scaled_loss_is_scaled_by_the_square_until_that_is_out_of_range() -> None:
     model = network()
     probe = NoiseProbe(model, every=1)
-    factors = (1.0, 2.0**-500, 2.0**500, 2.0**530, 1e200)  # gradients are finite, squares of the last two are not
+    # Gradients are finite but for the last two factors, and squares of the two before are not.
+    factors = (1.0, 2.0**-500, 2.0**500, 2.0**530, 1e200, torch.nan, torch.inf)
     for factor in factors:
         probe.look(lambda model, batch: batch[0, 0] * loss_of(model, batch[:, 1:]), scaled(DATA[0, 0], factor))
     noise, gradient2 = probe.probes.noise, probe.probes.gradient2
     np.testing.assert_allclose(noise, noise[0] * np.square(factors[:3]), rtol=1e-12)
     np.testing.assert_allclose(gradient2, gradient2[0] * np.square(factors[:3]), rtol=1e-12)
-    assert probe.probes.remarks == ("2 probes were not finite and are left out.",)
+    assert probe.probes.remarks == ("4 probes were not finite and are left out.",)
 
 
 def test_what_is_not_finite_is_left_out_by_hooks_too() -> None:

@@ -1,5 +1,6 @@
 """What every study obeys: its page is made from the results beside it, and its command says what it does."""
 
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from evidence import study
+from gladstorm.core.results import to_json
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,6 +29,12 @@ def test_no_caption_ends_at_the_star_of_a_symbol_and_no_power_is_shown_as_typed(
             if re.match(r"\*[^*\s]", prose) and re.search(r"[^*]\*$", prose):
                 assert not re.findall(r"(?<!\\)\*", prose[1:-1]), (path.parent.name, paragraph)
             assert not re.findall(r"ε\^-|L\*_", prose), (path.parent.name, paragraph)
+
+
+@pytest.mark.parametrize("name", study.names())
+def test_what_json_prints_of_a_study_is_json(name: str) -> None:
+    results = study.page_of(name).load(study.PUBLISHED / name)
+    assert json.loads(json.dumps(to_json(results), allow_nan=False))
 
 
 @pytest.mark.parametrize("name", study.names())

@@ -19,6 +19,7 @@ from numpyro.infer.util import log_density
 
 from evidence import study
 from evidence.posteriors import families, models, page, rivals
+from evidence.posteriors.results import BestGaussian, JudgedFit, PosteriorCase
 
 _RNG = np.random.default_rng(7)
 
@@ -247,7 +248,7 @@ def test_the_sentences_that_are_judged_are_those_that_were_registered_and_so_are
     text = (study.PUBLISHED / "posteriors/registered.md").read_text("utf-8")
     registered = [" ".join(each.split()) for each in re.findall(r"^\d+\. ((?:.+\n)+?)(?=\d+\.|\n)", text, re.MULTILINE)]
     results = page.load(study.PUBLISHED / "posteriors")
-    assert [sentence["words"] for sentence in page.sentences(results)] == registered
+    assert [sentence.words for sentence in page.sentences(results)] == registered
     for some in (models.DEVELOPMENT, models.VALIDATION):
         assert f"({len(some)}): " in text
         assert all(name.split("-")[1] in text for name in some)
@@ -256,34 +257,37 @@ def test_the_sentences_that_are_judged_are_those_that_were_registered_and_so_are
 def test_the_second_validation_is_judged_by_what_was_registered() -> None:
     text = (study.PUBLISHED / "posteriors/second.md").read_text("utf-8")
     registered = re.findall(r"^\d+\. (.+)$", text, re.MULTILINE)
-    second = page.load(study.PUBLISHED / "posteriors")["second"]
-    assert [sentence["words"] for sentence in page.sentences_again(second)] == registered
+    second = page.load(study.PUBLISHED / "posteriors").second
+    assert second is not None
+    assert [sentence.words for sentence in page.sentences_again(second)] == registered
     assert all(name.split("-")[1] in text for name in models.SECOND)
     assert not models.SECOND.keys() & (models.VALIDATION | models.DEVELOPMENT).keys()
-    assert {case["model"] for case in second["cases"]} <= models.SECOND.keys()
+    assert {case.model for case in second.cases} <= models.SECOND.keys()
 
 
 def test_what_the_tutorial_says_of_normalized_steps_is_what_was_measured() -> None:
-    bias = page.load(study.PUBLISHED / "posteriors")["bias"]
+    bias = page.load(study.PUBLISHED / "posteriors").bias
     text = " ".join((study.PUBLISHED.parent / "numpyro.md").read_text("utf-8").split())
     for name in ("NSGDM", "NSTORM"):
-        alone, ten = ([each[d][0] for kind, each in bias.items() if kind.startswith(name)] for d in ("1", "10"))
+        alone, ten = ([each[d][0] for kind, each in bias.items() if kind.startswith(name)] for d in (1, 10))
         assert f"{min(alone):.1f} to {max(alone):.1f} % " in text.partition(f"with {name}")[0] + " "
         assert max(ten) < 0.45
-        assert all(each["1"][0] > 2 * each["1"][1] for kind, each in bias.items() if kind.startswith(name))
+        assert all(each[1][0] > 2 * each[1][1] for kind, each in bias.items() if kind.startswith(name))
     ours = [each[0] for each in bias["untuned_per_coordinate"].values()]
     assert f"has {min(ours):.1f} to {max(ours):.1f} % in every dimension" in text
 
 
-def _fit(gap: float | None, *warnings: str) -> dict[str, Any]:
-    return {"gap": gap, "khat": 0.5, "warnings": list(warnings), "errors": None}
+def _fit(gap: float | None, *warnings: str) -> JudgedFit:
+    return JudgedFit(gap, 0.5, list(warnings), None)
+
+
+def _case(ours: list[float | None], fits: dict[int, list[JudgedFit]] | None = None) -> PosteriorCase:
+    best, rivals = BestGaussian(0.0, 0.5, None), {"Adam": {10: [None, 4.0, None]}}
+    return PosteriorCase("m", "validation", "mean field", 2, best, rivals, {10: ours}, {10: 1}, fits or {})
 
 
 def test_a_score_is_the_geometric_mean_of_medians_and_what_is_not_finite_is_far_away() -> None:
-    def case(*found: float | None) -> dict[str, Any]:
-        return {"ours": {"10": list(found)}, "rivals": {"Adam": {"10": [None, 4.0, None]}}}
-
-    cases = [case(-0.001, 0.0, 5.0), case(2.0, 1.0, None)]
+    cases = [_case([-0.001, 0.0, 5.0]), _case([2.0, 1.0, None])]
     assert page.score(cases, page.OURS, 10) == pytest.approx((0.01 * 2.0) ** 0.5)
     assert page.score(cases, "Adam", 10) == pytest.approx(page.LARGEST)
     assert page.near(cases, page.OURS, 10) == (2, 6)
@@ -291,7 +295,7 @@ def test_a_score_is_the_geometric_mean_of_medians_and_what_is_not_finite_is_far_
 
 def test_a_warning_is_missed_by_a_bad_fit_and_false_of_a_good_one() -> None:
     fits = [_fit(0.5), _fit(0.9, "No other start."), _fit(1.1), _fit(None, "Not finite."), _fit(30.0, "a", "b")]
-    assert page.warned([{"fits": {"10": fits, "20": [_fit(0.1)]}}], (10, 20)) == {True: (1, 3), False: (2, 3)}
+    assert page.warned([_case([], {10: fits, 20: [_fit(0.1)]})], (10, 20)) == {True: (1, 3), False: (2, 3)}
 
 
 def test_a_trial_needs_no_database_and_its_runs_are_those_of_the_public_fit(
@@ -305,7 +309,7 @@ def test_a_trial_needs_no_database_and_its_runs_are_those_of_the_public_fit(
     assert evidence("posteriors", "--quick", "--out", str(tmp_path))[0] == 0
     results = page.load(tmp_path)
     assert (tmp_path / "index.md").read_text("utf-8") == page.render(results)
-    (case,) = results["cases"]
+    (case,) = results.cases
     with jax.enable_x64(True):
         problem = made("made-regression", None)
         fit = fit_logdensity(
@@ -317,9 +321,9 @@ def test_a_trial_needs_no_database_and_its_runs_are_those_of_the_public_fit(
             family=MeanField(),
             progress=False,
         )
-    assert list(fit.warnings) == case["fits"]["30"][0]["warnings"]
-    gap = case["best"]["elbo"] - fit.elbo
-    assert gap == pytest.approx(case["fits"]["30"][0]["gap"], abs=6 * fit.elbo_error)
+    assert list(fit.warnings) == case.fits[30][0].warnings
+    gap = case.best.elbo - fit.elbo
+    assert gap == pytest.approx(case.fits[30][0].gap, abs=6 * fit.elbo_error)
     code, _, error = evidence("posteriors", "--out", str(tmp_path / "other"))
     assert code == 2
     assert "--posteriordb must be a clone" in error

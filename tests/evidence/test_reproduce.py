@@ -12,8 +12,7 @@ import pytest
 
 from browser import chromium, opened
 from evidence.reproduction import report
-from evidence.reproduction.experiment import TUNING_SEEDS, ReproductionSettings
-from evidence.reproduction.experiments import EXPERIMENTS
+from evidence.reproduction.experiments import EXPERIMENTS, TUNING_SEEDS, ReproductionSettings
 from evidence.reproduction.results import (
     BUDGET,
     COMPARED,
@@ -26,9 +25,11 @@ from evidence.reproduction.results import (
     TUNED,
     TUNING,
     Results,
+    last_tenth,
 )
 from evidence.reproduction.run import reproduce
-from evidence.scores import last_tenth
+from evidence.reproduction.summary import ClaimVerdict, ExperimentSummary
+from evidence.results import load
 from gladstorm import theory
 
 Said = Callable[..., tuple[int, str, str]]
@@ -89,29 +90,29 @@ def test_a_report_is_about_the_instance_that_was_run(out: Path) -> None:
 
 def test_the_report_has_every_verdict_and_number_of_the_summaries_in_its_tables(out: Path) -> None:
     for name, experiment in EXPERIMENTS.items():
-        findings = json.loads((out / name / "summary.json").read_text())
+        findings = load(ExperimentSummary, out / name / "summary.json")
         tables = dict(report.tables_of(findings))
         assert all(title.startswith(f"{experiment.title}: ") for title in tables)
         by_title = {title.partition(": ")[2]: rows for title, rows in tables.items()}
         assert all(len({len(row) for row in rows}) == 1 for rows in tables.values())
         verdicts = by_title["verdicts on the paper’s sentences"][1:]
         assert sorted((row[0], row[2], row[3]) for row in verdicts) == sorted(
-            (claim["statement"], str(claim["seeds"]), claim["verdict"]) for claim in findings["claims"]
+            (claim.statement, str(claim.seeds), claim.verdict) for claim in findings.claims
         )
         sizes = by_title["step sizes tried"][1:]
-        assert len(sizes) == sum(len(tuning["grid"]) for tuning in findings["tuning"].values())
+        assert len(sizes) == sum(len(tuning.grid) for tuning in findings.tuning.values())
         picked = {row[0]: float(row[1]) for row in sizes if row[5].startswith("picked")}
-        for method, tuning in findings["tuning"].items():
+        for method, tuning in findings.tuning.items():
             assert picked[method] in (
-                pytest.approx(tuning["best"], rel=1e-2),
-                pytest.approx(tuning["best_at_budget"], rel=1e-2),
+                pytest.approx(tuning.best, rel=1e-2),
+                pytest.approx(tuning.best_at_budget, rel=1e-2),
             )
         assert [row[0] for row in by_title["methods at equal iterations"][1:]] == list(COMPARED)
 
 
 def test_the_tally_counts_each_sentence_once_on_the_most_seeds() -> None:
-    def claim(statement: str, verdict: str, seeds: int) -> dict[str, Any]:
-        return {"id": statement + verdict[:0], "statement": statement, "verdict": verdict, "seeds": seeds}
+    def claim(statement: str, verdict: str, seeds: int) -> ClaimVerdict:
+        return ClaimVerdict(statement, statement, "", verdict, None, None, seeds, "")
 
     claims = [claim("a", "holds", 100), claim("a", "cannot tell", 3), claim("b", "does not hold", 100)]
     claims.append(claim("c", "depends on the reading (1 of 2 hold)", 100))

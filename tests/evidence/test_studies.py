@@ -1,4 +1,4 @@
-"""Studies: inertia between momentum and STORM, results at equal SFO, and what a budget pays for."""
+"""Studies: results at equal SFO, and what a budget pays for."""
 
 import math
 from dataclasses import replace
@@ -11,16 +11,14 @@ import pytest
 from evidence import study
 from evidence.optimality.measuring import HARD, counted, exponents, measured
 from evidence.reproduction.design import Design
-from evidence.reproduction.experiment import ReproductionSettings
-from evidence.reproduction.experiments import EXPERIMENTS
-from evidence.reproduction.results import NSGDM, NSTORM
+from evidence.reproduction.experiments import EXPERIMENTS, ReproductionSettings
+from evidence.reproduction.results import NSGDM, NSTORM, best, last_tenth, scores
 from evidence.reproduction.run import Tuning
-from evidence.scores import best, last_tenth, scores
 from evidence.verification import hardness
 from gladstorm import BlumGladyshev, Method, run, sgd
 from gladstorm.comparison.scores import failed, reported, reported_scores, within
 from gladstorm.methods.batches import FirstLarge
-from gladstorm.methods.estimators import Inertia, Momentum, Storm
+from gladstorm.methods.estimators import Storm
 from gladstorm.methods.steps import Normalized
 from gladstorm.problems import objectives
 from gladstorm.problems.hard.zero_chain import LARGEST
@@ -33,39 +31,8 @@ STEPS = 30
 def heavy() -> Record:
     """STORM, momentum and something between, in one program."""
     oracle = BlumGladyshev(objectives.named("cauchy", dim=2, start=1.0), B=0.5, G=0.3)
-    eta, mu = np.array([0.2, 1.0, 0.3]), np.array([1.0, 0.2, 0.4])
-    method = Method(Inertia(eta, mu), Normalized(0.05), FirstLarge(3))
+    method = Method(Storm(np.array([0.2, 1.0, 0.3])), Normalized(0.05), FirstLarge(3))
     return run(oracle, method, steps=STEPS, seeds=[3, 8], progress=False)
-
-
-def grad(k: int) -> Any:
-    """The gradient of sample k."""
-    noise = np.random.default_rng(k).normal(size=2)
-    return lambda x: 2 * x + noise * (1 + x)
-
-
-def test_inertia_is_the_recursion_by_hand() -> None:
-    estimator, step = Inertia(0.3, 0.4), Normalized(0.1)
-    x = np.array([1.0, -2.0])
-    v = m = grad(0)(x)
-    mine, state = x, estimator.init(grad(0), x)
-    for k in range(1, 6):
-        before, x = x, x - 0.1 * m / np.linalg.norm(m)
-        v = grad(k)(x) + 0.7 * (v - grad(k)(before))
-        m = 0.6 * m + 0.4 * v
-        previous, mine = mine, np.asarray(step(mine, estimator.direction(state)))
-        state = estimator.update(state, grad(k), previous, mine)
-        np.testing.assert_allclose(mine, x, rtol=1e-6)
-        np.testing.assert_allclose(estimator.direction(state), m, rtol=1e-5)
-
-
-@pytest.mark.parametrize(("inertia", "same"), [(Inertia(0.3, 1.0), Storm(0.3)), (Inertia(1.0, 0.3), Momentum(0.3))])
-def test_without_average_it_is_storm_and_without_correction_it_is_momentum(inertia: Inertia, same: Any) -> None:
-    points = np.random.default_rng(9).normal(size=(6, 2))
-    state, v = inertia.init(grad(0), points[0]), same.init(grad(0), points[0])
-    for k in range(1, 6):
-        state, v = (each.update(s, grad(k), points[k - 1], points[k]) for each, s in ((inertia, state), (same, v)))
-        np.testing.assert_allclose(inertia.direction(state), v, rtol=1e-12)
 
 
 def test_the_last_tenth_is_read_off_the_record(heavy: Record) -> None:

@@ -1,6 +1,7 @@
 """What becomes of a study's command: its exit code, its figures, its page, and the folders it made."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,11 @@ import pytest
 import typer
 
 from evidence import study
-from gladstorm.cli.app import AsJson
+
+
+@dataclass(frozen=True)
+class Words:
+    text: str
 
 
 class Drawn:
@@ -17,15 +22,18 @@ class Drawn:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def load(self, folder: Path) -> dict[str, str]:
+    def load(self, folder: Path) -> Words:
         self.asked.append("load")
-        return {"text": (folder / "results").read_text("utf-8")}
+        return Words((folder / "results").read_text("utf-8"))
 
     def draw(self, _: Path) -> None:
         self.asked.append("draw")
 
-    def render(self, results: dict[str, str]) -> str:
-        return f"The page of {results['text']}"
+    def render(self, results: Words) -> str:
+        return f"The page of {results.text}"
+
+    def print_tables(self, _: Words) -> None:
+        self.asked.append("print")
 
 
 @pytest.fixture
@@ -40,24 +48,23 @@ def _run(what: Callable[[Path], Any], *options: str) -> int:
     app = typer.Typer(pretty_exceptions_enable=False)
 
     @app.command("small", cls=study.StudyCommand)
-    def command(out: study.Out, as_json: AsJson = False) -> Any:  # StudyCommand reads the second
-        return what(out)
+    def command(out: study.Out) -> None:
+        what(out)
 
     code: int = typer.main.get_command(app).main([*options], standalone_mode=False)
     return code
 
 
-def _written(out: Path, returned: object = None, code: int | None = None) -> object:
+def _written(out: Path, code: int | None = None) -> None:
     (out / "results").write_text("results")
     if code is not None:
         raise typer.Exit(code)
-    return returned
 
 
 def test_a_study_that_fails_a_check_has_a_page_and_keeps_its_exit_code(page: Drawn) -> None:
     assert _run(lambda out: _written(out, code=study.CHECK_FAILED)) == study.CHECK_FAILED == 1
     assert (Path("out/small") / study.PAGE).read_text() == "The page of results"
-    assert page.asked == ["draw", "load"]
+    assert page.asked == ["draw", "load", "print"]
 
 
 @pytest.mark.parametrize("code", [0, 2, 130])
@@ -67,10 +74,10 @@ def test_a_study_that_ends_in_another_way_has_no_page(page: Drawn, code: int) ->
     assert not page.asked
 
 
-@pytest.mark.parametrize("returned", [True, False, None, 1])
-def test_figures_are_drawn_unless_the_study_says_that_it_has(page: Drawn, returned: object) -> None:
-    assert _run(lambda out: _written(out, returned)) == 0
-    assert page.asked == (["load"] if returned is True else ["draw", "load"])
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_run_ends_with_its_figures_its_page_and_its_tables_or_json(page: Drawn, options: tuple[str, ...]) -> None:
+    assert _run(_written, *options) == 0
+    assert page.asked == ["draw", "load"] + ["print"] * (not options)
 
 
 def test_page_only_computes_nothing_and_draws_always(page: Drawn, capsys: pytest.CaptureFixture[str]) -> None:

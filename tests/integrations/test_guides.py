@@ -17,10 +17,10 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # these libraries' own
 
 
 def names_after(page: str, **given: Any) -> dict[str, Any]:
-    """What the page's block for these tests leaves behind, with what the page took for granted."""
+    """What the page's blocks for these tests leave behind, with what the page took for granted."""
     text = (DOCS / page).read_text("utf-8")
-    (code,) = re.findall(r"<!-- run by the tests, make test-integrations -->\n```python\n(.*?)```", text, re.DOTALL)
-    exec(compile(code, page, "exec"), given)
+    blocks = re.findall(r"<!-- run by the tests, make test-integrations -->\n```python\n(.*?)```", text, re.DOTALL)
+    exec(compile("\n".join(blocks), page, "exec"), given)
     return given
 
 
@@ -38,6 +38,28 @@ def test_the_module_of_the_lightning_page_makes_a_step_of_every_four_mini_batche
     assert trainer.global_step == 2
     moved = torch.dist(module.network.weight.detach(), before).item()
     assert 0 < moved <= 2 * 0.1 + 1e-6  # the first call of a step only forms the estimate, or moves by lr
+
+
+def test_the_schedule_of_the_lightning_page_decays_to_0_within_the_training(tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning")
+
+    class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        configure_optimizers = names_after("lightning.md")["configure_optimizers"]
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = torch.nn.Linear(4, 1)
+
+        def training_step(self, batch: Any, index: int) -> torch.Tensor:
+            loss: torch.Tensor = (self.network(batch[0]) - batch[1]).square().mean()
+            return loss
+
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    trainer = lightning.Trainer(
+        max_epochs=2, accelerator="cpu", enable_checkpointing=False, default_root_dir=tmp_path, **quiet
+    )
+    trainer.fit(Module(), torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), batch_size=8))
+    assert trainer.optimizers[0].param_groups[0]["lr"] == 0
 
 
 class Network(torch.nn.Module):
@@ -80,3 +102,47 @@ def test_the_trainer_of_the_training_guide_trains(tmp_path: Path) -> None:
     trainer.train()
     assert trainer.state.global_step == 3
     assert 0 < torch.dist(model.linear.weight.detach(), before).item() <= 3 * 0.1 + 1e-6
+
+
+def test_the_lines_of_the_page_on_batches_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lightning, transformers, accelerate = map(pytest.importorskip, ("lightning", "transformers", "accelerate"))
+    import gladstorm.transformers
+
+    class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = Network()
+
+        def training_step(self, batch: Any, index: int) -> torch.Tensor:
+            return loss_of(self.network, batch)
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.AdamW(self.parameters())
+
+    def loss_of(model: Any, batch: Any) -> torch.Tensor:
+        loss: torch.Tensor = model(*batch)["loss"]
+        return loss
+
+    arguments = transformers.TrainingArguments(
+        str(tmp_path), report_to=[], use_cpu=True, gradient_accumulation_steps=2, per_device_train_batch_size=1
+    )
+    network = Network()
+    optimizer = torch.optim.AdamW(network.parameters())
+    found = names_after(
+        "batch.md",
+        lightning=lightning,
+        module=Module(),
+        loader=torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), batch_size=1),
+        arguments=arguments,
+        data=[{"x": x, "labels": y} for x, y in zip(X, Y, strict=True)],
+        model=network,
+        optimizer=optimizer,
+        schedule=torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0),
+        accelerator=accelerate.Accelerator(cpu=True),
+        loss_of=loss_of,
+        samples=64 * 8,
+    )
+    assert isinstance(found["trainer"], gladstorm.transformers.AutoBatchTrainer)
+    assert found["trainer"].state.global_step == 3 * 32
+    assert found["auto"].samples == 64 * 8

@@ -19,8 +19,9 @@ accelerate = pytest.importorskip("accelerate")
 events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 
 from gladstorm.diagnosis import READINGS  # noqa: E402
+from gladstorm.diagnosis.probes import EUCLID, LAYERS  # noqa: E402
 from gladstorm.lightning import NoiseMonitor as LightningMonitor  # noqa: E402
-from gladstorm.torch import NoiseProbe  # noqa: E402
+from gladstorm.torch import NSGDM, NoiseProbe, by_layer  # noqa: E402
 from gladstorm.transformers import NoiseMonitor  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own
@@ -136,6 +137,25 @@ def test_lightning_logs_the_noise_and_trains_to_the_same_bits(accumulate: int, t
     assert len([row for row in rows if row["loss"]]) == looks  # the looks' own losses are not logged
 
 
+class ByLayer(Regression):
+    def configure_optimizers(self) -> Any:
+        return NSGDM(by_layer(self), lr=0.02)
+
+
+@pytest.mark.parametrize("accumulate", [1, 4])
+def test_monitors_measure_in_the_norms_of_the_optimizer(accumulate: int, tmp_path: Path) -> None:
+    for module, norm in ((ByLayer(), LAYERS), (Regression(), EUCLID)):
+        watching = LightningMonitor(every=EVERY)
+        fit([watching], False, accumulate, module=module, default_root_dir=tmp_path)
+        assert watching.probe is not None
+        assert (watching.probe.probes.norm, len(watching.probe.probes)) == (norm, STEPS // accumulate // EVERY)
+        model, monitor = Network(), NoiseMonitor(every=EVERY)
+        optimizer = NSGDM(by_layer(model), lr=0.02) if norm == LAYERS else torch.optim.SGD(model.parameters(), lr=0.02)
+        train([monitor], tmp_path, accumulate, optimizer=optimizer, model=model)
+        assert monitor.probe is not None
+        assert (monitor.probe.probes.norm, len(monitor.probe.probes)) == (norm, STEPS // accumulate // EVERY)
+
+
 def test_lightning_s_tensorboard_has_the_readings(tmp_path: Path) -> None:
     monitor = LightningMonitor(every=EVERY)
     fit([monitor], lightning.pytorch.loggers.TensorBoardLogger(tmp_path))
@@ -220,8 +240,16 @@ class OwnLoss(transformers.Trainer):  # type: ignore[misc, name-defined]
         return loss
 
 
-def train(callbacks: list[Any], folder: Path, accumulate: int = 1, kind: Any = None, **options: Any) -> Any:
-    model = Network()
+def train(
+    callbacks: list[Any],
+    folder: Path,
+    accumulate: int = 1,
+    kind: Any = None,
+    optimizer: Any = None,
+    model: Any = None,
+    **options: Any,
+) -> Any:
+    model = model or Network()
     arguments = transformers.TrainingArguments(
         output_dir=str(folder),
         max_steps=STEPS // accumulate,
@@ -235,7 +263,7 @@ def train(callbacks: list[Any], folder: Path, accumulate: int = 1, kind: Any = N
         **{"report_to": [], **options},
     )
     data = [{"x": x, "labels": y} for x, y in zip(X, Y, strict=True)]
-    trainer = (kind or transformers.Trainer)(model, arguments, train_dataset=data)
+    trainer = (kind or transformers.Trainer)(model, arguments, train_dataset=data, optimizers=(optimizer, None))
     for callback in callbacks:
         callback.add_to(trainer)
     trainer.train()

@@ -1,4 +1,4 @@
-"""A notebook, executed: what results show of themselves there, and the bar of long work."""
+"""A notebook, executed: what results show of themselves there."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ SETTING = """
 import numpy as np
 import gladstorm as gs
 from gladstorm.diagnosis import Probe, Probes, diagnose
-from gladstorm.jobs import progress
 
-progress.QUIET_SECONDS = progress.NOTEBOOK_SECONDS = 0.0  # or a test would have to be slow
 oracle = gs.BlumGladyshev(gs.objectives.named("quadratic", dim=2, start=1.0), B=0.1, G=0.1)
 rng, nothing = np.random.default_rng(0), (np.nan, np.nan, np.nan)
 at = np.linspace(0, 3, 48)
@@ -32,17 +30,12 @@ RESULTS = {
     "plan": "gs.theory.plan('nstorm', horizon=1000, alpha=0, L=2.0, B=0.4, G=0.7, gap=3.0)",
     "report": "diagnose(Probes.of(probes))",
 }
-BAR = """
-bar = progress.Progress("working", 4).__enter__()
-for done in range(4):
-    bar(done)
-"""
 
 
 @pytest.fixture(scope="module")
 def executed() -> dict[str, list[Any]]:
     """The outputs of every cell."""
-    cells = {"setting": SETTING, **RESULTS, "bar": BAR, "last": "record.plot()"}
+    cells = {"setting": SETTING, **RESULTS, "last": "record.plot()"}
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells.values()])
     nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
     return {name: cell.outputs for name, cell in zip(cells, notebook.cells, strict=True)}
@@ -74,18 +67,11 @@ def test_a_result_shows_a_table_and_a_small_picture(executed: dict[str, list[Any
     assert len(png) < 200_000
 
 
-def test_long_work_has_a_bar_that_is_gone_when_it_ends(executed: dict[str, list[Any]]) -> None:
-    (bar,) = [each.data["text/html"] for each in executed["bar"]]
-    assert bar.startswith('<progress value="3" max="4"></progress> working: 75 %, about ')
-    shown = [each.data["text/html"] for each in executed["record"] if each.output_type == "display_data"]
-    assert shown == [""]  # there was one while it ran
-
-
 def test_a_figure_shows_itself_too(executed: dict[str, list[Any]]) -> None:
     assert "image/png" in executed["last"][0].data
 
 
-def test_no_cell_fails_and_no_line_of_progress_stands_beside_the_bar(executed: dict[str, list[Any]]) -> None:
+def test_no_cell_fails_and_short_work_shows_no_progress(executed: dict[str, list[Any]]) -> None:
     outputs = [each for cell in executed.values() for each in cell]
     assert [each for each in outputs if each.output_type == "error"] == []
     assert [each.text for each in outputs if each.output_type == "stream"] == ["compare: 1 of 1 methods, SGD …\n"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -139,12 +137,3 @@ def test_the_page_s_example_runs() -> None:
     page = Path(__file__).parent.parent.parent / "docs/numpyro.md"
     done = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert (done.failed, done.attempted > 5) == (0, True)
-
-
-def test_without_numpyro_the_module_says_what_to_install() -> None:
-    code = "import sys; sys.modules['numpyro'] = None; import gladstorm.numpyro"
-    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert outcome.stderr.splitlines()[-1] == (
-        "gladstorm.core.extras.MissingExtraError: gladstorm.numpyro needs numpyro, which is not installed: "
-        "pip install 'gladstorm[numpyro]'"
-    )

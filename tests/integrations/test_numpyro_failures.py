@@ -21,7 +21,7 @@ from numpyro.distributions import (  # noqa: E402
 from numpyro.infer import importance  # noqa: E402
 
 from gladstorm.numpyro import MeanField, fit  # noqa: E402
-from gladstorm.variational.judgement import khat  # noqa: E402
+from gladstorm.variational.weights import khat  # noqa: E402
 
 
 def several(name: str, law: Any, number: int) -> Any:
@@ -161,3 +161,13 @@ def test_positive_scales_of_a_covariance_stay_positive_and_finite() -> None:
 def test_khat_is_the_one_of_numpyro(shape: float) -> None:
     log_weights = np.log(np.random.default_rng(7).pareto(1 / shape, 16_384) + 1)
     assert khat(log_weights) == pytest.approx(importance._psis_khat(log_weights), abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # numpyro's, of how it enumerates
+def test_data_that_were_forgotten_and_so_are_a_discrete_latent_variable_are_named() -> None:
+    def model(outcome: Any = None) -> None:
+        rate = numpyro.sample("rate", Normal(0.0, 1.0))
+        numpyro.sample("outcome", Bernoulli(logits=rate), obs=outcome)
+
+    with pytest.raises(ValueError, match="continuous latent variables only; got a discrete one"):
+        fit(model, progress=False)

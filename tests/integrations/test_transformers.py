@@ -49,36 +49,37 @@ class TwoPoint(InOrder, TwoPointTrainer):
     pass
 
 
+def arguments(folder: Path, steps: int, **options: Any) -> Any:
+    quiet = {"report_to": [], "use_cpu": True, "disable_tqdm": True, "save_strategy": "no"}
+    own = {"output_dir": str(folder), "max_steps": steps, "per_device_train_batch_size": BATCH}
+    return transformers.TrainingArguments(**{**quiet, **own, **options})
+
+
 def fit(trainer: Any, make: Any, folder: Path, steps: int, resume: bool = False, **options: Any) -> Any:
     model = Network()
     optimizer = make(model)
-    arguments = transformers.TrainingArguments(
-        output_dir=str(folder),
-        max_steps=steps,
-        per_device_train_batch_size=BATCH,
-        report_to=[],
-        use_cpu=True,
-        disable_tqdm=True,
-        **{"save_strategy": "no", **options},
-    )
-    schedule = torch.optim.lr_scheduler.ConstantLR(optimizer, 1.0)
-    trainer(model, arguments, train_dataset=DATA, optimizers=(optimizer, schedule)).train(resume_from_checkpoint=resume)
+    both = optimizer, torch.optim.lr_scheduler.ConstantLR(optimizer, 1.0)
+    made = trainer(model, arguments(folder, steps, **options), train_dataset=DATA, optimizers=both)
+    made.train(resume_from_checkpoint=resume)
     return model
+
+
+def loop(model: Any, optimizer: Any, steps: Any, size: int = BATCH, backward: Any = Tensor.backward) -> None:
+    for k in steps:
+        x = X[k * size : (k + 1) * size]
+
+        def closure(x: Tensor = x) -> float:
+            optimizer.zero_grad()
+            loss = model(x, x.sum(1, keepdim=True))["loss"]
+            backward(loss)
+            return float(loss)
+
+        optimizer.step(closure)
 
 
 def by_hand(make: Any, steps: int, accumulate: int = 1) -> Network:
     model = Network()
-    optimizer = make(model)
-    for k in range(steps):
-        x = X[k * BATCH * accumulate : (k + 1) * BATCH * accumulate]
-
-        def closure(x: Tensor = x) -> float:
-            optimizer.zero_grad()
-            loss: Tensor = model(x, x.sum(1, keepdim=True))["loss"]
-            loss.backward()
-            return loss.item()
-
-        optimizer.step(closure)
+    loop(model, make(model), range(steps), BATCH * accumulate)
     return model
 
 
@@ -127,40 +128,24 @@ def test_the_plain_trainer_refuses_nstorm(tmp_path: Path) -> None:
 
 
 def test_nsgdm_may_be_given_as_a_class_with_its_options(tmp_path: Path) -> None:
-    model = Network()
-    arguments = transformers.TrainingArguments(
-        output_dir=str(tmp_path),
-        max_steps=4,
-        per_device_train_batch_size=BATCH,
-        max_grad_norm=0.0,
-        lr_scheduler_type="constant",
-        save_strategy="no",
-        report_to=[],
-        use_cpu=True,
-        disable_tqdm=True,
-    )
-    Plain(model, arguments, train_dataset=DATA, optimizer_cls_and_kwargs=(NSGDM, {"lr": LR})).train()
+    model, given = Network(), arguments(tmp_path, 4, max_grad_norm=0.0, lr_scheduler_type="constant")
+    Plain(model, given, train_dataset=DATA, optimizer_cls_and_kwargs=(NSGDM, {"lr": LR})).train()
     assert_same(model, by_hand(lambda m: NSGDM(m.parameters(), LR), 4))
 
 
-def test_accelerate_resumes_to_the_bits_of_an_uninterrupted_run(tmp_path: Path) -> None:
+@pytest.fixture
+def accelerator() -> Any:
     accelerate.state.AcceleratorState._reset_state(True)
     accelerate.state.GradientState._reset_state()
-    accelerator = accelerate.Accelerator(cpu=True)
+    return accelerate.Accelerator(cpu=True)
+
+
+def test_accelerate_resumes_to_the_bits_of_an_uninterrupted_run(accelerator: Any, tmp_path: Path) -> None:
     plain = Network()
     model, optimizer = accelerator.prepare(plain, NSTORM(plain.parameters(), LR))
 
     def train(steps: range) -> list[list[float]]:
-        for k in steps:
-            x = X[k * BATCH : (k + 1) * BATCH]
-
-            def closure(x: Tensor = x) -> float:
-                optimizer.zero_grad()
-                loss = model(x, x.sum(1, keepdim=True))["loss"]
-                accelerator.backward(loss)
-                return float(loss)
-
-            optimizer.step(closure)
+        loop(model, optimizer, steps, backward=accelerator.backward)
         return [p.tolist() for p in plain.parameters()]
 
     train(range(3))
@@ -174,23 +159,11 @@ def test_accelerate_resumes_to_the_bits_of_an_uninterrupted_run(tmp_path: Path) 
     assert train(range(3, 6)) == whole
 
 
-def test_accelerate_trains_as_a_plain_loop_and_gives_its_average() -> None:
-    accelerate.state.AcceleratorState._reset_state(True)
-    accelerate.state.GradientState._reset_state()
-    accelerator = accelerate.Accelerator(cpu=True)
+def test_accelerate_trains_as_a_plain_loop_and_gives_its_average(accelerator: Any) -> None:
     for make in (lambda m: NSTORM(m.parameters(), LR), lambda m: Untuned(m.parameters(), horizon=4)):
         plain = Network()
         model, optimizer = accelerator.prepare(plain, make(plain))
-        for k in range(4):
-            x = X[k * BATCH : (k + 1) * BATCH]
-
-            def closure(x: Tensor = x, model: Any = model, optimizer: Any = optimizer) -> float:
-                optimizer.zero_grad()
-                loss = model(x, x.sum(1, keepdim=True))["loss"]
-                accelerator.backward(loss)
-                return float(loss)
-
-            optimizer.step(closure)
+        loop(model, optimizer, range(4), backward=accelerator.backward)
         assert_same(plain, by_hand(make, 4))
     last = plain.linear.weight.tolist()
     with optimizer.optimizer.averaged():  # Accelerate wraps it
@@ -210,22 +183,11 @@ def test_the_average_is_evaluated_saved_and_left_in_the_model_and_the_run_resume
 ) -> None:
     def train(folder: Path, steps: int, callbacks: list[Any], resume: bool = False, **options: Any) -> Any:
         model = Saves()
-        arguments = transformers.TrainingArguments(
-            output_dir=str(folder),
-            max_steps=steps,
-            per_device_train_batch_size=BATCH,
-            per_device_eval_batch_size=48,
-            lr_scheduler_type="constant",
-            max_grad_norm=0.0,
-            report_to=[],
-            use_cpu=True,
-            disable_tqdm=True,
-            **{"eval_strategy": "steps", "eval_steps": 3, "save_strategy": "steps", "save_steps": 3, **options},
-        )
-        optimizer = Untuned(model.parameters(), horizon=6)
-        trainer = Plain(
-            model, arguments, train_dataset=DATA, eval_dataset=DATA, callbacks=callbacks, optimizers=(optimizer, None)
-        )
+        options |= {"lr_scheduler_type": "constant", "max_grad_norm": 0.0, "per_device_eval_batch_size": 48}
+        options |= {"eval_strategy": "steps", "eval_steps": 3, "save_strategy": "steps", "save_steps": 3}
+        optimizer, given = Untuned(model.parameters(), horizon=6), arguments(folder, steps, **options)
+        data = {"train_dataset": DATA, "eval_dataset": DATA}
+        trainer = Plain(model, given, **data, callbacks=callbacks, optimizers=(optimizer, None))
         trainer.train(resume_from_checkpoint=resume)
         losses = [entry["eval_loss"] for entry in trainer.state.log_history if "eval_loss" in entry]
         return model, optimizer, losses
@@ -252,10 +214,7 @@ def test_the_average_is_evaluated_saved_and_left_in_the_model_and_the_run_resume
 
 @pytest.mark.filterwarnings("default")
 def test_the_trainer_s_own_linear_decay_is_announced(tmp_path: Path) -> None:
-    arguments = transformers.TrainingArguments(
-        output_dir=str(tmp_path), max_steps=4, report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no"
-    )
-    model = Network()
-    trainer = Plain(model, arguments, train_dataset=DATA, optimizers=(Untuned(model.parameters(), horizon=4), None))
+    model, given = Network(), arguments(tmp_path, 4)
+    trainer = Plain(model, given, train_dataset=DATA, optimizers=(Untuned(model.parameters(), horizon=4), None))
     with pytest.warns(UserWarning, match="Untuned: a scheduler has changed lr from 1 to 0.75"):
         trainer.train()

@@ -127,7 +127,7 @@ def test_nothing_is_written_through_a_link_of_another_user_in_a_shared_folder(
         write_text(link, "text")
     code, out, err = gladstorm(*"simulate --objective cauchy --method sgd --gamma 1 --save".split(), str(link))
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "simulate: --save must not be another user's link" in err
+    assert "simulate: --save: a file must not be another user's link" in err
     assert (precious.read_text(), link.is_symlink()) == ("own", True)
 
 

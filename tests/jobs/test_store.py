@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import gladstorm as gs
-from evidence.parts import Part
+from evidence.results import Part
 from evidence.verification import QUICK, verify
 from evidence.verification.checks import AtMost, Check, PartResult
 from gladstorm.core.statistics import Mean

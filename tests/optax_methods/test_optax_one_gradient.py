@@ -1,6 +1,5 @@
-"""NIGT and NMARS: the simulator, Optax and NumPy by hand visit the same points on the same noise, in float64."""
+"""NIGT and NMARS in Optax: schedules, decay, bad gradients. tests/torch/test_parity.py compares their iterates."""
 
-from functools import cache
 from typing import Any
 
 import jax
@@ -9,23 +8,8 @@ import numpy as np
 import optax
 import pytest
 
-import gladstorm as gs
-import unrolled_family as by_hand
 from gladstorm.optax import by_layer, nigt, nmars, nsgdm
 from optax_walks import assert_close, samples, walk
-from unrolled import Batch, noise
-from whole_step import begun, whole_step
-
-STEPS, SEED, B, G, GAMMA, ETA, SCALE = 60, 11, 0.6, 0.9, 0.03, 0.15, 0.4
-OBJECTIVE = gs.objectives.named("double-well", dim=5, start=1.0)
-ORACLE, START = gs.BlumGladyshev(OBJECTIVE, B, G), np.asarray(OBJECTIVE.start)
-OPTAX: dict[str, Any] = {"nigt": nigt(GAMMA, 1 - ETA), "nmars": nmars(GAMMA, 1 - ETA, scale=SCALE)}
-METHODS = {"nigt": gs.methods.nigt(GAMMA, ETA), "nmars": gs.methods.nmars(GAMMA, ETA, scale=SCALE)}
-BY_HAND: dict[str, Any] = {
-    "nigt": lambda: by_hand.Transported(1 - ETA),
-    "nmars": lambda: by_hand.LaggedMars(1 - ETA, SCALE, np.inf),
-}
-BOTH = pytest.mark.parametrize("name", OPTAX)
 
 
 @pytest.fixture(autouse=True)
@@ -34,52 +18,10 @@ def _double() -> Any:
         yield
 
 
-def exact(x: Any) -> np.ndarray:
-    with jax.enable_x64(True):
-        return np.asarray(OBJECTIVE.grad(x))
-
-
-@cache
-def expected(name: str) -> np.ndarray:
-    def step(k: int, x: Any, v: Any) -> Any:
-        return x - GAMMA * v / np.linalg.norm(v)
-
-    def size(k: int, distance2: float, afresh: bool) -> int:
-        return 1
-
-    return np.array(by_hand.unrolled_family(BY_HAND[name](), step, exact, START, B, G, STEPS, SEED, size).x)
-
-
-@BOTH
-def test_every_iterate_of_the_simulator_is_that_by_hand(name: str) -> None:
-    state = begun(ORACLE, METHODS[name], SEED, STEPS)
-    visited = [state.point.x]
-    for k in range(1, STEPS + 1):
-        state = whole_step(ORACLE, METHODS[name], state, SEED, k, STEPS)
-        visited.append(state.point.x)
-    np.testing.assert_allclose(visited, expected(name), rtol=0, atol=1e-12)
-    assert int(state.sfo) == STEPS + 1
-
-
-@BOTH
-def test_every_iterate_of_optax_is_that_by_hand_with_one_gradient_where_the_parameters_are(name: str) -> None:
-    params = {"a": jnp.asarray(START[:2]), "b": jnp.asarray(START[2:])}
-    state, visited = OPTAX[name].init(params), [START]
-    for k in range(STEPS):
-        sample = Batch(noise(SEED, k, START.size), 1, exact, START, B, G)
-        g = sample(np.concatenate([*params.values()]))
-        updates, state = OPTAX[name].update({"a": jnp.asarray(g[:2]), "b": jnp.asarray(g[2:])}, state, params)
-        params = optax.apply_updates(params, updates)
-        x = state.iterate if name == "nigt" else params
-        visited.append(np.concatenate([*x.values()]))
-    np.testing.assert_allclose(visited, expected(name), rtol=0, atol=1e-12)
-
-
-def test_each_is_told_apart_by_far_and_without_its_correction_is_nsgdm() -> None:
-    assert np.linalg.norm(expected("nigt") - expected("nmars"), axis=1)[2:].min() > 1e-6
+def test_without_its_correction_each_is_nsgdm() -> None:
     x, given = jnp.array([1.0, -2.0]), samples(6)
-    plain, _ = walk(nsgdm(GAMMA, 0.0), x, given)
-    for optimizer in (nigt(GAMMA, 0.0), nmars(GAMMA, 0.0), nmars(GAMMA, 0.0, scale=5.0)):
+    plain, _ = walk(nsgdm(0.03, 0.0), x, given)
+    for optimizer in (nigt(0.03, 0.0), nmars(0.03, 0.0), nmars(0.03, 0.0, scale=5.0)):
         assert_close(walk(optimizer, x, given)[0], plain, atol=1e-14)
 
 

@@ -1,4 +1,4 @@
-"""The Optax transformations among others: chains, masks, clipping, devices, decay, and the libraries around Optax."""
+"""The Optax transformations among others: chains, masks, clipping, devices, decay, and models with functions."""
 
 from functools import partial
 from typing import Any
@@ -189,53 +189,6 @@ def test_inside_shard_map_parts_that_nobody_named_are_refused_and_whole_ones_are
 
 # Libraries
 
-INPUTS = jnp.arange(12.0).reshape(4, 3) / 10
-
-
-def by_hand(optimizer: Any, params: Any, loss: Any, steps: int) -> Any:
-    """A plain loop of Optax."""
-    state = optimizer.init(params)
-    for _ in range(steps):
-        updates, state = optimizer.update(jax.grad(loss)(params), state, params, grad_fn=jax.grad(loss))
-        params = optax.apply_updates(params, updates)
-    return params
-
-
-def assert_same_bits(tree: Any, other: Any) -> None:
-    jax.tree.map(np.testing.assert_array_equal, tree, other)
-
-
-@BOTH
-def test_a_flax_nnx_model_is_trained_as_by_hand_and_resumes_to_the_same_bits(factory: Any) -> None:
-    nnx = pytest.importorskip("flax.nnx")
-
-    def made() -> Any:
-        model = nnx.Linear(3, 1, rngs=nnx.Rngs(0))
-        return model, nnx.Optimizer(model, factory(LR), wrt=nnx.Param)
-
-    graph, start, rest = nnx.split(made()[0], nnx.Param, ...)
-
-    def loss(params: Any) -> Any:
-        return jnp.mean((nnx.merge(graph, params, rest)(INPUTS) - 1) ** 2)
-
-    def train(model: Any, optimizer: Any, steps: int) -> Any:
-        for _ in range(steps):
-            params = nnx.state(model, nnx.Param)
-            optimizer.update(model, jax.grad(loss)(params), grad_fn=jax.grad(loss))
-        return nnx.state(model, nnx.Param)
-
-    model, optimizer = made()
-    half = train(model, optimizer, 10)
-    saved = jax.tree.map(np.asarray, (half, nnx.state(optimizer)))  # as any checkpoint keeps them
-    trained = train(model, optimizer, 10)
-    assert loss(trained) < loss(start) / 2
-    assert_close(nnx.to_pure_dict(trained), nnx.to_pure_dict(by_hand(factory(LR), start, loss, 20)))
-
-    other, its = made()
-    for kept, into in zip(saved, (other, its), strict=True):
-        nnx.update(into, jax.tree.map(jnp.asarray, kept))
-    assert_same_bits(nnx.to_pure_dict(train(other, its, 10)), nnx.to_pure_dict(trained))
-
 
 @pytest.mark.parametrize(
     "optimizer",
@@ -260,38 +213,3 @@ def test_a_whole_model_whose_functions_have_no_gradient_is_as_good_as_its_arrays
         assert_close((same, whole_state), (updates, state), atol=0)
         params = optax.apply_updates(params, updates)
     assert length(updates) > 0
-
-
-@BOTH
-def test_an_equinox_model_is_trained_as_by_hand_and_resumes_to_the_same_bits(factory: Any, tmp_path: Any) -> None:
-    eqx = pytest.importorskip("equinox")
-    optimizer = factory(LR)
-
-    def made() -> Any:
-        model = eqx.nn.MLP(3, 1, 4, 1, key=jax.random.key(0))
-        return model, optimizer.init(eqx.filter(model, eqx.is_inexact_array))
-
-    start, static = eqx.partition(made()[0], eqx.is_inexact_array)
-
-    def loss(params: Any) -> Any:
-        return jnp.mean((jax.vmap(eqx.combine(params, static))(INPUTS) - 1) ** 2)
-
-    @eqx.filter_jit  # type: ignore[untyped-decorator]  # equinox has none where it is not installed
-    def step(model: Any, state: Any) -> Any:
-        params = eqx.filter(model, eqx.is_inexact_array)
-        updates, state = optimizer.update(jax.grad(loss)(params), state, model, grad_fn=jax.grad(loss))
-        return eqx.apply_updates(model, updates), state
-
-    def train(both: Any, steps: int) -> Any:
-        for _ in range(steps):
-            both = step(*both)
-        return both
-
-    half = train(made(), 10)
-    eqx.tree_serialise_leaves(tmp_path / "checkpoint", half)
-    trained, state = train(half, 10)
-    params = eqx.filter(trained, eqx.is_inexact_array)
-    assert loss(params) < loss(start) / 2
-    assert_close(params, by_hand(optimizer, start, loss, 20))
-    resumed = train(eqx.tree_deserialise_leaves(tmp_path / "checkpoint", made()), 10)
-    assert_same_bits(eqx.filter(resumed, eqx.is_array), eqx.filter((trained, state), eqx.is_array))

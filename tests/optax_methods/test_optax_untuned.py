@@ -14,18 +14,10 @@ from jax.sharding import Mesh, PartitionSpec
 import gladstorm as gs
 import gladstorm.torch
 from gladstorm.optax import averaged, untuned
-from optax_walks import gradient, samples, walk
+from optax_walks import gradient, mean_of, samples, walk
 
 SAMPLES = samples(12)
 X = jnp.array([1.0, -2.0])
-
-
-def mean_of(visited: list[Any], start: Any) -> Any:
-    """x̄ by hand."""
-    mean = jax.tree.map(lambda leaf: np.array(leaf, np.float64), start)
-    for k, x in enumerate(visited, start=1):
-        mean = jax.tree.map(lambda m, leaf, k=k: m + 7 / (k + 7) * (np.array(leaf) - m), mean, x)
-    return mean
 
 
 TREE = {"a": X, "b": jnp.array([3.0])}
@@ -135,32 +127,3 @@ def test_a_wrong_number_is_refused_in_a_sentence(options: dict[str, Any], senten
         untuned(**{"horizon": 12, **options})
     with pytest.raises(ValueError, match=r"^untuned: params must be given to update; got params=None\."):
         untuned(12).update(jnp.ones(2), untuned(12).init(jnp.ones(2)))
-
-
-def test_the_average_of_a_whole_equinox_model_is_a_model() -> None:
-    eqx = pytest.importorskip("equinox")
-    model = eqx.nn.MLP(2, 1, 3, 1, key=jax.random.key(0))  # with functions among its leaves
-    optimizer = untuned(5)
-    state = optimizer.init(eqx.filter(model, eqx.is_inexact_array))
-    for _ in range(3):
-        grads = eqx.filter_grad(lambda model: jnp.sum(jax.vmap(model)(jnp.eye(2)) ** 2))(model)
-        updates, state = optimizer.update(grads, state, model)
-        model = eqx.apply_updates(model, updates)
-    average = averaged(state, model)
-    assert average.activation is model.activation
-    np.testing.assert_allclose(average.layers[0].weight, state.average.layers[0].weight)
-    assert np.isfinite(jax.vmap(average)(jnp.eye(2))).all()
-
-
-def test_the_average_of_an_nnx_model_is_a_state_of_it() -> None:
-    nnx = pytest.importorskip("flax.nnx")
-    model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
-    optimizer = nnx.Optimizer(model, optax.chain(optax.clip(9.0), untuned(5)), wrt=nnx.Param)
-    visited, start = [], np.array(model.kernel[...])
-    for _ in range(3):
-        optimizer.update(model, nnx.grad(lambda model: jnp.sum(model(jnp.eye(3)) ** 2))(model))
-        visited.append(np.array(model.kernel[...]))
-    average = averaged(nnx.as_pure(optimizer.opt_state), nnx.as_pure(nnx.state(model, nnx.Param)))
-    np.testing.assert_allclose(average["kernel"], mean_of(visited, start), rtol=1e-5)
-    nnx.update(model, average)
-    np.testing.assert_allclose(model.kernel[...], average["kernel"])

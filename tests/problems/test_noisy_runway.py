@@ -12,10 +12,11 @@ import pytest
 from scipy import stats
 
 from evidence.verification.hard_instances import GatedRunway
+from evidence.verification.rotated_runway import RotatedRunway
 from gladstorm import theory
 from gladstorm.core.hardness import Hardness
 from gladstorm.problems import objectives, oracles
-from gladstorm.problems.objectives import NoisyRunway, RotatedRunway
+from gladstorm.problems.objectives import NoisyRunway
 
 LEVEL = 1e-6
 NUMBERS: dict[str, Any] = {"eps": 0.005, "alpha": 1.0, "L0": 1.0, "L1": 120.0, "B": 0.25, "gap": 1.0}
@@ -169,7 +170,7 @@ def test_it_begins_at_zero() -> None:
     with pytest.raises(ValueError, match="NoisyRunway: start must be 0, where the runway begins"):
         oracles.named("noisy-runway", moved)
     with pytest.raises(ValueError, match="RotatedRunway: dim must be > 2, the length of the chain; got dim=2"):
-        objectives.named("noisy-runway", dim=2)
+        RotatedRunway.from_eps(**NUMBERS, dim=2)
 
 
 def test_at_the_largest_eps_of_e3_the_confinement_takes_all_the_curvature_that_it_may() -> None:

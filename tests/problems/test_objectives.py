@@ -10,7 +10,7 @@ import pytest
 from gladstorm.core.constants import Constants
 from gladstorm.problems import objectives
 
-SPECS = [
+SPECS: list[tuple[str, int | None]] = [
     ("power:2.5", 3),
     ("power:3", 1),
     ("power:3", 4),
@@ -21,7 +21,7 @@ SPECS = [
     ("double-well", 1),
     ("double-well", 3),
     ("cosh", 2),
-    ("noisy-runway", 5),
+    ("noisy-runway", None),  # its numbers decide
     ("cosh:0.5,3", 1),
     ("phase-retrieval:60", 4),
     ("dro:30", 4),
@@ -116,11 +116,11 @@ def test_the_paper_s_phase_retrieval_has_the_paper_s_sizes_and_known_constants()
 def test_phase_retrieval_vanishes_at_the_signal_and_declares_nothing_without_full_rank() -> None:
     rng = np.random.default_rng(0)
     A, signal = rng.normal(size=(30, 5)), rng.normal(size=5)
-    instance = objectives.PhaseRetrieval.from_measurements(A, (A @ signal) ** 2, np.ones(5))
+    instance = objectives.PhaseRetrieval(A, A.T, (A @ signal) ** 2, np.ones(5))
     with jax.enable_x64(True):
         assert float(instance.value(jnp.asarray(signal))) == pytest.approx(0, abs=1e-25)
         assert np.linalg.norm(instance.grad(jnp.asarray(-signal))) == pytest.approx(0, abs=1e-12)
-    assert objectives.PhaseRetrieval.from_measurements(A[:3], np.ones(3), np.ones(5)).constants is None
+    assert objectives.PhaseRetrieval(A[:3], A[:3].T, np.ones(3), np.ones(5)).constants is None
 
 
 def test_the_cubic_starts_with_variance_a_tenth() -> None:
@@ -130,10 +130,12 @@ def test_the_cubic_starts_with_variance_a_tenth() -> None:
 
 
 def test_the_seed_decides_the_instance(objective: Any) -> None:
+    if isinstance(objective, objectives.NoisyRunway):
+        pytest.skip("nothing of it is drawn")
     same, other = (type(objective).from_seed(seed, dim=objective.start.size) for seed in (3, 4))
     again = type(objective).from_seed(3, dim=objective.start.size)
     np.testing.assert_array_equal(same.start, again.start)
-    drawn = [jax.tree.leaves(each) for each in (same, other)]  # a chain begins at 0: its directions are drawn
+    drawn = [jax.tree.leaves(each) for each in (same, other)]
     assert not all(np.array_equal(a, b) for a, b in zip(*drawn, strict=True))
 
 

@@ -17,7 +17,6 @@ from typing import Any
 from unittest import mock
 
 import cloudpickle
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -34,7 +33,7 @@ distributed = pytest.importorskip("distributed")
 
 ORACLE = gs.BlumGladyshev(gs.objectives.named("power:3", start=5.0), B=0.5, G=0.5)
 METHODS = {"SGD": gs.sgd([0.01, 0.02]), "NSGDM": gs.nsgdm(0.01, 0.1)}
-ARRAYS = ("grad_norm", "value", "error", "sfo", "last", "sampled", "diverged", "reached", "steps", "seeds")
+ARRAYS = ("grad_norm", "value", "error", "mean_error", "sfo", "last", "sampled", "reached", "steps", "seeds")
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +66,6 @@ def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 def _require_same(one: gs.Record, other: gs.Record) -> None:
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
-    np.testing.assert_allclose(one.mean_error, other.mean_error, rtol=1e-14)  # docs/cluster.md says why
     assert one.config == other.config
 
 
@@ -87,18 +85,6 @@ def test_every_executor_gives_the_bytes_of_this_process_and_what_is_kept_is_sent
     _require_same(gs.sweep(ORACLE, METHODS, steps=60, seeds=3, executor=Idle(), store=tmp_path), here)
 
 
-@pytest.mark.parametrize("objective", ["power:3", "phase-retrieval:40"])
-def test_one_device_gives_the_bytes_of_two(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "CHEAP_BYTES", 100_000 if objective == "power:3" else 0)  # a product decides
-    oracle = gs.BlumGladyshev(gs.objectives.named(objective, dim=6, start=2.0), 0.5, 0.5)
-    for seeds in (1, 2, 5):
-        both = gs.sweep(oracle, METHODS, steps=30, seeds=seeds)
-        with monkeypatch.context() as one_device:
-            one_device.setattr("jax.local_devices", lambda: jax.devices()[1:])
-            one_device.setattr("jax.local_device_count", lambda: 1)
-            _require_same(gs.sweep(oracle, METHODS, steps=30, seeds=seeds), both)
-
-
 def _numbered(number: int) -> PartResult:
     return PartResult(rows={"table": [{"number": number}]})
 
@@ -111,8 +97,8 @@ def _die_the_first_times(folder: Path, times: int, number: int) -> PartResult:
     return _numbered(number)
 
 
-@pytest.mark.parametrize("times", [1, 3])
-def test_a_death_costs_the_tasks_under_way_and_no_result(times: int, two: Any, tmp_path: Path) -> None:
+def test_a_death_costs_the_tasks_under_way_and_no_result(two: Any, tmp_path: Path) -> None:
+    times = 3  # as often as processes are made again
     tasks = [Task(f"task {n}", n, partial(_die_the_first_times, tmp_path, times, n)) for n in range(6)]
     pairs = list(results(tasks, None, two))
     assert sorted(pairs, key=lambda pair: pair[0]) == [(n, _numbered(n)) for n in range(6)]
@@ -121,7 +107,7 @@ def test_a_death_costs_the_tasks_under_way_and_no_result(times: int, two: Any, t
 
 def test_a_worker_of_dask_that_dies_costs_its_task(client: Any, tmp_path: Path) -> None:
     tasks = [Task(f"task {n}", n, partial(_die_the_first_times, tmp_path, 1, n)) for n in range(4)]
-    assert dict(results(tasks, None, cluster.OnDask(client))) == {n: _numbered(n) for n in range(4)}
+    assert dict(results(tasks, None, cluster.choose_executor(client))) == {n: _numbered(n) for n in range(4)}
 
 
 def test_who_dies_again_and_again_ends_the_job_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

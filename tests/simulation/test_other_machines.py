@@ -23,9 +23,9 @@ LAWS = "(part_in_a_million and not 10000000) or length_lr_whatever or memory_for
 
 # What this machine's libraries are told not to use, and how many cores and devices there are. The libraries obey only
 # in a process of their own. MKL, which computes torch's dot products, does not listen to ATen's variable.
-MACHINES: dict[str, tuple[int, dict[str, str]]] = {
-    "one core without AVX": (1, {"ATEN_CPU_CAPABILITY": "default", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"}),
-    "AVX2": (2, {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}),
+MACHINES: dict[str, tuple[int, int, str, str]] = {  # cores, devices, and instructions for ATen, and for MKL and XLA
+    "one core without AVX": (1, 1, "default", "SSE4_2"),
+    "four devices with AVX2": (2, 4, "avx2", "AVX2"),
 }
 SWEEP = """
 import jax
@@ -34,6 +34,13 @@ oracle = BlumGladyshev(objectives.PhaseRetrieval.from_seed(0, dim=5), 0.5, 1.0)
 record = sweep(oracle, [nstorm([1e-2, 2e-2, 3e-2], 0.1)], steps=40, seeds=3, records=4, progress=False)
 curves = {name: getattr(record, name).tolist() for name in ("grad_norm", "drift2", "mean_error", "sfo", "last")}
 found = {"devices": jax.device_count(), **curves}
+"""
+THERE = """
+import json, sys
+import pytest
+assert pytest.main(["-n0", *sys.argv[1:]]) == 0
+exec(sys.stdin.read())
+print("\\n" + json.dumps(found))
 """
 
 
@@ -48,40 +55,25 @@ def only(cores: int) -> Iterator[None]:
         os.sched_setaffinity(0, all_cores)
 
 
-def run(*arguments: str, cores: int = 2, **environment: str) -> str:
-    """A Python of its own; what it prints, once it has ended well."""
-    with only(cores):
-        ended = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=ROOT,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-        )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
-
-
 @pytest.mark.parametrize("machine", MACHINES)
-def test_the_laws_hold_on(machine: str) -> None:
-    cores, environment = MACHINES[machine]
-    files = [str(ROOT / "tests" / f"{name}.py") for name in FILES]
-    report = run("-m", "pytest", "-n0", "-k", LAWS, *files, cores=cores, **environment)
-    assert " passed" in report
-    assert "skipped" not in report
-
-
-def test_a_sweep_has_the_same_numbers_on_one_two_and_four_devices_with_or_without_avx() -> None:
+def test_the_laws_hold_and_a_sweep_has_the_same_numbers_on(machine: str) -> None:
     here: dict[str, Any] = {}
     exec(SWEEP, here)
     expected = here["found"]
-    print_it = SWEEP + "import json\nprint(json.dumps(found))"
-    for devices, cores, instructions in ((1, 1, "SSE4_2"), (4, 2, "AVX2")):
-        told = {"JAX_NUM_CPU_DEVICES": str(devices), "XLA_FLAGS": f"--xla_cpu_max_isa={instructions}"}
-        other = json.loads(run("-c", print_it, cores=cores, **told))
-        assert (other.pop("devices"), other["sfo"]) == (devices, expected["sfo"])
-        for name, curve in other.items():  # how sums are ordered, and so rounded, is up to each program
-            np.testing.assert_allclose(curve, expected[name], rtol=1e-9, err_msg=name)
+    cores, devices, aten, others = MACHINES[machine]
+    told = {"ATEN_CPU_CAPABILITY": aten, "MKL_ENABLE_INSTRUCTIONS": others, "JAX_NUM_CPU_DEVICES": str(devices)}
+    told["XLA_FLAGS"] = f"--xla_cpu_max_isa={others}"
+    files = [str(ROOT / "tests" / f"{name}.py") for name in FILES]
+    command = [sys.executable, "-c", THERE, "-k", LAWS, *files]
+    with only(cores):
+        ended = subprocess.run(command, input=SWEEP, cwd=ROOT, env=os.environ | told, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert " passed" in ended.stdout
+    assert "skipped" not in ended.stdout
+    other = json.loads(ended.stdout.splitlines()[-1])
+    assert (other.pop("devices"), other["sfo"]) == (devices, expected["sfo"])
+    for name, curve in other.items():  # how sums are ordered, and so rounded, is up to each program
+        np.testing.assert_allclose(curve, expected[name], rtol=1e-9, err_msg=name)
 
 
 @pytest.mark.parametrize("pins", sorted(ROOT.glob("requirements*.txt")), ids=lambda path: path.name)

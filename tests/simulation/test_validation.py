@@ -160,6 +160,7 @@ ORACLES: list[tuple[Any, str]] = [
         r"of one structure.* oracle 0 is BlumGladyshev.*, oracle 1 is BlumGladyshev",
     ),
     ([ORACLE, bg(objectives.named("cosh", dim=3))], "oracles must be of one structure.* oracle 1 is .*Cosh"),
+    ([bg(objectives.from_function(lambda x: x @ x, start=ONES)) for _ in range(2)], "define it once, outside"),
     (
         PlainDataclass(GOOD, 0.5, 1.0),
         "PlainDataclass: must be a part, with @gladstorm.part above its class",
@@ -170,7 +171,7 @@ ORACLES: list[tuple[Any, str]] = [
     (bg(Mine(ONES * 1j)), "Mine: start must be a vector of finite numbers"),
     (bg(NoValue(ONES)), "NoValue: value must return one number; got None"),
     (bg(VectorValue(ONES)), r"VectorValue: value must return one number; got an array of shape \(3,\)"),
-    (bg(ShortGradient(ONES)), r"ShortGradient: grad must be float64 of shape \(3,\); got float64 of shape \(1,\)"),
+    (bg(ShortGradient(ONES)), r"ShortGradient: grad must be an array of shape \(3,\); got shape \(1,\)"),
     (AtIsX(GOOD, 0.5, 1.0), r"AtIsX: at must return a point with a field x, .*; got float64 of shape \(3,\)"),
     (AtIsAnObject(GOOD, 0.5, 1.0), "AtIsAnObject: at must return a point with a field x, .*; got object"),
     (

@@ -20,10 +20,11 @@ import pytest
 import sympy as sp
 from mpmath import iv
 
+from evidence.verification.rotated_runway import SQUASHED, RotatedRunway
 from gladstorm.core import hardness
-from gladstorm.problems.hard.noisy_runway import QUIET, SQUASHED
+from gladstorm.problems.hard.noisy_runway import QUIET
 from gladstorm.problems.hard.zero_chain import DEPTH, LARGEST, SMOOTHNESS
-from gladstorm.problems.objectives import NoisyRunway, RotatedRunway
+from gladstorm.problems.objectives import NoisyRunway
 
 PAGE = Path(__file__).parents[2] / "docs" / "lower_bound_proof.md"
 C = dict[str, Any]

@@ -26,11 +26,12 @@ from evidence.verification.adversary import (
     worst,
 )
 from evidence.verification.hard_instances import ChainOracle, GatedRunway
+from evidence.verification.rotated_runway import SQUASHED, RotatedRunway
 from gladstorm.core.parts import part
-from gladstorm.problems.hard.noisy_runway import QUIET, SQUASHED, Coins, link_noise, noisy_link
+from gladstorm.problems.hard.noisy_runway import QUIET, Coins, link_noise, noisy_link
 from gladstorm.problems.hard.noisy_runway import NoisyRunwayOracle as Oracle
 from gladstorm.problems.hard.zero_chain import chain_value
-from gladstorm.problems.objectives import NoisyRunway, RotatedRunway
+from gladstorm.problems.objectives import NoisyRunway
 
 # Three links each, so that a claim is compiled once for all of them.
 STEEP: dict[str, Any] = {"eps": 0.005, "alpha": 1.0, "L0": 1.0, "L1": 95.0, "B": 0.25, "gap": 1.0}
@@ -155,7 +156,7 @@ def test_a_zero_respecting_method_sees_one_coordinate_more_only_if_its_coin_says
 class EverySample:
     """Samples of Theorem 4 with two links in four hidden dimensions; h = a/2, and all constants but L0 are 1."""
 
-    def __init__(self, growth: float, L0: float = 0.25, tightness: float = 1.0) -> None:
+    def __init__(self, growth: Any, L0: Any, tightness: Any) -> None:
         self.h, self.L0, self.eps, self.length = growth / 2, L0, 1 / (1536 * 2.5), 2
         self.R, self.b, self.scale = 1 / (8 * self.eps), math.sqrt(1 / 2), 10.0
         self.root_p = 16 * math.sqrt(131) * self.eps / (self.b * (self.R / 2) ** self.h) / tightness
@@ -204,6 +205,12 @@ class EverySample:
         }
 
 
+@jax.jit
+def at_points(growth: Any, L0: Any, tightness: Any, x: Any) -> Any:
+    """Every claim at every point: one program for all growths."""
+    return jax.vmap(EverySample(growth, L0, tightness).worst)(x)
+
+
 @cache
 def worst_sample(growth: float, L0: float = 0.25, tightness: float = 1.0) -> dict[str, float]:
     """The largest of each claim over 20,000 points: on the way, at the gate, along the chain, near, far and beside."""
@@ -216,7 +223,7 @@ def worst_sample(growth: float, L0: float = 0.25, tightness: float = 1.0) -> dic
         -6, 3, (n, 1)
     )
     with jax.enable_x64(True):
-        claims = jax.jit(jax.vmap(problem.worst))(jnp.asarray(np.column_stack([y, problem.scale * z])))
+        claims = at_points(growth, L0, tightness, jnp.asarray(np.column_stack([y, problem.scale * z])))
         return {name: float(jnp.max(value)) for name, value in claims.items()}
 
 

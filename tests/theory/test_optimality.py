@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from evidence.optimality.verdicts import ACCURACY, LOWER, best_cost, verdict, verdicts
-from gladstorm.problems.hard.noisy_runway import QUIET, SQUASHED
+from evidence.verification.rotated_runway import SQUASHED
+from gladstorm.problems.hard.noisy_runway import QUIET
 from gladstorm.theory import REGIMES, Norm, Problem, lower_bound, plan, smooth_lower_bound, theorem, uniform
 from gladstorm.theory.table import ALPHAS, NOISES
 

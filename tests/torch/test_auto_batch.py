@@ -8,7 +8,7 @@ import math
 import multiprocessing
 import os
 from contextlib import nullcontext
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +267,15 @@ def test_batches_stop_growing_where_the_noise_fades() -> None:
         fading.advance(fading.factor)
     assert fading.reason == "noise fades"
     assert fading.factor <= 16 * reached < 1024
+
+
+def test_steps_begin_at_multiples_of_their_own_size() -> None:
+    odd = control()
+    odd.progress = 1.0  # as after a first step that nobody looked at
+    factors = advance(odd, noise=1000.0, gradient2=1.0, agreement=1.0, steps=100)
+    assert factors[-1] == 32
+    begins = list(accumulate([1, 1, *factors]))[1:-1]  # a step of that size begins there
+    assert all(begin % factor == 0 for begin, factor in zip(begins, factors, strict=True))
 
 
 def test_a_surge_halves_the_batch_and_each_pause_is_twice_as_long() -> None:

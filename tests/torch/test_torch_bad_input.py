@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gladstorm.torch import NSGDM, NSTORM
+from gladstorm.torch import NSGDM, NSTORM, NoiseProbe, by_layer
 
 NAN, INF = float("nan"), float("inf")
 
@@ -161,3 +161,15 @@ def test_nstorm_says_what_it_lacks() -> None:
     with pytest.raises(ValueError, match=r"^NSTORM: closures must hold at least one closure; got none"):
         optimizer.initialize([])
     assert not optimizer.state
+
+
+def test_a_model_in_place_of_parameters_and_parameters_in_place_of_a_model_are_named() -> None:
+    model: Any = torch.nn.Linear(3, 4)
+    with pytest.raises(
+        ValueError, match=r"NSGDM: params must be by_layer\(model\) or model\.parameters\(\); got a model"
+    ):
+        NSGDM(model, lr=0.1)
+    with pytest.raises(ValueError, match=r"by_layer: model must be a torch\.nn\.Module, .*; got a generator"):
+        by_layer(model.parameters())
+    with pytest.raises(ValueError, match="NoiseProbe: give it a model or an optimizer; got a generator"):
+        NoiseProbe(model.parameters())

@@ -1,4 +1,4 @@
-"""Two processes on this machine: DDP and FSDP2 take the steps of one process that has the whole batch."""
+"""Two processes on this machine: DDP, FSDP2 and tensor parallelism take the steps of one process on the whole batch."""
 
 import multiprocessing
 import os
@@ -15,10 +15,18 @@ from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
 from torch.nn.parallel import DistributedDataParallel
 
 from gladstorm.torch import NSGDM, NoiseProbe, by_layer
 from gladstorm.torch.norms import norm_of
+from gladstorm.torch.step_norms import LayerNorms
 from gladstorm.torch.unit_steps import UNIT_STEPS, unit_steps
 from optimizers import TORCH, UNTUNED
 
@@ -39,6 +47,22 @@ def network() -> torch.nn.Sequential:
     torch.manual_seed(0)
     # 5 rows do not divide by two processes: one shard is larger
     return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1)).double()
+
+
+def wider_network() -> torch.nn.Sequential:
+    """One with a width that tensor parallelism can divide, and a layer whose input it cuts instead of its weights."""
+    torch.manual_seed(0)
+    layers = torch.nn.LayerNorm(3), torch.nn.Linear(3, 6), torch.nn.Tanh(), torch.nn.Linear(6, 1)
+    return torch.nn.Sequential(*layers).double()
+
+
+def tensor_parallel(model: torch.nn.Sequential) -> torch.nn.Sequential:
+    mesh = init_device_mesh("cpu", (WORLD,))
+    parallelize_module(model, mesh, PrepareModuleInput(input_layouts=Replicate(), desired_input_layouts=Shard(0)))
+    first = SequenceParallel(sequence_dim=0, use_local_output=False)
+    plan = {"0": first, "1": ColwiseParallel(input_layouts=Shard(0)), "3": RowwiseParallel()}
+    parallelize_module(model, mesh, plan)
+    return model
 
 
 def batch(k: int) -> Tensor:
@@ -97,9 +121,9 @@ def refuses_parts() -> None:
             NSGDM(old.parameters(), lr=0.1)
 
 
-def probe_steps(model: torch.nn.Module, groups: list[slice]) -> NoiseProbe:
+def probe_steps(model: torch.nn.Module, groups: list[slice], *, layers: bool = False) -> NoiseProbe:
     """Train on the mean over micro-batches, clipped, with a probe of every step."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = NSGDM(by_layer(model)) if layers else torch.optim.SGD(model.parameters(), lr=0.1)
     probe = NoiseProbe(optimizer, every=1, samples=2)
     for k in range(STEPS):
         optimizer.zero_grad()
@@ -120,6 +144,17 @@ def look_at_steps(model: torch.nn.Module, share: slice, read: list[dict[str, flo
         closure_of(model, batch(k)[share])()
         if probe is not None:
             probe.look(lambda model, x: (model(x) - 1).square().mean(), batch(k)[share])
+        optimizer.step()
+    return probe
+
+
+def look_in_layers(model: torch.nn.Module, share: slice) -> NoiseProbe:
+    """Train with a look at every step, in the norms of the optimizer."""
+    optimizer = NSGDM(by_layer(model), lr=0.1)
+    probe = NoiseProbe(model, every=1, norms=optimizer)
+    for k in range(STEPS):
+        closure_of(model, batch(k)[share])()
+        probe.look(lambda model, x: (model(x) - 1).square().mean(), batch(k)[share])
         optimizer.step()
     return probe
 
@@ -175,10 +210,19 @@ def process(rank: int, folder: str) -> None:
         assert all(isinstance(v, DTensor) for v in buffers)
         results["fsdp", kind] = [whole(p) for p in sharded.parameters()]
         results["fsdp estimate", kind] = [whole(v) for v in buffers]
+
+        parallel = tensor_parallel(wider_network())
+        optimizer = train(parallel, kind, slice(None))
+        results["tp", kind] = [whole(p) for p in parallel.parameters()]
+        results["tp estimate", kind] = [whole(estimate(optimizer, p)) for p in parallel.parameters()]
     refuses_parts()
     probes = probe_steps(DistributedDataParallel(network()), PAIRS[2 * rank : 2 * rank + 2]).probes
     results["probes", ""] = [torch.tensor(getattr(probes, name)) for name in MEASURED]
     results["looks", ""] = looks_at_shards(share)
+    in_layers = probe_steps(DistributedDataParallel(network()), PAIRS[2 * rank : 2 * rank + 2], layers=True).probes
+    results["probes in layers", ""] = [torch.tensor(getattr(in_layers, name)) for name in MEASURED]
+    in_layers = look_in_layers(cut(network()), share).probes
+    results["looks in layers", ""] = [torch.tensor(getattr(in_layers, name)) for name in MEASURED]
     mesh = init_device_mesh("cpu", (WORLD,))
     sizes = (torch.full((5,), 3e38), torch.full((1,), 1e-42), torch.full((3,), 1e200, dtype=torch.float64))
     results["norms", ""] = [norm_of([distribute_tensor(v, mesh, [Shard(0)])]) for v in sizes]  # one shard is empty
@@ -207,17 +251,17 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Results]:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-@pytest.mark.parametrize("way", ["ddp", "fsdp"])
+@pytest.mark.parametrize("way", ["ddp", "fsdp", "tp"])
 def test_two_processes_agree_bit_for_bit_and_with_one_process_on_the_whole_batch(
     ranks: list[Results], way: str, kind: str
 ) -> None:
-    model = network()
+    model = wider_network() if way == "tp" else network()
     optimizer = train(model, kind, slice(None))
     for first, second, alone in zip(*(rank[way, kind] for rank in ranks), model.parameters(), strict=True):
         assert torch.equal(first, second)
         torch.testing.assert_close(first, alone.detach(), rtol=0, atol=1e-12)
-    if way == "fsdp":
-        for v, p in zip(ranks[0]["fsdp estimate", kind], model.parameters(), strict=True):
+    if way != "ddp":
+        for v, p in zip(ranks[0][f"{way} estimate", kind], model.parameters(), strict=True):
             torch.testing.assert_close(v, estimate(optimizer, p), rtol=0, atol=1e-12)
 
 
@@ -229,6 +273,25 @@ def test_a_probe_of_two_processes_has_the_numbers_of_one_process_with_the_same_m
     for rank in ranks:
         for found, name in zip(rank["probes", ""], MEASURED, strict=True):
             assert found.numpy() == pytest.approx(getattr(alone, name)), name
+
+
+def test_in_norms_of_layers_probes_of_two_processes_are_those_of_one(ranks: list[Results]) -> None:
+    swapped = [PAIRS[i] for i in (0, 1, 3, 2)]  # the second process begins with the other half
+    alone = probe_steps(network(), swapped, layers=True).probes
+    model = network()
+    optimizer = NSGDM(by_layer(model), lr=0.1)
+    of, start = LayerNorms(optimizer.param_groups), [p.detach().clone() for p in LayerNorms(by_layer(model)).params]
+    looks = []
+    for k in range(STEPS):
+        parts = [(model(batch(k)[half]) - 1).square().mean() for half in ([0, 1, 4, 5], [2, 3, 6, 7])]
+        measured = of.measure([torch.autograd.grad(part, of.params) for part in parts], 4)
+        looks.append([k, of.length([p.detach() - x for p, x in zip(of.params, start, strict=True)]), 2, 4, *measured])
+        optimizer.step(closure_of(model, batch(k)))
+    for rank in ranks:
+        for found, name, column in zip(rank["probes in layers", ""], MEASURED, range(6), strict=True):
+            assert found.numpy() == pytest.approx(getattr(alone, name)), name
+            by_hand = [row[column] for row in looks]
+            assert rank["looks in layers", ""][column].numpy() == pytest.approx(by_hand, abs=1e-12), name
 
 
 def test_a_look_at_shards_compares_the_same_halves_of_all_processes_mini_batches(ranks: list[Results]) -> None:

@@ -38,10 +38,6 @@ def set_gradients(params: Params, gradient: np.ndarray) -> None:
     params[1].grad = torch.tensor(gradient[4:])
 
 
-def estimate(optimizer: torch.optim.Optimizer, params: Params) -> np.ndarray:
-    return joined([optimizer.state[p]["momentum_buffer"] for p in params])
-
-
 def closure_of(params: Params, gradient: Callable[[np.ndarray], Any], calls: list[np.ndarray]) -> Callable[[], float]:
     def closure() -> float:
         x = joined(params)
@@ -86,36 +82,7 @@ def test_a_closure_may_accumulate_over_micro_batches() -> None:
     np.testing.assert_allclose(ends[0], ends[1], rtol=1e-13)
 
 
-@pytest.mark.parametrize("optimizer", [NSGDM, NSTORM])
-def test_where_the_estimate_is_zero_the_parameters_stay_bit_for_bit(optimizer: type[NSGDM | NSTORM]) -> None:
-    params = two_params()
-    made = optimizer(params, lr=0.1)
-    for _ in range(3):
-        made.step(closure_of(params, np.zeros_like, []))
-    assert joined(params).tolist() == START.tolist()
-
-
-def displacement(params: Params, gradient: np.ndarray, **options: Any) -> Any:
-    set_gradients(params, gradient)
-    before = joined(params)
-    NSGDM(params, lr=0.1, **options).step()
-    return joined(params) - before
-
-
 GRADIENT = np.array([3.0, 0.0, 0.0, 0.0, 4.0])
-
-
-def test_the_norm_is_over_everything_or_each_group_or_each_tensor() -> None:
-    a, b = two_params()
-    kinds: dict[str, Any] = {norm: [{"params": [a, b], "norm": norm}] for norm in ("global", "tensor")}
-    kinds["group"] = [{"params": [a], "norm": "group"}, {"params": [b], "norm": "group"}]
-    expected = {"global": GRADIENT / 5, "tensor": np.sign(GRADIENT), "group": np.sign(GRADIENT)}
-    for norm, groups in kinds.items():
-        for p, value in zip((a, b), two_params(), strict=True):
-            p.data = value.data
-        set_gradients([a, b], GRADIENT)
-        NSGDM(groups, lr=0.1).step()
-        np.testing.assert_allclose(joined([a, b]) - START, -0.1 * expected[norm], atol=1e-15, err_msg=norm)
 
 
 def test_groups_share_the_global_norm_and_keep_their_own_lr() -> None:
@@ -124,22 +91,6 @@ def test_groups_share_the_global_norm_and_keep_their_own_lr() -> None:
     groups: list[dict[str, Any]] = [{"params": [a]}, {"params": [b], "lr": 0.5}]
     NSGDM(groups, lr=0.1).step()
     np.testing.assert_allclose(joined([a, b]) - START, [-0.06, 0, 0, 0, -0.4], atol=1e-15)
-
-
-@pytest.mark.filterwarnings("ignore:.*lr · weight_decay")
-@pytest.mark.parametrize("lr", [0.1, torch.tensor(0.1, dtype=torch.float64), torch.tensor([0.1], dtype=torch.float64)])
-def test_weight_decay_shrinks_the_parameters_and_never_enters_the_estimate(lr: Any) -> None:
-    params = two_params()
-    optimizer = NSGDM(params, lr=lr, weight_decay=0.3)
-    set_gradients(params, GRADIENT)
-    optimizer.step()
-    np.testing.assert_allclose(joined(params), (1 - 0.1 * 0.3) * START - 0.1 * GRADIENT / 5, atol=1e-15)
-    assert estimate(optimizer, params).tolist() == GRADIENT.tolist()
-
-
-def test_to_maximize_is_to_minimize_the_negative() -> None:
-    up = displacement(two_params(), GRADIENT, maximize=True)
-    assert up.tolist() == displacement(two_params(), -GRADIENT).tolist()
 
 
 def test_complex_parameters_move_as_their_real_and_imaginary_parts() -> None:

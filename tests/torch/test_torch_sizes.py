@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gladstorm.optax import nsgdm, nstorm
-from gladstorm.torch import NSGDM, NSTORM, norms
+from gladstorm.torch import NSGDM, NSTORM
 from gladstorm.torch.norms import norm_of, normalized_step_
 
 Optimizer = NSGDM | NSTORM
@@ -29,13 +29,6 @@ ENTRIES: dict[str, Callable[[int, torch.Generator], Tensor]] = {
 SIZES = [1e-44, 1e-38, 1e-25, 1e-19, 1.0, 1e19, 1e25, 2e38]
 
 
-@pytest.fixture(params=["read", "not read"])
-def values_are(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values on a CPU may be looked at. On an accelerator they may not, and the CPU stands for one."""
-    if request.param == "not read":
-        monkeypatch.setattr(norms, "readable", lambda tensor: False)
-
-
 @pytest.mark.parametrize("entries", ENTRIES)
 @pytest.mark.parametrize("count", [1, 3, 100, 2049, 5000, 166_666, 2**20 + 3, 10**7])
 def test_the_float32_norm_is_good_to_a_part_in_a_million(count: int, entries: str) -> None:
@@ -46,7 +39,7 @@ def test_the_float32_norm_is_good_to_a_part_in_a_million(count: int, entries: st
     assert norm_of(halves).item() == pytest.approx(exact, rel=1e-6, abs=0)
 
 
-@pytest.mark.usefixtures("values_are")
+@pytest.mark.usefixtures("where")
 @pytest.mark.parametrize("size", SIZES)
 def test_a_step_has_length_lr_whatever_the_size_of_the_gradient(size: float) -> None:
     gradient = torch.tensor([0.6, 0.0, -0.8]) * size
@@ -60,7 +53,7 @@ def test_a_step_has_length_lr_whatever_the_size_of_the_gradient(size: float) -> 
             torch.testing.assert_close(x.detach().double(), -expected if maximize else expected, rtol=1e-6, atol=0)
 
 
-@pytest.mark.usefixtures("values_are")
+@pytest.mark.usefixtures("where")
 @pytest.mark.parametrize("size", [1e-320, 1e-250, 1.0, 1e250])
 def test_so_it_has_in_float64_and_with_types_mixed(size: float) -> None:
     wide, narrow = torch.tensor([0.6, -0.8], dtype=torch.float64) * size, torch.tensor([3e38, 0.0])
@@ -70,7 +63,7 @@ def test_so_it_has_in_float64_and_with_types_mixed(size: float) -> None:
     assert norm_of([narrow, wide]).item() == pytest.approx(max(3e38, size), rel=1e-6)  # one of them is negligible
 
 
-@pytest.mark.usefixtures("values_are")
+@pytest.mark.usefixtures("where")
 def test_what_is_zero_stays_and_what_is_not_finite_shows() -> None:
     for bad, expected in ((0.0, 0.0), (float("inf"), float("nan")), (float("nan"), float("nan"))):
         x = torch.nn.Parameter(torch.zeros(2))

@@ -15,7 +15,7 @@ import pytest
 from gladstorm.simulation.devices import MONTH, programs_on_disk
 from gladstorm.variational import MeanField, fit_logdensity
 from gladstorm.variational.check import CHAINS, ChainCheck, check
-from gladstorm.variational.families import Diagonal, Triangular
+from gladstorm.variational.gaussians import Diagonal, Triangular
 from gladstorm.variational.programs import Traced, program
 from targets import correlated, gaussian
 

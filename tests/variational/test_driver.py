@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from gladstorm.jobs.tasks import Store
-from gladstorm.variational import Fit, FullRank, MeanField, driver, fit_logdensity
+from gladstorm.variational import Fit, FullRank, MeanField, fit_logdensity, programs
 from gladstorm.variational.conclusion import updates
-from gladstorm.variational.driver import advance, gaussian_target, optimize
-from gladstorm.variational.families import Diagonal
-from gladstorm.variational.programs import Traced, look_draws, program, sample_noise, step_draws
-from gladstorm.variational.updates import Draw, MeanFieldUpdate
+from gladstorm.variational.driver import gaussian_target, optimize
+from gladstorm.variational.gaussians import Diagonal, MeanFieldUpdate
+from gladstorm.variational.programs import Draw, Traced, advance, look_draws, program, sample_noise, step_draws
 
 SCALES = np.array([1.0, 100.0])
 
@@ -105,8 +104,8 @@ def test_a_step_has_the_draws_of_its_number_however_many_are_drawn_together(
     begin = Diagonal(jnp.arange(2.0 * starts).reshape(starts, 2), jnp.ones((starts, 2)))
     states = jax.vmap(update.begin, (0, None))(begin, jax.random.key(0))
     ends = []
-    for together in (driver.CHUNK, 4):
-        monkeypatch.setattr(driver, "CHUNK", together)
+    for together in (programs.CHUNK, 4):
+        monkeypatch.setattr(programs, "CHUNK", together)
         ends.append(advance(density, update, starts, states, None, key, 5, 10, 20))
     keys = jax.random.split(jax.random.wrap_key_data(jnp.asarray(key)), starts)
     step = jax.jit(partial(update.step, noisy))
@@ -174,15 +173,15 @@ class Compiled:
 @pytest.mark.parametrize("family", [MeanField(), FullRank()])
 def test_a_second_fit_of_one_structure_compiles_nothing_whatever_its_data_and_length(family: Any) -> None:
     short(density_at(1.0, [3.0, 4.0]), family=family, steps=300).sample(10)
-    with Compiled() as programs:
+    with Compiled() as names:
         fit = short(density_at(1.0, [30.0, 0.5]), family=family, steps=5000, seed=3)
         draws = fit.sample(10)["z"]
-    assert programs == []
+    assert names == []
     assert np.diagonal(fit.scale_tril) == pytest.approx([30.0, 0.5], rel=0.01)
     assert draws.shape == (10, 2)
-    with Compiled() as programs:
+    with Compiled() as names:
         short(lambda z: -jnp.sum(jnp.cosh(z)), family=family)
-    assert programs  # another structure
+    assert names  # another structure
 
 
 def test_what_a_function_reads_from_outside_is_never_stale() -> None:

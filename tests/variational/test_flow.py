@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from gladstorm.variational import Flow, FullRank, fit_logdensity
-from gladstorm.variational.families import Diagonal, Factored, Triangular
 from gladstorm.variational.flow import Coupled, FlowUpdate
-from gladstorm.variational.updates import Draw
+from gladstorm.variational.gaussians import Diagonal, Triangular
+from gladstorm.variational.low_rank import Factored
+from gladstorm.variational.programs import Draw
 from targets import LOG_2PI, correlated, gaussian
 
 D = 3

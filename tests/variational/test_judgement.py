@@ -10,19 +10,10 @@ import numpy as np
 import pytest
 
 from gladstorm.variational import FullRank, MeanField, fit_logdensity
-from gladstorm.variational.driver import Starts
-from gladstorm.variational.families import Diagonal, Triangular
-from gladstorm.variational.judgement import (
-    ERROR,
-    LEAST_GAIN,
-    Looks,
-    efficiency,
-    gain_by_widening,
-    judge,
-    khat,
-    khat_in_words,
-    smoothed,
-)
+from gladstorm.variational.conclusion import judge
+from gladstorm.variational.driver import ERROR, LEAST_GAIN, Looks, Starts, gain_by_widening
+from gladstorm.variational.gaussians import Diagonal, Triangular
+from gladstorm.variational.weights import efficiency, khat, khat_in_words, smoothed
 
 # Looks
 

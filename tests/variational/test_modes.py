@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from gladstorm.variational import Fit, FullRank, MeanField, fit_logdensity
-from gladstorm.variational.families import Diagonal, Mixture, Triangular
-from gladstorm.variational.modes import groups, in_words
+from gladstorm.variational.conclusion import Mixture, groups, in_words
+from gladstorm.variational.gaussians import Diagonal, Triangular
 from gladstorm.variational.programs import Traced
 from targets import LOG_2PI
 

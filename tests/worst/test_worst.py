@@ -21,10 +21,9 @@ from gladstorm import worst as study
 from gladstorm.core.results import to_json
 from gladstorm.jobs.files import load_json, save_json
 from gladstorm.theory import REGIMES, Problem, Statement, theorem
-from gladstorm.worst import family, proposals, search
-from gladstorm.worst.family import SIZE, Node, ProblemClass, Shape, instance
+from gladstorm.worst import family, search
+from gladstorm.worst.family import SIZE, Node, ProblemClass, Shape, instance, propose
 from gladstorm.worst.line import LineProblem, audit, samples
-from gladstorm.worst.proposals import propose
 from gladstorm.worst.search import measure
 
 NOISE = {"bg0": (0.7, 0.3), "bounded": (0.0, 0.5), "deterministic": (0.0, 0.0)}
@@ -346,7 +345,7 @@ def test_every_kind_of_proposal_is_much_worse_than_a_problem_at_random(
         rng = np.random.default_rng(seed)
         free = (2, family.FREE)
         shape = Shape(np.ones(free), np.zeros(free), np.zeros((*free, 2)), np.zeros(3), np.array([0.3, 1.0]))
-        getattr(proposals, f"_{kind}")(shape, rng, of)
+        getattr(family, f"_{kind}")(shape, rng, of)
         return shape.to_vector()
 
     def median(vectors: list[np.ndarray]) -> float:
@@ -362,7 +361,7 @@ def test_a_proposal_without_noise_takes_the_whole_gap(kind: str) -> None:
     for seed in range(6):
         free = (2, family.FREE)
         shape = Shape(np.ones(free), np.zeros(free), np.zeros((*free, 2)), np.zeros(3), np.array([0.3, 1.0]))
-        getattr(proposals, f"_{kind}")(shape, np.random.default_rng(seed), of)
+        getattr(family, f"_{kind}")(shape, np.random.default_rng(seed), of)
         top, width = -shape.start[0] * of.level, shape.widths[1, 0] * of.reach
         # A slope of this width, or a parabola from f' = −top to top.
         assert top * width * (1 if kind == "descended" else 1 / 4) == pytest.approx(0.05)

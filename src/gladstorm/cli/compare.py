@@ -8,7 +8,7 @@ from typer import Exit, Option
 
 from gladstorm.cli import problem
 from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
-from gladstorm.cli.job import FIGURES, PAGES, keep_in, require_file, require_store, saving
+from gladstorm.cli.job import FIGURES, PAGES, computing, require_file, require_store, saving
 from gladstorm.cli.output import Table, say, show, show_json
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ def compare(
 
     Example: gladstorm compare --objective dro --oracle finite-sum --method "svrg(q=20,large=200)" --method sgd
     """
-    from gladstorm import devices
     from gladstorm.comparison import compare as comparison
     from gladstorm.comparison import compared
     from gladstorm.core.calls import Defaults
@@ -71,7 +70,6 @@ def compare(
     from gladstorm.methods.method import settings_of
     from gladstorm.methods.text import parse_grid
     from gladstorm.problems import objectives
-    from gladstorm.simulation import cluster
 
     for name, count in (("budget", budget), ("seeds", seeds), ("tuning_seeds", tuning_seeds)):
         COUNT.require("compare", name, count)
@@ -87,21 +85,18 @@ def compare(
     problem.require_used("compare", "--grid", grid, "gamma" in shared.taken, "every method has a gamma of its own")
     several = any(settings_of(candidate) > 1 for candidate in tuned.values())
     problem.require_used("compare", "--decay", decay or None, several, "every method has one setting")
-    devices.tune()
-    devices.keep_programs()
-    posed = objectives.named(objective, seed=instance, dim=dim, start=start)
-    source = recipe.of(posed) if start is not None else comparison.from_random_starts(recipe, objective, posed, dim)
     interrupted = False
-    keep_in(store)
-    try:
-        with cluster.open_executor(workers, scheduler) as executor:
+    with computing(store, workers, scheduler) as executor:
+        posed = objectives.named(objective, seed=instance, dim=dim, start=start)
+        source = recipe.of(posed) if start is not None else comparison.from_random_starts(recipe, objective, posed, dim)
+        try:
             results = comparison.compare(
                 source, tuned, budget=budget, seeds=seeds, tuning_seeds=tuning_seeds, store=store, executor=executor
             )
-    except comparison.ComparisonInterrupted as interrupt:
-        results, interrupted = interrupt.finished, True
-        if not results:
-            raise
+        except comparison.ComparisonInterrupted as interrupt:
+            results, interrupted = interrupt.finished, True
+            if not results:
+                raise
     command = {"objective": objective, "oracle_text": oracle, "grid": gammas}
     config = command | comparison.configured(source, results, budget)
     starts = "each with its own start" if start is None else "one start"

@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 from gladstorm.cli.app import AsJson, app
 from gladstorm.cli.job import FIGURES, PAGES, require_file, saving
-from gladstorm.cli.output import Table, say, show, show_json
+from gladstorm.cli.output import Table, say, say_code, show, show_json
 
 if TYPE_CHECKING:
     from gladstorm.diagnosis import Report
@@ -64,8 +64,10 @@ def _print(report: "Report", content: dict[str, Any], questions: dict[str, Any])
 
     title = f"{len(report.probes)} probes up to {report.probes.radius:.3g} from the start"
     show(Table(title, HEADINGS, report.rows, words=5, drop=(4,)))
-    for line in (*report.sentences(), *report.recommend(**questions).text.splitlines()):
-        say(line)
+    advice = report.recommend(**questions)
+    say(*report.sentences())
+    for line in advice.text.splitlines():
+        (say_code if line.partition(":")[0] in advice.actions else say)(line)
     numbers = {name: value for name, value in content["recommendation"].items() if name != "why" and value is not None}
     if numbers:
         say(", ".join(f"{name} {value}" for name, value in numbers.items()))

@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib.util
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -28,8 +27,7 @@ def keep_in(folder: Path | None) -> None:
 @contextlib.contextmanager
 def computing(store: Path | None, workers: int | None, scheduler: str | None) -> "Iterator[Executor]":
     """Open what computes tasks whose results a folder keeps: JAX made ready in this process, or a cluster."""
-    from gladstorm import devices
-    from gladstorm.simulation import cluster
+    from gladstorm.simulation import cluster, devices
 
     keep_in(store)
     devices.tune()
@@ -83,21 +81,14 @@ def require_file(owner: str, option: str, path: Path | None, endings: tuple[str,
     """
     if path is None:
         return
-    from gladstorm.jobs.files import is_planted  # not before: it loads NumPy, which --help does without
+    from gladstorm.jobs.files import target_of  # not before: it loads NumPy, which --help does without
 
-    target = Path(os.path.realpath(path))  # a link is followed
-    wrong = ""
     if endings and path.suffix.lower() not in endings:
-        wrong = f"must end in {', '.join(endings[:3])}"
-    elif target.is_dir() or not target.parent.is_dir():
-        wrong = "must be a file in a folder that exists"
-    elif target.is_symlink() or (target.exists() and not target.is_file()):  # a link after all is one to itself
-        wrong = "must be a regular file, or none yet"
-    elif is_planted(path):
-        wrong = "must not be another user's link: choose another name"
-    if wrong:
-        raise ValueError(f"{owner}: {option} {wrong}; got {str(path)!r}.")
-    _require_writable(owner, option, target.parent, path)
+        raise ValueError(f"{owner}: {option} must end in {', '.join(endings)}; got {str(path)!r}.")
+    try:
+        _require_writable(owner, option, target_of(f"{owner}: {option}", path).parent, path)
+    except FileNotFoundError:
+        raise ValueError(f"{owner}: {option} must be a file in a folder that exists; got {str(path)!r}.") from None
     if endings is FIGURES:
         require_matplotlib(owner)
     if endings is PAGES and importlib.util.find_spec("vl_convert") is None:

@@ -132,6 +132,11 @@ def say(*lines: str) -> None:
         screen.print(line)
 
 
+def say_code(line: str) -> None:
+    """Print a line of code whole, however narrow the terminal is: it is there to be copied."""
+    _screen().print(line, soft_wrap=True)
+
+
 def _screen() -> "Console":
     """Return the screen to print on: as wide as anything needs where nobody says how wide it is."""
     from rich.console import Console

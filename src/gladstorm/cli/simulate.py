@@ -7,7 +7,7 @@ from typer import Exit, Option
 
 from gladstorm.cli import problem
 from gladstorm.cli.app import AsJson, CommandWithProgress, Scheduler, StoreFolder, Workers, app
-from gladstorm.cli.job import PAGES, keep_in, require_file, require_store, saving
+from gladstorm.cli.job import PAGES, computing, require_file, require_store, saving
 from gladstorm.cli.output import Table, plus_minus, show, show_json
 
 if TYPE_CHECKING:
@@ -57,13 +57,11 @@ def simulate(
 
     Example: gladstorm simulate --objective cauchy --method "sgd(gamma=0.01,batch=grow_with_distance(sigma2=0.1))"
     """
-    from gladstorm import devices
     from gladstorm.core.calls import Defaults
     from gladstorm.core.rules import COUNT, SEED, STEPS
     from gladstorm.jobs import interrupts
     from gladstorm.methods.text import parse_method
     from gladstorm.problems import objectives
-    from gladstorm.simulation import cluster
     from gladstorm.simulation.simulate import Interrupted, sweep
     from gladstorm.simulation.tables import summary
 
@@ -73,8 +71,6 @@ def simulate(
     require_file("simulate", "--save", save)
     require_file("simulate", "--page", page, PAGES)
     require_store("simulate", store)
-    devices.tune()
-    devices.keep_programs()
     oracle, recipe, noise = problem.read_oracle("simulate", objective, oracle, B, G)
     swept = {"gamma": gamma or None, "eta": eta or None}
     given = {name: listed[0] if listed and len(listed) == 1 else listed for name, listed in swept.items()} | {
@@ -89,16 +85,15 @@ def simulate(
     for name, value in given.items():
         why = f"no method of {', '.join(method)} takes {name} and leaves it out"
         problem.require_used("simulate", f"--{name.replace('_', '-')}", value, name in shared.taken, why)
-    source = recipe.of(objectives.named(objective, seed=instance, dim=dim, start=start))
     interrupted = False
-    keep_in(store)
-    try:
-        with cluster.open_executor(workers, scheduler) as executor:
+    with computing(store, workers, scheduler) as executor:
+        source = recipe.of(objectives.named(objective, seed=instance, dim=dim, start=start))
+        try:
             record = sweep(source, methods, steps=steps, seeds=seeds, store=store, executor=executor)
-    except Interrupted as interrupt:
-        if interrupt.record is None:
-            raise
-        record, interrupted = interrupt.record, True
+        except Interrupted as interrupt:
+            if interrupt.record is None:
+                raise
+            record, interrupted = interrupt.record, True
     shown, message = _shown(record, save, store) if interrupted else (record, "")
     command = {"objective": objective, "oracle_text": oracle, "B": noise.get("B"), "G": noise.get("G")}
     config = command | {"dim": int(record.last.shape[-1]), "start": start} | record.config

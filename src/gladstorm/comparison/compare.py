@@ -147,7 +147,7 @@ def methods_from(
     if repeated := [text for text in texts if texts.count(text) > 1]:
         raise ValueError(f"compare: every method must be given once; got {repeated[0]!r} {len(repeated)} times.")
     given = given if isinstance(given, Defaults) else Defaults(given)
-    given["gamma"] = list(gammas)
+    given["gamma"] = np.array(gammas)
     methods = {text: parse_method(text, given) for text in texts}
     return {
         text: with_decay(method, [0, 1]) if decay and settings_of(method) > 1 else method

@@ -138,5 +138,7 @@ class BatchControl:
             return "steps disagree"
         if self.since_change < FEWEST_STEPS:
             return "just changed"
+        if self.progress % (2 * self.factor):
+            return "one step more"  # so that steps of 2m begin at multiples of 2m, where trainers count them
         self.factor *= 2
         return "grown"

@@ -6,6 +6,7 @@ Each is a pure function of numbers or arrays of any library. Where more than ari
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 # The untuned method, whose equations are in the docstring of `methods.steps.Untuned`.
@@ -25,7 +26,12 @@ LAYER_LENGTH, LAYER_MOMENTUM = 0.02, 0.9
 # coefficients (Jordan et al., Muon, 2024) bring small ones up fast: in five steps, all above ‖v‖_F/500 to 0.68–1.21.
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 NEWTON_SCHULZ_STEPS = 5
-SIGN_SCALE = 0.25  # of a step by signs, for what is no matrix, where a step of a matrix has unit length
+SIGN_SCALE = 0.25  # of a step by signs along a vector, where a step of a matrix or a table has unit length
+
+
+def sign_scale(shape: Sequence[int]) -> float:
+    """The length of a step by signs beside one of a matrix: 1 for a table such as an embedding, 1/4 for a vector."""
+    return 1.0 if sum(side > 1 for side in shape) > 1 else SIGN_SCALE
 
 
 def momentum(v: Any, g: Any, eta: Any) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
@@ -18,7 +19,7 @@ class Estimate:
     value: float | None
     low: float | None = None
     high: float | None = None
-    level: float = 0.95
+    level: float = field(default=0.95, kw_only=True)
 
     @classmethod
     def of_mean(cls, values: np.ndarray, level: float = 0.95) -> Estimate:
@@ -35,15 +36,15 @@ class Estimate:
         if values.size == 1:
             return cls(float(values[0]), level=level)
         mean = mean_of(values)
-        return cls(mean.value, *mean.interval(level), level)
+        return cls(mean.value, *mean.interval(level), level=level)
 
-    def map(self, function: Callable[[float], float]) -> Estimate:
+    def map(self, function: Callable[[float], float]) -> Self:
         """Apply an increasing function, such as a root or an exponential, to the value and both ends."""
 
         def of(end: float | None) -> float | None:
             return None if end is None else function(end)
 
-        return Estimate(of(self.value), of(self.low), of(self.high), self.level)
+        return replace(self, value=of(self.value), low=of(self.low), high=of(self.high))
 
     @property
     def sign(self) -> int:

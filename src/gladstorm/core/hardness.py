@@ -1,7 +1,7 @@
 """The numbers of the problem on which no method is faster than ε^−(4+α): plain arithmetic, for floats and for tracers.
 
-docs/lower_bound_proof.md has the theorems. The problem itself is `gladstorm.problems.objectives.NoisyRunway`, with the
-rotation `RotatedRunway`; the theorem as a statement is `gladstorm.theory.lower_bound`.
+docs/lower_bound_proof.md has the theorems. The problem itself is `gladstorm.problems.objectives.NoisyRunway`, and the
+study `verification` rotates it; the theorem as a statement is `gladstorm.theory.lower_bound`.
 """
 
 import math

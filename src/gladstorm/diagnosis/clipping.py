@@ -27,16 +27,14 @@ class Clipping(NamedTuple):
     def sentence(self) -> str:
         """A sentence about what to do."""
         acts = f"Clipping at {self.max_norm:.3g} acts on {self.share:.0%} of the mini-batches of {self.size}"
-        bias = (
-            f"moves the mean gradient of {self.batch} samples by {self.bias.estimate:.0%} ({self.bias.low:.0%} to "
-            f"{self.bias.high:.0%}) of its length"
-        )
+        part = self.bias.text("{value:.0%} ({low:.0%} to {high:.0%})")
+        bias = f"moves the mean gradient of {self.batch} samples by {part} of its length"
         if self.share >= ALWAYS:
             return (
                 f"{acts}: that is normalized-gradient descent by another name. Use NSGDM; for SGD's steps its lr is "
                 f"yours times {self.max_norm:.3g}."
             )
-        if self.bias.estimate <= SMALL:
+        if self.bias.value <= SMALL:
             return f"{acts} and {bias}: leave it."
         raised = f"raise it to {self.better:.2g}, where that is a tenth or less."
         if self.bias.low <= SMALL:
@@ -45,7 +43,7 @@ class Clipping(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON-ready data."""
-        return {**self._asdict(), "bias": self.bias._asdict(), "sentence": self.sentence()}
+        return {**self._asdict(), "bias": self.bias.as_dict(), "sentence": self.sentence()}
 
 
 def clipping(probes: Probes, max_norm: float, generator: np.random.Generator, batch: int | None = None) -> Clipping:

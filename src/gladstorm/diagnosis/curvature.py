@@ -64,7 +64,7 @@ def _ratio(means: Fits, L: Finding) -> Finding:
         return unknown(f"L is not known: {L.needs}")
     ell2, L2 = np.maximum(means.values, np.finfo(float).tiny).T
     logs = means.function(np.log(ell2) - np.log(L2), np.stack([1 / ell2, -1 / L2], axis=1))
-    rho = Interval(*(max(0.0, float(np.expm1(end))) for end in bootstrap_t(logs)[0]))
+    rho = bootstrap_t(logs)[0].map(lambda end: max(0.0, float(np.expm1(end))))
     if 1 + rho.high > WIDEST * (1 + rho.low):
         return unknown("the interval of 1 + ρ is wider than a factor 3; needs more probes", rho)
     return estimated(rho)
@@ -116,16 +116,16 @@ def curvature(probes: Probes, L: Finding, generator: np.random.Generator) -> dic
     alpha, L0, log_L1 = bootstrap_t(fits.estimates)
     at_edge = (fits.values[:, 0] <= ALPHAS[0]) | (fits.values[:, 0] >= ALPHAS[-1])  # how these vary is no error of α
     if alpha.low >= 1 or alpha.high <= 0 or np.mean(at_edge) > 1 - LEVEL:
-        alpha = Interval(alpha.estimate, min(slope.low, alpha.estimate), np.inf)  # the slope is at most α
+        alpha = Interval(alpha.value, min(slope.low, alpha.value), np.inf)  # the slope is at most α
     intervals = {
-        "alpha": Interval(*np.clip(alpha, 0.0, 1.0).tolist()),
-        "L0": Interval(*np.maximum(L0, 0.0).tolist()),
-        "L1": Interval(*np.exp(np.clip(log_L1, -LONGEST, LONGEST)).tolist()),
+        "alpha": alpha.map(lambda end: float(np.clip(end, 0.0, 1.0))),
+        "L0": L0.map(lambda end: float(np.maximum(end, 0.0))),
+        "L1": log_L1.map(lambda end: float(np.exp(np.clip(end, -LONGEST, LONGEST)))),
     }
     if slope.low > 0 and alpha.high - alpha.low <= NARROW:
         return {name: estimated(interval) for name, interval in intervals.items()}
-    low, high = intervals["alpha"][1:]
-    needs = f"α from {low:.2g} to {high:.2g} fit; needs about {round_up(4 * len(probes))} probes or a smaller radius"
+    fit = intervals["alpha"].text("α from {low:.2g} to {high:.2g} fit")
+    needs = f"{fit}; needs about {round_up(4 * len(probes))} probes or a smaller radius"
     return {name: unknown(needs, interval) for name, interval in intervals.items()}
 
 

@@ -1,9 +1,10 @@
 """A finding about one quantity: an estimate with its interval, or what it would take to have one."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from gladstorm.core.estimate import Estimate
 from gladstorm.core.statistics import finite
 from gladstorm.diagnosis.resampling import Interval
 
@@ -12,14 +13,16 @@ WIDEST = 3.0  # an interval's upper end over its lower one, in an estimate
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Estimate):
     """The estimate of one quantity with its 95 % interval, and a verdict. A number that does not exist is None."""
 
-    estimate: float | None  #: the estimate, if there is one
-    low: float | None  #: the lower end of its 95 % interval
-    high: float | None  #: the upper end
-    verdict: str  #: estimated, not identifiable, or no growth
+    verdict: str = UNKNOWN  #: estimated, not identifiable, or no growth
     needs: str | None = None  #: what would make it identifiable
+
+    @property
+    def estimate(self) -> float | None:
+        """The value, under the name that it has in JSON and in the table."""
+        return self.value
 
     @property
     def is_estimated(self) -> bool:
@@ -28,14 +31,15 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON-ready data."""
-        return asdict(self)
+        numbers = {"estimate": self.value, "low": self.low, "high": self.high}
+        return {**numbers, "verdict": self.verdict, "needs": self.needs}
 
 
 def with_verdict(interval: Interval | None, verdict: str, needs: str | None = None) -> Finding:
     """A finding with this interval, if there is one."""
     if interval is None:
         return Finding(None, None, None, verdict, needs)
-    return Finding(finite(interval.estimate), finite(interval.low), finite(interval.high), verdict, needs)
+    return Finding(finite(interval.value), finite(interval.low), finite(interval.high), verdict, needs)
 
 
 def estimated(interval: Interval) -> Finding:
@@ -62,8 +66,8 @@ def if_narrow(interval: Interval, probes: int) -> Finding:
 def wider_than_wanted(interval: Interval, probes: int) -> str:
     """How many probes would make an interval narrower than a factor 3: its width falls as 1/√probes."""
     words = f"{probes} probes have left an interval wider than a factor 3"
-    wanted = interval.estimate * (WIDEST - 1) / (WIDEST + 1) * 2  # the width of one from θ/2 to 3θ/2
-    if not 0 < interval.estimate < float("inf") or not interval.high - interval.low < float("inf"):
+    wanted = interval.value * (WIDEST - 1) / (WIDEST + 1) * 2  # the width of one from θ/2 to 3θ/2
+    if not 0 < interval.value < float("inf") or not interval.high - interval.low < float("inf"):
         return f"{words}; needs more"
     return f"{words}; needs about {round_up(probes * max((interval.high - interval.low) / wanted, 1.1) ** 2)}"
 

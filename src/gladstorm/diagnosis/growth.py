@@ -54,21 +54,22 @@ def constants(probes: Probes, generator: np.random.Generator, growth: float = 2.
     reach = probes.radius ** (growth / 2)
     estimates = _fits(pairs, strata, generator, growth).estimates
     at_start, at_end = bootstrap_t(estimates)
-    G, B = at_start.root(), Interval(*(end / reach for end in at_end.root()))
-    if bootstrap_t(estimates, SURE)[1].root().high <= SMALL * G.estimate:
+    G, B = at_start.root(), at_end.root().map(lambda end: end / reach)
+    if bootstrap_t(estimates, SURE)[1].root().high <= SMALL * G.value:
         return if_narrow(G, len(probes)), with_verdict(B, NO_GROWTH)
     return if_narrow(G, len(probes)), _growth(G, B, at_end, probes)
 
 
-def curve(probes: Probes, distances: np.ndarray, generator: np.random.Generator) -> list[Interval]:
-    """G² + B² r² as fitted, with its interval at each of some distances r; none where nothing can be fitted."""
+def curve(probes: Probes, distances: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Rows of G² + B² r² as fitted, low and high, at each of some distances r; none where nothing can be fitted."""
     pairs = probes.paired()
     strata = Strata(pairs.distance, FEWEST)
     if _lack(probes) is not None or not probes.noise.any():
-        return []
+        return np.empty((0, 3))
     fits = _fits(pairs, strata, generator)
     rows = np.stack([np.ones_like(distances), (distances / probes.radius) ** 2], axis=1)
-    return [bootstrap_t(fits.function(fits.values @ row, np.broadcast_to(row, fits.values.shape)))[0] for row in rows]
+    at = [bootstrap_t(fits.function(fits.values @ row, np.broadcast_to(row, fits.values.shape)))[0] for row in rows]
+    return np.array([(each.value, each.low, each.high) for each in at])
 
 
 def _fits(pairs: Probes, strata: Strata, generator: np.random.Generator, growth: float = 2.0) -> Fits:
@@ -79,14 +80,14 @@ def _fits(pairs: Probes, strata: Strata, generator: np.random.Generator, growth:
 
 def _growth(G: Interval, B: Interval, at_end: Interval, probes: Probes) -> Finding:
     radius, count = probes.radius, len(probes)
-    if at_end.estimate <= 0:
+    if at_end.value <= 0:
         return unknown(
             f"the noise seems not to grow within {radius:.2g} of the start, but {count} probes cannot exclude that it "
             f"does; needs {round_up(4 * count)} probes, or a larger radius",
             B,
         )
-    if at_end.estimate < G.estimate**2:
-        reach = (1 if count >= AMPLE else 3) * radius * G.estimate / at_end.estimate**0.5
+    if at_end.value < G.value**2:
+        reach = (1 if count >= AMPLE else 3) * radius * G.value / at_end.value**0.5
         return unknown(f"radius {radius:.2g} reached, needs {reach:.2g} with {count} probes", B)
     if B.high > WIDEST * B.low:
         return unknown(wider_than_wanted(B, count), B)
@@ -104,11 +105,13 @@ def power(probes: Probes, B: Finding, generator: np.random.Generator) -> Finding
     counts = strata.resample(generator, 199)
     relative = pairs.distance / pairs.radius
     losses = np.stack([_loss(relative**a, pairs, counts, strata) for a in POWERS])
-    _, low, high = interval = percentiles(_best_power(losses))
-    if high - low <= NARROW:
+    interval = percentiles(_best_power(losses))
+    width = interval.high - interval.low
+    if width <= NARROW:
         return estimated(interval)
-    more = round_up(len(probes) * ((high - low) / NARROW) ** 2)
-    return unknown(f"powers from {low:.2g} to {high:.2g} fit; needs about {more} probes or a larger radius", interval)
+    more = round_up(len(probes) * (width / NARROW) ** 2)
+    fit = interval.text("powers from {low:.2g} to {high:.2g} fit")
+    return unknown(f"{fit}; needs about {more} probes or a larger radius", interval)
 
 
 def _best_power(losses: np.ndarray) -> np.ndarray:
@@ -146,7 +149,7 @@ def end_to_start(probes: Probes, generator: np.random.Generator) -> Interval | N
     if min(map(len, parts)) < ENDS or not all(part.any() for part in parts):
         return None
     (logs,) = bootstrap_t(_log_ratio(parts[0], parts[1], generator))
-    return Interval(*(float(np.exp(each)) for each in logs))
+    return logs.map(lambda end: float(np.exp(end)))
 
 
 def _log_ratio(below: np.ndarray, above: np.ndarray, generator: np.random.Generator) -> Estimates:
@@ -186,9 +189,9 @@ def anchor(probes: Probes, generator: np.random.Generator) -> Finding:
             f"needs about {more} probes on the path or a larger radius"
         )
     (where,) = bootstrap_t(_least(fits))
-    at = Interval(*(end * radius for end in where))
-    if abs(where.estimate) > 1 or where.high - where.low > 1:
-        reach = max(abs(where.estimate), 1.0) * 1.5 * radius
+    at = where.map(lambda end: end * radius)
+    if abs(where.value) > 1 or where.high - where.low > 1:
+        reach = max(abs(where.value), 1.0) * 1.5 * radius
         return unknown(f"radius {radius:.2g} reached along the path, needs {reach:.2g}", at)
     return estimated(at)
 

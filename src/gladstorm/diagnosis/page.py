@@ -56,9 +56,8 @@ def charts(report: Report) -> dict[str, Chart]:
             noise[LABELS[direction]] = Series(dots[np.argsort(dots[:, 0])], dots=True, line=False)
             gradient[LABELS[direction]] = Series(_roots(probes, probes.gradient2, chosen), dots=True, line=True)
     grid = np.linspace(0, probes.radius, 50)
-    if fitted := curve(probes, grid, np.random.default_rng(0)):
-        band = np.maximum(np.array(fitted), 0.0)
-        noise[FIT] = Series(np.column_stack([grid, band]), dots=False, line=True)
+    if len(fitted := curve(probes, grid, np.random.default_rng(0))):
+        noise[FIT] = Series(np.column_stack([grid, np.maximum(fitted, 0.0)]), dots=False, line=True)
     pairs = np.isfinite(probes.ell2) & np.isfinite(probes.L2)
     squares = {SAMPLE: probes.ell2, MEAN: probes.L2} if pairs.any() else {}
     smooth = {name: Series(_roots(probes, each, pairs), dots=True, line=True) for name, each in squares.items()}

@@ -10,6 +10,10 @@ import numpy as np
 
 FORM = "gladstorm probes 1"
 EUCLID, LAYERS = "euclid", "layers"  # norms in which distances, and gradients in the dual, are measured
+IN_LAYERS = (
+    "Distances are in the norm of the optimizer's steps, noise and gradients in its dual. The gradient is as long as "
+    "mini-batches agree on it, so that the critical batch size is an upper end."
+)
 DIRECTIONS = ("start", "along", "against", "random", "path")  # where a probe lies, seen from x⁰
 ON_THE_WAY = ("along", "path")  # those of a path: towards a checkpoint, or during a training
 

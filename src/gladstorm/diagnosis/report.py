@@ -24,7 +24,7 @@ from gladstorm.diagnosis.finding import NO_GROWTH, Finding
 from gladstorm.diagnosis.growth import anchor, constants, end_to_start, power
 from gladstorm.diagnosis.probes import EUCLID, Probes
 from gladstorm.diagnosis.resampling import Interval, generator_of
-from gladstorm.theory import Norm
+from gladstorm.theory import Norm, Plan, plan
 
 if TYPE_CHECKING:
     from gladstorm.plotting.figures import Figure
@@ -73,7 +73,7 @@ class Report:
         return f"{lacking[0]} must be known: {self.findings[lacking[0]].needs or self.findings[lacking[0]].verdict}"
 
     def constants(self, batch: int = 1) -> dict[str, Any]:
-        """Constants for `gladstorm.theory.plan(method, alpha=0, gap=…, horizon=…, **report.constants())`.
+        """Constants of a problem, as `gladstorm.theory.plan` takes them.
 
         They are the upper ends of all intervals, with `growth`. A mini-batch of b samples has a b-th of a sample's
         variance, and of what its change has beyond the mean's. In the norms of layers L and ℓ are measured from below,
@@ -95,6 +95,16 @@ class Report:
         given = {"L0": L0, "L": of_batch, "B": B / batch**0.5, "G": G / batch**0.5, "growth": self.growth}
         in_norm = {"norm": Norm("as measured", nu=2.0), "constants": "norm"}  # sums of noise as if it were normal
         return given if self.probes.norm == EUCLID else {**given, **in_norm}
+
+    def plan(self, method: str, *, samples: int = 1, **given: Any) -> Plan:
+        """Plan a run by a theorem for the noise that was measured: `gladstorm.theory.plan` with `constants`.
+
+        Args:
+            method: "sgd", "nsgdm" or "nstorm".
+            samples: samples in a mini-batch.
+            given: what probes cannot measure, alpha, gap, and horizon or eps; or any constant to use instead.
+        """
+        return plan(method, **self.constants(samples) | given)
 
     def recommend(
         self,
@@ -141,7 +151,7 @@ class Report:
             "batching": advice.batching,
             "clipping": None if advice.clipping is None else advice.clipping.as_dict(),
             "actions": advice.actions,
-            "path": None if self.path is None else self.path._asdict(),
+            "path": None if self.path is None else self.path.as_dict(),
             "probes": len(self.probes),
             "radius": self.probes.radius,
             "remarks": list(self.probes.remarks),
@@ -209,9 +219,8 @@ class Report:
         """Sentences about the noise along the path and about the probes themselves."""
         if self.path is None:
             return list(self.probes.remarks)
-        ratio, low, high = (in_digits(each) for each in self.path)
-        along = f"At the end of the path the variance is {ratio} ({low} to {high}) times that at the start."
-        return [along, *self.probes.remarks]
+        ratio = self.path.text("{value:.3g} ({low:.3g} to {high:.3g})")
+        return [f"At the end of the path the variance is {ratio} times that at the start.", *self.probes.remarks]
 
 
 def diagnose(probes: Probes, *, seed: int = 0) -> Report:

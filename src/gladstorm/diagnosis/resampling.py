@@ -7,9 +7,12 @@ own standard error. Percentile intervals of noise estimates, whose law is skewed
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+
+from gladstorm.core.estimate import Estimate
 
 RESAMPLES = 999
 LEVEL = 0.95
@@ -48,16 +51,21 @@ class Fits(NamedTuple):
         return Estimates(values[:, None], np.sqrt(np.maximum(squares, 0.0))[:, None])
 
 
-class Interval(NamedTuple):
-    """An estimate and the ends of its 95 % interval."""
+@dataclass(frozen=True)
+class Interval(Estimate):
+    """An estimate that exists, with both ends of its interval; infinite where there is no end."""
 
-    estimate: float
+    value: float
     low: float
     high: float
 
     def root(self) -> Interval:
         """The interval of √θ, from that of θ: what is below 0 counts as 0."""
-        return Interval(*(max(0.0, end) ** 0.5 for end in self))
+        return self.map(lambda end: max(0.0, end) ** 0.5)
+
+    def as_dict(self) -> dict[str, float]:
+        """The three numbers as JSON-ready data."""
+        return {"estimate": self.value, "low": self.low, "high": self.high}
 
 
 class Strata:
@@ -166,10 +174,10 @@ def percentiles(values: np.ndarray, level: float = LEVEL) -> Interval:
     """An interval of one number with ends of equal probability: the first is the sample's, the others its resamples'.
 
     >>> percentiles(np.array([90.0, *range(101)]), level=0.5)
-    Interval(estimate=90.0, low=25.0, high=75.0)
+    Interval(value=90.0, low=25.0, high=75.0, level=0.5)
     """
     low, high = np.quantile(values[1:], [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(values[0]), float(low), float(high))
+    return Interval(float(values[0]), float(low), float(high), level=level)
 
 
 def bootstrap_t(estimates: Estimates, level: float = LEVEL) -> list[Interval]:
@@ -185,5 +193,5 @@ def bootstrap_t(estimates: Estimates, level: float = LEVEL) -> list[Interval]:
     for v, e, t in zip(value, error, studentized.T, strict=True):
         finite = t[np.isfinite(t)]
         reach = float(np.quantile(finite, level) * e) if finite.size else 0.0
-        intervals.append(Interval(float(v), float(v) - reach, float(v) + reach))
+        intervals.append(Interval(float(v), float(v) - reach, float(v) + reach, level=level))
     return intervals

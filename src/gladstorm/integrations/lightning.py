@@ -1,4 +1,4 @@
-"""Callbacks that log the noise of a training and evaluate the average of `Untuned`, and a LightningModule for NSTORM.
+"""Callbacks that log the noise of a training, let its batches grow and evaluate an average; a module for NSTORM.
 
 A callback is one line, `Trainer(callbacks=[NoiseMonitor()])`; docs/lightning.md has a `TwoPointModule`. Without
 accumulation any LightningModule trains with NSTORM, and with NSGDM always.
@@ -19,13 +19,14 @@ from gladstorm.core.extras import needing_extras
 
 with needing_extras("gladstorm.lightning"):
     from lightning import Callback, LightningModule
+    from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 
 from gladstorm.core.rules import COUNT
 from gladstorm.diagnosis import arrange_charts
-from gladstorm.torch import NoiseProbe, Untuned
+from gladstorm.torch import NoiseProbe, Untuned, auto_batch
 from gladstorm.torch.batch_gradients import is_sharded, size_of
 
-__all__ = ["EvaluateAverage", "NoiseMonitor", "TwoPointModule"]
+__all__ = ["AutoBatch", "EvaluateAverage", "NoiseMonitor", "TwoPointModule"]
 
 
 class NoiseMonitor(Callback):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
@@ -33,9 +34,9 @@ class NoiseMonitor(Callback):  # type: ignore[misc]  # mypy does not see the pac
 
     At every 20th step, before clipping, it calls `training_step` on two parts of the mini-batch, with logging off. That
     is at most half a gradient more in twenty steps. With accumulation or several processes it compares the gradients
-    that there are, at no cost. Parameters, buffers and random states are left as they are, to the bit. The newest
-    reading is logged whenever the Trainer logs, every `log_every_n_steps`; its names are those of
-    `gladstorm.diagnosis.READINGS`.
+    that there are, at no cost. It measures in the norms of the optimizer's steps, as `NoiseProbe` does. Parameters,
+    buffers and random states are left as they are, to the bit. The newest reading is logged whenever the Trainer logs,
+    every `log_every_n_steps`; its names are those of `gladstorm.diagnosis.READINGS`.
 
     Args:
         every: Steps from look to look.
@@ -71,7 +72,8 @@ class NoiseMonitor(Callback):  # type: ignore[misc]  # mypy does not see the pac
             scaler = getattr(trainer.precision_plugin, "scaler", None)
             self.probe = NoiseProbe(trainer.optimizers[0], self.every, scaler=scaler, **options)
         else:
-            self.probe = NoiseProbe(pl_module, self.every, **options)
+            norms = trainer.optimizers[0] if len(trainer.optimizers) == 1 else None
+            self.probe = NoiseProbe(pl_module, self.every, norms=norms, **options)
 
     @override
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
@@ -124,6 +126,140 @@ class NoiseMonitor(Callback):  # type: ignore[misc]  # mypy does not see the pac
 
 def _log_nothing(*_: Any, **__: Any) -> None:
     """Stand in for `log` while a part of a mini-batch is evaluated."""
+
+
+class AutoBatch(Callback):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
+    """Lets the batches of a training grow by accumulation: `gladstorm.torch.AutoBatch`, in a Lightning Trainer.
+
+    A step begins with the Trainer's `accumulate_grad_batches`, 2 or more in one process, for which optimizer and
+    schedule are tuned. Between steps the callback doubles or halves that number, as the noise allows, and scales the
+    optimizer. Schedules count samples: one over steps is stepped once for each step of the first size, as
+    `trainer.estimated_stepping_batches` counts them, while `global_step` counts the steps made. Every logger gets the
+    readings, whenever the Trainer logs, and the reason when it changes. Checkpoints between steps hold all of it.
+
+    Args:
+        pace: "safe" keeps batches at a quarter of the critical size or below it; "fast" lets them pass it.
+        largest: The factor that batches grow by at most, a power of two.
+        dry_run: Decide and log, and change nothing.
+    """
+
+    def __init__(self, *, pace: str = "safe", largest: int = 32, dry_run: bool = False) -> None:
+        self.auto: auto_batch.AutoBatch | None = None  #: what decides, from the first mini-batch on
+        self._options: dict[str, Any] = {"pace": pace, "largest": largest, "dry_run": dry_run}
+        self._first = 0  # the Trainer's own accumulation
+        self._schedules: dict[str, Any] = {}
+        self._saved: dict[str, Any] = {}
+        self._stepping = False
+        self._reason = ""
+
+    @override
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Refuse a training whose steps cannot grow."""
+        limits = (trainer.max_epochs, trainer.max_steps)
+        configs = trainer.lr_scheduler_configs
+        unknown = [c for c in configs if not hasattr(c.scheduler, "base_lrs") or c.frequency != 1 or len(configs) > 1]
+        kind = type(trainer.strategy).__name__
+        for holds, rule in (
+            (
+                pl_module.automatic_optimization,
+                "optimization must be automatic; got manual. Call gladstorm.torch.AutoBatch there",
+            ),
+            (
+                isinstance(trainer.strategy, DDPStrategy | SingleDeviceStrategy),
+                f"strategy must be one device or DDP, where gradients are whole; got {kind}. Use strategy='ddp'",
+            ),
+            (
+                getattr(trainer.precision_plugin, "scaler", None) is None,
+                "precision must need no GradScaler, which skips steps; got 16-mixed. Use 'bf16-mixed'",
+            ),
+            (
+                limits[0] > 0 > limits[1],
+                f"max_epochs must end the training, since steps grow; got max_epochs={limits[0]}, max_steps="
+                f"{limits[1]}. Set max_epochs only",
+            ),
+            (
+                not unknown,
+                "lr_scheduler must be a single one with base_lrs, as LambdaLR, and frequency=1; got "
+                f"{[(type(c.scheduler).__name__, c.frequency) for c in configs]}. Write it as a LambdaLR",
+            ),
+        ):
+            if not holds:
+                raise ValueError(f"AutoBatch: {rule}.")
+        self._first, self._stepping, self._reason = trainer.accumulate_grad_batches, False, ""
+        self._schedules = {f"by_{config.interval}": config.scheduler for config in configs}
+        self.auto = None
+
+    @override
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        """Begin with the first mini-batch, which has the size of all."""
+        if self.auto is not None:
+            return
+        micro, (optimizer,) = size_of(batch), trainer.optimizers
+        epoch = trainer.num_training_batches
+        samples = epoch * micro * trainer.world_size * trainer.max_epochs if math.isfinite(epoch) else 1
+        options = self._options | {"accumulate": self._first}
+        self.auto = auto_batch.AutoBatch(optimizer, budget=samples, micro=micro, **options)
+        if self._saved:
+            self.auto.load_state_dict(self._saved)
+            self._saved = {}
+        self.auto.refuse_uneven("limit_train_batches", epoch)
+        if trainer.val_check_batch is not None:
+            self.auto.refuse_uneven("val_check_interval", trainer.val_check_batch)
+        trainer.accumulate_grad_batches = self.auto.accumulate * self.auto.factor
+
+    @override
+    def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
+        """Count a mini-batch."""
+        assert self.auto is not None  # since the mini-batch began
+        self.auto.due()
+
+    @override
+    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+        """Step the schedule to the middle of the step's samples."""
+        assert self.auto is not None  # since the mini-batch began
+        self.auto.begin_step(self._schedules.get("by_step"))
+        self._stepping = True
+
+    @override
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Let the next step be larger if it may, and log."""
+        if not self._stepping:
+            return
+        assert self.auto is not None  # since the mini-batch began
+        self._stepping = False
+        self.auto.end_step(**self._schedules)
+        trainer.accumulate_grad_batches = self.auto.accumulate * self.auto.factor
+        reading = self.auto.reading()
+        reason = reading.pop("batch/reason")
+        if trainer.global_step % trainer.log_every_n_steps == 0:
+            pl_module.log_dict({name: float(x) for name, x in reading.items() if math.isfinite(x)}, batch_size=1)
+        for logger in trainer.loggers if reason != self._reason else []:
+            writer: Any = getattr(logger, "experiment", None)
+            if hasattr(writer, "add_text"):  # TensorBoard, whose metrics are numbers
+                writer.add_text("batch/reason", reason, trainer.global_step)
+            else:
+                logger.log_metrics({"batch/reason": reason}, step=trainer.global_step)
+        self._reason = reason
+
+    @override
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Give the Trainer its own accumulation back."""
+        trainer.accumulate_grad_batches = self._first or trainer.accumulate_grad_batches
+
+    @override
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Give the Trainer its own accumulation back."""
+        self.on_train_end(trainer, pl_module)
+
+    @override
+    def state_dict(self) -> dict[str, Any]:
+        """Return what `gladstorm.torch.AutoBatch` keeps."""
+        return self._saved if self.auto is None else self.auto.state_dict()
+
+    @override
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a checkpoint, with as many samples in a step as there were."""
+        self._saved = state_dict
 
 
 class EvaluateAverage(Callback):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed

@@ -1,4 +1,4 @@
-"""Callbacks that log the noise of a training and evaluate the average of `Untuned`, and a Trainer for NSTORM.
+"""Callbacks that log the noise of a training and evaluate an average; Trainers for NSTORM and for batches that grow.
 
 A callback is one line, `Trainer(..., callbacks=[NoiseMonitor()])`; docs/training.md has a `TwoPointTrainer`. NSGDM
 evaluates once and needs nothing: `Trainer(..., optimizers=(NSGDM(model.parameters(), lr=0.1), schedule))`.
@@ -19,13 +19,16 @@ from gladstorm.core.extras import needing_extras
 
 with needing_extras("gladstorm.transformers"):
     from transformers import Trainer, TrainerCallback
+    from transformers.trainer_callback import DefaultFlowCallback
 
 from gladstorm.core.rules import COUNT
 from gladstorm.diagnosis import arrange_charts
-from gladstorm.torch import NSTORM, NoiseProbe, Untuned
+from gladstorm.torch import NSTORM, AutoBatch, NoiseProbe, Untuned
 from gladstorm.torch.batch_gradients import is_sharded, size_of
 
-__all__ = ["EvaluateAverage", "NoiseMonitor", "TwoPointTrainer"]
+__all__ = ["AutoBatchTrainer", "EvaluateAverage", "NoiseMonitor", "TwoPointTrainer"]
+
+STATE = "auto_batch.pt"  # of AutoBatch, in the folder of a checkpoint
 
 
 class NoiseMonitor(TrainerCallback):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
@@ -33,8 +36,9 @@ class NoiseMonitor(TrainerCallback):  # type: ignore[misc]  # mypy does not see 
 
     Callbacks see gradients only after clipping. So with accumulation or several processes it hears those of the
     micro-batches as they come, at no cost; otherwise, and with FSDP2, it evaluates the model's loss on two parts of
-    every 20th mini-batch again. Parameters, buffers and random states are left as they are, to the bit. The newest
-    reading goes into the next log, as often as `logging_steps` says. Names: `gladstorm.diagnosis.READINGS`.
+    every 20th mini-batch again. It measures in the norms of the optimizer's steps, as `NoiseProbe` does. Parameters,
+    buffers and random states are left as they are, to the bit. The newest reading goes into the next log, as often as
+    `logging_steps` says. Names: `gladstorm.diagnosis.READINGS`.
 
     The Trainer calls its own callbacks first. So with `callbacks=[NoiseMonitor()]` readings are in `log_history` only;
     `NoiseMonitor().add_to(trainer)` also gives them to the trackers of `report_to`.
@@ -66,7 +70,7 @@ class NoiseMonitor(TrainerCallback):  # type: ignore[misc]  # mypy does not see 
             options |= {"samples": args.per_device_train_batch_size, "scaler": getattr(optimizer, "scaler", None)}
             self.probe = NoiseProbe(optimizer, self.every, **options)
         else:
-            self.probe = NoiseProbe(model, self.every, **options)
+            self.probe = NoiseProbe(model, self.every, norms=optimizer, **options)
             self._hook = model.register_forward_pre_hook(self._keep_inputs, with_kwargs=True)
 
     @override
@@ -177,6 +181,125 @@ class EvaluateAverage(TrainerCallback):  # type: ignore[misc]  # mypy does not s
         with torch.no_grad():
             for p, mean in zip(params, average, strict=True):
                 p.copy_(mean)
+
+
+class AutoBatchTrainer(Trainer):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
+    """A Trainer whose batches grow by accumulation, as `gladstorm.torch.AutoBatch` decides.
+
+    A step begins with `gradient_accumulation_steps`, 2 or more in one process, for which optimizer and schedule are
+    tuned. Between steps that number is doubled or halved, as the noise allows, and the optimizer is scaled. All that
+    the Trainer counts in steps, it counts in steps of the first size: `global_step`, `max_steps`, the schedule and its
+    warm-up, and when to log, evaluate and save. So a checkpoint resumes where its samples end. The readings are in the
+    Trainer's logs. In front of another Trainer it is a mixin: `class Mine(AutoBatchTrainer, YourTrainer)`.
+
+    Args:
+        positional: Arguments of the Trainer.
+        pace: "safe" keeps batches at a quarter of the critical size or below it; "fast" lets them pass it.
+        largest: The factor that batches grow by at most, a power of two.
+        dry_run: Decide and log, and change nothing.
+        named: Arguments of the Trainer.
+    """
+
+    def __init__(
+        self, *positional: Any, pace: str = "safe", largest: int = 32, dry_run: bool = False, **named: Any
+    ) -> None:
+        super().__init__(*positional, **named)
+        self.auto: AutoBatch | None = None  #: what decides, once the training has begun
+        self._options: dict[str, Any] = {"pace": pace, "largest": largest, "dry_run": dry_run}
+        self._resumed_from: str | None = None
+        handler: Any = vars(self)["callback_handler"]
+        handler.callbacks.insert(0, _GrowAtStepEnd(self))
+
+    def train(self, *positional: Any, **named: Any) -> Any:
+        """Train, and leave `gradient_accumulation_steps` as it was."""
+        arguments: Any = self.args
+        first = arguments.gradient_accumulation_steps
+        try:
+            return super().train(*positional, **named)
+        finally:
+            arguments.gradient_accumulation_steps, self._resumed_from = first, None
+
+    def training_step(self, *positional: Any, **named: Any) -> torch.Tensor:
+        """The loss of a micro-batch, times the steps that its step counts for, since the Trainer divides by these."""
+        loss: torch.Tensor = super().training_step(*positional, **named)
+        assert self.auto is not None  # since the training began
+        if self.auto.due():
+            self.auto.begin_step(self.lr_scheduler)
+        return loss * self.auto.factor
+
+    def log(self, logs: dict[str, Any], *positional: Any, **named: Any) -> None:
+        """Log, and with a loss the readings."""
+        if "loss" in logs and self.auto is not None:
+            reading = self.auto.reading()
+            logs |= {name: x for name, x in reading.items() if isinstance(x, str) or math.isfinite(x)}
+        super().log(logs, *positional, **named)
+
+    def begin(self, dataloader: Any, max_steps: int) -> None:
+        """Begin with the first size, or with that of the checkpoint; refuse a training whose steps cannot grow.
+
+        Args:
+            dataloader: The Trainer's, of one epoch.
+            max_steps: The steps of the first size in all epochs.
+        """
+        arguments: Any = self.args
+        own: Any = self
+        if own.is_deepspeed_enabled or own.is_fsdp_enabled:
+            raise ValueError("AutoBatch: gradients must be whole; got deepspeed or fsdp. Use DistributedDataParallel.")
+        if not hasattr(own.lr_scheduler, "base_lrs"):
+            raise ValueError(
+                "AutoBatch: lr_scheduler must have base_lrs, as LambdaLR; got "
+                f"{type(own.lr_scheduler).__name__}. Write it as a LambdaLR."
+            )
+        micro, accumulate = own._train_batch_size, arguments.gradient_accumulation_steps
+        samples = max_steps * micro * accumulate * arguments.world_size
+        self.auto = AutoBatch(own.optimizer, budget=samples, micro=micro, accumulate=accumulate, **self._options)
+        if self._resumed_from is not None:
+            self.auto.load_state_dict(torch.load(Path(self._resumed_from) / STATE, weights_only=True))
+        self.auto.refuse_uneven("train_dataset", len(dataloader) if hasattr(dataloader, "__len__") else math.inf)
+        self.auto.refuse_uneven("max_steps", max_steps * accumulate)
+        self._accumulate()
+
+    def grow(self) -> None:
+        """Let the next step be larger if it may."""
+        assert self.auto is not None  # since the training began
+        self.auto.end_step(self.lr_scheduler)
+        self._accumulate()
+
+    def _accumulate(self) -> None:
+        assert self.auto is not None  # since the training began
+        arguments: Any = self.args
+        arguments.gradient_accumulation_steps = self.auto.accumulate * self.auto.factor
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        """Save what decides beside them."""
+        super()._save_optimizer_and_scheduler(output_dir)
+        arguments: Any = self.args
+        if arguments.should_save and self.auto is not None:
+            torch.save(self.auto.state_dict(), Path(output_dir) / STATE)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        """Keep the checkpoint's folder until the training begins."""
+        super()._load_optimizer_and_scheduler(checkpoint)
+        self._resumed_from = checkpoint
+
+
+class _GrowAtStepEnd(TrainerCallback):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed
+    """A callback that counts steps of the first size, before the Trainer's own decide what to do after them."""
+
+    def __init__(self, trainer: AutoBatchTrainer) -> None:
+        self._trainer = trainer
+
+    @override
+    def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        self._trainer.begin(given["train_dataloader"], state.max_steps)
+
+    @override
+    def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        assert self._trainer.auto is not None  # since the training began
+        for _ in range(self._trainer.auto.factor - 1):
+            DefaultFlowCallback().on_step_end(args, state, control)
+            state.global_step += 1
+        self._trainer.grow()
 
 
 class TwoPointTrainer(Trainer):  # type: ignore[misc]  # mypy does not see the package's types where it is not installed

@@ -94,12 +94,7 @@ def write_whole(path: Path, write: Callable[[str], object]) -> None:
     new one. A link stays a link: what it leads to is replaced. What is there and is no regular file is refused. An
     OSError names the file.
     """
-    require_regular("write", path)
-    if is_planted(path):
-        raise ValueError(f"write: a file must not be another user's link; got {str(path)!r}: choose another name.")
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
+    target = target_of("write", path)
     for unfinished in target.parent.glob(f"{_UNFINISHED}*"):
         with contextlib.suppress(OSError):  # removed meanwhile, or not ours to remove
             if time.time() - unfinished.lstat().st_mtime > _HOUR:
@@ -142,13 +137,18 @@ def require_regular(owner: str, path: Path) -> None:
         raise ValueError(f"{owner}: a file must be a regular one; got {kind}, {str(path)!r}.")
 
 
-def is_planted(path: Path) -> bool:
-    """Whether somebody else has put a link here where everybody may: what Linux itself does not follow."""
-    if not path.is_symlink() or not hasattr(os, "getuid"):
-        return False
-    folder = path.parent.stat()
-    shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
-    return bool(shared) and path.lstat().st_uid not in (os.getuid(), folder.st_uid)
+def target_of(owner: str, path: Path) -> Path:
+    """The file that is written at a path, beyond links; one that somebody put where everybody may is not followed."""
+    require_regular(owner, path)
+    if path.is_symlink() and hasattr(os, "getuid"):  # Linux itself does not follow such a link either
+        folder, shared = path.parent.stat(), stat.S_ISVTX | stat.S_IWOTH
+        if folder.st_mode & shared == shared and path.lstat().st_uid not in (os.getuid(), folder.st_uid):
+            must = "a file must not be another user's link"
+            raise ValueError(f"{owner}: {must}; got {str(path)!r}: choose another name.")
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
+    return target
 
 
 def _write_sealed(path: Path, data: bytes) -> None:

@@ -1,14 +1,13 @@
-"""Progress of long work: a bar in a notebook, and on standard error a bar on a terminal, plain lines elsewhere."""
+"""Progress of long work: on standard error a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
-import html
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -18,7 +17,6 @@ T = TypeVar("T")
 
 QUIET_SECONDS = 2.0  # work shorter than this shows nothing
 LINE_SECONDS = 15.0  # between plain lines
-NOTEBOOK_SECONDS = 0.5  # between updates of a notebook's bar
 
 _QUIET = ContextVar("_QUIET", default=False)
 _CALLBACK: ContextVar[Callable[[float], None]] = ContextVar("_CALLBACK", default=lambda _done: None)
@@ -66,11 +64,6 @@ class Progress:
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
         self._bar = Bar(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
         self._task = self._bar.add_task(label, total=total)
-        # A kernel of Jupyter runs this process; IPython in a terminal has none.
-        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-        self._in_notebook = getattr(shell, "kernel", None) is not None
-        self._cell: Any = None  # what a notebook shows
-        self._pause = NOTEBOOK_SECONDS if self._in_notebook else LINE_SECONDS
 
     def __enter__(self) -> Progress:
         self._before = _NOTE.set("")
@@ -84,33 +77,19 @@ class Progress:
         note = f"; {_NOTE.get()}" if _NOTE.get() else ""
         self._bar.update(self._task, completed=done, description=self.label + note)
         if self._first is None:  # what came before it was compiling: the pace is what follows
-            self._first, self._said = (now, done), now + QUIET_SECONDS - self._pause
+            self._first, self._said = (now, done), now + QUIET_SECONDS - LINE_SECONDS
         begun, before = self._first
         if now - begun < QUIET_SECONDS:
             return
         if not self._bar.disable:
             self._bar.start()
-        elif now - self._said >= self._pause and done > before:
+        elif now - self._said >= LINE_SECONDS and done > before:
             self._said = now
             left = (now - begun) * (self.total - done) / (done - before)
-            line = f"{self.label}: {100 * done / self.total:.0f} %, about {left:.0f} s left{note}"
-            if self._in_notebook:
-                self._show(f'<progress value="{done:g}" max="{self.total:g}"></progress> {html.escape(line)}')
-            else:
-                log(line)
-
-    def _show(self, content: str) -> None:
-        from IPython.display import HTML, display
-
-        if self._cell is None:
-            self._cell = display(HTML(content), display_id=True)
-        else:
-            self._cell.update(HTML(content))
+            log(f"{self.label}: {100 * done / self.total:.0f} %, about {left:.0f} s left{note}")
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
-        if self._cell is not None:
-            self._show("")  # like a terminal's, the bar is gone at the end
         _NOTE.reset(self._before)
 
 

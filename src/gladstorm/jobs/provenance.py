@@ -14,26 +14,6 @@ from pathlib import Path
 
 import gladstorm
 
-# The packages of gladstorm, in the order data goes through them. A package imports from those before it only: the test
-# of layers and the table in CONTRIBUTING.md use this list.
-LAYERS = {
-    "core": "parts, rules, texts, constants, statistics, references",
-    "jobs": "long work: files, store, tasks, progress, provenance",
-    "problems": "objectives, oracles (their stochastic gradients), problems with noise of their own, hard instances",
-    "theory": "the theorems: plain Python, no JAX; one family per file",
-    "methods": "estimators, steps, norms, batches, averages, schedules; named compositions; by theorem and as text",
-    "simulation": "one run, the compiled program, how runs lie on devices, run and sweep, the record",
-    "plotting": "colours, lines and figures; nothing above it draws",
-    "diagnosis": "from probes of a loss to estimates, verdicts and advice: NumPy and theory only, no JAX",
-    "torch": "the methods as PyTorch optimizers: torch and theory only, no JAX",
-    "optax": "the methods as Optax transformations",
-    "variational": "fits of Gaussians to densities",
-    "integrations": "the methods inside Lightning, the Hugging Face Trainer and numpyro",
-    "comparison": "methods at equal cost: budgets, tuning, scores, intervals",
-    "suite": "common methods on common problems: run, tables, figures",
-    "worst": "the worst problem that a theorem covers: search, audit, figures",
-    "cli": "the command line: thin, one file per family of commands",
-}
 _FOLLOWED = ["gladstorm"]
 
 

@@ -8,30 +8,28 @@ the one written last varies fastest.
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
+import ast
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from inspect import Parameter
 from typing import Any
 
 import jax
 import numpy as np
 
-from gladstorm.core.calls import Call, Defaults, bind, find_part, read_call, read_calls
-from gladstorm.core.names import suggest
+from gladstorm.core.calls import Defaults, bind, name_of, numbers_of, read_calls
 from gladstorm.core.screen import shown
 from gladstorm.methods import METHODS, Method, averages, batches, estimators, norms, schedules, steps
 
-Maker = Callable[..., Any]  # a named method, or the class of a part
-KINDS: tuple[tuple[str, Any], ...] = (("estimator", estimators), ("step", steps), ("batch rule", batches))
-PULLS: dict[str, Maker] = {"anchored": steps.Anchored, "weight_decay": steps.WeightDecay}  # of a step, written after it
-MOST = 10_000  # numbers of a grid, or settings of a method
+KINDS: dict[str, Any] = {"estimator": estimators, "step": steps, "batch": batches, "average": averages}  # in this order
+PULLS: dict[str, Any] = {"anchored": steps.Anchored, "weight_decay": steps.WeightDecay}  # of a step, written after it
+MOST = 10_000  # numbers of a grid, settings of a method, or parts
 
 
 def parse_method(
-    text: str, given: Mapping[str, Any] | None = None, quantities: Mapping[str, Maker] | None = None
+    text: str, given: Mapping[str, Any] | None = None, quantities: Mapping[str, Callable[..., Any]] | None = None
 ) -> Method:
     """Return the method that a text stands for, or raise a ValueError that says what is wrong.
 
@@ -45,74 +43,61 @@ def parse_method(
     >>> parse_method("nsgdm(eta=[0.1, 0.2])", {"gamma": [1, 2]}).step.gamma.tolist()
     [1.0, 1.0, 2.0, 2.0]
     """
-    shared = Defaults({k: np.asarray(v, float) if isinstance(v, list) else v for k, v in (given or {}).items()})
+    shared = given if isinstance(given, Defaults) else Defaults(given or {})
     make = partial(_make, given=shared, quantities={"grid": grid} | dict(quantities or {}), axes=itertools.count(1))
-    calls, average = read_calls("method", text, METHODS), None
-    if len(calls) > 1 and (":" in calls[-1].name or calls[-1].name in averages.registry()):
-        average = make(calls[-1], averages.registry(), "average")
-        calls = calls[:-1] if isinstance(average, averages.Average) else calls
-    first, *others = calls
-    if others and (others[0].name not in PULLS or first.name in estimators.registry()):
-        parts = [make(first, estimators.registry(), "estimator")]
+    first, *others = read_calls("method", text, METHODS, MOST)
+    if others and (name_of(first) not in METHODS or name_of(others[0]) not in PULLS | averages.registry()):
+        whole = make("method: estimator", first, estimators.registry())
     else:
-        method = make(first, {name: METHODS[name].make for name in sorted(METHODS)})
-        if not isinstance(method, Method):
-            must = "must make a Method, or be joined with other parts by +"
-            raise ValueError(f"method: {first.name} {must}; got {shown(method)}.")
-        parts, average = [method.estimator, method.step, method.batch], average or method.average
+        whole = make("method:", first, {name: METHODS[name].make for name in sorted(METHODS)})
+    fields = dict(vars(whole)) if isinstance(whole, Method) else {"estimator": whole}
+    average = fields.pop("average", None)
     for call in others:
-        if call.name in PULLS and len(parts) > 1:
-            parts[1] = make(call, {call.name: partial(PULLS[call.name], parts[1])})
-        elif call.name in PULLS or len(parts) == len(KINDS):
-            must = "be an estimator, a step, what pulls it, a batch rule and an average, in this order"
-            raise ValueError(f"method: parts must {must}; got {call.name} after {len(parts)} of them.")
+        kinds = [kind for kind in KINDS if kind not in fields] if "step" in fields else ["step"]
+        if name_of(call) in PULLS and "step" in fields:
+            pulls = {name: partial(pull, fields["step"]) for name, pull in PULLS.items()}
+            fields["step"] = make("method:", call, pulls)
+        elif kinds:
+            makers = {name: maker for kind in kinds for name, maker in KINDS[kind].registry().items()}
+            part = make(f"method: {' or '.join(kinds)}", call, makers)
+            fields["average" if isinstance(part, averages.Average) else kinds[0]] = part
         else:
-            kind, module = KINDS[len(parts)]
-            parts.append(make(call, module.registry(), kind))
-    if len(parts) < len(KINDS) and "batch" in shared:
-        shared.taken.add("batch")
-        parts.append(shared["batch"])
-    if isinstance(given, Defaults):
-        given.taken |= shared.taken
-    whole = dataclasses.replace(Method(*parts), average=average if isinstance(average, averages.Average) else None)
-    shape = np.broadcast_shapes(*(np.shape(number) for number in jax.tree.leaves(whole)))
+            raise ValueError(f"method: parts must be {', '.join(KINDS)}, one of each; got {name_of(call)} after all.")
+    if "step" not in fields:
+        must = "must make a Method, or be joined with other parts by +"
+        raise ValueError(f"method: {name_of(first)} {must}; got {shown(whole)}.")
+    method = Method(**{"average": average} | fields)
+    shape = np.broadcast_shapes(*(np.shape(number) for number in jax.tree.leaves(method)))
     if math.prod(shape) > MOST:
         raise ValueError(f"method: lists must make at most {MOST} settings; got {math.prod(shape)}.")
-    crossed: Method = jax.tree.map(
-        lambda each: np.broadcast_to(each, shape).ravel("F") if np.ndim(each) else each, whole
-    )
+    crossed: Method = jax.tree.map(lambda n: np.broadcast_to(n, shape).ravel("F") if np.ndim(n) else n, method)
     return crossed
 
 
-def _make(
-    call: Call, makers: Mapping[str, Maker], what: str = "", *, given: Defaults, quantities: Any, axes: Iterator[int]
-) -> Any:
+def _make(owner: str, call: ast.expr, makers: Mapping[str, Any], **shared: Any) -> Any:
     """Call what a name stands for, with its own arguments and, for those it leaves out, the given ones."""
-    function, call = find_part("method", call, makers, what)
 
-    def value_of(argument: str, value: Any) -> Any:
-        kind, what = str(inspect.signature(function).parameters[argument].annotation), f"{argument} of {call.name}"
-        nested = batches.registry() if "Batch" in kind else schedules.registry() | quantities
-        nested = norms.registry() if kind == "StepNorm" else nested
-        name = value.name if isinstance(value, Call) else str(value)
-        if name not in nested and ":" not in call.name + name and (isinstance(value, Call) or kind == "StepNorm"):
-            must = f"must be {'' if kind == 'StepNorm' else 'a number, a list or '}one of {', '.join(nested)}"
-            raise ValueError(f"method: {what} {must}; got {suggest(name, nested)}")
-        if isinstance(value, Call):
-            value = _make(value, nested, given=given, quantities=quantities, axes=axes)
-        elif kind == "BatchRule":
-            value = batches.Fixed(value)
+    def value_of(whose: str, parameter: Parameter, written: ast.expr) -> Any:
+        kind = str(parameter.annotation)
+        if name_of(written) or kind == "StepNorm":
+            nested = norms if kind == "StepNorm" else batches if "Batch" in kind else schedules
+            whose += "" if kind == "StepNorm" else ", if no number,"
+            value = _make(whose, written, nested.registry() | shared["quantities"], **shared)
+        else:
+            value = numbers_of(whose, written)
         if isinstance(value, list | tuple) and not kind.startswith("tuple"):  # an axis of its own: NumPy crosses lists
-            value = np.reshape(np.asarray(value, np.float64), (-1, *[1] * next(axes)))
+            value = np.reshape(np.asarray(value, np.float64), (-1, *[1] * next(shared["axes"])))
+        if kind == "BatchRule" and not isinstance(value, batches.BatchRule):
+            value = batches.Fixed(value)
         return value
 
-    bound = bind("method", call, function, given, value_of)
+    name, function, bound = bind(owner, call, makers, value_of, shared["given"])
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused by the rule of its part
             return function(*bound.args, **bound.kwargs)
     except (TypeError, ValueError, ArithmeticError) as problem:
         why = str(problem).rstrip(".")
-        raise ValueError(f"method: {call.name} cannot compute with these values ({why}); give it others.") from None
+        raise ValueError(f"method: {name} cannot compute with these values ({why}); give it others.") from None
 
 
 def grid(low: float, high: float, count: float) -> list[float]:
@@ -129,4 +114,7 @@ def grid(low: float, high: float, count: float) -> list[float]:
 
 def parse_grid(text: str) -> list[float]:
     """Return the numbers that FROM,TO,HOW MANY stands for, as in `grid`."""
-    return grid(*bind("grid", read_call("grid", f"grid({text})"), grid).args)
+    (call,) = read_calls("grid", f"grid({text})")
+    return grid(
+        *bind("grid:", call, {"grid": grid}, lambda whose, _, value: numbers_of(whose, value), Defaults({}))[2].args
+    )

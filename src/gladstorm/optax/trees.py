@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from gladstorm.core import equations
 from gladstorm.core.parts import Array
-from gladstorm.methods.norms import PerLayer, StepNorm, is_finite, length, unit
+from gladstorm.methods.norms import Euclid, PerLayer, StepNorm, is_finite, length, unit
 from gladstorm.optax.options import AxisName, Choice, NormOption
 
 Tree = Any
@@ -28,6 +28,13 @@ class ByFunction(PerLayer):
         return self.function(name, tensor)
 
 
+def step_norm(norm: NormOption) -> StepNorm:
+    """The norm of trees that an option names."""
+    if isinstance(norm, str):
+        return Euclid() if norm == "global" else ByFunction(lambda *_: Euclid())
+    return norm if isinstance(norm, StepNorm) else ByFunction(norm)
+
+
 def normalized_update(
     owner: str, gamma: Any, v: Tree, params: Tree, weight_decay: Any, norm: NormOption, axis_name: AxisName | None
 ) -> Tree:
@@ -35,7 +42,7 @@ def normalized_update(
     if isinstance(norm, str):
         units = _for_each_norm(lambda part: unit(part, axis_name), v, norm)
     else:
-        units = (norm if isinstance(norm, StepNorm) else ByFunction(norm)).unit(v)
+        units = step_norm(norm).unit(v)
     change = jax.tree.map(lambda leaf: -gamma * leaf, units)
     if isinstance(weight_decay, int | float) and weight_decay == 0:
         return change

@@ -12,7 +12,8 @@ from typing_extensions import override
 from gladstorm.core import equations
 from gladstorm.core.parts import Array
 from gladstorm.methods.norms import length
-from gladstorm.methods.steps import Untuned, per_coordinate
+from gladstorm.methods.steps import Untuned
+from gladstorm.methods.steps import untuned as per_coordinate
 from gladstorm.methods.steps.untuned import UntunedState
 from gladstorm.optax.nsgdm import NsgdmState, nsgdm
 from gladstorm.optax.options import AxisName, NormOption, UpdateSchedule, at, require, require_axes

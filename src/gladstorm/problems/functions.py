@@ -109,7 +109,7 @@ def require_number(owner: str, name: str, function: Callable[..., Array], *argum
 
 def require_result(owner: str, name: str, result: Any) -> None:
     """Raise a ValueError unless what a function returned, abstractly, is one real number."""
-    if not isinstance(result, jax.ShapeDtypeStruct):
+    if not hasattr(result, "dtype"):
         kind = "None" if result is None else f"a {type(result).__name__}"
         raise ValueError(f"{owner}: {name} must return one number; got {kind}.")
     if result.shape != ():
@@ -119,8 +119,13 @@ def require_result(owner: str, name: str, result: Any) -> None:
 
 
 def require_finite(objective: Any) -> None:
-    """Raise a ValueError unless f(x⁰) and ∇f(x⁰) are finite, or every number of every run would be NaN."""
-    value, gradient = map(np.asarray, _at_start(objective))
+    """Raise a ValueError unless f(x⁰) is one number, ∇f(x⁰) is like x, and both are finite: else every run is NaN."""
+    value, gradient = _at_start(objective)
+    require_result(type(objective).__name__, "value", value)
+    if np.shape(gradient) != (shape := np.shape(objective.start)):
+        got = np.shape(gradient)
+        raise ValueError(f"{type(objective).__name__}: grad must be an array of shape {shape}; got shape {got}.")
+    value, gradient = np.asarray(value), np.asarray(gradient)
     if np.isfinite(value) and np.isfinite(gradient).all():
         return
     got = f"∇f = {gradient[~np.isfinite(gradient)][0]} in a coordinate" if np.isfinite(value) else f"f = {value}"

@@ -1,11 +1,12 @@
 """Executors of tasks: this process, others of this machine, or the workers of a Dask cluster.
 
-`--workers N` is `concurrent.futures.ProcessPoolExecutor`, `--scheduler` is `distributed`, which nothing else imports.
+Both are pools of `concurrent.futures`: `--workers N` its own, `--scheduler` that of `distributed`, imported only here.
 Results come back to this process, which keeps them. A death costs the tasks under way, which are computed again.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import importlib.util
 import itertools
@@ -16,10 +17,10 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -47,10 +48,10 @@ def choose_executor(given: Any) -> Executor:
     """Return the executor of a job's tasks: this process, or the workers of a `dask.distributed.Client`."""
     if given is None:
         return HERE
-    if isinstance(given, Here | Processes | OnDask):
+    if isinstance(given, Here | Processes):
         return given
     if type(given).__module__.startswith("distributed."):
-        return OnDask(given)
+        return _on_dask(given)
     raise ValueError(f"executor: must be a dask.distributed.Client, or None for this process; got {shown(given)}.")
 
 
@@ -62,13 +63,27 @@ def open_executor(workers: int | None, scheduler: str | None) -> Iterator[Execut
     if workers is not None:
         COUNT.require("cluster", "workers", workers)
         require_free_memory("cluster", f"{workers:,} workers", workers * WORKER_BYTES, "ask for fewer")
-        with Processes(workers) as processes:
+        resource_tracker.ensure_running()  # whose start would let processes hear Ctrl-C
+        spawn = multiprocessing.get_context("spawn")  # a fork would copy JAX's threads half
+        make = partial(ProcessPoolExecutor, workers, spawn, _begin_worker)
+        processes = Processes(make, lambda: workers, pickle.dumps, BrokenProcessPool, DEATHS)
+        try:
             yield processes
+        finally:
+            processes.end()
     elif scheduler is not None:
         with _connected(scheduler) as client:
-            yield OnDask(client)
+            yield _on_dask(client)
     else:
         yield HERE
+
+
+def _on_dask(client: Client) -> Processes:
+    import cloudpickle
+    from distributed import KilledWorker
+
+    make = partial(client.get_executor, pure=False, retries=2)
+    return Processes(make, lambda: sum(client.nthreads().values()), cloudpickle.dumps, KilledWorker, 0)
 
 
 def _connected(scheduler: str) -> Client:
@@ -87,18 +102,22 @@ def _connected(scheduler: str) -> Client:
 
 
 class Processes:
-    """Worker processes in a with-block, joined to this one by pipes: nobody else can send them anything."""
+    """Other processes behind a pool of `concurrent.futures`: spawned here, or the workers of a Dask cluster."""
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    def __init__(
+        self,
+        make: Callable[[], concurrent.futures.Executor],  # the pool
+        size: Callable[[], int],  # how many compute at once, now
+        dumps: Callable[[Any], bytes],
+        death: type[BaseException],  # what futures then have
+        most_deaths: int,  # after which the pool is made again
+    ) -> None:
+        self._make, self._size, self._dumps, self._death, self._most_deaths = make, size, dumps, death, most_deaths
+        self._pool = make()
 
-    def __enter__(self) -> Processes:
-        resource_tracker.ensure_running()  # whose start would let processes hear Ctrl-C
-        self._begin()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)  # an interrupted command has no time to wait
+    def end(self) -> None:
+        """End the processes: an interrupted command has no time to wait."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def compute(self, tasks: Iterable[tuple[int, Task[R]]]) -> Iterator[tuple[int, R]]:
         """Every task's result with its number, as they arrive."""
@@ -107,7 +126,7 @@ class Processes:
         running: dict[Future[Any], tuple[int, Task[R]]] = {}
         try:
             while True:
-                free = AHEAD * self._count - len(running)
+                free = AHEAD * max(1, self._size()) - len(running)
                 for number, task in [*due, *itertools.islice(fresh, max(0, free - len(due)))]:
                     running[self._submit(task)] = number, task
                 due = []
@@ -115,13 +134,13 @@ class Processes:
                     return
                 interrupts.check()
                 finished = wait(running, GRAIN, FIRST_COMPLETED).done
-                if any(isinstance(future.exception(), BrokenProcessPool) for future in finished):
-                    if (deaths := deaths + 1) > DEATHS:
+                if any(isinstance(future.exception(), self._death) for future in finished):
+                    if (deaths := deaths + 1) > self._most_deaths:
                         raise ChildProcessError(
-                            f"--workers: a process must live to compute; {deaths} times one died, as when the memory "
+                            f"executor: a process must live to compute; {deaths} times one died, as when the memory "
                             f"is full, the last time with {next(iter(running.values()))[1].name} under way."
                         )
-                    self._begin()
+                    self._pool = self._make()
                     due, running = list(running.values()), {}
                     continue
                 for future in finished:
@@ -131,59 +150,19 @@ class Processes:
             for future in running:
                 future.cancel()
 
-    def _begin(self) -> None:
-        spawn = multiprocessing.get_context("spawn")  # a fork would copy JAX's threads half
-        self._pool = ProcessPoolExecutor(self._count, spawn, _begin_worker)
-
     def _submit(self, task: Task[Any]) -> Future[Any]:
-        packed = _pack(task, pickle.dumps)
+        packed = _pack(task, self._dumps)
         # Processes that start here ignore Ctrl-C from their first moment on: who started them ends them.
         mask = getattr(signal, "pthread_sigmask", lambda *_: ())
         before = mask(getattr(signal, "SIG_BLOCK", 0), [signal.SIGINT])
         try:
             return self._pool.submit(_compute_there, packed, _made_with())
-        except BrokenProcessPool as death:
+        except self._death as death:
             failed: Future[Any] = Future()
             failed.set_exception(death)
             return failed
         finally:
             mask(getattr(signal, "SIG_SETMASK", 0), before)
-
-
-class OnDask:
-    """The workers of a Dask cluster, however many there are and come to be."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def compute(self, tasks: Iterable[tuple[int, Task[R]]]) -> Iterator[tuple[int, R]]:
-        """Every task's result with its number, as they arrive."""
-        import cloudpickle
-        from distributed import KilledWorker, as_completed
-
-        fresh, completed = iter(tasks), as_completed()
-        numbers: dict[Any, int] = {}
-        try:
-            while True:
-                most = max(1, AHEAD * sum(self._client.nthreads().values()))
-                for number, task in itertools.islice(fresh, max(0, most - len(numbers))):
-                    packed = _pack(task, cloudpickle.dumps)
-                    future = self._client.submit(_compute_there, packed, _made_with(), pure=False, retries=2)
-                    numbers[future] = number
-                    completed.add(future)
-                if not numbers:
-                    return
-                while not completed.has_ready():
-                    interrupts.check()
-                    time.sleep(GRAIN)
-                future = next(completed)
-                number = numbers.pop(future)
-                try:
-                    yield number, future.result()
-                except KilledWorker as death:
-                    raise ChildProcessError(f"executor: workers must live to compute; {shown(death)}.") from death
-        finally:
-            self._client.cancel(list(numbers))
 
 
 def _made_with() -> dict[str, str]:
@@ -202,12 +181,12 @@ def _pack(task: Task[Any], dumps: Callable[[Any], bytes]) -> bytes:
 
 
 def _compute_there(packed: bytes, made_with: dict[str, str]) -> Any:
-    """Compute a task in another process, on one device."""
+    """Compute a task in another process, on as many devices as a laptop has: the same programs, the same bytes."""
     if differs := {name: has for name, has in _made_with().items() if made_with[name] != has}:
         words = ", ".join(f"{name} {has} where {made_with[name]} asks" for name, has in differs.items())
         raise ValueError(f"executor: workers must have the versions of the process that sends tasks; one has {words}.")
     with contextlib.suppress(RuntimeError):  # of JAX, which takes no settings after its first computation
-        devices.tune(1)
+        devices.tune(devices.FEWEST)
     devices.keep_programs()
     with quietly():
         return pickle.loads(packed)()

@@ -2,8 +2,7 @@
 
 One rule: as many runs advance together as the caches hold of a cheap problem, and as a matrix product has columns where
 products decide the cost. `split_into_tasks` cuts a sweep into tasks of about two seconds, `lay_out` cuts a task into
-chunks, each advanced by one call. One device does in turn what each of two does at once, so that a laptop's cores and a
-worker with one give the same numbers; elsewhere the layout changes a run by rounding only.
+chunks, each advanced by one call. The layout changes a run by rounding only.
 """
 
 from __future__ import annotations
@@ -95,8 +94,6 @@ def lay_out(sizes: Sizes) -> list[Chunk]:
     >>> [(chunk.stacks, chunk.seeds, chunk.cut) for chunk in lay_out(sizes)]
     [(((0, 1), (2, 2)), (0, 1, 2, 3, 4, 0, 1, 2), 'seeds')]
     """
-    if sizes.devices == 1:
-        return [half for chunk in lay_out(sizes._replace(devices=2)) for half in _halves(chunk)]
     chunks = []
     for stacks in _programs(sizes, RUNS):
         seeds = sizes.padded_seeds or sizes.seeds
@@ -162,26 +159,6 @@ def _chunk(sizes: Sizes, stacks: Sequence[Sequence[int]], first: int, size: int)
         devices=devices,
         cut="seeds" if by_seed else "configurations",
     )
-
-
-def _halves(chunk: Chunk) -> list[Chunk]:
-    """The work of each of two devices on a chunk, without what would be padding only."""
-    if chunk.devices == 1:
-        return [chunk]
-    halves = []
-    for half in (0, 1):
-        if chunk.cut == "seeds":
-            n = len(chunk.seeds) // 2
-            count = min(n, chunk.seed_count - half * n)
-            part = chunk._replace(seeds=chunk.seeds[half * n :][:n], seed_count=count, devices=1)
-        else:
-            widths = [len(stack) // 2 for stack in chunk.stacks]
-            stacks = tuple(stack[half * n :][:n] for stack, n in zip(chunk.stacks, widths, strict=True))
-            sizes = tuple(max(0, min(n, size - half * n)) for n, size in zip(widths, chunk.sizes, strict=True))
-            part = chunk._replace(stacks=stacks, sizes=sizes, devices=1)
-        if part.seed_count > 0 and any(part.sizes):
-            halves.append(part)
-    return halves
 
 
 def _power(number: int) -> int:

@@ -13,10 +13,11 @@ import numpy as np
 from gladstorm.core.rules import COUNT, STEPS
 from gladstorm.jobs.progress import Progress, on_progress
 from gladstorm.jobs.provenance import versions
-from gladstorm.jobs.tasks import HERE, Executor, Store, Task, results
+from gladstorm.jobs.tasks import HERE, Store, Task, results
 from gladstorm.methods import Method, from_plan
 from gladstorm.methods.method import settings_of
 from gladstorm.problems.oracles import Oracle
+from gladstorm.simulation.cluster import choose_executor
 from gladstorm.simulation.configurations import expand, name_methods
 from gladstorm.simulation.layout import Selection, lay_out, split_into_tasks
 from gladstorm.simulation.record import ARRAYS, Record
@@ -142,6 +143,7 @@ def sweep(
     folder = None if store is None else Store(store, Record, ".parquet")
     tasks = _tasks(parts, selections, instances, None if folder is None else traces)
     record = whole.blank(instances.dim, **_config(instances, seeds, recording))
+    there = HERE if executor is None else choose_executor(executor)
     done = 0
 
     def place(number: int, part: Record) -> None:
@@ -153,7 +155,7 @@ def sweep(
         on_progress(lambda more: shown(done + more) if progress else None),
     ):
         try:
-            for number, part in results(tasks, folder, _where(executor)):
+            for number, part in results(tasks, folder, there):
                 place(number, part)
                 done += parts[number].weight
                 if progress:
@@ -195,14 +197,6 @@ def _tasks(
         seeds = f"seed {part.seeds[0]}" if len(part.seeds) == 1 else f"seeds {part.seeds[0]}–{part.seeds[-1]}"
         tasks.append(Task(f"{among}, {seeds}", identity, part))
     return tasks
-
-
-def _where(executor: Any) -> Executor:
-    if executor is None:
-        return HERE
-    from gladstorm.simulation.cluster import choose_executor  # not before: most sweeps stay in this process
-
-    return choose_executor(executor)
 
 
 def _config(instances: Instances, seeds: Sequence[int], recording: Recording) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def _in_last_rows(iterates: np.ndarray, size: int) -> pa.Array:
 
 SUMMARIZED = {"mean_grad_norm": "mean_grad_norm", "final_grad_norm": "grad_norm"}
 SUMMARIZED |= {name: name for name in ("best_grad_norm", "reported_grad_norm", "reported_value", "drift2")}
-ENDS = {"grad_norm": "‖{}‖ at the end", "mean_grad_norm": "mean ‖{}‖", "best_grad_norm": "best ‖{}‖"}
+ENDS = {"grad_norm": "last ‖{}‖", "mean_grad_norm": "mean ‖{}‖", "best_grad_norm": "best ‖{}‖"}
 
 
 def summary(record: Record) -> dict[str, dict[str, Any]]:
@@ -140,7 +140,7 @@ def title(record: Record) -> str:
 def table(record: Record) -> tuple[list[list[str]], list[str]]:
     """Headings and rows of a record in short, and a line about what is left out."""
     most = LINES - 4
-    rows = [["", "stochastic gradients", *(words.format(record.field) for words in ENDS.values()), "diverged"]]
+    rows = [["", "gradients", *(words.format(record.field) for words in ENDS.values()), "diverged"]]
     with np.errstate(invalid="ignore", over="ignore"):
         for row, label in enumerate(record.labels[:most]):
             ends = [f"{getattr(record, name)[row, :, -1].mean():.4g}" for name in ENDS]

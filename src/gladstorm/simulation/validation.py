@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -29,7 +28,7 @@ from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.method import rule
 from gladstorm.methods.schedules import Clock, resolved
 from gladstorm.methods.steps import Step
-from gladstorm.problems.functions import require_finite, require_result, tree_of
+from gladstorm.problems.functions import require_finite, tree_of
 from gladstorm.problems.oracles import Oracle
 from gladstorm.simulation.one_run import (
     CURVES,
@@ -94,15 +93,13 @@ def validate_oracles(oracle: Any, seeds: int) -> Instances:
         if _kind(instance) != _kind(first):
             raise ValueError(
                 "sweep: oracles must be of one structure, and their arrays of one shape; oracle 0 is "
-                f"{shown(first, 60)}, oracle {number} is {shown(instance, 60)}."
+                f"{shown(first, 60)}, oracle {number} is {shown(instance, 60)}. A function of your own must be "
+                "the same for all seeds: define it once, outside of what makes an oracle of a seed."
             )
         if number == 0:
             require_memory_for_a_run("sweep", np.size(instance.objective.start))  # all that follows copies x
         with jax.enable_x64(True):
-            exact = in_float64(instance)
-            if number == 0 and is_user_defined(exact):
-                _require_objective(exact.objective)
-            require_finite(exact.objective)
+            require_finite(in_float64(instance).objective)
         described.append(describe(instance))
         infima.add(instance.objective.f_inf)
     bytes_each = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(first))
@@ -197,18 +194,6 @@ def _kind(oracle: Any) -> Any:
     """Structure and shapes, which the oracles of one program have in common."""
     leaves, structure = jax.tree.flatten(oracle)
     return structure, [np.shape(leaf) for leaf in leaves]
-
-
-def _require_objective(objective: Any) -> None:
-    """Raise a ValueError unless f(x) is a number and ∇f(x) is like x."""
-    x, its = np.asarray(objective.start), type(objective).__name__
-    require_result(its, "value", jax.eval_shape(partial(_call, "value"), objective, x))
-    _require_like(its, "grad", jax.eval_shape(partial(_call, "grad"), objective, x), x)
-
-
-@partial(jax.jit, static_argnums=0)
-def _call(name: str, owner: Any, argument: Any) -> Any:
-    return getattr(owner, name)(argument)
 
 
 @jax.jit

@@ -16,7 +16,7 @@ from gladstorm.theory.search import boundary
 from gladstorm.theory.sgd import PlainSgd
 from gladstorm.theory.statement import REGIMES, Regime, Statement
 
-for row in (*nstorm.ROWS, *nsgdm.ROWS):  # in this order: seeds of the verification count them
+for row in (*nstorm.ROWS, *nsgdm.ROWS):
     REGIMES[row.kind.method, row.smoothness, row.noise] = row
 COVERED_METHODS = ("nsgdm", "nstorm")  # by a theorem of the paper
 PLANNED_METHODS = (*COVERED_METHODS, PlainSgd.method)
@@ -123,8 +123,9 @@ def plan(
         )
     if method in COVERED_METHODS and batch != "one":
         raise ValueError(
-            f"plan: batch must be one for {method}, as a batch of b ≤ 1/η with γ and η both b times as large has the "
-            f"same guarantee at the same samples; got batch={batch!r}."
+            f"plan: batch must be one for {method}: Theorem H, of batches like the noise, is about sgd alone; "
+            f"here any batch of b ≤ 1/η, with γ and η both b times as large, has the same guarantee at the same "
+            f"samples, but for at most √2 times the noise's terms (Theorem G); got batch={batch!r}."
         )
     POSITIVE.require("plan", "excess", excess)
     remarks = []

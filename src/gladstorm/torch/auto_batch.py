@@ -46,7 +46,7 @@ class AutoBatch:
     losses that compare the samples of a batch, or BatchNorm, see micro-batches only.
 
     Args:
-        optimizer: One that `scale_batch` has a rule for.
+        optimizer: One that `scale_batch` has a rule for, as it is or as Accelerate prepares it.
         budget: The samples that the training will see, in all processes.
         micro: Samples in a micro-batch of one process.
         accumulate: Micro-batches of a process in a step of the first size: at least 2, or 1 with several processes.
@@ -82,6 +82,13 @@ class AutoBatch:
         if type(own) not in RULES:
             kinds = ", ".join(kind.__name__ for kind in RULES)
             raise ValueError(f"AutoBatch: optimizer must be one of {kinds}; got {type(own).__name__}.")
+        if getattr(optimizer, "scaler", None) is not None:
+            raise ValueError("AutoBatch: precision must need no GradScaler, which skips steps; got fp16. Use bf16.")
+        if (divides := getattr(getattr(optimizer, "gradient_state", None), "num_steps", 1)) != 1:
+            raise ValueError(
+                "AutoBatch: the Accelerator's gradient_accumulation_steps must be 1, since its backward divides by it "
+                f"as auto.share does; got {divides}. Give accumulate={divides} here."
+            )
         if pace not in PACES or (pace == "fast" and type(own) is torch.optim.SGD):
             words = "'safe' for SGD, which diverges with 'fast'" if pace in PACES else "'safe' or 'fast'"
             raise ValueError(f"AutoBatch: pace must be {words}; got pace={pace!r}.")
@@ -138,18 +145,37 @@ class AutoBatch:
             scheduler: The optimizer's schedule over steps of the first size. It is stepped as many times as this step
                 is worth, half of them before it: the step then has the rate of the middle of its samples.
         """
+        self.begin_step(scheduler)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        if scheduler is not None:
+            scheduler.step()
+        self.end_step(scheduler)
+
+    def begin_step(self, scheduler: LRScheduler | None = None) -> None:
+        """Prepare a step that a trainer makes: of the optimizer, then once of the schedule, then `end_step`.
+
+        Args:
+            scheduler: The optimizer's schedule over steps, not one over epochs.
+        """
         if self._have < self.accumulate * self.factor:
             raise RuntimeError(
                 f"AutoBatch: step() must follow due() that returned True; got {self._have} micro-batches of "
                 f"{self.accumulate * self.factor}."
             )
+        for _ in range(self.factor // 2 if scheduler is not None else 0):
+            scheduler.step()  # type: ignore[union-attr]
+
+    def end_step(self, by_step: LRScheduler | None = None, by_epoch: LRScheduler | None = None) -> None:
+        """Count a step that a trainer made, and let the batch grow if it may.
+
+        Args:
+            by_step: The optimizer's schedule over steps, which the trainer has stepped once.
+            by_epoch: The optimizer's schedule over epochs, if that is what it has.
+        """
         worth = self.factor
-        for _ in range(worth // 2 if scheduler is not None else 0):
-            scheduler.step()  # type: ignore[union-attr]
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        for _ in range(worth - worth // 2 if scheduler is not None else 0):
-            scheduler.step()  # type: ignore[union-attr]
+        for _ in range(worth - worth // 2 - 1 if by_step is not None else 0):
+            by_step.step()  # type: ignore[union-attr]
         self.samples += worth * self._first
         self.steps += 1
         self._have = 0
@@ -157,10 +183,24 @@ class AutoBatch:
         if after != before and not self.dry_run:
             critical = self._control.critical / before
             usable = critical if 0 < critical < math.inf else None
-            scale_batch(self.optimizer, after / before, usable, scheduler=scheduler)
+            scale_batch(self.optimizer, after / before, usable, scheduler=by_step or by_epoch)
         if self._on_reading is not None:
             self._on_reading(self.reading())
         self._listen()
+
+    def refuse_uneven(self, name: str, batches: float) -> None:
+        """Raise a ValueError for a trainer that ends an epoch after so many micro-batches, inside of a step.
+
+        Args:
+            name: The trainer's argument that sets their number.
+            batches: How many there are; infinite if that is not known.
+        """
+        largest = self._control.largest
+        if batches % (self.accumulate * largest):
+            raise ValueError(
+                f"AutoBatch: {name} must give a multiple of {self.accumulate} · {largest} micro-batches, accumulation "
+                f"times largest, since an epoch's end makes a step; got {batches}. Drop the rest, or lower largest."
+            )
 
     def reading(self) -> dict[str, Any]:
         """Numbers for a dashboard: batch and critical batch in samples, and why the batch is what it is."""

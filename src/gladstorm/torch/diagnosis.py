@@ -25,7 +25,7 @@ from gladstorm.diagnosis.design import (
     take_probes,
     usable_batches,
 )
-from gladstorm.diagnosis.probes import LAYERS
+from gladstorm.diagnosis.probes import IN_LAYERS, LAYERS
 from gladstorm.torch.batch_gradients import (
     LossOf,
     SampledLoss,
@@ -38,7 +38,7 @@ from gladstorm.torch.batch_gradients import (
 from gladstorm.torch.nsgdm import NSGDM
 from gladstorm.torch.options import rounding_swallows
 from gladstorm.torch.random_state import save_random_state
-from gladstorm.torch.step_norms import IN_LAYERS, LayerNorms, Norms, WholeNorm, norm_for
+from gladstorm.torch.step_norms import LayerNorms, Norms, WholeNorm, norm_for
 
 
 def diagnose(

@@ -63,12 +63,21 @@ class GradientRecorder:
         total2 = squared(norm_of(self.totals).item())
         return len(squares), *spread([unscale * square for square in squares], unscale * total2, samples)
 
-    def halves(self, scale: float = 1.0) -> tuple[float, float]:
-        """The norms of the means over every second g_j and over the others, after `spread`; NaN where they differ."""
+    def half_means(self, scale: float = 1.0) -> tuple[list[Tensor], list[Tensor], float]:
+        """Means over every second g_j and over the others, after `spread`; and the harmonic mean of how many they are.
+
+        Their difference has the variance of one g_j times two over that.
+        """
         m = len(self._squares)
-        groups = m * processes()
-        if not self._half or groups % 2:
+        odd = sum((m + rank % 2) // 2 for rank in range(processes()))
+        even = m * processes() - odd
+        first = [m / scale / odd * half for half in self._half]
+        second = [m / scale / even * (total - half) for total, half in zip(self.totals, self._half, strict=True)]
+        return first, second, 2 * odd * even / (odd + even)
+
+    def halves(self, scale: float = 1.0) -> tuple[float, float]:
+        """The norms of `half_means`; NaN where they are of different numbers."""
+        if not self._half or len(self._squares) * processes() % 2:
             return math.nan, math.nan
-        factor = m / scale / (groups / 2)
-        others = torch._foreach_sub(self.totals, self._half)
-        return factor * norm_of(self._half).item(), factor * norm_of(others).item()
+        first, second, _ = self.half_means(scale)
+        return norm_of(first).item(), norm_of(second).item()

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gladstorm.core.equations import SIGN_SCALE
+from gladstorm.core.equations import sign_scale
 
 MATRICES = (nn.Linear, nn.modules.conv._ConvNd, nn.modules.rnn.RNNBase, nn.modules.rnn.RNNCellBase)
 TABLES = (nn.Embedding, nn.EmbeddingBag, nn.LayerNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
@@ -21,8 +21,8 @@ def by_layer(model: nn.Module, rules: Mapping[str, Mapping[str, Any]] | None = N
     """Parameter groups of a model, for `NSGDM` and `NSTORM`: every tensor in a norm that suits what it does.
 
     Weights of linear, recurrent and attention layers and kernels of convolutions, the output layer too, are "spectral";
-    all else (embeddings, positions, biases, gains) takes steps by "sign", a quarter as long. One lr serves all: 0.02
-    with a linear decay to 0 is a good start for networks that start as torch initializes them.
+    all else (embeddings, positions, biases, gains) takes steps by "sign", those of vectors a quarter as long. One lr
+    serves all: 0.02 with a linear decay to 0 is a good start for networks that start as torch initializes them.
 
     - Tied weights: an embedding that is also the output layer is an embedding.
     - Fused weights, as of `nn.MultiheadAttention` and the gates of `nn.LSTM`, are one matrix: cheaper than three or
@@ -45,10 +45,15 @@ def by_layer(model: nn.Module, rules: Mapping[str, Mapping[str, Any]] | None = N
     >>> model = nn.Sequential(nn.Embedding(10, 4), nn.Linear(4, 8), nn.Linear(8, 10))
     >>> for group in by_layer(model, {"2.weight": {"scale": 0.5}}):
     ...     print([name for name, _ in group["params"]], group["norm"], group["scale"])
-    ['0.weight', '1.bias', '2.bias'] sign 0.25
+    ['0.weight'] sign 1.0
     ['1.weight'] spectral 1.0
+    ['1.bias', '2.bias'] sign 0.25
     ['2.weight'] spectral 0.5
     """
+    if not isinstance(model, nn.Module):
+        raise ValueError(
+            f"by_layer: model must be a torch.nn.Module, not its parameters; got a {type(model).__name__}."
+        )
     groups: list[dict[str, Any]] = []
     unused = dict(rules or {})
     for name, p, stack in parameters_of(model):
@@ -56,7 +61,12 @@ def by_layer(model: nn.Module, rules: Mapping[str, Mapping[str, Any]] | None = N
         rule = (rules or {}).get(pattern, {})
         unused.pop(pattern, None)
         norm = rule.get("norm", "spectral" if stack else "sign")
-        options = {"norm": norm, "scale": SIGN_SCALE if norm == "sign" else 1.0, "stack": max(stack, 1), **rule}
+        options = {
+            "norm": norm,
+            "scale": sign_scale(p.shape) if norm == "sign" else 1.0,
+            "stack": max(stack, 1),
+            **rule,
+        }
         for group in groups:
             if {key: value for key, value in group.items() if key != "params"} == options:
                 group["params"].append((name, p))

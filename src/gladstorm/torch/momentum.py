@@ -15,8 +15,14 @@ from gladstorm.core.rules import COUNT
 from gladstorm.torch import norms
 from gladstorm.torch.norms import norm_of, normalized_step_
 from gladstorm.torch.optimizer import Optimizer, ParamBlock
-from gladstorm.torch.options import MOMENTUM, POSITIVE_NUMBER, estimate_dtype, warn_of_fast_decay
-from gladstorm.torch.unit_steps import OF_MATRICES, UNIT_STEPS, layer_steps_
+from gladstorm.torch.options import (
+    MOMENTUM,
+    POSITIVE_NUMBER,
+    estimate_dtype,
+    warn_of_fast_decay,
+    warn_of_swallowed_steps,
+)
+from gladstorm.torch.unit_steps import OF_MATRICES, UNIT_STEPS, entries_of_one, layer_steps_
 
 
 class MomentumOptimizer(Optimizer):
@@ -44,6 +50,21 @@ class MomentumOptimizer(Optimizer):
                     f"{self._name}: stack must divide the first dimension of each tensor of its group; got "
                     f"stack={stack} for shape {shape}."
                 )
+
+    def _first_moves(self) -> Iterator[tuple[Tensor, float]]:
+        """Parameters that are trained, and how far the first step moves an entry: the root of the mean square."""
+        for group in self.param_groups:
+            norm, length = group["norm"], self._first_length(group)
+            with_it = [other for other in self.param_groups if other is group or other["norm"] == norm != "group"]
+            together = sum(p.numel() for other in with_it for p in other["params"])
+            for p in group["params"]:
+                if p.requires_grad and p.numel():
+                    apart = entries_of_one(p, norm, group["stack"]) if norm in UNIT_STEPS else p.numel()
+                    yield p, length / (together if norm in (None, "global", "group") else apart) ** 0.5
+
+    def _first_length(self, group: dict[str, Any]) -> float:
+        """γ s of the first step of a group."""
+        return float(group["lr"]) * float(group["scale"])
 
     @override
     def _state_dtype(self, p: Tensor, name: str) -> torch.dtype:
@@ -128,6 +149,7 @@ class NormalizedOptimizer(MomentumOptimizer):
         numbers = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "scale": scale, "stack": stack}
         super().__init__(params, {**numbers, "norm": norm, "maximize": maximize}, skip_nonfinite)
         warn_of_fast_decay(self._name, self.param_groups)
+        warn_of_swallowed_steps(self._name, self._first_moves())
 
     @classmethod
     def from_theory(

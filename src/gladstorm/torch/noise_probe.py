@@ -18,7 +18,7 @@ from torch.utils.hooks import RemovableHandle
 from gladstorm.core.rules import COUNT, POSITIVE
 from gladstorm.diagnosis import Probe, Probes, Report, diagnose, spread
 from gladstorm.diagnosis.design import NotFinite
-from gladstorm.diagnosis.probes import EUCLID, LAYERS
+from gladstorm.diagnosis.probes import EUCLID, IN_LAYERS, LAYERS
 from gladstorm.diagnosis.readings import Readings
 from gladstorm.torch.batch_gradients import (
     LossOf,
@@ -35,7 +35,7 @@ from gladstorm.torch.gradient_records import GradientRecorder
 from gladstorm.torch.norms import norm_of
 from gladstorm.torch.options import processes
 from gladstorm.torch.random_state import save_random_state
-from gladstorm.torch.step_norms import IN_LAYERS, LayerNoise, LayerNorms, Norms, WholeNorm, norm_for
+from gladstorm.torch.step_norms import LayerNoise, LayerNorms, Norms, norm_for
 
 LARGE = 64  # samples, of which eighths are enough
 NEARLY = 0.999  # of a threshold: as long as this, a gradient was clipped to it, but for rounding
@@ -49,7 +49,8 @@ class NoiseProbe:
 
     **With an optimizer** it costs next to nothing: hooks compare the gradients of a step's micro-batches
     (gradient accumulation) and of the processes (DistributedDataParallel; every process has a probe), before they are
-    averaged. Clipping after `backward` does not matter. Who evaluates in a closure calls `take()` there.
+    averaged; in norms of layers, of one half of them with the other. Clipping after `backward` does not matter. Who
+    evaluates in a closure calls `take()` there.
 
     **With a model** and one mini-batch to a step, call `look(loss_of, batch)` before `optimizer.step()`. At every 20th
     call it evaluates two quarters of the mini-batch, or two eighths where it has 64 samples or more: at most half a
@@ -68,9 +69,10 @@ class NoiseProbe:
         scaler: With an optimizer, the `GradScaler` that scales the losses, if there is one.
         max_norm: The threshold at which the training clips gradients, if it does: readings then have the share of
             looks at which that acts, `clip/share`, and its bias, `clip/bias`.
-        norms: With a model, a function that makes its parameter groups, such as `by_layer`: distances are then in the
-            norm in which that optimizer's steps have length 1, gradients and noise in its dual (`LayerNorms`), and
-            `layers()` has those of each tensor. It may leave parameters out.
+        norms: With a model, the optimizer or a function that makes its parameter groups, such as `by_layer`: if all
+            groups name a norm of their tensors, distances are in the norm in which the optimizer's steps have length 1,
+            gradients and noise in its dual (`LayerNorms`), and `layers()` has those of each tensor. A function may
+            leave parameters out. An optimizer that is probed itself is measured in its norms without this.
         on_reading: Called after every probe with a dict of floats, for a dashboard: the names of
             `gladstorm.diagnosis.READINGS`. What is not known yet is not a number.
 
@@ -94,7 +96,7 @@ class NoiseProbe:
         samples: int = 1,
         scaler: torch.amp.GradScaler | None = None,
         max_norm: float | None = None,
-        norms: Norms | None = None,
+        norms: Norms | torch.optim.Optimizer | None = None,
         on_reading: Callable[[dict[str, float]], object] | None = None,
     ) -> None:
         self.every, self.samples = (
@@ -112,17 +114,23 @@ class NoiseProbe:
         self._recorder: GradientRecorder | None = None
         self._model: torch.nn.Module | None = None
         self._notes: tuple[str, ...] = ()  # remarks
+        self._names: dict[Tensor, str] = {}
         given: Any = optimizer_or_model
         if isinstance(given, torch.nn.Module):
             self._model = given.module if isinstance(given, torch.nn.parallel.DistributedDataParallel) else given
-            self._notes = (*layer_notes(self._model), *([] if norms is None else [IN_LAYERS]))
-            self._norm = norm_for(self._model, norms, "NoiseProbe")
+            self._notes = layer_notes(self._model)
+            self._names = {p: name for name, p in self._model.named_parameters()}
         elif norms is not None:
             raise ValueError("NoiseProbe: norms needs a model, whose mini-batches it can look at; got an optimizer.")
         else:
-            given = getattr(given, "optimizer", given)  # Accelerate wraps it
-            params = [p for group in given.param_groups for p in group["params"]]
-            self._norm = WholeNorm(p for p in params if p.requires_grad)
+            given = norms = getattr(given, "optimizer", given)  # Accelerate wraps it
+            if not isinstance(given, torch.optim.Optimizer):
+                raise ValueError(f"NoiseProbe: give it a model or an optimizer; got a {type(given).__name__}.")
+            for group in given.param_groups:
+                self._names.update(zip(group["params"], group.get("param_names", ()), strict=False))
+        self._norm = norm_for(self._model, norms, "NoiseProbe")
+        if isinstance(self._norm, LayerNorms):
+            self._notes = (*self._notes, IN_LAYERS)
         self._params = self._norm.params
         if not self._params:
             raise ValueError("NoiseProbe: some parameters must require gradients; got none that do.")
@@ -171,8 +179,7 @@ class NoiseProbe:
         both = [torch.add(a, b) for a, b in zip(A, B, strict=True)]
         samples, halves = size_of(parts[0]) * self._reduced_over, (norm_A, norm_B)
         if isinstance(self._norm, LayerNorms):
-            noise, gradient2, of_layers = self._norm.layers([A, B], samples)
-            self._of_layers.append(of_layers)
+            noise, gradient2 = self._measure_layers(self._norm, [A, B], samples)
             halves = math.nan, math.nan  # what clipping does is told by Euclidean noise
         else:
             noise, gradient2 = spread([squared(norm_A), squared(norm_B)], squared(norm_of(both).item()), samples)
@@ -191,13 +198,13 @@ class NoiseProbe:
     def layers(self) -> dict[str, LayerNoise]:
         """Noise, gradient and critical batch size of each tensor in its norm, over the last quarter of the looks.
 
-        It needs `norms`. With `lambda model: [{"params": model.parameters(), "norm": "sign"}]` they are those of signs.
+        It needs norms of layers. Those of signs are `lambda model: [{"params": model.parameters(), "norm": "sign"}]`.
         """
-        if self._model is None or not self._of_layers:
+        if not self._of_layers:
             raise ValueError("NoiseProbe: layers needs a look with norms, such as NoiseProbe(model, norms=by_layer).")
-        names: dict[Tensor, str] = {p: name for name, p in self._model.named_parameters()}
         rows = np.mean(self._of_layers[-max(1, len(self._of_layers) // LAST) :], axis=0).tolist()
-        return {names[p]: LayerNoise(*row) for p, row in zip(self._params, rows, strict=True)}
+        names = [self._names.get(p, str(i)) for i, p in enumerate(self._params)]
+        return {name: LayerNoise(*row) for name, row in zip(names, rows, strict=True)}
 
     def save(self, path: str | Path) -> None:
         """Write the probes to a parquet file, for `gladstorm diagnose`."""
@@ -227,7 +234,8 @@ class NoiseProbe:
     def _listen(self) -> None:
         """Hear the gradients of the next step, if it has a probe."""
         if self._steps % self.every == 0:
-            self._recorder = GradientRecorder(self._params, halves=self._max_norm is not None)
+            halves = self._max_norm is not None or isinstance(self._norm, LayerNorms)
+            self._recorder = GradientRecorder(self._params, halves=halves)
 
     def _stop_listening(self) -> GradientRecorder | None:
         recorder, self._recorder = self._recorder, None
@@ -255,8 +263,18 @@ class NoiseProbe:
         if self._max_norm is not None:
             norm = norm_of(recorder.totals).item() / processes() / scale
             self._count_clipped(norm >= NEARLY * self._max_norm)
-        numbers = (groups, self.samples, noise, gradient2, *NOTHING, *recorder.halves(scale))
+        numbers: tuple[Any, ...] = groups, self.samples, noise, gradient2, *NOTHING, *recorder.halves(scale)
+        if isinstance(self._norm, LayerNorms):
+            first, second, micro_batches = recorder.half_means(scale)
+            samples = micro_batches * self.samples
+            numbers = 2, round(samples), *self._measure_layers(self._norm, [first, second], samples), *NOTHING
         self._add(self._steps, groups * self.samples, numbers, recorder.totals)
+
+    def _measure_layers(self, norm: LayerNorms, gradients: list[list[Tensor]], samples: float) -> tuple[float, float]:
+        """V_* and ‖∇f‖_*² of two groups of samples; those of each tensor are kept."""
+        noise, gradient2, of_layers = norm.layers(gradients, samples)
+        self._of_layers.append(of_layers)
+        return noise, gradient2
 
     def _count_clipped(self, clipped: bool) -> None:
         self._clipped[0] += clipped

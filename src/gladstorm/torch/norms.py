@@ -163,6 +163,11 @@ def sharding(tensor: Tensor) -> tuple[Any, tuple[bool, ...]] | None:
     return mesh, tuple(not p.is_replicate() for p in tensor.placements)  # type: ignore[attr-defined]  # a DTensor's
 
 
+def cut_like(gradient: Any, p: Any) -> Any:
+    """A gradient as its DTensor is cut: sequence parallelism leaves the processes' parts for others to add."""
+    return gradient if gradient.placements == p.placements else gradient.redistribute(placements=p.placements)
+
+
 def _gather(length: Tensor, mesh: Any, cut: tuple[bool, ...]) -> Tensor:
     """The lengths of all shards. Their squares could be added on the way; but those may be out of range."""
     from torch.distributed.tensor import DTensor, Replicate, Shard

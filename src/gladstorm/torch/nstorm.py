@@ -167,9 +167,9 @@ class NSTORM(NormalizedOptimizer):
             self.zero_grad()
             if self._evaluate(closure) is None:  # at xᵏ⁺¹
                 raise ValueError(f"{self._name}: the closure must return the loss at both points; got None at one.")
-            for block in blocks:  # v ← g(xᵏ⁺¹; ξ) + (1 − η) v
-                torch._foreach_mul_(block.plain_estimates, block.group["momentum"])
-                torch._foreach_add_(block.plain_estimates, block.plain_grads)
+            for block in blocks:  # v ← g(xᵏ⁺¹; ξ) + (1 − η) v, in one pass, for which there is no kernel for lists
+                for v, g in zip(block.plain_estimates, block.plain_grads, strict=True):
+                    torch.add(g, v, alpha=block.group["momentum"], out=v)
             self._start_estimates(self._with_gradients())
         except BaseException:
             self._drop_estimates(self._all_params())  # half renewed: estimates of nothing

@@ -16,7 +16,7 @@ from torch.optim.optimizer import ParamsT
 
 from gladstorm.core.rules import Rule
 from gladstorm.torch import norms
-from gladstorm.torch.norms import plain, plains
+from gladstorm.torch.norms import ORDINARY, cut_like, plain, plains, sharding
 from gladstorm.torch.options import NON_NEGATIVE_NUMBER, check_number, refuse_flattened, refuse_other_optimizer
 
 
@@ -54,6 +54,8 @@ class Optimizer(torch.optim.Optimizer, ABC):
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any], skip_nonfinite: bool | None = None) -> None:
         self.skip_nonfinite = skip_nonfinite
+        if isinstance(params, torch.nn.Module) and not isinstance(params, torch.nn.ParameterList):
+            raise ValueError(f"{self._name}: params must be by_layer(model) or model.parameters(); got a model.")
         if not isinstance(params, Tensor):  # torch has a sentence of its own for a bare tensor
             listed = list(params)
             if not listed:
@@ -191,7 +193,7 @@ class Optimizer(torch.optim.Optimizer, ABC):
         return [p for p in self._all_params() if name in self.state.get(p, ())]
 
     def _with_gradients(self) -> list[Tensor]:
-        """The parameters that have a gradient, which must be dense."""
+        """The parameters that have a gradient, which must be dense, and is cut as they are."""
         params = []
         for p in self._all_params():
             if (gradient := p.grad) is not None:
@@ -200,6 +202,8 @@ class Optimizer(torch.optim.Optimizer, ABC):
                         f"{self._name}: gradients must be dense; got {gradient.layout}. Give the embedding "
                         "sparse=False."
                     )
+                if type(gradient) not in ORDINARY and sharding(p):
+                    p.grad = cut_like(gradient, p)
                 params.append(p)
         if self.needs_closure and not params:
             raise ValueError(f"{self._name}: an evaluation must compute gradients, by loss.backward(); got none.")

@@ -71,6 +71,18 @@ def warn_of_fast_decay(owner: str, groups: Iterable[dict[str, Any]]) -> None:
         )
 
 
+def warn_of_swallowed_steps(owner: str, moves: Iterable[tuple[Tensor, float]]) -> None:
+    """Warn of parameters that a step moves so little, entry by entry, that rounding leaves them where they are."""
+    if swallowed := [p for p, movement in moves if rounding_swallows(movement, p.detach())]:
+        kinds = ", ".join(sorted({str(p.dtype) for p in swallowed}))
+        warnings.warn(
+            f"{owner}: a step moves typical entries of {len(swallowed)} parameter tensor(s) of {kinds} by less than "
+            "half an ulp, and rounding swallows it; keep parameters in float32 (autocast computes in half precision) "
+            "or raise lr.",
+            stacklevel=3,
+        )
+
+
 def rounding_swallows(movement: float, p: Tensor) -> bool:
     """Whether a movement is below half the distance from a typical entry of p to the next number of its type.
 

@@ -18,10 +18,6 @@ from gladstorm.torch.unit_steps import UNIT_STEPS, matrices, unit_steps, whole
 
 # Parameter groups of a model, as `by_layer` makes them.
 Norms = Callable[[torch.nn.Module], Iterable[dict[str, Any]]]
-IN_LAYERS = (
-    "Distances are in the norm of the optimizer's steps, noise and gradients in its dual. The gradient is as long as "
-    "mini-batches agree on it, so that the critical batch size is an upper end."
-)
 SQUARINGS = 5  # of xxᵀ: a spectral norm is then that of Schatten-64, at most 11 % longer for a thousand singular values
 
 
@@ -120,7 +116,7 @@ class LayerNorms:
         """s⟨d(u), v⟩ of every tensor."""
         return np.array([inner_of([v], [unit], 0.0) for unit, v in zip(self.unit(us), vs, strict=True)])
 
-    def layers(self, gradients: Sequence[Sequence[Tensor]], samples: int) -> tuple[float, float, np.ndarray]:
+    def layers(self, gradients: Sequence[Sequence[Tensor]], samples: float) -> tuple[float, float, np.ndarray]:
         """V_* and ‖∇f‖_*², and a row (V_*, tr Σ, ‖∇f‖_*²) for every tensor."""
         m = len(gradients)
         total = [torch.stack(each).sum(dim=0) for each in zip(*gradients, strict=True)]
@@ -140,8 +136,20 @@ class LayerNorms:
         return self.layers(gradients, samples)[:2]
 
 
-def norm_for(model: torch.nn.Module, norms: Norms | None, owner: str) -> WholeNorm | LayerNorms:
-    """The norm that distances and noise of a model are measured in."""
+def norm_for(
+    model: torch.nn.Module | None, norms: Norms | torch.optim.Optimizer | None, owner: str
+) -> WholeNorm | LayerNorms:
+    """The norm that distances and noise are measured in: Euclidean if not every group of an optimizer has another.
+
+    Over the parameters of the model, if there is one, and otherwise over those of the optimizer.
+    """
+    if isinstance(norms, torch.optim.Optimizer):
+        if all(group.get("norm") in UNIT_STEPS for group in norms.param_groups):
+            return LayerNorms(norms.param_groups, owner)
+        if model is None:
+            return WholeNorm(p for group in norms.param_groups for p in group["params"] if p.requires_grad)
+        norms = None
+    assert model is not None  # given, if no optimizer is
     if norms is None:
         return WholeNorm(p for p in model.parameters() if p.requires_grad)
     return LayerNorms(norms(model), owner)

@@ -83,6 +83,19 @@ def unit_steps(vs: Sequence[Tensor], norm: str, stack: int = 1) -> Iterator[tupl
             yield indices, [part_of(unit.reshape(vs[i].shape), vs[i]) for i, unit in zip(indices, units, strict=True)]
 
 
+def entries_of_one(v: Tensor, norm: str, stack: int = 1) -> int:
+    """Over how many entries a unit step spreads a square of 1: one over the mean of its entries' squares.
+
+    >>> v = torch.zeros(6, 4)
+    >>> [entries_of_one(v, norm) for norm in UNIT_STEPS], entries_of_one(v, "columns", stack=3)
+    ([4, 4, 6, 1], 2)
+    """
+    if norm == "sign":
+        return 1
+    *_, m, n = matrices(torch.empty(v.shape, device="meta"), stack).shape
+    return m if norm == "columns" else n
+
+
 def matrices(v: Tensor, stack: int) -> Tensor:
     """A tensor as a stack of matrices: equal pieces of its first dimension, each of its own first dimension × the rest.
 

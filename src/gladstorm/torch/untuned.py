@@ -18,7 +18,7 @@ from gladstorm.core.rules import COUNT
 from gladstorm.torch import norms
 from gladstorm.torch.momentum import MomentumOptimizer, average_gradients_into
 from gladstorm.torch.norms import norm_of, plain, widest
-from gladstorm.torch.options import estimate_dtype
+from gladstorm.torch.options import estimate_dtype, warn_of_swallowed_steps
 from gladstorm.torch.unit_steps import UNIT_STEPS
 from gladstorm.torch.untuned_step import BUFFERS, RunNumbers, advance, first_numbers
 
@@ -98,12 +98,20 @@ class Untuned(MomentumOptimizer):
         horizon = COUNT.whole(self._name, "horizon", horizon)
         defaults = {"lr": lr, "weight_decay": weight_decay, "maximize": maximize, "horizon": horizon, "batch": batch}
         super().__init__(params, {**defaults, "norm": None, "scale": 1.0, "stack": 1}, skip_nonfinite)
+        warn_of_swallowed_steps(self._name, self._first_moves())
 
     @property
     def horizon(self) -> int:
         """The number of steps of the run, or of samples, which all groups share."""
         horizon: int = self.param_groups[0]["horizon"]
         return horizon
+
+    @override
+    def _first_length(self, group: dict[str, Any]) -> float:
+        if group["norm"] is not None:
+            return equations.LAYER_LENGTH * super()._first_length(group)
+        start = [p.detach().to(estimate_dtype(p)) for p in self._in_groups(by_layer=False) if not p.is_meta]
+        return equations.FIRST * (1 + norm_of(start).item()) * float(group["lr"])
 
     @override
     def _check_group(self, group: dict[str, Any]) -> None:

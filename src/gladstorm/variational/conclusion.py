@@ -1,30 +1,79 @@
-"""From starts to a fit: the best of them is measured and judged, and so is a mixture where they ended apart."""
+"""From starts to a fit: the best is measured and judged, and where starts ended apart, so is their mixture."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from statistics import NormalDist
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from gladstorm.methods.steps import per_coordinate
+from gladstorm.methods.steps import untuned as per_coordinate
 from gladstorm.variational.check import check
-from gladstorm.variational.driver import DRAWS, FIRST_SCALE, Starts, gaussian_target, optimize
-from gladstorm.variational.families import Diagonal, Family, Flow, FullRank, LowRank, largest_family
-from gladstorm.variational.fit import WEIGHED, WEIGHED_SEED, Fit
+from gladstorm.variational.driver import DRAWS, FIRST_SCALE, WIDER, Starts, gaussian_target, optimize
+from gladstorm.variational.families import RANK, Family, Flow, FullRank, LowRank, MeanField
+from gladstorm.variational.fit import WEIGHED, WEIGHED_SEED, Fit, Group
 from gladstorm.variational.flow import FlowUpdate
-from gladstorm.variational.judgement import judge
-from gladstorm.variational.modes import Group, groups, in_words
-from gladstorm.variational.programs import Sampler, Traced
-from gladstorm.variational.updates import FullRankUpdate, LowRankUpdate, MeanFieldUpdate, NewtonUpdate, Update
+from gladstorm.variational.gaussians import Diagonal, FullRankUpdate, MeanFieldUpdate, NewtonUpdate
+from gladstorm.variational.low_rank import Gaussian, LowRankUpdate
+from gladstorm.variational.programs import Sampler, Traced, Update
 
 FIRST = 0.3  # the share of the steps that a mean field gets, where another update follows it
 ROUNDS, MOST = 3, 1 / 15  # of Newton steps, and the share of the gradients that one may have
 DRAWS_PER_COORDINATE, FEWEST = 8, 3  # of a Newton step; with fewer for each coordinate, curvature is not known
+ENTRIES_PER_STEP = 0.25  # a full covariance may have so many numbers for each step that estimates them
+NATS = 1.0  # starts whose ELBOs differ by more disagree
+SAME = 0.1  # nats: starts that differ by less are at the same optimum
+STILL_GAINING = 0.3  # nats: a last update that gains more had not arrived
+SKIPPED = 0.01  # of the gradients
+ROUNDING = 0.1  # nats
+APART = 3.0  # standard deviations of the difference of two means, in their farthest coordinate
+DIP = 2.0  # nats: how far the density falls between two modes
+LEAST_WEIGHT = 0.01
+BETWEEN = 30  # points on the way from one mean to another
+
+
+class Mixture(NamedTuple):
+    """Several Gaussians with weights, in NumPy: the last number of ε says which of them z is from."""
+
+    members: tuple[Gaussian, ...]
+    log_weights: np.ndarray
+
+    @property
+    def noise_size(self) -> int:
+        """Length of the noise ε."""
+        return 1 + self.members[0].noise_size
+
+    @property
+    def loc(self) -> np.ndarray:
+        """Mean of the mixture."""
+        return np.asarray(sum(np.exp(w) * q.loc for w, q in zip(self.log_weights, self.members, strict=True)))
+
+    def place(self, noise: Any) -> Any:
+        """Return z at ε."""
+        ends = [NormalDist().inv_cdf(min(share, 1.0)) for share in np.cumsum(np.exp(self.log_weights))[:-1]]
+        chosen = (noise[..., -1, None] > np.array(ends)).sum(-1)
+        return sum((chosen == at)[..., None] * q.place(noise[..., :-1]) for at, q in enumerate(self.members))
+
+    def log_density_at(self, noise: Any) -> Any:
+        """Return log q(z) at the z of ε."""
+        z = self.place(noise)
+        return np.logaddexp.reduce(
+            [w + q.log_density(z) for w, q in zip(self.log_weights, self.members, strict=True)], axis=0
+        )
+
+    def scale_tril(self) -> Any:
+        """Return L, with LLᵀ the covariance."""
+        center, covariance = self.loc, 0.0
+        for w, q in zip(self.log_weights, self.members, strict=True):
+            tril, off = q.scale_tril(), q.loc - center
+            covariance = covariance + np.exp(w) * (tril @ tril.T + np.outer(off, off))
+        return np.linalg.cholesky(covariance)
 
 
 def fit_gaussian(
@@ -140,3 +189,141 @@ def updates(family: Family, dim: int, steps: int, least_z: float = 0.0) -> list[
     second = FullRankUpdate(least_z) if isinstance(family, FullRank) else LowRankUpdate(least_z, family.rank)
     early = max(1, round(FIRST * steps))
     return [(first, early), *newton[:1], (second, max(1, steps - early - rounds * draws)), *newton[1:]]
+
+
+def largest_family(dim: int, steps: int) -> Family:
+    """Choose full rank where the run has steps enough to estimate its covariance, and low rank elsewhere.
+
+    >>> largest_family(30, 10_000), largest_family(30, 1_000), largest_family(1_000, 10_000)
+    (FullRank(), LowRank(rank=10), LowRank(rank=10))
+    """
+    if dim == 1:
+        return MeanField()
+    return FullRank() if dim * (dim + 3) / 2 <= ENTRIES_PER_STEP * steps else LowRank(min(RANK, dim))
+
+
+def judge(starts: Starts, weights: np.ndarray, rounding: float, by_widening: float = 0.0) -> tuple[str, ...]:
+    """List reasons to doubt a fit, as sentences; none if there is nothing to doubt.
+
+    Args:
+        starts: What every start reached.
+        weights: log p − log q at draws of the best start.
+        rounding: The relative error of a number.
+        by_widening: What the ELBO gains where q is made wider, by `gain_by_widening`.
+    """
+    warnings = []
+    elbos, best = starts.elbos[:, -1], starts.best
+    if not np.isfinite(weights).all():
+        warnings.append("The log density is not finite at some draws of the fit.")
+    within_reach = _within_reach(starts, best)
+    if within_reach > STILL_GAINING:
+        warnings.append(
+            f"The budget was too short: the ELBO was still growing at the end, by about {within_reach:.2g} nats. "
+            "Take more steps."
+        )
+    if by_widening == math.inf:
+        warnings.append(
+            "The fit grew without end in some direction: the density hardly falls there and may have no integral. Give "
+            "it a proper prior."
+        )
+    elif by_widening > STILL_GAINING:
+        warnings.append(
+            f"The fit is too narrow: one {WIDER:g} times as wide in one direction is better by {by_widening:.2g} nats. "
+            "Take more steps. If this stays, the density hardly falls there and may have no integral: give it a proper "
+            "prior."
+        )
+    others = np.delete(elbos, best)
+    if others.size and not _confirmed(elbos[best], others):
+        warnings.append(
+            f"Too few starts came near the best one: {np.sum(others > elbos[best] - NATS)} of {others.size} within "
+            f"{NATS:g} nat. It has an ELBO of {elbos[best]:.2f}, the next {others.max():.2f}. There may be "
+            "a better one still: take more steps or more starts."
+        )
+    share = starts.skipped[best] / starts.steps[-1]
+    if share > SKIPPED:
+        warnings.append(f"{100 * share:.0f} % of the gradients were not finite; the run stepped back each time.")
+    rounded = float(np.abs(weights).max()) * rounding
+    if np.isfinite(rounded) and rounded > ROUNDING:
+        warnings.append(
+            f"The log density is so large that it is rounded by {rounded:.1g} nats: switch to double precision, with "
+            "numpyro.enable_x64() or JAX's jax_enable_x64, before anything else."
+        )
+    return tuple(warnings)
+
+
+def _confirmed(best: float, others: np.ndarray) -> bool:
+    """Return whether half of the other starts came near, or one to the same optimum."""
+    near = np.sum(others > best - NATS)
+    return bool(near >= others.size / 2 or np.any(others > best - SAME))
+
+
+def _within_reach(starts: Starts, best: int) -> float:
+    """Return the gain of the last update over the one before; of a single update, how far it was from its limit."""
+    if starts.elbos.shape[1] == 1 or starts.gaps[best, -1] > 0:
+        return float(starts.gaps[best, -1])
+    with np.errstate(invalid="ignore"):  # −∞ after −∞ gained nothing that one could tell
+        return float(starts.elbos[best, -1] - starts.elbos[best, -2])
+
+
+@np.errstate(all="ignore")  # a density without an integral may be fitted by a q whose variance is not finite
+def groups(starts: Starts, density: Traced) -> tuple[tuple[Group, ...], Mixture]:
+    """Return groups of the starts that have a hundredth of the weight or more, the best first, and their mixture.
+
+    Two starts are apart if their means are, and the density falls on the way from one to the other: along a valley it
+    does not.
+    """
+    elbos = starts.elbos[:, -1]
+    together: list[list[int]] = []
+    for start in np.argsort(-elbos, kind="stable")[: np.isfinite(elbos).sum()]:
+        home = next((each for each in together if not _apart(starts, each[0], start, density)), None)
+        if home is not None:
+            home.append(start)
+        elif not together or elbos[start] > elbos[starts.best] + math.log(LEAST_WEIGHT):
+            together.append([start])
+    if not together:
+        return (), Mixture((), np.zeros(0))
+    best = [each[0] for each in together]
+    shares = np.exp(elbos[best] - elbos[best[0]])
+    shares = shares / shares.sum()
+    some = tuple(
+        Group(
+            len(each),
+            float(elbos[each[0]]),
+            float(share),
+            tuple(starts.member(each[0]).loc.tolist()),
+            0.0 if each is together[0] else _distance(starts.member(best[0]), starts.member(each[0])),
+        )
+        for each, share in zip(together, shares, strict=True)
+    )
+    return some, Mixture(tuple(starts.member(start) for start in best), np.log(shares))
+
+
+def in_words(some: tuple[Group, ...]) -> tuple[str, ...]:
+    """Warn of starts that ended apart, and say what to do."""
+    if len(some) < 2:
+        return ()
+
+    def listed(form: str, values: Any) -> str:
+        *first, last = (format(value, form) for value in values)
+        return f"{', '.join(first)} and {last}" if first else last
+
+    sizes, elbos = listed("", [each.size for each in some]), listed(".2f", [each.elbo for each in some])
+    weights, away = listed(".2f", [each.weight for each in some]), listed(".2g", [each.distance for each in some[1:]])
+    return (
+        f"The starts ended in {len(some)} places: {sizes} of them, with ELBOs of {elbos} and weights of {weights}, "
+        f"{away} standard deviations from the first. The fit is the first place alone: fit.mixture() has all of them, "
+        "and more starts may find others.",
+    )
+
+
+def _distance(one: Any, other: Any) -> float:
+    return float(np.max(np.abs(one.loc - other.loc) / np.hypot(one.sds, other.sds)))
+
+
+def _apart(starts: Starts, first: int, second: int, density: Traced) -> bool:
+    one, other = starts.member(first), starts.member(second)
+    if _distance(one, other) <= APART:
+        return False
+    way = one.loc + np.linspace(0, 1, BETWEEN)[:, None] * (other.loc - one.loc)
+    level = density.over(way.astype(one.loc.dtype), np.zeros((BETWEEN, 2), np.uint32))
+    return bool(not np.min(level) >= min(level[0], level[-1]) - DIP)

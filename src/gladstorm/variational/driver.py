@@ -8,29 +8,40 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import Any, NamedTuple
+from functools import cache
+from statistics import NormalDist
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from gladstorm.core.parts import Array
-from gladstorm.jobs.progress import Progress, annotate, quietly
+from gladstorm.jobs.progress import Progress, annotate
 from gladstorm.jobs.tasks import Store
 from gladstorm.variational.arrays import Arrays
-from gladstorm.variational.judgement import CLEARLY, Looks, gain_by_widening
-from gladstorm.variational.programs import Traced, look_draws, program, sample_noise, step_draws
-from gladstorm.variational.updates import Draw, Gain, LogDensity, Update
+from gladstorm.variational.gaussians import Triangular
+from gladstorm.variational.programs import (
+    Draw,
+    FullDataPoint,
+    Gain,
+    Traced,
+    Update,
+    advance,
+    look_draws,
+    program,
+    sample_noise,
+)
 
 BLOCKS = 20  # of a run: what is kept, shown and judged as a whole
-DRAWN = 2**18  # numbers that are drawn together, for at most CHUNK steps
-CHUNK = 256
 ANCHORED = 0.3  # of a run on subsampled data, after which gradients are corrected at an anchor: before, q is too far
 COMPARED = 4  # times 64 draws decide between candidates
 STARTS = 4
 FIRST_SCALE = 0.1  # of q, as numpyro has it
 DRAWS = 16  # times 64, behind the ELBO
+WIDER, END = 3.0, 4.0  # times as wide, to see whether the ELBO grows; where q ends, in standard deviations
+CLEARLY = 2.0  # standard errors
+LEAST_GAIN, ERROR = 0.001, 0.05  # nats that are not worth the rest of a run; how often a look may be wrong about it
 _INT32 = 2**32
 
 
@@ -42,14 +53,6 @@ class Target:
     noise_size: Callable[[Any], int | None]  # how many normal numbers make a draw of q; None if a key makes it
     weights: Callable[[Any, Draw], Any]  # log p(z) − log q(z) at some draws of q
     on_all_data: Traced | None = None  # the density of z where the other one is of a subsample
-
-
-class FullDataPoint(NamedTuple):
-    """A point of every start, with the log density on all data there and its gradient."""
-
-    z: Any
-    value: Any
-    slope: Any
 
 
 def gaussian_target(density: Traced, on_all_data: Traced | None = None) -> Target:
@@ -109,6 +112,69 @@ class Starts:
             )
 
 
+class Looks:
+    """Decide at the end of every block whether there is anything left to gain, right at all of them together.
+
+    An average of k iterates is about c/k nats below its limit. Between two looks Δ steps apart it then gains
+    cΔ/(k(k − Δ)), so the gain tells c. The run stops when an upper confidence bound of what the other K − k steps would
+    gain, c(K − k)/(kK), is below 0.001 nats for every start. Look j has error probability 0.05/(j(j + 1)): these add up
+    to 0.05 over any number of looks, so that it does not matter when one stops.
+    """
+
+    def __init__(self, steps: int) -> None:
+        self._steps, self._at, self._count = steps, 0, 0
+        self._before: np.ndarray | None = None
+        self.gap: np.ndarray | None = None  # c/k: how far every start is below its limit, by this rule
+
+    def nothing_left(self, at: int, weights: np.ndarray) -> bool:
+        """Return whether to stop at this step, from log p − log q at the same draws as before, (start, draw)."""
+        before, previous, self._before, self._at = self._before, self._at, weights, at
+        if before is None or not np.isfinite(weights).all():
+            return False
+        self._count += 1
+        gains, per_gain = weights - before, previous / (at - previous)
+        error = gains.std(axis=1, ddof=1) / math.sqrt(gains.shape[1])
+        self.gap = per_gain * np.maximum(gains.mean(axis=1) - CLEARLY * error, 0.0)
+        quantile = NormalDist().inv_cdf(1 - ERROR / (self._count * (self._count + 1)))
+        most = per_gain * (np.abs(gains.mean(axis=1)) + quantile * error)
+        return bool(most.max() * (1 - at / self._steps) < LEAST_GAIN)
+
+
+def gain_by_widening(weights: np.ndarray, z: np.ndarray, q: Any, log_densities: Callable[[Any], Any]) -> float:
+    """Return what the ELBO gains, at least, in nats, if q is made three times as wide along one axis.
+
+    ∂ELBO/∂log s of an axis is the covariance of log p − log q with ε², ε the draw along it, and ∂ELBO/∂m that with ε:
+    both are 0 at the optimum. The axis where they are largest is tried, with the centre or one end of q held in place.
+    A density that has no integral because it is flat, or grows, in some direction gains log 3 or more. An infinite q
+    gains ∞.
+
+    Args:
+        weights: log p − log q at draws of q.
+        z: These draws, (draw, d).
+        q: The Gaussian.
+        log_densities: log p of several points, (point, d).
+    """
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(q)):
+        return math.inf
+    off = z - np.asarray(q.loc)
+    if isinstance(q, Triangular):
+        axes, lengths, _ = np.linalg.svd(np.asarray(q.tril))
+        draws = off @ axes / lengths
+    else:  # coordinates: of a low rank there may be too many for their axes
+        lengths = np.asarray(q.sds)
+        draws = off / lengths
+    deviation = weights - weights.mean()
+    slopes = np.abs(deviation @ draws) + np.maximum(deviation @ draws**2 - deviation.sum(), 0.0)
+    at = int(np.argmax(slopes))
+    axis = axes[:, at] * lengths[at] if isinstance(q, Triangular) else np.eye(1, off.shape[1], at)[0] * lengths[at]
+    level, gains = np.asarray(log_densities(z)), []
+    for held in (-END, 0.0, END):
+        wide = np.asarray(log_densities(z + (WIDER - 1) * (draws[:, at, None] - held) * axis))
+        gain = wide - level + np.log(WIDER)
+        gains.append(gain.mean() - CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)))
+    return float(np.max(np.nan_to_num(gains, nan=-np.inf)))
+
+
 def optimize(
     target: Target,
     updates: Sequence[tuple[Update, int]],
@@ -150,20 +216,22 @@ def optimize(
     def compare_starts(q: Any, times: int) -> np.ndarray:
         return np.stack([compare(_row(q, start), times) for start in range(number_of_starts)])
 
-    with nullcontext() if progress else quietly(), Progress(label, total) as report:
-        blocks = _Blocks(store, target)
+    kept_blocks = None if store is None else Store(store, Arrays, ".parquet")
+    with Progress(label, total) if progress else nullcontext() as report:
         for number, (update, steps) in enumerate(updates):
             key, at, looks = _key(seed, number), 0, Looks(steps)
             state = program(_begin, update, number_of_starts, quick=True)(q, key)
             for length in _blocks(steps, total):
                 anchor = _anchor(target.on_all_data, q) if done >= ANCHORED * total else None
-                state, gain = blocks.advance(update, number_of_starts, state, anchor, key, at, length, steps)
+                block = update, number_of_starts, state, anchor, key, at, length, steps
+                state, gain = _advanced(target.density, kept_blocks, *block)
                 at, done, skipped = at + length, done + length, skipped + gain.skipped
                 curve.append(gain.elbo / length)
                 noise.append(gain.noise / length)
                 ends.append(done)
-                annotate(f"ELBO {curve[-1].max():.6g}")
-                report(done)
+                if report is not None:
+                    annotate(f"ELBO {curve[-1].max():.6g}")
+                    report(done)
                 q = update.candidates(state)[0]
                 if looks.nothing_left(at, compare_starts(q, 1)):
                     break
@@ -199,31 +267,22 @@ def _best(candidates: tuple[Any, ...], of_starts: Callable[[Any, int], np.ndarra
     return jax.tree.map(lambda *leaves: np.stack(leaves)[chosen, at], *candidates), elbos[chosen, at]
 
 
-class _Blocks:
-    """Blocks of steps, computed, or read from the store of a fit that was interrupted."""
+def _advanced(
+    density: Traced, store: Store[Arrays] | None, update: Update, starts: int, state: Any, anchor: Any, *block: Any
+) -> tuple[Any, Gain]:
+    """Return the states after a block of steps, and the sums of its gains: computed, or as an earlier run kept them."""
+    leaves, tree = jax.tree.flatten(state)
 
-    def __init__(self, store: str | os.PathLike[str] | None, target: Target) -> None:
-        self._density = target.density
-        self._store = None if store is None else Store(store, Arrays, ".parquet")
+    def compute() -> Arrays:
+        return Arrays(advance(density, update, starts, state, anchor, *block), {})
 
-    def advance(
-        self, update: Update, starts: int, state: Any, anchor: FullDataPoint | None, *block: Any
-    ) -> tuple[Any, Gain]:
-        """Return the states after a block of steps, and the sums of its gains."""
-        leaves, tree = jax.tree.flatten(state)
-
-        def compute() -> Arrays:
-            return Arrays(advance(self._density, update, starts, state, anchor, *block), {})
-
-        if self._store is None:
-            values = compute().values
-        else:
-            given = [*leaves, *(anchor or ())]
-            before = hashlib.sha256(b"".join(np.asarray(leaf).tobytes() for leaf in given)).hexdigest()
-            key, *numbers = block
-            identity = [self._density.identity, repr(update), before, key.tolist(), *numbers]
-            values = self._store.recall(identity, compute).values
-        return jax.tree.unflatten(tree, values[:-3]), Gain(*values[-3:])
+    if store is None:
+        values = compute().values
+    else:
+        before = hashlib.sha256(b"".join(np.asarray(leaf).tobytes() for leaf in [*leaves, *(anchor or ())])).hexdigest()
+        key, *numbers = block
+        values = store.recall([density.identity, repr(update), before, key.tolist(), *numbers], compute).values
+    return jax.tree.unflatten(tree, values[:-3]), Gain(*values[-3:])
 
 
 def _anchor(on_all_data: Traced | None, q: Any) -> FullDataPoint | None:
@@ -231,71 +290,6 @@ def _anchor(on_all_data: Traced | None, q: Any) -> FullDataPoint | None:
     if on_all_data is None:
         return None
     return FullDataPoint(q.loc, *map(np.stack, zip(*map(on_all_data.value_and_gradient, q.loc), strict=True)))
-
-
-def _corrected(log_density: LogDensity, anchor: FullDataPoint) -> LogDensity:
-    """Correct the density of a subsample by what it is off at the anchor, to first order."""
-
-    def corrected(z: Any, key: Array) -> Array:
-        value, slope = jax.value_and_grad(log_density)(anchor.z, key)
-        off: Array = anchor.value - value + (anchor.slope - slope) @ (z - anchor.z)
-        return log_density(z, key) + off
-
-    return corrected
-
-
-def advance(
-    density: Traced,
-    update: Update,
-    starts: int,
-    state: Any,
-    anchor: FullDataPoint | None,
-    key: np.ndarray,
-    at: int,
-    length: int,
-    steps: int,
-) -> tuple[np.ndarray, ...]:
-    """Advance every start through a block of steps; the leaves of their states, and the sums of their gains."""
-    size = update.noise_size(state)
-    together = min(CHUNK, max(1, DRAWN // (starts * (2 + (size or 0)))))
-    draw = program(step_draws, together, starts, size, quick=True)
-    chunk = program(_chunk, update, density.structure, starts)
-    gain = Gain(*(np.zeros(starts, jnp.result_type(float)),) * 3)
-    for first in range(0, length, together):
-        count = min(together, length - first)
-        state, gain = chunk(density.arrays, state, gain, Draw(*draw(key, at + first)), count, float(steps), anchor)
-    return tuple(np.asarray(leaf) for leaf in (*jax.tree.leaves(state), *gain))
-
-
-def _chunk(
-    update: Update,
-    structure: Any,
-    starts: int,
-    arrays: Any,
-    states: Any,
-    gain: Gain,
-    draws: Draw,
-    count: Array,
-    steps: Array,
-    anchor: FullDataPoint | None,
-) -> tuple[Any, Gain]:
-    """Advance every start through some steps, one after the other; their draws may be more than are needed."""
-
-    def step(state: Any, draw: Draw, anchor: FullDataPoint | None) -> tuple[Any, Gain]:
-        log_density: LogDensity = partial(structure.run, arrays)
-        return update.step(log_density if anchor is None else _corrected(log_density, anchor), state, draw, steps)
-
-    def one(j: Array, before: tuple[Any, Gain]) -> tuple[Any, Gain]:
-        draw = jax.tree.map(lambda leaf: leaf[j], draws)
-        if starts > 1:
-            state, gain = jax.vmap(step)(before[0], draw, anchor)
-        else:  # a batch of one is slower
-            alone = step(*jax.tree.map(lambda leaf: leaf[0], (before[0], draw, anchor)))
-            state, gain = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], alone)
-        return state, jax.tree.map(lambda sum_, new: sum_ + new, before[1], gain)
-
-    advanced: tuple[Any, Gain] = jax.lax.fori_loop(0, count, one, (states, gain))
-    return advanced
 
 
 def _begin(update: Update, starts: int, q: Any, key: Array) -> Any:

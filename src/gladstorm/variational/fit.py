@@ -16,12 +16,11 @@ from gladstorm.core.rules import COUNT
 from gladstorm.core.screen import html_table
 from gladstorm.variational.arrays import Arrays
 from gladstorm.variational.check import ChainCheck
-from gladstorm.variational.judgement import efficiency, khat, khat_in_words, smoothed
-from gladstorm.variational.modes import Group
 from gladstorm.variational.programs import Exported, Sampler
+from gladstorm.variational.weights import efficiency, khat, khat_in_words, smoothed
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from gladstorm.plotting.figures import Figure
 
 Draws = dict[str, np.ndarray]  # by site, the draws along the first axis
 SUMMARIZED = 4000  # draws behind a summary
@@ -50,6 +49,17 @@ class Summary(dict[str, dict[str, np.ndarray]]):
         rows = self.rows()
         wide = max(len(row[0]) for row in rows)
         return "\n".join(" ".join([f"{row[0]:>{wide}}", *(f"{cell:>9}" for cell in row[1:])]) for row in rows)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Starts that ended at the same place."""
+
+    size: int  #: how many starts
+    elbo: float  #: of the best of them
+    weight: float  #: its share, by exp(ELBO): what a mode has of the posterior, where q fits each mode
+    location: tuple[float, ...]  #: the mean of q, in unconstrained space
+    distance: float  #: from the first group, in standard deviations of the farthest coordinate
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -229,10 +239,28 @@ class Fit:
         return tree
 
     def plot(self) -> Figure:
-        """Draw the ELBO of every start, and the noise of its gradients, along the run."""
-        from gladstorm.variational.figure import along_the_run  # matplotlib takes a second, and may be missing
+        """Draw the ELBO of every start, and the noise of its gradients, along the run; the best start is blue."""
+        from gladstorm.plotting.figures import Figure  # matplotlib takes a second, and may be missing
+        from gladstorm.plotting.styles import BLUE, GREY
 
-        return along_the_run(self)
+        figure = Figure(figsize=(9, 3.6), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        best = int(np.argmax(self.elbos))
+        order = [start for start in range(len(self.elbos)) if start != best] + [best]
+        for start in order:
+            style = {"color": BLUE, "linewidth": 1.8} if start == best else {"color": GREY, "linewidth": 1.0}
+            label = "best start" if start == best else ("other starts" if start == order[0] else None)
+            left.plot(self.steps, self.curve[start], label=label, **style)
+            right.semilogy(self.steps, self.noise[start], **style)
+        late = self.curve[np.isfinite(self.curve)]
+        if late.size and np.isfinite(self.elbo):
+            low = max(late.min(), self.elbo - 20 * max(1.0, self.elbo - float(np.median(late))))
+            left.set_ylim(low, max(late.max(), self.elbo) + 0.05 * (late.max() - low) + 1e-9)
+        left.axhline(self.elbo, color="black", linestyle=":", linewidth=1, label="ELBO at the end")
+        left.set(xlabel="steps", ylabel="ELBO, nats", title=f"{self.elbo:.2f} ± {self.elbo_error:.2g}")
+        right.set(xlabel="steps", ylabel="squared length of the gradient, in sds of q", title="noise along the run")
+        left.legend(frameon=False, fontsize=8)
+        return figure
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit as one file, whole or not at all, with what draws from it in place of the model."""

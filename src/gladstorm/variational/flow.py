@@ -12,8 +12,9 @@ from typing_extensions import override
 
 from gladstorm.core.parts import Array
 from gladstorm.methods.steps.untuned import Untuned, UntunedState
-from gladstorm.variational.families import Gaussian, log_standard
-from gladstorm.variational.updates import Draw, Gain, LogDensity, Update
+from gladstorm.variational.gaussians import log_standard
+from gladstorm.variational.low_rank import Gaussian
+from gladstorm.variational.programs import Draw, Gain, LogDensity, Update
 
 MOMENTS = 4096  # draws behind the mean and the covariance of a flow
 STRONGEST = 2.0  # |log scale| of a layer is below this

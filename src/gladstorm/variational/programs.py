@@ -1,5 +1,7 @@
 """Compiled programs of a fit, kept in the process: fits of one model structure share them, whatever the data.
 
+`Update` is one kind of step, and `advance` takes a block of them from all starts at once.
+
 A function is traced once a fit. The arrays that it closes over become arguments of its programs, and everything else is
 in the text of its lowered value and gradient. Functions with the same text have the same programs, so that nothing
 stale is ever used. A program's shapes do not depend on the number of steps or draws.
@@ -8,10 +10,11 @@ stale is ever used. A program's shapes do not depend on the number of steps or d
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,13 +22,68 @@ import numpy as np
 from jax import export
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
+from gladstorm.core.parts import Array
 from gladstorm.simulation.devices import programs_on_disk
 
+LogDensity = Callable[[Any, Array], Array]  # of z, with a key for a subsample of the data
 ROWS = 64  # points at which a function is evaluated together
 PAGE = 1024  # draws of a sample made together
 PROGRAMS = 64  # that a process keeps
+DRAWN = 2**18  # numbers that are drawn together, for at most CHUNK steps
+CHUNK = 256
 _SAMPLE = 2**31  # the number of a sample's key, where an update or a look of a fit has its own
 QUICK = {"xla_backend_optimization_level": 0}  # random numbers take seven times as long to compile otherwise
+
+
+class Gain(NamedTuple):
+    """The record of a step, or its sum over steps."""
+
+    elbo: Any  # log p(z) − log q(z) at the draw of the step
+    noise: Any  # the squared length of the gradient in standard deviations of q: all noise at the end
+    skipped: Any  # 1 if the gradient was not finite
+
+
+class Draw(NamedTuple):
+    """The randomness of one step."""
+
+    noise: Any  # ε
+    key: Any  # for a subsample of the data
+
+
+@dataclass(frozen=True)
+class Update(ABC):
+    """One kind of step of a fit. `least_z` is `per_coordinate.SUBSAMPLED` where data are subsampled.
+
+    `begin` makes a state from q, `step` is one step, and JAX traces both for one start. `candidates` reads members from
+    the states of all starts, in NumPy: first the average of late iterates, which is usually the best one.
+    """
+
+    least_z: float = 0.0
+    leaves_family: ClassVar[bool] = False  # what it gains does not tell whether the updates before it had arrived
+
+    @abstractmethod
+    def begin(self, q: Any, key: Array, careful: Any = False) -> Any:
+        """Return the state before the first step, of a usual start or a careful one."""
+
+    @abstractmethod
+    def noise_size(self, state: Any) -> int | None:
+        """Return how many normal numbers a step takes; None if it takes only a key."""
+
+    @abstractmethod
+    def step(self, log_density: LogDensity, state: Any, draw: Draw, steps: Array) -> tuple[Any, Gain]:
+        """Return the state after one step, of a run of so many steps."""
+
+    @abstractmethod
+    def candidates(self, state: Any) -> tuple[Any, ...]:
+        """Return what may be reported, the usual candidate first."""
+
+
+class FullDataPoint(NamedTuple):
+    """A point of every start, with the log density on all data there and its gradient."""
+
+    z: Any
+    value: Any
+    slope: Any
 
 
 @dataclass(frozen=True)
@@ -166,6 +224,71 @@ def _noise(keys: Any, size: int | None) -> tuple[Any, Any]:
     pairs = jax.vmap(jax.random.split)(flat)
     noise = jax.vmap(lambda key: jax.random.normal(key, (size,), dtype))(pairs[:, 0])
     return noise.reshape(*shape, size), jax.random.key_data(pairs[:, 1]).reshape(*shape, -1)
+
+
+def advance(
+    density: Traced,
+    update: Update,
+    starts: int,
+    state: Any,
+    anchor: FullDataPoint | None,
+    key: np.ndarray,
+    at: int,
+    length: int,
+    steps: int,
+) -> tuple[np.ndarray, ...]:
+    """Advance every start through a block of steps; the leaves of their states, and the sums of their gains."""
+    size = update.noise_size(state)
+    together = min(CHUNK, max(1, DRAWN // (starts * (2 + (size or 0)))))
+    draw = program(step_draws, together, starts, size, quick=True)
+    chunk = program(_chunk, update, density.structure, starts)
+    gain = Gain(*(np.zeros(starts, jnp.result_type(float)),) * 3)
+    for first in range(0, length, together):
+        count = min(together, length - first)
+        state, gain = chunk(density.arrays, state, gain, Draw(*draw(key, at + first)), count, float(steps), anchor)
+    return tuple(np.asarray(leaf) for leaf in (*jax.tree.leaves(state), *gain))
+
+
+def _chunk(
+    update: Update,
+    structure: Any,
+    starts: int,
+    arrays: Any,
+    states: Any,
+    gain: Gain,
+    draws: Draw,
+    count: Array,
+    steps: Array,
+    anchor: FullDataPoint | None,
+) -> tuple[Any, Gain]:
+    """Advance every start through some steps, one after the other; their draws may be more than are needed."""
+
+    def step(state: Any, draw: Draw, anchor: FullDataPoint | None) -> tuple[Any, Gain]:
+        log_density: LogDensity = partial(structure.run, arrays)
+        return update.step(log_density if anchor is None else _corrected(log_density, anchor), state, draw, steps)
+
+    def one(j: Array, before: tuple[Any, Gain]) -> tuple[Any, Gain]:
+        draw = jax.tree.map(lambda leaf: leaf[j], draws)
+        if starts > 1:
+            state, gain = jax.vmap(step)(before[0], draw, anchor)
+        else:  # a batch of one is slower
+            alone = step(*jax.tree.map(lambda leaf: leaf[0], (before[0], draw, anchor)))
+            state, gain = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], alone)
+        return state, jax.tree.map(lambda sum_, new: sum_ + new, before[1], gain)
+
+    advanced: tuple[Any, Gain] = jax.lax.fori_loop(0, count, one, (states, gain))
+    return advanced
+
+
+def _corrected(log_density: LogDensity, anchor: FullDataPoint) -> LogDensity:
+    """Correct the density of a subsample by what it is off at the anchor, to first order."""
+
+    def corrected(z: Any, key: Array) -> Array:
+        value, slope = jax.value_and_grad(log_density)(anchor.z, key)
+        off: Array = anchor.value - value + (anchor.slope - slope) @ (z - anchor.z)
+        return log_density(z, key) + off
+
+    return corrected
 
 
 def _run(jaxpr: Any, tree: Any, arrays: list[Any], *arguments: Any) -> Any:

@@ -19,9 +19,8 @@ from gladstorm.simulation.record import Record
 from gladstorm.simulation.simulate import run
 from gladstorm.theory import Plan, Problem, Statement, lower_bound, sharper, theorem
 from gladstorm.theory.every_setting import free_run
-from gladstorm.worst.family import ProblemClass, instance
+from gladstorm.worst.family import ProblemClass, instance, propose
 from gladstorm.worst.line import LineNoise, LineProblem, audit
-from gladstorm.worst.proposals import propose
 
 FORMAT: Final = "gladstorm worst 2"
 FIRST_SEARCH_SEED: Final = 10**6  # those below are reported

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import warnings
 from collections.abc import Callable
@@ -13,8 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from numpyro import handlers
+from numpyro.infer import init_to_uniform
+from numpyro.infer.util import constrain_fn, initialize_model, potential_energy
 
-from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
 from gladstorm.methods.norms import is_finite
@@ -24,11 +25,6 @@ from gladstorm.variational.driver import STARTS
 from gladstorm.variational.families import Family
 from gladstorm.variational.fit import Fit
 from gladstorm.variational.programs import Traced, program
-
-with needing_extras("gladstorm.numpyro"):
-    from numpyro import handlers
-    from numpyro.infer import init_to_uniform
-    from numpyro.infer.util import constrain_fn, initialize_model, potential_energy
 
 Model = Callable[..., Any]
 
@@ -76,7 +72,6 @@ def fit(
     """
     for name, value in (("steps", steps), ("starts", starts)):
         COUNT.whole("fit", name, value)
-    _require_arguments(model, args, kwargs)
     settings = {"steps": steps, "seed": seed, "store": store, "progress": progress}
     args, kwargs = jax.tree.map(_on_device, (args, kwargs))
     if guide is None or isinstance(guide, Family):
@@ -86,22 +81,6 @@ def fit(
     from gladstorm.integrations.numpyro.guide import fit_guide
 
     return fit_guide(model, guide, args, kwargs, starts, settings)
-
-
-def _require_arguments(model: Model, args: Any, kwargs: Any) -> None:
-    """Refuse a model that lacks an argument because `fit` takes one of that name itself."""
-    needed = {
-        name
-        for name, each in inspect.signature(model).parameters.items()
-        if each.default is each.empty and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
-    }
-    given = inspect.signature(model).bind_partial(*args, **kwargs).arguments.keys()
-    own = sorted((needed - given) & inspect.signature(fit).parameters.keys())
-    if own:
-        raise ValueError(
-            f"fit: model must not need an argument named {own[0]!r}, which fit takes itself; give it before, as in "
-            f"fit(functools.partial(model, {own[0]}=…), …)."
-        )
 
 
 def _on_device(value: Any) -> Any:
@@ -159,7 +138,13 @@ def _keys(starts: int, seed: Array) -> Array:
 def _prepared(initialize: Callable[..., Any], key: np.ndarray) -> Any:
     """Return what numpyro knows of the model, by tracing it: run step by step, every operation would be compiled."""
     traced: list[Any] = []
-    jax.eval_shape(lambda key: traced.append(initialize(jax.random.wrap_key_data(key))), key)
+    try:
+        jax.eval_shape(lambda key: traced.append(initialize(jax.random.wrap_key_data(key))), key)
+    except ImportError as error:  # numpyro asks for funsor, which sums discrete sites out
+        raise ValueError(
+            "fit: model must have continuous latent variables only; got a discrete one. If it is data, give it as "
+            "obs=…, and call fit with it; otherwise sum it out of the model by hand."
+        ) from error
     if any(site["type"] in ("param", "mutable") for site in traced[0].model_trace.values()):
         return initialize(jax.random.wrap_key_data(jnp.asarray(key)))  # their values are part of the log density
     return traced[0]

@@ -10,25 +10,22 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpyro import handlers, optim
+from numpyro.distributions import Delta
+from numpyro.infer import SVI
+from numpyro.infer.autoguide import AutoBNAFNormal, AutoIAFNormal
+from numpyro.infer.elbo import ELBO
+from numpyro.infer.util import compute_log_probs
 from typing_extensions import override
 
-from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array
 from gladstorm.integrations.numpyro.fit import subsampled_plates
-from gladstorm.methods.steps import per_coordinate
+from gladstorm.methods.steps import untuned as per_coordinate
 from gladstorm.variational.conclusion import conclude
 from gladstorm.variational.driver import Target, optimize
 from gladstorm.variational.fit import Fit
-from gladstorm.variational.programs import Sampler, Traced
-from gladstorm.variational.updates import Coordinates, Draw, Gain, LogDensity, Update
-
-with needing_extras("gladstorm.numpyro"):
-    from numpyro import handlers, optim
-    from numpyro.distributions import Delta
-    from numpyro.infer import SVI
-    from numpyro.infer.autoguide import AutoBNAFNormal, AutoIAFNormal
-    from numpyro.infer.elbo import ELBO
-    from numpyro.infer.util import compute_log_probs
+from gladstorm.variational.gaussians import Coordinates
+from gladstorm.variational.programs import Draw, Gain, LogDensity, Sampler, Traced, Update
 
 
 class StickingELBO(ELBO):  # type: ignore[misc]  # numpyro publishes no types

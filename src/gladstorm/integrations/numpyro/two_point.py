@@ -8,12 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
+from numpyro import optim
 
-from gladstorm.core.extras import needing_extras
 from gladstorm.core.parts import Array
-
-with needing_extras("gladstorm.numpyro"):
-    from numpyro import optim
 
 Tree = Any
 Loss = Callable[[Tree], tuple[Array, Any]]  # parameters to (loss, mutable state), the step's key inside

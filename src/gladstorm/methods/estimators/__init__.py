@@ -11,7 +11,10 @@ from gladstorm.methods.estimators.estimator import ErrorFeedback as ErrorFeedbac
 from gladstorm.methods.estimators.estimator import Estimator as Estimator
 from gladstorm.methods.estimators.estimator import Fresh as Fresh
 from gladstorm.methods.estimators.estimator import Grad as Grad
+from gladstorm.methods.estimators.estimator import LaggedMars as LaggedMars
+from gladstorm.methods.estimators.estimator import Mars as Mars
 from gladstorm.methods.estimators.estimator import Momentum as Momentum
+from gladstorm.methods.estimators.estimator import Storm as Storm
 from gladstorm.methods.estimators.estimator import Transported as Transported
 from gladstorm.methods.estimators.refreshing import Page as Page
 from gladstorm.methods.estimators.refreshing import Saga as Saga
@@ -19,10 +22,6 @@ from gladstorm.methods.estimators.refreshing import Sarah as Sarah
 from gladstorm.methods.estimators.refreshing import Snvrg as Snvrg
 from gladstorm.methods.estimators.refreshing import Spider as Spider
 from gladstorm.methods.estimators.refreshing import Svrg as Svrg
-from gladstorm.methods.estimators.two_point import Inertia as Inertia
-from gladstorm.methods.estimators.two_point import LaggedMars as LaggedMars
-from gladstorm.methods.estimators.two_point import Mars as Mars
-from gladstorm.methods.estimators.two_point import Storm as Storm
 
 
 def registry() -> dict[str, type[Estimator]]:

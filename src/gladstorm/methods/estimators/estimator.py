@@ -1,4 +1,7 @@
-"""The base class of estimators, and those that evaluate a sample at one point: the gradient itself, and its means."""
+"""The base class of estimators; the gradient itself and its means; and those that evaluate a sample at two points.
+
+The latter are STORM and its relatives: at the new and at the previous iterate.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from typing_extensions import override
 
 from gladstorm.core import equations
 from gladstorm.core.parts import Array, Number, leaf, part, static
-from gladstorm.core.rules import COUNT, FRACTION, SHARE
+from gladstorm.core.rules import ABOVE_ZERO, COUNT, FRACTION, NON_NEGATIVE, SHARE
+from gladstorm.methods.norms import length
 from gladstorm.problems.oracles import Oracle
 
 Grad = Callable[[Any], Any]  # the gradient of the current sample, batch mean included, at a point
@@ -154,3 +158,77 @@ def largest(v: Array, k: Array | float) -> Array:
     """
     rank = jnp.argsort(jnp.argsort(-jnp.abs(v), axis=-1), axis=-1)
     return jnp.where(rank < k, v, 0)
+
+
+@part
+class Storm(Estimator):
+    """v^{k+1} = ∇f(x^{k+1}; ξ^{k+1}) + (1 − η) (v^k − ∇f(x^k; ξ^{k+1})): one sample at two points."""
+
+    eta: Number = leaf(SHARE)  #: η in (0, 1], the weight of the newest gradient
+    queries: ClassVar[int] = 2
+
+    @override
+    def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
+        now, stale = grad(point), grad(previous)
+        return jax.tree.map(lambda v, g, old: equations.storm(v, g, old, self.eta), state, now, stale)
+
+
+@part
+class Mars(Estimator):
+    """v ← (1 − η) v + η c, c = g + s (1 − η)/η (g − g') cut to length r; g and g' of one sample at x^{k+1} and x^k.
+
+    v is 0 before the first gradient, so v⁰ = η c with c = g⁰ cut to length r. This is Yuan et al. 2025 without the
+    preconditioner; their β₁ is 1 − η and their γ is s. With s = 1 and r = ∞ it is STORM's recursion.
+    """
+
+    eta: Number = leaf(FRACTION)  #: η in (0, 1], which is 1 − β₁ in their paper
+    scale: Number = leaf(NON_NEGATIVE, default=0.025)  #: s ≥ 0, their γ
+    clip: Number = leaf(ABOVE_ZERO, default=1.0)  #: r > 0, the largest length of c
+    queries: ClassVar[int] = 2
+
+    @override
+    def init(self, grad: Grad, point: Any) -> Any:
+        return jax.tree.map(lambda c: self.eta * c, self._cut(grad(point)))
+
+    @override
+    def update(self, state: Any, grad: Grad, previous: Any, point: Any) -> Any:
+        return self._averaged(state, grad(point), grad(previous))
+
+    def _averaged(self, v: Any, now: Any, stale: Any) -> Any:
+        c = jax.tree.map(lambda g, old: equations.mars_corrected(g, old, self.eta, self.scale), now, stale)
+        return jax.tree.map(lambda v, c: equations.momentum(v, c, self.eta), v, self._cut(c))
+
+    def _cut(self, c: Any) -> Any:
+        shortened = equations.cut(length(c), self.clip, jnp)
+        return jax.tree.map(lambda c: shortened * c, c)
+
+
+class Lag(NamedTuple):
+    """v, and the gradient of the sample before."""
+
+    v: Any
+    stale: Any
+
+
+@part
+class LaggedMars(Mars):
+    """MARS at the price of one gradient: g' is that of the sample before, ∇f(x^k; ξ^k) in place of ∇f(x^k; ξ^{k+1}).
+
+    What is added is then s (1 − η)/η times the change of the gradient and of the sample: no variance is reduced. Yuan
+    et al. 2025 call it approximate, and prefer it on networks.
+    """
+
+    queries: ClassVar[int] = 1
+
+    @override
+    def init(self, grad: Grad, point: Any) -> Lag:
+        return Lag(super().init(grad, point), grad(point))
+
+    @override
+    def update(self, state: Lag, grad: Grad, previous: Any, point: Any) -> Lag:
+        now = grad(point)
+        return Lag(self._averaged(state.v, now, state.stale), now)
+
+    @override
+    def direction(self, state: Lag) -> Any:
+        return state.v

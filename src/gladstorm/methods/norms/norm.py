@@ -147,8 +147,8 @@ class Sign(StepNorm):
         return f"sign({jnp.size(x)})"
 
     @override
-    def unit_length(self, _tensor: Any, /) -> float:
-        return equations.SIGN_SCALE
+    def unit_length(self, tensor: Any, /) -> float:
+        return equations.sign_scale(tensor.shape)
 
 
 @part

@@ -18,14 +18,13 @@ from typing_extensions import override
 from gladstorm.core.constants import Bg0, Constants
 from gladstorm.core.hardness import Hardness
 from gladstorm.core.parts import Array, Data, Number, check, leaf, part
-from gladstorm.core.rules import FRACTION, MATRIX, NON_NEGATIVE, POSITIVE, VECTOR, Rule
+from gladstorm.core.rules import FRACTION, NON_NEGATIVE, POSITIVE, VECTOR, Rule
 from gladstorm.problems.hard.zero_chain import DEPTH, GatedChain, chain_grad, chain_value, link, progress
 from gladstorm.problems.oracle import OwnNoise
 from gladstorm.problems.sampling import mean_of_signs, successes
 
 QUIET = 0.1  # a: coordinates below it do not show
 UP_TO_TWO = Rule("from 0 to 2", lambda a: (a >= 0) & (a <= 2))  # mean-square smooth samples do not grow faster
-SQUASHED = 230  # P = 230 √T: the chain of the rotated problem lies in a ball of this radius
 
 
 def link_noise(omega: Array) -> Array:
@@ -82,12 +81,12 @@ class NoisyRunway(GatedChain):
         4
         """
         empty = cls(np.zeros(1), eps, alpha, L0, L1, B, gap, growth=growth)
-        return dataclasses.replace(empty, start=np.zeros(1 + empty._length()))
+        return dataclasses.replace(empty, start=np.zeros(1 + empty.length()))
 
     @classmethod
     def from_seed(
         cls,
-        seed: int,
+        seed: int,  # noqa: ARG003 - nothing is drawn
         eps: float = 0.005,
         alpha: float = 1.0,
         L0: float = 1.0,
@@ -95,15 +94,11 @@ class NoisyRunway(GatedChain):
         B: float = 0.25,
         gap: float = 1.0,
         growth: float = 2.0,
-        *,
-        dim: int | None = None,
     ) -> NoisyRunway:
-        """The problem for ε; with `dim` the rotated one in so many dimensions, its directions drawn from the seed."""
-        if dim is None:
-            return cls.from_eps(eps, alpha, L0, L1, B, gap, growth=growth)
-        return RotatedRunway.from_eps(eps, alpha, L0, L1, B, gap, growth=growth, dim=dim, seed=seed)
+        """The problem for ε, whatever the seed."""
+        return cls.from_eps(eps, alpha, L0, L1, B, gap, growth=growth)
 
-    def _length(self) -> int:
+    def length(self) -> int:
         """T, if the numbers are as the theorem asks."""
         check(self)
         self.numbers.require(type(self).__name__)
@@ -172,71 +167,6 @@ class NoisyRunway(GatedChain):
         share = slope * (growing / length) + (b - slope) * beyond / length  # w/r
         value = slope * growing**2 / 2 + (b - slope) * beyond**2 / 2 + share * r * (r - growing)
         return value, share * x
-
-
-@part
-class RotatedRunway(NoisyRunway):
-    """The noisy runway for all methods: ω(z) = Uᵀπ(z/λ), π(u) = u/√(1 + ‖u‖²/P²), P = 230 √T, and f gains κ‖z‖²/(10λ²).
-
-    The columns of U are orthonormal and unknown to the method. In enough dimensions (`Hardness.dimension`) no method
-    finds one by chance; what else holds of the problem holds in every dimension.
-    """
-
-    frame: Data = leaf(MATRIX)  #: U, with T orthonormal columns
-    rotated: ClassVar[bool] = True
-    steepness: ClassVar[int] = 4
-    smoothness: ClassVar[float] = 636.0
-
-    @classmethod
-    def from_eps(
-        cls,
-        eps: float,
-        alpha: float,
-        L0: float,
-        L1: float,
-        B: float,
-        gap: float,
-        *,
-        growth: float = 2.0,
-        dim: int = 20,
-        seed: int = 0,
-    ) -> RotatedRunway:
-        """The problem for ε in `dim` dimensions, with a random U; a ValueError as in `NoisyRunway.from_eps`."""
-        empty = cls(np.zeros(1), eps, alpha, L0, L1, B, gap, np.ones((1, 1)), growth=growth)
-        if dim <= (length := empty._length()):
-            raise ValueError(f"{cls.__name__}: dim must be > {length}, the length of the chain; got {dim=}.")
-        frame = np.linalg.qr(np.random.default_rng(seed).normal(size=(dim - 1, length)))[0]
-        return dataclasses.replace(empty, start=np.zeros(dim), frame=frame)
-
-    @property
-    def links(self) -> int:
-        """T, the number of links."""
-        return int(self.frame.shape[1])
-
-    def coordinates(self, x: Array) -> Array:
-        """ω = Uᵀπ(z/λ)."""
-        return self._squash(x)[1] @ self.frame
-
-    def value(self, x: Array) -> Array:
-        """Value f(y, z)."""
-        confined = self.steepness * self.eps / self.scale * jnp.sum(x[1:] ** 2) / 10
-        return super().value(x) + confined
-
-    def _grad_with(self, x: Array, value: Array, grad: Array) -> Array:
-        confined = self.steepness * self.eps / self.scale * x[1:] / 5
-        return super()._grad_with(x, value, grad).at[1:].add(confined)
-
-    def _squash(self, x: Array) -> tuple[Array, Array, Array]:
-        """β, π(z/λ) and P², where π(u) = β u."""
-        u, most = x[1:] / self.scale, float(SQUASHED**2 * self.frame.shape[1])
-        shrunk = 1 / jnp.sqrt(1 + jnp.sum(u * u) / most)
-        return shrunk, shrunk * u, jnp.asarray(most)
-
-    def _pull(self, x: Array, grad: Array) -> Array:
-        """β (I − ππᵀ/P²) U ∇c."""
-        shrunk, squashed, most = self._squash(x)
-        along = self.frame @ grad
-        return shrunk * (along - squashed * (squashed @ along) / most)
 
 
 class Coins(NamedTuple):

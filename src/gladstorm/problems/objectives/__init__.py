@@ -11,26 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from gladstorm.core.calls import Call, bind, find_part, read_call
+from gladstorm.core.calls import Defaults, bind, name_of, numbers_of, read_calls
 from gladstorm.core.constants import Constants as Constants
 from gladstorm.core.parts import parts_of
 from gladstorm.core.rules import COUNT, SEED, VECTOR, require_memory_for_a_run
 from gladstorm.problems.functions import FromFunction as FromFunction
 from gladstorm.problems.functions import from_function as from_function
 from gladstorm.problems.hard.noisy_runway import NoisyRunway as NoisyRunway
-from gladstorm.problems.hard.noisy_runway import RotatedRunway as RotatedRunway
-from gladstorm.problems.objectives.elementary import Cauchy as Cauchy
-from gladstorm.problems.objectives.elementary import Cosh as Cosh
-from gladstorm.problems.objectives.elementary import DoubleWell as DoubleWell
-from gladstorm.problems.objectives.elementary import Power as Power
-from gladstorm.problems.objectives.elementary import Quadratic as Quadratic
 from gladstorm.problems.objectives.matrices import MatrixSensing as MatrixSensing
 from gladstorm.problems.objectives.matrices import SpectralCosh as SpectralCosh
 from gladstorm.problems.objectives.matrices import SpectralCube as SpectralCube
 from gladstorm.problems.objectives.matrices import SpectralLog as SpectralLog
 from gladstorm.problems.objectives.matrices import TwoLayerNetwork as TwoLayerNetwork
-from gladstorm.problems.objectives.regression import Dro as Dro
-from gladstorm.problems.objectives.regression import PhaseRetrieval as PhaseRetrieval
+from gladstorm.problems.objectives.vectors import Cauchy as Cauchy
+from gladstorm.problems.objectives.vectors import Cosh as Cosh
+from gladstorm.problems.objectives.vectors import DoubleWell as DoubleWell
+from gladstorm.problems.objectives.vectors import Dro as Dro
+from gladstorm.problems.objectives.vectors import PhaseRetrieval as PhaseRetrieval
+from gladstorm.problems.objectives.vectors import Power as Power
+from gladstorm.problems.objectives.vectors import Quadratic as Quadratic
 from gladstorm.problems.oracle import Objective as Objective
 from gladstorm.problems.own_noise.poisson_regression import PoissonRegression as PoissonRegression
 from gladstorm.problems.own_noise.sampled_phase_retrieval import SampledPhaseRetrieval as SampledPhaseRetrieval
@@ -73,13 +72,23 @@ def named(spec: str, *, seed: int = 0, dim: int | None = None, start: float | No
     >>> named("power(p=4)", dim=2, start=5.0)
     Power(start=array([5., 5.]), p=4.0)
     """
-    kind, call = _read(spec)
+    name, kind, bound = _read(spec)
+    signature = inspect.signature(getattr(kind, "from_seed", kind))
+    seed = SEED.whole("objective", "seed", seed)
     if start is not None:
         VECTOR.require("objective", "start", [start])
     if dim is not None:
         dim = COUNT.whole("objective", "dim", dim)
         require_memory_for_a_run("objective", dim)
-    objective = _make(kind, call, SEED.whole("objective", "seed", seed), dim)
+        if "dim" not in signature.parameters:
+            raise ValueError(f"objective: dim must be left out, {name} takes no dim; got dim={dim}.")
+    offered = {"seed": seed} | ({} if dim is None else {"dim": dim})
+    values = bound.arguments | {key: each for key, each in offered.items() if key in signature.parameters}
+    whole = inspect.BoundArguments(signature, OrderedDict(values))
+    try:
+        objective = getattr(kind, "from_seed", kind)(*whole.args, **whole.kwargs)
+    except (TypeError, MemoryError) as problem:
+        raise ValueError(f"objective: {name} cannot be made of {values} ({problem}): change or shorten them.") from None
     if start is None:
         return objective
     return dataclasses.replace(objective, start=np.full(objective.start.shape, float(start)))
@@ -91,44 +100,22 @@ def own_oracle(spec: str) -> str | None:
     >>> own_oracle("streaming-least-squares"), own_oracle("power:3")
     ('streaming-least-squares', None)
     """
-    return getattr(_read(spec)[0], "own_oracle", None)
+    return getattr(_read(spec)[1], "own_oracle", None)
 
 
-def _read(spec: str) -> tuple[Any, Call]:
-    """The class, or the user's own function, that a text names, and what is written about it."""
+def _read(spec: str) -> tuple[str, Any, inspect.BoundArguments]:
+    """The name and the class, or the user's own function, that a text stands for, and the arguments that it has."""
+
+    def value_of(whose: str, parameter: inspect.Parameter, written: Any) -> Any:
+        if isinstance(written, tuple):  # the objective takes several
+            return tuple(value_of(whose, parameter, each) for each in written)
+        if parameter.annotation == "str" and name_of(written):
+            return name_of(written).replace("_", "-")
+        return float(numbers_of(whose, written, several=False))
+
     classes = registry()
-    return find_part("objective", read_call("objective", str(spec), classes), classes)
-
-
-def _make(kind: Any, call: Call, seed: int, dim: int | None) -> Any:
-    make = getattr(kind, "from_seed", kind)
-    takes = inspect.signature(make).parameters
-    if dim is not None and "dim" not in takes:
-        raise ValueError(f"objective: dim must be left out, {call.name} takes no dim; got dim={dim}.")
-    offered = {"seed": seed} | ({} if dim is None else {"dim": dim})
-
-    def value_of(argument: str, value: Any) -> Any:
-        """A number, several where the objective takes them, or one of the words that it knows."""
-        word = value.name.replace("_", "-") if isinstance(value, Call) else value
-        several = value if takes[argument].kind == inspect.Parameter.VAR_POSITIONAL else [value]
-        if isinstance(word, str) and word in getattr(kind, "words", ()):
-            return word
-        if not all(isinstance(number, int | float) for number in several):
-            allowed = " or ".join([*getattr(kind, "words", ()), "one number"])
-            raise ValueError(f"objective: {argument} of {call.name} must be {allowed}; got {word!r}.")
-        return tuple(map(float, several)) if several is value else float(value)
-
-    written = bind("objective", call, make, None, value_of, hidden=["seed", "dim"]).arguments
-    values = written | {name: value for name, value in offered.items() if name in takes}
-    bound = inspect.BoundArguments(inspect.signature(make), OrderedDict(values))
-    try:
-        return make(*bound.args, **bound.kwargs)
-    except TypeError as problem:
-        if ":" not in call.name:
-            raise
-        raise ValueError(f"objective: {call.name} cannot be made of these arguments ({problem}).") from None
-    except MemoryError:
-        raise ValueError(f"objective: {call.name} must fit in memory; got {values}: choose less.") from None
+    (call,) = read_calls("objective", str(spec), classes)
+    return bind("objective:", call, classes, value_of, Defaults({}), hidden=["seed", "dim"], made_by="from_seed")
 
 
 _CLASSES = [cls.__name__ for cls in parts_of(globals(), object).values() if hasattr(cls, "value")]

@@ -19,7 +19,7 @@ from gladstorm.core.parts import Array, Data, leaf, part, static
 from gladstorm.core.rules import COUNT, FINITE, MATRIX, VECTOR
 from gladstorm.core.singular_values import singular_values, svd
 from gladstorm.problems.functions import Tree, flatten
-from gladstorm.problems.objectives.regression import require_memory_for_rows
+from gladstorm.problems.objectives.vectors import require_memory_for_rows
 from gladstorm.problems.oracle import Differentiated
 
 

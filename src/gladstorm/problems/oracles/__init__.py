@@ -4,12 +4,13 @@ What is imported here is found by its name, by `--oracle` of the command line an
 pass. Oracles of problems with noise of their own are in `problems/own_noise`, beside their objectives.
 """
 
+import ast
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
-from gladstorm.core.calls import Defaults, bind, find_part, read_call
+from gladstorm.core.calls import Defaults, bind, numbers_of, read_calls
 from gladstorm.core.parts import parts_of
 from gladstorm.problems.hard.noisy_runway import NoisyRunwayOracle as NoisyRunwayOracle
 from gladstorm.problems.oracle import Oracle as Oracle
@@ -91,19 +92,17 @@ def read(text: str, given: Mapping[str, float] | None = None) -> Recipe:
     >>> read("full-rank(B=0.5)", {"G": 1.0}).numbers
     {'B': 0.5, 'G': 1.0}
     """
+
+    def number(whose: str, _: inspect.Parameter, written: ast.expr) -> Any:
+        return numbers_of(whose, written, several=False)
+
     classes = registry()
-    kind, call = find_part("oracle", read_call("oracle", text, classes), classes)
-    if not (is_dataclass(kind) and inspect.isclass(kind) and issubclass(kind, Oracle)):
-        must = "must be a class that inherits Oracle, with @part above it"
-        raise ValueError(f"oracle: {call.name} {must}; got {kind!r}.")
-
-    def number(argument: str, value: Any) -> Any:
-        if not isinstance(value, int | float):
-            raise ValueError(f"oracle: {argument} of {call.name} must be one number; got {text!r}.")
-        return value
-
+    (call,) = read_calls("oracle", text, classes)
     left_out = given if isinstance(given, Defaults) else Defaults(given or {})
-    return Recipe(kind, bind("oracle", call, kind, left_out, number, hidden=["objective"]).arguments)
+    name, kind, bound = bind("oracle:", call, classes, number, left_out, hidden=["objective"])
+    if not (is_dataclass(kind) and inspect.isclass(kind) and issubclass(kind, Oracle)):
+        raise ValueError(f"oracle: {name} must be a class that inherits Oracle, with @part above it; got {kind!r}.")
+    return Recipe(kind, bound.arguments)
 
 
 _BASES = ["ExactBg0", "Oracle", "OwnNoise", "Point", "Recipe", "Streamed"]

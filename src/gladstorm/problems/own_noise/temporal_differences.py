@@ -7,7 +7,6 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from typing_extensions import override
 
 from gladstorm.core.constants import Bg0, Constants
@@ -40,53 +39,22 @@ class TemporalDifferences:
     def from_seed(cls, seed: int, states: float = 10, discount: float = 0.9, *, dim: int = 3) -> TemporalDifferences:
         """A random chain of so many `states`: transitions uniform on the simplex; features, rewards and θ⁰ normal."""
         COUNT.require("TemporalDifferences", "states", states)
+        BELOW_ONE.require("TemporalDifferences", "discount", discount)
+        if states < dim:
+            raise ValueError(
+                f"TemporalDifferences: states must be at least {dim=}, or θ* is not unique; got {states:g}."
+            )
         rng, n = np.random.default_rng(seed), int(states)
         what = f"{n:,} states with features of dim = {dim:,} numbers"
         require_free_memory("TemporalDifferences", what, 8 * n * (n + dim), "choose a smaller dim or fewer states")
-        chain = rng.dirichlet(np.ones(n), n)
-        return cls.from_chain(chain, rng.normal(0, 1, (n, dim)), rng.normal(0, 1, n), discount, rng.normal(0, 1, dim))
-
-    @classmethod
-    def from_chain(
-        cls, transitions: ArrayLike, features: ArrayLike, rewards: ArrayLike, discount: float, start: ArrayLike
-    ) -> TemporalDifferences:
-        """The problem for your own chain of n states.
-
-        Args:
-            transitions: P, rows of probabilities; they must lead from every state to every other.
-            features: Φ, a row for each state; its columns must be linearly independent.
-            rewards: r, one for each state.
-            discount: γ in [0, 1).
-            start: θ⁰.
-        """
-        owner = "TemporalDifferences"
-        P, Phi, r, first = (np.asarray(array, np.float64) for array in (transitions, features, rewards, start))
-        BELOW_ONE.require(owner, "discount", discount)
-        n, d = Phi.shape if Phi.ndim == 2 else (0, 0)
-        if P.shape != (n, n) or r.shape != (n,) or first.shape != (d,):
-            shapes = f"{P.shape}, {Phi.shape}, {r.shape}, {first.shape}"
-            raise ValueError(
-                f"{owner}: transitions, features, rewards and start must have shapes (n, n), (n, d), (n,) and (d,); "
-                f"got {shapes}."
-            )
-        if np.any(P < 0) or not np.allclose(P.sum(axis=1), 1, atol=1e-9):
-            raise ValueError(f"{owner}: transitions must be rows of probabilities that add up to 1; some rows do not.")
-        if not np.all(np.linalg.matrix_power((P > 0) + np.eye(n), max(n - 1, 1)) > 0):
-            raise ValueError(
-                f"{owner}: transitions must lead from every state to every other; some states are cut off."
-            )
-        rank = int(np.linalg.matrix_rank(Phi))
-        if rank < d:
-            raise ValueError(
-                f"{owner}: features must be linearly independent, or θ* is not unique; got {d} columns of rank {rank}: "
-                "leave some out."
-            )
+        P, features = rng.dirichlet(np.ones(n), n), rng.normal(0, 1, (n, dim))
+        rewards, start = rng.normal(0, 1, n), rng.normal(0, 1, dim)
         system = np.vstack([P.T - np.eye(n), np.ones(n)])  # μP = μ, Σ_s μ_s = 1
         mu = np.linalg.lstsq(system, np.append(np.zeros(n), 1.0), rcond=None)[0]
         mu = mu / mu.sum()
-        weighted = Phi.T * mu
-        solution = np.linalg.solve(weighted @ (Phi - discount * P @ Phi), weighted @ r)
-        return cls(first, Phi, P, r, discount, mu, solution)
+        weighted = features.T * mu
+        solution = np.linalg.solve(weighted @ (features - discount * P @ features), weighted @ rewards)
+        return cls(start, features, P, rewards, discount, mu, solution)
 
     def value(self, x: Array) -> Array:
         """Return the value f(θ)."""

@@ -152,7 +152,6 @@ class VariationalGaussian:
     family: GaussianFamily = static()  #: which entries of C are free
     f_inf: ClassVar[float] = 0.0
     own_oracle: ClassVar[str] = "variational-gaussian"
-    words: ClassVar[tuple[str, ...]] = WORDS
 
     @classmethod
     def from_seed(

@@ -1,18 +1,17 @@
-"""Updates: how one start improves its q with one stochastic gradient a step, without a learning rate.
+"""Gaussians without and with correlations, and updates: how one start improves its q with one gradient a step.
+
+A member q makes draws z from standard normal numbers ε, which may have leading axes, and knows its density there. Its
+arrays are NumPy's or JAX's.
 
 h = −∇ log p(z), z a draw from q. Every update takes the path derivative of log q(z) − log p(z), in which the parameters
 of log q are held fixed ("sticking the landing", Roeder et al. 2017): its noise vanishes where q = p.
-
-`begin` makes a state from q, `step` is one step, and both are traced by JAX for one start. `candidates` reads members
-from the states of all starts, in NumPy: first the average of late iterates, which is usually the best one.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,56 +21,88 @@ from typing_extensions import override
 from gladstorm.core.equations import GROWTH, average_weight
 from gladstorm.core.parts import Array
 from gladstorm.methods.norms import length
-from gladstorm.methods.steps import per_coordinate
-from gladstorm.methods.steps.per_coordinate import Bounded
-from gladstorm.methods.steps.untuned import UntunedState
-from gladstorm.variational.families import Diagonal, Factored, Gaussian, Triangular
+from gladstorm.methods.steps import untuned as per_coordinate
+from gladstorm.methods.steps.untuned import Bounded, UntunedState
+from gladstorm.variational.programs import Draw, Gain, LogDensity, Update
 
-LogDensity = Callable[[Any, Array], Array]  # of z, with a key for a subsample of the data
 BOLDEST = 0.3  # of a natural-gradient step, the share that a full-rank step may be
 CAREFUL = 0.1  # the first length of a careful start, by that of a usual one
-FACTOR_SCALE = 0.1  # of the factor's first entries: at 0 their gradient is 0
 SHARES = (1.0, 0.5, 0.2)  # of the way to the optimum of the quadratic model, that are tried
 FLATTEST = 1e-4  # the smallest curvature that is believed, by the largest
+LOG_2PI = math.log(2 * math.pi)
 
 
-class Gain(NamedTuple):
-    """The record of a step, or its sum over steps."""
+class Diagonal(NamedTuple):
+    """Independent normal coordinates, z = m + σ⊙ε."""
 
-    elbo: Any  # log p(z) − log q(z) at the draw of the step
-    noise: Any  # the squared length of the gradient in standard deviations of q: all noise at the end
-    skipped: Any  # 1 if the gradient was not finite
+    loc: Any  # m
+    scale: Any  # σ
+
+    @property
+    def noise_size(self) -> int:
+        """Length of ε, for a member or a stack of them."""
+        return int(self.loc.shape[-1])
+
+    @property
+    def sds(self) -> Any:
+        """Standard deviations of the coordinates."""
+        return self.scale
+
+    def place(self, noise: Any) -> Any:
+        """Return z at ε."""
+        return self.loc + self.scale * noise
+
+    def log_density_at(self, noise: Any) -> Any:
+        """Return log q(z) at the z of ε."""
+        xp = self.loc.__array_namespace__()
+        return log_standard(noise) - xp.log(self.scale).sum()
+
+    def log_density(self, z: Any) -> Any:
+        """Return log q(z)."""
+        return self.log_density_at((z - self.loc) / self.scale)
+
+    def scale_tril(self) -> Any:
+        """Return L, with LLᵀ the covariance."""
+        return self.scale[..., None] * self.loc.__array_namespace__().eye(self.noise_size, dtype=self.loc.dtype)
 
 
-class Draw(NamedTuple):
-    """The randomness of one step."""
+class Triangular(NamedTuple):
+    """A normal distribution with any covariance, z = m + Lε with L lower triangular and its diagonal positive."""
 
-    noise: Any  # ε
-    key: Any  # for a subsample of the data
+    loc: Any  # m
+    tril: Any  # L
+
+    @property
+    def noise_size(self) -> int:
+        """Length of ε, for a member or a stack of them."""
+        return int(self.loc.shape[-1])
+
+    @property
+    def sds(self) -> Any:
+        """Standard deviations of the coordinates."""
+        return (self.tril**2).sum(-1) ** 0.5
+
+    def place(self, noise: Any) -> Any:
+        """Return z at ε."""
+        return self.loc + noise @ self.tril.T
+
+    def log_density_at(self, noise: Any) -> Any:
+        """Return log q(z) at the z of ε."""
+        xp = self.loc.__array_namespace__()
+        return log_standard(noise) - xp.log(xp.diagonal(self.tril)).sum()
+
+    def log_density(self, z: Any) -> Any:
+        """Return log q(z)."""
+        return self.log_density_at(self.loc.__array_namespace__().linalg.solve(self.tril, (z - self.loc).T).T)
+
+    def scale_tril(self) -> Any:
+        """Return L, with LLᵀ the covariance."""
+        return self.tril
 
 
-@dataclass(frozen=True)
-class Update(ABC):
-    """One kind of step of a fit. `least_z` is `per_coordinate.SUBSAMPLED` where data are subsampled."""
-
-    least_z: float = 0.0
-    leaves_family: ClassVar[bool] = False  # what it gains does not tell whether the updates before it had arrived
-
-    @abstractmethod
-    def begin(self, q: Any, key: Array, careful: Any = False) -> Any:
-        """Return the state before the first step, of a usual start or a careful one."""
-
-    @abstractmethod
-    def noise_size(self, state: Any) -> int | None:
-        """Return how many normal numbers a step takes; None if it takes only a key."""
-
-    @abstractmethod
-    def step(self, log_density: LogDensity, state: Any, draw: Draw, steps: Array) -> tuple[Any, Gain]:
-        """Return the state after one step, of a run of so many steps."""
-
-    @abstractmethod
-    def candidates(self, state: Any) -> tuple[Any, ...]:
-        """Return what may be reported, the usual candidate first."""
+def log_standard(noise: Array) -> Any:
+    """Log density of standard normal numbers."""
+    return -0.5 * (noise**2).sum(-1) - 0.5 * noise.shape[-1] * LOG_2PI
 
 
 class Coordinates(NamedTuple):
@@ -103,7 +134,7 @@ class MeanFieldUpdate(Update):
 
     @override
     def begin(self, q: Diagonal, key: Array, careful: Any = False) -> Coordinates:
-        x = jnp.stack([q.loc, _inverse_softplus(q.scale)])
+        x = jnp.stack([q.loc, inverse_softplus(q.scale)])
         return Coordinates.at(x, careful)
 
     @override
@@ -113,7 +144,7 @@ class MeanFieldUpdate(Update):
     @override
     def step(self, log_density: LogDensity, state: Coordinates, draw: Draw, steps: Array) -> tuple[Coordinates, Gain]:
         q, noise = Diagonal(state.x[0], jax.nn.softplus(state.x[1])), draw.noise
-        elbo, h = _at_draw(log_density, q, draw)
+        elbo, h = at_draw(log_density, q, draw)
         by_loc = h - noise / q.scale
         slope = -jnp.expm1(-q.scale)  # σ′
         by_width = by_loc * noise * slope
@@ -125,44 +156,7 @@ class MeanFieldUpdate(Update):
 
     @override
     def candidates(self, state: Coordinates) -> tuple[Diagonal, Diagonal]:
-        average, last = (Diagonal(x[:, 0], _softplus(x[:, 1])) for x in (state.journey.average, state.x))
-        return average, last
-
-
-@dataclass(frozen=True)
-class LowRankUpdate(Update):
-    """m, s and U of z = m + σ⊙(ε₁ + Uε₂) move, each number by itself, beginning with a small random U."""
-
-    rank: int = 1
-
-    @override
-    def begin(self, q: Diagonal, key: Array, careful: Any = False) -> Coordinates:
-        factor = FACTOR_SCALE * jax.random.normal(key, (self.rank, q.loc.size), q.loc.dtype)
-        x = jnp.concatenate([jnp.stack([q.loc, _inverse_softplus(q.scale)]), factor])
-        return Coordinates.at(x, careful)
-
-    @override
-    def noise_size(self, state: Coordinates) -> int:
-        return int(state.x.shape[-1]) + self.rank
-
-    @override
-    def step(self, log_density: LogDensity, state: Coordinates, draw: Draw, steps: Array) -> tuple[Coordinates, Gain]:
-        def member(x: Array) -> Factored:
-            return Factored(x[0], jax.nn.softplus(x[1]), x[2:].T)
-
-        q = member(state.x)
-        elbo, h = _at_draw(log_density, q, draw)
-        by_z = h + q.gradient(q.place(draw.noise))
-        gradient = jax.vjp(lambda x: member(x).place(draw.noise), state.x)[1](by_z)[0]
-        longest = jnp.full_like(state.x, jnp.inf).at[0].set(q.scale**2 * jnp.abs(by_z))
-        after, skipped = state.move(gradient, steps, self.least_z, longest)
-        return after, Gain(elbo, jnp.sum((q.scale * by_z) ** 2), skipped)
-
-    @override
-    def candidates(self, state: Coordinates) -> tuple[Factored, Factored]:
-        average, last = (
-            Factored(x[:, 0], _softplus(x[:, 1]), np.swapaxes(x[:, 2:], 1, 2)) for x in (state.journey.average, state.x)
-        )
+        average, last = (Diagonal(x[:, 0], softplus(x[:, 1])) for x in (state.journey.average, state.x))
         return average, last
 
 
@@ -185,7 +179,7 @@ class FullRankUpdate(Update):
     """
 
     @override
-    def begin(self, q: Gaussian, key: Array, careful: Any = False) -> Whitened:
+    def begin(self, q: Any, key: Array, careful: Any = False) -> Whitened:
         whole = Triangular(q.loc, q.scale_tril())
         at_origin = [(zero, Bounded().init(zero)) for zero in (jnp.zeros_like(whole.loc), jnp.zeros_like(whole.tril))]
         return Whitened(whole, whole, *at_origin)
@@ -197,7 +191,7 @@ class FullRankUpdate(Update):
     @override
     def step(self, log_density: LogDensity, state: Whitened, draw: Draw, steps: Array) -> tuple[Whitened, Gain]:
         q, k, noise = state.q, state.shift[1].k, draw.noise
-        elbo, h = _at_draw(log_density, q, draw)
+        elbo, h = at_draw(log_density, q, draw)
         v = q.tril.T @ h - noise
         turn = jnp.tril(jnp.outer(v, noise), -1) + jnp.diag(v * noise / jnp.sqrt(2.0))
         bold = BOLDEST * (1 - k / steps)
@@ -237,15 +231,16 @@ class Sums(NamedTuple):
 class NewtonUpdate(Update):
     """Draw z from a fixed q, regress w = Lᵀh on y = L⁻¹(z − m), w ≈ a + By, and try the optimum of that model.
 
-    It is m − LB⁻¹a with, in the family of q, the covariance LB⁻¹Lᵀ: exact for a Gaussian density after d + 1 draws. A
-    part of the way is tried as well, and q stays as it is where nothing is better. So the gain of this update also
-    tells whether those before it had arrived. With `full`, q becomes a Gaussian of any covariance first.
+    It is m − LB⁻¹a with, in the family of q, the covariance LB⁻¹Lᵀ (that of a low rank stays): exact for a Gaussian
+    density after d + 1 draws. A part of the way is tried as well, and q stays as it is where nothing is better. So the
+    gain of this update also tells whether those before it had arrived. With `full`, q becomes a Gaussian of any
+    covariance first.
     """
 
     full: bool = False
 
     @override
-    def begin(self, q: Gaussian, key: Array, careful: Any = False) -> Sums:
+    def begin(self, q: Any, key: Array, careful: Any = False) -> Sums:
         whole = Triangular(q.loc, q.scale_tril()) if self.full else q
         zero, square = jnp.zeros_like(q.loc), jnp.zeros((q.loc.size,) * 2, q.loc.dtype)
         return Sums(whole, zero.sum(), zero, zero, square, square)
@@ -257,7 +252,7 @@ class NewtonUpdate(Update):
     @override
     def step(self, log_density: LogDensity, state: Sums, draw: Draw, steps: Array) -> tuple[Sums, Gain]:
         q, noise = state.q, draw.noise
-        elbo, h = _at_draw(log_density, q, draw)
+        elbo, h = at_draw(log_density, q, draw)
         if isinstance(q, Triangular):
             y, w = noise, q.tril.T @ h
         else:
@@ -277,7 +272,7 @@ class NewtonUpdate(Update):
         return tuple(jax.tree.map(lambda *leaves: np.stack(leaves), *each) for each in zip(*by_start, strict=True))
 
 
-def _at_draw(log_density: LogDensity, q: Gaussian, draw: Draw) -> tuple[Array, Array]:
+def at_draw(log_density: LogDensity, q: Any, draw: Draw) -> tuple[Array, Array]:
     """Return log p(z) − log q(z) and h at one draw."""
     value, gradient = jax.value_and_grad(log_density)(q.place(draw.noise), draw.key)
     return value - q.log_density_at(draw.noise), -gradient
@@ -301,21 +296,23 @@ def _newton(sums: Sums) -> tuple[Any, ...]:
         return (q, *(jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), q) for _ in SHARES))
 
 
-def _toward(q: Gaussian, shift: np.ndarray, shape: np.ndarray, share: float) -> Gaussian:
+def _toward(q: Any, shift: np.ndarray, shape: np.ndarray, share: float) -> Any:
     """Return the member at this share of the way to m + L·shift with the covariance L·shape⁻¹·Lᵀ."""
     if isinstance(q, Triangular):
         partly = (1 - share) * np.eye(shift.size, dtype=shift.dtype) + share * shape
         flipped = np.linalg.cholesky(partly[::-1, ::-1])[::-1, ::-1]  # B = UUᵀ with U upper: U⁻ᵀ is lower
         return Triangular(q.loc + share * (q.tril @ shift), np.tril(q.tril @ np.linalg.inv(flipped).T))
     loc = q.loc + share * q.scale * shift
-    if isinstance(q, Factored):
-        return Factored(loc, q.scale, q.factor)
-    return Diagonal(loc, q.scale * np.diagonal(shape) ** (-share / 2))
+    if isinstance(q, Diagonal):
+        return Diagonal(loc, q.scale * np.diagonal(shape) ** (-share / 2))
+    return q._replace(loc=loc)
 
 
-def _softplus(value: np.ndarray) -> Any:
+def softplus(value: np.ndarray) -> Any:
+    """Return log(1 + eˣ)."""
     return np.logaddexp(value, np.zeros_like(value))
 
 
-def _inverse_softplus(value: Array) -> Array:
+def inverse_softplus(value: Array) -> Array:
+    """Return the x whose softplus is the value."""
     return value + jnp.log(-jnp.expm1(-value))
