@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer.util import initialize_model
 
 from evidence.posteriors.models import DEVELOPMENT, SECOND, VALIDATION, Data, linear_regression, surgical
+from evidence.posteriors.new_models import MADE, NEW, made_data
 
 MODELS = VALIDATION | DEVELOPMENT
 TRIES = 50  # of a start
@@ -80,7 +81,9 @@ class PosteriorProblem:
 
 
 def made(name: str, database: Path | None) -> PosteriorProblem:
-    """A posterior of the database, or one that comes with this study (`small`)."""
+    """A posterior of the database, or one that comes with this study."""
+    if name in MADE:
+        return PosteriorProblem(name, NEW[name], made_data(name), {})
     if database is None:
         return PosteriorProblem(name, *SMALL[name], {})
     root = database / "posterior_database"
@@ -88,7 +91,9 @@ def made(name: str, database: Path | None) -> PosteriorProblem:
     content = _unzipped(root / "data" / "data" / f"{about['data_name']}.json.zip")
     data = {key: np.asarray(value, np.float64) for key, value in content.items()}
     path = root / "reference_posteriors" / "draws" / "draws" / f"{about.get('reference_posterior_name')}.json.zip"
-    return PosteriorProblem(name, (MODELS | SECOND)[name], data, _by_site(_unzipped(path)) if path.exists() else {})
+    return PosteriorProblem(
+        name, (MODELS | SECOND | NEW)[name], data, _by_site(_unzipped(path)) if path.exists() else {}
+    )
 
 
 def require_database(folder: Path | None) -> Path:
