@@ -17,6 +17,9 @@ def command(
     out: Out,
     posteriordb: Annotated[Path | None, typer.Option(help="A clone of the repository stan-dev/posteriordb.")] = None,
     quick: Quick = False,
+    third: Annotated[
+        bool, typer.Option("--third", help="Run the third validation alone; the rest of results.json stays.")
+    ] = False,
     model: Annotated[list[str] | None, typer.Option(help="Run only this model; repeatable.")] = None,
     seed: Seed = 0,
     store: StoreFolder = None,
@@ -31,20 +34,32 @@ def command(
     folder = kept_in("posteriors", out, store, "store", files=["results.json"])
     from evidence.posteriors import judging
     from evidence.posteriors.problems import require_database
-    from evidence.results import save
+    from evidence.posteriors.results import PosteriorResults
+    from evidence.results import load, save
 
     judging.require_known(model or ())
     database = None if quick else require_database(posteriordb)
 
     def chosen(size: judging.PosteriorsSize) -> judging.PosteriorsSize:
-        return replace(size, models=tuple(name for name in size.models if not model or quick or name in model))
+        if quick or not model:
+            return size
+        some = {each: tuple(n for n in getattr(size, each) if n in model) for each in ("models", "timed", "leapt")}
+        return replace(size, **some)
 
     with computing(folder, None, None) as executor:
-        first, again = (
+        if third:
+            if not (out / "results.json").exists():
+                raise ValueError(f"posteriors: --third must have the results of the others; got none in {str(out)!r}.")
+            kept = load(PosteriorResults, out / "results.json")
+            size = judging.QUICK_THIRD if quick else judging.THIRD
+            last = judging.Study(database, chosen(size), folder, seed, executor).third()
+            save(out / "results.json", replace(kept, third=last))
+            return
+        first, again, last = (
             judging.Study(database, chosen(size), folder, seed, executor)
-            for size in (judging.QUICK if quick else judging.FULL, judging.AGAIN)
+            for size in (judging.QUICK if quick else judging.FULL, judging.AGAIN, judging.THIRD)
         )
         results = first.run()
         if not quick:
-            results = replace(results, second=again.second(), bias=first.bias())
+            results = replace(results, second=again.second(), bias=first.bias(), third=last.third())
     save(out / "results.json", results)

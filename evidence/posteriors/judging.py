@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evidence.posteriors import bias, costs, ours, rivals
+from evidence.posteriors import bias, confessed, costs, ours, rivals, seconds
 from evidence.posteriors.families import FULL_RANK, LARGEST, MEAN_FIELD
 from evidence.posteriors.models import DEVELOPMENT, SECOND, VALIDATION
+from evidence.posteriors.new_models import NEW
 from evidence.posteriors.problems import MODELS, SMALL
 from evidence.posteriors.results import (
     BestGaussian,
     Bias,
     ChainCost,
+    CheckedCase,
+    CheckedFit,
     JudgedFit,
     Levels,
+    Moments,
     PosteriorCase,
     PosteriorResults,
     PosteriorSettings,
+    ReferenceChains,
     SecondValidation,
+    ThirdValidation,
+    Ways,
+    WayToPosterior,
 )
 from evidence.results import Part, gathered, versions_of
 from gladstorm.core.results import from_json
@@ -43,6 +51,11 @@ TIMED = (
     "mesquite-mesquite",
     "radon_mn-radon_hierarchical_intercept_noncentered",
 )
+EIGHT_SCHOOLS = "eight_schools-eight_schools_noncentered"
+WELLS, PROPHET = "wells_data-wells_daae_c_model", "rstan_downloads-prophet"
+COSTED = (EIGHT_SCHOOLS, "stays", WELLS, PROPHET, "guessing")
+LEAPT = ("kilpisjarvi_mod-kilpisjarvi", "mesquite-mesquite", PROPHET, "outliers", "stays")
+KHAT = 0.7  # of a fit that a flow is tried on
 SETS = {"validation": VALIDATION, "second": SECOND}
 Measure = Callable[..., dict[str, Any]]
 
@@ -58,18 +71,23 @@ class PosteriorsSize:
     largest: int  # dimension of a full-rank fit
     timed: tuple[str, ...]
     batches: int  # steps with minibatches; 0 for none
+    fits: int = 0  # of four starts, in the third validation
+    leapt: tuple[str, ...] = ()  # by NUTS with the matrix of a fit
 
 
 FULL = PosteriorsSize(tuple(MODELS), [1000, 10_000], 5, 20, LARGEST, TIMED, 10_000)
 QUICK = PosteriorsSize(tuple(SMALL), [20, 60], 2, 4, 0, (), 0)
 AGAIN = PosteriorsSize(tuple(SECOND), [1000, 10_000], 3, 12, LARGEST, (), 0)
+_ONE = ("made-regression",)
+QUICK_THIRD = PosteriorsSize(_ONE, [20, 60], 2, 2, LARGEST, _ONE, 0, 1, _ONE)
+THIRD = PosteriorsSize(tuple(NEW), [1000, 10_000], 5, 10, LARGEST, COSTED, 0, 5, LEAPT)
 
 
 def require_known(models: Sequence[str]) -> None:
     """Refuse names of no model."""
     for name in models:
-        if name not in MODELS | SECOND:
-            raise ValueError(f"posteriors: --model must be one of {', '.join(MODELS | SECOND)}; got {name!r}.")
+        if name not in MODELS | SECOND | NEW:
+            raise ValueError(f"posteriors: --model must be one of {', '.join(MODELS | SECOND | NEW)}; got {name!r}.")
 
 
 class Study:
@@ -107,7 +125,54 @@ class Study:
 
     def second(self) -> SecondValidation:
         """The second validation: our runs, and the rivals that need no tuning and no many steps."""
-        return SecondValidation(self._settings(), self._cases(partial(rivals.measured, few=True)))
+        return SecondValidation(self._settings(), self._cases(partial(rivals.measured, stochastic_ones=rivals.NONE)))
+
+    def third(self) -> ThirdValidation:
+        """The third validation: every fit is one that a user could have made, and NUTS says whether it is right."""
+        size, names = self._size, self._size.models
+        chains = self._of_models("reference", confessed.reference, dict.fromkeys([*names, *size.timed, *size.leapt]))
+        true: dict[str, Moments] = {name: each.pop("moments") for name, each in chains.items()}
+        cases = [(name, family) for name in names for family in (MEAN_FIELD, FULL_RANK)]
+        seeds = [self._seed + j for j in range(max(size.seeds, size.runs))]
+        counts = seeds[: size.runs], seeds[: size.fits]
+        own = self._of_cases("third", confessed.measured, cases, *counts)
+        theirs = self._of_cases(
+            "rivals of the third",
+            partial(rivals.measured, stochastic_ones=rivals.SOME),
+            cases,
+            seeds[: size.seeds],
+        )
+        polished = self._polished(cases, theirs, own)
+        checked = [
+            _checked_case(case, *each, true[case[0]] if chains[case[0]]["good"] else None)
+            for case, *each in zip(cases, theirs, own, polished, strict=True)
+        ]
+        doubtful = [
+            case.model
+            for case in checked
+            if case.family == FULL_RANK and ((khat := case.fits[size.budgets[-1]][0].khat) is None or khat >= KHAT)
+        ]
+        return ThirdValidation(
+            settings=self._settings([name for name in NEW if name not in names]),
+            fits=size.fits,
+            cases=checked,
+            references=from_json(dict[str, ReferenceChains], chains),
+            seconds=self._ways("seconds", seconds.costs, size.timed, true, chains),
+            leapfrogs=self._ways("leapfrogs", seconds.leapfrogs, size.leapt, true, chains),
+            flows=self._ways("flow", seconds.flow, doubtful, true, chains),
+        )
+
+    def _ways(
+        self, doing: str, measure: Measure, names: Sequence[str], true: dict[str, Moments], chains: dict[str, Any]
+    ) -> Ways:
+        measured = self._of_models(doing, measure, names)
+
+        def way(name: str, costs: dict[str, Any]) -> WayToPosterior:
+            found = costs.pop("moments")
+            mean, sd = confessed.errors(found, true[name]) if chains[name]["good"] else (None, None)
+            return from_json(WayToPosterior, costs | {"mean": mean, "sd": sd})
+
+        return {name: {what: way(name, costs) for what, costs in ways.items()} for name, ways in measured.items()}
 
     def _settings(self, left_out: Sequence[str] = ()) -> PosteriorSettings:
         size = self._size
@@ -123,36 +188,39 @@ class Study:
         ]
         return [part.content for part in gathered(doing, listed, store, self._executor)]
 
-    def _of_models(self, doing: str, measure: Measure, names: Sequence[str]) -> dict[str, Any]:
+    def _of_models(self, doing: str, measure: Measure, names: Iterable[str]) -> dict[str, Any]:
+        names = list(names)
         tasks: list[Any] = [([name, self._seed], (name, self._database, self._seed)) for name in names]
         return dict(zip(names, self._parts(doing, measure, tasks), strict=True))
 
     def _cases(self, measure: Measure) -> list[PosteriorCase]:
         size = self._size
-
-        def of(doing: str, measure: Measure, cases: list[tuple[str, str]], number: int) -> list[Any]:
-            settings = [size.budgets, [self._seed + j for j in range(number)]]
-            return self._parts(
-                doing, measure, [([*case, *settings], (*case, self._database, *settings)) for case in cases]
-            )
-
+        seeds = [self._seed + j for j in range(max(size.seeds, size.runs))]
         cases = [(name, MEAN_FIELD) for name in size.models]
-        theirs = of("rivals", measure, cases, size.seeds)
+        theirs = self._of_cases("rivals", measure, cases, seeds[: size.seeds])
         larger = [
             (name, FULL_RANK)
             for name, results in zip(size.models, theirs, strict=True)
             if results["dim"] <= size.largest and name not in DEVELOPMENT  # which are not judged
         ]
-        theirs += of("rivals", measure, larger, size.seeds)
+        theirs += self._of_cases("rivals", measure, larger, seeds[: size.seeds])
         cases += larger
-        own = of("ours", ours.measured, cases, size.runs)
+        own = self._of_cases("ours", ours.measured, cases, seeds[: size.runs])
+        polished = self._polished(cases, theirs, own)
+        return [_case(*each) for each in zip(cases, theirs, own, polished, strict=True)]
+
+    def _of_cases(self, doing: str, measure: Measure, cases: list[tuple[str, str]], *seeds: list[int]) -> list[Any]:
+        settings = [self._size.budgets, *seeds]
+        tasks: list[Any] = [([*case, *settings], (*case, self._database, *settings)) for case in cases]
+        return self._parts(doing, measure, tasks)
+
+    def _polished(self, cases: list[tuple[str, str]], theirs: list[Any], own: list[Any]) -> list[Any]:
         best = [max(pair, key=lambda each: each["best"]["level"])["best"] for pair in zip(theirs, own, strict=True)]
-        tasks = [
+        tasks: list[Any] = [
             ([*case, b["level"]], (*case, self._database, b["mean"], b["scale"]))
             for case, b in zip(cases, best, strict=True)
         ]
-        polished = self._parts("polish", ours.polished, tasks)
-        return [_case(*each) for each in zip(cases, theirs, own, polished, strict=True)]
+        return self._parts("polish", ours.polished, tasks)
 
 
 def _part(measure: Measure, *arguments: Any) -> Part:
@@ -179,6 +247,27 @@ def _case(case: tuple[str, str], theirs: Any, own: Any, polished: Any) -> Poster
         ours=gaps(own["levels"]),
         evaluations={int(budget): _evaluations(case[1], theirs["dim"], int(budget)) for budget in own["levels"]},
         fits={int(budget): [judged(fit) for fit in fits] for budget, fits in own["fits"].items()},
+    )
+
+
+def _checked_case(case: tuple[str, str], theirs: Any, own: Any, polished: Any, true: Moments | None) -> CheckedCase:
+    top = max(polished["level"], theirs["best"]["level"], own["best"]["level"])
+
+    def checked(fit: dict[str, Any]) -> CheckedFit:
+        mean, sd = (None, None) if true is None else confessed.errors(fit["moments"], true)
+        about = {name: value for name, value in fit.items() if name not in ("level", "moments")}
+        return CheckedFit(_gaps(top, [fit["level"]])[0], **about, mean=mean, sd=sd)
+
+    def gaps(levels: dict[str, Sequence[float | None]]) -> Levels:
+        return {int(budget): _gaps(top, each) for budget, each in levels.items()}
+
+    return CheckedCase(
+        *case,
+        dim=own["dim"],
+        elbo=significant(top, 10),
+        rivals={name: gaps(levels) for name, levels in theirs["levels"].items()},
+        ours=gaps(own["levels"]),
+        fits={int(budget): [checked(fit) for fit in fits] for budget, fits in own["fits"].items()},
     )
 
 

@@ -55,7 +55,7 @@ def _stays(rng: np.random.Generator) -> Data:
 def wells_with_interaction(data: Data) -> None:
     """A generalized linear model: households that change their well, by five regressors; posteriordb."""
     far, arsenic = (data["dist"] - data["dist"].mean()) / 100, data["arsenic"] - data["arsenic"].mean()
-    x = np.stack([far, arsenic, far * arsenic, data["assoc"], data["educ"] / 4], axis=1)
+    x = jnp.stack([far, arsenic, far * arsenic, data["assoc"], data["educ"] / 4], axis=1)
     logits = sample("alpha", ImproperUniform(constraints.real, (), ()))
     logits = logits + x @ sample("beta", ImproperUniform(constraints.real, (), (5,)))
     factor("switched", jnp.sum(data["switched"] * logits - jax.nn.softplus(logits)))
@@ -82,7 +82,7 @@ def downloads(data: Data) -> None:
     k, m = sample("k", Normal(0, 5)), sample("m", Normal(0, 5))
     delta = _several("delta", Laplace(0, data["tau"]), len(at))
     beta = sample("beta", Normal(0, data["sigmas"]).to_event(1))
-    level = k * t + m + np.maximum(t[:, None] - at, 0) @ delta + data["X"] @ beta
+    level = k * t + m + jnp.maximum(t[:, None] - at, 0) @ delta + data["X"] @ beta
     sample("y", Normal(level, sample("sigma_obs", HalfNormal(0.5))), obs=data["y"])
 
 
@@ -92,8 +92,8 @@ def frailty(data: Data) -> None:
     shape, spread = sample("shape", LogNormal(0, 1)), sample("spread", HalfNormal(1))
     clinic = deterministic("clinic", spread * _several("z", Normal(0, 1), 10))
     log_rate = alpha + data["x"] @ beta + clinic[data["clinic"]]
-    log_hazard = jnp.log(shape) + (shape - 1) * np.log(data["time"]) + log_rate
-    factor("time", jnp.sum(data["died"] * log_hazard - jnp.exp(log_rate + shape * np.log(data["time"]))))
+    log_hazard = jnp.log(shape) + (shape - 1) * jnp.log(data["time"]) + log_rate
+    factor("time", jnp.sum(data["died"] * log_hazard - jnp.exp(log_rate + shape * jnp.log(data["time"]))))
 
 
 def _frailty(rng: np.random.Generator) -> Data:

@@ -82,18 +82,21 @@ class PosteriorProblem:
 
 def made(name: str, database: Path | None) -> PosteriorProblem:
     """A posterior of the database, or one that comes with this study."""
+    return PosteriorProblem(name, *source_of(name, database))
+
+
+def source_of(name: str, database: Path | None) -> tuple[Callable[[Data], None], Data, dict[str, Any]]:
+    """Return the model of a posterior, its data, and its reference draws by site, if there are any."""
     if name in MADE:
-        return PosteriorProblem(name, NEW[name], made_data(name), {})
+        return NEW[name], made_data(name), {}
     if database is None:
-        return PosteriorProblem(name, *SMALL[name], {})
+        return *SMALL[name], {}
     root = database / "posterior_database"
     about = json.loads((root / "posteriors" / f"{name}.json").read_text("utf-8"))
     content = _unzipped(root / "data" / "data" / f"{about['data_name']}.json.zip")
     data = {key: np.asarray(value, np.float64) for key, value in content.items()}
     path = root / "reference_posteriors" / "draws" / "draws" / f"{about.get('reference_posterior_name')}.json.zip"
-    return PosteriorProblem(
-        name, (MODELS | SECOND | NEW)[name], data, _by_site(_unzipped(path)) if path.exists() else {}
-    )
+    return (MODELS | SECOND | NEW)[name], data, _by_site(_unzipped(path)) if path.exists() else {}
 
 
 def require_database(folder: Path | None) -> Path:

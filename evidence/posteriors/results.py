@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 Levels = dict[int, list[float | None]]  # of every run, by budget
 Bias = dict[str, dict[int, tuple[float, float]]]  # of standard deviations, by optimizer and dimension, in per cent
 Errors = dict[str, float]  # of means and of log standard deviations, where there are reference draws
+Moments = dict[str, list[list[float | None]]]  # means and standard deviations of the numbers of every site
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,77 @@ class SecondValidation:
 
 
 @dataclass(frozen=True)
+class CheckedFit:
+    """A fit of four starts as a user has it: its gap, what it says of itself, and its errors against NUTS."""
+
+    gap: float | None
+    khat: float | None
+    efficiency: float
+    warnings: list[str]
+    steady: bool  # of `check`
+    drift: float | None  # the largest of `check`; 1 is worth a word
+    behind: float | None  # nats by which the second start is below the first
+    mean: float | None  # the largest error of a mean, in standard deviations of NUTS; None where NUTS is no reference
+    sd: float | None  # the largest factor between standard deviations
+
+
+@dataclass(frozen=True)
+class CheckedCase:
+    """A model and a family of the third validation."""
+
+    model: str
+    family: str
+    dim: int
+    elbo: float  # the best that anybody found
+    rivals: dict[str, Levels]
+    ours: Levels  # of runs of one start
+    fits: dict[int, list[CheckedFit]]
+
+
+@dataclass(frozen=True)
+class ReferenceChains:
+    """What NUTS's diagnostics say of a reference."""
+
+    good: bool
+    rhat: float | None
+    ess: float | None
+    attempts: int
+    divergent: float
+
+
+@dataclass(frozen=True)
+class WayToPosterior:
+    """What one way costs in a process of its own, and how far its draws are from the reference, if there is one."""
+
+    CPU: list[float]  # seconds, without imports: the first is cold, the second of other data in the same process
+    wall: list[float]
+    mean: float | None
+    sd: float | None
+    leapfrogs: int | None = None
+    ess: float | None = None
+    khat: float | None = None
+    efficiency: float | None = None
+    elbo: float | None = None
+    family: str | None = None
+
+
+Ways = dict[str, dict[str, WayToPosterior]]  # by model and way
+
+
+@dataclass(frozen=True)
+class ThirdValidation:
+    """What `fit` is for a user, on models that were registered when it had changed."""
+
+    settings: PosteriorSettings
+    fits: int  # of four starts, for each case and budget
+    cases: list[CheckedCase]
+    references: dict[str, ReferenceChains]
+    seconds: Ways
+    leapfrogs: Ways
+    flows: Ways
+
+
+@dataclass(frozen=True)
 class PosteriorResults:
     """Everything that the study measures."""
 
@@ -81,3 +153,4 @@ class PosteriorResults:
     minibatches: dict[str, dict[str, list[float | None]]]  # gaps by model and setting
     second: SecondValidation | None = None
     bias: Bias = field(default_factory=dict)
+    third: ThirdValidation | None = None

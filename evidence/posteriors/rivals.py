@@ -47,6 +47,9 @@ ADAMS = {
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
 SHAPES = ((0.0, 0.999), (1.0, 0.999), (1.0, 0.99))
 GRID = [(rate, cosine, b2, np.inf) for rate, (cosine, b2) in product(RATES, SHAPES)]
+FEWER_ADAMS = {name: ADAMS[name] for name in ("Adam 0.01", "Adam 0.1, cosine")}
+FEWER_SETTINGS = [(rate, 1.0, 0.999, np.inf) for rate in RATES]
+ALL, SOME, NONE = "all", "some", "none"
 TUNED, TUNED_STL = "tuned Adam", "tuned Adam, STL"
 STAN, FIXED, PATHFINDER = "Stan's step-size search", "fixed draws, L-BFGS", "Pathfinder"
 ETAS = (100.0, 10.0, 1.0, 0.1, 0.01)  # Stan's
@@ -143,14 +146,17 @@ def program(density: Density, dim: int, family: str, groups: list[str]) -> Calla
 
 
 def stochastic(
-    problem: PosteriorProblem, family: str, budgets: list[int], seeds: list[int], draws: Any
+    problem: PosteriorProblem, family: str, budgets: list[int], seeds: list[int], draws: Any, fewer: bool
 ) -> dict[str, dict[int, Ends]]:
-    """Ends of the runs of every rival by budget; of the tuned one, those of its first seeds."""
-    groups = list(GROUPS) if family == MEAN_FIELD else ["Adam"]
+    """Ends of the runs of every rival by budget, or of fewer; of the tuned one, those of its first seeds."""
+    every = family == MEAN_FIELD and not fewer
+    groups, adams, grid = list(GROUPS) if every else ["Adam"], ADAMS, GRID
+    if fewer:
+        adams, grid = FEWER_ADAMS, FEWER_SETTINGS
     count, some = len(seeds), list(range(min(TUNING_SEEDS, len(seeds))))
-    rows = [(setting, seed) for setting in ADAMS.values() for seed in range(count)]
-    grids = {TUNED: 0.0, TUNED_STL: 1.0} if family == MEAN_FIELD else {TUNED_STL: 1.0}
-    rows += [((*setting, stl), seed) for stl in grids.values() for setting in GRID for seed in some]
+    rows = [(setting, seed) for setting in adams.values() for seed in range(count)]
+    grids = {TUNED: 0.0, TUNED_STL: 1.0} if every else {TUNED_STL: 1.0}
+    rows += [((*setting, stl), seed) for stl in grids.values() for setting in grid for seed in some]
     settings = {name: np.zeros((count, 5)) for name in groups} | {"Adam": np.array([row for row, _ in rows])}
     which = {name: np.arange(count) for name in groups} | {"Adam": np.array([seed for _, seed in rows])}
     starts = problem.starts(seeds)
@@ -174,14 +180,14 @@ def stochastic(
             if name != "Adam":
                 results.setdefault(name, {})[budget] = (mean, scale, level)
                 continue
-            for j, adam in enumerate(ADAMS):
+            for j, adam in enumerate(adams):
                 mine = slice(j * count, (j + 1) * count)
                 results.setdefault(adam, {})[budget] = (mean[mine], scale[mine], level[mine])
-            begun = len(ADAMS) * count
+            begun = len(adams) * count
             for tuned in grids:
-                block = range(begun, begun + len(GRID) * len(some))
+                block = range(begun, begun + len(grid) * len(some))
                 begun = block.stop
-                medians = np.nan_to_num(level[block], nan=-np.inf).reshape(len(GRID), len(some))
+                medians = np.nan_to_num(level[block], nan=-np.inf).reshape(len(grid), len(some))
                 best = int(np.argmax(np.median(medians, axis=1)))
                 mine = slice(block.start + best * len(some), block.start + (best + 1) * len(some))
                 results.setdefault(tuned, {})[budget] = (mean[mine], scale[mine], level[mine])
@@ -189,13 +195,20 @@ def stochastic(
 
 
 def measured(
-    name: str, family: str, database: Path | None, budgets: list[int], seeds: list[int], few: bool = False
+    name: str,
+    family: str,
+    database: Path | None,
+    budgets: list[int],
+    seeds: list[int],
+    stochastic_ones: str = ALL,
 ) -> dict[str, Any]:
-    """The ELBOs of all rivals, or of the few that are not stochastic, and the best Gaussian that one of them found."""
+    """The ELBOs of rivals, of the stochastic ones all, some or none, and the best Gaussian that one of them found."""
     with jax.enable_x64(True):
         problem = made(name, database)
         draws = antithetic(problem.dim, JUDGED_BY, 0)
-        results = {} if few else stochastic(problem, family, budgets, seeds, draws)
+        results: dict[str, dict[int, Ends]] = {}
+        if stochastic_ones != NONE:
+            results = stochastic(problem, family, budgets, seeds, draws, fewer=stochastic_ones == SOME)
         results |= deterministic(problem, family, budgets, seeds, draws)
     levels = {rival: {str(k): finite_list(end[2]) for k, end in ends.items()} for rival, ends in results.items()}
     return {
