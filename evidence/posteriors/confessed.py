@@ -79,13 +79,15 @@ def moments(sites: dict[str, Any]) -> Moments:
     return {name: [finite_list(draws.mean(axis=0)), finite_list(draws.std(axis=0))] for name, draws in flat.items()}
 
 
-def errors(found: Moments, true: Moments) -> tuple[float | None, float | None]:
-    """The largest error of a mean, in true standard deviations, and of a standard deviation, as a factor above 1."""
+def errors(found: Moments, true: Moments | None) -> dict[str, Any]:
+    """The largest error of a mean, in true standard deviations, and the extreme ratios of standard deviations."""
+    if true is None:
+        return {"mean": None, "sds": []}
     shared = sorted(found.keys() & true.keys())
     ours, theirs = (np.concatenate([np.array(each[name], float) for name in shared], axis=1) for each in (found, true))
     with np.errstate(all="ignore"):
-        means, factors = np.abs(ours[0] - theirs[0]) / theirs[1], np.exp(np.abs(np.log(ours[1] / theirs[1])))
-    return finite(float(means.max())), finite(float(factors.max()))
+        means, ratios = np.abs(ours[0] - theirs[0]) / theirs[1], ours[1] / theirs[1]
+    return {"mean": finite(float(means.max())), "sds": [finite(float(ratios.min())), finite(float(ratios.max()))]}
 
 
 def reference(name: str, database: Path | None, seed: int) -> dict[str, Any]:

@@ -169,8 +169,9 @@ class Study:
 
         def way(name: str, costs: dict[str, Any]) -> WayToPosterior:
             found = costs.pop("moments")
-            mean, sd = confessed.errors(found, true[name]) if chains[name]["good"] else (None, None)
-            return from_json(WayToPosterior, costs | {"mean": mean, "sd": sd})
+            return from_json(
+                WayToPosterior, costs | confessed.errors(found, true[name] if chains[name]["good"] else None)
+            )
 
         return {name: {what: way(name, costs) for what, costs in ways.items()} for name, ways in measured.items()}
 
@@ -254,9 +255,8 @@ def _checked_case(case: tuple[str, str], theirs: Any, own: Any, polished: Any, t
     top = max(polished["level"], theirs["best"]["level"], own["best"]["level"])
 
     def checked(fit: dict[str, Any]) -> CheckedFit:
-        mean, sd = (None, None) if true is None else confessed.errors(fit["moments"], true)
         about = {name: value for name, value in fit.items() if name not in ("level", "moments")}
-        return CheckedFit(_gaps(top, [fit["level"]])[0], **about, mean=mean, sd=sd)
+        return CheckedFit(_gaps(top, [fit["level"]])[0], **about, **confessed.errors(fit["moments"], true))
 
     def gaps(levels: dict[str, Sequence[float | None]]) -> Levels:
         return {int(budget): _gaps(top, each) for budget, each in levels.items()}

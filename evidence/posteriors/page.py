@@ -12,16 +12,25 @@ from matplotlib.figure import Figure
 
 from evidence import results as files
 from evidence.page import Sentence, markdown_table, rendered
-from evidence.posteriors.results import Bias, Errors, JudgedFit, PosteriorCase, PosteriorResults, SecondValidation
+from evidence.posteriors import confession
+from evidence.posteriors.confession import two
+from evidence.posteriors.results import (
+    Bias,
+    Errors,
+    JudgedFit,
+    PosteriorCase,
+    PosteriorResults,
+    SecondValidation,
+    ThirdValidation,
+)
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import BLACK, COLOURS, GREY, LINES
 
 Cases = list[PosteriorCase]
 
-OURS, TUNED, TUNED_STL = "ours", "tuned Adam", "tuned Adam, STL"
-MEAN_FIELD, FULL_RANK = "mean field", "full rank"
-SMALLEST, LARGEST = 0.01, 1e8  # gaps that count as these
-NEAR = 1.0  # nat
+OURS, TUNED, TUNED_STL = confession.OURS, "tuned Adam", "tuned Adam, STL"
+MEAN_FIELD, FULL_RANK = confession.MEAN_FIELD, confession.FULL_RANK
+SMALLEST, LARGEST, NEAR = confession.SMALLEST, confession.LARGEST, confession.NEAR
 SHOWN = ("ours", "tuned Adam, STL", "tuned Adam", "Adam 0.01", "ClippedAdam 0.01", "Adam 0.1, cosine")
 FLEETING = "fixed draws, L-BFGS"
 
@@ -33,9 +42,7 @@ def load(folder: Path) -> PosteriorResults:
 
 def gaps(case: PosteriorCase, who: str, budget: int) -> np.ndarray:
     """Gaps of every run, within what counts."""
-    measured = (case.ours if who == OURS else case.rivals[who])[budget]
-    values = np.array([np.nan if each is None else each for each in measured], float)
-    return np.asarray(np.clip(np.nan_to_num(values, nan=LARGEST), SMALLEST, LARGEST))
+    return confession.clipped((case.ours if who == OURS else case.rivals[who])[budget])
 
 
 def score(cases: Cases, who: str, budget: int) -> float:
@@ -162,15 +169,6 @@ def _warnings(cases: Cases, few: int, many: int) -> list[Sentence]:
     ]
 
 
-def two(number: float) -> str:
-    """A number for people, to two digits.
-
-    >>> two(0.0471), two(123.4), two(5e7)
-    ('0.047', '120', '5e+07')
-    """
-    return f"{number:.2g}" if number < 100 or number >= 1e4 else f"{float(f'{number:.2g}'):.0f}"
-
-
 def _slower(times: dict[str, dict[str, float]], kind: str) -> float:
     """How much longer a step of ours takes than one of SVI: the geometric mean over models."""
     ratios = [each["ours" + kind] / each["SVI" + kind] for each in times.values()]
@@ -292,6 +290,7 @@ def render(results: PosteriorResults) -> str:
             for family in (MEAN_FIELD, FULL_RANK)
         },
         "second": results.second and _again(results.second),
+        "third": results.third and _third(results.third),
         "bias": bias_table(results.bias) if results.bias else "",
         "NUTS": results.NUTS,
         "chains": chains(results),
@@ -321,8 +320,31 @@ def _again(second: SecondValidation) -> dict[str, Any]:
     }
 
 
+def _third(third: ThirdValidation) -> dict[str, Any]:
+    """Values for the part of the page about the method as it is now."""
+    judged, budgets = confession.sentences(third), third.settings.budgets
+    mean, full = ([case for case in third.cases if case.family == family] for family in (MEAN_FIELD, FULL_RANK))
+    return vars(third.settings) | {
+        "fits": third.fits,
+        "sentences": judged,
+        "hold": sum(bool(sentence.holds) for sentence in judged),
+        "seconds": confession.seconds(third.seconds),
+        "ratios": confession.ratios(third.seconds) if third.seconds else {},
+        "by_model": confession.by_model(third),
+        "mean": confession.overview(mean, budgets),
+        "full": confession.overview(full, budgets),
+        "alarms": confession.alarms(third),
+        "missed": confession.missed(third),
+        "wrong": confession.wrong(third),
+        "leapfrogs": confession.leapfrogs(third.leapfrogs) if third.leapfrogs else "",
+        "flows": confession.flows(third.flows) if third.flows else "",
+        "references": third.references,
+        "no_reference": [confession.short(name) for name, each in third.references.items() if not each.good],
+    }
+
+
 def draw(folder: Path) -> None:
-    """The profile of gaps, and the bias of normalized steps."""
+    """The profile of gaps, the bias of normalized steps, and what fits say of themselves."""
     results = load(folder)
     many = results.settings.budgets[-1]
     cases = _of_family(results.cases, MEAN_FIELD)
@@ -330,6 +352,10 @@ def draw(folder: Path) -> None:
     _save(folder / "profile.svg", (6.5, 4.2), lambda ax: _profile(ax, judged, many))
     if results.bias:
         _save(folder / "bias.svg", (6.5, 3.8), lambda ax: _bias(ax, results.bias))
+    if (third := results.third) is not None:
+        figure = Figure(figsize=(9, 4.2), layout="constrained")
+        confession.curves(figure.subplots(1, 2), third)
+        figures.save(figure, folder / "confession.svg")
 
 
 def _save(path: Path, size: tuple[float, float], paint: Callable[[Any], None]) -> None:

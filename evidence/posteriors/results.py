@@ -83,7 +83,7 @@ class CheckedFit:
     drift: float | None  # the largest of `check`; 1 is worth a word
     behind: float | None  # nats by which the second start is below the first
     mean: float | None  # the largest error of a mean, in standard deviations of NUTS; None where NUTS is no reference
-    sd: float | None  # the largest factor between standard deviations
+    sds: list[float | None]  # the smallest and the largest ratio of standard deviations; empty likewise
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class WayToPosterior:
     CPU: list[float]  # seconds, without imports: the first is cold, the second of other data in the same process
     wall: list[float]
     mean: float | None
-    sd: float | None
+    sds: list[float | None]
     leapfrogs: int | None = None
     ess: float | None = None
     khat: float | None = None
