@@ -11,11 +11,12 @@ TORCH := $(shell grep '^torch==' requirements.txt)
 SMOKE := tests/torch/test_torch_sizes.py tests/torch/test_torch_equations.py tests/torch/test_parity.py tests/optax_methods/test_optax.py \
 	tests/simulation/test_simulate.py tests/simulation/test_record.py tests/theory/test_theory_plan.py tests/cli/test_cli.py
 
-.PHONY: help reproduce test tests coverage dist test-wheel test-integrations test-oldest test-newest lint bench browser docs test-docs lock audit paper
+.PHONY: help reproduce test tests coverage dist test-wheel test-integrations test-pymc test-oldest test-newest lint bench browser docs test-docs lock audit paper
 help:
 	@echo "make reproduce   repeat the paper's two experiments: figures, verdicts and report.html in out/"
 	@echo "make test        formatting, lint, types, tests; CI=true make test counts coverage too: make coverage"
 	@echo "make test-integrations   the optimizers inside Lightning, the Hugging Face Trainer, Accelerate, flax, equinox and numpyro; results in a notebook"
+	@echo "make test-pymc   fits of PyMC's models and with blackjax, in an environment of their own: make test-pymc PYTHON=python3.12"
 	@echo "make test-wheel  the wheel in empty environments: core only, [torch] only, [sim] only"
 	@echo "make dist        the wheel and the source archive, in dist/"
 	@echo "make test-oldest, test-newest   part of the tests with the oldest and the newest dependencies allowed"
@@ -71,6 +72,19 @@ test-integrations: .venv-integrations/installed
 
 coverage: $(INSTALLED)
 	$(BIN)/python -m coverage report --fail-under=95
+
+# PyMC 6 and ArviZ 1 ask for Python 3.12.
+test-pymc: .venv-pymc/installed
+	.venv-pymc/bin/python -m pytest tests/integrations/test_pymc.py tests/integrations/test_blackjax.py --numprocesses=0
+
+.venv-pymc/installed: pyproject.toml locks/requirements.txt locks/requirements-pymc.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12) and "PyMC needs Python 3.12 or newer; name one with make test-pymc PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv-pymc
+	.venv-pymc/bin/python $(LOCKED) -r locks/requirements.txt
+	.venv-pymc/bin/python $(LOCKED) -r locks/requirements-pymc.txt
+	.venv-pymc/bin/python $(PIP) $(TORCH)
+	.venv-pymc/bin/python $(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
 
 .venv-integrations/installed: requirements.txt locks/requirements-integrations.txt $(INSTALLED)
 	$(PYTHON) -m venv .venv-integrations

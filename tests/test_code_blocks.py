@@ -44,6 +44,10 @@ NAMED = {
     ("docs/lightning.md", "run by the tests, make test-integrations"): "tests/integrations/test_guides.py",
     ("docs/training.md", "run by the tests, make test-integrations"): "tests/integrations/test_guides.py",
     ("docs/numpyro.md", "run by the tests, where PyMC is installed"): "tests/integrations/test_pymc.py",
+    (
+        "docs/numpyro.md",
+        "run by the tests, with a model of Python's in place of Stan's",
+    ): "tests/integrations/test_bridgestan.py",
     ("docs/training.md", "run by the tests, on two processes"): "tests/test_guide.py",
 }
 STUDIES = "docs/evidence/"
