@@ -116,7 +116,8 @@ class Coordinates(NamedTuple):
     def at(cls, x: Any, careful: Any) -> Coordinates:
         """Return the state before the first step: a careful start has steps a tenth as long, and r grows slowly."""
         first = jnp.where(careful, CAREFUL * per_coordinate.FIRST, per_coordinate.FIRST)
-        return cls(x, per_coordinate.begin(x, first), jnp.where(careful, GROWTH, jnp.inf))
+        growth = jnp.where(careful, GROWTH, jnp.inf).astype(first.dtype)  # of no weak type: a second program
+        return cls(x, per_coordinate.begin(x, first), growth)
 
     def move(self, gradient: Any, steps: Array, least_z: float, longest: Any = None) -> tuple[Coordinates, Array]:
         """Return the state after a step along this gradient, and 1 if the gradient was not finite."""
