@@ -43,8 +43,11 @@ def command(
     def chosen(size: judging.PosteriorsSize) -> judging.PosteriorsSize:
         if quick or not model:
             return size
-        some = {each: tuple(n for n in getattr(size, each) if n in model) for each in ("models", "timed", "leapt")}
-        return replace(size, **some)
+
+        def some(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(name for name in names if name in model)
+
+        return replace(size, models=some(size.models), timed=some(size.timed), leapt=some(size.leapt))
 
     with computing(folder, None, None) as executor:
         if third:
@@ -52,8 +55,8 @@ def command(
                 raise ValueError(f"posteriors: --third must have the results of the others; got none in {str(out)!r}.")
             kept = load(PosteriorResults, out / "results.json")
             size = judging.QUICK_THIRD if quick else judging.THIRD
-            last = judging.Study(database, chosen(size), folder, seed, executor).third()
-            save(out / "results.json", replace(kept, third=last))
+            alone = judging.Study(database, chosen(size), folder, seed, executor).third()
+            save(out / "results.json", replace(kept, third=alone))
             return
         first, again, last = (
             judging.Study(database, chosen(size), folder, seed, executor)

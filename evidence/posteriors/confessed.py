@@ -19,6 +19,8 @@ from evidence.posteriors.rivals import JUDGED_BY, best_of
 from gladstorm.core.statistics import finite, finite_list
 from gladstorm.variational import FullRank, MeanField
 from gladstorm.variational.check import MOVED, WIDENED
+from gladstorm.variational.driver import CANDIDATES, TRIED
+from gladstorm.variational.weights import is_near
 
 DRAWS = 10_000  # behind the moments of a fit
 CHAINS = 4
@@ -44,9 +46,13 @@ def measured(
             mean = np.stack([each.location for each in fits])
             return mean, scale, np.asarray(elbos(problem.logdensity, mean, scale, draws))
 
-        levels, said, reached = {}, {}, []
+        levels, said, steps, reached = {}, {}, {}, []
         for budget in budgets:
-            alone = ends([fit(steps=budget, seed=seed, starts=1) for seed in runs])
+            steps[str(budget)] = int(budget / (1 + (CANDIDATES - 1) * TRIED))  # so many take all gradients
+            single = [fit(steps=steps[str(budget)], seed=seed, starts=1) for seed in runs]
+            if max(each.gradients for each in single) > budget:
+                raise ValueError(f"posteriors: a run must take {budget} gradients at most; got {single[0].gradients}.")
+            alone = ends(single)
             fits = [fit(steps=budget, seed=seed) for seed in seeds]
             four = ends(fits)
             levels[str(budget)] = finite_list(alone[2])
@@ -54,7 +60,7 @@ def measured(
                 {"level": level, **_said(each)} for each, level in zip(fits, finite_list(four[2]), strict=True)
             ]
             reached += [alone, four]
-    return {"dim": problem.dim, "levels": levels, "fits": said, "best": best_of(reached)}
+    return {"dim": problem.dim, "levels": levels, "steps": steps, "fits": said, "best": best_of(reached)}
 
 
 def _said(fit: Any) -> dict[str, Any]:
@@ -65,6 +71,7 @@ def _said(fit: Any) -> dict[str, Any]:
     return {
         "khat": finite(fit.khat),
         "efficiency": finite(fit.efficiency),
+        "near": fit.khat is not None and is_near(fit.khat, fit.efficiency),
         "warnings": list(fit.warnings),
         "steady": check.steady,
         "drift": finite(float(np.max(sizes))),

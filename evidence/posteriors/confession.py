@@ -14,10 +14,10 @@ from gladstorm.plotting.styles import BLACK, COLOURS, GREY, LINES
 SMALLEST, LARGEST = 0.01, 1e8  # gaps that count as these
 NEAR = 1.0  # nat
 MEAN, SDS = 0.1, (0.8, 1.2)  # errors that a fit which says nothing may have
-KHAT, EFFICIENCY = 0.7, 0.1
 MEAN_FIELD, FULL_RANK = "mean field", "full rank"
 OURS = "ours"
 Rule = Callable[[CheckedFit], bool]
+Score = Callable[[CheckedFit], float]
 
 
 def good(fit: CheckedFit) -> bool:
@@ -35,8 +35,7 @@ def right(fit: CheckedFit) -> bool | None:
 
 def says_nothing(fit: CheckedFit) -> bool:
     """Whether a user has no reason to doubt it."""
-    usable = fit.khat is not None and fit.khat < KHAT and fit.efficiency > EFFICIENCY
-    return not fit.warnings and usable and fit.steady
+    return not fit.warnings and fit.near and fit.steady
 
 
 def clipped(levels: Iterable[float | None]) -> np.ndarray:
@@ -264,20 +263,16 @@ def alarms(third: ThirdValidation) -> str:
     """How often bad fits and good ones are named by a rule, for both meanings of bad."""
     every = fits_of(third.cases, third.settings.budgets)
     known = [fit for fit in every if right(fit) is not None]
-    nats: dict[str, Rule] = {"`warnings`": lambda fit: bool(fit.warnings)}
-    for level in (0.1, 1.0):
-        nats[f"the second start more than {level:g} nat{'s' if level != 1 else ''} below the first"] = (
-            lambda fit, level=level: fit.behind is None or fit.behind > level
-        )
-    errors: dict[str, Rule] = {"`warnings`": nats["`warnings`"]}
-    for level in (0.5, 0.7, 1.0):
-        errors[f"k-hat ≥ {level:g}"] = lambda fit, level=level: fit.khat is None or fit.khat >= level
-    for level in (0.5, 0.1):
-        errors[f"efficiency ≤ {100 * level:g} %"] = lambda fit, level=level: fit.efficiency <= level
-    for level in (1.0, 2.0):
-        name = "`check()` is not steady" if level == 1 else f"`check()` sees a drift {level:g} times as large"
-        errors[name] = lambda fit, level=level: (not fit.steady) if level == 1 else _drift(fit) > level
-    errors["any of `warnings`, k-hat ≥ 0.7, efficiency ≤ 10 %, `check()`"] = lambda fit: not says_nothing(fit)
+    warns = {"`warnings`": _warns}
+    nats = warns | {
+        "the second start more than 0.1 nats below the first": _above(_behind, 0.1),
+        "the second start more than 1 nat below the first": _above(_behind, 1.0),
+    }
+    errors = warns | {f"k-hat above {level:g}": _above(_khat, level) for level in (0.5, 0.7, 1.0)}
+    errors |= {f"an efficiency below {100 * level:g} %": _above(_waste, 1 - level) for level in (0.5, 0.1)}
+    errors |= {"the words of k-hat and efficiency": lambda fit: not fit.near}
+    errors |= {"`check()`": lambda fit: not fit.steady, "`check()`, a drift twice as large": _above(_drift, 2.0)}
+    errors |= {"any of `warnings`, the words, `check()`": lambda fit: not says_nothing(fit)}
     rows = []
     for words, rules, fits, fine in (
         ("1 nat or more from the best", nats, every, good),
@@ -285,15 +280,29 @@ def alarms(third: ThirdValidation) -> str:
     ):
         bad, fair = ([fit for fit in fits if bool(fine(fit)) is which] for which in (False, True))
         for number, (name, rule) in enumerate(rules.items()):
-            rows.append(
-                [
-                    words if number == 0 else "",
-                    name,
-                    f"{sum(map(rule, bad))} of {len(bad)}",
-                    f"{sum(map(rule, fair))} of {len(fair)}",
-                ]
-            )
+            counts = (f"{sum(map(rule, some))} of {len(some)}" for some in (bad, fair))
+            rows.append([words if number == 0 else "", name, *counts])
     return markdown_table(["bad is", "a fit is named by", "bad fits named", "good fits named"], rows)
+
+
+def _above(score: Score, level: float) -> Rule:
+    return lambda fit: score(fit) > level
+
+
+def _warns(fit: CheckedFit) -> bool:
+    return bool(fit.warnings)
+
+
+def _behind(fit: CheckedFit) -> float:
+    return np.inf if fit.behind is None else fit.behind
+
+
+def _khat(fit: CheckedFit) -> float:
+    return np.inf if fit.khat is None else fit.khat
+
+
+def _waste(fit: CheckedFit) -> float:
+    return 1 - fit.efficiency
 
 
 def _drift(fit: CheckedFit) -> float:
@@ -304,21 +313,21 @@ def curves(axes: Any, third: ThirdValidation) -> None:
     """Draw the share of bad fits that a threshold names against that of good ones, for both meanings of bad."""
     every = fits_of(third.cases, third.settings.budgets)
     known = [fit for fit in every if right(fit) is not None]
-    panels: list[tuple[str, list[CheckedFit], Rule, dict[str, Callable[[CheckedFit], float]], Rule]] = [
+    panels: list[tuple[str, list[CheckedFit], Rule, dict[str, Score], Rule]] = [
         (
             "bad: 1 nat or more from the best",
             every,
             good,
-            {"second start below the first": lambda fit: np.inf if fit.behind is None else fit.behind},
-            lambda fit: bool(fit.warnings),
+            {"second start below the first": _behind},
+            _warns,
         ),
         (
             "bad: errors above 0.1 sd or 20 %",
             known,
             lambda fit: bool(right(fit)),
             {
-                "k-hat": lambda fit: np.inf if fit.khat is None else fit.khat,
-                "efficiency": lambda fit: -fit.efficiency,
+                "k-hat": _khat,
+                "efficiency": _waste,
                 "drift in check()": _drift,
             },
             lambda fit: not says_nothing(fit),

@@ -144,8 +144,8 @@ class Study:
         )
         polished = self._polished(cases, theirs, own)
         checked = [
-            _checked_case(case, *each, true[case[0]] if chains[case[0]]["good"] else None)
-            for case, *each in zip(cases, theirs, own, polished, strict=True)
+            _checked_case(case, rival, mine, best, true[case[0]] if chains[case[0]]["good"] else None)
+            for case, rival, mine, best in zip(cases, theirs, own, polished, strict=True)
         ]
         doubtful = [
             case.model
@@ -267,6 +267,7 @@ def _checked_case(case: tuple[str, str], theirs: Any, own: Any, polished: Any, t
         elbo=significant(top, 10),
         rivals={name: gaps(levels) for name, levels in theirs["levels"].items()},
         ours=gaps(own["levels"]),
+        steps={int(budget): steps for budget, steps in own["steps"].items()},
         fits={int(budget): [checked(fit) for fit in fits] for budget, fits in own["fits"].items()},
     )
 

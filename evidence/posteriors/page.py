@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from evidence import results as files
 from evidence.page import Sentence, markdown_table, rendered
 from evidence.posteriors import confession
-from evidence.posteriors.confession import two
 from evidence.posteriors.results import (
     Bias,
     Errors,
@@ -31,6 +30,7 @@ Cases = list[PosteriorCase]
 OURS, TUNED, TUNED_STL = confession.OURS, "tuned Adam", "tuned Adam, STL"
 MEAN_FIELD, FULL_RANK = confession.MEAN_FIELD, confession.FULL_RANK
 SMALLEST, LARGEST, NEAR = confession.SMALLEST, confession.LARGEST, confession.NEAR
+two = confession.two
 SHOWN = ("ours", "tuned Adam, STL", "tuned Adam", "Adam 0.01", "ClippedAdam 0.01", "Adam 0.1, cosine")
 FLEETING = "fixed draws, L-BFGS"
 

@@ -78,6 +78,7 @@ class CheckedFit:
     gap: float | None
     khat: float | None
     efficiency: float
+    near: bool  # by its words about k-hat and efficiency
     warnings: list[str]
     steady: bool  # of `check`
     drift: float | None  # the largest of `check`; 1 is worth a word
@@ -96,6 +97,7 @@ class CheckedCase:
     elbo: float  # the best that anybody found
     rivals: dict[str, Levels]
     ours: Levels  # of runs of one start
+    steps: dict[int, int]  # of such a run, by its gradients
     fits: dict[int, list[CheckedFit]]
 
 
