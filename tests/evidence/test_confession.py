@@ -170,7 +170,14 @@ def _third(*fits: CheckedFit, family: str = "full rank") -> ThirdValidation:
     every = {1000: list(fits) or [GOOD], 10_000: [GOOD]}
     cases = [
         CheckedCase(
-            name, each, 3, -4.0, {"Adam": {1000: [9.0], 10_000: [4.0]}}, {1000: [3.0, 0.4], 10_000: [0.001, None]}, some
+            name,
+            each,
+            3,
+            -4.0,
+            {"Adam": {1000: [9.0], 10_000: [4.0]}},
+            {1000: [3.0, 0.4], 10_000: [0.001, None]},
+            {},
+            some,
         )
         for name, each, some in (
             ("stays", "mean field", {1000: [GOOD], 10_000: [GOOD]}),
