@@ -80,7 +80,7 @@ QUICK = PosteriorsSize(tuple(SMALL), [20, 60], 2, 4, 0, (), 0)
 AGAIN = PosteriorsSize(tuple(SECOND), [1000, 10_000], 3, 12, LARGEST, (), 0)
 _ONE = ("made-regression",)
 QUICK_THIRD = PosteriorsSize(_ONE, [20, 60], 2, 2, LARGEST, _ONE, 0, 1, _ONE)
-THIRD = PosteriorsSize(tuple(NEW), [1000, 10_000], 5, 10, LARGEST, COSTED, 0, 5, LEAPT)
+THIRD = PosteriorsSize(tuple(NEW), [1000, 10_000], 5, 5, LARGEST, COSTED, 0, 4, LEAPT)
 
 
 def require_known(models: Sequence[str]) -> None:
@@ -136,12 +136,16 @@ class Study:
         seeds = [self._seed + j for j in range(max(size.seeds, size.runs))]
         counts = seeds[: size.runs], seeds[: size.fits]
         own = self._of_cases("third", confessed.measured, cases, *counts)
-        theirs = self._of_cases(
-            "rivals of the third",
-            partial(rivals.measured, stochastic_ones=rivals.SOME),
-            cases,
-            seeds[: size.seeds],
-        )
+        few = {MEAN_FIELD: rivals.SOME, FULL_RANK: rivals.NONE}
+        theirs = [
+            self._of_cases(
+                "rivals of the third",
+                partial(rivals.measured, stochastic_ones=few[case[1]]),
+                [case],
+                seeds[: size.seeds],
+            )[0]
+            for case in cases
+        ]
         polished = self._polished(cases, theirs, own)
         checked = [
             _checked_case(case, rival, mine, best, true[case[0]] if chains[case[0]]["good"] else None)
