@@ -19,7 +19,7 @@ from evidence.posteriors.rivals import JUDGED_BY, best_of
 from gladstorm.core.statistics import finite, finite_list
 from gladstorm.variational import FullRank, MeanField
 from gladstorm.variational.check import MOVED, WIDENED
-from gladstorm.variational.driver import CANDIDATES, TRIED
+from gladstorm.variational.driver import BLOCKS, CANDIDATES, TRIED
 from gladstorm.variational.weights import is_near
 
 DRAWS = 10_000  # behind the moments of a fit
@@ -48,7 +48,8 @@ def measured(
 
         levels, said, steps, reached = {}, {}, {}, []
         for budget in budgets:
-            steps[str(budget)] = int(budget / (1 + (CANDIDATES - 1) * TRIED))  # so many take all gradients
+            gradients = 1 + (CANDIDATES - 1) * TRIED  # for each step, with those of candidates; these end with a block
+            steps[str(budget)] = int(budget / gradients / BLOCKS) * BLOCKS
             single = [fit(steps=steps[str(budget)], seed=seed, starts=1) for seed in runs]
             if max(each.gradients for each in single) > budget:
                 raise ValueError(f"posteriors: a run must take {budget} gradients at most; got {single[0].gradients}.")
