@@ -64,6 +64,14 @@ def measured(
     return {"dim": problem.dim, "levels": levels, "steps": steps, "fits": said, "best": best_of(reached)}
 
 
+def resampled(name: str, database: Path | None, seed: int) -> dict[str, Any]:
+    """Moments of a full-rank fit's draws, and of those that its weights choose from among them."""
+    with jax.enable_x64(True):
+        problem = made(name, database)
+        fit = gladstorm.numpyro.fit(problem.model, problem.data, guide=FullRank(), seed=seed, progress=False)
+        return {"sample": moments(fit.sample(DRAWS)), "resample": moments(fit.resample(DRAWS))}
+
+
 def _said(fit: Any) -> dict[str, Any]:
     """What a fit says of itself, and the moments of its draws."""
     check, starts = fit.check(), np.sort(fit.elbos)[::-1]

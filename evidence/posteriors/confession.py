@@ -195,6 +195,19 @@ def flows(ways: Ways) -> str:
     return markdown_table(heads, rows)
 
 
+def resampled(third: ThirdValidation) -> str:
+    """Errors of draws of a fit, and of those that importance weights choose, a row for each model."""
+    rows = [
+        [
+            short(name),
+            *(two(error) for kind in ("sample", "resample") for error in (each[kind].mean, worst(each[kind].sds))),
+        ]
+        for name, each in third.resampled.items()
+    ]
+    heads = ["model", "`sample`: mean error", "worst sd ratio", "`resample`: mean error", "worst sd ratio"]
+    return markdown_table(heads, rows)
+
+
 def by_model(third: ThirdValidation) -> str:
     """A row for each model and family: errors against NUTS, what fits say, gaps."""
     few, many = third.settings.budgets

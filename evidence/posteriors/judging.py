@@ -20,6 +20,7 @@ from evidence.posteriors.results import (
     ChainCost,
     CheckedCase,
     CheckedFit,
+    DrawErrors,
     JudgedFit,
     Levels,
     Moments,
@@ -164,7 +165,21 @@ class Study:
             seconds=self._ways("seconds", seconds.costs, size.timed, true, chains),
             leapfrogs=self._ways("leapfrogs", seconds.leapfrogs, size.leapt, true, chains),
             flows=self._ways("flow", seconds.flow, doubtful, true, chains),
+            resampled=self.resampled(names, true, chains),
         )
+
+    def resampled(
+        self, names: Iterable[str], true: dict[str, Moments], chains: dict[str, Any]
+    ) -> dict[str, dict[str, DrawErrors]]:
+        """Errors of draws of a full-rank fit, and of those that importance weights choose."""
+        drawn = self._of_models("resampled", confessed.resampled, names)
+        return {
+            name: {
+                kind: DrawErrors(**confessed.errors(found, true[name] if chains[name]["good"] else None))
+                for kind, found in each.items()
+            }
+            for name, each in drawn.items()
+        }
 
     def _ways(
         self, doing: str, measure: Measure, names: Sequence[str], true: dict[str, Moments], chains: dict[str, Any]

@@ -336,6 +336,8 @@ def _third(third: ThirdValidation) -> dict[str, Any]:
         "alarms": confession.alarms(third),
         "missed": confession.missed(third),
         "wrong": confession.wrong(third),
+        "counted": len(mean),
+        "resampled": confession.resampled(third) if third.resampled else "",
         "leapfrogs": confession.leapfrogs(third.leapfrogs) if third.leapfrogs else "",
         "flows": confession.flows(third.flows) if third.flows else "",
         "references": third.references,

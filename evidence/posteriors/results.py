@@ -128,6 +128,14 @@ class WayToPosterior:
     family: str | None = None
 
 
+@dataclass(frozen=True)
+class DrawErrors:
+    """How far draws are from the reference, if there is one."""
+
+    mean: float | None
+    sds: list[float | None]
+
+
 Ways = dict[str, dict[str, WayToPosterior]]  # by model and way
 
 
@@ -142,6 +150,7 @@ class ThirdValidation:
     seconds: Ways
     leapfrogs: Ways
     flows: Ways
+    resampled: dict[str, dict[str, DrawErrors]] = field(default_factory=dict)  # by model, of sample and resample
 
 
 @dataclass(frozen=True)
