@@ -54,7 +54,8 @@ class Optimizer(torch.optim.Optimizer, ABC):
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any], skip_nonfinite: bool | None = None) -> None:
         self.skip_nonfinite = skip_nonfinite
-        if isinstance(params, torch.nn.Module) and not isinstance(params, torch.nn.ParameterList):
+        model: object = params  # to mypy, nothing is both an iterable of parameters and a module
+        if isinstance(model, torch.nn.Module) and not isinstance(model, torch.nn.ParameterList):
             raise ValueError(f"{self._name}: params must be by_layer(model) or model.parameters(); got a model.")
         if not isinstance(params, Tensor):  # torch has a sentence of its own for a bare tensor
             listed = list(params)
