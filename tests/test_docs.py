@@ -84,6 +84,7 @@ def resolves(name: str) -> bool:
 def test_every_work_is_cited_and_every_citation_is_a_known_work() -> None:
     sources = [path.read_text() for path in (ROOT / "src").rglob("*.py") if path.name != "references.py"]
     pages = [path.read_text() for path in (ROOT / "docs").rglob("*.md") if path.name != "bibliography.md"]
+    pages += [path.read_text() for path in ROOT.glob("paper/proofs/*.md")]
     everything = "\n".join(sources + pages)
     known = {str(work): name for name, work in references.works().items()}
     assert [name for work, name in known.items() if work not in everything and name not in everything] == []
@@ -143,7 +144,9 @@ def test_links_into_the_playground_show_what_it_has() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    for document in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/evidence/**/*.md")):
+    for document in (
+        path for where in ("", "docs/", "docs/evidence/**/", "paper/proofs/") for path in ROOT.glob(f"{where}*.md")
+    ):
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
             script = target.replace("made/gallery/plot_", "gallery/plot_").replace(".rst", ".py")
             source = "conf.py" if target in WRITTEN_BY_THE_BUILD else script
