@@ -26,12 +26,13 @@ def main() -> None:
 
 def appendix(text: str, name: str) -> str:
     """A text of the proofs in Typst, its formulas numbered as in the text, with links that lead within the report."""
-    text = re.sub(r"\[([^]]*)\]\(\.\./\.\./docs/[^)]*\)", r"\1", text)  # pages of the site
+    text = re.sub(r"\[([^]]*)\]\(\.\./\.\./docs/[^)]*\)", r"*\1*", text)  # pages of the site
     text = re.sub(r"\]\((\w+)\.md\)", r"](#\1)", text)
     text = re.sub(r"\]\((\w+)\.md#eq-", r"](#\1-eq-", text)
     text = re.sub(r"\]\(\w+\.md#", "](#", text).replace("](#eq-", f"](#{name}-eq-")
     text = TAG.sub(r"\\text{NUMBER \1}\n```", text).replace(r"\cr", r"\\")
     text = re.sub(r"\\[bB]ig([lr])", lambda side: {"l": r"\left", "r": r"\right"}[side[1]], text)
+    text = text.replace(r"\lvert", r"\left|").replace(r"\rvert", r"\right|")
     numbers = {f"eq-{each.lower().replace(' ', '-')}" for each in re.findall(r"\\text\{NUMBER ([^}]*)\}", text)}
     places = (each for each in re.findall(r'<a id="([^"]+)"></a>', text) if each not in numbers)
     for place in places:
@@ -43,7 +44,7 @@ def appendix(text: str, name: str) -> str:
         label = f"{name}-eq-{found[2].lower().replace(' ', '-')}"
         return f"#numbered([{found[2]}], $ {found[1]} $) <{label}>"
 
-    made = re.sub(r'^\$ (.*) upright\("NUMBER ([^"]*)"\) \$', numbered, made, flags=re.MULTILINE)
+    made = re.sub(r'^\$ ([^$]*) upright\("NUMBER ([^"]*)"\) \$', numbered, made, flags=re.MULTILINE)
     return f'#import "/paper/report/common.typ": numbered\n{made}\n#metadata(none) <{name}>\n'
 
 

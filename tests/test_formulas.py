@@ -55,11 +55,11 @@ def test_every_number_of_a_formula_is_a_place_and_every_link_to_a_formula_leads_
 PROBLEM = {"Delta": 3.0, "B": 0.4, "G": 0.7, "L_0": 1.5, "L_1": 0.25, "L": 2.0}
 RUN = {"gamma": 0.003, "eta": 0.02, "b_0": 0.6, "T": 1000.0, "K": 999.0}
 STATED = [
-    ("theory.md", "20", master_bounds.MomentumLinear, 1.0),
-    ("theory.md", "32", master_bounds.MomentumSublinear, 0.4),
-    ("theory.md", "49", master_bounds.StormMeanSquare, 0.0),
-    ("theory.md", "50", master_bounds.StormSublinear, 0.4),
-    ("theory.md", "51", master_bounds.StormLinear, 1.0),
+    ("upper_bounds.md", "20", master_bounds.MomentumLinear, 1.0),
+    ("upper_bounds.md", "32", master_bounds.MomentumSublinear, 0.4),
+    ("upper_bounds.md", "49", master_bounds.StormMeanSquare, 0.0),
+    ("upper_bounds.md", "50", master_bounds.StormSublinear, 0.4),
+    ("upper_bounds.md", "51", master_bounds.StormLinear, 1.0),
     ("upper_bounds.md", "S1", sharper_bounds.MomentumSmooth, 0.0),
     ("upper_bounds.md", "S2", sharper_bounds.StormSmooth, 0.0),
     ("upper_bounds.md", "S3", sharper_bounds.MomentumLongStep, 0.4),
