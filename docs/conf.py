@@ -172,12 +172,14 @@ def _with_sought_words(_app: Any, docname: str, source: list[str]) -> None:
         source[0] += f"\n```{{eval-rst}}\n.. index::\n{entries}```\n"
 
 
-def _with_the_report(_app: Any, docname: str, source: list[str]) -> None:
-    """Link the technical report, which has the proofs, where `make paper` has set it."""
+def _with_the_report(_app: Any, _docname: str, source: list[str]) -> None:
+    """Lead links to the texts of the proofs, which the site has not, to the report that `make paper` sets of them."""
     report = DOCS.parent / "out" / "paper" / "report.pdf"
-    if docname == "proofs" and report.exists():
+    shown = r"\1 (`\2`)"
+    if report.exists():
         shutil.copy(report, MADE / "pages")
-        source[0] = source[0].replace("`out/paper/report.pdf`", '<a href="report.pdf">out/paper/report.pdf</a>')
+        shown = r'<a href="report.pdf">\1</a>'
+    source[0] = re.sub(r"\[([^]]*)\]\(\.\./(paper/proofs/\w+\.md)\)", shown, source[0])
 
 
 def _with_texts_of_the_study(_app: Any, docname: str, source: list[str]) -> None:

@@ -161,6 +161,22 @@ def batches() -> Mapping[str, str]:
 
 
 @cache
+def calibration() -> Mapping[str, str]:
+    """Return on how many trainings a diagnosis advised a method, and its losses as shares of AdamW's: `nsgdm.worst`."""
+    from evidence.calibration import page
+
+    rows, numbers = page.load(DOCS / "calibration")["followed"], {}
+    for method in ("adam", "nsgdm"):
+        found = page.ratios(rows, method)
+        numbers |= {
+            f"{method}.count": str(len(found)),
+            f"{method}.best": f"{min(found):.2f}",
+            f"{method}.worst": f"{max(found):.2f}",
+        }
+    return numbers | {"followed": str(len(rows))}
+
+
+@cache
 def reproduction() -> Mapping[str, str]:
     """Return how many of the paper's sentences hold, and the largest dynamic batch."""
     from evidence.reproduction.page import load
@@ -184,6 +200,7 @@ def performance() -> Mapping[str, str]:
 
 STUDIES: dict[str, Callable[[], Mapping[str, str]]] = {
     "batches": batches,
+    "calibration": calibration,
     "untuned": untuned,
     "posteriors": posteriors,
     "suite": suite,
