@@ -161,6 +161,22 @@ def batches() -> Mapping[str, str]:
 
 
 @cache
+def calibration() -> Mapping[str, str]:
+    """Return on how many trainings a diagnosis advised a method, and its losses as shares of AdamW's: `nsgdm.worst`."""
+    from evidence.calibration import page
+
+    rows, numbers = page.load(DOCS / "calibration")["followed"], {}
+    for method in ("adam", "nsgdm"):
+        found = page.ratios(rows, method)
+        numbers |= {
+            f"{method}.count": str(len(found)),
+            f"{method}.best": f"{min(found):.2f}",
+            f"{method}.worst": f"{max(found):.2f}",
+        }
+    return numbers | {"followed": str(len(rows))}
+
+
+@cache
 def reproduction() -> Mapping[str, str]:
     """Return how many of the paper's sentences hold, and the largest dynamic batch."""
     from evidence.reproduction.page import load
@@ -175,15 +191,16 @@ def reproduction() -> Mapping[str, str]:
 
 @cache
 def performance() -> Mapping[str, str]:
-    """Return how many times faster than a plain NumPy loop the simulator was when `make bench` was last published."""
-    (times,) = re.findall(
-        r"^\| W vs plain NumPy loop \| (\S+)", (DOCS.parent / "performance.md").read_text("utf-8"), re.M
-    )
-    return {"plain": times}
+    """Return what `make bench` published: the speed of a NumPy loop as 1, and what watching adds to a step, in %."""
+    table = (DOCS.parent / "performance.md").read_text("utf-8")
+    (times,) = re.findall(r"^\| W vs plain NumPy loop \| (\S+)", table, re.M)
+    added = [float(ratio) - 1 for ratio in re.findall(r"^\| torch: NoiseProbe [^|]*\| (\S+) ×", table, re.M)]
+    return {"plain": times, "watch.least": f"{100 * min(added):.0f}", "watch.most": f"{100 * max(added):.0f}"}
 
 
 STUDIES: dict[str, Callable[[], Mapping[str, str]]] = {
     "batches": batches,
+    "calibration": calibration,
     "untuned": untuned,
     "posteriors": posteriors,
     "suite": suite,
