@@ -224,6 +224,27 @@ def _anytime(full: int) -> tuple[Row, ...]:
 
 EVERY = tuple(TRAININGS)
 QUESTIONS = {
+    "starts": Question(
+        tuple(each for each in EVERY if each not in ("factorization", "fine-tuned transformer")), (0,), _starts(500)
+    ),
+    "batches": Question(
+        ("GRU", "convolutions", "residual network", "autoencoder", "badly scaled table", "character transformer"),
+        (0,),
+        _batches(1600, (8, 16, 64)),
+    ),
+    "anytime": Question(EVERY, (0,), _anytime(500)),
+    "pretrained": Question(
+        ("fine-tuned transformer",),
+        (0, 1),
+        tuple(
+            row
+            for steps in (100, 500)
+            for row in (
+                *_lengths(steps, (0.005, 0.01, 0.04)),
+                Row(f"K = {steps}, relative", (_at(steps, method="relative"),), _at(steps)),
+            )
+        ),
+    ),
     "horizons 100": Question(
         EVERY,
         (0, 1),
@@ -241,27 +262,6 @@ QUESTIONS = {
             Row("K = 10,000, AdamW, best of two rates", _adamw(10_000, (3e-3, 1e-2)), _at(10_000)),
         ),
     ),
-    "starts": Question(
-        tuple(each for each in EVERY if each not in ("factorization", "fine-tuned transformer")), (0,), _starts(500)
-    ),
-    "pretrained": Question(
-        ("fine-tuned transformer",),
-        (0, 1),
-        tuple(
-            row
-            for steps in (100, 500)
-            for row in (
-                *_lengths(steps, (0.005, 0.01, 0.04)),
-                Row(f"K = {steps}, relative", (_at(steps, method="relative"),), _at(steps)),
-            )
-        ),
-    ),
-    "batches": Question(
-        ("GRU", "convolutions", "residual network", "autoencoder", "badly scaled table", "character transformer"),
-        (0,),
-        _batches(1600, (8, 16, 64)),
-    ),
-    "anytime": Question(EVERY, (0,), _anytime(500)),
 }
 QUICK = {"anytime": Question(("few data", "factorization"), (10_000,), _anytime(4))}
 
