@@ -13,7 +13,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 import gladstorm as gs
 import gladstorm.torch
-from gladstorm.optax import averaged, untuned
+from gladstorm.optax import averaged, by_layer, untuned
 from optax_walks import gradient, mean_of, samples, walk
 
 SAMPLES = samples(12)
@@ -127,3 +127,11 @@ def test_a_wrong_number_is_refused_in_a_sentence(options: dict[str, Any], senten
         untuned(**{"horizon": 12, **options})
     with pytest.raises(ValueError, match=r"^untuned: params must be given to update; got params=None\."):
         untuned(12).update(jnp.ones(2), untuned(12).init(jnp.ones(2)))
+
+
+@pytest.mark.parametrize("layers", [None, by_layer])
+def test_a_learning_rate_of_adam_is_announced_with_what_it_does(layers: Any) -> None:
+    with pytest.warns(UserWarning, match=r"^untuned: learning_rate .* is 1; got learning_rate=0\.001, .* 1,000 times"):
+        untuned(12, learning_rate=1e-3, layers=layers)
+    untuned(12, learning_rate=0.1, layers=layers)
+    untuned(12, learning_rate=lambda k: 1e-3, layers=layers)

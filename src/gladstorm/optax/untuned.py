@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from gladstorm.core import equations
 from gladstorm.core.parts import Array
+from gladstorm.core.rules import warn_of_small_factor
 from gladstorm.methods.norms import length
 from gladstorm.methods.steps import Untuned
 from gladstorm.methods.steps import untuned as per_coordinate
@@ -41,7 +42,7 @@ def untuned(
 
     Args:
         horizon: The number of updates of the run.
-        learning_rate: A factor of δ. 1 is the method.
+        learning_rate: A factor of δ. 1 is the method; below 0.1 you get a warning, as for a learning rate of Adam.
         weight_decay: λ ≥ 0; an update multiplies x by 1 − λ‖δ‖/√d, where ‖δ‖/√d is about how far a coordinate moves: so
             λ means what it means in adamw. `update` takes the parameters in any case.
         layers: For networks: the norm of each layer, `by_layer` or another of `nsgdm`'s. This is `nsgdm` with momentum
@@ -61,6 +62,8 @@ def untuned(
     """
     for name, value in (("horizon", horizon), ("learning_rate", learning_rate), ("weight_decay", weight_decay)):
         require("untuned", name, value)
+    if isinstance(learning_rate, int | float):
+        warn_of_small_factor("untuned", "learning_rate", learning_rate)
     if layers is not None:
 
         def length_of_step(k: Array) -> Any:
