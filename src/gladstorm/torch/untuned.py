@@ -184,6 +184,7 @@ class Untuned(MomentumOptimizer):
                     'steps itself. Use none, in the Hugging Face Trainer lr_scheduler_type="constant".',
                     stacklevel=3,
                 )
+                return
 
     @property
     def _steps(self) -> float:
