@@ -93,6 +93,25 @@ def test_where_the_gradient_is_zero_nothing_decays() -> None:
     np.testing.assert_array_equal(state.motion, states[-1].motion)
 
 
+@FORMS
+def test_along_zero_nothing_moves_but_the_count_and_one_update_is_a_run(layers: Any) -> None:
+    optimizer = untuned(12, layers=layers)
+    updates, state = optimizer.update(jax.tree.map(jnp.zeros_like, TREE), optimizer.init(TREE), TREE)
+    assert not any(leaf.any() for leaf in jax.tree.leaves(updates))
+    assert int(optax.tree_utils.tree_get(state, "count" if layers else "k")) == 1
+    (after,), _ = walk(untuned(1, layers=layers), TREE, SAMPLES[:1])
+    for x, start in zip(jax.tree.leaves(after), jax.tree.leaves(TREE), strict=True):
+        assert jnp.all(jnp.isfinite(x) & (x != start))
+
+
+@FORMS
+def test_the_order_of_leaves_changes_nothing(layers: Any) -> None:
+    one, _ = walk(untuned(12, layers=layers), TREE, SAMPLES)
+    other, _ = walk(untuned(12, layers=layers), {"c": TREE["a"], "b": TREE["b"]}, SAMPLES)
+    np.testing.assert_allclose(other[-1]["c"], one[-1]["a"], rtol=1e-5)
+    np.testing.assert_allclose(other[-1]["b"], one[-1]["b"], rtol=1e-5)
+
+
 @pytest.mark.parametrize("decay", [0.0, 0.3])
 def test_weight_decay_is_that_of_torch_and_without_it_the_step_is_the_simulator_s(decay: float) -> None:
     x = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
