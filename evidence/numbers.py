@@ -130,7 +130,7 @@ def networks() -> Mapping[str, str]:
 
 @cache
 def untuned_networks() -> Mapping[str, str]:
-    """Return ratios to tuned AdamW's loss at each K: `mean.300.Muon`, `median.300.Scion`, `worst.300.Untuned`."""
+    """Return ratios to tuned AdamW's loss at each K: `mean.300.Muon`, `worst.300.Untuned`, `ratio.300.sets.Muon`."""
     from evidence.untuned_networks import page
     from evidence.untuned_networks.methods import CONTESTANTS
 
@@ -141,6 +141,11 @@ def untuned_networks() -> Mapping[str, str]:
         ends = {"mean": page.mean_ratio(results, steps, name), "median": page.median(results, steps, name)}
         ends["worst"] = page.worst(results, steps, name)[0]
         numbers |= {f"{word}.{row}": f"{end:.2f}" for word, end in ends.items()}
+        for training, ratio in page.ratios(results, steps, name).items():
+            numbers[f"ratio.{steps}.{training}.{row.split('.')[1]}".replace(" ", "-")] = f"{ratio:.2f}"
+    for steps in results.lengths:
+        decayed = page.ratios(results, steps, page.OURS, page.NULL)
+        numbers[f"decay-helps.{steps}"] = str(sum(ratio < 1 for ratio in decayed.values()))
     return numbers
 
 

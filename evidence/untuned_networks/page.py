@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from evidence.results import load as load_results
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import BLUE, GREY, ORANGE, SKY, VERMILION
 
+from .development import DevelopmentResults, would_replace
 from .methods import CONTESTANTS, OPTIMIZERS
 from .study import JudgementResults
 
@@ -30,9 +32,17 @@ LOOKS = {  # of the figure, where a method that is tuned is named so
 }
 
 
-def load(folder: Path) -> JudgementResults:
-    """Read results.json."""
-    return load_results(JudgementResults, folder / "results.json")
+@dataclass(frozen=True)
+class PublishedResults(JudgementResults):
+    """The judgement, and the trials on trainings that were known, where there are any."""
+
+    development: DevelopmentResults | None = None
+
+
+def load(folder: Path) -> PublishedResults:
+    """Read results.json, and development.json if it is there."""
+    judgement, path = load_results(PublishedResults, folder / "results.json"), folder / "development.json"
+    return replace(judgement, development=load_results(DevelopmentResults, path) if path.exists() else None)
 
 
 def losses(results: JudgementResults, training: str, steps: int, method: str) -> np.ndarray:
@@ -158,9 +168,36 @@ def costs_table(results: JudgementResults) -> str:
     return markdown_table(["", "ms", "state"], rows)
 
 
-def render(results: JudgementResults) -> str:
+def trials_table(results: DevelopmentResults, question: str) -> str:
+    """Table of mean, best and worst ratios of a question's rows to what each is compared with."""
+    asked = results.questions[question]
+    rows = []
+    for row in asked.rows:
+        values = list(results.ratios(asked, row).values())
+        ends = math.exp(np.mean(np.log(values))), min(values), max(values)
+        lower = sum(value < 1 for value in values)
+        rows.append([row.label, *(f"{end:.2f}" for end in ends), f"{lower} of {len(values)}"])
+    return markdown_table(["", "mean", "best", "worst", "lower"], rows)
+
+
+def ahead(results: DevelopmentResults) -> list[str]:
+    """The rows that are as far ahead as was asked for beforehand."""
+    return [
+        row.label
+        for question in results.questions.values()
+        for row in question.rows
+        if row.could_replace and results.finished(question) and would_replace(results.ratios(question, row))
+    ]
+
+
+def render(results: PublishedResults) -> str:
     """Return the page, in Markdown."""
+    trials = results.development
     values = {
+        "trials": trials,
+        "tables": trials
+        and {name: trials_table(trials, name) for name, each in trials.questions.items() if trials.finished(each)},
+        "ahead": trials and ahead(trials),
         "r": results,
         "left": {steps: names for steps in results.extent.steps if (names := results.unfinished(steps))},
         "shown": shown(results),
