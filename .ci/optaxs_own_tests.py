@@ -24,8 +24,7 @@ import jax
 import optax
 from optax._src import alias
 
-ROOT = Path(__file__).parents[1]
-sys.path += [str(ROOT), str(ROOT / "tests")]
+sys.path.extend(str(Path(__file__).parents[1] / folder) for folder in ("", "tests"))
 from gladstorm.optax import untuned_per_coordinate
 from handover.optax_contrib._nsgdm import nsgdm as handed_over
 from optimizers import OPTAX, has_option, optax_optimizer
