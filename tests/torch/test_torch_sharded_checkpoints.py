@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import warnings
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,15 @@ from optimizers import UNTUNED
 PROCESSES, SAVED, STEPS = 3, 3, 6
 MADE = KINDS | {"nstorm by layer": NSTORM, "adamw": torch.optim.AdamW}
 WAYS = [(2, 3), (3, 2), (2, 1), (3, 1), (1, 3)]  # from how many processes to how many
+
+
+def one_row() -> torch.nn.Sequential:
+    """A network of which all processes but the first have nothing."""
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 1)).double()
+
+
+NETWORKS = {"layers": network, "one row": one_row}
 
 
 def batch(k: int) -> Tensor:
@@ -52,8 +62,8 @@ def parts(model: torch.nn.Module, optimizer: Any) -> dict[str, Any]:
     return dict(zip(("model", "optimizer"), get_state_dict(model, optimizer), strict=True))
 
 
-def save(kind: str, folder: Path, share: slice, mesh: DeviceMesh | None = None) -> None:
-    model = cut(network(), mesh)
+def save(of: str, kind: str, folder: Path, share: slice, mesh: DeviceMesh | None = None) -> None:
+    model = cut(NETWORKS[of](), mesh)
     optimizer = made(kind, model)
     train(model, optimizer, range(SAVED), share)
     with warnings.catch_warnings():
@@ -61,9 +71,9 @@ def save(kind: str, folder: Path, share: slice, mesh: DeviceMesh | None = None) 
         dcp.save(parts(model, optimizer), checkpoint_id=folder, process_group=mesh and mesh.get_group())
 
 
-def load(kind: str, folder: Path, share: slice, mesh: DeviceMesh | None = None) -> list[Tensor]:
+def load(of: str, kind: str, folder: Path, share: slice, mesh: DeviceMesh | None = None) -> list[Tensor]:
     """Parameters after the rest of the training."""
-    model = cut(network(), mesh)
+    model = cut(NETWORKS[of](), mesh)
     for p in model.parameters():
         torch.nn.init.zeros_(p)
     optimizer = made(kind, model)
@@ -83,14 +93,12 @@ def process(rank: int, folder: str) -> None:
     groups = {count: dist.new_group(list(range(count))) for count in (2, 3)}  # which every process has to make
     meshes = {count: DeviceMesh.from_group(group, "cpu") for count, group in groups.items() if rank < count}
     shares = {count: slice(rank * (12 // count), (rank + 1) * (12 // count)) for count in meshes}
-    for kind in MADE:
-        for count, mesh in meshes.items():
-            save(kind, Path(folder) / f"{kind} {count}", shares[count], mesh)
+    for (of, kind), (count, mesh) in product(product(NETWORKS, MADE), meshes.items()):
+        save(of, kind, Path(folder) / f"{of} {kind} {count}", shares[count], mesh)
     dist.barrier()
     results = {
-        (kind, start, count): load(kind, Path(folder) / f"{kind} {start}", shares[count], meshes[count])
-        for kind in MADE
-        for start, count in WAYS
+        (of, kind, start, count): load(of, kind, Path(folder) / f"{of} {kind} {start}", shares[count], meshes[count])
+        for (of, kind), (start, count) in product(product(NETWORKS, MADE), WAYS)
         if count in meshes
     }
     torch.save(results, Path(folder) / f"rank{rank}")
@@ -101,8 +109,8 @@ def process(rank: int, folder: str) -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("processes")
-    for kind in MADE:
-        save(kind, folder / f"{kind} 1", slice(None))
+    for of, kind in product(NETWORKS, MADE):
+        save(of, kind, folder / f"{of} {kind} 1", slice(None))
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=process, args=(rank, str(folder))) for rank in range(PROCESSES)]
     for one in processes:
@@ -117,13 +125,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("kind", MADE)
 @pytest.mark.parametrize(("start", "count"), WAYS)
-def test_a_training_goes_on_with_another_number_of_processes(folder: Path, kind: str, start: int, count: int) -> None:
-    alone = network()
+@pytest.mark.parametrize("of", NETWORKS)
+def test_a_training_goes_on_with_another_number_of_processes(
+    folder: Path, of: str, kind: str, start: int, count: int
+) -> None:
+    alone = NETWORKS[of]()
     train(alone, made(kind, alone), range(STEPS))
     if count == 1:
-        found = [load(kind, folder / f"{kind} {start}", slice(None))]
+        found = [load(of, kind, folder / f"{of} {kind} {start}", slice(None))]
     else:
-        found = [torch.load(folder / f"rank{rank}")[kind, start, count] for rank in range(count)]
+        found = [torch.load(folder / f"rank{rank}")[of, kind, start, count] for rank in range(count)]
     for params in found:
         for p, q in zip(params, alone.parameters(), strict=True):
             torch.testing.assert_close(p, q.detach(), rtol=0, atol=1e-12)
@@ -132,7 +143,7 @@ def test_a_training_goes_on_with_another_number_of_processes(folder: Path, kind:
 @pytest.mark.parametrize("kind", [kind for kind in MADE if kind != "adamw"])
 def test_a_checkpoint_names_parameters_as_torch_s_own_optimizers_do(folder: Path, kind: str) -> None:
     def named(kind: str) -> set[str]:
-        entries = dcp.FileSystemReader(folder / f"{kind} 3").read_metadata().state_dict_metadata
+        entries = dcp.FileSystemReader(folder / f"layers {kind} 3").read_metadata().state_dict_metadata
         return {name.rpartition(".")[0] for name in entries if name.startswith("optimizer.state.")}
 
     assert named(kind) == named("adamw") == {f"optimizer.state.{name}" for name, _ in network().named_parameters()}
