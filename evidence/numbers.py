@@ -151,13 +151,17 @@ def untuned_networks() -> Mapping[str, str]:
 
 @cache
 def batches() -> Mapping[str, str]:
-    """Return how far the loss of four times larger batches ends above that of small ones: `AdamW.GRU`."""
-    from evidence.batches import page
+    """Return how far the loss of four times larger batches ends above that of small ones: `AdamW.GRU`.
+
+    And of batches that set themselves how often they are close, and the share of steps: `within.safe`, `steps.fast`.
+    """
+    from evidence.batches import auto_page, page
     from evidence.batches.study import OPTIMIZERS
 
-    results = page.load(DOCS / "batches")
+    study = page.load(DOCS / "batches")
+    results = study.fixed
     pairs = product(OPTIMIZERS, results.extent.trainings)
-    return {
+    return auto_page.numbers(study.auto) | {
         f"{optimizer}.{training}".replace(" ", "-"): page.percent(
             page.change(results, training, optimizer, page.OURS, 4)
         )
