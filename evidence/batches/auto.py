@@ -11,9 +11,11 @@ import platform
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +157,7 @@ class AutoResults:
         """Extent of what was to be run."""
         return from_json(AutoExtent, self.settings["extent"])
 
-    @property
+    @cached_property
     def seeds(self) -> list[int]:
         """Seeds whose runs are all there: an unfinished one counts nowhere."""
         return [
@@ -239,8 +241,7 @@ def train(training: str, optimizer_name: str, rate: float, method: str, seed: in
 
     The seed decides data, first weights and samples, in the same order for all methods but the one in another order.
     """
-    torch.manual_seed(seed)
-    task = TRAININGS[training]()
+    task = deepcopy(fresh_task(TRAININGS[training], seed))
     optimizer = OPTIMIZERS[optimizer_name](task.model, rate)
     schedule = LambdaLR(optimizer, lambda k: 1 - k / steps)
     first = task.batch // SMALLEST
@@ -251,6 +252,13 @@ def train(training: str, optimizer_name: str, rate: float, method: str, seed: in
     with torch.no_grad():
         loss = task.loss(task.model, task.held_out).item()
     return AutoRun(significant(loss, 6) if math.isfinite(loss) else None, made, factor, reason)
+
+
+@lru_cache(maxsize=4)
+def fresh_task(make: Callable[[], NetworkTask], seed: int) -> NetworkTask:
+    """The training as a seed makes it; not to be trained itself, since some data take seconds to make."""
+    torch.manual_seed(seed)
+    return make()
 
 
 def keep_to(
@@ -272,8 +280,10 @@ def keep_to(
         rows = samples[at : at + factor * first]
         optimizer.zero_grad()
         task.loss(task.model, tuple(column[rows] for column in task.train)).backward()
-        for _ in range(factor // 2):
-            schedule.step()
+        with warnings.catch_warnings():  # of a schedule that goes ahead of its optimizer, as in a first large step
+            warnings.simplefilter("ignore")
+            for _ in range(factor // 2):
+                schedule.step()
         optimizer.step()
         for _ in range(factor - factor // 2):
             schedule.step()

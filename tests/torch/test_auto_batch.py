@@ -211,6 +211,103 @@ def test_an_optimizer_without_a_rule_and_a_step_before_its_time_are_refused() ->
         auto.step()
 
 
+def watched(optimizer: torch.optim.Optimizer, loss: Any, steps: int, **options: Any) -> tuple[list[int], list[str]]:
+    """Factors and reasons of a training whose loss is a function of the share of it that is over."""
+    read: list[dict[str, Any]] = []
+    auto = AutoBatch(optimizer, budget=2 * MICRO * steps, micro=MICRO, on_reading=read.append, **options)
+    for k in range(2 * steps):
+        (loss(k / (2 * steps)) * auto.share).backward()
+        if auto.due():
+            auto.step()
+    return [each["batch/size"] // (2 * MICRO) for each in read], [each["batch/reason"] for each in read]
+
+
+def bowl(rate: float, start: float, **options: Any) -> tuple[list[int], list[str], float]:
+    """‖x − ξ‖²/2 with a constant rate, which may be at most 2: factors, reasons, and the mean of ‖x‖² at last."""
+    generator = torch.Generator().manual_seed(0)
+    x, squares = torch.nn.Parameter(torch.full((8,), start, dtype=torch.float64)), []
+
+    def loss(_: float) -> Tensor:
+        squares.append(x.detach().square().sum())
+        away: Tensor = x - torch.randn(MICRO, 8, generator=generator, dtype=torch.float64)
+        return away.square().sum(1).mean() / 2
+
+    factors, reasons = watched(torch.optim.SGD([x], lr=rate), loss, 800, **options)
+    return factors, reasons, torch.stack(squares[1000:]).mean().item()
+
+
+def test_a_rate_that_is_too_high_is_recognized_by_steps_that_undo_each_other() -> None:
+    assert max(bowl(0.01, start=3.0)[0]) >= 4
+    for rate in (1.2, 1.9):
+        assert set(bowl(rate, start=3.0)[0]) == {1}
+
+
+def test_at_a_constant_rate_growth_ends_where_noise_moves_the_parameters_and_the_loss_stays() -> None:
+    factors, reasons, end = bowl(0.02, start=0.0)
+    assert (max(factors), reasons[-1]) == (4, "steps disagree")  # though the critical batch is above 60
+    assert end < 1.1 * bowl(0.02, start=0.0, largest=1)[2]
+
+
+def teacher(kind: str, noise: float) -> list[int]:
+    """Factors while a linear student learns from a linear teacher, whose loss goes to 0 where there is no noise."""
+    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    student, weights = torch.nn.Linear(8, 4, bias=False), torch.randn(4, 8, generator=generator)
+    makers: dict[str, Any] = {
+        "SGD": lambda: torch.optim.SGD(student.parameters(), lr=0.05, momentum=0.9),
+        "AdamW": lambda: torch.optim.AdamW(student.parameters(), lr=0.01),
+        "NSGDM by layer": lambda: NSGDM(by_layer(student), lr=0.05),
+        "Muon": lambda: torch.optim.Muon(student.parameters(), lr=0.02),
+    }
+
+    def loss(_: float) -> Tensor:
+        x = torch.randn(MICRO, 8, generator=generator)
+        y = x @ weights.T + noise * torch.randn(MICRO, 4, generator=generator)
+        result: Tensor = (student(x) - y).square().mean()
+        return result
+
+    return watched(makers[kind](), loss, 600)[0]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *(["Muon"] if hasattr(torch.optim, "Muon") else [])])
+def test_where_the_loss_goes_to_0_batches_stay_small_and_where_noise_stays_they_grow(kind: str) -> None:
+    assert set(teacher(kind, noise=0.0)) == {1}
+    assert max(teacher(kind, noise=3.0)) >= 4
+
+
+def test_where_noise_falls_and_the_gradient_stays_the_batch_goes_back() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.nn.Parameter(torch.zeros(8, dtype=torch.float64))
+
+    def loss(over: float) -> Tensor:
+        noise = (10.0 if over < 0.4 else 1.6) * torch.randn(MICRO, 8, generator=generator, dtype=torch.float64)
+        result: Tensor = ((1 + noise) @ x).mean()
+        return result
+
+    factors, reasons = watched(torch.optim.SGD([x], lr=1e-4), loss, 800)
+    assert (max(factors), factors[-1]) == (4, 1)
+    assert "back, too little noise" in reasons
+
+
+def test_batch_norm_sees_micro_batches_of_the_same_size_however_large_a_step_is() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(2)).double()
+    sizes: list[int] = []
+    model[1].register_forward_pre_hook(lambda _, inputs: sizes.append(len(inputs[0])))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    generator = torch.Generator().manual_seed(1)
+
+    def loss(_: float) -> Tensor:
+        noise = torch.randn(MICRO, 2, generator=generator, dtype=torch.float64)
+        result: Tensor = ((0.1 + noise) * model(torch.randn(MICRO, 4, generator=generator).double())).mean()
+        return result + sum(p.sum() for p in model.parameters())
+
+    factors, _ = watched(optimizer, loss, 400)
+    assert max(factors) >= 2
+    assert set(sizes) == {MICRO}
+    assert model[1].num_batches_tracked == len(sizes) == 800
+
+
 def control(pace: str = "safe", largest: int = 32) -> BatchControl:
     return BatchControl(1000.0, PACES[pace], largest)
 
