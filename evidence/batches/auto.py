@@ -136,7 +136,7 @@ class AutoExtent:
 
 @dataclass(frozen=True)
 class AutoRun:
-    """What became of a run."""
+    """The loss that a training ended with, its steps, and what batch it ended with."""
 
     loss: float | None  #: held out, None where it is not finite
     steps: int
@@ -181,7 +181,7 @@ class AutoResults:
         return self.runs[name_of(training, optimizer, self.rate(training, optimizer), method, seed)]
 
     def loss(self, training: str, optimizer: str, method: str, seed: int) -> float:
-        """Its held-out loss; infinite where it is not finite."""
+        """The held-out loss of a run at the rate that was picked; infinite where it is not finite."""
         return self._loss(name_of(training, optimizer, self.rate(training, optimizer), method, seed))
 
     def _loss(self, name: str) -> float:

@@ -117,13 +117,13 @@ def by_a_fixed_batch(results: AutoResults) -> list[Cell]:
 
 def better_batches(results: AutoResults) -> dict[Cell, tuple[str, float]]:
     """Runs in which a larger fixed batch ends more than 1 % below the small one: the lowest, and how far."""
-    found: dict[Cell, tuple[str, float]] = {}
+    better: dict[Cell, tuple[str, float]] = {}
     for cell in cells(results):
         methods = [method for method in METHODS if method.startswith(("scale_batch", "usual"))]
         best, method = min((above(results, cell, method), method) for method in methods)
         if best < -SAFE_CLOSE:
-            found[cell] = method, best
-    return found
+            better[cell] = method, best
+    return better
 
 
 def judged(results: AutoResults) -> list[Sentence]:
@@ -239,7 +239,7 @@ def unchanged(results: AutoResults) -> dict[Cell, float]:
 
 
 def values(results: AutoResults) -> dict[str, object]:
-    """What the template page.md needs of this part."""
+    """Return what the template page.md needs of this part."""
     every = cells(results)
     left = [cell for cell in product(results.extent.trainings, OPTIMIZERS) if cell not in every]
     return {
