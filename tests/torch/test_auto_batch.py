@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import LambdaLR
 
-from gladstorm.core.batch_control import FEWEST_LOOKS, PACES, BatchControl
+from gladstorm.core.batch_control import FEWEST_LOOKS, PACES, REASONS, BatchControl
 from gladstorm.torch import NSGDM, AutoBatch, auto_batch, by_layer, scale_batch
 
 MICRO, BUDGET, WORLD = 2, 3200, 2
@@ -99,7 +99,7 @@ def test_in_noise_batches_grow_and_every_sample_is_counted_once(kind: str) -> No
     assert auto.samples == sum([4, *sizes[:-1]])
     assert BUDGET - auto.samples < sizes[-1]  # what is left is less than a step
     assert read[-1]["batch/steps_saved"] == auto.samples // 4 - auto.steps > 0
-    assert auto._control.noise.mean == pytest.approx(50, rel=0.2)  # of a mean over 4 samples, however many a step has
+    assert auto._control.noise.mean() == pytest.approx(50, rel=0.2)  # of a mean over 4 samples, however many a step has
     assert loss_of(model, torch.ones(1, 4).double()) < loss_of(network(), torch.ones(1, 4).double())
 
 
@@ -125,7 +125,7 @@ def test_a_schedule_has_the_rate_of_the_middle_of_a_step_and_counts_steps_of_the
     schedule, rates = LambdaLR(optimizer, lambda k: 1 - k / 800), []
     optimizer.register_step_pre_hook(lambda *_: rates.append(optimizer.param_groups[0]["lr"]))
     optimizer.step()
-    auto._control.factor = 4
+    auto._control = auto._control._replace(factor=4)
     for _ in range(4):
         for _ in range(8):
             assert auto._have < 8
@@ -215,17 +215,20 @@ def control(pace: str = "safe", largest: int = 32) -> BatchControl:
     return BatchControl(1000.0, PACES[pace], largest)
 
 
-def advance(control: BatchControl, noise: float, gradient2: float, agreement: float, steps: int = 60) -> list[int]:
+def advance(
+    control: BatchControl, noise: float, gradient2: float, agreement: float, steps: int = 60
+) -> tuple[BatchControl, list[int]]:
     factors = []
     for _ in range(steps):
-        control.look(noise, gradient2, agreement)
-        factors.append(control.advance(control.factor))
-    return factors
+        control = control.look(noise, gradient2, agreement)
+        control = control.advance(control.factor)
+        factors.append(control.factor)
+    return control, factors
 
 
 @pytest.mark.parametrize(("pace", "theta"), [("safe", 0.5), ("fast", 2.0)])
 def test_batches_reach_half_of_theta_times_the_critical_batch(pace: str, theta: float) -> None:
-    factors = advance(control(pace), noise=96.0, gradient2=4.0, agreement=3.6, steps=400)
+    _, factors = advance(control(pace), noise=96.0, gradient2=4.0, agreement=3.6, steps=400)
     assert factors[-1] == 2 ** math.floor(math.log2(theta * 24))
     assert factors[:19] == [1] * 19  # two percent of the budget
     changes = [k for k in range(1, len(factors)) if factors[k] != factors[k - 1]]
@@ -242,58 +245,53 @@ def test_batches_reach_half_of_theta_times_the_critical_batch(pace: str, theta: 
     ],
 )
 def test_batches_stay_where_they_may_not_grow(noise: float, gradient2: float, agreement: float, reason: str) -> None:
-    slow = control()
-    assert advance(slow, noise, gradient2, agreement) == [1] * 60
-    assert slow.reason == reason
+    slow, factors = advance(control(), noise, gradient2, agreement)
+    assert factors == [1] * 60
+    assert REASONS[slow.reason] == reason
 
 
 def test_the_critical_batch_lies_between_its_ends_and_the_lower_one_decides() -> None:
     unsure = control()
     for k in range(40):
-        unsure.look(24.0, 1.0 + 2.0 * (-1) ** k, 1.0)
-        unsure.advance(1)
-    low, high = unsure.critical_interval
-    assert low < 0.8 * unsure.critical
-    assert unsure.critical < 0.8 * high
+        unsure = unsure.look(24.0, 1.0 + 2.0 * (-1) ** k, 1.0).advance(1)
+    low, high = unsure.critical_interval()
+    assert low < 0.8 * unsure.critical()
+    assert unsure.critical() < 0.8 * high
     assert unsure.factor == 2 ** math.floor(math.log2(0.5 * low))
 
 
 def test_batches_stop_growing_where_the_noise_fades() -> None:
-    fading = control(largest=1024)
-    advance(fading, 5000.0, 1.0, 1.0, steps=40)
+    fading, _ = advance(control(largest=1024), 5000.0, 1.0, 1.0, steps=40)
     reached = fading.factor
     for k in range(100):
-        fading.look(5000 * 0.9**k, 0.9**k, 0.9**k)  # the loss goes to 0: the critical batch stays
-        fading.advance(fading.factor)
-    assert fading.reason == "noise fades"
+        fading = fading.look(5000 * 0.9**k, 0.9**k, 0.9**k)  # the loss goes to 0: the critical batch stays
+        fading = fading.advance(fading.factor)
+    assert REASONS[fading.reason] == "noise fades"
     assert fading.factor <= 16 * reached < 1024
 
 
 def test_steps_begin_at_multiples_of_their_own_size() -> None:
-    odd = control()
-    odd.progress = 1.0  # as after a first step that nobody looked at
-    factors = advance(odd, noise=1000.0, gradient2=1.0, agreement=1.0, steps=100)
+    odd = control()._replace(progress=1)  # as after a first step that nobody looked at
+    _, factors = advance(odd, noise=1000.0, gradient2=1.0, agreement=1.0, steps=100)
     assert factors[-1] == 32
     begins = list(accumulate([1, 1, *factors]))[1:-1]  # a step of that size begins there
     assert all(begin % factor == 0 for begin, factor in zip(begins, factors, strict=True))
 
 
 def test_a_surge_halves_the_batch_and_each_pause_is_twice_as_long() -> None:
-    surging = control(largest=8)
-    advance(surging, 100.0, 1.0, 1.0, steps=100)
+    surging, _ = advance(control(largest=8), 100.0, 1.0, 1.0, steps=100)
     assert surging.factor == 8
     for pause, gradient2 in ((50.0, 1e4), (100.0, 1e12)):
         before = surging.factor
-        surging.look(100.0, gradient2, 1.0)  # one may be chance
-        assert surging.advance(surging.factor) == before
-        surging.look(100.0, gradient2**2, 1.0)
-        assert surging.advance(surging.factor) == before // 2
+        surging = surging.look(100.0, gradient2, 1.0).advance(surging.factor)  # one may be chance
+        assert surging.factor == before
+        surging = surging.look(100.0, gradient2**2, 1.0).advance(surging.factor)
+        assert surging.factor == before // 2
         assert surging.paused_until == pytest.approx(surging.progress + pause)
-        assert surging.reason == "back after a surge"
-        surging.look(100.0, 1.0, 1.0)
-        surging.advance(surging.factor)
-        assert surging.reason == "pause after a surge"
-        surging.progress = surging.paused_until
+        assert REASONS[surging.reason] == "back after a surge"
+        surging = surging.look(100.0, 1.0, 1.0).advance(surging.factor)
+        assert REASONS[surging.reason] == "pause after a surge"
+        surging = surging._replace(progress=surging.paused_until)
 
 
 def steps_of(model: torch.nn.Module, rank: int, processes: int, accumulate: int) -> list[float]:
