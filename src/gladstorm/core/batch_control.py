@@ -4,6 +4,7 @@ Let m be the factor by which batches have grown, V the variance of the gradient 
 squared gradient without the noise's share, and C the inner product of the gradients of consecutive steps. Their running
 means give the critical batch B = V/Γ in batches of the first size, and the persistence ρ = C/Γ: steps that agree can be
 joined, steps that undo each other cannot. **m doubles while θB_low ≥ 2m and ρ ≥ 0.4**, with B_low = V/(Γ + 2 s.e.).
+Where noise falls faster than the gradient, m halves while m > 2θB_high, with B_high = V/(Γ - 2 s.e.).
 
 As in `core.equations`, numbers may be arrays of the library `xp`: what decides for torch decides in JAX and in the
 simulator. Nothing is changed in place.
@@ -31,6 +32,7 @@ LONG = 2000  # steps for each step between two looks: a long training can afford
 RAREST = 8  # steps from look to look
 REASONS = (  # why m is what it is: the first that holds
     "back after a surge",
+    "back, too little noise",
     "first looks",
     "largest",
     "pause after a surge",
@@ -109,28 +111,30 @@ class BatchControl(NamedTuple):
     def advance(self, steps: Any, xp: Any = Floats) -> BatchControl:
         """Count a step worth so many of the first size, and decide m for the next."""
         m, progress, since_change = self.factor, self.progress + steps, self.since_change + 1
+        low, high = self.critical_interval(xp)
         conditions = (
             (self.surges >= RUNNING) & (m > 1),
+            (2 * self.theta * high < m) & (m > 1) & (since_change >= FEWEST_STEPS),
             (self.looks < FEWEST_LOOKS) | (progress < FIRST_SHARE * self.budget),
             m >= self.largest,
             progress < self.paused_until,
             self.noise.mean(xp) < FADED * self.highest_noise,
-            self.theta * self.critical_interval(xp)[0] < 2 * m,
+            self.theta * low < 2 * m,
             xp.logical_not(self.persistence(xp) >= PERSISTENT),  # not a number is no agreement
             since_change < FEWEST_STEPS,
             progress % (2 * m) != 0,
             m > 0,
         )
         reason = xp.argmax(xp.asarray(conditions))
-        back, grown = reason == 0, reason == len(conditions) - 1
+        surged, back, grown = reason == 0, reason <= 1, reason == len(conditions) - 1
         return self._replace(
             progress=progress,
             reason=reason,
             factor=xp.where(back, m // 2, xp.where(grown, 2 * m, m)),
             since_change=xp.where(back | grown, 0, since_change),
             surges=xp.where(back | grown, 0, self.surges),
-            paused_until=xp.where(back, progress + PAUSE * 2.0**self.pauses * self.budget, self.paused_until),
-            pauses=xp.where(back, self.pauses + 1, self.pauses),
+            paused_until=xp.where(surged, progress + PAUSE * 2.0**self.pauses * self.budget, self.paused_until),
+            pauses=xp.where(surged, self.pauses + 1, self.pauses),
         )
 
     def critical(self, xp: Any = Floats) -> Any:
