@@ -272,20 +272,6 @@ def test_batches_stop_growing_where_the_noise_fades() -> None:
 
 @pytest.mark.parametrize(("pace", "theta"), [("safe", 0.5), ("fast", 2.0)])
 def test_batches_go_back_where_the_critical_batch_falls_below_them(pace: str, theta: float) -> None:
-    falling = control(pace, largest=64)
-    advance(falling, noise=64 / theta, gradient2=1.0, agreement=1.0, steps=200)
-    assert falling.factor == 64
-    factors = advance(falling, noise=24 / theta, gradient2=1.0, agreement=1.0, steps=400)
-    assert factors[-1] == 32  # 64 is above 2θB = 48, and 32 is above θB: it would not grow there, and does not go back
-    assert falling.reason == "too little noise"
-    changes = [k for k in range(1, len(factors)) if factors[k] != factors[k - 1]]
-    assert len(changes) == 1
-    advance(falling, noise=0.4 / theta, gradient2=1.0, agreement=1.0, steps=400)
-    assert falling.factor == 1
-
-
-@pytest.mark.parametrize(("pace", "theta"), [("safe", 0.5), ("fast", 2.0)])
-def test_batches_go_back_where_the_critical_batch_falls_below_them(pace: str, theta: float) -> None:
     falling, _ = advance(control(pace, largest=64), noise=64 / theta, gradient2=1.0, agreement=1.0, steps=200)
     assert falling.factor == 64
     falling, factors = advance(falling, noise=24 / theta, gradient2=1.0, agreement=1.0, steps=400)

@@ -176,8 +176,8 @@ class BatchControl(NamedTuple):
         }
 
     def _noise_over(self, gradient2: Any, unknown: float, xp: Any) -> Any:
-        known = _over(self.noise.total, self.noise.weight, 0.0, xp) / xp.where(gradient2 > 0, gradient2, 1.0)
-        return xp.where(self.noise.weight == 0, unknown, xp.where(gradient2 > 0, known, math.inf))
+        ratio = _over(self.noise.total, self.noise.weight, 0.0, xp) / xp.where(gradient2 > 0, gradient2, 1.0)
+        return xp.where(self.noise.weight == 0, unknown, xp.where(gradient2 > 0, ratio, math.inf))
 
 
 def _over(this: Any, other: Any, empty: float, xp: Any) -> Any:

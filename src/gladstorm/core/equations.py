@@ -31,19 +31,19 @@ SIGN_SCALE = 0.25  # of a step by signs along a vector, where a step of a matrix
 
 
 class Floats:
-    """What equations ask of a library, for Python's own numbers."""
+    """A library for Python's own numbers, as far as equations ask for one."""
 
     sqrt, isfinite, isinf, maximum, minimum = math.sqrt, math.isfinite, math.isinf, max, min
     asarray, logical_not = list, operator.not_
 
     @staticmethod
     def where(condition: bool, this: float, other: float) -> float:
-        """One number or the other."""
+        """One number where the condition holds, or else the other."""
         return this if condition else other
 
     @staticmethod
     def argmax(conditions: list[bool]) -> int:
-        """Which condition is the first that holds."""
+        """The number of the first condition that holds."""
         return conditions.index(True)
 
 

@@ -178,8 +178,8 @@ def read_batch(state: Any) -> dict[str, Any]:
         state: That of `auto_batch`, or of a chain or any transformation around it.
     """
     nodes = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, AutoBatchState))
-    found = [node for node in nodes if isinstance(node, AutoBatchState)]
-    if not found:
+    own = next((node for node in nodes if isinstance(node, AutoBatchState)), None)
+    if own is None:
         raise ValueError("read_batch: state must be of auto_batch, or of a transformation around it; got another.")
-    control = jax.tree.map(lambda number: number.item(), found[0].control)
-    return control.reading(int(found[0].first), int(found[0].steps))  # type: ignore[no-any-return]
+    control = jax.tree.map(lambda number: number.item(), own.control)
+    return control.reading(int(own.first), int(own.steps))  # type: ignore[no-any-return]
