@@ -16,11 +16,13 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import LambdaLR
 
 from gladstorm.core.batch_control import FEWEST_LOOKS, PACES, REASONS, BatchControl
-from gladstorm.torch import NSGDM, AutoBatch, auto_batch, by_layer, scale_batch
+from gladstorm.torch import NSGDM, AutoBatch, auto_batch, by_layer, norms, scale_batch
 
 MICRO, BUDGET, WORLD = 2, 3200, 2
 KINDS: dict[str, Any] = {
@@ -191,7 +193,7 @@ def test_a_long_training_looks_at_two_steps_running_of_eight() -> None:
     ("options", "words"),
     [
         ({"micro": 0}, "micro must be a whole number ≥ 1; got micro=0"),
-        ({"accumulate": 1}, "accumulate must be at least 2 in one process, .* got accumulate=1. Halve"),
+        ({"accumulate": 1}, "accumulate must be at least 2 in one process .* got accumulate=1. Halve"),
         ({"largest": 6}, "largest must be a power of two; got largest=6"),
         ({"pace": "quick"}, "pace must be 'safe' or 'fast'; got pace='quick'"),
         ({"pace": "fast"}, "pace must be 'safe' for SGD"),
@@ -307,12 +309,15 @@ def test_a_surge_halves_the_batch_and_each_pause_is_twice_as_long() -> None:
         surging = surging._replace(progress=surging.paused_until)
 
 
-def steps_of(model: torch.nn.Module, rank: int, processes: int, accumulate: int) -> list[float]:
-    """Batch sizes and critical batches of a training whose micro-batches the processes share."""
+def steps_of(
+    model: torch.nn.Module, rank: int = 0, processes: int = 1, *, accumulate: int = 2, micro: int = MICRO
+) -> tuple[AutoBatch, list[Tensor]]:
+    """Batch sizes and critical batches of a training whose micro-batches the processes share, and where it ends."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
     read: list[dict[str, Any]] = []
-    auto = AutoBatch(optimizer, budget=BUDGET, micro=MICRO, accumulate=accumulate, on_reading=read.append)
-    waiting = iter(micro_batches())
+    cut = model if isinstance(model, FSDPModule) else None
+    auto = AutoBatch(optimizer, budget=BUDGET, micro=micro, accumulate=accumulate, model=cut, on_reading=read.append)
+    waiting = iter(torch.cat(micro_batches()).split(micro))
     ddp = model if isinstance(model, DistributedDataParallel) else None
     while not auto.finished:
         pieces = [next(waiting, None) for _ in range(processes * auto.accumulate * auto.factor)]
@@ -326,22 +331,38 @@ def steps_of(model: torch.nn.Module, rank: int, processes: int, accumulate: int)
             due = auto.due()
         assert due
         auto.step()
-    return [float(each[name]) for each in read for name in ("batch/size", "batch/critical", "batch/persistence")]
+    shown = [float(each[name]) for each in read for name in ("batch/size", "batch/critical", "batch/persistence")]
+    return auto, [torch.tensor(shown), *(norms.whole(p.detach()) for p in model.parameters())]
 
 
 def process(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD)
-    model = network()
-    found = steps_of(DistributedDataParallel(model), rank, WORLD, accumulate=1)
-    torch.save([torch.tensor(found), *values(model)], Path(folder) / f"rank{rank}")
+    _, copies = steps_of(DistributedDataParallel(network()), rank, WORLD, accumulate=1)
+    sharded = network()
+    fully_shard(sharded, mesh=init_device_mesh("cpu", (WORLD,)))
+    auto, cut = steps_of(sharded, rank, WORLD)
+    state = auto.state_dict()
+    auto.load_state_dict(copy.deepcopy(state))
+    assert all(map(torch.equal, auto.state_dict()["_previous"], state["_previous"]))
+    for options, words in (
+        ({}, "parameters must be whole; got a part of some. Give the model that fully_shard has cut"),
+        ({"model": sharded, "accumulate": 1}, "accumulate must be at least 2 in one process and with FSDP2"),
+    ):
+        with pytest.raises(ValueError, match=f"^AutoBatch: {words}"):
+            AutoBatch(torch.optim.SGD(sharded.parameters()), budget=BUDGET, micro=MICRO, **options)
+    auto.optimizer.zero_grad()
+    with pytest.raises(ValueError, match=r"^AutoBatch: gradients must be reduced in every micro-batch"):
+        auto.due()
+    torch.save([copies, cut, state], Path(folder) / f"rank{rank}")
     dist.barrier()
     os._exit(0)  # not by way of torch's own end, which now and then aborts: tests/test_guide.py says how
 
 
 def test_two_processes_decide_as_one_with_the_same_pieces(tmp_path: Path) -> None:
-    model = network()
-    alone = [torch.tensor(steps_of(model, 0, 1, accumulate=2)), *values(model)]
+    """Of DistributedDataParallel and of FSDP2, whose pieces are the micro-batches of both processes together."""
+    _, apart = steps_of(network())
+    auto, together = steps_of(network(), micro=WORLD * MICRO)
     context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
     processes = [context.Process(target=process, args=(rank, str(tmp_path))) for rank in range(WORLD)]
     for one in processes:
@@ -351,7 +372,14 @@ def test_two_processes_decide_as_one_with_the_same_pieces(tmp_path: Path) -> Non
         one.kill()
         one.join()
     assert [one.exitcode for one in processes] == [0] * WORLD
-    assert alone[0][::3].max() > 4  # something was decided
     for rank in range(WORLD):
-        for found, expected in zip(torch.load(tmp_path / f"rank{rank}", weights_only=True), alone, strict=True):
-            torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9, equal_nan=True)
+        copies, cut, state = torch.load(tmp_path / f"rank{rank}", weights_only=True)
+        for found, expected in ((copies, apart), (cut, together)):
+            assert expected[0][::3].max() > expected[0][0]  # something was decided
+            for one, other in zip(found, expected, strict=True):
+                torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9, equal_nan=True)
+        before = auto.state_dict()
+        torch.testing.assert_close(state["_previous"], before["_previous"], rtol=1e-6, atol=1e-9)
+        resumed = AutoBatch(torch.optim.SGD(network().parameters()), budget=BUDGET, micro=MICRO)
+        resumed.load_state_dict(state)  # two processes go on as one, with micro-batches half as large
+        assert (resumed.accumulate, resumed.samples, resumed.factor) == (4, auto.samples, auto.factor)
