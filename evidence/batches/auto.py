@@ -27,7 +27,8 @@ from evidence.networks import trainings as first_trainings
 from evidence.networks.trainings import NetworkTask
 from evidence.results import begin, save, versions_of
 from evidence.untuned_networks import trainings
-from gladstorm.core.batch_control import FEWEST_LOOKS, FEWEST_STEPS, PACES, BatchControl
+from gladstorm.core.batch_control import FEWEST_LOOKS, FEWEST_STEPS, PACES, REASONS, BatchControl
+from gladstorm.core.equations import Floats
 from gladstorm.core.results import from_json
 from gladstorm.core.statistics import significant
 from gladstorm.torch import NSGDM, AutoBatch, by_layer, scale_batch
@@ -59,30 +60,29 @@ RATES = {
 }
 
 
-@dataclass
 class NormTest(BatchControl):
     """The rival that doubles while a batch's noise is above θ times its gradient, noise included."""
 
-    def _decide(self) -> str:
-        noise = self.noise.mean / self.factor
-        return _grow(self, noise > NORM_TEST**2 * (self.gradient2.mean + noise))
+    def advance(self, steps: Any, xp: Any = Floats) -> BatchControl:
+        """Count a step, and decide the batch of the next."""
+        noise = self.noise.mean(xp) / self.factor
+        return _advanced(self, steps, noise > NORM_TEST**2 * (self.gradient2.mean(xp) + noise))
 
 
-@dataclass
 class NoiseScale(BatchControl):
     """The rival that doubles up to the critical batch as it is estimated, whatever the persistence."""
 
-    def _decide(self) -> str:
-        return _grow(self, self.critical >= 2 * self.factor)
+    def advance(self, steps: Any, xp: Any = Floats) -> BatchControl:
+        """Count a step, and decide the batch of the next."""
+        return _advanced(self, steps, self.critical(xp) >= 2 * self.factor)
 
 
-def _grow(control: BatchControl, wanted: bool) -> str:
+def _advanced(control: BatchControl, steps: int, wanted: bool) -> BatchControl:
     """Double under the conditions that have nothing to do with what is measured, as `BatchControl` does."""
-    ready = control.looks >= FEWEST_LOOKS and control.since_change >= FEWEST_STEPS
-    if not (wanted and ready and control.factor < control.largest) or control.progress % (2 * control.factor):
-        return ""
-    control.factor *= 2
-    return "grown"
+    m, progress, since_change = control.factor, control.progress + steps, control.since_change + 1
+    ready = control.looks >= FEWEST_LOOKS and since_change >= FEWEST_STEPS
+    grown = wanted and ready and m < control.largest and progress % (2 * m) == 0
+    return control._replace(progress=progress, since_change=0 if grown else since_change, factor=2 * m if grown else m)
 
 
 CONTROLS: dict[str, Callable[[float], BatchControl]] = {
@@ -306,7 +306,8 @@ def let_it_grow(
         (task.loss(task.model, tuple(column[rows] for column in task.train)) * auto.share).backward()
         if auto.due():
             auto.step(schedule)
-    return auto.steps, auto.factor, auto._control.reason
+    reason = REASONS[auto._control.reason] if type(auto._control) is BatchControl else ""
+    return auto.steps, auto.factor, reason
 
 
 def overhead(training: str, rounds: int) -> float:

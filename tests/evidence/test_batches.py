@@ -10,6 +10,7 @@ from evidence.batches import auto, auto_page, page, study
 from evidence.batches.auto import AutoResults, AutoRun
 from evidence.batches.study import BatchResults, name_of, planned, train
 from evidence.networks.trainings import TRAININGS
+from gladstorm.core.batch_control import BatchControl
 from gladstorm.core.results import to_json
 
 TRAINING, STEPS = "badly scaled table", 16
@@ -110,10 +111,10 @@ def test_seesaw_and_fixed_times_double_where_they_are_said_to() -> None:
 def test_the_rivals_double_where_their_rule_says_and_at_no_other_time() -> None:
     for kind, low, high in ((auto.NormTest, 0.3, 0.4), (auto.NoiseScale, 1.9, 2.1)):  # V/Γ: above ⅓; at least 2
         for noise, factor in ((low, 1), (high, 2)):
-            control = kind(1000.0, 1.0, 2)
+            control: BatchControl = kind(1000.0, 1.0, 2)
             for _ in range(60):
-                control.look(noise, 1.0, -1.0)
-                control.advance(control.factor)
+                control = control.look(noise, 1.0, -1.0)
+                control = control.advance(control.factor)
             assert control.factor == factor, (kind, noise)
 
 
