@@ -2,6 +2,7 @@
 
 import math
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -9,30 +10,38 @@ import torch
 from evidence.batches import auto, auto_page, page, study
 from evidence.batches.auto import AutoResults, AutoRun
 from evidence.batches.study import BatchResults, name_of, planned, train
-from evidence.networks.trainings import TRAININGS
+from evidence.networks.trainings import TRAININGS, NetworkTask
 from gladstorm.core.batch_control import BatchControl
 from gladstorm.core.results import to_json
 
 TRAINING, STEPS = "badly scaled table", 16
 
 
+def recorded(monkeypatch: pytest.MonkeyPatch, tasks: dict[str, Any], name: str) -> list[torch.Tensor]:
+    """Inputs of every loss of a training, in their order; those held out are the last."""
+    seen: list[torch.Tensor] = []
+    make = tasks[name]
+
+    def watched() -> NetworkTask:
+        model, loss, *rest = make()
+
+        def heard(model: torch.nn.Module, some: tuple[torch.Tensor, ...]) -> torch.Tensor:
+            seen.append(some[0])
+            result: torch.Tensor = loss(model, some)
+            return result
+
+        return NetworkTask(model, heard, *rest)
+
+    monkeypatch.setitem(tasks, name, watched)
+    return seen
+
+
 @pytest.mark.parametrize("factor", [1, 4, 16])
 def test_every_factor_sees_the_same_samples_in_the_same_order(monkeypatch: pytest.MonkeyPatch, factor: int) -> None:
-    seen: list[torch.Tensor] = []
     task = TRAININGS[TRAINING]
-
-    def watched() -> object:
-        model, loss, rows, held_out, batch = task()
-
-        def recorded(model: torch.nn.Module, some: tuple[torch.Tensor, ...]) -> torch.Tensor:
-            if len(some[0]) < len(held_out[0]):
-                seen.append(some[0])
-            return loss(model, some)
-
-        return model, recorded, rows, held_out, batch
-
-    monkeypatch.setitem(TRAININGS, TRAINING, watched)
+    seen = recorded(monkeypatch, TRAININGS, TRAINING)
     train(TRAINING, "AdamW", "scale_batch" if factor > 1 else "", factor, 3, STEPS)
+    seen.pop()
     assert [len(each) for each in seen] == [8 * factor] * (STEPS // factor)
     torch.manual_seed(3)
     rows = task().train[0]
@@ -77,23 +86,10 @@ def test_every_method_sees_the_same_samples_and_counts_its_steps(
     monkeypatch: pytest.MonkeyPatch, method: str, steps: int | None
 ) -> None:
     training, optimizer, rate, seed, length = BY_ITSELF
-    task, seen = auto.TRAININGS[training], []
-
-    def watched() -> object:
-        model, loss, rows, held_out, batch = task()
-
-        def recorded(model: torch.nn.Module, some: tuple[torch.Tensor, ...]) -> torch.Tensor:
-            seen.append(some[0])
-            return loss(model, some)
-
-        return model, recorded, rows, held_out, batch
-
-    def named() -> object:
-        return auto.NetworkTask(*watched())  # type: ignore[misc]
-
-    monkeypatch.setitem(auto.TRAININGS, training, named)
+    task = auto.TRAININGS[training]
+    seen = recorded(monkeypatch, auto.TRAININGS, training)
     run = auto.train(training, optimizer, rate, method, seed, length)
-    *seen, _ = seen  # the last is held out
+    seen.pop()
     torch.manual_seed(seed)
     rows = task().train[0]
     order = torch.randint(len(rows), (4 * length,), generator=torch.Generator().manual_seed(seed))
