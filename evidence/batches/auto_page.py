@@ -20,6 +20,7 @@ from .auto import (
     METHODS,
     OPTIMIZERS,
     OTHER_ORDER,
+    RATES,
     SAFE,
     SCALE_ALONE,
     SEESAW,
@@ -151,7 +152,7 @@ def judged(results: AutoResults) -> list[Sentence]:
         few("`fast`: at most a third of the steps in the mean", FAST, FAST_STEPS),
         Sentence(
             "`scale_batch` at factor 4: within 1 % wherever a fixed batch can",
-            f"not in {len(lost)} of {len(can)}",
+            f"not in {len(lost)} of {len(can)}" + "".join(f"; {named(cell)}" for cell in lost),
             not lost,
         ),
         Sentence(
@@ -251,6 +252,7 @@ def values(results: AutoResults) -> dict[str, object]:
         "a_cells": len(every),
         "a_left": [named(cell) for cell in left],
         "a_unchanged": unchanged(results),
+        "a_at_end": sum(results.rate(*cell) in (RATES[cell[1]][0], RATES[cell[1]][-1]) for cell in every),
         "a_reasons": Counter(results.run(*cell, SAFE, seed).reason for cell in every for seed in results.seeds),
         "a_single": {method: whole(single_within(results, method)) for method in (SAFE, OTHER_ORDER)},
         "a_better": better_batches(results),

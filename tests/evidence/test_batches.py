@@ -104,6 +104,17 @@ def test_seesaw_and_fixed_times_double_where_they_are_said_to() -> None:
     assert [auto.at_fixed_times(t) for t in (0.0, 0.1, 0.29, 0.3, 0.6, 0.99)] == [1, 2, 2, 4, 8, 8]
 
 
+def test_the_usual_rule_multiplies_the_rate_by_the_factor_for_sgd_and_by_its_root_for_others() -> None:
+    for kind, length in ((torch.optim.SGD, 4.0), (torch.optim.AdamW, 2.0)):
+        optimizer = kind([torch.nn.Parameter(torch.zeros(1))], lr=0.5)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: 1 - k / 10)
+        auto.usual(optimizer, 4, scheduler=schedule)
+        assert optimizer.param_groups[0]["lr"] == 0.5 * length
+        optimizer.step()
+        schedule.step()
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(0.45 * length)
+
+
 def test_the_rivals_double_where_their_rule_says_and_at_no_other_time() -> None:
     for kind, low, high in ((auto.NormTest, 0.3, 0.4), (auto.NoiseScale, 1.9, 2.1)):  # V/Γ: above ⅓; at least 2
         for noise, factor in ((low, 1), (high, 2)):
