@@ -11,9 +11,11 @@ import platform
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,8 @@ from evidence.networks import trainings as first_trainings
 from evidence.networks.trainings import NetworkTask
 from evidence.results import begin, save, versions_of
 from evidence.untuned_networks import trainings
-from gladstorm.core.batch_control import FEWEST_LOOKS, FEWEST_STEPS, PACES, BatchControl
+from gladstorm.core.batch_control import FEWEST_LOOKS, FEWEST_STEPS, PACES, REASONS, BatchControl
+from gladstorm.core.equations import Floats
 from gladstorm.core.results import from_json
 from gladstorm.core.statistics import significant
 from gladstorm.torch import NSGDM, AutoBatch, by_layer, scale_batch
@@ -57,30 +60,29 @@ RATES = {
 }
 
 
-@dataclass
 class NormTest(BatchControl):
     """The rival that doubles while a batch's noise is above θ times its gradient, noise included."""
 
-    def _decide(self) -> str:
-        noise = self.noise.mean / self.factor
-        return _grow(self, noise > NORM_TEST**2 * (self.gradient2.mean + noise))
+    def advance(self, steps: Any, xp: Any = Floats) -> BatchControl:
+        """Count a step, and decide the batch of the next."""
+        noise = self.noise.mean(xp) / self.factor
+        return _advanced(self, steps, noise > NORM_TEST**2 * (self.gradient2.mean(xp) + noise))
 
 
-@dataclass
 class NoiseScale(BatchControl):
     """The rival that doubles up to the critical batch as it is estimated, whatever the persistence."""
 
-    def _decide(self) -> str:
-        return _grow(self, self.critical >= 2 * self.factor)
+    def advance(self, steps: Any, xp: Any = Floats) -> BatchControl:
+        """Count a step, and decide the batch of the next."""
+        return _advanced(self, steps, self.critical(xp) >= 2 * self.factor)
 
 
-def _grow(control: BatchControl, wanted: bool) -> str:
+def _advanced(control: BatchControl, steps: int, wanted: bool) -> BatchControl:
     """Double under the conditions that have nothing to do with what is measured, as `BatchControl` does."""
-    ready = control.looks >= FEWEST_LOOKS and control.since_change >= FEWEST_STEPS
-    if not (wanted and ready and control.factor < control.largest) or control.progress % (2 * control.factor):
-        return ""
-    control.factor *= 2
-    return "grown"
+    m, progress, since_change = control.factor, control.progress + steps, control.since_change + 1
+    ready = control.looks >= FEWEST_LOOKS and since_change >= FEWEST_STEPS
+    grown = wanted and ready and m < control.largest and progress % (2 * m) == 0
+    return control._replace(progress=progress, since_change=0 if grown else since_change, factor=2 * m if grown else m)
 
 
 CONTROLS: dict[str, Callable[[float], BatchControl]] = {
@@ -134,7 +136,7 @@ class AutoExtent:
 
 @dataclass(frozen=True)
 class AutoRun:
-    """What became of a run."""
+    """The loss that a training ended with, its steps, and what batch it ended with."""
 
     loss: float | None  #: held out, None where it is not finite
     steps: int
@@ -155,7 +157,7 @@ class AutoResults:
         """Extent of what was to be run."""
         return from_json(AutoExtent, self.settings["extent"])
 
-    @property
+    @cached_property
     def seeds(self) -> list[int]:
         """Seeds whose runs are all there: an unfinished one counts nowhere."""
         return [
@@ -179,7 +181,7 @@ class AutoResults:
         return self.runs[name_of(training, optimizer, self.rate(training, optimizer), method, seed)]
 
     def loss(self, training: str, optimizer: str, method: str, seed: int) -> float:
-        """Its held-out loss; infinite where it is not finite."""
+        """The held-out loss of a run at the rate that was picked; infinite where it is not finite."""
         return self._loss(name_of(training, optimizer, self.rate(training, optimizer), method, seed))
 
     def _loss(self, name: str) -> float:
@@ -239,8 +241,7 @@ def train(training: str, optimizer_name: str, rate: float, method: str, seed: in
 
     The seed decides data, first weights and samples, in the same order for all methods but the one in another order.
     """
-    torch.manual_seed(seed)
-    task = TRAININGS[training]()
+    task = deepcopy(fresh_task(TRAININGS[training], seed))
     optimizer = OPTIMIZERS[optimizer_name](task.model, rate)
     schedule = LambdaLR(optimizer, lambda k: 1 - k / steps)
     first = task.batch // SMALLEST
@@ -251,6 +252,13 @@ def train(training: str, optimizer_name: str, rate: float, method: str, seed: in
     with torch.no_grad():
         loss = task.loss(task.model, task.held_out).item()
     return AutoRun(significant(loss, 6) if math.isfinite(loss) else None, made, factor, reason)
+
+
+@lru_cache(maxsize=4)
+def fresh_task(make: Callable[[], NetworkTask], seed: int) -> NetworkTask:
+    """The training as a seed makes it; not to be trained itself, since some data take seconds to make."""
+    torch.manual_seed(seed)
+    return make()
 
 
 def keep_to(
@@ -272,8 +280,10 @@ def keep_to(
         rows = samples[at : at + factor * first]
         optimizer.zero_grad()
         task.loss(task.model, tuple(column[rows] for column in task.train)).backward()
-        for _ in range(factor // 2):
-            schedule.step()
+        with warnings.catch_warnings():  # of a schedule that goes ahead of its optimizer, as in a first large step
+            warnings.simplefilter("ignore")
+            for _ in range(factor // 2):
+                schedule.step()
         optimizer.step()
         for _ in range(factor - factor // 2):
             schedule.step()
@@ -296,7 +306,8 @@ def let_it_grow(
         (task.loss(task.model, tuple(column[rows] for column in task.train)) * auto.share).backward()
         if auto.due():
             auto.step(schedule)
-    return auto.steps, auto.factor, auto._control.reason
+    reason = REASONS[auto._control.reason] if type(auto._control) is BatchControl else ""
+    return auto.steps, auto.factor, reason
 
 
 def overhead(training: str, rounds: int) -> float:

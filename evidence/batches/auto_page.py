@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from itertools import product
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -18,6 +20,7 @@ from .auto import (
     METHODS,
     OPTIMIZERS,
     OTHER_ORDER,
+    RATES,
     SAFE,
     SCALE_ALONE,
     SEESAW,
@@ -115,13 +118,13 @@ def by_a_fixed_batch(results: AutoResults) -> list[Cell]:
 
 def better_batches(results: AutoResults) -> dict[Cell, tuple[str, float]]:
     """Runs in which a larger fixed batch ends more than 1 % below the small one: the lowest, and how far."""
-    found: dict[Cell, tuple[str, float]] = {}
+    better: dict[Cell, tuple[str, float]] = {}
     for cell in cells(results):
         methods = [method for method in METHODS if method.startswith(("scale_batch", "usual"))]
         best, method = min((above(results, cell, method), method) for method in methods)
         if best < -SAFE_CLOSE:
-            found[cell] = method, best
-    return found
+            better[cell] = method, best
+    return better
 
 
 def judged(results: AutoResults) -> list[Sentence]:
@@ -149,7 +152,7 @@ def judged(results: AutoResults) -> list[Sentence]:
         few("`fast`: at most a third of the steps in the mean", FAST, FAST_STEPS),
         Sentence(
             "`scale_batch` at factor 4: within 1 % wherever a fixed batch can",
-            f"not in {len(lost)} of {len(can)}",
+            f"not in {len(lost)} of {len(can)}" + "".join(f"; {named(cell)}" for cell in lost),
             not lost,
         ),
         Sentence(
@@ -157,7 +160,7 @@ def judged(results: AutoResults) -> list[Sentence]:
         ),
         Sentence(
             "`safe`: within 1 % at least as often as the small batch in another order",
-            f"{ours:.0%} and {null:.0%}",
+            f"{whole(ours)} and {whole(null)}",
             ours >= null - EPS,
         ),
     ]
@@ -173,6 +176,11 @@ def percent(value: float) -> str:
     return f"{100 * value:+.1f} %" if math.isfinite(value) else "not finite"
 
 
+def whole(share: float) -> str:
+    """A share in whole percent."""
+    return f"{100 * share:.0f} %"
+
+
 def named(cell: Cell) -> str:
     """A run in words."""
     return f"{cell[0]} with {cell[1]}"
@@ -184,7 +192,7 @@ def summary_table(results: AutoResults) -> str:
     for method in METHODS:
         values = list(behind(results, method).values())
         median, most = float(np.median(values)), max(values)
-        within = [f"{share_within(results, method, limit):.0%}" for limit in (SAFE_CLOSE, SAFE_FAR)]
+        within = [whole(share_within(results, method, limit)) for limit in (SAFE_CLOSE, SAFE_FAR)]
         rows.append([label(method), *within, percent(median), percent(most), f"{mean_steps(results, method):.2f}"])
     return markdown_table(["", "within 1 %", "3 %", "median", "worst", "steps"], rows)
 
@@ -204,14 +212,14 @@ def runs_table(results: AutoResults) -> str:
         if method not in methods_of(cell[1]):
             return "–"
         far = above(results, cell, method, reference(results, cell))
-        return f"{percent(far)} / {steps(results, cell, method):.2f}"
+        return f"{100 * far:+.1f} / {steps(results, cell, method):.2f}"
 
     rows = [
         [
             f"{training}, {optimizer}",
             f"{results.rate(training, optimizer):g}",
             f"{largest_within(results, (training, optimizer))}",
-            percent(above(results, (training, optimizer), OTHER_ORDER)),
+            f"{100 * above(results, (training, optimizer), OTHER_ORDER):+.1f}",
             *(pair((training, optimizer), method) for method in (SAFE, FAST)),
         ]
         for training, optimizer in cells(results)
@@ -226,20 +234,15 @@ def time_table(results: AutoResults) -> str:
     return markdown_table(["t₀/t₁", *(f"{ratio}" for ratio in RATIOS)], rows)
 
 
+def unchanged(results: AutoResults) -> dict[Cell, float]:
+    """Runs in which `safe` never grew, and how far from the small batch they end: by rounding alone."""
+    return {cell: above(results, cell, SAFE) for cell in cells(results, SAFE) if steps(results, cell, SAFE) == 1}
+
+
 def values(results: AutoResults) -> dict[str, object]:
-    """What the template page.md needs of this part."""
-    every = [loss(results, cell, SMALL) for cell in cells(results)]
-    everything = len(results.extent.trainings) * len(OPTIMIZERS)
-    single = {
-        method: np.mean(
-            [
-                results.loss(*cell, method, seed) <= (1 + SAFE_CLOSE + EPS) * reference_of_seed(results, cell, seed)
-                for cell in cells(results, method)
-                for seed in results.seeds
-            ]
-        )
-        for method in (SAFE, OTHER_ORDER)
-    }
+    """Return what the template page.md needs of this part."""
+    every = cells(results)
+    left = [cell for cell in product(results.extent.trainings, OPTIMIZERS) if cell not in every]
     return {
         "a": results,
         "a_judged": judged(results),
@@ -247,16 +250,30 @@ def values(results: AutoResults) -> dict[str, object]:
         "a_runs": runs_table(results),
         "a_times": time_table(results),
         "a_cells": len(every),
-        "a_left": everything - len(every),
-        "a_single": single,
-        "a_better": {
-            named(cell): (label(method), percent(far)) for cell, (method, far) in better_batches(results).items()
-        },
-        "a_overheads": {name: percent(value - 1) for name, value in results.overheads.items()},
+        "a_left": [named(cell) for cell in left],
+        "a_unchanged": unchanged(results),
+        "a_at_end": sum(results.rate(*cell) in (RATES[cell[1]][0], RATES[cell[1]][-1]) for cell in every),
+        "a_reasons": Counter(results.run(*cell, SAFE, seed).reason for cell in every for seed in results.seeds),
+        "a_single": {method: whole(single_within(results, method)) for method in (SAFE, OTHER_ORDER)},
+        "a_better": better_batches(results),
         "a_overhead": percent(mean_overhead(results) - 1),
         "a_steps": {method: f"{mean_steps(results, method):.2f}" for method in METHODS},
-        "a_within": {method: f"{share_within(results, method, SAFE_CLOSE):.0%}" for method in METHODS},
+        "a_within": {method: whole(share_within(results, method, SAFE_CLOSE)) for method in METHODS},
+        **{each.__name__: each for each in (named, label, percent)},
     }
+
+
+def single_within(results: AutoResults, method: str) -> float:
+    """Share of single losses, seed by seed, that are within 1 % of the best of their seed."""
+    return float(
+        np.mean(
+            [
+                results.loss(*cell, method, seed) <= (1 + SAFE_CLOSE + EPS) * reference_of_seed(results, cell, seed)
+                for cell in cells(results, method)
+                for seed in results.seeds
+            ]
+        )
+    )
 
 
 def numbers(results: AutoResults) -> dict[str, str]:
@@ -264,7 +281,8 @@ def numbers(results: AutoResults) -> dict[str, str]:
     both = (SAFE, FAST)
     return {
         **{f"steps.{method}": f"{mean_steps(results, method):.2f}" for method in both},
-        **{f"within.{method}": f"{share_within(results, method, SAFE_CLOSE):.0%}" for method in (*both, OTHER_ORDER)},
+        **{f"within.{method}": whole(share_within(results, method, SAFE_CLOSE)) for method in both},
+        "within.other": whole(share_within(results, OTHER_ORDER, SAFE_CLOSE)),
         **{f"worst.{method}": percent(max(behind(results, method).values())) for method in both},
         **{f"median.{method}": percent(float(np.median(list(behind(results, method).values())))) for method in both},
         "overhead": percent(mean_overhead(results) - 1),

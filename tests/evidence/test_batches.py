@@ -2,6 +2,7 @@
 
 import math
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -9,29 +10,38 @@ import torch
 from evidence.batches import auto, auto_page, page, study
 from evidence.batches.auto import AutoResults, AutoRun
 from evidence.batches.study import BatchResults, name_of, planned, train
-from evidence.networks.trainings import TRAININGS
+from evidence.networks.trainings import TRAININGS, NetworkTask
+from gladstorm.core.batch_control import BatchControl
 from gladstorm.core.results import to_json
 
 TRAINING, STEPS = "badly scaled table", 16
 
 
+def recorded(monkeypatch: pytest.MonkeyPatch, tasks: dict[str, Any], name: str) -> list[torch.Tensor]:
+    """Inputs of every loss of a training, in their order; those held out are the last."""
+    seen: list[torch.Tensor] = []
+    make = tasks[name]
+
+    def watched() -> NetworkTask:
+        model, loss, *rest = make()
+
+        def heard(model: torch.nn.Module, some: tuple[torch.Tensor, ...]) -> torch.Tensor:
+            seen.append(some[0])
+            result: torch.Tensor = loss(model, some)
+            return result
+
+        return NetworkTask(model, heard, *rest)
+
+    monkeypatch.setitem(tasks, name, watched)
+    return seen
+
+
 @pytest.mark.parametrize("factor", [1, 4, 16])
 def test_every_factor_sees_the_same_samples_in_the_same_order(monkeypatch: pytest.MonkeyPatch, factor: int) -> None:
-    seen: list[torch.Tensor] = []
     task = TRAININGS[TRAINING]
-
-    def watched() -> object:
-        model, loss, rows, held_out, batch = task()
-
-        def recorded(model: torch.nn.Module, some: tuple[torch.Tensor, ...]) -> torch.Tensor:
-            if len(some[0]) < len(held_out[0]):
-                seen.append(some[0])
-            return loss(model, some)
-
-        return model, recorded, rows, held_out, batch
-
-    monkeypatch.setitem(TRAININGS, TRAINING, watched)
+    seen = recorded(monkeypatch, TRAININGS, TRAINING)
     train(TRAINING, "AdamW", "scale_batch" if factor > 1 else "", factor, 3, STEPS)
+    seen.pop()
     assert [len(each) for each in seen] == [8 * factor] * (STEPS // factor)
     torch.manual_seed(3)
     rows = task().train[0]
@@ -66,8 +76,8 @@ BY_ITSELF = "biopsies", "AdamW", 0.001, 3, 64  # training, optimizer, rate, seed
         (auto.SMALL, 64),
         ("scale_batch 8", 8),
         ("usual 16", 4),
-        (auto.FIXED_TIMES, 27),  # 8 of 1, 6 of 2, 5 of 4 and 3 of 8 samples, or later where the last would be cut
-        (auto.SEESAW, 44),
+        (auto.FIXED_TIMES, 22),  # 8 of 1, 6 of 2, 5 of 4 and 3 of 8 samples, or later where the last would be cut
+        (auto.SEESAW, 43),  # 32 of 1, 8 of 2, 2 of 4 and 1 of 8
         (auto.SAFE, None),
         (auto.TESTED, None),
     ],
@@ -76,23 +86,10 @@ def test_every_method_sees_the_same_samples_and_counts_its_steps(
     monkeypatch: pytest.MonkeyPatch, method: str, steps: int | None
 ) -> None:
     training, optimizer, rate, seed, length = BY_ITSELF
-    task, seen = auto.TRAININGS[training], []
-
-    def watched() -> object:
-        model, loss, rows, held_out, batch = task()
-
-        def recorded(model: torch.nn.Module, some: tuple[torch.Tensor, ...]) -> torch.Tensor:
-            seen.append(some[0])
-            return loss(model, some)
-
-        return model, recorded, rows, held_out, batch
-
-    def named() -> object:
-        return auto.NetworkTask(*watched())  # type: ignore[misc]
-
-    monkeypatch.setitem(auto.TRAININGS, training, named)
+    task = auto.TRAININGS[training]
+    seen = recorded(monkeypatch, auto.TRAININGS, training)
     run = auto.train(training, optimizer, rate, method, seed, length)
-    *seen, _ = seen  # the last is held out
+    seen.pop()
     torch.manual_seed(seed)
     rows = task().train[0]
     order = torch.randint(len(rows), (4 * length,), generator=torch.Generator().manual_seed(seed))
@@ -107,13 +104,24 @@ def test_seesaw_and_fixed_times_double_where_they_are_said_to() -> None:
     assert [auto.at_fixed_times(t) for t in (0.0, 0.1, 0.29, 0.3, 0.6, 0.99)] == [1, 2, 2, 4, 8, 8]
 
 
+def test_the_usual_rule_multiplies_the_rate_by_the_factor_for_sgd_and_by_its_root_for_others() -> None:
+    for kind, length in ((torch.optim.SGD, 4.0), (torch.optim.AdamW, 2.0)):
+        optimizer = kind([torch.nn.Parameter(torch.zeros(1))], lr=0.5)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: 1 - k / 10)
+        auto.usual(optimizer, 4, scheduler=schedule)
+        assert optimizer.param_groups[0]["lr"] == 0.5 * length
+        optimizer.step()
+        schedule.step()
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(0.45 * length)
+
+
 def test_the_rivals_double_where_their_rule_says_and_at_no_other_time() -> None:
     for kind, low, high in ((auto.NormTest, 0.3, 0.4), (auto.NoiseScale, 1.9, 2.1)):  # V/Γ: above ⅓; at least 2
         for noise, factor in ((low, 1), (high, 2)):
-            control = kind(1000.0, 1.0, 2)
+            control: BatchControl = kind(1000.0, 1.0, 2)
             for _ in range(60):
-                control.look(noise, 1.0, -1.0)
-                control.advance(control.factor)
+                control = control.look(noise, 1.0, -1.0)
+                control = control.advance(control.factor)
             assert control.factor == factor, (kind, noise)
 
 

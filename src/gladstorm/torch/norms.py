@@ -173,6 +173,20 @@ def cut_like(gradient: Any, p: Any) -> Any:
     return gradient if gradient.placements == p.placements else gradient.redistribute(placements=p.placements)
 
 
+def whole(tensor: Any) -> Tensor:
+    """All of a tensor, the other processes' shards included."""
+    return tensor if sharding(tensor) is None else tensor.full_tensor()
+
+
+def cut_as(p: Any, tensor: Tensor) -> Tensor:
+    """A whole tensor, the same in all processes, cut as another is."""
+    if sharding(p) is None:
+        return tensor
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(tensor, p.device_mesh, p.placements)
+
+
 def _gather(length: Tensor, mesh: Any, cut: tuple[bool, ...]) -> Tensor:
     """The lengths of all shards. Their squares could be added on the way; but those may be out of range."""
     from torch.distributed.tensor import DTensor, Replicate, Shard
