@@ -61,7 +61,7 @@ TOLD, MEASURED = "told B and G", ("grows with noise", "fastest")
 RULES = {
     TOLD: "grow_with_distance(B={B},G={G},sigma2={low})",
     "grows with noise": "grow_with_noise(budget={budget})",
-    "fastest": "fastest_batch(budget={budget})",
+    "fastest": "fastest_batch",
 }
 BATCHES = {
     f"{name}, {rule}": text.replace("RULE", written)
@@ -174,7 +174,7 @@ def _of_methods(results: ComparisonResults) -> ComparisonResults:
 def of_rules(results: ComparisonResults) -> list[tuple[str, str, Estimate, int]]:
     """Problem, method with its rule, ‖∇f‖ by that with the rule that is told B and G, and its largest batch."""
     comparisons, rows = len(WITH_RULES) * len(MEASURED) * len(BATCHES) // len(RULES), []
-    for problem in WITH_RULES:
+    for problem in (name for name in WITH_RULES if name in results):
         for name, tuned in results[problem].items():
             method, rule = name.split(", ")
             score, told = (
@@ -268,6 +268,8 @@ def draw(folder: Path) -> None:
     from matplotlib.figure import Figure
 
     rows = _judged(_of_methods(load(folder)))
+    if not rows:
+        return
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     for ax, (name, named) in zip(figure.subplots(1, len(rows), sharey=True), rows.items(), strict=True):
         for line, row in enumerate(list(named.values())[1:]):

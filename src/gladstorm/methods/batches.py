@@ -121,10 +121,6 @@ class MeasuringBatch(BatchRule):
 
     half: Number = leaf(COUNT, default=1)  #: samples in a half of the first batch
     largest: Number = leaf(COUNT, default=2**20)  #: how many times larger batches become at most
-    budget: Number = leaf(
-        NON_NEGATIVE, default=0
-    )  #: samples of the run, if they are known: its first 2 % change nothing
-    theta: Number = leaf(POSITIVE, default=0.5)  #: θ > 0: batches grow up to θ times the critical one
 
     @override
     def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
@@ -132,8 +128,9 @@ class MeasuringBatch(BatchRule):
 
     def begin(self) -> BatchControl:
         """Begin with nothing known."""
-        control = BatchControl(self.budget / (2 * self.half), self.theta, self.largest)
-        return jax.tree.map(lambda number: jnp.array(number, jnp.result_type(number)), control)
+        budget, theta = getattr(self, "budget", 0.0), getattr(self, "theta", 1.0)
+        control = BatchControl(budget / (2 * self.half), theta, self.largest)
+        return jax.tree.map(lambda number: jnp.array(number, jnp.result_type(number)), control)  # type: ignore[no-any-return]
 
     def size(self, seen: BatchControl) -> Array:
         """The size of the next batch."""
@@ -142,7 +139,7 @@ class MeasuringBatch(BatchRule):
     def learn(self, seen: BatchControl, noise: Array, gradient2: Array, agreement: Array) -> BatchControl:
         """Take what a batch shows: the variance of a sample, ‖∇f‖², and the product with the gradient before."""
         after = self.decide(seen.look(noise / (2 * self.half), gradient2, agreement, jnp))
-        return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, seen)
+        return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, seen)  # type: ignore[no-any-return]
 
     @abstractmethod
     def decide(self, seen: BatchControl) -> BatchControl:
@@ -152,6 +149,9 @@ class MeasuringBatch(BatchRule):
 @part
 class GrowWithNoise(MeasuringBatch):
     """N doubles while θB ≥ 2N and steps agree, where B is the critical batch as measured: the rule of `AutoBatch`."""
+
+    budget: Number = leaf(NON_NEGATIVE, default=0)  #: samples of the run, if known: its first 2 % change nothing
+    theta: Number = leaf(POSITIVE, default=0.5)  #: θ > 0: batches grow up to θ times the critical one
 
     @override
     def decide(self, seen: BatchControl) -> BatchControl:

@@ -94,7 +94,7 @@ def auto_batch(
     def init(params: Tree) -> AutoBatchState:
         mean = zero_estimate(params)
         blank = (0, micro * accumulate, 0, mean, 0.0, mean, False, control, False, 1.0, changing)
-        return AutoBatchState(*jax.tree.map(copy, blank), make({"learning_rate": 0.0}).init(params))
+        return AutoBatchState(*(*jax.tree.map(copy, blank), make({"learning_rate": 0.0}).init(params)))
 
     def look(state: AutoBatchState) -> AutoBatchState:
         n = state.micro.astype(state.squares.dtype)
@@ -112,11 +112,9 @@ def auto_batch(
             changes, own = make(numbers).update(cast_like(state.mean, grads), state.inner, params, **extra)
             return cast_like(changes, like), cast_like(own, state.inner)
 
-        return jax.lax.cond(  # traced numbers round otherwise than Python's: until they change, these are what is meant
-            state.scaled,
-            lambda: by({**state.numbers, "learning_rate": state.length * now}),
-            lambda: by({"learning_rate": now}),
-        )
+        scaled = {**state.numbers, "learning_rate": state.length * now}
+        # Traced numbers round otherwise than Python's: until they change, these are what is meant.
+        return tuple(jax.lax.cond(state.scaled, lambda: by(scaled), lambda: by({"learning_rate": now})))
 
     def worth(state: AutoBatchState) -> Any:
         return 1 if dry_run else state.control.factor
@@ -128,13 +126,13 @@ def auto_batch(
         def scale(old: AutoBatchState) -> AutoBatchState:
             length, numbers, in_state = rule({**at_first, **old.numbers}, change, old.control.usable(jnp), jnp)
 
-            def changed(path: tuple[Any, ...], leaf: Array) -> Array:
-                return leaf * math.prod(in_state.get(getattr(key, "name", None), 1) for key in path)
+            def changed(path: tuple[Any, ...], leaf: Array) -> Any:
+                return leaf * math.prod(in_state.get(getattr(key, "name", ""), 1) for key in path)
 
             *others, own = old.inner
             own = jax.tree.map_with_path(changed, own)
-            new = old._replace(length=old.length * length, numbers={name: numbers[name] for name in changing})
-            return cast_like(new._replace(scaled=True, inner=(*others, own)), old)
+            new = old._replace(scaled=jnp.asarray(True), length=old.length * length, inner=(*others, own))
+            return AutoBatchState(*cast_like(new._replace(numbers={name: numbers[name] for name in changing}), old))
 
         state = jax.lax.cond((change != 1) & (not dry_run), scale, lambda state: state, state)
         blank = jax.tree.map(jnp.zeros_like, (state.micro, state.mean, state.squares))

@@ -174,8 +174,8 @@ def arrive(
     """v^k at the point x^k: the second half of step k. Between the halves the points of all runs are looked at."""
     estimator, step = resolved((method.estimator, method.step), Clock(k, state.squares, horizon))
     refresh = estimator.refreshes(state.estimate, k, more.coin)
-    own = isinstance(method.batch, MeasuringBatch)
-    size = method.batch.size(state.measured[0]) if own else method.batch(k, _distance2(oracle, point), refresh)
+    rule, distance2 = method.batch, _distance2(oracle, point)
+    size = rule.size(state.measured[0]) if isinstance(rule, MeasuringBatch) else rule(k, distance2, refresh)
     batch = _affordable(oracle, method, size)
     grad = gradients(oracle, method, point, noise, more, batch)
 
@@ -189,7 +189,7 @@ def arrive(
         weight = resolved(method.average, Clock(k, state.squares, horizon)).weight(k, horizon)
         average = (1 - weight) * state.average + weight * point.x  # where the weight is 1, exactly x^k
     new = state._replace(point=point, estimate=estimate, memory=memory, squares=squares, batch=batch, average=average)
-    new = new._replace(measured=_measured(method.batch, grad, point, batch, state.measured))
+    new = new._replace(measured=_measured(rule, grad, point, batch, state.measured))
     return _observed(oracle, estimator, step, new, k, sampled_step, queries)
 
 

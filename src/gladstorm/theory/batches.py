@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.rules import NON_NEGATIVE, POSITIVE
@@ -33,7 +34,7 @@ def critical_batch(problem: Problem, distance: float, gradient: float) -> float:
     return math.pow(problem.norm.tau * noise / gradient, 2)
 
 
-def batch_for_time(critical: float, worth: float) -> float:
+def batch_for_time(critical: Any, worth: Any) -> Any:
     """Batch √(m B_c), the fastest where a step takes as long as m samples; it is so at every moment.
 
     >>> batch_for_time(critical=400, worth=4)

@@ -127,7 +127,7 @@ class AutoBatch:
     @property
     def finished(self) -> bool:
         """Whether the budget is spent."""
-        return self._control.progress >= self._control.budget
+        return bool(self._control.progress >= self._control.budget)
 
     def due(self) -> bool:
         """Count a micro-batch after its `backward`, and return whether a step is due."""

@@ -173,7 +173,7 @@ def cut_like(gradient: Any, p: Any) -> Any:
     return gradient if gradient.placements == p.placements else gradient.redistribute(placements=p.placements)
 
 
-def whole(tensor: Any) -> Tensor:
+def whole(tensor: Any) -> Any:
     """All of a tensor, the other processes' shards included."""
     return tensor if sharding(tensor) is None else tensor.full_tensor()
 
