@@ -156,18 +156,38 @@ def untuned_networks() -> Mapping[str, str]:
 
 @cache
 def batches() -> Mapping[str, str]:
-    """Return how far the loss of four times larger batches ends above that of small ones: `AdamW.GRU`."""
-    from evidence.batches import page
+    """Return how far the loss of four times larger batches ends above that of small ones: `AdamW.GRU`.
+
+    And of batches that set themselves how often they are close, and the share of steps: `within.safe`, `steps.fast`.
+    """
+    from evidence.batches import auto_page, page
     from evidence.batches.study import OPTIMIZERS
 
-    results = page.load(DOCS / "batches")
+    study = page.load(DOCS / "batches")
+    results = study.fixed
     pairs = product(OPTIMIZERS, results.extent.trainings)
-    return {
+    return auto_page.numbers(study.auto) | {
         f"{optimizer}.{training}".replace(" ", "-"): page.percent(
             page.change(results, training, optimizer, page.OURS, 4)
         )
         for optimizer, training in pairs
     }
+
+
+@cache
+def calibration() -> Mapping[str, str]:
+    """Return on how many trainings a diagnosis advised a method, and its losses as shares of AdamW's: `nsgdm.worst`."""
+    from evidence.calibration import page
+
+    rows, numbers = page.load(DOCS / "calibration")["followed"], {}
+    for method in ("adam", "nsgdm"):
+        found = page.ratios(rows, method)
+        numbers |= {
+            f"{method}.count": str(len(found)),
+            f"{method}.best": f"{min(found):.2f}",
+            f"{method}.worst": f"{max(found):.2f}",
+        }
+    return numbers | {"followed": str(len(rows))}
 
 
 @cache
@@ -185,15 +205,16 @@ def reproduction() -> Mapping[str, str]:
 
 @cache
 def performance() -> Mapping[str, str]:
-    """Return how many times faster than a plain NumPy loop the simulator was when `make bench` was last published."""
-    (times,) = re.findall(
-        r"^\| W vs plain NumPy loop \| (\S+)", (DOCS.parent / "performance.md").read_text("utf-8"), re.M
-    )
-    return {"plain": times}
+    """Return what `make bench` published: the speed of a NumPy loop as 1, and what watching adds to a step, in %."""
+    table = (DOCS.parent / "performance.md").read_text("utf-8")
+    (times,) = re.findall(r"^\| W vs plain NumPy loop \| (\S+)", table, re.M)
+    added = [float(ratio) - 1 for ratio in re.findall(r"^\| torch: NoiseProbe [^|]*\| (\S+) ×", table, re.M)]
+    return {"plain": times, "watch.least": f"{100 * min(added):.0f}", "watch.most": f"{100 * max(added):.0f}"}
 
 
 STUDIES: dict[str, Callable[[], Mapping[str, str]]] = {
     "batches": batches,
+    "calibration": calibration,
     "untuned": untuned,
     "posteriors": posteriors,
     "suite": suite,

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import LambdaLR
@@ -135,7 +136,10 @@ def test_a_schedule_has_the_rate_of_the_middle_of_a_step_and_counts_steps_of_the
     assert auto.samples == 4 * 16
 
 
-def test_a_training_goes_on_to_the_bit_from_its_states() -> None:
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # of one process, which torch takes for a mistake
+@pytest.mark.parametrize("after", [3, 0])  # steps: just after a change there is no gradient to compare with
+@pytest.mark.parametrize("way", ["file", "distributed"])
+def test_a_training_goes_on_to_the_bit_from_its_states(tmp_path: Path, way: str, after: int) -> None:
     whole, _, _ = train()
     model = network()
     optimizer = KINDS["AdamW"](model)
@@ -149,16 +153,20 @@ def test_a_training_goes_on_to_the_bit_from_its_states() -> None:
             auto._have -= 1
         if auto.due():
             auto.step(schedule)
-            if saved is None and auto.factor == 2 and auto._control.since_change == 3:
+            if saved is None and auto.factor == 2 and auto._control.since_change == after:
                 saved = io.BytesIO()
+                dcp.save({"auto": auto}, checkpoint_id=tmp_path / "distributed")
                 torch.save([each.state_dict() for each in (model, optimizer, schedule, auto)], saved)
                 model = network()
                 optimizer = KINDS["AdamW"](model)
                 auto, schedule = AutoBatch(optimizer, budget=BUDGET, micro=MICRO), schedule_of(optimizer)
                 saved.seek(0)
                 states = torch.load(saved, weights_only=True)
-                for each, state in zip((model, optimizer, schedule, auto), states, strict=True):
+                parts = model, optimizer, schedule, auto
+                for each, state in zip(parts[: 4 if way == "file" else 3], states, strict=way == "file"):
                     each.load_state_dict(state)
+                if way == "distributed":
+                    dcp.load({"auto": auto}, checkpoint_id=tmp_path / "distributed")
     assert saved is not None
     assert all(map(torch.equal, values(model), values(whole)))
 
@@ -267,6 +275,20 @@ def test_batches_stop_growing_where_the_noise_fades() -> None:
         fading.advance(fading.factor)
     assert fading.reason == "noise fades"
     assert fading.factor <= 16 * reached < 1024
+
+
+@pytest.mark.parametrize(("pace", "theta"), [("safe", 0.5), ("fast", 2.0)])
+def test_batches_go_back_where_the_critical_batch_falls_below_them(pace: str, theta: float) -> None:
+    falling = control(pace, largest=64)
+    advance(falling, noise=64 / theta, gradient2=1.0, agreement=1.0, steps=200)
+    assert falling.factor == 64
+    factors = advance(falling, noise=24 / theta, gradient2=1.0, agreement=1.0, steps=400)
+    assert factors[-1] == 32  # 64 is above 2θB = 48, and 32 is above θB: it would not grow there, and does not go back
+    assert falling.reason == "too little noise"
+    changes = [k for k in range(1, len(factors)) if factors[k] != factors[k - 1]]
+    assert len(changes) == 1
+    advance(falling, noise=0.4 / theta, gradient2=1.0, agreement=1.0, steps=400)
+    assert falling.factor == 1
 
 
 def test_steps_begin_at_multiples_of_their_own_size() -> None:

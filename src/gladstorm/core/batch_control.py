@@ -4,6 +4,7 @@ Let m be the factor by which batches have grown, V the variance of the gradient 
 squared gradient without the noise's share, and C the inner product of the gradients of consecutive steps. Their running
 means give the critical batch B = V/Γ in batches of the first size, and the persistence ρ = C/Γ: steps that agree can be
 joined, steps that undo each other cannot. **m doubles while θB_low ≥ 2m and ρ ≥ 0.4**, with B_low = V/(Γ + 2 s.e.).
+Where noise falls faster than the gradient, m halves while m > 2θB_high, with B_high = V/(Γ - 2 s.e.).
 """
 
 from __future__ import annotations
@@ -124,6 +125,9 @@ class BatchControl:
             self.paused_until = self.progress + PAUSE * 2**self.pauses * self.budget
             self.pauses += 1
             return "back after a surge"
+        if 2 * self.theta * self.critical_interval[1] < self.factor > 1 and self.since_change >= FEWEST_STEPS:
+            self.factor //= 2
+            return "back, too little noise"
         if self.looks < FEWEST_LOOKS or self.progress < FIRST_SHARE * self.budget:
             return "first looks"
         if self.factor >= self.largest:

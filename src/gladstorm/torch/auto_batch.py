@@ -220,8 +220,10 @@ class AutoBatch:
         """Return what a resumed training needs beside the states of optimizer and scheduler; between steps only."""
         if self._have:
             raise RuntimeError(f"AutoBatch: state_dict must be taken between steps; got {self._have} micro-batches.")
-        counts = {name: getattr(self, name) for name in ("samples", "steps", "_first", "_previous")}
-        return {**counts, "control": asdict(self._control)}
+        counts = {name: getattr(self, name) for name in ("samples", "steps", "_first")}
+        # NaN where there is none: torch's distributed checkpoints want the same tensors in every state.
+        previous = self._previous or [torch.full_like(p, math.nan) for p in self._params]
+        return {**counts, "_previous": previous, "control": asdict(self._control)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state, with as many samples in a step as there were.
@@ -241,8 +243,7 @@ class AutoBatch:
         self.accumulate = state["_first"] // by_all
         self.samples, self.steps, self._first = state["samples"], state["steps"], state["_first"]
         self._control = BatchControl(**state["control"])
-        previous = state["_previous"]
-        self._previous = previous and [g.to(p.device) for g, p in zip(previous, self._params, strict=True)]
+        self._previous = [g.to(p.device) for g, p in zip(state["_previous"], self._params, strict=True)]
         self._listen()
 
     def _listen(self) -> None:
