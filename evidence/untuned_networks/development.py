@@ -281,17 +281,12 @@ class DevelopmentResults:
         """What was to be run."""
         return QUICK if self.settings["quick"] else QUESTIONS
 
-    def finished(self, question: Question) -> list[str]:
-        """The trainings of which every run is there."""
-        missing = {run[0] for run in question.runs() if run[1].named(run[0], run[2]) not in self.losses}
-        return [training for training in question.trainings if training not in missing]
-
     def ratios(self, question: Question, row: Row) -> dict[str, float]:
-        """Losses of a row divided by those it is compared with, the geometric mean over seeds, by finished training."""
+        """Losses of a row divided by those it is compared with, the geometric mean over seeds, by training."""
         return {
             training: min(self._loss(question, training, each) for each in row.trials)
             / self._loss(question, training, row.to)
-            for training in self.finished(question)
+            for training in question.trainings
         }
 
     def _loss(self, question: Question, training: str, trial: Trial) -> float:

@@ -183,7 +183,7 @@ def trials_table(results: DevelopmentResults, question: str) -> str:
     rows = []
     for row in asked.rows:
         ends = trial(results, question, row.label)
-        of = f"{ends.pop('lower')} of {len(results.finished(asked))}"
+        of = f"{ends.pop('lower')} of {len(asked.trainings)}"
         rows.append([row.label, *(f"{end:.2f}" for end in ends.values()), of])
     return markdown_table(["", "mean", "best", "worst", "lower"], rows)
 
@@ -194,7 +194,7 @@ def ahead(results: DevelopmentResults) -> list[str]:
         row.label
         for question in results.questions.values()
         for row in question.rows
-        if row.could_replace and results.finished(question) and would_replace(results.ratios(question, row))
+        if row.could_replace and would_replace(results.ratios(question, row))
     ]
 
 
