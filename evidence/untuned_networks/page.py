@@ -170,20 +170,20 @@ def costs_table(results: JudgementResults) -> str:
 
 def trial(results: DevelopmentResults, question: str, label: str) -> dict[str, float]:
     """The mean, the best and the worst ratio of a row of a question, and on how many trainings it is lower."""
-    asked = results.questions[question]
-    (row,) = (each for each in asked.rows if each.label == label)
-    values = list(results.ratios(asked, row).values())
+    table = results.questions[question]
+    (row,) = (each for each in table.rows if each.label == label)
+    values = list(results.ratios(table, row).values())
     lower = sum(value < 1 for value in values)
     return {"mean": math.exp(np.mean(np.log(values))), "best": min(values), "worst": max(values), "lower": lower}
 
 
 def trials_table(results: DevelopmentResults, question: str) -> str:
     """Table of the rows of a question, each compared with what it is to be compared with."""
-    asked = results.questions[question]
+    table = results.questions[question]
     rows = []
-    for row in asked.rows:
+    for row in table.rows:
         ends = trial(results, question, row.label)
-        of = f"{ends.pop('lower')} of {len(asked.trainings)}"
+        of = f"{ends.pop('lower')} of {len(table.trainings)}"
         rows.append([row.label, *(f"{end:.2f}" for end in ends.values()), of])
     return markdown_table(["", "mean", "best", "worst", "lower"], rows)
 

@@ -18,7 +18,7 @@ from evidence.networks.study import Cost
 from evidence.networks.trainings import TRAININGS as KNOWN
 from evidence.results import load
 from evidence.untuned_networks import development, page, study
-from evidence.untuned_networks.development import Interpolated, LateAverage, Row, Trial
+from evidence.untuned_networks.development import Interpolated, LateAverage, Trial, TrialRow
 from evidence.untuned_networks.methods import CONTESTANTS, OPTIMIZERS
 from evidence.untuned_networks.page import ADAMW, MUON, OURS, TUNED, UNTUNED
 from evidence.untuned_networks.study import PlannedRun
@@ -240,9 +240,9 @@ def test_trials_that_are_missing_are_run_once_and_the_tables_compare_what_they_s
 )
 def test_the_default_changes_only_for_what_was_asked_beforehand(ratios: list[float], replaces: bool) -> None:
     assert development.would_replace(dict(zip("abc", ratios, strict=True))) is replaces
-    assert Row("", (Trial(),), Trial()).could_replace
-    assert not Row("", (Trial(start="quarter"),), Trial()).could_replace
-    assert not Row("", (Trial(), Trial()), Trial()).could_replace
+    assert TrialRow("", (Trial(),), Trial()).could_replace
+    assert not TrialRow("", (Trial(start="quarter"),), Trial()).could_replace
+    assert not TrialRow("", (Trial(), Trial()), Trial()).could_replace
 
 
 def test_the_trials_that_are_published_are_those_that_were_declared() -> None:
