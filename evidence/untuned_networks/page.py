@@ -204,7 +204,7 @@ def render(results: PublishedResults) -> str:
     values = {
         "trials": trials,
         "tables": trials and {name: trials_table(trials, name) for name in trials.questions},
-        "trial": partial(trial, trials),
+        "trial": trials and partial(trial, trials),
         "ahead": trials and ahead(trials),
         "r": results,
         "left": {steps: names for steps in results.extent.steps if (names := results.unfinished(steps))},
