@@ -118,6 +118,14 @@ def relative(model: nn.Module) -> dict[str, dict[str, float]]:
     return {name: {"scale": math.sqrt(3) * size} for name, size in sizes.items() if size}
 
 
+def _first_layer_by(norm: str, scale: float) -> Callable[[nn.Module, Trial], NSGDM]:
+    def make(model: nn.Module, trial: Trial) -> NSGDM:
+        (first, *_) = (name for name, _, stack in parameters_of(model) if stack)
+        return _by_layer(model, trial, {first: {"norm": norm, "scale": scale}})
+
+    return make
+
+
 def _by_layer(model: nn.Module, trial: Trial, rules: Any = None) -> NSGDM:
     return NSGDM(by_layer(model, rules), lr=trial.length, weight_decay=trial.decay)
 
@@ -132,6 +140,8 @@ METHODS: dict[str, Callable[[nn.Module, Trial], torch.optim.Optimizer]] = {
     "by layer": _by_layer,
     "by scale_batch": _by_the_rule,
     "relative": lambda model, trial: _by_layer(model, trial, relative(model)),
+    "first layer by columns": _first_layer_by("columns", 1.0),
+    "first layer by signs": _first_layer_by("sign", 0.25),
     "late average": lambda model, trial: LateAverage(by_layer(model), lr=trial.length),
     "interpolated": lambda model, trial: Interpolated(by_layer(model), lr=trial.length, momentum=0.0),
     "AdamW": lambda model, trial: torch.optim.AdamW(model.parameters(), trial.length, weight_decay=trial.decay),
@@ -254,6 +264,17 @@ QUESTIONS = {
         ),
     ),
     "starts": TrialQuestion((*SMALL, "character transformer"), (0, 1), _starts(500)),
+    "first layer": TrialQuestion(
+        SMALL,
+        (0, 1),
+        (
+            *(
+                TrialRow(name, (Trial(method=name),), Trial())
+                for name in ("first layer by columns", "first layer by signs")
+            ),
+            TrialRow("AdamW, best of two rates", _adamw(500, (3e-3, 1e-2)), Trial()),
+        ),
+    ),
     "pretrained": TrialQuestion(
         ("fine-tuned transformer",),
         (0, 1),
