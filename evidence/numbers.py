@@ -146,6 +146,12 @@ def untuned_networks() -> Mapping[str, str]:
     for steps in results.lengths:
         decayed = page.ratios(results, steps, page.OURS, page.NULL)
         numbers[f"decay-helps.{steps}"] = str(sum(ratio < 1 for ratio in decayed.values()))
+    if trials := results.development:
+        tried = {f"anytime.{steps}": ("anytime", f"late average, 0.01, at {steps} steps") for steps in (250, 500)}
+        tried["hundred"] = ("horizons 100", "K = 100, length 0.04")
+        tried["long"] = ("horizons 10,000", "K = 10,000, AdamW, best of two rates")
+        tried |= {f"batch.{m}": ("batches", f"{m} ×, `scale_batch`") for m in (8, 16)}
+        numbers |= {name: f"{page.trial(trials, *row)['mean']:.2f}" for name, row in tried.items()}
     return numbers
 
 

@@ -19,7 +19,7 @@ def command(
     """Train eight small networks for 300, 1,000 and 4,000 steps with eleven optimizers, those with a rate tuned.
 
     It takes about two hours of one core, and seconds with --quick. After Ctrl-C the same command goes on. The part
-    `development` is what was tried on other trainings, whose results were known: half an hour.
+    `development` is what was tried on other trainings, whose results were known: a quarter of an hour.
 
     Example: python -m evidence untuned_networks --out docs/evidence/untuned_networks
     """

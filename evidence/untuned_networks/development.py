@@ -6,7 +6,7 @@ on two thirds of them, and nowhere more than 10 % higher. For K = 100 and 10,000
 with the batch, or with the first weights, would become a rule of `by_layer` or of `scale_batch`, not a new default.
 
 The extent was cut once, to what a busy machine could do, when only six runs of the character transformer with other
-first weights had been made. Most questions have small trainings only, and one seed.
+first weights had been made. Most questions have small trainings only. A second seed was added when time was left.
 """
 
 from __future__ import annotations
@@ -118,6 +118,14 @@ def relative(model: nn.Module) -> dict[str, dict[str, float]]:
     return {name: {"scale": math.sqrt(3) * size} for name, size in sizes.items() if size}
 
 
+def _first_layer_by(norm: str, scale: float) -> Callable[[nn.Module, Trial], NSGDM]:
+    def make(model: nn.Module, trial: Trial) -> NSGDM:
+        (first, *_) = (name for name, _, stack in parameters_of(model) if stack)
+        return _by_layer(model, trial, {first: {"norm": norm, "scale": scale}})
+
+    return make
+
+
 def _by_layer(model: nn.Module, trial: Trial, rules: Any = None) -> NSGDM:
     return NSGDM(by_layer(model, rules), lr=trial.length, weight_decay=trial.decay)
 
@@ -132,6 +140,8 @@ METHODS: dict[str, Callable[[nn.Module, Trial], torch.optim.Optimizer]] = {
     "by layer": _by_layer,
     "by scale_batch": _by_the_rule,
     "relative": lambda model, trial: _by_layer(model, trial, relative(model)),
+    "first layer by columns": _first_layer_by("columns", 1.0),
+    "first layer by signs": _first_layer_by("sign", 0.25),
     "late average": lambda model, trial: LateAverage(by_layer(model), lr=trial.length),
     "interpolated": lambda model, trial: Interpolated(by_layer(model), lr=trial.length, momentum=0.0),
     "AdamW": lambda model, trial: torch.optim.AdamW(model.parameters(), trial.length, weight_decay=trial.decay),
@@ -162,7 +172,7 @@ STARTS: dict[str, Callable[[nn.Module], None]] = {
 
 
 @dataclass(frozen=True)
-class Row:
+class TrialRow:
     """A row of a table: the best of some trials on each training, compared with another trial."""
 
     label: str
@@ -171,18 +181,18 @@ class Row:
 
     @property
     def could_replace(self) -> bool:
-        """Whether it is another way for the same start and batch, and not the best of several."""
+        """A row could become the default if it is one way, from the start and with the batch of the other."""
         (trial, *others) = self.trials
         return not others and (trial.start, trial.batch) == (self.to.start, self.to.batch)
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked, on which trainings and seeds, and the rows that answer it."""
+class TrialQuestion:
+    """A question of the trials: the rows of its table, and the trainings and seeds that answer it."""
 
     trainings: tuple[str, ...]
     seeds: tuple[int, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TrialRow, ...]
 
     def runs(self) -> Iterator[tuple[str, Trial, int]]:
         """Training, trial and seed of every run."""
@@ -198,34 +208,36 @@ def _adamw(steps: int, rates: tuple[float, ...]) -> tuple[Trial, ...]:
     return tuple(_at(steps, method="AdamW", length=rate, decay=ADAMW_DECAY) for rate in rates)
 
 
-def _batches(steps: int, factors: tuple[int, ...]) -> tuple[Row, ...]:
+def _batches(steps: int, factors: tuple[int, ...]) -> tuple[TrialRow, ...]:
     rows = []
     for m in factors:
         larger = Trial(steps // m, batch=m)
         rows += [
-            Row(f"{m} ×, the same length", (larger,), Trial(steps)),
-            Row(f"{m} ×, length × √{m}", (replace(larger, length=LAYER_LENGTH * m**0.5),), Trial(steps)),
-            Row(f"{m} ×, `scale_batch`", (replace(larger, method="by scale_batch"),), Trial(steps)),
+            TrialRow(f"{m} ×, the same length", (larger,), Trial(steps)),
+            TrialRow(f"{m} ×, length × √{m}", (replace(larger, length=LAYER_LENGTH * m**0.5),), Trial(steps)),
+            TrialRow(f"{m} ×, `scale_batch`", (replace(larger, method="by scale_batch"),), Trial(steps)),
         ]
     return tuple(rows)
 
 
-def _starts(steps: int) -> tuple[Row, ...]:
-    rows = [Row("relative", (_at(steps, method="relative"),), _at(steps))]
+def _starts(steps: int) -> tuple[TrialRow, ...]:
+    rows = [TrialRow("relative", (_at(steps, method="relative"),), _at(steps))]
     for start in ("quarter", "fourfold", "zero head"):
         one, other = (_at(steps, method=method, start=start) for method in ("by layer", "relative"))
-        rows += [Row(f"{start}, 0.02", (one,), _at(steps)), Row(f"{start}, relative", (other,), one)]
+        rows += [TrialRow(f"{start}, 0.02", (one,), _at(steps)), TrialRow(f"{start}, relative", (other,), one)]
     return tuple(rows)
 
 
-def _lengths(steps: int, lengths: tuple[float, ...]) -> tuple[Row, ...]:
-    return tuple(Row(f"K = {steps:,}, length {each:g}", (_at(steps, length=each),), _at(steps)) for each in lengths)
+def _lengths(steps: int, lengths: tuple[float, ...]) -> tuple[TrialRow, ...]:
+    return tuple(
+        TrialRow(f"K = {steps:,}, length {each:g}", (_at(steps, length=each),), _at(steps)) for each in lengths
+    )
 
 
-def _anytime(full: int) -> tuple[Row, ...]:
+def _anytime(full: int) -> tuple[TrialRow, ...]:
     ways = [("late average", 0.02), ("late average", 0.01), ("interpolated", 0.02), ("interpolated", 0.04)]
     return tuple(
-        Row(f"{method}, {length:g}, at {steps:,} steps", (_at(steps, method=method, length=length),), _at(steps))
+        TrialRow(f"{method}, {length:g}, at {steps:,} steps", (_at(steps, method=method, length=length),), _at(steps))
         for method, length in ways
         for steps in (full // 2, full)
     )
@@ -233,40 +245,51 @@ def _anytime(full: int) -> tuple[Row, ...]:
 
 SMALL = ("convolutions", "autoencoder", "badly scaled table", "few data", "graph network", "residual network")
 QUESTIONS = {
-    "starts": Question((*SMALL, "character transformer"), (0,), _starts(500)),
-    "batches": Question(("GRU", *SMALL[:3]), (0,), _batches(1024, (8, 16, 64))),
-    "horizons 100": Question(
-        tuple(TRAININGS),
+    "horizons 10,000": TrialQuestion(
+        ("factorization", "badly scaled table", "autoencoder"),
         (0,),
         (
-            *_lengths(100, (0.01, 0.04, 0.08)),
-            Row("K = 100, AdamW, best of four rates", _adamw(100, RATES), _at(100)),
+            *_lengths(10_000, (0.01,)),
+            TrialRow("K = 10,000, weight decay 0.1", (_at(10_000, decay=0.1),), _at(10_000)),
+            TrialRow("K = 10,000, AdamW, best of two rates", _adamw(10_000, (3e-3, 1e-2)), _at(10_000)),
         ),
     ),
-    "anytime": Question((*SMALL, "factorization", "GRU"), (0,), _anytime(500)),
-    "pretrained": Question(
+    "anytime": TrialQuestion((*SMALL, "factorization", "GRU"), (0, 1), _anytime(500)),
+    "horizons 100": TrialQuestion(
+        tuple(TRAININGS),
+        (0, 1),
+        (
+            *_lengths(100, (0.01, 0.04, 0.08)),
+            TrialRow("K = 100, AdamW, best of four rates", _adamw(100, RATES), _at(100)),
+        ),
+    ),
+    "starts": TrialQuestion((*SMALL, "character transformer"), (0, 1), _starts(500)),
+    "first layer": TrialQuestion(
+        SMALL,
+        (0, 1),
+        (
+            *(
+                TrialRow(name, (Trial(method=name),), Trial())
+                for name in ("first layer by columns", "first layer by signs")
+            ),
+            TrialRow("AdamW, best of two rates", _adamw(500, (3e-3, 1e-2)), Trial()),
+        ),
+    ),
+    "pretrained": TrialQuestion(
         ("fine-tuned transformer",),
-        (0,),
+        (0, 1),
         tuple(
             row
             for steps in (100, 500)
             for row in (
                 *_lengths(steps, (0.005, 0.01, 0.04)),
-                Row(f"K = {steps}, relative", (_at(steps, method="relative"),), _at(steps)),
+                TrialRow(f"K = {steps}, relative", (_at(steps, method="relative"),), _at(steps)),
             )
         ),
     ),
-    "horizons 10,000": Question(
-        ("factorization", "badly scaled table", "autoencoder"),
-        (0,),
-        (
-            *_lengths(10_000, (0.01,)),
-            Row("K = 10,000, weight decay 0.1", (_at(10_000, decay=0.1),), _at(10_000)),
-            Row("K = 10,000, AdamW, best of two rates", _adamw(10_000, (3e-3, 1e-2)), _at(10_000)),
-        ),
-    ),
+    "batches": TrialQuestion(("GRU", *SMALL[:3]), (0, 1), _batches(1024, (8, 16, 64))),
 }
-QUICK = {"anytime": Question(("few data", "factorization"), (10_000,), _anytime(4))}
+QUICK = {"anytime": TrialQuestion(("few data", "factorization"), (10_000,), _anytime(4))}
 
 
 @dataclass(frozen=True)
@@ -277,24 +300,19 @@ class DevelopmentResults:
     losses: dict[str, float | None] = field(default_factory=dict)
 
     @property
-    def questions(self) -> dict[str, Question]:
-        """What was to be run."""
+    def questions(self) -> dict[str, TrialQuestion]:
+        """The questions that the results answer."""
         return QUICK if self.settings["quick"] else QUESTIONS
 
-    def finished(self, question: Question) -> list[str]:
-        """The trainings of which every run is there."""
-        missing = {run[0] for run in question.runs() if run[1].named(run[0], run[2]) not in self.losses}
-        return [training for training in question.trainings if training not in missing]
-
-    def ratios(self, question: Question, row: Row) -> dict[str, float]:
-        """Losses of a row divided by those it is compared with, the geometric mean over seeds, by finished training."""
+    def ratios(self, question: TrialQuestion, row: TrialRow) -> dict[str, float]:
+        """Losses of a row divided by those it is compared with, the geometric mean over seeds, by training."""
         return {
             training: min(self._loss(question, training, each) for each in row.trials)
             / self._loss(question, training, row.to)
-            for training in self.finished(question)
+            for training in question.trainings
         }
 
-    def _loss(self, question: Question, training: str, trial: Trial) -> float:
+    def _loss(self, question: TrialQuestion, training: str, trial: Trial) -> float:
         losses = [self.losses[trial.named(training, seed)] for seed in question.seeds]
         return math.exp(np.mean([math.inf if loss is None else math.log(loss) for loss in losses]))
 
@@ -327,8 +345,8 @@ def run(path: Path, *, quick: bool) -> None:
     """Add every run that the results lack, saving each."""
     torch.set_num_threads(1)  # the networks are too small to share
     versions = {"Python": platform.python_version(), **versions_of("gladstorm", "torch", "scikit-learn")}
-    kept = begin("untuned_networks", path, {"quick": quick, "versions": versions}, "losses")
-    results = from_json(DevelopmentResults, kept)
+    saved = begin("untuned_networks", path, {"quick": quick, "versions": versions}, "losses")
+    results = from_json(DevelopmentResults, saved)
     for name, question in results.questions.items():
         missing = [
             planned for planned in question.runs() if planned[1].named(planned[0], planned[2]) not in results.losses

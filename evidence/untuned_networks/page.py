@@ -168,15 +168,23 @@ def costs_table(results: JudgementResults) -> str:
     return markdown_table(["", "ms", "state"], rows)
 
 
+def trial(results: DevelopmentResults, question: str, label: str) -> dict[str, float]:
+    """The mean, the best and the worst ratio of a row of a question, and on how many trainings it is lower."""
+    table = results.questions[question]
+    (row,) = (each for each in table.rows if each.label == label)
+    values = list(results.ratios(table, row).values())
+    lower = sum(value < 1 for value in values)
+    return {"mean": math.exp(np.mean(np.log(values))), "best": min(values), "worst": max(values), "lower": lower}
+
+
 def trials_table(results: DevelopmentResults, question: str) -> str:
-    """Table of mean, best and worst ratios of a question's rows to what each is compared with."""
-    asked = results.questions[question]
+    """Table of the rows of a question, each compared with what it is to be compared with."""
+    table = results.questions[question]
     rows = []
-    for row in asked.rows:
-        values = list(results.ratios(asked, row).values())
-        ends = math.exp(np.mean(np.log(values))), min(values), max(values)
-        lower = sum(value < 1 for value in values)
-        rows.append([row.label, *(f"{end:.2f}" for end in ends), f"{lower} of {len(values)}"])
+    for row in table.rows:
+        ends = trial(results, question, row.label)
+        of = f"{ends.pop('lower')} of {len(table.trainings)}"
+        rows.append([row.label, *(f"{end:.2f}" for end in ends.values()), of])
     return markdown_table(["", "mean", "best", "worst", "lower"], rows)
 
 
@@ -186,7 +194,7 @@ def ahead(results: DevelopmentResults) -> list[str]:
         row.label
         for question in results.questions.values()
         for row in question.rows
-        if row.could_replace and results.finished(question) and would_replace(results.ratios(question, row))
+        if row.could_replace and would_replace(results.ratios(question, row))
     ]
 
 
@@ -195,8 +203,8 @@ def render(results: PublishedResults) -> str:
     trials = results.development
     values = {
         "trials": trials,
-        "tables": trials
-        and {name: trials_table(trials, name) for name, each in trials.questions.items() if trials.finished(each)},
+        "tables": trials and {name: trials_table(trials, name) for name in trials.questions},
+        "trial": trials and partial(trial, trials),
         "ahead": trials and ahead(trials),
         "r": results,
         "left": {steps: names for steps in results.extent.steps if (names := results.unfinished(steps))},

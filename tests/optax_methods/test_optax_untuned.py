@@ -168,4 +168,4 @@ def test_a_learning_rate_of_adam_is_announced_with_what_it_does(layers: Any) -> 
     with pytest.warns(UserWarning, match=r"^untuned: learning_rate .* is 1; got learning_rate=0\.001, .* 1,000 times"):
         untuned(12, learning_rate=1e-3, layers=layers)
     untuned(12, learning_rate=0.1, layers=layers)
-    untuned(12, learning_rate=lambda k: 1e-3, layers=layers)
+    untuned(12, learning_rate=lambda k: 1e-3 * k, layers=layers)
