@@ -175,9 +175,7 @@ def test_what_weights_say_is_one_verdict(k: float | None, share: float | None, w
 @pytest.mark.parametrize(("law", "near"), [(7, True), (2, False)])
 def test_a_fit_is_near_where_its_deviation_is_right_whatever_k_hat_is(law: int, near: bool) -> None:
     """Student's t: the best normal law has a k-hat above 0.7 for both, and a deviation that is 5 % off, or ∞."""
-    fit = fit_logdensity(
-        lambda z: -(law + 1) / 2 * jnp.log1p(z[0] ** 2 / law), 1, steps=2000, starts=2, progress=False
-    )
+    fit = fit_logdensity(lambda z: -(law + 1) / 2 * jnp.log1p(z[0] ** 2 / law), 1, steps=2000, starts=2, progress=False)
     assert fit.khat is not None
     assert fit.khat > 0.7
     assert fit.near == near
