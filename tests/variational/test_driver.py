@@ -14,7 +14,7 @@ import pytest
 from gladstorm.jobs.tasks import Store
 from gladstorm.variational import Fit, FullRank, MeanField, fit_logdensity, programs
 from gladstorm.variational.conclusion import updates
-from gladstorm.variational.driver import ALIKE, gaussian_target, optimize, promising
+from gladstorm.variational.driver import ALIKE, _grouped, gaussian_target, optimize, promising
 from gladstorm.variational.gaussians import Diagonal, FullRankUpdate, MeanFieldUpdate, NewtonUpdate
 from gladstorm.variational.low_rank import LowRankUpdate
 from gladstorm.variational.programs import Draw, Traced, advance, look_draws, program, sample_noise, step_draws
@@ -211,6 +211,14 @@ def test_an_update_is_compiled_once_in_a_run(update: Any) -> None:
 def test_the_best_candidates_go_on_and_of_those_alike_any(elbos: Any, on: Any) -> None:
     weights = np.array(elbos)[:, None] + np.array([-1.0, 1.0])
     assert promising(weights, 2).tolist() == on
+
+
+def test_groups_of_candidates_have_keys_of_their_own_and_the_first_that_of_the_update() -> None:
+    key = np.array([7, 2], np.uint32)
+    rows, keys = _grouped(lambda key, x: (x, np.tile(key, (len(x), 1))), 2, key, np.arange(6.0))
+    assert rows.tolist() == [0, 1, 2, 3, 4, 5]
+    assert (keys[:2] == key).all()
+    assert len(np.unique(keys, axis=0)) == 3
 
 
 def test_starts_are_the_best_of_four_times_as_many_unless_they_are_given() -> None:
