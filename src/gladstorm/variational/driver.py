@@ -314,7 +314,7 @@ def _anchor(on_all_data: Traced | None, q: Any) -> FullDataPoint | None:
 def promising(weights: np.ndarray, number: int) -> np.ndarray:
     """Return which candidates go on, by log p − log q, (candidate, draw): the best one, and those alike or next."""
     elbos = np.where(np.isfinite(weights).all(axis=1), weights.sum(axis=1) / weights.shape[1], -np.inf)
-    gaps = np.where(np.isfinite(elbos), elbos.max() - elbos, np.inf)
+    gaps = elbos.max() - elbos
     ranks = np.where(gaps <= ALIKE, ALIKE, gaps)
     ranks[np.argmin(gaps)] = 0.0
     return np.sort(np.argsort(ranks, kind="stable")[:number])
