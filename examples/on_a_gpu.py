@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -232,17 +233,19 @@ def milliseconds(make: Callable[[nn.Module], Any], device: torch.device, width: 
     return sorted(times[3:])[5], sum(held.values()) / 1e6
 
 
+def made(make: Callable[[nn.Module, Any], Any], lr: Any, model: nn.Module) -> Any:
+    """An optimizer of a model."""
+    return make(model, lr)
+
+
 def speeds(device: torch.device, width: int, depth: int) -> Iterator[Row]:
     """Time and memory of a step beside those of torch's AdamW."""
     lr = torch.tensor(1e-3, device=device)
     base, memory = milliseconds(lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3), device, width, depth)
     yield "time and state of a step", "AdamW", None, f"{base:.2f} ms, {memory:.0f} MB"
-    matrices = lambda model: [p for p in model.parameters() if p.dim() == 2]  # noqa: E731
     makes: dict[str, Callable[[nn.Module], Any]] = {
-        "Muon, matrices only": lambda model: torch.optim.Muon(matrices(model), lr=1e-3),
-        **{
-            name: (lambda model, make=make: make(model, lr)) for name, make in OPTIMIZERS.items() if "STORM" not in name
-        },
+        "Muon, matrices only": lambda model: torch.optim.Muon([p for p in model.parameters() if p.dim() == 2], lr=1e-3),
+        **{name: partial(made, make, lr) for name, make in OPTIMIZERS.items() if "STORM" not in name},
     }
     for name, make in makes.items():
         ms, mb = milliseconds(make, device, width, depth)

@@ -10,7 +10,7 @@ class Objective(BaseObjective):
 
     name = "Noise that grows with the distance"
     url = "https://github.com/benchopt/benchmark_growing_noise"
-    min_benchopt_version = "1.7"
+    min_benchopt_version = "1.9"
 
     # A stochastic method has no tolerance to reach: all spend their budget.
     stopping_criterion = NoCriterion(strategy="iteration")

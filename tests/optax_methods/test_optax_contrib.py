@@ -2,6 +2,7 @@
 
 import importlib
 import unittest
+from functools import partial
 from typing import Any
 
 import jax
@@ -32,12 +33,14 @@ SHAPES = {
         (1e-200, 0.1, {"weight_decay": 0.3}),
     ],
 )
-def test_its_steps_are_ours_in_float64(size: float, rate: Any, options: dict[str, float]) -> None:
+def test_its_steps_are_ours_in_float64(size: float, rate: Any, options: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
     with jax.enable_x64(True):
-        make = lambda: jax.tree.map(  # noqa: E731
-            lambda shape: jnp.asarray(size * rng.normal(size=shape)), SHAPES, is_leaf=lambda x: isinstance(x, tuple)
-        )
+
+        def make() -> Any:
+            draw = partial(rng.normal, 0.0, size)
+            return jax.tree.map(lambda shape: jnp.asarray(draw(shape)), SHAPES, is_leaf=lambda x: isinstance(x, tuple))
+
         optimizers = nsgdm(rate, norm=by_layer, **options), handed.nsgdm(rate, **options)
         all_params = [jax.tree.map(lambda x: x / size, make())] * 2
         states = [one.init(params) for one, params in zip(optimizers, all_params, strict=True)]

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch import Tensor
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -157,7 +158,7 @@ def test_a_training_goes_on_to_the_bit_from_its_states(tmp_path: Path, way: str,
             auto.step(schedule)
             if saved is None and auto.factor == 2 and auto._control.since_change == after:
                 saved = io.BytesIO()
-                dcp.save({"auto": auto}, checkpoint_id=tmp_path / "distributed")
+                save({"auto": auto}, checkpoint_id=tmp_path / "distributed")
                 torch.save([each.state_dict() for each in (model, optimizer, schedule, auto)], saved)
                 model = network()
                 optimizer = KINDS["AdamW"](model)
@@ -168,7 +169,7 @@ def test_a_training_goes_on_to_the_bit_from_its_states(tmp_path: Path, way: str,
                 for each, state in zip(parts[: 4 if way == "file" else 3], states, strict=way == "file"):
                     each.load_state_dict(state)
                 if way == "distributed":
-                    dcp.load({"auto": auto}, checkpoint_id=tmp_path / "distributed")
+                    load({"auto": auto}, checkpoint_id=tmp_path / "distributed")
     assert saved is not None
     assert all(map(torch.equal, values(model), values(whole)))
 

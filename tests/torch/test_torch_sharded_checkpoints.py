@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from test_torch_distributed import KINDS, OPTIONS, TIMEOUT, closure_of, network, whole
 from torch import Tensor
+from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
+from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
@@ -68,7 +69,7 @@ def save(of: str, kind: str, folder: Path, share: slice, mesh: DeviceMesh | None
     train(model, optimizer, range(SAVED), share)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of one process, which torch takes to be unusual
-        dcp.save(parts(model, optimizer), checkpoint_id=folder, process_group=mesh and mesh.get_group())
+        state_dict_saver.save(parts(model, optimizer), checkpoint_id=folder, process_group=mesh and mesh.get_group())
 
 
 def load(of: str, kind: str, folder: Path, share: slice, mesh: DeviceMesh | None = None) -> list[Tensor]:
@@ -80,7 +81,7 @@ def load(of: str, kind: str, folder: Path, share: slice, mesh: DeviceMesh | None
     state = parts(model, optimizer)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        dcp.load(state, checkpoint_id=folder, process_group=mesh and mesh.get_group())
+        state_dict_loader.load(state, checkpoint_id=folder, process_group=mesh and mesh.get_group())
     set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
     train(model, optimizer, range(SAVED, STEPS), share)
     return [whole(p) for p in model.parameters()]
@@ -143,7 +144,7 @@ def test_a_training_goes_on_with_another_number_of_processes(
 @pytest.mark.parametrize("kind", [kind for kind in MADE if kind != "adamw"])
 def test_a_checkpoint_names_parameters_as_torch_s_own_optimizers_do(folder: Path, kind: str) -> None:
     def named(kind: str) -> set[str]:
-        entries = dcp.FileSystemReader(folder / f"layers {kind} 3").read_metadata().state_dict_metadata
+        entries = FileSystemReader(folder / f"layers {kind} 3").read_metadata().state_dict_metadata
         return {name.rpartition(".")[0] for name in entries if name.startswith("optimizer.state.")}
 
     assert named(kind) == named("adamw") == {f"optimizer.state.{name}" for name, _ in network().named_parameters()}

@@ -135,7 +135,10 @@ def test_a_recorded_step_that_is_replayed_is_the_next_step(name: str, monkeypatc
     """Values of gradients, lr and state change from replay to replay; a number that Python had kept would not."""
     monkeypatch.setattr(norms, "readable", lambda tensor: False)
     random = torch.Generator().manual_seed(0)
-    draw = lambda p: torch.randn(p.shape, generator=random, dtype=torch.float64)  # noqa: E731
+
+    def draw(p: Tensor) -> Tensor:
+        return torch.randn(p.shape, generator=random, dtype=torch.float64)
+
     params = [torch.nn.Parameter(draw(torch.empty(shape))) for shape in (3, (6, 4), (5, 5))]
     twins = copy.deepcopy(params)
     sample = [torch.zeros_like(p) for p in params]

@@ -13,11 +13,12 @@ class BudgetSolver(BaseSolver):
     """
 
     sampling_strategy = "iteration"
-    parameters = {"gamma": [0.03, 0.3, 3.0]}
-    seed = 0
+    parameters = {"gamma": [0.03, 0.1, 0.3, 1.0]}
 
     def set_objective(self, oracle):
         self.oracle = oracle
+        # All solvers see the same noise, and other noise in each repetition.
+        self.seed = self.get_seed(use_dataset=True, use_repetition=True)
 
     def run(self, n_iter):
         self.rng = np.random.default_rng([self.seed, n_iter])
@@ -31,9 +32,6 @@ class BudgetSolver(BaseSolver):
 
     def draw(self):
         return self.oracle.sample(self.rng)
-
-    def warm_up(self):
-        pass
 
 
 def length(v):

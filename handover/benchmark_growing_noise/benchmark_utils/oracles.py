@@ -36,8 +36,6 @@ class LeastSquares:
     square of the distance, since the residual does.
     """
 
-    minimum = None
-
     def __init__(self, A, b, start):
         self.A, self.b, self.start = A, b, start
         self.minimum = self.value(np.linalg.lstsq(A, b, rcond=None)[0])

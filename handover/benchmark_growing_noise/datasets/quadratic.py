@@ -7,7 +7,12 @@ class Dataset(BaseDataset):
     """A quadratic of a given condition, with noise of either kind."""
 
     name = "Quadratic"
-    parameters = {"dim": [20], "condition": [100.0], "B": [0.0, 2.0], "G": [1.0]}
+    parameters = {
+        "dim": [20],
+        "condition": [100.0],
+        "B": [0.0, 2.0],
+        "G": [1.0],
+    }
 
     def get_data(self):
         curvature = np.geomspace(1 / self.condition, 1, self.dim)

@@ -8,7 +8,7 @@ class Solver(BudgetSolver):
     """
 
     name = "NSGDM"
-    parameters = {"gamma": [0.3, 3.0, 30.0]}
+    parameters = {"gamma": [0.3, 1.0, 3.0, 10.0]}
 
     def solve(self, budget):
         x, v = self.oracle.start, None

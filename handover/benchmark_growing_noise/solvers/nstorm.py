@@ -9,15 +9,22 @@ class Solver(BudgetSolver):
     """
 
     name = "NSTORM"
-    parameters = {"gamma": [0.3, 3.0, 30.0]}
+    parameters = {"gamma": [0.3, 1.0, 3.0, 10.0]}
 
     def solve(self, budget):
         oracle, x = self.oracle, self.oracle.start
-        gamma, eta, first = self.gamma * budget**-0.75, 1 / budget, round(budget**0.5)
+        gamma, eta, first = (
+            self.gamma * budget**-0.75,
+            1 / budget,
+            round(budget**0.5),
+        )
         v = sum(oracle.gradient(x, self.draw()) for _ in range(first)) / first
         for _ in range((budget - first) // 2):
             before, x = x, x - gamma * v / length(v)
             sample = self.draw()
-            new, old = oracle.gradient(x, sample), oracle.gradient(before, sample)
+            new, old = (
+                oracle.gradient(x, sample),
+                oracle.gradient(before, sample),
+            )
             v = new + (1 - eta) * (v - old)
         return x
