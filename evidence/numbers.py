@@ -182,11 +182,11 @@ def calibration() -> Mapping[str, str]:
 
     rows, numbers = page.load(DOCS / "calibration")["followed"], {}
     for method in ("adam", "nsgdm"):
-        found = page.ratios(rows, method)
+        ratios = page.ratios(rows, method)
         numbers |= {
-            f"{method}.count": str(len(found)),
-            f"{method}.best": f"{min(found):.2f}",
-            f"{method}.worst": f"{max(found):.2f}",
+            f"{method}.count": str(len(ratios)),
+            f"{method}.best": f"{min(ratios):.2f}",
+            f"{method}.worst": f"{max(ratios):.2f}",
         }
     return numbers | {"followed": str(len(rows))}
 

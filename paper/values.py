@@ -134,7 +134,7 @@ DEEDS = {"normalizing": "normalize", "clipping": "clip", "variance_reduction": "
 
 
 def _of_pages() -> dict[str, str]:
-    """What README and docs repeat from studies: `networks_mean_Muon` is their `networks.mean.Muon`."""
+    """Return the numbers that README and docs repeat: `networks_mean_Muon` is their `networks.mean.Muon`."""
     named = {f"{study}.{name}": value for study, found in numbers.STUDIES.items() for name, value in found().items()}
     return {re.sub(r"\W+", "_", name): value for name, value in named.items()}
 

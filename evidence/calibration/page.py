@@ -106,7 +106,7 @@ def ratios(rows: list[dict[str, Any]], method: str) -> list[float]:
 
 
 def sentences(rows: list[dict[str, Any]]) -> list[tuple[str, str, bool]]:
-    """What was registered about the advice, what was found, and whether it is true."""
+    """Return each sentence that was registered about the advice, with what was found and whether it is true."""
     adam, nsgdm = ratios(rows, "adam"), ratios(rows, "nsgdm")
     return [
         (
