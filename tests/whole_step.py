@@ -26,6 +26,6 @@ def begun(oracle: Any, method: Method, seed: int, horizon: int = 0) -> one_run.S
 def whole_step(oracle: Any, method: Method, state: one_run.State, seed: Any, k: Any, horizon: int = 0) -> one_run.State:
     seed, k, K = jnp.uint32(seed), jnp.asarray(k), jnp.asarray(horizon)
     x, memory = move(oracle, method, state, k, K)
-    noise, more = draw(oracle, seed, k), draw_more(oracle, method.estimator, seed, k)
+    noise, more = draw(oracle, seed, k), draw_more(oracle, method, seed, k)
     later: one_run.State = arrive(oracle, method, state, memory, oracle.at(x), noise, more, k, NEVER, K)
     return later

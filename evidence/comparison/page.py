@@ -56,13 +56,30 @@ PROBLEMS: dict[str, tuple[str, str, dict[str, float]]] = {
         {"k": 2, "B": 1, "G": 1, "low": 0.2, "high": 1},
     ),
 }
+# In the place of the rule that is told B and G: those that measure. `low` is G², at which the paper's batches begin.
+TOLD, MEASURED = "told B and G", ("grows with noise", "fastest")
+RULES = {
+    TOLD: "grow_with_distance(B={B},G={G},sigma2={low})",
+    "grows with noise": "grow_with_noise(budget={budget})",
+    "fastest": "fastest_batch",
+}
+BATCHES = {
+    f"{name}, {rule}": text.replace("RULE", written)
+    for name, text in {"SGD": "sgd(batch=RULE)", "STORM": "storm(eta=0.1,batch=RULE)"}.items()
+    for rule, written in RULES.items()
+}
+WITH_RULES = {f"batches-{name}": name for name in ("phase-retrieval", "cubic")}
+RUNS = (*PROBLEMS, *WITH_RULES)
 SHARED = "--seeds 30 --tuning-seeds 3"
 
 
 def command_of(name: str) -> list[str]:
-    """The command that compares the methods on a problem."""
-    _, options, numbers = PROBLEMS[name]
-    methods = [word for text in METHODS.values() for word in ("--method", text.format(**numbers))]
+    """The command that compares the methods, or the batch rules, on a problem."""
+    _, options, numbers = PROBLEMS[WITH_RULES.get(name, name)]
+    words = options.split()
+    numbers = numbers | {"budget": int(words[words.index("--budget") + 1])}
+    texts = BATCHES if name in WITH_RULES else METHODS
+    methods = [word for text in texts.values() for word in ("--method", text.format(**numbers))]
     return ["gladstorm", "compare", *options.split(), *SHARED.split(), *methods]
 
 
@@ -90,6 +107,7 @@ class TunedMethod:
     value: FinalScore
     gap: FinalScore | None
     at_edge: list[str]
+    max_batch: int
 
 
 @dataclass(frozen=True)
@@ -113,13 +131,15 @@ Verdicts = Mapping[str, MethodVerdict]  # by method
 
 
 def load(folder: Path) -> ComparisonResults:
-    """The results by problem."""
-    files = load_some(dict[str, Any], "comparison", folder, {name: f"{name}.json" for name in PROBLEMS})
+    """The results by problem, and with the batch rules in the place of the methods."""
+    files = load_some(dict[str, Any], "comparison", folder, {name: f"{name}.json" for name in RUNS})
     needed = [field.name for field in fields(TunedMethod) if field.name != "text"]
     return {
         problem: {
             name: from_json(TunedMethod, {"text": text} | {field: row[field] for field in needed}, f"{problem}.{name}")
-            for name, (text, row) in zip(METHODS, content["methods"].items(), strict=True)
+            for name, (text, row) in zip(
+                BATCHES if problem in WITH_RULES else METHODS, content["methods"].items(), strict=True
+            )
         }
         for problem, content in files.items()
     }
@@ -127,7 +147,7 @@ def load(folder: Path) -> ComparisonResults:
 
 def render(results: ComparisonResults) -> str:
     """Return the page, in Markdown."""
-    rows = _judged(results)
+    rows = _judged(_of_methods(results))
     undecided = [row for named in rows.values() for row in named.values() if row.verdict == "no clear difference"]
     combinations = [
         [name, *(f"{named[name].verdict}, {named[name].relative.text(RATIO)}" for named in rows.values())]
@@ -142,8 +162,27 @@ def render(results: ComparisonResults) -> str:
         "few": (1 - CONFIDENCE) * len(undecided),
         "off": [_short_title(name) for name, named in rows.items() if named[ANCHORED].switched_off],
         "command": lambda name: shlex.join(command_of(name)),
+        "of_rules": of_rules(results),
     }
     return rendered(__file__, globals() | values)
+
+
+def _of_methods(results: ComparisonResults) -> ComparisonResults:
+    return {problem: methods for problem, methods in results.items() if problem in PROBLEMS}
+
+
+def of_rules(results: ComparisonResults) -> list[tuple[str, str, Estimate, int]]:
+    """Problem, method with its rule, ‖∇f‖ by that with the rule that is told B and G, and its largest batch."""
+    comparisons, rows = len(WITH_RULES) * len(MEASURED) * len(BATCHES) // len(RULES), []
+    for problem in (name for name in WITH_RULES if name in results):
+        for name, tuned in results[problem].items():
+            method, rule = name.split(", ")
+            score, told = (
+                np.array(results[problem][f"{method}, {of}"].grad_norm.per_seed, float) for of in (rule, TOLD)
+            )
+            relative = Estimate(1.0, 1.0, 1.0) if rule == TOLD else ratio(score, told, comparisons)
+            rows.append((problem, name, relative, tuned.max_batch))
+    return rows
 
 
 def _judged(results: ComparisonResults) -> dict[str, dict[str, MethodVerdict]]:
@@ -226,10 +265,11 @@ def _short_title(problem: str) -> str:
 
 def draw(folder: Path) -> None:
     """Every ratio with its interval, a panel for each problem; black where a method differs clearly from NSTORM."""
-    results = load(folder)
     from matplotlib.figure import Figure
 
-    rows = _judged(results)
+    rows = _judged(_of_methods(load(folder)))
+    if not rows:
+        return
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     for ax, (name, named) in zip(figure.subplots(1, len(rows), sharey=True), rows.items(), strict=True):
         for line, row in enumerate(list(named.values())[1:]):

@@ -14,6 +14,7 @@ from gladstorm.plotting.styles import BLACK, COLOURS, GREY, LINES
 SMALLEST, LARGEST = 0.01, 1e8  # gaps that count as these
 NEAR = 1.0  # nat
 MEAN, SDS = 0.1, (0.8, 1.2)  # errors that a fit which says nothing may have
+KHAT = 0.7  # of a fit that a flow is tried on
 MEAN_FIELD, FULL_RANK = "mean field", "full rank"
 OURS = "ours"
 Rule = Callable[[CheckedFit], bool]
@@ -206,6 +207,12 @@ def resampled(third: ThirdValidation) -> str:
     ]
     heads = ["model", "`sample`: mean error", "worst sd ratio", "`resample`: mean error", "worst sd ratio"]
     return markdown_table(heads, rows)
+
+
+def doubtful(third: ThirdValidation) -> int:
+    """How many full-rank fits of the first seed have a k-hat that asks for a flow."""
+    fits = [case.fits[third.settings.budgets[-1]][0] for case in third.cases if case.family == FULL_RANK]
+    return sum(_khat(fit) >= KHAT for fit in fits)
 
 
 def by_model(third: ThirdValidation) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evidence.posteriors import bias, confessed, costs, ours, rivals, seconds
+from evidence.posteriors import bias, confessed, confession, costs, ours, rivals, seconds
 from evidence.posteriors.families import FULL_RANK, LARGEST, MEAN_FIELD
 from evidence.posteriors.models import DEVELOPMENT, SECOND, VALIDATION
 from evidence.posteriors.new_models import NEW
@@ -56,7 +56,6 @@ EIGHT_SCHOOLS = "eight_schools-eight_schools_noncentered"
 WELLS, PROPHET = "wells_data-wells_daae_c_model", "rstan_downloads-prophet"
 COSTED = (EIGHT_SCHOOLS, "stays", WELLS, PROPHET, "guessing")
 LEAPT = ("kilpisjarvi_mod-kilpisjarvi", "mesquite-mesquite", PROPHET, "outliers", "stays")
-KHAT = 0.7  # of a fit that a flow is tried on
 SETS = {"validation": VALIDATION, "second": SECOND}
 Measure = Callable[..., dict[str, Any]]
 
@@ -155,7 +154,8 @@ class Study:
         doubtful = [
             case.model
             for case in checked
-            if case.family == FULL_RANK and ((khat := case.fits[size.budgets[-1]][0].khat) is None or khat >= KHAT)
+            if case.family == FULL_RANK
+            and ((khat := case.fits[size.budgets[-1]][0].khat) is None or khat >= confession.KHAT)
         ]
         return ThirdValidation(
             settings=self._settings([name for name in NEW if name not in names]),

@@ -206,6 +206,18 @@ def test_sentences_count_bad_fits_that_warn_and_silent_ones_that_are_wrong() -> 
     assert "| `warnings` | 2 of 3 | 1 of 5 |" in confession.alarms(third)
 
 
+def test_what_the_tutorial_says_of_silent_fits_is_what_was_measured() -> None:
+    third = page.load(study.PUBLISHED / "posteriors").third
+    assert third is not None
+    assert [sentence.holds for sentence in confession.sentences(third)].count(None) == 0
+    assert "1,000" in confession.missed(third)
+    assert "10,000" not in confession.missed(third)
+    for draws in third.resampled.values():
+        low, high = draws["resample"].sds
+        assert low is not None
+        assert high is not None
+
+
 def test_the_page_has_all_of_it(tmp_path: Path) -> None:
     results = replace(page.load(study.PUBLISHED / "posteriors"), third=_third(replace(GOOD, gap=5.0, mean=0.4)))
     text = page.render(results)

@@ -79,7 +79,7 @@ def with_locals(data: Any, batch: int | None = None) -> None:
 
 
 def test_local_variables_that_are_seldom_drawn_have_a_run_of_their_own() -> None:
-    """Each is drawn in a fortieth of the steps. With the clock of all, deviations were half and means a deviation off."""
+    """Each is drawn in a fortieth of the steps. With one clock for all, deviations were half, means a deviation off."""
     data = np.random.default_rng(0).normal(3.0, 1.1, 200)
     found = fit(with_locals, data, 5, guide=AutoNormal(with_locals), steps=4000, starts=2, progress=False)
     loc, scale = (found.parameters[f"z_auto_{of}"] for of in ("loc", "scale"))

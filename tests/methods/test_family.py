@@ -30,9 +30,11 @@ from gladstorm.methods import (
 )
 from gladstorm.methods.batches import (
     BatchRule,
+    FastestBatch,
     FirstLarge,
     Fixed,
     GrowWithDistance,
+    GrowWithNoise,
     LargeOnRefresh,
     LikeNoise,
     NestedLoops,
@@ -377,6 +379,8 @@ RULES: list[BatchRule] = [
     LikeNoise(2, 1, B, G),
     LARGE,
     NestedLoops(9),
+    GrowWithNoise(2),
+    FastestBatch(),
 ]
 
 

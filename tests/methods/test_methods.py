@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gladstorm import BlumGladyshev, Method, nsgdm, nstorm, run, sgd, storm
+from gladstorm import BlumGladyshev, Method, nsgdm, nstorm, run, sgd, storm, sweep
 from gladstorm.core.parts import part
-from gladstorm.methods.batches import FirstLarge, GrowWithDistance
+from gladstorm.methods.batches import FastestBatch, FirstLarge, GrowWithDistance, GrowWithNoise
 from gladstorm.methods.norms import unit
 from gladstorm.problems import objectives
 from unrolled import unrolled
@@ -123,6 +123,23 @@ def test_the_batch_grows_with_the_squared_distance_to_its_cap(distance2: float, 
 def test_the_batch_is_never_below_one_and_the_first_may_be_large() -> None:
     rule = FirstLarge(9, GrowWithDistance(B=0.0, G=0.0, sigma2=1.0))
     assert [int(rule(k, 5.0)) for k in (0, 1, 2)] == [9, 1, 1]
+
+
+@pytest.mark.parametrize(("octaves", "grown"), [(-0.3, 16), (0.3, 32)])
+def test_batches_that_measure_find_the_critical_one(octaves: float, grown: int) -> None:
+    f, still = objectives.named("cauchy", dim=50, start=1.0), 1e-12
+    length = run(BlumGladyshev(f, 0.0, 0.0), sgd(still), steps=1).grad_norm[0, 0, 0]
+    G = length * 8 * 2**octaves  # √B: √(64B) is 64 but for these octaves, and θB is 32 but for twice as many
+    methods = {"fastest": sgd(still, batch=FastestBatch(worth=64)), "grown": sgd(still, batch=GrowWithNoise())}
+    record = sweep(BlumGladyshev(f, 0.0, G), methods, steps=400, seeds=3, records=401)
+    for name, reached in (("fastest", 64), ("grown", grown)):
+        batch = record[name].batch[0].astype(float)
+        assert batch[:, -1].tolist() == [reached] * 3
+        assert batch[:, 0].tolist() == [2] * 3
+        assert record[name].sfo[0, :, -1].tolist() == batch.sum(axis=1).tolist()
+        assert np.mean(record[name].error[0] ** 2 * batch) == pytest.approx(G**2, rel=0.05)  # two halves make one batch
+    with pytest.raises(ValueError, match=r"^FirstLarge: its rules must not measure, .* got GrowWithNoise"):
+        run(BlumGladyshev(f, 0.0, G), sgd(still, batch=FirstLarge(9, GrowWithNoise())), steps=1)
 
 
 def test_a_compiled_program_is_that_of_the_part_it_is_given() -> None:

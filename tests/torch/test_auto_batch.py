@@ -16,11 +16,15 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import LambdaLR
 
-from gladstorm.core.batch_control import FEWEST_LOOKS, PACES, BatchControl
-from gladstorm.torch import NSGDM, AutoBatch, auto_batch, by_layer, scale_batch
+from gladstorm.core.batch_control import FEWEST_LOOKS, PACES, REASONS, BatchControl
+from gladstorm.torch import NSGDM, AutoBatch, auto_batch, by_layer, norms, scale_batch
 
 MICRO, BUDGET, WORLD = 2, 3200, 2
 KINDS: dict[str, Any] = {
@@ -99,7 +103,7 @@ def test_in_noise_batches_grow_and_every_sample_is_counted_once(kind: str) -> No
     assert auto.samples == sum([4, *sizes[:-1]])
     assert BUDGET - auto.samples < sizes[-1]  # what is left is less than a step
     assert read[-1]["batch/steps_saved"] == auto.samples // 4 - auto.steps > 0
-    assert auto._control.noise.mean == pytest.approx(50, rel=0.2)  # of a mean over 4 samples, however many a step has
+    assert auto._control.noise.mean() == pytest.approx(50, rel=0.2)  # of a mean over 4 samples, however many a step has
     assert loss_of(model, torch.ones(1, 4).double()) < loss_of(network(), torch.ones(1, 4).double())
 
 
@@ -125,7 +129,7 @@ def test_a_schedule_has_the_rate_of_the_middle_of_a_step_and_counts_steps_of_the
     schedule, rates = LambdaLR(optimizer, lambda k: 1 - k / 800), []
     optimizer.register_step_pre_hook(lambda *_: rates.append(optimizer.param_groups[0]["lr"]))
     optimizer.step()
-    auto._control.factor = 4
+    auto._control = auto._control._replace(factor=4)
     for _ in range(4):
         for _ in range(8):
             assert auto._have < 8
@@ -135,7 +139,10 @@ def test_a_schedule_has_the_rate_of_the_middle_of_a_step_and_counts_steps_of_the
     assert auto.samples == 4 * 16
 
 
-def test_a_training_goes_on_to_the_bit_from_its_states() -> None:
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # of one process, which torch takes for a mistake
+@pytest.mark.parametrize("after", [3, 0])  # steps: just after a change there is no gradient to compare with
+@pytest.mark.parametrize("way", ["file", "distributed"])
+def test_a_training_goes_on_to_the_bit_from_its_states(tmp_path: Path, way: str, after: int) -> None:
     whole, _, _ = train()
     model = network()
     optimizer = KINDS["AdamW"](model)
@@ -149,16 +156,20 @@ def test_a_training_goes_on_to_the_bit_from_its_states() -> None:
             auto._have -= 1
         if auto.due():
             auto.step(schedule)
-            if saved is None and auto.factor == 2 and auto._control.since_change == 3:
+            if saved is None and auto.factor == 2 and auto._control.since_change == after:
                 saved = io.BytesIO()
+                save({"auto": auto}, checkpoint_id=tmp_path / "distributed")
                 torch.save([each.state_dict() for each in (model, optimizer, schedule, auto)], saved)
                 model = network()
                 optimizer = KINDS["AdamW"](model)
                 auto, schedule = AutoBatch(optimizer, budget=BUDGET, micro=MICRO), schedule_of(optimizer)
                 saved.seek(0)
                 states = torch.load(saved, weights_only=True)
-                for each, state in zip((model, optimizer, schedule, auto), states, strict=True):
+                parts = model, optimizer, schedule, auto
+                for each, state in zip(parts[: 4 if way == "file" else 3], states, strict=way == "file"):
                     each.load_state_dict(state)
+                if way == "distributed":
+                    load({"auto": auto}, checkpoint_id=tmp_path / "distributed")
     assert saved is not None
     assert all(map(torch.equal, values(model), values(whole)))
 
@@ -191,7 +202,7 @@ def test_a_long_training_looks_at_two_steps_running_of_eight() -> None:
     ("options", "words"),
     [
         ({"micro": 0}, "micro must be a whole number ≥ 1; got micro=0"),
-        ({"accumulate": 1}, "accumulate must be at least 2 in one process, .* got accumulate=1. Halve"),
+        ({"accumulate": 1}, "accumulate must be at least 2 in one process .* got accumulate=1. Halve"),
         ({"largest": 6}, "largest must be a power of two; got largest=6"),
         ({"pace": "quick"}, "pace must be 'safe' or 'fast'; got pace='quick'"),
         ({"pace": "fast"}, "pace must be 'safe' for SGD"),
@@ -211,21 +222,125 @@ def test_an_optimizer_without_a_rule_and_a_step_before_its_time_are_refused() ->
         auto.step()
 
 
+def watched(optimizer: torch.optim.Optimizer, loss: Any, steps: int, **options: Any) -> tuple[list[int], list[str]]:
+    """Factors and reasons of a training whose loss is a function of the share of it that is over."""
+    read: list[dict[str, Any]] = []
+    auto = AutoBatch(optimizer, budget=2 * MICRO * steps, micro=MICRO, on_reading=read.append, **options)
+    for k in range(2 * steps):
+        (loss(k / (2 * steps)) * auto.share).backward()
+        if auto.due():
+            auto.step()
+    return [each["batch/size"] // (2 * MICRO) for each in read], [each["batch/reason"] for each in read]
+
+
+def bowl(rate: float, start: float, **options: Any) -> tuple[list[int], list[str], float]:
+    """‖x − ξ‖²/2 with a constant rate, which may be at most 2: factors, reasons, and the mean of ‖x‖² at last."""
+    generator = torch.Generator().manual_seed(0)
+    x, squares = torch.nn.Parameter(torch.full((8,), start, dtype=torch.float64)), []
+
+    def loss(_: float) -> Tensor:
+        squares.append(x.detach().square().sum())
+        away: Tensor = x - torch.randn(MICRO, 8, generator=generator, dtype=torch.float64)
+        return away.square().sum(1).mean() / 2
+
+    factors, reasons = watched(torch.optim.SGD([x], lr=rate), loss, 800, **options)
+    return factors, reasons, torch.stack(squares[1000:]).mean().item()
+
+
+@pytest.mark.parametrize(
+    ("rate", "reason"), [(0.15, "steps disagree"), (0.2, "steps disagree"), (1.2, "too little noise")]
+)
+def test_a_rate_that_is_too_high_for_larger_batches_is_recognized_and_they_stay_small(rate: float, reason: str) -> None:
+    assert max(bowl(0.01, start=3.0)[0]) >= 4
+    factors, reasons, _ = bowl(rate, start=3.0)
+    assert set(factors) == {1}
+    assert reason in reasons
+
+
+def test_at_a_constant_rate_growth_ends_where_noise_moves_the_parameters_and_the_loss_stays() -> None:
+    factors, reasons, end = bowl(0.02, start=0.0)
+    assert (max(factors), reasons[-1]) == (4, "steps disagree")  # though the critical batch is above 60
+    assert end < 1.1 * bowl(0.02, start=0.0, largest=1)[2]
+
+
+def teacher(kind: str, noise: float) -> list[int]:
+    """Factors while a linear student learns from a linear teacher, whose loss goes to 0 where there is no noise."""
+    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    student, weights = torch.nn.Linear(8, 4, bias=False), torch.randn(4, 8, generator=generator)
+    makers: dict[str, Any] = {
+        "SGD": lambda: torch.optim.SGD(student.parameters(), lr=0.05, momentum=0.9),
+        "AdamW": lambda: torch.optim.AdamW(student.parameters(), lr=0.01),
+        "NSGDM by layer": lambda: NSGDM(by_layer(student), lr=0.05),
+        "Muon": lambda: torch.optim.Muon(student.parameters(), lr=0.02),
+    }
+
+    def loss(_: float) -> Tensor:
+        x = torch.randn(MICRO, 8, generator=generator)
+        y = x @ weights.T + noise * torch.randn(MICRO, 4, generator=generator)
+        result: Tensor = (student(x) - y).square().mean()
+        return result
+
+    return watched(makers[kind](), loss, 600)[0]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *(["Muon"] if hasattr(torch.optim, "Muon") else [])])
+def test_where_the_loss_goes_to_0_batches_stay_small_and_where_noise_stays_they_grow(kind: str) -> None:
+    assert set(teacher(kind, noise=0.0)) == {1}
+    assert max(teacher(kind, noise=3.0)) >= 4
+
+
+def test_where_noise_falls_and_the_gradient_stays_the_batch_goes_back() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.nn.Parameter(torch.zeros(8, dtype=torch.float64))
+
+    def loss(over: float) -> Tensor:
+        noise = (10.0 if over < 0.4 else 1.6) * torch.randn(MICRO, 8, generator=generator, dtype=torch.float64)
+        result: Tensor = ((1 + noise) @ x).mean()
+        return result
+
+    factors, reasons = watched(torch.optim.SGD([x], lr=1e-4), loss, 800)
+    assert (max(factors), factors[-1]) == (4, 1)
+    assert "back, too little noise" in reasons
+
+
+def test_batch_norm_sees_micro_batches_of_the_same_size_however_large_a_step_is() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(2)).double()
+    sizes: list[int] = []
+    model[1].register_forward_pre_hook(lambda _, inputs: sizes.append(len(inputs[0])))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    generator = torch.Generator().manual_seed(1)
+
+    def loss(_: float) -> Tensor:
+        noise = torch.randn(MICRO, 2, generator=generator, dtype=torch.float64)
+        result: Tensor = ((0.1 + noise) * model(torch.randn(MICRO, 4, generator=generator).double())).mean()
+        return result + sum(p.sum() for p in model.parameters())
+
+    factors, _ = watched(optimizer, loss, 400)
+    assert max(factors) >= 2
+    assert set(sizes) == {MICRO}
+    assert model[1].num_batches_tracked == len(sizes) == 800
+
+
 def control(pace: str = "safe", largest: int = 32) -> BatchControl:
     return BatchControl(1000.0, PACES[pace], largest)
 
 
-def advance(control: BatchControl, noise: float, gradient2: float, agreement: float, steps: int = 60) -> list[int]:
+def advance(
+    control: BatchControl, noise: float, gradient2: float, agreement: float, steps: int = 60
+) -> tuple[BatchControl, list[int]]:
     factors = []
     for _ in range(steps):
-        control.look(noise, gradient2, agreement)
-        factors.append(control.advance(control.factor))
-    return factors
+        control = control.look(noise, gradient2, agreement)
+        control = control.advance(control.factor)
+        factors.append(control.factor)
+    return control, factors
 
 
 @pytest.mark.parametrize(("pace", "theta"), [("safe", 0.5), ("fast", 2.0)])
 def test_batches_reach_half_of_theta_times_the_critical_batch(pace: str, theta: float) -> None:
-    factors = advance(control(pace), noise=96.0, gradient2=4.0, agreement=3.6, steps=400)
+    _, factors = advance(control(pace), noise=96.0, gradient2=4.0, agreement=3.6, steps=400)
     assert factors[-1] == 2 ** math.floor(math.log2(theta * 24))
     assert factors[:19] == [1] * 19  # two percent of the budget
     changes = [k for k in range(1, len(factors)) if factors[k] != factors[k - 1]]
@@ -242,66 +357,77 @@ def test_batches_reach_half_of_theta_times_the_critical_batch(pace: str, theta: 
     ],
 )
 def test_batches_stay_where_they_may_not_grow(noise: float, gradient2: float, agreement: float, reason: str) -> None:
-    slow = control()
-    assert advance(slow, noise, gradient2, agreement) == [1] * 60
-    assert slow.reason == reason
+    slow, factors = advance(control(), noise, gradient2, agreement)
+    assert factors == [1] * 60
+    assert REASONS[slow.reason] == reason
 
 
 def test_the_critical_batch_lies_between_its_ends_and_the_lower_one_decides() -> None:
     unsure = control()
     for k in range(40):
-        unsure.look(24.0, 1.0 + 2.0 * (-1) ** k, 1.0)
-        unsure.advance(1)
-    low, high = unsure.critical_interval
-    assert low < 0.8 * unsure.critical
-    assert unsure.critical < 0.8 * high
+        unsure = unsure.look(24.0, 1.0 + 2.0 * (-1) ** k, 1.0).advance(1)
+    low, high = unsure.critical_interval()
+    assert low < 0.8 * unsure.critical()
+    assert unsure.critical() < 0.8 * high
     assert unsure.factor == 2 ** math.floor(math.log2(0.5 * low))
 
 
 def test_batches_stop_growing_where_the_noise_fades() -> None:
-    fading = control(largest=1024)
-    advance(fading, 5000.0, 1.0, 1.0, steps=40)
+    fading, _ = advance(control(largest=1024), 5000.0, 1.0, 1.0, steps=40)
     reached = fading.factor
     for k in range(100):
-        fading.look(5000 * 0.9**k, 0.9**k, 0.9**k)  # the loss goes to 0: the critical batch stays
-        fading.advance(fading.factor)
-    assert fading.reason == "noise fades"
+        fading = fading.look(5000 * 0.9**k, 0.9**k, 0.9**k)  # the loss goes to 0: the critical batch stays
+        fading = fading.advance(fading.factor)
+    assert REASONS[fading.reason] == "noise fades"
     assert fading.factor <= 16 * reached < 1024
 
 
+@pytest.mark.parametrize(("pace", "theta"), [("safe", 0.5), ("fast", 2.0)])
+def test_batches_go_back_where_the_critical_batch_falls_below_them(pace: str, theta: float) -> None:
+    falling, _ = advance(control(pace, largest=64), noise=64 / theta, gradient2=1.0, agreement=1.0, steps=200)
+    assert falling.factor == 64
+    falling, factors = advance(falling, noise=24 / theta, gradient2=1.0, agreement=1.0, steps=400)
+    assert factors[-1] == 32  # 64 is above 2θB = 48, and 32 is above θB: it would not grow there, and does not go back
+    assert REASONS[falling.reason] == "too little noise"
+    changes = [k for k in range(1, len(factors)) if factors[k] != factors[k - 1]]
+    assert len(changes) == 1
+    falling, _ = advance(falling, noise=0.4 / theta, gradient2=1.0, agreement=1.0, steps=400)
+    assert falling.factor == 1
+
+
 def test_steps_begin_at_multiples_of_their_own_size() -> None:
-    odd = control()
-    odd.progress = 1.0  # as after a first step that nobody looked at
-    factors = advance(odd, noise=1000.0, gradient2=1.0, agreement=1.0, steps=100)
+    odd = control()._replace(progress=1)  # as after a first step that nobody looked at
+    _, factors = advance(odd, noise=1000.0, gradient2=1.0, agreement=1.0, steps=100)
     assert factors[-1] == 32
     begins = list(accumulate([1, 1, *factors]))[1:-1]  # a step of that size begins there
     assert all(begin % factor == 0 for begin, factor in zip(begins, factors, strict=True))
 
 
 def test_a_surge_halves_the_batch_and_each_pause_is_twice_as_long() -> None:
-    surging = control(largest=8)
-    advance(surging, 100.0, 1.0, 1.0, steps=100)
+    surging, _ = advance(control(largest=8), 100.0, 1.0, 1.0, steps=100)
     assert surging.factor == 8
     for pause, gradient2 in ((50.0, 1e4), (100.0, 1e12)):
         before = surging.factor
-        surging.look(100.0, gradient2, 1.0)  # one may be chance
-        assert surging.advance(surging.factor) == before
-        surging.look(100.0, gradient2**2, 1.0)
-        assert surging.advance(surging.factor) == before // 2
+        surging = surging.look(100.0, gradient2, 1.0).advance(surging.factor)  # one may be chance
+        assert surging.factor == before
+        surging = surging.look(100.0, gradient2**2, 1.0).advance(surging.factor)
+        assert surging.factor == before // 2
         assert surging.paused_until == pytest.approx(surging.progress + pause)
-        assert surging.reason == "back after a surge"
-        surging.look(100.0, 1.0, 1.0)
-        surging.advance(surging.factor)
-        assert surging.reason == "pause after a surge"
-        surging.progress = surging.paused_until
+        assert REASONS[surging.reason] == "back after a surge"
+        surging = surging.look(100.0, 1.0, 1.0).advance(surging.factor)
+        assert REASONS[surging.reason] == "pause after a surge"
+        surging = surging._replace(progress=surging.paused_until)
 
 
-def steps_of(model: torch.nn.Module, rank: int, processes: int, accumulate: int) -> list[float]:
-    """Batch sizes and critical batches of a training whose micro-batches the processes share."""
+def steps_of(
+    model: torch.nn.Module, rank: int = 0, processes: int = 1, *, accumulate: int = 2, micro: int = MICRO
+) -> tuple[AutoBatch, list[Tensor]]:
+    """Batch sizes and critical batches of a training whose micro-batches the processes share, and where it ends."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
     read: list[dict[str, Any]] = []
-    auto = AutoBatch(optimizer, budget=BUDGET, micro=MICRO, accumulate=accumulate, on_reading=read.append)
-    waiting = iter(micro_batches())
+    cut = model if isinstance(model, FSDPModule) else None
+    auto = AutoBatch(optimizer, budget=BUDGET, micro=micro, accumulate=accumulate, model=cut, on_reading=read.append)
+    waiting = iter(torch.cat(micro_batches()).split(micro))
     ddp = model if isinstance(model, DistributedDataParallel) else None
     while not auto.finished:
         pieces = [next(waiting, None) for _ in range(processes * auto.accumulate * auto.factor)]
@@ -315,22 +441,38 @@ def steps_of(model: torch.nn.Module, rank: int, processes: int, accumulate: int)
             due = auto.due()
         assert due
         auto.step()
-    return [float(each[name]) for each in read for name in ("batch/size", "batch/critical", "batch/persistence")]
+    shown = [float(each[name]) for each in read for name in ("batch/size", "batch/critical", "batch/persistence")]
+    return auto, [torch.tensor(shown), *(norms.whole(p.detach()) for p in model.parameters())]
 
 
 def process(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD)
-    model = network()
-    found = steps_of(DistributedDataParallel(model), rank, WORLD, accumulate=1)
-    torch.save([torch.tensor(found), *values(model)], Path(folder) / f"rank{rank}")
+    _, copies = steps_of(DistributedDataParallel(network()), rank, WORLD, accumulate=1)
+    sharded = network()
+    fully_shard(sharded, mesh=init_device_mesh("cpu", (WORLD,)))
+    auto, cut = steps_of(sharded, rank, WORLD)
+    state = auto.state_dict()
+    auto.load_state_dict(copy.deepcopy(state))
+    assert all(map(torch.equal, auto.state_dict()["_previous"], state["_previous"]))
+    for options, words in (
+        ({}, "parameters must be whole; got a part of some. Give the model that fully_shard has cut"),
+        ({"model": sharded, "accumulate": 1}, "accumulate must be at least 2 in one process and with FSDP2"),
+    ):
+        with pytest.raises(ValueError, match=f"^AutoBatch: {words}"):
+            AutoBatch(torch.optim.SGD(sharded.parameters()), budget=BUDGET, micro=MICRO, **options)
+    auto.optimizer.zero_grad()
+    with pytest.raises(ValueError, match=r"^AutoBatch: gradients must be reduced in every micro-batch"):
+        auto.due()
+    torch.save([copies, cut, state], Path(folder) / f"rank{rank}")
     dist.barrier()
     os._exit(0)  # not by way of torch's own end, which now and then aborts: tests/test_guide.py says how
 
 
 def test_two_processes_decide_as_one_with_the_same_pieces(tmp_path: Path) -> None:
-    model = network()
-    alone = [torch.tensor(steps_of(model, 0, 1, accumulate=2)), *values(model)]
+    """Of DistributedDataParallel and of FSDP2, whose pieces are the micro-batches of both processes together."""
+    _, apart = steps_of(network())
+    auto, together = steps_of(network(), micro=WORLD * MICRO)
     context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
     processes = [context.Process(target=process, args=(rank, str(tmp_path))) for rank in range(WORLD)]
     for one in processes:
@@ -340,7 +482,14 @@ def test_two_processes_decide_as_one_with_the_same_pieces(tmp_path: Path) -> Non
         one.kill()
         one.join()
     assert [one.exitcode for one in processes] == [0] * WORLD
-    assert alone[0][::3].max() > 4  # something was decided
     for rank in range(WORLD):
-        for found, expected in zip(torch.load(tmp_path / f"rank{rank}", weights_only=True), alone, strict=True):
-            torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9, equal_nan=True)
+        copies, cut, state = torch.load(tmp_path / f"rank{rank}", weights_only=True)
+        for found, expected in ((copies, apart), (cut, together)):
+            assert expected[0][::3].max() > expected[0][0]  # something was decided
+            for one, other in zip(found, expected, strict=True):
+                torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9, equal_nan=True)
+        before = auto.state_dict()
+        torch.testing.assert_close(state["_previous"], before["_previous"], rtol=1e-6, atol=1e-9)
+        resumed = AutoBatch(torch.optim.SGD(network().parameters()), budget=BUDGET, micro=MICRO)
+        resumed.load_state_dict(state)  # two processes go on as one, with micro-batches half as large
+        assert (resumed.accumulate, resumed.samples, resumed.factor) == (4, auto.samples, auto.factor)

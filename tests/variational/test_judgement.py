@@ -8,12 +8,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.optimize import minimize
 
 from gladstorm.variational import FullRank, MeanField, fit_logdensity
 from gladstorm.variational.conclusion import judge
 from gladstorm.variational.driver import ERROR, LEAST_GAIN, Looks, Starts, gain_by_widening
 from gladstorm.variational.gaussians import Diagonal, Triangular
-from gladstorm.variational.weights import efficiency, khat, khat_in_words, smoothed
+from gladstorm.variational.weights import efficiency, is_near, khat, khat_in_words, smoothed
 
 # Looks
 
@@ -172,15 +174,25 @@ def test_what_weights_say_is_one_verdict(k: float | None, share: float | None, w
     assert ("k-hat" in khat_in_words(k, share)) == ("close" not in words)
 
 
-@pytest.mark.parametrize(("law", "near"), [(7, True), (2, False)])
-def test_a_fit_is_near_where_its_deviation_is_right_whatever_k_hat_is(law: int, near: bool) -> None:
-    """Student's t: the best normal law has a k-hat above 0.7 for both, and a deviation that is 5 % off, or ∞."""
-    fit = fit_logdensity(
-        lambda z: -(law + 1) / 2 * jnp.log1p(z[0] ** 2 / law), 1, steps=2000, starts=2, progress=False
-    )
-    assert fit.khat is not None
-    assert fit.khat > 0.7
-    assert fit.near == near
+LAWS = {"t": (7, 10, 20), "skewnorm": (1, 2), "loggamma": (8, 64), "logistic": ()}
+
+
+def test_a_fit_whose_deviation_is_right_is_not_doubted_for_its_khat() -> None:
+    """Best normal laws of some that are a little heavy or skewed, in one dimension: deviations are 0 to 5 % off."""
+    nodes, shares = np.polynomial.hermite_e.hermegauss(101)
+    noise, alarms = np.random.default_rng(0).normal(size=16_384), 0
+    for name, shapes in LAWS.items():
+        for law in [getattr(stats, name)(shape) for shape in shapes] or [getattr(stats, name)()]:
+
+            def loss(x: Any, law: Any = law) -> float:
+                return -float(shares @ law.logpdf(x[0] + np.exp(x[1]) * nodes)) / shares.sum() - float(x[1])
+
+            loc, log_scale = minimize(loss, [law.median(), np.log(law.std())], method="Nelder-Mead").x
+            log_weights = law.logpdf(loc + np.exp(log_scale) * noise) - stats.norm.logpdf(noise)
+            assert np.exp(log_scale) == pytest.approx(law.std(), rel=0.055)
+            assert is_near(khat(log_weights), efficiency(log_weights)), name
+            alarms += khat(log_weights) > 0.7
+    assert alarms > 2  # of k-hat alone
 
 
 def test_a_fit_has_no_khat_where_its_draws_have_no_density() -> None:

@@ -8,11 +8,15 @@ mean square of a direction that lets through a share s of the noise of a batch g
 
 where a step divides by the size of that direction: Adam's squares (s = 1), or a momentum that is normalized. Plain
 momentum divides by nothing, so γ' = mγ. Decoupled decay keeps its share of a sample: γ'λ' = mγλ.
+
+As in `core.equations`, numbers may be arrays of the library `xp`.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+from gladstorm.core.equations import Floats
 
 SHORTEST = 0.5  # the least β of a momentum that is not normalized: a shorter memory lets through too much noise
 
@@ -21,10 +25,10 @@ SHORTEST = 0.5  # the least β of a momentum that is not normalized: a shorter m
 class BatchScaling:
     """The numbers of an optimizer for steps on m times as many samples."""
 
-    length: float  #: γ'/γ, the factor of the learning rate
-    momenta: tuple[float, ...]  #: every β', in the optimizer's order
-    squares: float = 1.0  #: the factor of mean squares of gradients that are remembered
-    decay: float = 1.0  #: λ'/λ, the factor of a decoupled weight decay
+    length: Any  #: γ'/γ, the factor of the learning rate
+    momenta: tuple[Any, ...]  #: every β', in the optimizer's order
+    squares: Any = 1.0  #: the factor of mean squares of gradients that are remembered
+    decay: Any = 1.0  #: λ'/λ, the factor of a decoupled weight decay
 
 
 def averaging(beta: float) -> float:
@@ -46,39 +50,39 @@ def lion(beta1: float, beta2: float) -> float:
     return (1 - beta1) ** 2 + beta1**2 * averaging(beta2)
 
 
-def for_momentum(factor: float, beta: float) -> BatchScaling:
+def for_momentum(factor: Any, beta: Any, xp: Any = Floats) -> BatchScaling:
     """Numbers for v ← βv + (1 − β)g, x ← x − γv.
 
     >>> for_momentum(4, 0.9)
     BatchScaling(length=4, momenta=(0.6561,), squares=1.0, decay=1.0)
     """
-    return BatchScaling(factor, (_remembered(beta, factor),))
+    return BatchScaling(factor, (_remembered(beta, factor, xp),))
 
 
-def for_squares(factor: float, critical: float, beta1: float, beta2: float) -> BatchScaling:
+def for_squares(factor: Any, critical: Any, beta1: Any, beta2: Any, xp: Any = Floats) -> BatchScaling:
     """Numbers for Adam: a momentum with β₁, divided by the root of mean squares of gradients with β₂."""
-    ratio = _grown(critical, 1 / factor, 1.0)
-    root = math.sqrt(ratio)
-    return BatchScaling(factor * root, (_remembered(beta1, factor), beta2**factor), ratio, 1 / root)
+    ratio = _grown(critical, 1 / factor, 1.0, xp)
+    root = xp.sqrt(ratio)
+    return BatchScaling(factor * root, (_remembered(beta1, factor, xp), beta2**factor), ratio, 1 / root)
 
 
 def for_normalized(
-    factor: float, critical: float, betas: tuple[float, ...], share: Callable[..., float] = averaging
+    factor: Any, critical: Any, betas: tuple[Any, ...], share: Callable[..., Any] = averaging, xp: Any = Floats
 ) -> BatchScaling:
     """Numbers for x ← x − γ d(v) with d(v) of length 1 in some norm; `share` is that of noise in v, of all β.
 
-    >>> round(for_normalized(4, math.inf, (0.9,)).length, 3)
+    >>> round(for_normalized(4, float("inf"), (0.9,)).length, 3)
     3.973
     """
     after = tuple(beta**factor for beta in betas)
-    root = math.sqrt(_grown(critical, share(*after) / factor, share(*betas)))
+    root = xp.sqrt(_grown(critical, share(*after) / factor, share(*betas), xp))
     return BatchScaling(factor * root, after, 1.0, 1 / root)
 
 
-def _remembered(beta: float, factor: float) -> float:
-    return max(float(beta**factor), min(beta, SHORTEST))
+def _remembered(beta: Any, factor: Any, xp: Any) -> Any:
+    return xp.maximum(beta**factor, xp.minimum(beta, SHORTEST))
 
 
-def _grown(critical: float, after: float, before: float) -> float:
+def _grown(critical: Any, after: Any, before: Any, xp: Any) -> Any:
     """(1 + B after)/(1 + B before): by how much the mean square of a direction changes."""
-    return after / before if math.isinf(critical) else (1 + critical * after) / (1 + critical * before)
+    return xp.where(xp.isinf(critical), after / before, (1 + critical * after) / (1 + critical * before))

@@ -1,11 +1,12 @@
 """The equations that simulator, Optax and torch share: of estimators, of unit steps of matrices, of the untuned method.
 
 Each is a pure function of numbers or arrays of any library. Where more than arithmetic is needed, `xp` is the library:
-`numpy`, `jax.numpy` or `torch`. Neither JAX nor torch is imported here. `k` counts the gradients before the newest, and
-`horizon` is K, the number of steps of the run.
+`numpy`, `jax.numpy` or `torch`, or `Floats`. Neither JAX nor torch is imported here. `k` counts the gradients before
+the newest, and `horizon` is K, the number of steps of the run.
 """
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,29 @@ LAYER_LENGTH, LAYER_MOMENTUM = 0.02, 0.9
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 NEWTON_SCHULZ_STEPS = 5
 SIGN_SCALE = 0.25  # of a step by signs along a vector, where a step of a matrix or a table has unit length
+
+
+class Floats:
+    """A library for Python's own numbers, as far as equations ask for one."""
+
+    sqrt, isfinite, isinf, maximum, minimum = math.sqrt, math.isfinite, math.isinf, max, min
+    asarray, logical_not = list, operator.not_
+
+    @staticmethod
+    def where(condition: bool, this: float, other: float) -> float:
+        """One number where the condition holds, or else the other."""
+        return this if condition else other
+
+    @staticmethod
+    def argmax(conditions: list[bool]) -> int:
+        """The number of the first condition that holds."""
+        return conditions.index(True)
+
+
+def noise_and_gradient2(m: Any, within: Any, total2: Any) -> tuple[Any, Any]:
+    """The variance of a group's gradient and ‖∇f‖², unbiased, from Σ‖g_i‖² over m groups and ‖Σ g_i‖²."""
+    across = (total2 - within) / (m * (m - 1))
+    return within / m - across, across
 
 
 def sign_scale(shape: Sequence[int]) -> float:

@@ -8,6 +8,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from gladstorm.core import equations
+
 FORM = "gladstorm probes 1"
 EUCLID, LAYERS = "euclid", "layers"  # norms in which distances, and gradients in the dual, are measured
 IN_LAYERS = (
@@ -54,9 +56,8 @@ def spread(squares: Sequence[float], total2: float, samples: int) -> tuple[float
     >>> spread([1.0, 9.0], 16.0, samples=4)  # g_A = 1, g_B = 3
     (8.0, 3.0)
     """
-    m, within = len(squares), float(sum(squares))
-    across = (total2 - within) / (m * (m - 1))
-    return samples * (within / m - across), across
+    noise, gradient2 = equations.noise_and_gradient2(len(squares), float(sum(squares)), total2)
+    return samples * noise, gradient2
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,19 +1,23 @@
 """Batch rules: how many samples step k uses.
 
-A rule may depend on k, on the squared distance ‖x^k − x⁰‖², and on whether the estimator starts afresh at step k. A new
-size needs no new compilation.
+A rule may depend on k, on the squared distance ‖x^k − x⁰‖², on whether the estimator starts afresh at step k, and, if
+it is `MeasuringBatch`, on what the parts of the batches before have shown. A new size needs no new compilation.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Protocol, runtime_checkable
 
+import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
+from gladstorm.core.batch_control import FEWEST_LOOKS, BatchControl
 from gladstorm.core.parts import Array, Number, Numbers, leaf, part, parts_of, static
 from gladstorm.core.rules import COUNT, NON_NEGATIVE, POSITIVE
+from gladstorm.theory.batches import batch_for_time
 
 
 @runtime_checkable
@@ -109,6 +113,65 @@ class NestedLoops(BatchRule):
         depth = len(self.loops)
         inner = [self.base ** (depth - i) * math.prod(self.loops[i:]) ** 2 for i in range(depth)]
         return jnp.stack([_whole(size) for size in (self.n_init, *inner)])[level(k, self.loops)]
+
+
+@part
+class MeasuringBatch(BatchRule):
+    """A batch whose two halves show the noise, for the batches that follow: nothing is told of B and G."""
+
+    half: Number = leaf(COUNT, default=1)  #: samples in a half of the first batch
+    largest: Number = leaf(COUNT, default=2**20)  #: how many times larger batches become at most
+
+    @override
+    def __call__(self, k: Array | int, distance2: Array | float, refresh: Array | bool = False) -> Array:
+        return _whole(2 * self.half)  # of the first batch, and the least of all others
+
+    def begin(self) -> BatchControl:
+        """Begin with nothing known."""
+        budget, theta = getattr(self, "budget", 0.0), getattr(self, "theta", 1.0)
+        control = BatchControl(budget / (2 * self.half), theta, self.largest)
+        return jax.tree.map(lambda number: jnp.array(number, jnp.result_type(number)), control)  # type: ignore[no-any-return]
+
+    def size(self, seen: BatchControl) -> Array:
+        """The size of the next batch."""
+        return _whole(2 * self.half * seen.factor)
+
+    def learn(self, seen: BatchControl, noise: Array, gradient2: Array, agreement: Array) -> BatchControl:
+        """Take what a batch shows: the variance of a sample, ‖∇f‖², and the product with the gradient before."""
+        after = self.decide(seen.look(noise / (2 * self.half), gradient2, agreement, jnp))
+        return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, seen)  # type: ignore[no-any-return]
+
+    @abstractmethod
+    def decide(self, seen: BatchControl) -> BatchControl:
+        """Change the factor."""
+
+
+@part
+class GrowWithNoise(MeasuringBatch):
+    """N doubles while θB ≥ 2N and steps agree, where B is the critical batch as measured: the rule of `AutoBatch`."""
+
+    budget: Number = leaf(NON_NEGATIVE, default=0)  #: samples of the run, if known: its first 2 % change nothing
+    theta: Number = leaf(POSITIVE, default=0.5)  #: θ > 0: batches grow up to θ times the critical one
+
+    @override
+    def decide(self, seen: BatchControl) -> BatchControl:
+        return seen.advance(seen.factor, jnp)
+
+
+@part
+class FastestBatch(MeasuringBatch):
+    """N = √(mB), to a factor √2, where B is the critical batch as measured: fastest where a step costs m samples."""
+
+    worth: Number = leaf(POSITIVE, default=1)  #: m > 0, the samples that a step is worth
+
+    @override
+    def decide(self, seen: BatchControl) -> BatchControl:
+        m, first = seen.factor, 2 * self.half
+        best = batch_for_time(first * seen.usable(jnp) * m, self.worth) / first
+        sure = jnp.isfinite(best) & (seen.looks >= FEWEST_LOOKS)
+        grown = jnp.where(best >= math.sqrt(2) * m, jnp.minimum(2 * m, self.largest), m)
+        factor = jnp.where(best <= m / math.sqrt(2), jnp.maximum(m // 2, 1), grown)
+        return seen._replace(factor=jnp.where(sure, factor, m))
 
 
 def level(k: Array | int, loops: tuple[int, ...]) -> Array:

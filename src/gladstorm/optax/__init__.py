@@ -19,7 +19,8 @@ relatives of `nstorm`. In the state of a chain,
 
 `untuned` has no number to tune: it finds the length of its updates itself; `averaged` reads the average that it keeps.
 `diagnose` measures whether the noise of a loss grows at all; `read_noise` measures it inside a training step.
-`scale_batch` gives an optimizer's arguments for larger batches, and `from_theory` makes one with its theorem's numbers.
+`scale_batch` gives an optimizer's arguments for larger batches, `auto_batch` lets them grow by themselves, and
+`from_theory` makes an optimizer with its theorem's numbers.
 """
 
 from gladstorm.core.extras import needing_extras
@@ -27,6 +28,7 @@ from gladstorm.core.extras import needing_extras
 with needing_extras("gladstorm.optax"):
     import optax  # noqa: F401 - Optax itself, not this package
 
+from gladstorm.optax.auto_batch import AutoBatchState, auto_batch, read_batch
 from gladstorm.optax.diagnosis import diagnose, trial
 from gladstorm.optax.from_theory import from_theory
 from gladstorm.optax.layers import by_layer
@@ -38,11 +40,13 @@ from gladstorm.optax.scale_batch import scale_batch
 from gladstorm.optax.untuned import averaged, untuned, untuned_per_coordinate
 
 __all__ = [
+    "AutoBatchState",
     "NigtState",
     "NmarsState",
     "NsgdmState",
     "NstormState",
     "Reading",
+    "auto_batch",
     "averaged",
     "by_layer",
     "diagnose",
@@ -52,6 +56,7 @@ __all__ = [
     "nsgdm",
     "nstorm",
     "probes_of",
+    "read_batch",
     "read_noise",
     "scale_batch",
     "trial",

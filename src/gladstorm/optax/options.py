@@ -55,14 +55,19 @@ def require(owner: str, name: str, value: Any) -> None:
 
 def require_axes(owner: str, axis_name: AxisName | None, tree: Any) -> None:
     """Raise a ValueError if leaves are parts, along axes of `jax.shard_map` that nobody has named."""
-    kinds = [getattr(jax.typeof(leaf), "manual_axis_type", None) for leaf in jax.tree.leaves(tree)]
-    axes = sorted({axis for kind in kinds if kind is not None for axis in kind.varying})
+    axes = axes_of(tree)
     if axis_name is None and axes:
         raise ValueError(
             f"{owner}: axis_name must name the axes that parameters are cut along inside jax.shard_map, or the norm "
             f"would be that of a part; got None for {', '.join(axes)}. Where devices train models of their own, give "
             "axis_name=()."
         )
+
+
+def axes_of(tree: Any) -> list[str]:
+    """The axes of `jax.shard_map` along which leaves differ."""
+    kinds = [getattr(jax.typeof(leaf), "manual_axis_type", None) for leaf in jax.tree.leaves(tree)]
+    return sorted({axis for kind in kinds if kind is not None for axis in kind.varying})
 
 
 def at(value: Any, count: Array) -> Any:

@@ -8,10 +8,14 @@ from typing import Any
 import optax
 
 from gladstorm.core.batch_scaling import BatchScaling, for_momentum, for_normalized, for_squares, lion
+from gladstorm.core.equations import Floats
 from gladstorm.core.rules import ABOVE_ZERO, POSITIVE
 from gladstorm.optax.nsgdm import nsgdm
 
 Arguments = dict[str, Any]
+Scaled = tuple[
+    Any, Arguments, Arguments
+]  # factor of the learning rate, other arguments, factors of fields of the state
 
 
 def scale_batch(
@@ -40,45 +44,54 @@ def scale_batch(
     ABOVE_ZERO.require("scale_batch", "factor", factor)
     B = math.inf if critical is None else critical
     POSITIVE.require("scale_batch", "critical", 1.0 if math.isinf(B) else B)
-    if optimizer not in RULES:
-        raise ValueError(
-            "scale_batch: optimizer must be optax.sgd, adam, adamw or lion, or gladstorm.optax.nsgdm; got "
-            f"{getattr(optimizer, '__name__', optimizer)}, for which there is no rule. docs/batch.md says how "
-            "one is derived."
-        )
-    bound = inspect.signature(optimizer).bind(**arguments)
-    bound.apply_defaults()
-    before = bound.arguments
-    length, others = RULES[optimizer](before, factor, B)
+    before = known_arguments("scale_batch", optimizer, arguments)
+    length, others, _ = RULES[optimizer](before, factor, B, Floats)
     rate = before["learning_rate"]
     if not callable(rate):
         return {**arguments, "learning_rate": rate * length, **others}
     return {**arguments, "learning_rate": lambda k: length * rate(factor * (k + 0.5) - 0.5), **others}
 
 
-def _momentum(before: Arguments, factor: float, _critical: float) -> tuple[float, Arguments]:
+def known_arguments(owner: str, optimizer: Callable[..., Any], arguments: Arguments) -> Arguments:
+    """All arguments of an optimizer that has a rule, also those that were not given."""
+    if optimizer not in RULES:
+        raise ValueError(
+            f"{owner}: optimizer must be optax.sgd, adam, adamw or lion, or gladstorm.optax.nsgdm, the function; got "
+            f"{getattr(optimizer, '__name__', type(optimizer).__name__)}, for which there is no rule. docs/batch.md "
+            "says how one is derived."
+        )
+    bound = inspect.signature(optimizer).bind(**arguments)
+    bound.apply_defaults()
+    if callable(bound.arguments.get("momentum")):
+        raise ValueError(f"{owner}: momentum must be a number; got a schedule.")
+    return bound.arguments
+
+
+def _momentum(before: Arguments, factor: Any, _critical: Any, xp: Any) -> Scaled:
     """optax.sgd, whose v ← βv + g is 1/(1 − β) times a mean of gradients."""
     if before["momentum"] is None:
-        return factor, {}
-    scaling = for_momentum(factor, before["momentum"])
+        return factor, {}, {}
+    scaling = for_momentum(factor, before["momentum"], xp)
     (after,) = scaling.momenta
-    return scaling.length * (1 - after) / (1 - before["momentum"]), {"momentum": after}
+    sum_by_mean = (1 - after) / (1 - before["momentum"])
+    return scaling.length * sum_by_mean, {"momentum": after}, {"trace": 1 / sum_by_mean}
 
 
-def _squares(before: Arguments, factor: float, critical: float) -> tuple[float, Arguments]:
-    scaling = for_squares(factor, critical, before["b1"], before["b2"])
-    eps = {"eps": before["eps"] * math.sqrt(scaling.squares)}
-    return scaling.length, _with_decay(before, scaling, ("b1", "b2")) | eps
+def _squares(before: Arguments, factor: Any, critical: Any, xp: Any) -> Scaled:
+    scaling = for_squares(factor, critical, before["b1"], before["b2"], xp)
+    eps = {"eps": before["eps"] * xp.sqrt(scaling.squares)}
+    in_state = {"nu": scaling.squares, "count": 1 / factor}
+    return scaling.length, _with_decay(before, scaling, ("b1", "b2")) | eps, in_state
 
 
-def _lion(before: Arguments, factor: float, critical: float) -> tuple[float, Arguments]:
-    scaling = for_normalized(factor, critical, (before["b1"], before["b2"]), lion)
-    return scaling.length, _with_decay(before, scaling, ("b1", "b2"))
+def _lion(before: Arguments, factor: Any, critical: Any, xp: Any) -> Scaled:
+    scaling = for_normalized(factor, critical, (before["b1"], before["b2"]), lion, xp)
+    return scaling.length, _with_decay(before, scaling, ("b1", "b2")), {}
 
 
-def _normalized(before: Arguments, factor: float, critical: float) -> tuple[float, Arguments]:
-    scaling = for_normalized(factor, critical, (before["momentum"],))
-    return scaling.length, _with_decay(before, scaling, ("momentum",))
+def _normalized(before: Arguments, factor: Any, critical: Any, xp: Any) -> Scaled:
+    scaling = for_normalized(factor, critical, (before["momentum"],), xp=xp)
+    return scaling.length, _with_decay(before, scaling, ("momentum",)), {}
 
 
 def _with_decay(before: Arguments, scaling: BatchScaling, names: tuple[str, ...]) -> Arguments:
@@ -89,7 +102,7 @@ def _with_decay(before: Arguments, scaling: BatchScaling, names: tuple[str, ...]
     return after
 
 
-RULES: dict[Callable[..., Any], Callable[[Arguments, float, float], tuple[float, Arguments]]] = {
+RULES: dict[Callable[..., Any], Callable[[Arguments, Any, Any, Any], Scaled]] = {
     optax.sgd: _momentum,
     optax.adam: _squares,
     optax.adamw: _squares,

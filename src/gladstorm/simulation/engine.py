@@ -146,7 +146,7 @@ class _Noise(NamedTuple):
 
     first: Array
     common: Any  # what every method draws
-    more: tuple[Any, ...]  # what the estimator of each stack draws beyond it
+    more: tuple[Any, ...]  # what the method of each stack draws beyond it
 
 
 def _advance_block(grid: Grid, inputs: ChunkInputs, state: ChunkState, stop: Array) -> ChunkState:
@@ -157,7 +157,7 @@ def _advance_block(grid: Grid, inputs: ChunkInputs, state: ChunkState, stop: Arr
     more_all = grid.over_seeds(draw_more, Axes.ORACLES, Axes.NONE, Axes.SEEDS, Axes.NONE)
     common = jax.vmap(lambda k: draw_all(inputs.oracle, inputs.seeds, k))(steps)
     more = (
-        jax.vmap(lambda k, estimator=stack.estimator: more_all(inputs.oracle, estimator, inputs.seeds, k))(steps)
+        jax.vmap(lambda k, stack=stack: more_all(inputs.oracle, stack, inputs.seeds, k))(steps)
         for stack in inputs.stacks
     )
     noise = _Noise(state.k, common, tuple(more))

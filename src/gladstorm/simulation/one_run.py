@@ -12,8 +12,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 
+from gladstorm.core import equations
 from gladstorm.core.parts import Array
 from gladstorm.methods import Method
+from gladstorm.methods.batches import BatchRule, MeasuringBatch
 from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.schedules import Clock, adaptive, resolved
 from gladstorm.methods.steps import Step
@@ -44,6 +46,7 @@ class State(NamedTuple):
     stationarity_sum: Any  # over j ≤ k
     sampled: Array  # x̂, once its step has passed
     average: Any  # x̄^k, if the method has an average
+    measured: Any  # what a batch rule that measures has seen, and the mean gradient of this step
     diverged: Array  # the first step with a number that is not finite, or −1
 
 
@@ -90,12 +93,17 @@ class Gradients(NamedTuple):
     oracle: Any
     sample: Any
     samples: int
+    halves: Any = None  # the samples of two halves of a batch, if its rule measures, and `sample` their mean
 
     def __call__(self, point: Any) -> Any:
         """∇f(x; ξ); with several independent samples, a row for each."""
-        if self.samples == 1:
-            return self.oracle.grad(point, self.sample)
-        return jax.vmap(self.oracle.grad, (None, 0))(point, self.sample)
+        if self.halves is not None:
+            return self.parts(point).mean(axis=0)
+        return self.oracle.grad(point, self.sample) if self.samples == 1 else self.parts(point)
+
+    def parts(self, point: Any) -> Any:
+        """The gradient of every part of the batch, in rows."""
+        return jax.vmap(self.oracle.grad, (None, 0))(point, self.sample if self.halves is None else self.halves)
 
     def at(self, x: Array) -> Any:
         """A point the iterates do not visit."""
@@ -107,10 +115,11 @@ def begin(oracle: Oracle, method: Method, seed: Array, sampled_step: Array, hori
     """x⁰ and v⁰ of one run of K = `horizon` steps."""
     point = oracle.at(jnp.asarray(oracle.objective.start))
     zero = jnp.zeros((), int)
-    batch = _affordable(oracle, method.batch(zero, jnp.zeros(()), refresh=True))
+    seen = method.batch.begin() if isinstance(method.batch, MeasuringBatch) else ()
+    batch = _affordable(oracle, method, method.batch(zero, jnp.zeros(()), refresh=True))
     estimator, step = resolved((method.estimator, method.step), Clock(zero, jnp.zeros(()), horizon))
-    more = draw_more(oracle, estimator, seed, zero)
-    grad = gradients(oracle, estimator, point, draw(oracle, seed, zero), more, batch)
+    more = draw_more(oracle, method, seed, zero)
+    grad = gradients(oracle, method, point, draw(oracle, seed, zero), more, batch)
     nothing = jnp.zeros(())
     blank = State(
         point,
@@ -127,6 +136,7 @@ def begin(oracle: Oracle, method: Method, seed: Array, sampled_step: Array, hori
         stationarity_sum=nothing,
         sampled=point.x,
         average=() if method.average is None else point.x,
+        measured=_measured(method.batch, grad, point, batch, (seen, jnp.full_like(point.x, jnp.nan))),
         diverged=jnp.full_like(batch, -1),
     )
     return _observed(oracle, estimator, step, blank, zero, sampled_step, queries=1)
@@ -164,8 +174,10 @@ def arrive(
     """v^k at the point x^k: the second half of step k. Between the halves the points of all runs are looked at."""
     estimator, step = resolved((method.estimator, method.step), Clock(k, state.squares, horizon))
     refresh = estimator.refreshes(state.estimate, k, more.coin)
-    batch = _affordable(oracle, method.batch(k, _distance2(oracle, point), refresh))
-    grad = gradients(oracle, estimator, point, noise, more, batch)
+    rule, distance2 = method.batch, _distance2(oracle, point)
+    size = rule.size(state.measured[0]) if isinstance(rule, MeasuringBatch) else rule(k, distance2, refresh)
+    batch = _affordable(oracle, method, size)
+    grad = gradients(oracle, method, point, noise, more, batch)
 
     estimate, queries = estimator.update(state.estimate, grad, state.point, point), estimator.queries
     if refresh is not False:  # both are computed: of many runs some start afresh and some do not
@@ -177,20 +189,47 @@ def arrive(
         weight = resolved(method.average, Clock(k, state.squares, horizon)).weight(k, horizon)
         average = (1 - weight) * state.average + weight * point.x  # where the weight is 1, exactly x^k
     new = state._replace(point=point, estimate=estimate, memory=memory, squares=squares, batch=batch, average=average)
+    new = new._replace(measured=_measured(rule, grad, point, batch, state.measured))
     return _observed(oracle, estimator, step, new, k, sampled_step, queries)
 
 
-def gradients(oracle: Oracle, estimator: Estimator, point: Any, noise: Any, more: More, batch: Array) -> Gradients:
+def gradients(oracle: Oracle, method: Method, point: Any, noise: Any, more: More, batch: Array) -> Gradients:
     """Stochastic gradients of a batch at a point, from a step's randomness."""
-    if estimator.samples == 1:
+    samples = method.estimator.samples
+    if _rows(method) == 1:
         return Gradients(oracle, oracle.sample_of(noise, point, batch), 1)
     rows = jax.tree.map(lambda first, further: jnp.concatenate([first[None], further]), noise, more.noise)
-    return Gradients(oracle, jax.vmap(oracle.sample_of, (0, None, None))(rows, point, batch), estimator.samples)
+    of_rows = jax.vmap(oracle.sample_of, (0, None, None))
+    if samples > 1:
+        return Gradients(oracle, of_rows(rows, point, batch), samples)
+    halves = of_rows(rows, point, batch // 2)
+    return Gradients(oracle, jax.tree.map(lambda sample: sample.mean(axis=0), halves), 1, halves)
 
 
-def _affordable(oracle: Any, batch: Array) -> Array:
+def _rows(method: Method) -> int:
+    """How many independent samples a step draws: two halves, if the batch rule measures."""
+    return max(method.estimator.samples, 2 if isinstance(method.batch, MeasuringBatch) else 1)
+
+
+def _measured(rule: BatchRule, grad: Gradients, point: Any, batch: Array, before: tuple[Any, Any]) -> Any:
+    """Let a batch rule that measures look at this batch, and keep its mean gradient."""
+    if not isinstance(rule, MeasuringBatch):
+        return ()
+    (seen, previous), parts = before, grad.parts(point)
+    squares = jnp.sum(parts**2), jnp.sum(jnp.sum(parts, axis=0) ** 2)
+    noise, gradient2 = equations.noise_and_gradient2(len(parts), *squares)
+    mean, samples = parts.mean(axis=0), batch if grad.samples > 1 else batch // 2
+    return rule.learn(seen, noise * samples, gradient2, mean @ previous), mean
+
+
+def _affordable(oracle: Any, method: Method, batch: Array) -> Array:
     # Of a finite sum, all examples once is as much as there is to pay for.
-    return batch if oracle.largest is None else jnp.minimum(batch, oracle.largest)
+    if oracle.largest is None:
+        return batch
+    affordable = jnp.minimum(batch, oracle.largest)
+    return (
+        jnp.maximum(affordable // 2, 1) * 2 if isinstance(method.batch, MeasuringBatch) else affordable
+    )  # it has halves
 
 
 def _squares(grad: Gradients, point: Any) -> Array:
@@ -279,14 +318,14 @@ def draw(oracle: Oracle, seed: Array, k: Array) -> Any:
 
 
 @jax.jit
-def draw_more(oracle: Oracle, estimator: Estimator, seed: Array, k: Array) -> More:
-    """Randomness of step k that only some estimators want; the estimator's numbers do not matter."""
-    key = _key(seed, k)
-    afresh = estimator.starts_afresh
+def draw_more(oracle: Oracle, method: Method, seed: Array, k: Array) -> More:
+    """Randomness of step k that only some methods want; their numbers do not matter."""
+    key, rows = _key(seed, k), _rows(method)
+    afresh = method.estimator.starts_afresh
     coin = jax.random.uniform(jax.random.fold_in(key, COIN), (), jnp.result_type(float)) if afresh else ()
-    if estimator.samples == 1:
+    if rows == 1:
         return More(coin, ())
-    further = jax.vmap(partial(jax.random.fold_in, key))(FURTHER + jnp.arange(1, estimator.samples))
+    further = jax.vmap(partial(jax.random.fold_in, key))(FURTHER + jnp.arange(1, rows))
     return More(coin, jax.vmap(oracle.draw)(further))
 
 

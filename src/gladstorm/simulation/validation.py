@@ -24,6 +24,7 @@ from gladstorm.core.screen import shown
 from gladstorm.jobs.provenance import digest, is_followed
 from gladstorm.methods import Method
 from gladstorm.methods.averages import Average
+from gladstorm.methods.batches import MeasuringBatch
 from gladstorm.methods.estimators import Estimator
 from gladstorm.methods.method import rule
 from gladstorm.methods.schedules import Clock, resolved
@@ -116,6 +117,15 @@ def validate_method(method: Any) -> Method:
             raise ValueError(f"Method: {name} {inherits}; got {shown(getattr(method, name))}.")
     made: Method = dataclasses.replace(method, batch=rule(method.batch))
     check(made)
+    inside = jax.tree.leaves(
+        made.batch, is_leaf=lambda node: isinstance(node, MeasuringBatch) and node is not made.batch
+    )
+    for rule_inside in inside:
+        if isinstance(rule_inside, MeasuringBatch):
+            raise ValueError(
+                f"{type(made.batch).__name__}: its rules must not measure, since they would see some batches only; got "
+                f"{shown(rule_inside)}. Give it as the batch of the method."
+            )
     return made
 
 
@@ -212,9 +222,9 @@ def _first_steps(oracle: Any, method: Any) -> Any:
     if np.shape(size) or not jnp.issubdtype(jnp.result_type(size), np.integer):
         whose = type(method.batch).__name__
         raise ValueError(f"{whose}: a batch rule must return one whole number; got {_what(size)}.")
-    more = draw_more(oracle, method.estimator, seed, one)
+    more = draw_more(oracle, method, seed, one)
     now = resolved(method.estimator, Clock(zero, jnp.zeros(()), zero))
-    v = now.direction(now.init(gradients(oracle, now, point, noise, more, one), point))
+    v = now.direction(now.init(gradients(oracle, method, point, noise, more, one), point))
     _require_like(estimating, "direction", v, x)
     state = begin(oracle, method, seed, zero, one)
     try:

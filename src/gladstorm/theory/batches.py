@@ -1,13 +1,14 @@
 """Batches: which size is worth its samples, what a wrong one costs, and the curve of steps against samples.
 
 Most of it is about the critical batch B_c = σ(r)²/‖∇f‖²: a batch b takes 1 + B_c/b times the fewest steps
-and 1 + b/B_c times the fewest samples. docs/proofs.md has the theorems G, H and O.
+and 1 + b/B_c times the fewest samples. docs/proofs.md has the theorems G and H.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.rules import NON_NEGATIVE, POSITIVE
@@ -33,13 +34,13 @@ def critical_batch(problem: Problem, distance: float, gradient: float) -> float:
     return math.pow(problem.norm.tau * noise / gradient, 2)
 
 
-def batch_for_time(critical: float, worth: float) -> float:
+def batch_for_time(critical: Any, worth: Any) -> Any:
     """Batch √(m B_c), the fastest where a step takes as long as m samples; it is so at every moment.
 
     >>> batch_for_time(critical=400, worth=4)
     40.0
     """
-    return math.sqrt(worth * critical)
+    return (worth * critical) ** 0.5  # of arrays, too
 
 
 def batch_for_samples(critical: float, excess: float) -> float:

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
-from gladstorm.core.batch_control import PACES, BatchControl
+from gladstorm.core.batch_control import BatchControl, RunningMean, begin
 from gladstorm.core.rules import COUNT
-from gladstorm.torch.batch_gradients import refuse_sharded
+from gladstorm.torch.batch_gradients import reduced_over, refuse_sharded
 from gladstorm.torch.gradient_records import GradientRecorder
-from gladstorm.torch.norms import inner_of, norm_of
+from gladstorm.torch.norms import cut_as, inner_of, norm_of, whole
 from gladstorm.torch.options import processes
 from gladstorm.torch.scale_batch import RULES, scale_batch
-
-LONG = 2000  # steps for each step between two looks: a long training can afford to look less often
-RAREST = 8  # steps from look to look
 
 
 class AutoBatch:
@@ -53,6 +49,7 @@ class AutoBatch:
         pace: "safe" keeps batches at a quarter of the critical size or below it; "fast" lets them pass it.
         largest: The factor that batches grow by at most, a power of two.
         dry_run: Decide and report, and change nothing.
+        model: The model, if FSDP2's `fully_shard` has cut it: micro-batches are then compared over all processes.
         on_reading: Called after every step with a dict of numbers for a dashboard, and the reason.
 
     >>> slope = torch.nn.Parameter(torch.zeros(3))
@@ -76,6 +73,7 @@ class AutoBatch:
         pace: str = "safe",
         largest: int = 32,
         dry_run: bool = False,
+        model: torch.nn.Module | None = None,
         on_reading: Callable[[dict[str, Any]], object] | None = None,
     ) -> None:
         own = getattr(optimizer, "optimizer", optimizer)  # Accelerate wraps it
@@ -89,25 +87,22 @@ class AutoBatch:
                 "AutoBatch: the Accelerator's gradient_accumulation_steps must be 1, since its backward divides by it "
                 f"as auto.share does; got {divides}. Give accumulate={divides} here."
             )
-        if pace not in PACES or (pace == "fast" and type(own) is torch.optim.SGD):
-            words = "'safe' for SGD, which diverges with 'fast'" if pace in PACES else "'safe' or 'fast'"
-            raise ValueError(f"AutoBatch: pace must be {words}; got pace={pace!r}.")
-        counts = {"budget": budget, "micro": micro, "accumulate": accumulate, "largest": largest}
-        budget, micro, accumulate, largest = (COUNT.whole("AutoBatch", *each) for each in counts.items())
-        if accumulate * processes() < 2:
+        counts = {"budget": budget, "micro": micro, "accumulate": accumulate}
+        budget, micro, accumulate = (COUNT.whole("AutoBatch", *each) for each in counts.items())
+        self._params = [p for group in own.param_groups for p in group["params"] if p.requires_grad]
+        if model is None:
+            refuse_sharded("AutoBatch", self._params, "Give the model that fully_shard has cut, model=….")
+        self._reduced = model is not None and reduced_over("AutoBatch", model, self._params) > 1
+        if accumulate * self._pieces < 2:
             raise ValueError(
-                "AutoBatch: accumulate must be at least 2 in one process, since gradients of two micro-batches are "
-                f"compared; got accumulate={accumulate}. Halve the micro-batch."
+                "AutoBatch: accumulate must be at least 2 in one process and with FSDP2, since gradients of two "
+                f"micro-batches are compared; got accumulate={accumulate}. Halve the micro-batch."
             )
-        if largest & (largest - 1):
-            raise ValueError(f"AutoBatch: largest must be a power of two; got largest={largest}.")
+        self._first = micro * accumulate * processes()  # samples of a step of the first size
+        sgd = type(own) is torch.optim.SGD
+        self._control, self._every = begin("AutoBatch", budget / self._first, pace, largest, sgd=sgd)
         self.optimizer, self.micro, self.accumulate, self.dry_run = own, micro, accumulate, dry_run
         self.samples = self.steps = 0  #: so far, of all processes
-        self._params = [p for group in own.param_groups for p in group["params"] if p.requires_grad]
-        refuse_sharded("AutoBatch", self._params, "Use DistributedDataParallel.")
-        self._first = micro * accumulate * processes()  # samples of a step of the first size
-        self._control = BatchControl(budget / self._first, PACES[pace], largest)
-        self._every = min(RAREST, 1 + int(budget / self._first / LONG))
         self._on_reading = on_reading
         self._have = 0  # micro-batches of this step
         self._previous: list[Tensor] | None = None  # the mean gradient of the step before, if it was looked at
@@ -120,6 +115,11 @@ class AutoBatch:
         return 1 if self.dry_run else self._control.factor
 
     @property
+    def _pieces(self) -> int:
+        """How many gradients of a step one micro-batch is: one for each process that has a gradient of its own."""
+        return 1 if self._reduced else processes()
+
+    @property
     def share(self) -> float:
         """Factor of a micro-batch's mean loss: one over the number of micro-batches in a step."""
         return 1 / (self.accumulate * self.factor)
@@ -127,11 +127,13 @@ class AutoBatch:
     @property
     def finished(self) -> bool:
         """Whether the budget is spent."""
-        return self._control.progress >= self._control.budget
+        return bool(self._control.progress >= self._control.budget)
 
     def due(self) -> bool:
         """Count a micro-batch after its `backward`, and return whether a step is due."""
         self._have += 1
+        if self._recorder is not None and self._reduced:
+            self._recorder.hear()
         if self._have < self.accumulate * self.factor:
             return False
         if self._recorder is not None:
@@ -179,11 +181,10 @@ class AutoBatch:
         self.samples += worth * self._first
         self.steps += 1
         self._have = 0
-        before, after = self._control.factor, self._control.advance(worth)
-        if after != before and not self.dry_run:
-            critical = self._control.critical / before
-            usable = critical if 0 < critical < math.inf else None
-            scale_batch(self.optimizer, after / before, usable, scheduler=by_step or by_epoch)
+        before, self._control = self._control, self._control.advance(worth)
+        change = self._control.factor / before.factor
+        if change != 1 and not self.dry_run:
+            scale_batch(self.optimizer, change, before.usable(), scheduler=by_step or by_epoch)
         if self._on_reading is not None:
             self._on_reading(self.reading())
         self._listen()
@@ -204,24 +205,17 @@ class AutoBatch:
 
     def reading(self) -> dict[str, Any]:
         """Numbers for a dashboard: batch and critical batch in samples, and why the batch is what it is."""
-        control, first = self._control, self._first
-        low, high = control.critical_interval
-        return {
-            "batch/size": first * control.factor,
-            "batch/critical": first * control.critical,
-            "batch/critical_low": first * low,
-            "batch/critical_high": first * high,
-            "batch/persistence": control.persistence,
-            "batch/reason": control.reason,
-            "batch/steps_saved": round(control.progress) - self.steps,
-        }
+        return self._control.reading(self._first, self.steps)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a resumed training needs beside the states of optimizer and scheduler; between steps only."""
         if self._have:
             raise RuntimeError(f"AutoBatch: state_dict must be taken between steps; got {self._have} micro-batches.")
-        counts = {name: getattr(self, name) for name in ("samples", "steps", "_first", "_previous")}
-        return {**counts, "control": asdict(self._control)}
+        counts = {name: getattr(self, name) for name in ("samples", "steps", "_first")}
+        # NaN where there is none: torch's distributed checkpoints want the same tensors in every state.
+        previous = self._previous or [torch.full_like(p, math.nan) for p in self._params]
+        control = {name: tuple(x) if isinstance(x, tuple) else x for name, x in self._control._asdict().items()}
+        return {**counts, "_previous": [whole(g) for g in previous], "control": control}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state, with as many samples in a step as there were.
@@ -233,16 +227,16 @@ class AutoBatch:
             ValueError: If micro-batches of this size, on so many processes, do not make steps of that size.
         """
         by_all = self.micro * processes()
-        if state["_first"] % by_all or state["_first"] // by_all * processes() < 2:
+        if state["_first"] % by_all or state["_first"] // by_all * self._pieces < 2:
             raise ValueError(
                 f"AutoBatch: steps must have the {state['_first']} samples that they had at first; got {by_all} in a "
                 "micro-batch of all processes, which does not divide them."
             )
         self.accumulate = state["_first"] // by_all
         self.samples, self.steps, self._first = state["samples"], state["steps"], state["_first"]
-        self._control = BatchControl(**state["control"])
-        previous = state["_previous"]
-        self._previous = previous and [g.to(p.device) for g, p in zip(previous, self._params, strict=True)]
+        control = {name: RunningMean(*x) if isinstance(x, tuple | list) else x for name, x in state["control"].items()}
+        self._control = BatchControl(**control)
+        self._previous = [cut_as(p, g.to(p.device)) for g, p in zip(state["_previous"], self._params, strict=True)]
         self._listen()
 
     def _listen(self) -> None:
@@ -250,20 +244,20 @@ class AutoBatch:
         if self._recorder is not None:
             self._recorder.stop()
         looked_at = self.steps % self._every in (0, self._every - 1)
-        self._recorder = GradientRecorder(self._params) if looked_at else None
+        self._recorder = GradientRecorder(self._params, reduced=self._reduced) if looked_at else None
         if not looked_at:
             self._previous = None
 
     def _look(self, recorder: GradientRecorder) -> None:
         recorder.stop()
         count, noise, gradient2 = recorder.spread(samples=1)
-        gradient = torch._foreach_div(recorder.totals, processes())
+        gradient = recorder.mean()
         agreement = math.nan
         if self._previous is not None:
             norms = norm_of(gradient).item() * norm_of(self._previous).item()
             agreement = inner_of(gradient, self._previous, norms)
         if math.isfinite(noise) and math.isfinite(gradient2):
-            self._control.look(noise * self.factor / count, gradient2, agreement)
-            self._previous = list(gradient)
+            self._control = self._control.look(noise * self.factor / count, gradient2, agreement)
+            self._previous = gradient
         else:
             self._previous = None

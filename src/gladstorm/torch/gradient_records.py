@@ -14,20 +14,25 @@ from torch import Tensor
 
 from gladstorm.diagnosis import spread
 from gladstorm.torch.batch_gradients import squared
-from gladstorm.torch.norms import norm_of
+from gladstorm.torch.norms import norm_of, plain, widest
 from gladstorm.torch.options import processes
 
 
 class GradientRecorder:
-    """‖g_j‖² of every backward j and Σ g_j, heard parameter by parameter; if asked, also of every second j."""
+    """‖g_j‖² of every backward j and Σ g_j, heard parameter by parameter; if asked, also of every second j.
 
-    def __init__(self, params: Sequence[Tensor], *, halves: bool = False) -> None:
+    FSDP2 takes the mean over processes in `backward`, which no hook hears: `reduced` gradients are given to `hear`.
+    """
+
+    def __init__(self, params: Sequence[Tensor], *, halves: bool = False, reduced: bool = False) -> None:
+        self._params, self._processes = params, 1 if reduced else processes()
         self._squares: defaultdict[int, list[Tensor]] = defaultdict(list)  # of each backward, one for each parameter
         self.totals = [torch.zeros_like(p) for p in params]  # Σ g_j; after `spread`, of all processes
         self._half = [torch.zeros_like(p) for p in params] if halves else []  # Σ g_j over every second j
         self._backwards = [0] * len(params)  # that a parameter has had
         self._rank = dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
-        self._hooks = [p.register_hook(partial(self._hear, i)) for i, p in enumerate(params)]
+        heard = [] if reduced else params
+        self._hooks = [p.register_hook(partial(self._hear, i)) for i, p in enumerate(heard)]
 
     def stop(self) -> None:
         """Remove the hooks."""
@@ -38,11 +43,31 @@ class GradientRecorder:
     def _hear(self, i: int, gradient: Tensor) -> None:
         """Take the next gradient of parameter i."""
         gradient = gradient.to_dense()
-        self._squares[self._backwards[i]].append(norm_of([gradient]) ** 2)
+        # For one tensor cheaper than norm_of.
+        length = torch.linalg.vector_norm(plain(gradient), dtype=widest(gradient.device))
+        self._squares[self._backwards[i]].append(length**2)
         self.totals[i] += gradient
         if self._half and (self._backwards[i] + self._rank) % 2:
             self._half[i] += gradient
         self._backwards[i] += 1
+
+    @torch.no_grad()
+    def hear(self) -> None:
+        """Take the mean gradients of all processes after a `backward`: what those of the parameters have grown by."""
+        if all(p.grad is None for p in self._params):
+            raise ValueError(
+                "AutoBatch: gradients must be reduced in every micro-batch; got none after backward. Leave "
+                "set_requires_gradient_sync on."
+            )
+        pairs = zip(self._params, self.totals, strict=True)
+        grown = [torch.zeros_like(total) if p.grad is None else p.grad - total for p, total in pairs]
+        self._squares[len(self._squares)] = [norm_of(grown) ** 2]
+        for total, gradient in zip(self.totals, grown, strict=True):
+            total += gradient
+
+    def mean(self) -> list[Tensor]:
+        """Σ g_j over the number of processes, after `spread`: the gradient of a step."""
+        return [total / self._processes for total in self.totals]
 
     def spread(self, samples: int, scale: float = 1.0) -> tuple[int, float, float]:
         """How many g_j all processes have, the variance of one sample and ‖E g‖², both without bias (`spread`).
@@ -51,8 +76,8 @@ class GradientRecorder:
         """
         squares = [float(sum(by_parameter, start=torch.zeros(()))) for by_parameter in self._squares.values()]
         m = len(squares)
-        if processes() > 1:
-            of_all: list[Any] = [None] * processes()
+        if self._processes > 1:
+            of_all: list[Any] = [None] * self._processes
             dist.all_gather_object(of_all, squares)
             for total in (*self.totals, *self._half):
                 dist.all_reduce(total)

@@ -44,6 +44,11 @@ def norm_of(tensors: Sequence[Tensor]) -> Tensor:
     return lengths[0] if len(lengths) == 1 and lengths[0].dim() == 0 else _scaled_norm(lengths)
 
 
+def is_zero(tensors: Sequence[Tensor]) -> bool:
+    """Whether all entries are 0, the other processes' shards included: a process may have none and must know."""
+    return not norm_of(tensors).item()
+
+
 def inner_of(us: Sequence[Tensor], vs: Sequence[Tensor], size: float) -> float:
     """⟨u, v⟩ over all entries of all tensors, which are cut alike, the other processes' shards included.
 
@@ -166,6 +171,20 @@ def sharding(tensor: Tensor) -> tuple[Any, tuple[bool, ...]] | None:
 def cut_like(gradient: Any, p: Any) -> Any:
     """A gradient as its DTensor is cut: sequence parallelism leaves the processes' parts for others to add."""
     return gradient if gradient.placements == p.placements else gradient.redistribute(placements=p.placements)
+
+
+def whole(tensor: Any) -> Any:
+    """All of a tensor, the other processes' shards included."""
+    return tensor if sharding(tensor) is None else tensor.full_tensor()
+
+
+def cut_as(p: Any, tensor: Tensor) -> Tensor:
+    """A whole tensor, the same in all processes, cut as another is."""
+    if sharding(p) is None:
+        return tensor
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(tensor, p.device_mesh, p.placements)
 
 
 def _gather(length: Tensor, mesh: Any, cut: tuple[bool, ...]) -> Tensor:

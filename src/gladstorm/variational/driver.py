@@ -13,7 +13,6 @@ from statistics import NormalDist
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gladstorm.core.parts import Array
@@ -98,7 +97,7 @@ class Starts:
 
     def member(self, start: int) -> Any:
         """Return q of one start."""
-        return _row(self.q, start)
+        return _rows(self.q, start)
 
     def weights(self, q: Any, n: int, seed: int) -> np.ndarray:
         """Return log p − log q at the draws that a fit's sampler makes of this seed."""
@@ -223,7 +222,7 @@ def optimize(
             return np.asarray(target.weights(q, draws(q, times)), float)
 
     def compare_starts(q: Any, times: int) -> np.ndarray:
-        return np.stack([compare(_row(q, start), times) for start in range(len(skipped))])
+        return np.stack([compare(_rows(q, start), times) for start in range(len(skipped))])
 
     kept_blocks = None if store is None else Store(store, Arrays, ".parquet")
     with Progress(label, total) if progress else nullcontext() as report:
@@ -313,9 +312,9 @@ def _anchor(on_all_data: Traced | None, q: Any) -> FullDataPoint | None:
 
 @np.errstate(invalid="ignore")
 def promising(weights: np.ndarray, number: int) -> np.ndarray:
-    """Return which candidates go on, from log p − log q at draws, (candidate, draw): the best, and those alike or next."""
+    """Return which candidates go on, by log p − log q, (candidate, draw): the best one, and those alike or next."""
     elbos = np.where(np.isfinite(weights).all(axis=1), weights.sum(axis=1) / weights.shape[1], -np.inf)
-    gaps = np.where(np.isfinite(elbos), elbos.max() - elbos, np.inf)
+    gaps = elbos.max() - elbos
     ranks = np.where(gaps <= ALIKE, ALIKE, gaps)
     ranks[np.argmin(gaps)] = 0.0
     return np.sort(np.argsort(ranks, kind="stable")[:number])
@@ -344,9 +343,5 @@ def _key(seed: int, number: int) -> np.ndarray:
     return np.array([seed % _INT32, number % _INT32], np.uint32)
 
 
-def _row(tree: Any, at: int) -> Any:
-    return jax.tree.map(lambda leaf: np.asarray(leaf[at]), tree)
-
-
 def _rows(tree: Any, rows: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf[rows], tree)
+    return jax.tree.map(lambda leaf: np.asarray(leaf[rows]), tree)

@@ -117,7 +117,7 @@ class Coordinates(NamedTuple):
     def at(cls, x: Any, careful: Any) -> Coordinates:
         """Return the state before the first step: a careful start has steps a tenth as long, and r grows slowly."""
         first = jnp.where(careful, CAREFUL * per_coordinate.FIRST, per_coordinate.FIRST)
-        growth = jnp.where(careful, GROWTH, jnp.inf).astype(first.dtype)  # of no weak type: a second program
+        growth = jnp.where(careful, GROWTH, jnp.inf)
         return cls(x, per_coordinate.begin(x, first), growth, jax.tree.map(jnp.zeros_like, x))
 
     def move(self, gradient: Any, steps: Array, least_z: float, longest: Any = None) -> tuple[Coordinates, Array]:

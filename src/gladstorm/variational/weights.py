@@ -105,8 +105,9 @@ def khat_in_words(k: float | None, share: float | None, remedy: str = "guide=Flo
             "fit.resample(n) corrects them."
         )
     return (
-        f"{effective}, k-hat = {k:.2f}: the posterior has parts that the fit does not reach, so its means may be right and its standard "
-        f"deviations are probably too small; try {remedy}, other parameters, or MCMC with fit.mass_matrix()."
+        f"{effective}, k-hat = {k:.2f}: the posterior has parts that the fit does not reach, so its means may be right "
+        f"and its standard deviations are probably too small; try {remedy}, other parameters, or MCMC with "
+        "fit.mass_matrix()."
     )
 
 

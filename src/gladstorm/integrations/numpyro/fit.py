@@ -132,8 +132,8 @@ def _fit_family(
     points = _first_points(initialize, first_point, keys[1:])
     found = fit_gaussian(density, family, points, transform, **settings, sites=sites, on_all_data=whole)
     few = [
-        f"Subsamples of {drawn} rows are noisy: deviations may be off by a quarter, and means along a valley by more. Take "
-        f"subsample_size={ROWS} or more in the plate {name!r}; a step takes hardly longer."
+        f"Subsamples of {drawn} rows are noisy: deviations may be off by a quarter, and means along a valley by more. "
+        f"Take subsample_size={ROWS} or more in the plate {name!r}; a step takes hardly longer."
         for name, (size, drawn) in plates.items()
         if drawn < ROWS < size
     ]
