@@ -53,10 +53,10 @@ def command(
         if third:
             if not (out / "results.json").exists():
                 raise ValueError(f"posteriors: --third must have the results of the others; got none in {str(out)!r}.")
-            kept = load(PosteriorResults, out / "results.json")
+            before = load(PosteriorResults, out / "results.json")
             size = judging.QUICK_THIRD if quick else judging.THIRD
             alone = judging.Study(database, chosen(size), folder, seed, executor).third()
-            save(out / "results.json", replace(kept, third=alone))
+            save(out / "results.json", replace(before, third=alone))
             return
         first, again, last = (
             judging.Study(database, chosen(size), folder, seed, executor)

@@ -46,7 +46,7 @@ def measured(
             mean = np.stack([each.location for each in fits])
             return mean, scale, np.asarray(elbos(problem.logdensity, mean, scale, draws))
 
-        levels, said, steps, reached = {}, {}, {}, []
+        levels, verdicts, steps, reached = {}, {}, {}, []
         for budget in budgets:
             gradients = 1 + (CANDIDATES - 1) * TRIED  # for each step, with those of candidates; these end with a block
             steps[str(budget)] = int(budget / gradients / BLOCKS) * BLOCKS
@@ -57,11 +57,11 @@ def measured(
             fits = [fit(steps=budget, seed=seed) for seed in seeds]
             four = ends(fits)
             levels[str(budget)] = finite_list(alone[2])
-            said[str(budget)] = [
+            verdicts[str(budget)] = [
                 {"level": level, **_said(each)} for each, level in zip(fits, finite_list(four[2]), strict=True)
             ]
             reached += [alone, four]
-    return {"dim": problem.dim, "levels": levels, "steps": steps, "fits": said, "best": best_of(reached)}
+    return {"dim": problem.dim, "levels": levels, "steps": steps, "fits": verdicts, "best": best_of(reached)}
 
 
 def resampled(name: str, database: Path | None, seed: int) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def resampled(name: str, database: Path | None, seed: int) -> dict[str, Any]:
 
 
 def _said(fit: Any) -> dict[str, Any]:
-    """What a fit says of itself, and the moments of its draws."""
+    """Return the verdicts of a fit on itself, and the moments of its draws."""
     check, starts = fit.check(), np.sort(fit.elbos)[::-1]
     sizes = [np.abs(shift).max() / MOVED for shift in check.shift.values()]
     sizes += [np.abs(np.log(spread)).max() / np.log(WIDENED) for spread in check.spread.values()]
@@ -95,14 +95,16 @@ def moments(sites: dict[str, Any]) -> Moments:
     return {name: [finite_list(draws.mean(axis=0)), finite_list(draws.std(axis=0))] for name, draws in flat.items()}
 
 
-def errors(found: Moments, true: Moments | None) -> dict[str, Any]:
-    """The largest error of a mean, in true standard deviations, and the extreme ratios of standard deviations."""
+def errors(ours: Moments, true: Moments | None) -> dict[str, Any]:
+    """Return the largest error of a mean, in true standard deviations, and the extreme ratios of deviations."""
     if true is None:
         return {"mean": None, "sds": []}
-    shared = sorted(found.keys() & true.keys())
-    ours, theirs = (np.concatenate([np.array(each[name], float) for name in shared], axis=1) for each in (found, true))
+    shared = sorted(ours.keys() & true.keys())
+    (mean, sd), (true_mean, true_sd) = (
+        np.concatenate([np.array(each[name], float) for name in shared], axis=1) for each in (ours, true)
+    )
     with np.errstate(all="ignore"):
-        means, ratios = np.abs(ours[0] - theirs[0]) / theirs[1], ours[1] / theirs[1]
+        means, ratios = np.abs(mean - true_mean) / true_sd, sd / true_sd
     return {"mean": finite(float(means.max())), "sds": [finite(float(ratios.min())), finite(float(ratios.max()))]}
 
 

@@ -1,4 +1,4 @@
-"""What the page says of the third validation: sentences, seconds, errors against NUTS, and operating curves."""
+"""The page's part about the third validation: sentences, seconds, errors against NUTS, and operating curves."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def right(fit: CheckedFit) -> bool | None:
     """Whether its means and deviations are those of NUTS; None where NUTS is no reference."""
     if not fit.sds:
         return None
-    known = [each for each in (fit.mean, *fit.sds) if each is not None]
-    return len(known) == 3 and known[0] <= MEAN and known[1] >= SDS[0] and known[2] <= SDS[1]
+    numbers = [each for each in (fit.mean, *fit.sds) if each is not None]
+    return len(numbers) == 3 and numbers[0] <= MEAN and numbers[1] >= SDS[0] and numbers[2] <= SDS[1]
 
 
 def says_nothing(fit: CheckedFit) -> bool:
@@ -282,7 +282,7 @@ def _named(third: ThirdValidation, of: Rule, which: Rule) -> str:
 def alarms(third: ThirdValidation) -> str:
     """How often bad fits and good ones are named by a rule, for both meanings of bad."""
     every = fits_of(third.cases, third.settings.budgets)
-    known = [fit for fit in every if right(fit) is not None]
+    comparable = [fit for fit in every if right(fit) is not None]
     warns = {"`warnings`": _warns}
     nats = warns | {
         "the second start more than 0.1 nats below the first": _above(_behind, 0.1),
@@ -296,7 +296,7 @@ def alarms(third: ThirdValidation) -> str:
     rows = []
     for words, rules, fits, fine in (
         ("1 nat or more from the best", nats, every, good),
-        ("errors above 0.1 sd or 20 %", errors, known, right),
+        ("errors above 0.1 sd or 20 %", errors, comparable, right),
     ):
         bad, fair = ([fit for fit in fits if bool(fine(fit)) is which] for which in (False, True))
         for number, (name, rule) in enumerate(rules.items()):
@@ -332,7 +332,7 @@ def _drift(fit: CheckedFit) -> float:
 def curves(axes: Any, third: ThirdValidation) -> None:
     """Draw the share of bad fits that a threshold names against that of good ones, for both meanings of bad."""
     every = fits_of(third.cases, third.settings.budgets)
-    known = [fit for fit in every if right(fit) is not None]
+    comparable = [fit for fit in every if right(fit) is not None]
     panels: list[tuple[str, list[CheckedFit], Rule, dict[str, Score], Rule]] = [
         (
             "bad: 1 nat or more from the best",
@@ -343,7 +343,7 @@ def curves(axes: Any, third: ThirdValidation) -> None:
         ),
         (
             "bad: errors above 0.1 sd or 20 %",
-            known,
+            comparable,
             lambda fit: bool(right(fit)),
             {
                 "k-hat": _khat,

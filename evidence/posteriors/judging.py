@@ -175,8 +175,8 @@ class Study:
         drawn = self._of_models("resampled", confessed.resampled, names)
         return {
             name: {
-                kind: DrawErrors(**confessed.errors(found, true[name] if chains[name]["good"] else None))
-                for kind, found in each.items()
+                kind: DrawErrors(**confessed.errors(draws, true[name] if chains[name]["good"] else None))
+                for kind, draws in each.items()
             }
             for name, each in drawn.items()
         }
@@ -187,9 +187,9 @@ class Study:
         measured = self._of_models(doing, measure, names)
 
         def way(name: str, costs: dict[str, Any]) -> WayToPosterior:
-            found = costs.pop("moments")
+            draws = costs.pop("moments")
             return from_json(
-                WayToPosterior, costs | confessed.errors(found, true[name] if chains[name]["good"] else None)
+                WayToPosterior, costs | confessed.errors(draws, true[name] if chains[name]["good"] else None)
             )
 
         return {name: {what: way(name, costs) for what, costs in ways.items()} for name, ways in measured.items()}

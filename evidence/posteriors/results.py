@@ -103,7 +103,7 @@ class CheckedCase:
 
 @dataclass(frozen=True)
 class ReferenceChains:
-    """What NUTS's diagnostics say of a reference."""
+    """Diagnostics of the chains that are a reference."""
 
     good: bool
     rhat: float | None
@@ -114,7 +114,7 @@ class ReferenceChains:
 
 @dataclass(frozen=True)
 class WayToPosterior:
-    """What one way costs in a process of its own, and how far its draws are from the reference, if there is one."""
+    """Costs of one way to a posterior, in a process of its own, and errors of its draws, if there is a reference."""
 
     CPU: list[float]  # seconds, without imports: the first is cold, the second of other data in the same process
     wall: list[float]
@@ -141,7 +141,7 @@ Ways = dict[str, dict[str, WayToPosterior]]  # by model and way
 
 @dataclass(frozen=True)
 class ThirdValidation:
-    """What `fit` is for a user, on models that were registered when it had changed."""
+    """Fits as a user makes them, on models that were registered when the method had changed."""
 
     settings: PosteriorSettings
     fits: int  # of four starts, for each case and budget

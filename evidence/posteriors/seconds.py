@@ -68,14 +68,14 @@ def _measure(what: str, name: str, database: Path | None, seed: int) -> dict[str
     if what == FIT:
         outcome = next(key for key in OUTCOMES if key in data)
         runs.append((data | {outcome: np.random.default_rng(seed).permutation(data[outcome])}, seed + 1))
-    seconds, found = [], {}
+    seconds, first = [], {}
     for number, each in enumerate(runs):
         begun = time.process_time(), time.perf_counter()
         draws, about = _way(what, model, *each)
         seconds.append([time.process_time() - begun[0], time.perf_counter() - begun[1]])
         if number == 0:
-            found = about | {"moments": moments(draws)}
-    return found | {"CPU": [each[0] for each in seconds], "wall": [each[1] for each in seconds]}
+            first = about | {"moments": moments(draws)}
+    return first | {"CPU": [each[0] for each in seconds], "wall": [each[1] for each in seconds]}
 
 
 def _way(what: str, model: Any, data: Any, seed: int) -> tuple[Any, dict[str, Any]]:
