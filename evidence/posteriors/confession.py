@@ -176,6 +176,14 @@ def leapfrogs(ways: Ways) -> str:
     return markdown_table(heads, rows)
 
 
+def fewer(ways: Ways) -> dict[str, str]:
+    """Ranges over models: how many times fewer leapfrogs the matrix of a fit takes, and how many times the seconds."""
+    pairs = [(each["NUTS"], each["NUTS from the fit"]) for each in ways.values()]
+    leaps = [(own.leapfrogs or 0) / (new.leapfrogs or 1) for own, new in pairs]
+    CPU = [new.CPU[0] / own.CPU[0] for own, new in pairs]
+    return {"leapfrogs": f"{min(leaps):.0f} to {max(leaps):.0f}", "CPU": f"{min(CPU):.1f} to {max(CPU):.1f}"}
+
+
 def flows(ways: Ways) -> str:
     """A Gaussian and a flow, a row for each model."""
     heads = ["model", "guide", "ELBO", "k-hat", "ESS of 16,384", "mean error", "worst sd ratio", "CPU s"]

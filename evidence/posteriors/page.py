@@ -340,6 +340,7 @@ def _third(third: ThirdValidation) -> dict[str, Any]:
         "counts": {"seconds": len(third.seconds), "flows": len(third.flows), "doubtful": confession.doubtful(third)},
         "bad_late": sum(not confession.good(fit) for fit in confession.fits_of(third.cases, budgets[-1:])),
         "resampled": confession.resampled(third) if third.resampled else "",
+        "fewer": confession.fewer(third.leapfrogs) if third.leapfrogs else {},
         "leapfrogs": confession.leapfrogs(third.leapfrogs) if third.leapfrogs else "",
         "flows": confession.flows(third.flows) if third.flows else "",
         "references": third.references,
