@@ -98,7 +98,12 @@ SEED = Rule("a whole number from 0 to 2³² − 1", lambda v: (v >= 0) & (v == n
 
 
 def warn_of_small_factor(owner: str, name: str, factor: float) -> None:
-    """Warn where a factor of steps that know their length looks like a learning rate, by habit from AdamW."""
+    """Warn where a factor of steps that know their length looks like a learning rate, by habit from AdamW.
+
+    Args:
+        owner: Whose steps they are.
+        name, factor: What it calls the factor, and its value.
+    """
     if 0 < factor < SMALL_FACTOR:
         warnings.warn(
             f"{owner}: {name} multiplies steps whose length {owner} knows, and is 1; got {name}={factor:g}, with which "
