@@ -185,7 +185,7 @@ def test_a_fit_whose_deviation_is_right_is_not_doubted_for_its_khat() -> None:
         for law in [getattr(stats, name)(shape) for shape in shapes] or [getattr(stats, name)()]:
 
             def loss(x: Any, law: Any = law) -> float:
-                return -float(shares @ law.logpdf(x[0] + np.exp(x[1]) * nodes)) / shares.sum() - float(x[1])
+                return -float(shares @ law.logpdf(x[0] + np.exp(x[1]) * nodes) / shares.sum() + x[1])
 
             loc, log_scale = minimize(loss, [law.median(), np.log(law.std())], method="Nelder-Mead").x
             log_weights = law.logpdf(loc + np.exp(log_scale) * noise) - stats.norm.logpdf(noise)

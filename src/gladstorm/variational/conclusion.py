@@ -114,8 +114,8 @@ def fit_gaussian(
     chosen = largest_family(dim, steps) if family is None else family
     begin = Diagonal(np.asarray(points, dtype), np.full(points.shape, FIRST_SCALE, dtype))
     list_of_updates = updates(chosen, dim, steps, per_coordinate.SUBSAMPLED if subsampled else 0.0)
-    target, kept = gaussian_target(density, on_all_data), (seed, store, str(chosen), progress, starts)
-    reached = optimize(target, list_of_updates, begin, *kept)
+    target, settings = gaussian_target(density, on_all_data), (seed, store, str(chosen), progress, starts)
+    reached = optimize(target, list_of_updates, begin, *settings)
     best, about = reached.member(reached.best), {"steps": steps, "seed": seed, "starts": starts, "dim": dim}
     about |= {"family": str(chosen), "sites": sites}
 

@@ -81,7 +81,7 @@ def fit_logdensity(
     points = _first_points(density, d, starts, seed, start)
     meaning = partial(_named, names) if names is not None else transform or (lambda z: {"z": z})
     sites = [["z", [d]]] if names is None else [[name, []] for name in names]
-    settings = {"steps": steps, "seed": seed, "store": store, "progress": progress, "starts": starts}
+    settings: dict[str, Any] = {"steps": steps, "seed": seed, "store": store, "progress": progress, "starts": starts}
     return fit_gaussian(density, family, points, meaning, **settings, sites=sites)
 
 

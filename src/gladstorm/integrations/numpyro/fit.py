@@ -130,14 +130,14 @@ def _fit_family(
         ) from error
     sites = [[name, list(np.shape(value))] for name, value in sorted(zeros.items())]
     points = _first_points(initialize, first_point, keys[1:])
-    found = fit_gaussian(density, family, points, transform, **settings, sites=sites, on_all_data=whole)
+    fitted = fit_gaussian(density, family, points, transform, **settings, sites=sites, on_all_data=whole)
     few = [
         f"Subsamples of {drawn} rows are noisy: deviations may be off by a quarter, and means along a valley by more. "
         f"Take subsample_size={ROWS} or more in the plate {name!r}; a step takes hardly longer."
         for name, (size, drawn) in plates.items()
         if drawn < ROWS < size
     ]
-    return replace(found, warnings=(*found.warnings, *few))
+    return replace(fitted, warnings=(*fitted.warnings, *few))
 
 
 def _keys(starts: int, seed: Array) -> Array:
