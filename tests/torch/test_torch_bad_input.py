@@ -1,16 +1,13 @@
 """Bad input to the torch optimizers gets one sentence, and leaves parameters and state as they were."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.testing._internal.common_optimizers import get_error_inputs_for_all_optims
 
 from gladstorm.torch import NSGDM, NSTORM, NoiseProbe, by_layer
-from optimizers import TORCH
 
 NAN, INF = float("nan"), float("inf")
 
@@ -176,16 +173,3 @@ def test_a_model_in_place_of_parameters_and_parameters_in_place_of_a_model_are_n
         by_layer(model.parameters())
     with pytest.raises(ValueError, match="NoiseProbe: give it a model or an optimizer; got a generator"):
         NoiseProbe(model.parameters())
-
-
-@pytest.mark.parametrize("kind", TORCH)
-def test_what_torch_has_every_optimizer_refuse_is_refused(kind: type[Any]) -> None:
-    given = get_error_inputs_for_all_optims("cpu", torch.float32)
-    assert len(given) > 3
-    for each in given:
-        said = (
-            "lr must be" if "lr must be" in each.error_regex else each.error_regex
-        )  # the sentence about lr is our own
-        with pytest.raises(each.error_type, match=said), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's, of a parameter that is there twice
-            kind(each.optimizer_error_input.params, **each.optimizer_error_input.kwargs)
