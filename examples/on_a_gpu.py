@@ -152,7 +152,7 @@ def compiles(name: str, device: torch.device) -> str:
         raise NeedsCuda
 
     def compiled(optimizer: Any) -> Callable[[Any], Any]:
-        step = torch.compile(optimizer.step)
+        step: Callable[[], Any] = torch.compile(optimizer.step)
 
         def advance(closure: Callable[[], Tensor]) -> None:
             closure()

@@ -1,4 +1,4 @@
-"""Files that a released version has written are read, and mean the same: tests/fixtures/make.py wrote them."""
+"""Files that a released version has written are read, and mean the same: tests/make_fixtures.py wrote them."""
 
 import json
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from fixtures import make
+import make_fixtures as make
 from gladstorm import Record
 from gladstorm.diagnosis import Probes
 from gladstorm.suite import SuiteResult
 from gladstorm.variational import Fit
 
-FOLDERS = sorted(path.parent for path in Path(make.__file__).parent.glob("*/facts.json"))
+FOLDERS = sorted(path.parent for path in make.FIXTURES.glob("*/facts.json"))
 READ: dict[str, tuple[str, Callable[[Path], Any], Callable[[Any], make.Facts]]] = {
     "states": ("states.pt", lambda path: torch.load(path, weights_only=True), make.of_states),
     "record": ("record.parquet", Record.load, make.of_record),

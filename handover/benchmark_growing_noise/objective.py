@@ -11,6 +11,7 @@ class Objective(BaseObjective):
     name = "Noise that grows with the distance"
     url = "https://github.com/benchopt/benchmark_growing_noise"
     min_benchopt_version = "1.9"
+    test_config = {"dataset": {"name": "quadratic"}}
 
     # A stochastic method has no tolerance to reach: all spend their budget.
     stopping_criterion = NoCriterion(strategy="iteration")
