@@ -22,7 +22,7 @@ help:
 	@echo "make lint        formatting, lint, types, and the checks of sp-repo-review"
 	@echo "make docs        the site, in docs/_build/index.html; make test-docs opens every page of it in Chromium"
 	@echo "make bench       the performance table, every ratio measured in one run"
-	@echo "make paper       the paper and the technical report as PDF, in out/paper, with every number from docs/evidence"
+	@echo "make paper       the paper and the technical report, with all proofs, as PDF in out/paper; then make docs links the report"
 	@echo "make audit       known vulnerabilities and licences of what is installed; make lock writes versions and hashes again, in locks/"
 
 $(INSTALLED): pyproject.toml requirements.txt locks/requirements.txt

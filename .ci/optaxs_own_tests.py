@@ -24,8 +24,9 @@ import jax
 import optax
 from optax._src import alias
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.extend(str(Path(__file__).parents[1] / folder) for folder in ("", "tests"))
 from gladstorm.optax import untuned_per_coordinate
+from handover.optax_contrib._nsgdm import nsgdm as handed_over
 from optimizers import OPTAX, has_option, optax_optimizer
 
 SECOND_GRADIENT = "update is called under jit without grad_fn or prev_grads, which NSTORM needs"
@@ -33,6 +34,7 @@ REFUSED = "it puts MultiSteps around NSTORM, which is refused: every_k accumulat
 # Learning rates are those that a constant step needs in the test of optimization, as Optax chooses them for its own.
 UNTUNED = [name for name, make in OPTAX.items() if has_option(make, "horizon")]
 UNDER_TEST: list[dict[str, Any]] = [
+    {"opt_name": "handed_over", "opt_kwargs": {"learning_rate": 5e-3}},
     *({"opt_name": name, "opt_kwargs": {"learning_rate": 2e-3}} for name in OPTAX if name not in (*UNTUNED, "nigt")),
     {"opt_name": "nsgdm", "opt_kwargs": {"learning_rate": 5e-3, "momentum": 0.5}},
     {"opt_name": "nigt", "opt_kwargs": {"learning_rate": 2e-3, "momentum": 0.5}},  # else it ends 9 steps ahead of x
@@ -81,7 +83,8 @@ def main() -> None:
     """Run them, and count what was skipped by its reason."""
     checkout = Path(sys.argv[1]) / "optax"
     jax.__version__ = "1.0"  # the tests of sharding compare it as text, and take 0.10 for older than 0.7.2
-    for name, make in {**OPTAX, "untuned_per_coordinate": untuned_per_coordinate}.items():
+    others = {"untuned_per_coordinate": untuned_per_coordinate, "handed_over": handed_over}
+    for name, make in {**OPTAX, **others}.items():
         setattr(alias, name, make)
     suite = unittest.TestSuite()
     for path, lists in MODULES.items():

@@ -172,6 +172,16 @@ def _with_sought_words(_app: Any, docname: str, source: list[str]) -> None:
         source[0] += f"\n```{{eval-rst}}\n.. index::\n{entries}```\n"
 
 
+def _with_the_report(_app: Any, _docname: str, source: list[str]) -> None:
+    """Lead links to the texts of the proofs, which the site has not, to the report that `make paper` sets of them."""
+    report = DOCS.parent / "out" / "paper" / "report.pdf"
+    shown = r"\1 (`\2`)"
+    if report.exists():
+        shutil.copy(report, MADE / "pages")
+        shown = r'<a href="report.pdf">\1</a>'
+    source[0] = re.sub(r"\[([^]]*)\]\(\.\./(paper/proofs/\w+\.md)\)", shown, source[0])
+
+
 def _with_texts_of_the_study(_app: Any, docname: str, source: list[str]) -> None:
     """Put what a study registered below its page in the order of the site: every text of its folder has a place."""
     if docname.startswith("evidence/") and docname.endswith("/index"):
@@ -218,6 +228,7 @@ def setup(app: Any) -> None:
     app.connect("source-read", _without_blank_ends)
     app.connect("source-read", _with_sought_words)
     app.connect("source-read", _with_texts_of_the_study)
+    app.connect("source-read", _with_the_report)
     app.connect("doctree-read", _with_links_to_figures)
     app.connect("autodoc-process-docstring", _prepare_docstring)
     app.connect("autodoc-skip-member", _without_aliases)

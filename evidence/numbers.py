@@ -130,7 +130,7 @@ def networks() -> Mapping[str, str]:
 
 @cache
 def untuned_networks() -> Mapping[str, str]:
-    """Return ratios to tuned AdamW's loss at each K: `mean.300.Muon`, `median.300.Scion`, `worst.300.Untuned`."""
+    """Return ratios to tuned AdamW's loss at each K: `mean.300.Muon`, `worst.300.Untuned`, `ratio.300.sets.Muon`."""
     from evidence.untuned_networks import page
     from evidence.untuned_networks.methods import CONTESTANTS
 
@@ -141,23 +141,54 @@ def untuned_networks() -> Mapping[str, str]:
         ends = {"mean": page.mean_ratio(results, steps, name), "median": page.median(results, steps, name)}
         ends["worst"] = page.worst(results, steps, name)[0]
         numbers |= {f"{word}.{row}": f"{end:.2f}" for word, end in ends.items()}
+        for training, ratio in page.ratios(results, steps, name).items():
+            numbers[f"ratio.{steps}.{training}.{row.split('.')[1]}".replace(" ", "-")] = f"{ratio:.2f}"
+    for steps in results.lengths:
+        decayed = page.ratios(results, steps, page.OURS, page.NULL)
+        numbers[f"decay-helps.{steps}"] = str(sum(ratio < 1 for ratio in decayed.values()))
+    if trials := results.development:
+        tried = {f"anytime.{steps}": ("anytime", f"late average, 0.01, at {steps} steps") for steps in (250, 500)}
+        tried["hundred"] = ("horizons 100", "K = 100, length 0.04")
+        tried["long"] = ("horizons 10,000", "K = 10,000, AdamW, best of two rates")
+        tried |= {f"batch.{m}": ("batches", f"{m} ×, `scale_batch`") for m in (8, 16)}
+        numbers |= {name: f"{page.trial(trials, *row)['mean']:.2f}" for name, row in tried.items()}
     return numbers
 
 
 @cache
 def batches() -> Mapping[str, str]:
-    """Return how far the loss of four times larger batches ends above that of small ones: `AdamW.GRU`."""
-    from evidence.batches import page
+    """Return how far the loss of four times larger batches ends above that of small ones: `AdamW.GRU`.
+
+    And of batches that set themselves how often they are close, and the share of steps: `within.safe`, `steps.fast`.
+    """
+    from evidence.batches import auto_page, page
     from evidence.batches.study import OPTIMIZERS
 
-    results = page.load(DOCS / "batches")
+    study = page.load(DOCS / "batches")
+    results = study.fixed
     pairs = product(OPTIMIZERS, results.extent.trainings)
-    return {
+    return auto_page.numbers(study.auto) | {
         f"{optimizer}.{training}".replace(" ", "-"): page.percent(
             page.change(results, training, optimizer, page.OURS, 4)
         )
         for optimizer, training in pairs
     }
+
+
+@cache
+def calibration() -> Mapping[str, str]:
+    """Return on how many trainings a diagnosis advised a method, and its losses as shares of AdamW's: `nsgdm.worst`."""
+    from evidence.calibration import page
+
+    rows, numbers = page.load(DOCS / "calibration")["followed"], {}
+    for method in ("adam", "nsgdm"):
+        ratios = page.ratios(rows, method)
+        numbers |= {
+            f"{method}.count": str(len(ratios)),
+            f"{method}.best": f"{min(ratios):.2f}",
+            f"{method}.worst": f"{max(ratios):.2f}",
+        }
+    return numbers | {"followed": str(len(rows))}
 
 
 @cache
@@ -175,15 +206,16 @@ def reproduction() -> Mapping[str, str]:
 
 @cache
 def performance() -> Mapping[str, str]:
-    """Return how many times faster than a plain NumPy loop the simulator was when `make bench` was last published."""
-    (times,) = re.findall(
-        r"^\| W vs plain NumPy loop \| (\S+)", (DOCS.parent / "performance.md").read_text("utf-8"), re.M
-    )
-    return {"plain": times}
+    """Return what `make bench` published: the speed of a NumPy loop as 1, and what watching adds to a step, in %."""
+    table = (DOCS.parent / "performance.md").read_text("utf-8")
+    (times,) = re.findall(r"^\| W vs plain NumPy loop \| (\S+)", table, re.M)
+    added = [float(ratio) - 1 for ratio in re.findall(r"^\| torch: NoiseProbe [^|]*\| (\S+) ×", table, re.M)]
+    return {"plain": times, "watch.least": f"{100 * min(added):.0f}", "watch.most": f"{100 * max(added):.0f}"}
 
 
 STUDIES: dict[str, Callable[[], Mapping[str, str]]] = {
     "batches": batches,
+    "calibration": calibration,
     "untuned": untuned,
     "posteriors": posteriors,
     "suite": suite,

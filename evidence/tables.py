@@ -11,7 +11,6 @@ from urllib.parse import quote_plus
 from evidence.numbers import MARKED, renewed_numbers
 from evidence.optimality import verdicts as optimality
 from evidence.page import markdown_table, typeset
-from gladstorm import theory
 from gladstorm.core import references
 from gladstorm.methods import part_rows, rows
 
@@ -57,17 +56,9 @@ def _columns(headings: dict[str, str], lines: list[dict[str, str]]) -> str:
     return markdown_table(list(headings.values()), [[typeset(line[key]) for key in headings] for line in lines])
 
 
-def complexity() -> str:
-    """The complexities of the paper and of other work."""
-    return _all_columns([row.as_dict() for row in theory.rows()])
-
-
 def verdicts() -> str:
     """Upper and lower bound of each regime."""
-    return _all_columns([verdict.as_dict() for verdict in optimality.verdicts()])
-
-
-def _all_columns(lines: list[dict[str, str]]) -> str:
+    lines = [verdict.as_dict() for verdict in optimality.verdicts()]
     return _columns({key: key for key in lines[0]}, lines)
 
 
@@ -96,7 +87,7 @@ def _venue(fields: Mapping[str, str]) -> str:
 
 PAGES: dict[str, dict[str, Callable[[], str]]] = {  # the tables of each
     "docs/methods.md": {"methods": methods, "parts": parts},
-    "docs/theory.md": {"complexity": complexity, "verdicts": verdicts},
+    "docs/theory.md": {"verdicts": verdicts},
     "docs/bibliography.md": {"works": works},
 }
 

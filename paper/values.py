@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from evidence.numbers import networks
+from evidence import numbers
 from evidence.optimality.verdicts import verdicts as both_sides
 from evidence.posteriors import page as posteriors
 from evidence.study import PUBLISHED
@@ -24,7 +24,7 @@ from gladstorm.suite import tables as suite_tables
 from gladstorm.theory import Problem, theorem
 
 ROOT = Path(__file__).parent.parent
-STUDIES = ("untuned", "optimality", "reproduction", "networks", "posteriors")
+STUDIES = ("untuned", "optimality", "reproduction", "networks", "untuned_networks", "posteriors")
 ERRATA = {"L0-smooth": 0.0, "L*_sym(1/2)": 0.5, "L*_sym(1)": 1.0}
 EXAMPLE: dict[str, Any] = {"L0": 1.5, "B": 0, "G": 0.7, "gap": 3, "L1": 0.25}  # of docs/errata.md
 
@@ -121,13 +121,22 @@ def texts() -> dict[str, str]:
         "schedule_least": order(min(times)),
         "schedule_most": order(max(times)),
         "schedule_eps": order(optimality["eps"]),
+        **_of_pages(),
+        "one_line_false": str(
+            sum("false" in row[-1] for row in with_heading(read("untuned_networks"), "registered")[1:])
+        ),
         **_untuned(),
         **_posteriors(),
-        **_networks(),
     }
 
 
 DEEDS = {"normalizing": "normalize", "clipping": "clip", "variance_reduction": "reduce variance"}
+
+
+def _of_pages() -> dict[str, str]:
+    """Return the numbers that README and docs repeat: `networks_mean_Muon` is their `networks.mean.Muon`."""
+    named = {f"{study}.{name}": value for study, found in numbers.STUDIES.items() for name, value in found().items()}
+    return {re.sub(r"\W+", "_", name): value for name, value in named.items()}
 
 
 def _untuned() -> dict[str, str]:
@@ -155,25 +164,18 @@ def _untuned() -> dict[str, str]:
 
 def _posteriors() -> dict[str, str]:
     results = posteriors.load(PUBLISHED / "posteriors")
-    wanted = ("validation", posteriors.MEAN_FIELD)
-    judged = [case for case in results.cases if (case.set, case.family) == wanted]
-    verdicts = [sentence.verdict for sentence in posteriors.sentences(results)]
-    many = results.settings.budgets[-1]
+    sentences = posteriors.sentences(results)
+
+    def outcome(words: str) -> str:
+        (found,) = (sentence.outcome for sentence in sentences if words in sentence.words)
+        return found
+
     return {
-        "posteriors_models": str(len(judged)),
-        "posteriors_budget": f"{many:,}",
-        "posteriors_ours": posteriors.two(posteriors.score(judged, posteriors.OURS, many)),
-        "posteriors_oracle": posteriors.two(posteriors.score(judged, posteriors.TUNED_STL, many)),
-        "posteriors_adam": posteriors.two(posteriors.score(judged, "Adam 0.01", many)),
-        "posteriors_sentences": str(len(verdicts)),
-        "posteriors_true": str(verdicts.count("true")),
+        "posteriors_budget": f"{results.settings.budgets[-1]:,}",
+        "posteriors_alarms": outcome("within 1 nat, at most 5 % warn"),
+        "posteriors_seconds": outcome("as long as in numpyro's SVI"),
+        "posteriors_batches": outcome("Minibatches"),
     }
-
-
-def _networks() -> dict[str, str]:
-    numbers = networks()
-    names = {"trainings": "trainings", "layers": "mean.NSGDM-by-layer", "to_muon": "to-Muon"}
-    return {f"networks_{name}": numbers[key] for name, key in names.items()}
 
 
 def order(number: float) -> str:
@@ -202,6 +204,9 @@ def tables() -> dict[str, Table]:
         ),
         "suite": only([headings, *rows], *headings[:5]),
         "networks": only(with_heading(pages["networks"], "settings", "worst"), "method", "settings", "mean", "worst"),
+        "one_line": only(
+            with_heading(pages["untuned_networks"], "registered", "verdict"), "registered", "found", "verdict"
+        ),
         **variational(pages["posteriors"]),
     }
 

@@ -24,6 +24,12 @@ def untuned(horizon: Any = 200, *, learning_rate: Any = 1.0, weight_decay: Any =
     return gladstorm.optax.untuned(horizon, learning_rate=learning_rate, weight_decay=weight_decay, axis_name=axis_name)
 
 
+def untuned_by_layer(horizon: Any = 200, *, learning_rate: Any = 1.0, weight_decay: Any = 0.0) -> Any:
+    """Its form by layer, likewise."""
+    layers = gladstorm.optax.by_layer
+    return gladstorm.optax.untuned(horizon, learning_rate=learning_rate, weight_decay=weight_decay, layers=layers)
+
+
 def _public(package: Any) -> dict[str, Any]:
     return {name: getattr(package, name) for name in package.__all__}
 
@@ -39,6 +45,7 @@ OPTAX: dict[str, Any] = {
     for name, make in _public(gladstorm.optax).items()
     if callable(make) and "learning_rate" in inspect.signature(make).parameters
 }
+OPTAX_FORMS: dict[str, Any] = {**OPTAX, "untuned by layer": untuned_by_layer}
 
 
 def by_shape(kind: type[Any]) -> type[Any]:
@@ -70,7 +77,7 @@ def has_option(make: Any, option: str) -> bool:
 
 def optax_optimizer(name: str, rate: float, **options: Any) -> Any:
     """The transformation at this learning rate, if it has one to tune, with those of the options that it has."""
-    make = OPTAX[name]
+    make = OPTAX_FORMS[name]
     tuned = inspect.signature(make).parameters["learning_rate"].default is inspect.Parameter.empty
     known = {key: value for key, value in options.items() if has_option(make, key)}
     return make(**({"learning_rate": rate} if tuned else {}), **known)

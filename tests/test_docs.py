@@ -56,16 +56,10 @@ def test_contributing_says_the_tree_twelve_words_and_one_walk_in_under_a_thousan
     assert len(re.findall(r"^- \*\*", glossary, re.MULTILINE)) == 12
 
 
-def test_names_that_the_changelog_gives_are_there_and_names_that_it_removed_are_gone() -> None:
-    new, _, table = (ROOT / "CHANGELOG.md").read_text().partition("### Removed and renamed\n")
-    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
-    names = re.compile(r"`((?:gs|gladstorm)(?:\.\w+)+)")
-    given = {name for text in (new, *(row[1] for row in rows)) for name in names.findall(text)}
-    removed = {name for row in rows for name in names.findall(row[0])}
+def test_names_that_the_changelog_gives_are_there() -> None:
+    given = set(re.findall(r"`((?:gs|gladstorm)(?:\.\w+)+)", (ROOT / "CHANGELOG.md").read_text()))
     assert len(given) > 20
-    assert len(removed) > 5
     assert [name for name in given if not resolves(name)] == []
-    assert [name for name in removed if resolves(name)] == []
 
 
 def resolves(name: str) -> bool:
@@ -84,6 +78,7 @@ def resolves(name: str) -> bool:
 def test_every_work_is_cited_and_every_citation_is_a_known_work() -> None:
     sources = [path.read_text() for path in (ROOT / "src").rglob("*.py") if path.name != "references.py"]
     pages = [path.read_text() for path in (ROOT / "docs").rglob("*.md") if path.name != "bibliography.md"]
+    pages += [path.read_text() for path in ROOT.glob("paper/proofs/*.md")]
     everything = "\n".join(sources + pages)
     known = {str(work): name for name, work in references.works().items()}
     assert [name for work, name in known.items() if work not in everything and name not in everything] == []
@@ -143,7 +138,9 @@ def test_links_into_the_playground_show_what_it_has() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    for document in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/evidence/**/*.md")):
+    for document in (
+        path for where in ("", "docs/", "docs/evidence/**/", "paper/proofs/") for path in ROOT.glob(f"{where}*.md")
+    ):
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
             script = target.replace("made/gallery/plot_", "gallery/plot_").replace(".rst", ".py")
             source = "conf.py" if target in WRITTEN_BY_THE_BUILD else script

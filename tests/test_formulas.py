@@ -13,11 +13,12 @@ from markdown_it import MarkdownIt
 
 from gladstorm.theory import Problem, class_constants, growing_steps, master_bounds, sharper_bounds
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"\$([^$]*)\$")
 TAG = re.compile(r"\\tag\{([^}]*)\}")
-PAGES = {path.name: text for path in sorted(DOCS.glob("*.md")) if "$" in (text := path.read_text("utf-8"))}
+FILES = sorted((*ROOT.glob("docs/*.md"), *ROOT.glob("paper/proofs/*.md")))
+PAGES = {path.name: text for path in FILES if "$" in (text := path.read_text("utf-8"))}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -54,17 +55,17 @@ def test_every_number_of_a_formula_is_a_place_and_every_link_to_a_formula_leads_
 PROBLEM = {"Delta": 3.0, "B": 0.4, "G": 0.7, "L_0": 1.5, "L_1": 0.25, "L": 2.0}
 RUN = {"gamma": 0.003, "eta": 0.02, "b_0": 0.6, "T": 1000.0, "K": 999.0}
 STATED = [
-    ("theory.md", "20", master_bounds.MomentumLinear, 1.0),
-    ("theory.md", "32", master_bounds.MomentumSublinear, 0.4),
-    ("theory.md", "49", master_bounds.StormMeanSquare, 0.0),
-    ("theory.md", "50", master_bounds.StormSublinear, 0.4),
-    ("theory.md", "51", master_bounds.StormLinear, 1.0),
-    ("proofs.md", "S1", sharper_bounds.MomentumSmooth, 0.0),
-    ("proofs.md", "S2", sharper_bounds.StormSmooth, 0.0),
-    ("proofs.md", "S3", sharper_bounds.MomentumLongStep, 0.4),
-    ("proofs.md", "S6", sharper_bounds.ExactLinear, 1.0),
-    ("proofs.md", "S7", sharper_bounds.MomentumFeedback, 1.0),
-    ("proofs.md", "S8", sharper_bounds.StormFeedback, 1.0),
+    ("upper_bounds.md", "20", master_bounds.MomentumLinear, 1.0),
+    ("upper_bounds.md", "32", master_bounds.MomentumSublinear, 0.4),
+    ("upper_bounds.md", "49", master_bounds.StormMeanSquare, 0.0),
+    ("upper_bounds.md", "50", master_bounds.StormSublinear, 0.4),
+    ("upper_bounds.md", "51", master_bounds.StormLinear, 1.0),
+    ("upper_bounds.md", "S1", sharper_bounds.MomentumSmooth, 0.0),
+    ("upper_bounds.md", "S2", sharper_bounds.StormSmooth, 0.0),
+    ("upper_bounds.md", "S3", sharper_bounds.MomentumLongStep, 0.4),
+    ("upper_bounds.md", "S6", sharper_bounds.ExactLinear, 1.0),
+    ("upper_bounds.md", "S7", sharper_bounds.MomentumFeedback, 1.0),
+    ("upper_bounds.md", "S8", sharper_bounds.StormFeedback, 1.0),
 ]
 
 
@@ -94,7 +95,7 @@ def test_the_displayed_bound_of_growing_steps_has_the_code_s_value() -> None:
     S, mean, eta = growing.length(150), growing.mean_step(150), growing.eta
     forgotten = sum(RUN["gamma"] * 50 ** (i / 200) * (1 - eta) ** i for i in range(150)) / S
     names = PROBLEM | {"eta": eta, "b_0": 0.6, "G": 0.6, "S_k": S, "bar": 1.0, "gamma_k": mean, "w_k": forgotten}
-    assert displayed("proofs.md", "S10", names) == pytest.approx(growing.bound(150), rel=1e-12)
+    assert displayed("upper_bounds.md", "S10", names) == pytest.approx(growing.bound(150), rel=1e-12)
 
 
 def displayed(page: str, number: str, names: dict[str, float]) -> float:

@@ -1,1 +1,1 @@
-"""Does a training keep its course when batches become larger? `scale_batch` against the usual rules."""
+"""Does a training keep its course when batches become larger, by `scale_batch` and by `AutoBatch`?"""

@@ -2,16 +2,17 @@
 
 from evidence.study import Out, Quick
 
-WORK = ("study.run",)
+WORK = ("study.run", "auto.run")
 
 
 def command(out: Out, quick: Quick = False) -> None:
-    """Train six small networks with batches 1, 2, 4, 8 and 16 times as large, by `scale_batch` and by the usual rules.
+    """Train six small networks with batches up to 16 times as large by several rules, and eight with `AutoBatch`.
 
-    It takes about half an hour of one core, and seconds with --quick. After Ctrl-C the same command goes on.
+    It takes about an hour of one core, and seconds with --quick. After Ctrl-C the same command goes on.
 
     Example: python -m evidence batches --out docs/evidence/batches
     """
-    from evidence.batches import study
+    from evidence.batches import auto, study
 
     study.run(study.QUICK if quick else study.FULL, out / "results.json")
+    auto.run(auto.QUICK if quick else auto.FULL, out / "auto.json")

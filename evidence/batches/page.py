@@ -1,9 +1,10 @@
-"""The page of the study and its figure, from results.json. Nothing is trained here."""
+"""The page of the study and its figures, from results.json and auto.json. Nothing is trained here."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -16,15 +17,25 @@ from gladstorm.core.estimate import Estimate
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import BLUE, GREY, VERMILION
 
+from . import auto_page
+from .auto import AutoResults
 from .study import FACTORS, OPTIMIZERS, RULES, USUAL, BatchResults
 
 OURS, CLOSE = "scale_batch", 0.02
 LOOKS = {OURS: (BLUE, "o-"), "square root": (VERMILION, "s--"), "linear": (GREY, "v:")}
 
 
-def load(folder: Path) -> BatchResults:
-    """Read results.json."""
-    return files.load(BatchResults, folder / "results.json")
+@dataclass(frozen=True)
+class BatchStudy:
+    """Results of both parts."""
+
+    fixed: BatchResults
+    auto: AutoResults
+
+
+def load(folder: Path) -> BatchStudy:
+    """Read results.json and auto.json."""
+    return BatchStudy(files.load(BatchResults, folder / "results.json"), files.load(AutoResults, folder / "auto.json"))
 
 
 def trained(results: BatchResults, optimizer: str) -> list[str]:
@@ -97,9 +108,11 @@ def changes_table(results: BatchResults, factor: int) -> str:
     return markdown_table(["", *OPTIMIZERS], [*rows, mean])
 
 
-def render(results: BatchResults) -> str:
+def render(study: BatchStudy) -> str:
     """Return the page, in Markdown."""
+    results = study.fixed
     values = {
+        **auto_page.values(study.auto),
         "r": results,
         "judged": judged(results),
         "tables": {factor: changes_table(results, factor) for factor in USUAL},
@@ -136,5 +149,7 @@ def chart(results: BatchResults) -> Figure:
 
 
 def draw(folder: Path) -> None:
-    """Draw the figure of the page."""
-    figures.save(chart(load(folder)), folder / "figure.png")
+    """Draw the figures of the page."""
+    study = load(folder)
+    figures.save(chart(study.fixed), folder / "figure.png")
+    figures.save(auto_page.chart(study.auto), folder / "auto.png")

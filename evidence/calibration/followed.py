@@ -1,4 +1,4 @@
-"""Four trainings on which the advice of a diagnosis is followed to the end, and compared with AdamW."""
+"""Seven trainings on which the advice of a diagnosis is followed to the end, and compared with AdamW."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -90,11 +90,27 @@ def _perceptron() -> nn.Module:
     return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
 
 
+def _deep_perceptron() -> nn.Module:
+    return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+
+
+def _convolutions() -> nn.Module:
+    two = (nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Conv2d(8, 16, 3), nn.ReLU())
+    return nn.Sequential(nn.Unflatten(1, (1, 8, 8)), *two, nn.Flatten(), nn.Linear(256, 10))
+
+
+def _softmax_regression() -> nn.Module:
+    return nn.Sequential(nn.Linear(64, 10))
+
+
 TRAININGS = {
     "vision transformer on digits": Training(Vit, digits),
     "perceptron on digits": Training(_perceptron, digits),
     "perceptron on digits, noise added that grows": Training(_perceptron, digits, B=3.0),
     "transformer on text": Training(SmallTransformer, _text),
+    "convolutions on digits": Training(_convolutions, digits),
+    "deep perceptron on digits": Training(_deep_perceptron, digits),
+    "softmax regression on digits, noise added that grows": Training(_softmax_regression, digits, B=3.0),
 }
 
 

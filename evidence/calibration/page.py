@@ -99,9 +99,29 @@ def losses(row: dict[str, Any]) -> str:
     return f"{sum(each) / len(each):.3g} ({min(each):.3g} to {max(each):.3g})"
 
 
-def where_nsgdm(rows: list[dict[str, Any]]) -> str:
-    """Say in a sentence where NSGDM was advised."""
-    names = [row["training"] for row in rows if row["followed"]["method"] == "nsgdm"]
-    if not names:
-        return "NSGDM was advised on none of them."
-    return f"NSGDM was advised where the noise had doubled and the trial had lowered the loss: {', '.join(names)}."
+def ratios(rows: list[dict[str, Any]], method: str) -> list[float]:
+    """The mean losses of the trainings on which a method was advised, divided by those of AdamW."""
+    followed = [row for row in rows if row["followed"]["method"] == method]
+    return [sum(row["followed"]["losses"]) / sum(row["adamw"]["losses"]) for row in followed]
+
+
+def sentences(rows: list[dict[str, Any]]) -> list[tuple[str, str, bool]]:
+    """Return each sentence that was registered about the advice, with what was found and whether it is true."""
+    adam, nsgdm = ratios(rows, "adam"), ratios(rows, "nsgdm")
+    return [
+        (
+            "each is advised on at least three",
+            f"Adam on {len(adam)}, NSGDM on {len(nsgdm)}",
+            min(len(adam), len(nsgdm)) >= 3,
+        ),
+        (
+            "where NSGDM is advised, at most AdamW's loss",
+            f"at most {max(nsgdm, default=0):.2f} of it",
+            max(nsgdm, default=0) <= 1,
+        ),
+        (
+            "where Adam is advised, at most 1.15 times",
+            f"at most {max(adam, default=0):.2f}",
+            max(adam, default=0) <= 1.15,
+        ),
+    ]

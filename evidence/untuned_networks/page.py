@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from evidence.results import load as load_results
 from gladstorm.plotting import figures
 from gladstorm.plotting.styles import BLUE, GREY, ORANGE, SKY, VERMILION
 
+from .development import DevelopmentResults, would_replace
 from .methods import CONTESTANTS, OPTIMIZERS
 from .study import JudgementResults
 
@@ -30,9 +32,17 @@ LOOKS = {  # of the figure, where a method that is tuned is named so
 }
 
 
-def load(folder: Path) -> JudgementResults:
-    """Read results.json."""
-    return load_results(JudgementResults, folder / "results.json")
+@dataclass(frozen=True)
+class PublishedResults(JudgementResults):
+    """The judgement, and the trials on trainings that were known, where there are any."""
+
+    development: DevelopmentResults | None = None
+
+
+def load(folder: Path) -> PublishedResults:
+    """Read results.json, and development.json if it is there."""
+    judgement, path = load_results(PublishedResults, folder / "results.json"), folder / "development.json"
+    return replace(judgement, development=load_results(DevelopmentResults, path) if path.exists() else None)
 
 
 def losses(results: JudgementResults, training: str, steps: int, method: str) -> np.ndarray:
@@ -158,9 +168,44 @@ def costs_table(results: JudgementResults) -> str:
     return markdown_table(["", "ms", "state"], rows)
 
 
-def render(results: JudgementResults) -> str:
+def trial(results: DevelopmentResults, question: str, label: str) -> dict[str, float]:
+    """The mean, the best and the worst ratio of a row of a question, and on how many trainings it is lower."""
+    table = results.questions[question]
+    (row,) = (each for each in table.rows if each.label == label)
+    values = list(results.ratios(table, row).values())
+    lower = sum(value < 1 for value in values)
+    return {"mean": math.exp(np.mean(np.log(values))), "best": min(values), "worst": max(values), "lower": lower}
+
+
+def trials_table(results: DevelopmentResults, question: str) -> str:
+    """Table of the rows of a question, each compared with what it is to be compared with."""
+    table = results.questions[question]
+    rows = []
+    for row in table.rows:
+        ends = trial(results, question, row.label)
+        of = f"{ends.pop('lower')} of {len(table.trainings)}"
+        rows.append([row.label, *(f"{end:.2f}" for end in ends.values()), of])
+    return markdown_table(["", "mean", "best", "worst", "lower"], rows)
+
+
+def ahead(results: DevelopmentResults) -> list[str]:
+    """The rows that are as far ahead as was asked for beforehand."""
+    return [
+        row.label
+        for question in results.questions.values()
+        for row in question.rows
+        if row.could_replace and would_replace(results.ratios(question, row))
+    ]
+
+
+def render(results: PublishedResults) -> str:
     """Return the page, in Markdown."""
+    trials = results.development
     values = {
+        "trials": trials,
+        "tables": trials and {name: trials_table(trials, name) for name in trials.questions},
+        "trial": trials and partial(trial, trials),
+        "ahead": trials and ahead(trials),
         "r": results,
         "left": {steps: names for steps in results.extent.steps if (names := results.unfinished(steps))},
         "shown": shown(results),

@@ -1,6 +1,6 @@
 """The problem on which no method is faster than ε^−(4+α): that it is in its class, and shows no more than it may.
 
-docs/lower_bound_proof.md has the proof. Points that would violate a claim are searched for, and what a method can learn
+docs/proofs.md leads to the proof. Points that would violate a claim are searched for, and what a method can learn
 is measured on one that uses a sample again as soon as that has shown something.
 """
 

@@ -312,7 +312,9 @@ def laws() -> dict[str, Law]:
         oracle = Wider("nsgdm", norm, 0.0).oracle(growth)
         shrunk = oracle.objective.start.size**-0.5 if norm.startswith("sign") else 1.0
         steepest, name = B * max(1.0, growth / 2 * 1.1 ** (growth / 2 - 1)), f"noise in {norm}, a = {growth:g}"
-        result[name] = Law(name, oracle, steepest, partial(_variance, oracle.objective.start, shrunk, growth))
+        result[name] = Law(
+            name, oracle, steepest, partial(_variance, np.asarray(oracle.objective.start), shrunk, growth)
+        )
     return result
 
 

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evidence.untuned import judging, second
+from evidence.study import PUBLISHED
+from evidence.untuned import ablation, judging, second
+from evidence.untuned.development import DEVELOPMENT
 from evidence.untuned.page import apart, load, near_the_best
 from evidence.untuned.results import EndScores, JudgedCase
 from evidence.untuned.rivals import COSINE, LAST, OURS, TUNED
 from evidence.untuned.second import JudgedProblem
-from gladstorm import BlumGladyshev, devices, objectives, run, sgd, untuned
+from gladstorm import BlumGladyshev, devices, objectives, run, sgd, sweep, untuned
 
 GRID = np.array([[1e-3, 0.0], [0.03, 0.0], [1e3, 0.0]])  # too short, good, and too long: the last one diverges
 BUDGET = 41
@@ -114,3 +116,24 @@ def test_runs_that_end_apart_from_all_of_the_best_rival_s_are_counted_where_f_is
     assert (near[OURS], near["Adam"], near[COSINE], near["SGD"]) == (1, 1, 1, 0)
     found = apart(results)
     assert found == {"case": "[1.5, 3.5, 8.0], at 1,000 gradients", "runs": 3, "above": 1, "below": 1}
+
+
+@pytest.mark.parametrize("name", ["least squares, d = 10", "temporal differences, d = 3"])
+def test_on_problems_that_it_was_designed_on_the_method_ends_where_it_was_published(name: str) -> None:
+    published = json.loads((PUBLISHED / "untuned" / ablation.FILE).read_text("utf-8"))[name]["1000"]
+    oracles = [DEVELOPMENT[name](seed) for seed in range(ablation.SEEDS)]
+    record = sweep(oracles, [untuned()], steps=999, seeds=ablation.SEEDS, records=1, progress=False)
+    assert judging.reported_norms(record, oracles).mean() == pytest.approx(published[ablation.WHOLE], rel=1e-9)
+    assert judging.reported_norms(record, oracles, last=True).mean() == pytest.approx(
+        published[ablation.LAST], rel=1e-9
+    )
+
+
+def test_on_a_registered_problem_the_method_ends_where_it_was_judged() -> None:
+    name = "Student mixture, three in the plane"
+    published = load(PUBLISHED / "untuned")
+    (case,) = (each for each in published if each.problem == name and each.budget == 1000)
+    ends = judging._ends(second.cases()[name](), {OURS: untuned()}, 1000, range(case.seeds))
+    for method in (OURS, LAST):
+        assert ends[method]["norm"][0].tolist() == pytest.approx(case.scores[method].norm, rel=1e-9)
+        assert ends[method]["loss"][0].tolist() == pytest.approx(case.scores[method].loss, rel=1e-9)

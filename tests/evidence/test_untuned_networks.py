@@ -15,10 +15,13 @@ import torch
 
 from evidence.networks.methods import RateAndDecay
 from evidence.networks.study import Cost
-from evidence.untuned_networks import page, study
+from evidence.networks.trainings import TRAININGS as KNOWN
+from evidence.results import load
+from evidence.untuned_networks import development, page, study
+from evidence.untuned_networks.development import Interpolated, LateAverage, Trial, TrialRow
 from evidence.untuned_networks.methods import CONTESTANTS, OPTIMIZERS
 from evidence.untuned_networks.page import ADAMW, MUON, OURS, TUNED, UNTUNED
-from evidence.untuned_networks.study import JudgementResults, PlannedRun
+from evidence.untuned_networks.study import PlannedRun
 from evidence.untuned_networks.trainings import TRAININGS
 
 PUBLISHED = Path(__file__).parents[2] / "docs/evidence/untuned_networks"
@@ -67,9 +70,9 @@ def test_what_is_not_tuned_starts_at_the_rates_that_are_registered() -> None:
     assert max(change.max().item() for change in others) == pytest.approx(0.005, rel=1e-3)
 
 
-def pretended(factors: dict[str, float], extent: study.JudgementExtent = SHORT) -> JudgementResults:
+def pretended(factors: dict[str, float], extent: study.JudgementExtent = SHORT) -> page.PublishedResults:
     """Results in which a method's loss is a factor times AdamW's; shorter runs and later seeds end higher."""
-    results = JudgementResults({**json.loads(json.dumps(study.described(extent)))}, {})
+    results = page.PublishedResults({**json.loads(json.dumps(study.described(extent)))}, {})
     for _, planned in study.stages(results):
         for run in planned:
             factor = factors.get(run.optimizer, 1.0) * (1 + run.setting.decay + run.setting.rate)
@@ -166,3 +169,85 @@ def test_the_results_kept_are_those_of_the_study_as_it_is() -> None:
     assert {**results.settings, "versions": None} == {**now, "versions": None}
     assert set(results.costs) == set(study.COSTLY)
     assert sorted(CONTESTANTS) == sorted([*TUNED, *UNTUNED, OURS])
+
+
+def test_what_can_be_stopped_at_any_time_reports_the_average_by_its_equations() -> None:
+    """A single number, whose unit step is a sign."""
+    for kind, length, momentum in ((LateAverage, 0.5, 0.9), (Interpolated, 0.25, 0.0)):
+        x = torch.nn.Parameter(torch.tensor([2.0], dtype=torch.float64))
+        optimizer = kind([{"params": [x], "norm": "sign"}], lr=length, momentum=momentum)
+        z = mean = y = 2.0
+        v = y - 1.1
+        for k in range(1, 9):
+            x.grad = x.detach() - 1.1
+            v = momentum * v + (1 - momentum) * (y - 1.1)
+            optimizer.step()
+            z -= length * np.sign(v)
+            weight = 1 / k if kind is Interpolated else 8 / (k + 7)
+            mean += weight * (z - mean)
+            y = 0.1 * z + 0.9 * mean if kind is Interpolated else z
+            assert x.item() == pytest.approx(y, abs=1e-12)
+        optimizer.eval()
+        assert x.item() == pytest.approx(mean, abs=1e-12)
+
+
+def test_a_relative_length_is_one_where_torch_draws_the_weights_and_follows_their_size() -> None:
+    torch.manual_seed(SEED)
+    model = torch.nn.Sequential(torch.nn.Linear(300, 200), torch.nn.Linear(200, 400))
+    assert [rule["scale"] for rule in development.relative(model).values()] == pytest.approx([1, 1], rel=0.02)
+    development.STARTS["quarter"](model)
+    assert [rule["scale"] for rule in development.relative(model).values()] == pytest.approx([0.25, 0.25], rel=0.02)
+    development.STARTS["zero head"](model)
+    assert list(development.relative(model)) == ["0.weight"]
+
+
+def test_a_trial_changes_start_and_batch_and_every_method_trains() -> None:
+    losses = {
+        development.trained("few data", Trial(3, method, start=start, batch=batch), SEED)
+        for method in development.METHODS
+        for start, batch in (("torch's", 1), ("fourfold", 1), ("torch's", 2))
+    }
+    assert len(losses) >= 3 * len(development.METHODS) - 3  # `scale_batch` by 1, and torch's sizes, change little
+    assert None not in losses
+
+
+def test_trials_that_are_missing_are_run_once_and_the_tables_compare_what_they_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ran: list[str] = []
+
+    def pretend(training: str, trial: Trial, seed: int) -> float:
+        ran.append(trial.named(training, seed))
+        return (0.5 if trial.method == "late average" else 1.0) * (2.0 if training == "few data" else 1.0)
+
+    monkeypatch.setattr(development, "trained", pretend)
+    for _ in range(2):
+        development.run(tmp_path / "development.json", quick=True)
+    assert len(ran) == len(set(ran))
+    results = load(development.DevelopmentResults, tmp_path / "development.json")
+    table = page.trials_table(results, "anytime").splitlines()
+    assert table[2] == "| late average, 0.02, at 2 steps | 0.50 | 0.50 | 0.50 | 2 of 2 |"
+    assert table[-1] == "| interpolated, 0.04, at 4 steps | 1.00 | 1.00 | 1.00 | 0 of 2 |"
+    assert page.ahead(results) == [line.split(" | ")[0][2:] for line in table[2:6]]
+    results.losses.pop(next(name for name in ran if name.startswith("factorization")))
+    with pytest.raises(KeyError, match="factorization"):
+        page.trials_table(results, "anytime")
+
+
+@pytest.mark.parametrize(
+    ("ratios", "replaces"),
+    [([0.85, 0.85, 1.1], True), ([0.85, 0.85, 1.11], False), ([0.96] * 3, False), ([0.5, 1.05, 1.05], False)],
+)
+def test_the_default_changes_only_for_what_was_asked_beforehand(ratios: list[float], replaces: bool) -> None:
+    assert development.would_replace(dict(zip("abc", ratios, strict=True))) is replaces
+    assert TrialRow("", (Trial(),), Trial()).could_replace
+    assert not TrialRow("", (Trial(start="quarter"),), Trial()).could_replace
+    assert not TrialRow("", (Trial(), Trial()), Trial()).could_replace
+
+
+def test_the_trials_that_are_published_are_those_that_were_declared() -> None:
+    results = page.load(PUBLISHED).development
+    assert results is not None
+    assert all(set(question.trainings) <= set(KNOWN) for question in results.questions.values())
+    declared = {trial.named(name, seed) for each in development.QUESTIONS.values() for name, trial, seed in each.runs()}
+    assert declared == set(results.losses)

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 lightning = pytest.importorskip("lightning")
 
 from gladstorm.lightning import EvaluateAverage, NoiseMonitor, TwoPointModule  # noqa: E402
-from gladstorm.torch import NSGDM, NSTORM, Untuned  # noqa: E402
+from gladstorm.torch import NSGDM, NSTORM, Untuned, by_layer  # noqa: E402
 
 LR, BATCH = 0.05, 8
 X = torch.randn(48, 4, generator=torch.Generator().manual_seed(0))
@@ -226,15 +226,15 @@ def test_a_two_point_module_without_a_loss_says_so() -> None:
 
 
 class Untuning(Module):
-    def __init__(self) -> None:
+    def __init__(self, groups_of: Any = torch.nn.Module.parameters) -> None:
         super().__init__()
-        self.seen: list[float] = []
+        self.groups_of, self.seen = groups_of, list[float]()
 
     def validation_step(self, batch: Any, k: int) -> None:
         self.seen.append(float((self.network(batch[0]) - batch[1]).square().mean()))
 
     def configure_optimizers(self) -> Any:
-        return Untuned(self.parameters(), horizon=12)
+        return Untuned(self.groups_of(self), horizon=12)
 
 
 def fit_and_validate(module: Any, folder: Path, callbacks: list[Any], **options: Any) -> Any:
@@ -269,6 +269,12 @@ def test_the_average_is_evaluated_saved_and_left_in_the_module_and_the_run_resum
     fit_and_validate(resumed, tmp_path, [EvaluateAverage()], resume=next(tmp_path.glob(first)), **options)
     for p, q in zip(averaged.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(p, q)
+    last, reported = Untuning(by_layer), Untuning(by_layer)  # where the last iterate is what the method reports
+    fit_and_validate(last, tmp_path, [], **options)
+    fit_and_validate(reported, tmp_path, [EvaluateAverage()], **options)
+    assert last.seen == reported.seen
+    with torch.no_grad():
+        assert float((last.network(X) - Y).square().mean()) == pytest.approx(last.seen[-1], rel=1e-6)
     with pytest.raises(TypeError, match=r"^EvaluateAverage: an optimizer must be an Untuned; got NSGDM"):
         fit(Module(NSGDM), tmp_path, callbacks=[EvaluateAverage()])
 

@@ -122,6 +122,35 @@ def test_a_simple_regression_has_the_right_slope() -> None:
         assert found.converged
 
 
+def logistic(x: Any, y: Any) -> None:
+    logits = numpyro.sample("alpha", Normal(0, 2)) + x @ several("beta", Normal(0, 2), x.shape[1])
+    numpyro.sample("y", Bernoulli(logits=logits).to_event(1), obs=y)
+
+
+def test_a_logistic_regression_with_many_features_and_rows_has_numbers() -> None:
+    """PyMC #1147: with seven features and 100,000 rows, the ELBO was NaN after 1,000 steps."""
+    rng = np.random.default_rng(0)
+    x, beta = rng.normal(size=(100_000, 7)), rng.normal(size=7)
+    found = fit(
+        logistic, x, rng.uniform(size=len(x)) < 1 / (1 + np.exp(-x @ beta)), steps=400, starts=1, progress=False
+    )
+    assert found.summary()["beta"]["mean"] == pytest.approx(beta, abs=0.05)
+    assert found.summary()["beta"]["std"] == pytest.approx(0.01, rel=0.5)  # (Σ x² p(1 − p))^−½
+    assert np.isfinite(found.elbo)
+
+
+def many(y: Any) -> None:
+    s = numpyro.sample("s", HalfNormal(1.0))
+    numpyro.sample("y", Normal(several("z", Normal(0.0, s), len(y)), 1.0).to_event(1), obs=y)
+
+
+def test_a_deviation_that_is_too_small_among_2000_dimensions_is_confessed() -> None:
+    found = fit(many, 1.1 * np.random.default_rng(0).normal(size=1999), steps=1000, starts=1, progress=False)
+    assert found.summary()["s"]["std"] < 0.02  # of the posterior, whose density of s alone is known: 0.04
+    assert found.near is False
+    assert "standard deviations are probably too small" in repr(found)
+
+
 def growth(first: Any, days: Any, stage: Any, weight: Any) -> None:
     power = numpyro.sample("power", LogNormal(np.log(1 / 3), 0.5))
     rate = several("rate", HalfNormal(1.0), 2)

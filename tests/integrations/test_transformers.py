@@ -12,7 +12,7 @@ from torch import Tensor
 transformers = pytest.importorskip("transformers")
 accelerate = pytest.importorskip("accelerate")
 
-from gladstorm.torch import NSGDM, NSTORM, Untuned  # noqa: E402
+from gladstorm.torch import NSGDM, NSTORM, Untuned, by_layer  # noqa: E402
 from gladstorm.transformers import EvaluateAverage, TwoPointTrainer  # noqa: E402
 
 LR, BATCH = 0.05, 4
@@ -160,7 +160,12 @@ def test_accelerate_resumes_to_the_bits_of_an_uninterrupted_run(accelerator: Any
 
 
 def test_accelerate_trains_as_a_plain_loop_and_gives_its_average(accelerator: Any) -> None:
-    for make in (lambda m: NSTORM(m.parameters(), LR), lambda m: Untuned(m.parameters(), horizon=4)):
+    makers = (
+        lambda m: NSTORM(m.parameters(), LR),
+        lambda m: Untuned(by_layer(m), horizon=4),
+        lambda m: Untuned(m.parameters(), horizon=4),
+    )
+    for make in makers:
         plain = Network()
         model, optimizer = accelerator.prepare(plain, make(plain))
         loop(model, optimizer, range(4), backward=accelerator.backward)
@@ -210,6 +215,21 @@ def test_the_average_is_evaluated_saved_and_left_in_the_model_and_the_run_resume
         assert torch.equal(p, q)
     with pytest.raises(ValueError, match=r"^EvaluateAverage: load_best_model_at_end must be False"):
         train(tmp_path / "best", 3, [EvaluateAverage()], load_best_model_at_end=True)
+
+
+def test_by_layer_the_trainer_evaluates_saves_and_loads_what_the_method_reports_without_a_callback(
+    tmp_path: Path,
+) -> None:
+    model = Saves()
+    when: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 3, "save_strategy": "steps", "save_steps": 3}
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "loss", "per_device_eval_batch_size": 48}
+    given = arguments(tmp_path, 6, lr_scheduler_type="constant", max_grad_norm=0.0, **when, **best)
+    optimizer = Untuned(by_layer(model), horizon=6)
+    trainer = Plain(model, given, train_dataset=DATA, eval_dataset=DATA, optimizers=(optimizer, None))
+    trainer.train()
+    losses = [entry["eval_loss"] for entry in trainer.state.log_history if "eval_loss" in entry]
+    assert_same(model, by_hand(lambda m: Untuned(by_layer(m), horizon=6), 6))
+    assert losses[-1] == min(losses) == pytest.approx(trainer.evaluate()["eval_loss"], rel=1e-6)
 
 
 @pytest.mark.filterwarnings("default")

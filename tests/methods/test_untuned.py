@@ -67,7 +67,7 @@ def test_the_way_so_far_grows_as_fast_as_the_length_of_the_run_allows_while_grad
     r = np.array([float(each.r) for each in agree])
     allowed = np.cumprod(1 + 8 / np.sqrt(steps * np.arange(1, 41)))
     assert (r[1:] <= r[0] * allowed * (1 + 1e-12)).all()
-    assert allowed[-1] <= np.exp(16 * np.sqrt(40 / steps))  # docs/proofs.md
+    assert allowed[-1] <= np.exp(16 * np.sqrt(40 / steps))  # paper/proofs/upper_bounds.md
     if steps == 10_000:  # as fast as is allowed, once the average has come as far as r
         np.testing.assert_allclose(r[11:] / r[10:-1], 1 + 8 / np.sqrt(steps * np.arange(11, 41)))
     else:

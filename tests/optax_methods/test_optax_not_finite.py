@@ -15,7 +15,7 @@ from jax.sharding import Mesh, PartitionSpec
 import gladstorm.torch
 import optax_walks
 from gladstorm.optax import averaged, nsgdm, nstorm
-from optimizers import OPTAX, optax_optimizer
+from optimizers import OPTAX, OPTAX_FORMS, optax_optimizer
 from optimizers import UNTUNED as torch_untuned
 
 LR, DECAY, BAD_AT = 0.05, 0.1, 3
@@ -100,7 +100,7 @@ def test_one_bad_micro_batch_costs_nstorm_the_update_it_belongs_to_and_n_init_is
     assert_close(visited[7], fresh[-1])
 
 
-@pytest.mark.parametrize("name", OPTAX)
+@pytest.mark.parametrize("name", OPTAX_FORMS)
 def test_the_count_is_read_in_any_state_by_its_name(name: str) -> None:
     chain = optax.chain(optax_optimizer(name, LR), optax.scale(0.5))
     _, states = walk(chain, samples(4, np.nan, 2))

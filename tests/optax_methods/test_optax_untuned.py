@@ -13,7 +13,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 import gladstorm as gs
 import gladstorm.torch
-from gladstorm.optax import averaged, untuned
+from gladstorm.optax import averaged, by_layer, untuned
 from optax_walks import gradient, mean_of, samples, walk
 
 SAMPLES = samples(12)
@@ -24,26 +24,41 @@ TREE = {"a": X, "b": jnp.array([3.0])}
 LABELS = {"a": "ours", "b": "other"}
 
 
+FORMS = pytest.mark.parametrize("layers", [None, by_layer], ids=["found", "by layer"])
+ONLY_A = {"a": True, "b": False}
+
+
+@FORMS
 @pytest.mark.parametrize(
-    ("optimizer", "ours"),
+    ("wrapped", "ours"),
     [
-        (optax.chain(optax.clip_by_global_norm(10.0), optax.masked(untuned(12), True)), "ab"),
-        (optax.inject_hyperparams(untuned)(horizon=12), "ab"),
-        (optax.apply_if_finite(untuned(12), 3), "ab"),
-        (optax.multi_transform({"ours": untuned(12), "other": untuned(12)}, LABELS), "ab"),
-        (optax.multi_transform({"ours": untuned(12), "other": optax.set_to_zero()}, LABELS), "a"),
-        (optax.multi_transform({"ours": untuned(12), "other": optax.sgd(0.1)}, LABELS), "a"),
-        (optax.chain(optax.masked(untuned(12), {"a": True, "b": False}), optax.scale(1.0)), "a"),
+        (lambda one: optax.chain(optax.clip_by_global_norm(10.0), optax.masked(one(), True)), "ab"),
+        (lambda one: optax.inject_hyperparams(one, static_args=("layers",))(), "ab"),
+        (lambda one: optax.apply_if_finite(one(), 3), "ab"),
+        (lambda one: optax.named_chain(("ours", one()), ("same", optax.scale(1.0))), "ab"),
+        (lambda one: optax.MultiSteps(one(), 1).gradient_transformation(), "ab"),
+        (lambda one: optax.flatten(one()), "ab"),
+        (lambda one: optax.conditionally_mask(one(), lambda _: True), "ab"),
+        (lambda one: optax.conditionally_transform(one(), lambda _: True), "ab"),
+        (lambda one: optax.multi_transform({"ours": one(), "other": one()}, LABELS), "ab"),
+        (lambda one: optax.multi_transform({"ours": one(), "other": optax.set_to_zero()}, LABELS), "a"),
+        (lambda one: optax.multi_transform({"ours": one(), "other": optax.sgd(0.1)}, LABELS), "a"),
+        (lambda one: optax.chain(optax.masked(one(), ONLY_A), optax.scale(1.0)), "a"),
+        (lambda one: optax.selective_transform(one(), freeze_mask={"a": False, "b": True}), "a"),
     ],
-    ids=["chain", "injected", "apply_if_finite", "two labels", "frozen", "beside SGD", "masked"],
+    ids=[
+        *("chain", "injected", "apply_if_finite", "named", "steps", "flat", "sometimes masked", "sometimes"),
+        *("two labels", "frozen", "beside SGD", "masked", "selective"),
+    ],
 )
 def test_the_average_is_found_in_any_state_and_is_the_parameter_where_no_untuned_leads(
-    optimizer: Any, ours: str
+    wrapped: Any, ours: str, layers: Any
 ) -> None:
-    visited, states = walk(optimizer, TREE, SAMPLES)
+    visited, states = walk(wrapped(partial(untuned, 12, layers=layers)), TREE, SAMPLES)
     average, mean = averaged(states[-1], visited[-1]), mean_of(visited, TREE)
     for name in TREE:
-        np.testing.assert_allclose(average[name], mean[name] if name in ours else visited[-1][name], rtol=1e-5)
+        expected = mean[name] if name in ours and layers is None else visited[-1][name]
+        np.testing.assert_allclose(average[name], expected, rtol=1e-5)
 
 
 def test_the_average_has_the_types_of_the_parameters() -> None:
@@ -76,6 +91,25 @@ def test_where_the_gradient_is_zero_nothing_decays() -> None:
     updates, state = optimizer.update(jnp.zeros(2), states[-1], visited[-1])
     assert updates.tolist() == [0.0, 0.0]
     np.testing.assert_array_equal(state.motion, states[-1].motion)
+
+
+@FORMS
+def test_along_zero_nothing_moves_but_the_count_and_one_update_is_a_run(layers: Any) -> None:
+    optimizer = untuned(12, layers=layers)
+    updates, state = optimizer.update(jax.tree.map(jnp.zeros_like, TREE), optimizer.init(TREE), TREE)
+    assert not any(leaf.any() for leaf in jax.tree.leaves(updates))
+    assert int(optax.tree_utils.tree_get(state, "count" if layers else "k")) == 1
+    (after,), _ = walk(untuned(1, layers=layers), TREE, SAMPLES[:1])
+    for x, start in zip(jax.tree.leaves(after), jax.tree.leaves(TREE), strict=True):
+        assert jnp.all(jnp.isfinite(x) & (x != start))
+
+
+@FORMS
+def test_the_order_of_leaves_changes_nothing(layers: Any) -> None:
+    one, _ = walk(untuned(12, layers=layers), TREE, SAMPLES)
+    other, _ = walk(untuned(12, layers=layers), {"c": TREE["a"], "b": TREE["b"]}, SAMPLES)
+    np.testing.assert_allclose(other[-1]["c"], one[-1]["a"], rtol=1e-5)
+    np.testing.assert_allclose(other[-1]["b"], one[-1]["b"], rtol=1e-5)
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.3])
@@ -127,3 +161,11 @@ def test_a_wrong_number_is_refused_in_a_sentence(options: dict[str, Any], senten
         untuned(**{"horizon": 12, **options})
     with pytest.raises(ValueError, match=r"^untuned: params must be given to update; got params=None\."):
         untuned(12).update(jnp.ones(2), untuned(12).init(jnp.ones(2)))
+
+
+@FORMS
+def test_a_learning_rate_of_adam_is_announced_with_what_it_does(layers: Any) -> None:
+    with pytest.warns(UserWarning, match=r"^untuned: learning_rate .* is 1; got learning_rate=0\.001, .* 1,000 times"):
+        untuned(12, learning_rate=1e-3, layers=layers)
+    untuned(12, learning_rate=0.1, layers=layers)
+    untuned(12, learning_rate=lambda k: 1e-3 * k, layers=layers)

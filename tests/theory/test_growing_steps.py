@@ -103,7 +103,7 @@ def test_the_best_k_costs_no_more_than_the_overhead_over_the_run_of_any_one_gamm
 
 
 def overhead(growing: GrowingSteps, gamma: float) -> float:
-    """c(γ) of docs/proofs.md: what the best k costs over S1 of T_K steps of length γ."""
+    """c(γ) of paper/proofs/upper_bounds.md: what the best k costs over S1 of T_K steps of length γ."""
     if gamma > (longest := growing.mean_step(growing.steps)):
         return gamma / longest
     start = growing.first / gamma

@@ -1,4 +1,4 @@
-"""The proof of docs/lower_bound_proof.md, line by line: every inequality that can be evaluated, with its constant.
+"""The proof of paper/proofs/lower_bounds.md, line by line: every inequality that can be evaluated, with its constant.
 
 Suprema of functions of one variable come from exact calculus (SymPy) or from interval arithmetic with bisection
 (mpmath's `iv`, which the package needs anyway; python-flint would be faster and nothing here takes a second). What is
@@ -26,7 +26,8 @@ from gladstorm.problems.hard.noisy_runway import QUIET
 from gladstorm.problems.hard.zero_chain import DEPTH, LARGEST, SMOOTHNESS
 from gladstorm.problems.objectives import NoisyRunway
 
-PAGE = Path(__file__).parents[2] / "docs" / "lower_bound_proof.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "paper/proofs/lower_bounds.md"
 C = dict[str, Any]
 
 # What the proof states. Numbers that the code computes with are the code's.
@@ -341,7 +342,7 @@ def theorems_1_and_2(c: C) -> None:
 
 
 def theorem_3(c: C) -> None:
-    """A9 and B9 of docs/proofs.md, the upper bounds: their terms in units of ε, at most 1 with what feeds back."""
+    """A9 and B9, the upper bounds: their terms in units of ε, at most 1 with what feeds back."""
     start = 1 / c["4"] + 2 / iv.sqrt(c["256"])  # gap and initial error; noise is 2/8
     reach = 1 / c["A9, γ"]  # L1'γ ≤ η/8 ≤ 1/8, at the scale ε
     at_most(start + 2 / c["8"] + 2 * iv.exp(reach) / c["A9, γ"], 1)  # drift and feedback, as L0' + εL1' = Λ
@@ -528,14 +529,20 @@ def test_the_number_of_evaluations_has_the_order_that_is_claimed() -> None:
 def test_the_two_sides_are_as_far_apart_as_the_pages_say() -> None:
     """B9 over Theorem 1 for ε → 0: 4480 · 4^(1+α) · 2·10⁹ · 46^α."""
     apart = [4480 * 4 ** (1 + alpha) * float(STATED["Theorem 1"]) * 46**alpha for alpha in (0.25, 0.5, 1)]
-    for page in (PAGE, PAGE.with_name("optimal.md")):
+    for page in (PAGE, ROOT / "docs/optimal.md"):
         for ratio in apart:
             digits, power = f"{ratio:.1e}".split("e+")
             assert rf"{digits}\cdot 10^{{{int(power)}}}" in page.read_text()
 
 
 UNSAID = {"levels", "share", "carrier", "1/p"}  # as fractions
-ELSEWHERE = {"8", "4", "256", "E1, γ", *(name for name in STATED if name[:2] in ("A9", "B9"))}  # docs/proofs.md
+ELSEWHERE = {
+    "8",
+    "4",
+    "256",
+    "E1, γ",
+    *(name for name in STATED if name[:2] in ("A9", "B9")),
+}  # paper/proofs/upper_bounds.md
 
 
 @pytest.mark.parametrize("name", [name for name in STATED if name not in UNSAID and "ε → 0" not in name])
@@ -544,7 +551,7 @@ def test_the_page_states_the_number(name: str) -> None:
     power = exponent if len(exponent) == 1 else f"{{{exponent}}}"
     text = digits.removesuffix(".0") + (rf"\cdot 10^{power}" if exponent else "")
     text = text.removeprefix(r"1\cdot ")
-    page = PAGE.with_name("proofs.md") if name in ELSEWHERE else PAGE
+    page = PAGE.with_name("upper_bounds.md") if name in ELSEWHERE else PAGE
     assert re.search(rf"(?<![\d.]){re.escape(text)}(?!\d|\.\d)", page.read_text()), text
 
 

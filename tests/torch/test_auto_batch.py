@@ -16,6 +16,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -137,7 +139,10 @@ def test_a_schedule_has_the_rate_of_the_middle_of_a_step_and_counts_steps_of_the
     assert auto.samples == 4 * 16
 
 
-def test_a_training_goes_on_to_the_bit_from_its_states() -> None:
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # of one process, which torch takes for a mistake
+@pytest.mark.parametrize("after", [3, 0])  # steps: just after a change there is no gradient to compare with
+@pytest.mark.parametrize("way", ["file", "distributed"])
+def test_a_training_goes_on_to_the_bit_from_its_states(tmp_path: Path, way: str, after: int) -> None:
     whole, _, _ = train()
     model = network()
     optimizer = KINDS["AdamW"](model)
@@ -151,16 +156,20 @@ def test_a_training_goes_on_to_the_bit_from_its_states() -> None:
             auto._have -= 1
         if auto.due():
             auto.step(schedule)
-            if saved is None and auto.factor == 2 and auto._control.since_change == 3:
+            if saved is None and auto.factor == 2 and auto._control.since_change == after:
                 saved = io.BytesIO()
+                save({"auto": auto}, checkpoint_id=tmp_path / "distributed")
                 torch.save([each.state_dict() for each in (model, optimizer, schedule, auto)], saved)
                 model = network()
                 optimizer = KINDS["AdamW"](model)
                 auto, schedule = AutoBatch(optimizer, budget=BUDGET, micro=MICRO), schedule_of(optimizer)
                 saved.seek(0)
                 states = torch.load(saved, weights_only=True)
-                for each, state in zip((model, optimizer, schedule, auto), states, strict=True):
+                parts = model, optimizer, schedule, auto
+                for each, state in zip(parts[: 4 if way == "file" else 3], states, strict=way == "file"):
                     each.load_state_dict(state)
+                if way == "distributed":
+                    load({"auto": auto}, checkpoint_id=tmp_path / "distributed")
     assert saved is not None
     assert all(map(torch.equal, values(model), values(whole)))
 
@@ -211,6 +220,107 @@ def test_an_optimizer_without_a_rule_and_a_step_before_its_time_are_refused() ->
     auto.due()
     with pytest.raises(RuntimeError, match=r"^AutoBatch: step\(\) must follow due\(\) .* got 1 micro-batches of 2"):
         auto.step()
+
+
+def watched(optimizer: torch.optim.Optimizer, loss: Any, steps: int, **options: Any) -> tuple[list[int], list[str]]:
+    """Factors and reasons of a training whose loss is a function of the share of it that is over."""
+    read: list[dict[str, Any]] = []
+    auto = AutoBatch(optimizer, budget=2 * MICRO * steps, micro=MICRO, on_reading=read.append, **options)
+    for k in range(2 * steps):
+        (loss(k / (2 * steps)) * auto.share).backward()
+        if auto.due():
+            auto.step()
+    return [each["batch/size"] // (2 * MICRO) for each in read], [each["batch/reason"] for each in read]
+
+
+def bowl(rate: float, start: float, **options: Any) -> tuple[list[int], list[str], float]:
+    """‖x − ξ‖²/2 with a constant rate, which may be at most 2: factors, reasons, and the mean of ‖x‖² at last."""
+    generator = torch.Generator().manual_seed(0)
+    x, squares = torch.nn.Parameter(torch.full((8,), start, dtype=torch.float64)), []
+
+    def loss(_: float) -> Tensor:
+        squares.append(x.detach().square().sum())
+        away: Tensor = x - torch.randn(MICRO, 8, generator=generator, dtype=torch.float64)
+        return away.square().sum(1).mean() / 2
+
+    factors, reasons = watched(torch.optim.SGD([x], lr=rate), loss, 800, **options)
+    return factors, reasons, torch.stack(squares[1000:]).mean().item()
+
+
+@pytest.mark.parametrize(
+    ("rate", "reason"), [(0.15, "steps disagree"), (0.2, "steps disagree"), (1.2, "too little noise")]
+)
+def test_a_rate_that_is_too_high_for_larger_batches_is_recognized_and_they_stay_small(rate: float, reason: str) -> None:
+    assert max(bowl(0.01, start=3.0)[0]) >= 4
+    factors, reasons, _ = bowl(rate, start=3.0)
+    assert set(factors) == {1}
+    assert reason in reasons
+
+
+def test_at_a_constant_rate_growth_ends_where_noise_moves_the_parameters_and_the_loss_stays() -> None:
+    factors, reasons, end = bowl(0.02, start=0.0)
+    assert (max(factors), reasons[-1]) == (4, "steps disagree")  # though the critical batch is above 60
+    assert end < 1.1 * bowl(0.02, start=0.0, largest=1)[2]
+
+
+def teacher(kind: str, noise: float) -> list[int]:
+    """Factors while a linear student learns from a linear teacher, whose loss goes to 0 where there is no noise."""
+    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    student, weights = torch.nn.Linear(8, 4, bias=False), torch.randn(4, 8, generator=generator)
+    makers: dict[str, Any] = {
+        "SGD": lambda: torch.optim.SGD(student.parameters(), lr=0.05, momentum=0.9),
+        "AdamW": lambda: torch.optim.AdamW(student.parameters(), lr=0.01),
+        "NSGDM by layer": lambda: NSGDM(by_layer(student), lr=0.05),
+        "Muon": lambda: torch.optim.Muon(student.parameters(), lr=0.02),
+    }
+
+    def loss(_: float) -> Tensor:
+        x = torch.randn(MICRO, 8, generator=generator)
+        y = x @ weights.T + noise * torch.randn(MICRO, 4, generator=generator)
+        result: Tensor = (student(x) - y).square().mean()
+        return result
+
+    return watched(makers[kind](), loss, 600)[0]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *(["Muon"] if hasattr(torch.optim, "Muon") else [])])
+def test_where_the_loss_goes_to_0_batches_stay_small_and_where_noise_stays_they_grow(kind: str) -> None:
+    assert set(teacher(kind, noise=0.0)) == {1}
+    assert max(teacher(kind, noise=3.0)) >= 4
+
+
+def test_where_noise_falls_and_the_gradient_stays_the_batch_goes_back() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.nn.Parameter(torch.zeros(8, dtype=torch.float64))
+
+    def loss(over: float) -> Tensor:
+        noise = (10.0 if over < 0.4 else 1.6) * torch.randn(MICRO, 8, generator=generator, dtype=torch.float64)
+        result: Tensor = ((1 + noise) @ x).mean()
+        return result
+
+    factors, reasons = watched(torch.optim.SGD([x], lr=1e-4), loss, 800)
+    assert (max(factors), factors[-1]) == (4, 1)
+    assert "back, too little noise" in reasons
+
+
+def test_batch_norm_sees_micro_batches_of_the_same_size_however_large_a_step_is() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(2)).double()
+    sizes: list[int] = []
+    model[1].register_forward_pre_hook(lambda _, inputs: sizes.append(len(inputs[0])))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    generator = torch.Generator().manual_seed(1)
+
+    def loss(_: float) -> Tensor:
+        noise = torch.randn(MICRO, 2, generator=generator, dtype=torch.float64)
+        result: Tensor = ((0.1 + noise) * model(torch.randn(MICRO, 4, generator=generator).double())).mean()
+        return result + sum(p.sum() for p in model.parameters())
+
+    factors, _ = watched(optimizer, loss, 400)
+    assert max(factors) >= 2
+    assert set(sizes) == {MICRO}
+    assert model[1].num_batches_tracked == len(sizes) == 800
 
 
 def control(pace: str = "safe", largest: int = 32) -> BatchControl:

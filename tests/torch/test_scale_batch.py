@@ -13,7 +13,16 @@ import pytest
 import torch
 from torch import Tensor
 from torch.optim import SGD, Adam, AdamW, Muon, Optimizer, RMSprop
-from torch.optim.lr_scheduler import LambdaLR, LinearLR, StepLR
+from torch.optim.lr_scheduler import (
+    ChainedScheduler,
+    CosineAnnealingLR,
+    CyclicLR,
+    LambdaLR,
+    LinearLR,
+    ReduceLROnPlateau,
+    SequentialLR,
+    StepLR,
+)
 
 import gladstorm.optax
 from gladstorm.core import batch_scaling
@@ -146,7 +155,17 @@ def test_a_learning_rate_in_a_tensor_stays_that_tensor_and_other_groups_keep_the
 
 
 @pytest.mark.parametrize(
-    "make", [lambda o: LambdaLR(o, lambda k: 1 / (k + 1)), lambda o: StepLR(o, 1, 0.5), lambda o: LinearLR(o, 0.5, 1)]
+    "make",
+    [
+        lambda o: LambdaLR(o, lambda k: 1 / (k + 1)),
+        lambda o: StepLR(o, 1, 0.5),
+        lambda o: LinearLR(o, 0.5, 1),
+        lambda o: CosineAnnealingLR(o, 8, eta_min=LR / 3),
+        lambda o: CyclicLR(o, LR / 2, LR, 2, cycle_momentum=False),
+        lambda o: ChainedScheduler([LinearLR(o, 0.5, 1), LambdaLR(o, lambda k: 1 / (k + 1))]),
+        lambda o: SequentialLR(o, [LinearLR(o, 0.5, 1), CosineAnnealingLR(o, 4)], [4]),
+    ],
+    ids=["lambda", "step", "linear", "cosine", "cyclic", "chained", "sequential"],
 )
 def test_a_scheduler_goes_on_from_the_new_rate(make: Any) -> None:
     def rates(scale: bool) -> list[float]:
@@ -165,6 +184,15 @@ def test_a_scheduler_goes_on_from_the_new_rate(make: Any) -> None:
         return lrs
 
     assert rates(True) == pytest.approx([FACTOR * lr for lr in rates(False)])
+
+
+def test_a_plateau_s_least_rate_is_one_of_larger_batches_too() -> None:
+    optimizer = SGD([parameter()], LR)
+    plateau = ReduceLROnPlateau(optimizer, factor=0.1, patience=0, min_lr=LR / 2)
+    scale_batch(optimizer, FACTOR, scheduler=plateau)
+    for _ in range(3):
+        plateau.step(1.0)
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(FACTOR * LR / 2)
 
 
 REFUSED: list[tuple[Made, dict[str, Any], str]] = [

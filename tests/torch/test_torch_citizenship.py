@@ -58,6 +58,7 @@ def one_step(kind: type[Any], dtype: torch.dtype, lr: float, norm: str | None) -
     return float(moved.square().mean().sqrt()), float((moved != 0).double().mean())
 
 
+@pytest.mark.filterwarnings("ignore:Untuned. lr multiplies")
 @pytest.mark.parametrize(
     ("kind", "norm"),
     [

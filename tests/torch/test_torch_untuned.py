@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gladstorm.torch import untuned_step
+from gladstorm.torch import by_layer, untuned_step
 from optimizers import Untuned
 
 NAN, INF = float("nan"), float("inf")
@@ -111,12 +111,13 @@ def test_the_average_is_of_all_iterates_also_of_a_frozen_layer_and_the_parameter
 
 def test_a_scheduler_that_shortens_the_steps_too_is_announced_once() -> None:
     model = network()
-    optimizer = Untuned(model.parameters(), horizon=9)
+    optimizer = Untuned(by_layer(model), horizon=9)  # of several groups
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.5, total_iters=2)
     train(model, optimizer, [0])
     schedule.step()
-    with pytest.warns(UserWarning, match=r"^Untuned: a scheduler has changed lr from 1 to 0\.75; .*constant"):
+    with pytest.warns(UserWarning, match=r"^Untuned: a scheduler has changed lr from 1 to 0\.75; .*constant") as seen:
         train(model, optimizer, [1])
+    assert len(seen) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         train(model, optimizer, [2])

@@ -109,6 +109,22 @@ def test_after_a_bad_gradient_all_is_finite_and_goes_on(form: str, bad: float) -
 
 
 @FORM
+def test_a_learning_rate_of_adamw_is_announced_with_what_it_does_and_a_group_s_own_is_not(form: str) -> None:
+    sentence = r"^Untuned: lr multiplies steps .* is 1; got lr=0\.001, with which they are 1,000 times as short\. Leave"
+    with pytest.warns(UserWarning, match=sentence) as seen:
+        made(form, lr=1e-3)
+    assert seen[0].filename == __file__
+    model = network()
+    rest = {"params": [("rest", nn.Parameter(torch.zeros(2)))], "lr": 1.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for lr in (0.0, 0.1, 1e-3):  # nothing moves, a small factor, a body that moves less than its head
+            groups = FORMS[form](model)
+            groups = [{"params": groups}] if form == "found" else groups
+            Untuned([*groups, rest] if lr == 1e-3 else groups, lr=lr, horizon=HORIZON)
+
+
+@FORM
 def test_one_step_is_a_run(form: str) -> None:
     model, optimizer = made(form, horizon=1)
     before = values(model)

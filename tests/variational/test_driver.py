@@ -14,8 +14,9 @@ import pytest
 from gladstorm.jobs.tasks import Store
 from gladstorm.variational import Fit, FullRank, MeanField, fit_logdensity, programs
 from gladstorm.variational.conclusion import updates
-from gladstorm.variational.driver import gaussian_target, optimize
-from gladstorm.variational.gaussians import Diagonal, MeanFieldUpdate
+from gladstorm.variational.driver import ALIKE, _grouped, gaussian_target, optimize, promising
+from gladstorm.variational.gaussians import Diagonal, FullRankUpdate, MeanFieldUpdate, NewtonUpdate
+from gladstorm.variational.low_rank import LowRankUpdate
 from gladstorm.variational.programs import Draw, Traced, advance, look_draws, program, sample_noise, step_draws
 
 SCALES = np.array([1.0, 100.0])
@@ -184,6 +185,53 @@ def test_a_second_fit_of_one_structure_compiles_nothing_whatever_its_data_and_le
     assert names  # another structure
 
 
+@pytest.mark.parametrize(
+    "update", [MeanFieldUpdate(), LowRankUpdate(rank=1), FullRankUpdate(), NewtonUpdate(full=True)]
+)
+def test_an_update_is_compiled_once_in_a_run(update: Any) -> None:
+    """A number of a weak type in the first state had each mean field compiled twice."""
+    density, q = traced(lambda z: -0.5 * jnp.sum(z**2)), Diagonal(*np.ones((2, 3, 2), np.float32))
+    optimize(gaussian_target(density), [(update, 40)], q, 0, progress=False)
+    assert program(programs._chunk, update, density.structure, 3)._cache_size() == 1  # type: ignore[attr-defined]
+
+
+# Candidates
+
+
+@pytest.mark.parametrize(
+    ("elbos", "on"),
+    [
+        ([-9.0, -90.0, -8.0, -91.0], [0, 2]),
+        ([-9.0, -8.5, -8.0, -7.0], [0, 3]),  # alike: the best, and the others in order
+        ([-9.0, -7.0 - 2 * ALIKE, -7.0, -8.0 - ALIKE], [0, 2]),
+        ([np.nan, -9.0, -np.inf, -90.0], [1, 3]),
+        ([np.nan, np.nan, -np.inf, np.inf], [0, 1]),
+    ],
+)
+def test_the_best_candidates_go_on_and_of_those_alike_any(elbos: Any, on: Any) -> None:
+    weights = np.array(elbos)[:, None] + np.array([-1.0, 1.0])
+    assert promising(weights, 2).tolist() == on
+
+
+def test_groups_of_candidates_have_keys_of_their_own_and_the_first_that_of_the_update() -> None:
+    key = np.array([7, 2], np.uint32)
+    rows, keys = _grouped(lambda key, x: (x, np.tile(key, (len(x), 1))), 2, key, np.arange(6.0))
+    assert rows.tolist() == [0, 1, 2, 3, 4, 5]
+    assert (keys[:2] == key).all()
+    assert len(np.unique(keys, axis=0)) == 3
+
+
+def test_starts_are_the_best_of_four_times_as_many_unless_they_are_given() -> None:
+    def logp(z: Any) -> Any:  # every second candidate begins in the basin that is 20 nats worse
+        return jnp.logaddexp(20 - 8 * (z[0] - 1.5) ** 2, -8 * (z[0] + 1.5) ** 2) - 0.5 * z[1] ** 2
+
+    fit, one = short(logp, starts=4, steps=400), short(logp, starts=1, steps=400)
+    assert np.ptp(fit.elbos) < 0.05
+    assert one.location == pytest.approx([1.5, 0], abs=0.05)
+    given = short(logp, start=np.array([[1.5, 0.0], [-1.5, 0.0]]))
+    assert given.elbos[0] - given.elbos[1] == pytest.approx(20, abs=0.1)
+
+
 def test_what_a_function_reads_from_outside_is_never_stale() -> None:
     center = [2.0, np.array([1.0, 1.0])]
 
@@ -253,7 +301,7 @@ def test_a_start_is_judged_at_draws_of_its_own_and_the_best_one_is_chosen() -> N
 
 def test_a_run_that_is_not_stopped_counts_all_its_gradients() -> None:
     fit = fit_logdensity(lambda z: -jnp.sum(jnp.abs(z)), 2, steps=90, starts=3, family=MeanField(), progress=False)
-    assert fit.gradients == 270
+    assert fit.gradients == 90 * 3 + 12 * 9  # nine more candidates took three blocks of four steps
     assert fit.steps[-1] == 90
     assert (np.diff(fit.steps) == fit.steps[0]).sum() >= len(fit.steps) - 2
     assert fit.curve.shape == fit.noise.shape == (3, len(fit.steps))

@@ -1,6 +1,6 @@
 """The numbers of the problem on which no method is faster than ε^−(4+α): plain arithmetic, for floats and for tracers.
 
-docs/lower_bound_proof.md has the theorems. The problem itself is `gladstorm.problems.objectives.NoisyRunway`, and the
+docs/proofs.md has the theorems. The problem itself is `gladstorm.problems.objectives.NoisyRunway`, and the
 study `verification` rotates it; the theorem as a statement is `gladstorm.theory.lower_bound`.
 """
 

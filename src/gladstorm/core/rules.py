@@ -5,6 +5,7 @@ One of them is that what is asked for fits in memory.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 
 NUMBER = 8  # bytes
 VECTORS = 12  # of x's size that a run has at once: x, ∇f, v, what is remembered and drawn, before and after a step
+SMALL_FACTOR = 0.1  # of steps that find their length themselves; a learning rate of AdamW is smaller
 MEMINFO = Path("/proc/meminfo")  # Linux only: elsewhere nothing is known, and nothing refused
 
 
@@ -93,6 +95,21 @@ VECTOR = Rule("a vector of finite numbers", lambda v: v.ndim == 1 and np.isfinit
 MATRIX = Rule("a matrix of finite numbers", lambda v: v.ndim == 2 and np.isfinite(v).all())
 STEPS = Rule("a whole number from 0 to 2³² − 2", lambda v: (v >= 0) & (v == np.floor(v)) & (v <= 2**32 - 2))
 SEED = Rule("a whole number from 0 to 2³² − 1", lambda v: (v >= 0) & (v == np.floor(v)) & (v <= 2**32 - 1))
+
+
+def warn_of_small_factor(owner: str, name: str, factor: float) -> None:
+    """Warn where a factor of steps that know their length looks like a learning rate, by habit from AdamW.
+
+    Args:
+        owner: Whose steps they are.
+        name, factor: What it calls the factor, and its value.
+    """
+    if 0 < factor < SMALL_FACTOR:
+        warnings.warn(
+            f"{owner}: {name} multiplies steps whose length {owner} knows, and is 1; got {name}={factor:g}, with which "
+            f"they are {1 / factor:,.4g} times as short. Leave {name} out, or give {SMALL_FACTOR:g} or more.",
+            stacklevel=3,
+        )
 
 
 def free_memory() -> int | None:

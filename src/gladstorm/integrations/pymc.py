@@ -48,7 +48,7 @@ def fit(model: pymc.Model | None = None, *, draws: int = 1000, **settings: Any) 
         return dict(zip((each.name for each in variables), sites_of(*unravel(z)), strict=True))
 
     fit = fit_logdensity(lambda z: log_density(unravel(z)), ends[-1], transform=transform, **settings)
-    for reason in fit.warnings:
+    for reason in (*fit.warnings, *([fit.khat_in_words] if fit.near is False else [])):
         warnings.warn(f"gladstorm.pymc.fit: {reason}", stacklevel=2)
     dims = {name: list(axes) for name, axes in model.named_vars_to_dims.items()}
     coords = {name: list(labels) for name, labels in model.coords.items() if labels is not None}

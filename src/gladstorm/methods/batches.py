@@ -137,12 +137,12 @@ class MeasuringBatch(BatchRule):
         return _whole(2 * self.half * seen.factor)
 
     def learn(self, seen: BatchControl, noise: Array, gradient2: Array, agreement: Array) -> BatchControl:
-        """Take what a batch shows.
+        """Take what a batch shows, and decide.
 
         Args:
-            seen: What is known before it.
-            noise, gradient2: The variance of a sample, and ‖∇f‖².
-            agreement: The product of its mean gradient with that of the batch before.
+            seen: What the batches before showed.
+            noise, gradient2: The variance of a sample's gradient, and ‖∇f‖² without the noise's share.
+            agreement: The inner product with the gradient before.
         """
         after = self.decide(seen.look(noise / (2 * self.half), gradient2, agreement, jnp))
         return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, seen)  # type: ignore[no-any-return]

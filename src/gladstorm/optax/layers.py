@@ -30,7 +30,7 @@ def by_layer(path: str, leaf: Any, *, inputs_first: bool = True) -> StepNorm:
     (NewtonSchulz(leading=-1, inputs_first=True, steps=5), Sign())
     """
     name = path.lower()
-    if leaf.ndim < 2 or TABLES.search(name):
+    if leaf.ndim < 2 or not leaf.size or TABLES.search(name):
         return Sign()
     if VECTORS.search(name):
         return Stacked(Sign())

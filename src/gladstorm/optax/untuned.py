@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from typing_extensions import override
 
 from gladstorm.core import equations
 from gladstorm.core.parts import Array
+from gladstorm.core.rules import warn_of_small_factor
 from gladstorm.methods.norms import length
 from gladstorm.methods.steps import Untuned
 from gladstorm.methods.steps import untuned as per_coordinate
@@ -41,7 +43,7 @@ def untuned(
 
     Args:
         horizon: The number of updates of the run.
-        learning_rate: A factor of δ. 1 is the method.
+        learning_rate: A factor of δ. 1 is the method; below 0.1 you get a warning, as for a learning rate of Adam.
         weight_decay: λ ≥ 0; an update multiplies x by 1 − λ‖δ‖/√d, where ‖δ‖/√d is about how far a coordinate moves: so
             λ means what it means in adamw. `update` takes the parameters in any case.
         layers: For networks: the norm of each layer, `by_layer` or another of `nsgdm`'s. This is `nsgdm` with momentum
@@ -61,6 +63,8 @@ def untuned(
     """
     for name, value in (("horizon", horizon), ("learning_rate", learning_rate), ("weight_decay", weight_decay)):
         require("untuned", name, value)
+    if isinstance(learning_rate, int | float):
+        warn_of_small_factor("untuned", "learning_rate", learning_rate)
     if layers is not None:
 
         def length_of_step(k: Array) -> Any:
@@ -137,12 +141,13 @@ def averaged(state: Any, params: Tree) -> Tree:
 
     Args:
         state: That of `untuned` or `untuned_per_coordinate`, or of a chain or any transformation around them:
-            `optax.masked` and `optax.multi_transform` too. Of a flax model `nnx.as_pure(optimizer.opt_state)`.
+            `optax.masked`, `optax.multi_transform`, `optax.flatten` too. Of a flax model
+            `nnx.as_pure(optimizer.opt_state)`.
         params: The parameters, whose dtypes the average takes. A whole equinox model will do; of a flax model
             `nnx.as_pure(nnx.state(model, nnx.Param))`.
     """
     nodes = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, UntunedState | NsgdmState))
-    averages = [node.average for node in nodes if isinstance(node, UntunedState)]
+    averages = [_like(params, node.average) for node in nodes if isinstance(node, UntunedState)]
     if not averages and not any(isinstance(node, NsgdmState) for node in nodes):  # by layer it is an nsgdm
         raise ValueError("averaged: state must be of untuned, or of a transformation around it; got another.")
 
@@ -157,3 +162,13 @@ def averaged(state: Any, params: Tree) -> Tree:
             "averaged: params must be a tree of arrays like the one that init of the transformation got; got another. "
             "Of a flax model, give nnx.as_pure(optimizer.opt_state) and nnx.as_pure(nnx.state(model, nnx.Param))."
         ) from None
+
+
+def _like(params: Tree, average: Tree) -> Tree:
+    """The average as a tree like the parameters where `optax.flatten` has made one vector of it."""
+    leaves, structure = jax.tree.flatten(params)
+    sizes = [jnp.size(leaf) for leaf in leaves]
+    if not isinstance(average, jax.Array) or average.shape != (sum(sizes),):
+        return average
+    parts = jnp.split(average, list(accumulate(sizes))[:-1])
+    return jax.tree.unflatten(structure, [part.reshape(jnp.shape(x)) for part, x in zip(parts, leaves, strict=True)])

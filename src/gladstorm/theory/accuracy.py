@@ -1,7 +1,7 @@
 """Closed forms for an accuracy, whose cost has the right order in every constant, and what every method needs.
 
-A9 is the form of NSGDM and B9 that of NSTORM, uniformly in α and a; docs/proofs.md has the proofs. `plan` finds runs
-that cost less. Lower bounds count stochastic gradients where noise grows with the distance from x⁰.
+A9 is the form of NSGDM and B9 that of NSTORM, uniformly in α and a; docs/proofs.md leads to the proofs. `plan` finds
+runs that cost less. Lower bounds count stochastic gradients where noise grows with the distance from x⁰.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Batches: which size is worth its samples, what a wrong one costs, and the curve of steps against samples.
 
 Most of it is about the critical batch B_c = σ(r)²/‖∇f‖²: a batch b takes 1 + B_c/b times the fewest steps
-and 1 + b/B_c times the fewest samples. docs/proofs.md has the theorems G, H and O.
+and 1 + b/B_c times the fewest samples. docs/proofs.md has the theorems G and H.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 x^{k+1} = x^k − γ_k v^k/‖v^k‖ with γ_k = γ_0 ϱ^(k/K) for k = 0..K−1. Its first k steps have the bound S1 of T_k steps of
 one length: T_k = (Σ γ_i)²/Σ γ_i². A run of K steps that passes every length from γ_0 to ϱ γ_0 is therefore worth a
-tuned one of about 2K/log ϱ steps. docs/proofs.md has the proof (S10).
+tuned one of about 2K/log ϱ steps. docs/proofs.md leads to the proof (S10).
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from gladstorm.theory.class_constants import ABOVE_0
 from gladstorm.theory.problem import Problem
 from gladstorm.theory.statement import Prescription, Statement
 
@@ -81,9 +82,9 @@ class Plan:
         words = []
         if statement.problem.alpha != alpha:
             constants = ", ".join(f"{name} = {getattr(statement, name):.6g}" for name in statement.needs())
-            words.append(
-                f"of alpha = {statement.problem.alpha:g}: {constants}, a class that contains alpha = {alpha:g}'s"
-            )
+            covered = statement.problem.alpha
+            named = "just above 0" if covered == ABOVE_0 else f"{covered:g}"
+            words.append(f"of alpha = {named}: {constants}, a class that contains alpha = {alpha:g}'s")
         if B != self.problem.B:
             words.append(f"B = {B:.6g}: noise of mean-square smooth samples grows no faster")
         return words

@@ -1,7 +1,7 @@
 """A second opinion: bounds that are smaller than the paper's, or ask for less, or know more about the oracle.
 
 Each takes the same run as a master bound: γ, η, initial error b0, horizon T. They are derived in this project and are
-not in the paper; docs/proofs.md has the proofs.
+not in the paper; docs/proofs.md leads to the proofs.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ SECOND_OPINIONS: dict[tuple[str, str, str], type[Bound]] = {
 def sharper(statement: Statement, T: int) -> Bound | None:
     """This project's smaller bound for a statement's run, with the exact initial error; None if there is none.
 
-    It is not in the paper; docs/proofs.md has the proof. For 0 < α < 1 it may be a bound for α = 1, whose class
+    It is not in the paper; docs/proofs.md leads to the proof. For 0 < α < 1 it may be a bound for α = 1, whose class
     contains the problem's; `bound.problem` and `bound.source` say so.
 
     >>> from gladstorm.theory import Problem, theorem

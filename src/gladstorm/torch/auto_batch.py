@@ -212,9 +212,10 @@ class AutoBatch:
         if self._have:
             raise RuntimeError(f"AutoBatch: state_dict must be taken between steps; got {self._have} micro-batches.")
         counts = {name: getattr(self, name) for name in ("samples", "steps", "_first")}
-        counts["_previous"] = self._previous and [whole(g) for g in self._previous]
+        # NaN where there is none: torch's distributed checkpoints want the same tensors in every state.
+        previous = self._previous or [torch.full_like(p, math.nan) for p in self._params]
         control = {name: tuple(x) if isinstance(x, tuple) else x for name, x in self._control._asdict().items()}
-        return {**counts, "control": control}
+        return {**counts, "_previous": [whole(g) for g in previous], "control": control}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state, with as many samples in a step as there were.
@@ -233,10 +234,9 @@ class AutoBatch:
             )
         self.accumulate = state["_first"] // by_all
         self.samples, self.steps, self._first = state["samples"], state["steps"], state["_first"]
-        control = {name: RunningMean(*x) if isinstance(x, tuple) else x for name, x in state["control"].items()}
+        control = {name: RunningMean(*x) if isinstance(x, tuple | list) else x for name, x in state["control"].items()}
         self._control = BatchControl(**control)
-        previous = state["_previous"]
-        self._previous = previous and [cut_as(p, g.to(p.device)) for g, p in zip(previous, self._params, strict=True)]
+        self._previous = [cut_as(p, g.to(p.device)) for g, p in zip(state["_previous"], self._params, strict=True)]
         self._listen()
 
     def _listen(self) -> None:

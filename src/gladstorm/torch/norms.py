@@ -44,6 +44,11 @@ def norm_of(tensors: Sequence[Tensor]) -> Tensor:
     return lengths[0] if len(lengths) == 1 and lengths[0].dim() == 0 else _scaled_norm(lengths)
 
 
+def is_zero(tensors: Sequence[Tensor]) -> bool:
+    """Whether all entries are 0, the other processes' shards included: a process may have none and must know."""
+    return not norm_of(tensors).item()
+
+
 def inner_of(us: Sequence[Tensor], vs: Sequence[Tensor], size: float) -> float:
     """⟨u, v⟩ over all entries of all tensors, which are cut alike, the other processes' shards included.
 

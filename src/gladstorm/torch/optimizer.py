@@ -16,7 +16,7 @@ from torch.optim.optimizer import ParamsT
 
 from gladstorm.core.rules import Rule
 from gladstorm.torch import norms
-from gladstorm.torch.norms import ORDINARY, cut_like, plain, plains, sharding
+from gladstorm.torch.norms import ORDINARY, cut_like, is_zero, plains, sharding
 from gladstorm.torch.options import NON_NEGATIVE_NUMBER, check_number, refuse_flattened, refuse_other_optimizer
 
 
@@ -54,7 +54,8 @@ class Optimizer(torch.optim.Optimizer, ABC):
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any], skip_nonfinite: bool | None = None) -> None:
         self.skip_nonfinite = skip_nonfinite
-        if isinstance(params, torch.nn.Module) and not isinstance(params, torch.nn.ParameterList):
+        model: object = params  # to mypy, nothing is both an iterable of parameters and a module
+        if isinstance(model, torch.nn.Module) and not isinstance(model, torch.nn.ParameterList):
             raise ValueError(f"{self._name}: params must be by_layer(model) or model.parameters(); got a model.")
         if not isinstance(params, Tensor):  # torch has a sentence of its own for a bare tensor
             listed = list(params)
@@ -137,7 +138,7 @@ class Optimizer(torch.optim.Optimizer, ABC):
                 if dtype is not p.dtype and isinstance(value, Tensor):
                     self.state[p][name] = value.to(p.device, dtype, copy=True)
         learnt = [self.state[p][name] for name in ("momentum_buffer", "squares") for p in self._having(name)]
-        self._state_is_empty = not any(plain(v).any() for v in learnt)
+        self._state_is_empty = is_zero(learnt)
 
     @abstractmethod
     def _state_dtype(self, p: Tensor, name: str) -> torch.dtype:
@@ -223,7 +224,7 @@ class Optimizer(torch.optim.Optimizer, ABC):
         if torch.compiler.is_compiling() or self.state or any(float(group["lr"]) for group in self.param_groups):
             return False
         gradients = [p.grad for p in self._all_params() if p.grad is not None]
-        return bool(gradients) and not any(plain(g).any() for g in gradients)
+        return bool(gradients) and is_zero(gradients)
 
     def _is_good(self, norm: Tensor) -> bool | Tensor:
         """Whether the norm is finite, so that a step may be taken; else it is counted. A tensor on a device."""

@@ -23,6 +23,7 @@ from gladstorm.torch.nsgdm import NSGDM
 
 Group = dict[str, Any]
 RATES = ("lr", "initial_lr", "max_lr", "min_lr")  # what torch's schedulers keep in a group
+RATES_BY_GROUP = ("base_lrs", "max_lrs", "min_lrs")  # and what they keep themselves
 
 
 def scale_batch(
@@ -45,7 +46,8 @@ def scale_batch(
         factor: How many times larger batches become; below 1 they become smaller.
         critical: The critical batch size by the batch before, such as `NoiseProbe` measures. Without it, noise is taken
             to be all there is in a gradient, as it is where batches are far below the critical size.
-        scheduler: The scheduler of the optimizer, if it has one by now: it keeps learning rates of its own.
+        scheduler: The scheduler of the optimizer, if it has one by now: it keeps learning rates of its own. One that is
+            made of others, as SequentialLR is, stands for them.
 
     Raises:
         ValueError: If there is no rule for the optimizer, or it has a scheduler that is not given.
@@ -73,7 +75,18 @@ def scale_batch(
         )
     lengths = [rule(optimizer, group, factor, B) for group in optimizer.param_groups]
     if scheduler is not None:
-        scheduler.base_lrs = [lr * length for lr, length in zip(scheduler.base_lrs, lengths, strict=True)]
+        _rescale_schedule(scheduler, lengths)
+
+
+def _rescale_schedule(scheduler: LRScheduler, lengths: list[float]) -> None:
+    """Multiply the learning rates that a scheduler keeps, or those of which SequentialLR and ChainedScheduler are."""
+    rates: Group = vars(scheduler)
+    for name in RATES_BY_GROUP:
+        if name in rates:
+            rates[name] = [lr * length for lr, length in zip(rates[name], lengths, strict=True)]
+    _multiply(rates, ("eta_min",), lengths[0])  # which all groups share
+    for part in rates.get("_schedulers", ()):
+        _rescale_schedule(part, lengths)
 
 
 def _momentum(optimizer: torch.optim.Optimizer, group: Group, factor: float, _critical: float) -> float:

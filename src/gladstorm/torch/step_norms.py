@@ -13,8 +13,8 @@ from torch import Tensor
 from gladstorm.core.equations import spectral_length
 from gladstorm.diagnosis import spread
 from gladstorm.torch.batch_gradients import squared
-from gladstorm.torch.norms import inner_of, norm_of, plain
-from gladstorm.torch.unit_steps import UNIT_STEPS, matrices, unit_steps, whole
+from gladstorm.torch.norms import inner_of, norm_of, plain, whole
+from gladstorm.torch.unit_steps import UNIT_STEPS, matrices, unit_steps
 
 # Parameter groups of a model, as `by_layer` makes them.
 Norms = Callable[[torch.nn.Module], Iterable[dict[str, Any]]]

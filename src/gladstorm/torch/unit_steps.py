@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gladstorm.core.equations import newton_schulz, normalized, spectral_length
-from gladstorm.torch.norms import plain, sharding
+from gladstorm.torch.norms import plain, sharding, whole
 
 BATCH, BATCH_ON_CPU = 2**24, 2**16  # entries of matrices of one shape that are computed with together
 FAST_BFLOAT16 = torch.backends.cpu.get_cpu_capability().startswith(
@@ -105,11 +105,6 @@ def matrices(v: Tensor, stack: int) -> Tensor:
     """
     pieces = v.reshape(stack, v.shape[0] // stack, *v.shape[1:])
     return (pieces.squeeze(1) if stack > 1 and v.dim() > 2 else pieces).flatten(2)
-
-
-def whole(v: Tensor) -> Tensor:
-    """A tensor with the parts of it that other processes have."""
-    return v if sharding(v) is None else v.full_tensor()  # type: ignore[attr-defined]  # a DTensor's
 
 
 def part_of(unit: Tensor, v: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch.optim.optimizer import ParamsT
 from typing_extensions import override
 
 from gladstorm.core import equations
-from gladstorm.core.rules import COUNT
+from gladstorm.core.rules import COUNT, warn_of_small_factor
 from gladstorm.torch import norms
 from gladstorm.torch.momentum import MomentumOptimizer, average_gradients_into
 from gladstorm.torch.norms import norm_of, plain, widest
@@ -52,7 +52,8 @@ class Untuned(MomentumOptimizer):
 
     Args:
         params: Parameters or groups, as in `NSGDM`.
-        lr: 1 is the method, for all groups or for each; a scheduler multiplies the length.
+        lr: 1 is the method, for all groups or for each; a scheduler multiplies the length. Below 0.1 in all groups you
+            get a warning: a learning rate of AdamW would make steps a thousand times too short.
         horizon: The number of steps there will be, or of samples if `batch` says how many a step has. It is saved with
             the groups.
         batch: The samples of a step, if the horizon counts samples. By layer it may be changed between steps, in
@@ -98,6 +99,7 @@ class Untuned(MomentumOptimizer):
         horizon = COUNT.whole(self._name, "horizon", horizon)
         defaults = {"lr": lr, "weight_decay": weight_decay, "maximize": maximize, "horizon": horizon, "batch": batch}
         super().__init__(params, {**defaults, "norm": None, "scale": 1.0, "stack": 1}, skip_nonfinite)
+        warn_of_small_factor(self._name, "lr", max((float(group["lr"]) for group in self.param_groups), default=0.0))
         warn_of_swallowed_steps(self._name, self._first_moves())
 
     @property
@@ -182,6 +184,7 @@ class Untuned(MomentumOptimizer):
                     'steps itself. Use none, in the Hugging Face Trainer lr_scheduler_type="constant".',
                     stacklevel=3,
                 )
+                return
 
     @property
     def _steps(self) -> float:

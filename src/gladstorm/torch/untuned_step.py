@@ -95,7 +95,7 @@ def advance(
     r = equations.farthest(numbers.r, numbers.way, k, K, xp)
     tau = equations.clock(numbers.clock, numbers.z, k, K, xp)
     root_d = math.sqrt(sum(p.numel() * (2 if p.is_complex() else 1) for block in moving for p in block.params))
-    scale = masked(r * equations.shortened(tau, K) / root_d, 0.0)
+    scale = r * equations.shortened(tau, K) / root_d
     *first, by = factors(size, equations.relative_size(size, usual, k, xp))  # u/g, in numbers that float32 holds
     by, w = masked(by, 0.0), masked(equations.average_weight(k), 0.0)
     forgotten, keep, back = masked((numbers.r / r) ** 4, 1.0), masked(1 - equations.SHARE, 1.0), 0.0

@@ -87,6 +87,7 @@ def fit_gaussian(
     store: str | os.PathLike[str] | None,
     progress: bool,
     sites: list[list[Any]],
+    starts: int,
     on_all_data: Traced | None = None,
 ) -> Fit:
     """Fit a Gaussian to a log density that may take a key, for a subsample of the data.
@@ -94,13 +95,14 @@ def fit_gaussian(
     Args:
         density: The log density of z and a key.
         family: Where to search; by default the largest one that the steps allow.
-        points: Where the means begin, a row for each start.
+        points: Where the means begin, a row for each candidate.
         transform: From z to a dictionary of what it means.
         steps: The number of steps of every start.
         seed: Decides every draw.
         store: The folder where finished blocks are kept.
         progress: Whether to show progress on standard error.
         sites: What the coordinates are: names and shapes, in order.
+        starts: How many of the candidates go on.
         on_all_data: The log density of z on all data, where that of the key is on a subsample.
     """
     subsampled = on_all_data is not None
@@ -112,8 +114,9 @@ def fit_gaussian(
     chosen = largest_family(dim, steps) if family is None else family
     begin = Diagonal(np.asarray(points, dtype), np.full(points.shape, FIRST_SCALE, dtype))
     list_of_updates = updates(chosen, dim, steps, per_coordinate.SUBSAMPLED if subsampled else 0.0)
-    starts = optimize(gaussian_target(density, on_all_data), list_of_updates, begin, seed, store, str(chosen), progress)
-    best, about = starts.member(starts.best), {"steps": steps, "seed": seed, "starts": len(points), "dim": dim}
+    target, kept = gaussian_target(density, on_all_data), (seed, store, str(chosen), progress, starts)
+    reached = optimize(target, list_of_updates, begin, *kept)
+    best, about = reached.member(reached.best), {"steps": steps, "seed": seed, "starts": starts, "dim": dim}
     about |= {"family": str(chosen), "sites": sites}
 
     def concluded(name: str, q: Any, **more: Any) -> Fit:
@@ -121,12 +124,12 @@ def fit_gaussian(
         example = np.zeros(q.noise_size, dtype), np.zeros(2, np.uint32)
         sites_of = Traced(lambda noise, _key: transform(q.place(noise)), *example)
         sampler = Sampler(sites_of, q.noise_size, dtype == np.float64)
-        return conclude(name, starts, q, parameters, sampler, about, has_weights=not subsampled, **more)
+        return conclude(name, reached, q, parameters, sampler, about, has_weights=not subsampled, **more)
 
     if subsampled:
         return concluded(str(chosen), best)
-    some, mixture = groups(starts, density)
-    widened = starts.gain_by_widening(starts.best, density)
+    some, mixture = groups(reached, density)
+    widened = reached.gain_by_widening(reached.best, density)
     fit = concluded(str(chosen), best, by_widening=widened, some=some, density=density)
     if len(some) <= 1:
         return fit
@@ -158,7 +161,7 @@ def conclude(
         elbo_error=error,
         log_weights=starts.weights(q, WEIGHED, WEIGHED_SEED) if has_weights else None,
         warnings=(*judge(starts, weights, float(np.finfo(jnp.result_type(float)).eps), by_widening), *in_words(some)),
-        gradients=int(starts.steps[-1]) * len(starts.elbos),
+        gradients=starts.gradients,
         elbos=starts.elbos[:, -1],
         curve=starts.curve,
         noise=starts.noise,

@@ -13,7 +13,6 @@ from statistics import NormalDist
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gladstorm.core.parts import Array
@@ -37,12 +36,15 @@ BLOCKS = 20  # of a run: what is kept, shown and judged as a whole
 ANCHORED = 0.3  # of a run on subsampled data, after which gradients are corrected at an anchor: before, q is too far
 COMPARED = 4  # times 64 draws decide between candidates
 STARTS = 4
+CANDIDATES, TRIED = 4, 0.1  # times as many starts begin, for this share of a run; then the best go on
+ALIKE = 5.0  # nats: candidates as near to the best one go on in any order, or the others would all end in one mode
 FIRST_SCALE = 0.1  # of q, as numpyro has it
 DRAWS = 16  # times 64, behind the ELBO
 WIDER, END = 3.0, 4.0  # times as wide, to see whether the ELBO grows; where q ends, in standard deviations
 CLEARLY = 2.0  # standard errors
 LEAST_GAIN, ERROR = 0.001, 0.05  # nats that are not worth the rest of a run; how often a look may be wrong about it
 _INT32 = 2**32
+_GROUP = 2**20  # between the numbers of keys of groups of candidates; that of an update is smaller
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +85,7 @@ class Starts:
     noise: np.ndarray  # the squared length of the gradient, by start and block
     steps: np.ndarray  # at the end of each block
     skipped: np.ndarray  # gradients that were not finite, by start
+    gradients: int  # of all starts, with those that did not go on
     target: Target
     compare: Callable[[Any, int], np.ndarray]  # log p − log q at so many times 64 draws of one q
     draws: Callable[[Any, int], Draw]  # these draws
@@ -94,7 +97,7 @@ class Starts:
 
     def member(self, start: int) -> Any:
         """Return q of one start."""
-        return _row(self.q, start)
+        return _rows(self.q, start)
 
     def weights(self, q: Any, n: int, seed: int) -> np.ndarray:
         """Return log p − log q at the draws that a fit's sampler makes of this seed."""
@@ -183,20 +186,25 @@ def optimize(
     store: str | os.PathLike[str] | None = None,
     label: str = "fit",
     progress: bool = True,
+    starts: int | None = None,
 ) -> Starts:
     """Take updates one after the other, from several starts at once.
+
+    Bad basins are usually seen early. So where q has more rows than there should be starts, all of them go a tenth of
+    the way, and the best go on.
 
     Args:
         target: What is fitted.
         updates: Each with its number of steps.
-        q: Where to begin: a pytree with a leading axis for the starts.
+        q: Where to begin: a pytree with a leading axis for the starts, or for candidates to be one.
         seed: Decides every draw, together with the number of the start and of the step.
         store: The folder where finished blocks are kept.
         label: What the progress is called.
         progress: Whether to show progress on standard error.
+        starts: How many go on; by default all.
     """
-    number_of_starts = len(jax.tree.leaves(q)[0])
-    total, done, skipped = sum(steps for _, steps in updates), 0, np.zeros(number_of_starts)
+    number_of_starts = starts or len(jax.tree.leaves(q)[0])
+    total, done, skipped, gradients = sum(steps for _, steps in updates), 0, np.zeros(len(jax.tree.leaves(q)[0])), 0
     curve, noise, ends = [], [], []
     gaps: list[np.ndarray] = []
     elbos: list[np.ndarray] = []
@@ -214,18 +222,20 @@ def optimize(
             return np.asarray(target.weights(q, draws(q, times)), float)
 
     def compare_starts(q: Any, times: int) -> np.ndarray:
-        return np.stack([compare(_row(q, start), times) for start in range(number_of_starts)])
+        return np.stack([compare(_rows(q, start), times) for start in range(len(skipped))])
 
     kept_blocks = None if store is None else Store(store, Arrays, ".parquet")
     with Progress(label, total) if progress else nullcontext() as report:
         for number, (update, steps) in enumerate(updates):
             key, at, looks = _key(seed, number), 0, Looks(steps)
-            state = program(_begin, update, number_of_starts, quick=True)(q, key)
+            careful = np.arange(len(skipped)) % 2 == 1  # every second start: it finds other basins
+            state = _grouped(program(_begin, update, quick=True), number_of_starts, key, q, careful)
             for length in _blocks(steps, total):
                 anchor = _anchor(target.on_all_data, q) if done >= ANCHORED * total else None
                 block = update, number_of_starts, state, anchor, key, at, length, steps
                 state, gain = _advanced(target.density, kept_blocks, *block)
                 at, done, skipped = at + length, done + length, skipped + gain.skipped
+                gradients += length * len(skipped)
                 curve.append(gain.elbo / length)
                 noise.append(gain.noise / length)
                 ends.append(done)
@@ -233,7 +243,11 @@ def optimize(
                     annotate(f"ELBO {curve[-1].max():.6g}")
                     report(done)
                 q = update.candidates(state)[0]
-                if looks.nothing_left(at, compare_starts(q, 1)):
+                if len(skipped) > number_of_starts:
+                    if done >= TRIED * total:
+                        on = promising(compare_starts(q, 1), number_of_starts)
+                        q, state, curve, noise, skipped = _rows((q, state, curve, noise, skipped), on)
+                elif looks.nothing_left(at, compare_starts(q, 1)):
                     break
             if update.leaves_family:
                 gaps, elbos = [], []
@@ -248,6 +262,7 @@ def optimize(
         noise=np.stack(noise, 1),
         steps=np.array(ends),
         skipped=skipped.astype(int),
+        gradients=gradients,
         target=target,
         compare=compare,
         draws=draws,
@@ -272,15 +287,18 @@ def _advanced(
 ) -> tuple[Any, Gain]:
     """Return the states after a block of steps, and the sums of its gains: computed, or as an earlier run kept them."""
     leaves, tree = jax.tree.flatten(state)
+    key, *numbers = block
 
     def compute() -> Arrays:
-        return Arrays(advance(density, update, starts, state, anchor, *block), {})
+        def some(key: np.ndarray, state: Any, anchor: Any) -> tuple[np.ndarray, ...]:
+            return advance(density, update, starts, state, anchor, key, *numbers)
+
+        return Arrays(_grouped(some, starts, key, state, anchor), {})
 
     if store is None:
         values = compute().values
     else:
         before = hashlib.sha256(b"".join(np.asarray(leaf).tobytes() for leaf in [*leaves, *(anchor or ())])).hexdigest()
-        key, *numbers = block
         values = store.recall([density.identity, repr(update), before, key.tolist(), *numbers], compute).values
     return jax.tree.unflatten(tree, values[:-3]), Gain(*values[-3:])
 
@@ -292,9 +310,26 @@ def _anchor(on_all_data: Traced | None, q: Any) -> FullDataPoint | None:
     return FullDataPoint(q.loc, *map(np.stack, zip(*map(on_all_data.value_and_gradient, q.loc), strict=True)))
 
 
-def _begin(update: Update, starts: int, q: Any, key: Array) -> Any:
-    careful = jnp.arange(starts) % 2 == 1  # every second start: it finds other basins
-    return jax.vmap(update.begin)(q, jax.random.split(jax.random.wrap_key_data(key), starts), careful)
+@np.errstate(invalid="ignore")
+def promising(weights: np.ndarray, number: int) -> np.ndarray:
+    """Return which candidates go on, by log p − log q, (candidate, draw): the best one, and those alike or next."""
+    elbos = np.where(np.isfinite(weights).all(axis=1), weights.sum(axis=1) / weights.shape[1], -np.inf)
+    gaps = elbos.max() - elbos
+    ranks = np.where(gaps <= ALIKE, ALIKE, gaps)
+    ranks[np.argmin(gaps)] = 0.0
+    return np.sort(np.argsort(ranks, kind="stable")[:number])
+
+
+def _grouped(function: Callable[..., Any], size: int, key: np.ndarray, *trees: Any) -> Any:
+    """Call a function of a key and of trees with so many rows until it had all of them: one program for any number."""
+    groups = len(jax.tree.leaves(trees)[0]) // size
+    keys = [key + np.array([0, _GROUP * group], np.uint32) for group in range(groups)]
+    parts = [function(each, *_rows(trees, slice(at * size, (at + 1) * size))) for at, each in enumerate(keys)]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+
+def _begin(update: Update, key: Array, q: Any, careful: Array) -> Any:
+    return jax.vmap(update.begin)(q, jax.random.split(jax.random.wrap_key_data(key), len(careful)), careful)
 
 
 def _blocks(steps: int, total: int) -> list[int]:
@@ -308,5 +343,5 @@ def _key(seed: int, number: int) -> np.ndarray:
     return np.array([seed % _INT32, number % _INT32], np.uint32)
 
 
-def _row(tree: Any, at: int) -> Any:
-    return jax.tree.map(lambda leaf: np.asarray(leaf[at]), tree)
+def _rows(tree: Any, rows: Any) -> Any:
+    return jax.tree.map(lambda leaf: np.asarray(leaf[rows]), tree)

@@ -17,7 +17,7 @@ from gladstorm.core.screen import html_table
 from gladstorm.variational.arrays import Arrays
 from gladstorm.variational.check import ChainCheck
 from gladstorm.variational.programs import Exported, Sampler
-from gladstorm.variational.weights import efficiency, khat, khat_in_words, smoothed
+from gladstorm.variational.weights import efficiency, is_near, khat, khat_in_words, smoothed
 
 if TYPE_CHECKING:
     from gladstorm.plotting.figures import Figure
@@ -115,6 +115,11 @@ class Fit:
     def efficiency(self) -> float | None:
         """The effective share of importance draws; None where there are no weights."""
         return None if self.log_weights is None else efficiency(self.log_weights)
+
+    @property
+    def near(self) -> bool | None:
+        """Whether q is near the posterior where its draws are, by `khat` and `efficiency`; None without weights."""
+        return None if self.khat is None or self.efficiency is None else is_near(self.khat, self.efficiency)
 
     def unravel(self, z: Any) -> dict[str, np.ndarray]:
         """Split unconstrained coordinates, such as `location` or rows of them, into the sites of the model."""

@@ -111,17 +111,20 @@ class Coordinates(NamedTuple):
     x: Any
     journey: UntunedState
     growth: Any  # how fast r may grow
+    seen: Any  # gradients that were not 0, by number: a local variable has some only where its rows are drawn
 
     @classmethod
     def at(cls, x: Any, careful: Any) -> Coordinates:
         """Return the state before the first step: a careful start has steps a tenth as long, and r grows slowly."""
         first = jnp.where(careful, CAREFUL * per_coordinate.FIRST, per_coordinate.FIRST)
-        return cls(x, per_coordinate.begin(x, first), jnp.where(careful, GROWTH, jnp.inf))
+        growth = jnp.where(careful, GROWTH, jnp.inf)
+        return cls(x, per_coordinate.begin(x, first), growth, jax.tree.map(jnp.zeros_like, x))
 
     def move(self, gradient: Any, steps: Array, least_z: float, longest: Any = None) -> tuple[Coordinates, Array]:
         """Return the state after a step along this gradient, and 1 if the gradient was not finite."""
-        x, journey = per_coordinate.move(steps, self.journey, self.x, gradient, longest, least_z, self.growth)
-        return Coordinates(x, journey, self.growth), journey.skipped - self.journey.skipped
+        seen = jax.tree.map(lambda n, slope: n + (slope != 0), self.seen, gradient)
+        x, journey = per_coordinate.move(steps, self.journey, self.x, gradient, longest, least_z, self.growth, seen)
+        return Coordinates(x, journey, self.growth, seen), journey.skipped - self.journey.skipped
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from gladstorm.core.parts import Array
 from gladstorm.core.rules import COUNT
 from gladstorm.simulation.devices import programs_on_disk
 from gladstorm.variational.conclusion import fit_gaussian
-from gladstorm.variational.driver import STARTS
+from gladstorm.variational.driver import CANDIDATES, STARTS
 from gladstorm.variational.families import Family
 from gladstorm.variational.fit import Fit
 from gladstorm.variational.programs import Traced, program
@@ -49,8 +49,9 @@ def fit_logdensity(
         seed: The same seed gives the same bits.
         family: `MeanField()`, `FullRank()`, `LowRank(rank)` or `Flow()`. By default full rank where the run has steps
             enough for d(d + 3)/2 numbers, and low rank elsewhere; both begin with a mean field.
-        starts: How many runs to make at once. The best by ELBO is kept; starts that disagree are a warning.
-        start: Where the means begin: a vector for all starts, or one for each. By default uniform in ± 2.
+        starts: How many runs to make at once. The best by ELBO is kept; starts that disagree are a warning. Four times
+            as many begin, and the best after a tenth of the steps go on.
+        start: Where the means begin: a vector for all starts, or one for each; all go on. By default uniform in ± 2.
         transform: From z to a dictionary of what it means, for `Fit.sample` and `Fit.summary`.
         names: The names of the coordinates, instead of `transform`.
         store: A folder. A fit that was interrupted goes on from its last finished block of steps.
@@ -80,9 +81,8 @@ def fit_logdensity(
     points = _first_points(density, d, starts, seed, start)
     meaning = partial(_named, names) if names is not None else transform or (lambda z: {"z": z})
     sites = [["z", [d]]] if names is None else [[name, []] for name in names]
-    return fit_gaussian(
-        density, family, points, meaning, steps=steps, seed=seed, store=store, progress=progress, sites=sites
-    )
+    settings = {"steps": steps, "seed": seed, "store": store, "progress": progress, "starts": starts}
+    return fit_gaussian(density, family, points, meaning, **settings, sites=sites)
 
 
 def _named(names: Sequence[str], z: Array) -> dict[str, Array]:
@@ -93,7 +93,7 @@ def _first_points(density: Traced, dim: int, starts: int, seed: int, start: Any)
     """Choose where the starts begin: the first of some random points at which the gradient is finite."""
     owner, dtype = "fit_logdensity", jnp.result_type(float)
     if start is None:
-        points = np.asarray(program(_random_points, starts, dim, quick=True)(_key_of(seed)))
+        points = np.asarray(program(_random_points, CANDIDATES * starts, dim, quick=True)(_key_of(seed)))
     else:
         given = np.asarray(start, dtype)
         if given.shape not in ((dim,), (starts, dim)):

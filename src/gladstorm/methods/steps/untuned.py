@@ -190,24 +190,30 @@ def move(
     longest: Any = None,
     least_z: float = 0.0,
     growth: Any = jnp.inf,
+    seen: Any = None,
 ) -> tuple[Any, UntunedState]:
     """x^{k+1} and the next state, in a run of this many steps; a δ is at most as long as `longest`, a tree like x.
+
+    `seen` says for each coordinate how many gradients were not 0, the newest one included; by default all. The run of a
+    coordinate that is seldom in a subsample of the data is as much shorter, with a clock of its own.
 
     If any coordinate of v is not finite, all go half the way back to their averages.
     """
     whole = is_finite(v)
 
     @jnp.vectorize
-    def of_entry(x: Array, v: Array, bound: Array, *own: Array) -> tuple[Array, ...]:
-        before = UntunedState(k=memory.k, skipped=memory.skipped, **dict(zip(OWN, own, strict=True)))
-        x, after = Bounded(steps=steps, longest=bound, least_z=least_z, growth=growth).move(before, x, v, no_value)
+    def of_entry(x: Array, v: Array, bound: Array, count: Array, *own: Array) -> tuple[Array, ...]:
+        before = UntunedState(k=count - 1, skipped=memory.skipped, **dict(zip(OWN, own, strict=True)))
+        step = Bounded(steps=steps * (count / (memory.k + 1)), longest=bound, least_z=least_z, growth=growth)
+        x, after = step.move(before, x, v, no_value)
         return x, *_own(after)
 
-    def of_leaf(x: Array, v: Array, bound: Array, *own: Array) -> Any:
-        return of_entry(x, jnp.where(whole, v, jnp.nan), jnp.where(whole, bound, 1.0), *own)
+    def of_leaf(x: Array, v: Array, bound: Array, count: Array, *own: Array) -> Any:
+        return of_entry(x, jnp.where(whole, v, jnp.nan), jnp.where(whole, bound, 1.0), count, *own)
 
     bounds = jax.tree.map(lambda v: jnp.full_like(v, jnp.inf), v) if longest is None else longest
-    rows = jax.tree.map(of_leaf, x, v, bounds, *_own(memory))
+    counts = jax.tree.map(lambda _: memory.k + 1, v) if seen is None else seen
+    rows = jax.tree.map(of_leaf, x, v, bounds, counts, *_own(memory))
     after = jax.tree.map(lambda _, row: row[0], x, rows)
     fields = jax.tree.map(lambda _, row: row[1:], x, rows)
     return after, _of_trees(memory.k + 1, memory.skipped + jnp.where(whole, 0, 1), x, fields)

@@ -1,7 +1,7 @@
 """The problem on which no method is faster than ε^−(4+α): a runway, a gate and a chain, with noise of its own.
 
 It is in the class E L*_sym(α), under BG-0 noise or noise of a smaller growth. docs/optimal.md explains it, and
-docs/lower_bound_proof.md has the proof.
+docs/proofs.md leads to the proof.
 """
 
 from __future__ import annotations
