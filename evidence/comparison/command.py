@@ -29,7 +29,7 @@ def command(
 
     Example: python -m evidence comparison dro --out docs/evidence/comparison
     """
-    from evidence.comparison.page import RUNS, command_of
+    from evidence.comparison.page import PROBLEMS, RUNS, command_of
     from gladstorm.jobs.files import write_text
 
     for name in problems or ():
@@ -40,6 +40,7 @@ def command(
     given = {"--workers": workers, "--scheduler": scheduler}
     more = [word for option, value in given.items() if value is not None for word in (option, str(value))]
     for name in problems or RUNS:
-        files = ["--json", "--store", str(folder), "--plot", str(out / f"{name}.png")]
+        files = ["--json", "--store", str(folder)]
+        files += ["--plot", str(out / f"{name}.png")] if name in PROBLEMS else []
         line = [sys.executable, "-m", *command_of(name), *files, *more]
         write_text(out / f"{name}.json", subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True).stdout)

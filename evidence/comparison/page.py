@@ -163,6 +163,7 @@ def render(results: ComparisonResults) -> str:
         "off": [_short_title(name) for name, named in rows.items() if named[ANCHORED].switched_off],
         "command": lambda name: shlex.join(command_of(name)),
         "of_rules": of_rules(results),
+        "told": [name for name in BATCHES if TOLD in name],
     }
     return rendered(__file__, globals() | values)
 
