@@ -188,7 +188,8 @@ def calibration() -> Mapping[str, str]:
     """Return on how many trainings a diagnosis advised a method, and its losses as shares of AdamW's: `nsgdm.worst`."""
     from evidence.calibration import page
 
-    rows, numbers = page.load(DOCS / "calibration")["followed"], {}
+    rows = page.load(DOCS / "calibration")["followed"]
+    numbers: dict[str, str] = {}
     for method in ("adam", "nsgdm"):
         ratios = page.ratios(rows, method)
         numbers |= {

@@ -74,7 +74,7 @@ def test_decisions_and_parameters_are_those_of_torch(kind: str) -> None:
     auto = gladstorm.torch.AutoBatch(optimizer, budget=BUDGET, micro=MICRO, on_reading=taken.append)
     for k in range(CALLS):
         slopes = (torch.tensor(np.asarray(given[name][k])) for name in model)
-        loss = sum((p * slope).sum() for p, slope in zip(model.values(), slopes, strict=True))
+        loss = torch.stack([(p * slope).sum() for p, slope in zip(model.values(), slopes, strict=True)]).sum()
         (loss * auto.share).backward()
         if auto.due():
             auto.step(schedule)

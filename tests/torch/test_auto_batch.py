@@ -455,10 +455,11 @@ def process(rank: int, folder: str) -> None:
     state = auto.state_dict()
     auto.load_state_dict(copy.deepcopy(state))
     assert all(map(torch.equal, auto.state_dict()["_previous"], state["_previous"]))
-    for options, words in (
+    refused: list[tuple[dict[str, Any], str]] = [
         ({}, "parameters must be whole; got a part of some. Give the model that fully_shard has cut"),
         ({"model": sharded, "accumulate": 1}, "accumulate must be at least 2 in one process and with FSDP2"),
-    ):
+    ]
+    for options, words in refused:
         with pytest.raises(ValueError, match=f"^AutoBatch: {words}"):
             AutoBatch(torch.optim.SGD(sharded.parameters()), budget=BUDGET, micro=MICRO, **options)
     auto.optimizer.zero_grad()
