@@ -103,6 +103,7 @@ def test_in_noise_batches_grow_and_every_sample_is_counted_once(kind: str) -> No
     assert auto.samples == sum([4, *sizes[:-1]])
     assert BUDGET - auto.samples < sizes[-1]  # what is left is less than a step
     assert read[-1]["batch/steps_saved"] == auto.samples // 4 - auto.steps > 0
+    assert read[-1]["batch/lr_factor"] > read[0]["batch/lr_factor"] == 1
     assert auto._control.noise.mean() == pytest.approx(50, rel=0.2)  # of a mean over 4 samples, however many a step has
     assert loss_of(model, torch.ones(1, 4).double()) < loss_of(network(), torch.ones(1, 4).double())
 

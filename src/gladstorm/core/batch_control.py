@@ -157,12 +157,13 @@ class BatchControl(NamedTuple):
         critical = self.critical(xp) / self.factor
         return xp.where((critical > 0) & xp.isfinite(critical), critical, math.inf)
 
-    def reading(self, first: int, steps: int) -> dict[str, Any]:
+    def reading(self, first: int, steps: int, lr_factor: float) -> dict[str, Any]:
         """Numbers for a dashboard: batch and critical batch in samples, and why the batch is what it is.
 
         Args:
             first: Samples of a step of the first size.
             steps: How many steps were made.
+            lr_factor: What growth has multiplied the learning rate by.
         """
         low, high = self.critical_interval()
         return {
@@ -171,6 +172,7 @@ class BatchControl(NamedTuple):
             "batch/critical_low": first * low,
             "batch/critical_high": first * high,
             "batch/persistence": self.persistence(),
+            "batch/lr_factor": lr_factor,
             "batch/reason": REASONS[self.reason],
             "batch/steps_saved": self.progress - steps,
         }

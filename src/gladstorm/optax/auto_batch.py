@@ -180,4 +180,4 @@ def read_batch(state: Any) -> dict[str, Any]:
     if own is None:
         raise ValueError("read_batch: state must be of auto_batch, or of a transformation around it; got another.")
     control = jax.tree.map(lambda number: number.item(), own.control)
-    return control.reading(int(own.first), int(own.steps))  # type: ignore[no-any-return]
+    return control.reading(int(own.first), int(own.steps), float(own.length))  # type: ignore[no-any-return]

@@ -103,6 +103,7 @@ class AutoBatch:
         self._control, self._every = begin("AutoBatch", budget / self._first, pace, largest, sgd=sgd)
         self.optimizer, self.micro, self.accumulate, self.dry_run = own, micro, accumulate, dry_run
         self.samples = self.steps = 0  #: so far, of all processes
+        self._first_rate = self._rate() or math.nan
         self._on_reading = on_reading
         self._have = 0  # micro-batches of this step
         self._previous: list[Tensor] | None = None  # the mean gradient of the step before, if it was looked at
@@ -113,6 +114,11 @@ class AutoBatch:
     def factor(self) -> int:
         """How many times larger batches are than at first."""
         return 1 if self.dry_run else self._control.factor
+
+    def _rate(self) -> float:
+        """The learning rate of the first group, before its schedule."""
+        group = self.optimizer.param_groups[0]
+        return float(group.get("initial_lr", group["lr"]))
 
     @property
     def _pieces(self) -> int:
@@ -205,7 +211,7 @@ class AutoBatch:
 
     def reading(self) -> dict[str, Any]:
         """Numbers for a dashboard: batch and critical batch in samples, and why the batch is what it is."""
-        return self._control.reading(self._first, self.steps)
+        return self._control.reading(self._first, self.steps, self._rate() / self._first_rate)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a resumed training needs beside the states of optimizer and scheduler; between steps only."""
