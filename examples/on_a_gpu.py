@@ -28,8 +28,8 @@ OPTIMIZERS: dict[str, Callable[[nn.Module, Any], Any]] = {
     "NSGDM": lambda model, lr: NSGDM(model.parameters(), lr=lr),
     "NSGDM by layer": lambda model, lr: NSGDM(by_layer(model), lr=lr),
     "NSTORM by layer": lambda model, lr: NSTORM(by_layer(model), lr=lr),
-    "Untuned": lambda model, lr: Untuned(model.parameters(), lr=lr * 50, horizon=10 * STEPS),
-    "Untuned by layer": lambda model, lr: Untuned(by_layer(model), lr=lr * 50, horizon=10 * STEPS),
+    "Untuned": lambda model, lr: Untuned(model.parameters(), lr=lr * 1000, horizon=10 * STEPS),
+    "Untuned by layer": lambda model, lr: Untuned(by_layer(model), lr=lr * 1000, horizon=10 * STEPS),
 }
 Row = tuple[str, str, bool | None, str]  # check, optimizer, whether it holds if it could be tried, the number
 Check = Callable[[str, torch.device], str]

@@ -1,1 +1,1 @@
-"""Does a training keep its course when batches become larger, by `scale_batch` and by `AutoBatch`?"""
+"""Does a training keep its course when batches become larger? By `scale_batch` and by `AutoBatch`, on 14 networks."""

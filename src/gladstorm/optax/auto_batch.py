@@ -69,7 +69,7 @@ def auto_batch(
     >>> optimizer = auto_batch(optax.sgd, budget=800, micro=2, learning_rate=0.01)
     >>> slope = jnp.zeros(3)
     >>> state = optimizer.init(slope)
-    >>> for batch in 1 + 10 * jax.random.normal(jax.random.key(0), (400, 2, 3)):  # noise, mostly
+    >>> for batch in 1 + 10 * jax.random.normal(jax.random.key(6), (400, 2, 3)):  # noise, mostly
     ...     updates, state = optimizer.update(jnp.mean(batch, axis=0), state)
     ...     slope = optax.apply_updates(slope, updates)
     >>> read_batch(state)["batch/size"] > 4, int(state.steps) < 200
