@@ -166,9 +166,11 @@ def averaged(state: Any, params: Tree) -> Tree:
 
 def _like(params: Tree, average: Tree) -> Tree:
     """The average as a tree like the parameters where `optax.flatten` has made one vector of it."""
+    if not isinstance(average, jax.Array):
+        return average
     leaves, structure = jax.tree.flatten(params)
     sizes = [jnp.size(leaf) for leaf in leaves]
-    if not isinstance(average, jax.Array) or average.shape != (sum(sizes),):
+    if average.shape != (sum(sizes),):
         return average
     parts = jnp.split(average, list(accumulate(sizes))[:-1])
     return jax.tree.unflatten(structure, [part.reshape(jnp.shape(x)) for part, x in zip(parts, leaves, strict=True)])

@@ -217,7 +217,7 @@ class AutoBatch:
         """Return what a resumed training needs beside the states of optimizer and scheduler; between steps only."""
         if self._have:
             raise RuntimeError(f"AutoBatch: state_dict must be taken between steps; got {self._have} micro-batches.")
-        counts = {name: getattr(self, name) for name in ("samples", "steps", "_first")}
+        counts = {name: getattr(self, name) for name in ("samples", "steps", "_first", "_first_rate")}
         # NaN where there is none: torch's distributed checkpoints want the same tensors in every state.
         previous = self._previous or [torch.full_like(p, math.nan) for p in self._params]
         control = {name: tuple(x) if isinstance(x, tuple) else x for name, x in self._control._asdict().items()}
@@ -239,7 +239,8 @@ class AutoBatch:
                 "micro-batch of all processes, which does not divide them."
             )
         self.accumulate = state["_first"] // by_all
-        self.samples, self.steps, self._first = state["samples"], state["steps"], state["_first"]
+        self.samples, self.steps = state["samples"], state["steps"]
+        self._first, self._first_rate = state["_first"], state["_first_rate"]
         control = {name: RunningMean(*x) if isinstance(x, tuple | list) else x for name, x in state["control"].items()}
         self._control = BatchControl(**control)
         self._previous = [cut_as(p, g.to(p.device)) for g, p in zip(state["_previous"], self._params, strict=True)]
