@@ -71,7 +71,12 @@ class Network(torch.nn.Module):
         return {"loss": (self.linear(x) - labels).square().mean()}
 
 
-def test_the_lines_of_the_readme_watch_the_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def loss_of(model: Any, batch: Any) -> torch.Tensor:
+    loss: torch.Tensor = model(*batch)["loss"]
+    return loss
+
+
+def test_the_lines_of_the_readme_watch_and_set_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = {name: pytest.importorskip(name) for name in ("lightning", "transformers")}
     import gladstorm.lightning
@@ -82,10 +87,24 @@ def test_the_lines_of_the_readme_watch_the_noise(tmp_path: Path, monkeypatch: py
     arguments = names["transformers"].TrainingArguments(
         output_dir=str(tmp_path), max_steps=3, report_to=[], use_cpu=True, disable_tqdm=True, logging_steps=1
     )
-    given = {"gladstorm": gladstorm, "model": Network(), "data": data, "arguments": arguments}
-    trainer = names_after("../README.md", **names, **given)["trainer"]
-    trainer.train()
-    assert trainer.state.log_history[0]["noise/variance"] > 0
+    model = Network()
+    optimizer = torch.optim.AdamW(model.parameters())
+    found = names_after(
+        "../README.md",
+        **names,
+        gladstorm=gladstorm,
+        model=model,
+        data=data,
+        arguments=arguments,
+        optimizer=optimizer,
+        schedule=torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0),
+        loader=torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), batch_size=8),
+        loss_of=loss_of,
+        samples=len(X),
+    )
+    assert found["auto"].samples == len(X)
+    found["trainer"].train()
+    assert found["trainer"].state.log_history[0]["noise/variance"] > 0
 
 
 def test_the_trainer_of_the_training_guide_trains(tmp_path: Path) -> None:
@@ -119,10 +138,6 @@ def test_the_lines_of_the_page_on_batches_train(tmp_path: Path, monkeypatch: pyt
 
         def configure_optimizers(self) -> Any:
             return torch.optim.AdamW(self.parameters())
-
-    def loss_of(model: Any, batch: Any) -> torch.Tensor:
-        loss: torch.Tensor = model(*batch)["loss"]
-        return loss
 
     arguments = transformers.TrainingArguments(
         str(tmp_path), report_to=[], use_cpu=True, gradient_accumulation_steps=2, per_device_train_batch_size=1
