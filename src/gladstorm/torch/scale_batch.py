@@ -47,7 +47,8 @@ def scale_batch(
         critical: The critical batch size by the batch before, such as `NoiseProbe` measures. Without it, noise is taken
             to be all there is in a gradient, as it is where batches are far below the critical size.
         scheduler: The scheduler of the optimizer, if it has one by now: it keeps learning rates of its own. One that is
-            made of others, as SequentialLR is, stands for them.
+            made of others, as SequentialLR is, stands for them. A least rate that all groups share, as
+            CosineAnnealingLR's, changes as the first group's does.
 
     Raises:
         ValueError: If there is no rule for the optimizer, or it has a scheduler that is not given.
